@@ -1,0 +1,3 @@
+from kubedsm.cli import main
+
+main()

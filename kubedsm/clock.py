@@ -1,0 +1,48 @@
+"""Time, as the one object through which it comes in.
+
+Under looptime the loop's own clock is virtual, and both clocks here follow it.
+"""
+
+import asyncio
+import time
+from typing import Protocol
+
+import attrs
+
+
+class Clock(Protocol):
+    def monotonic(self) -> float:
+        """Seconds since some moment; never goes back."""
+
+    def wall(self) -> float:
+        """Seconds since the epoch."""
+
+    async def sleep(self, seconds: float) -> None:
+        """Let others run for that long."""
+
+
+class SystemClock:
+    def monotonic(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def wall(self) -> float:
+        return time.time()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+@attrs.frozen
+class VirtualClock:
+    """Wall time that starts at a fixed moment and advances with the loop's (virtual) clock."""
+
+    epoch: float = 1_767_225_600.0  # 2026-01-01T00:00:00Z
+
+    def monotonic(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def wall(self) -> float:
+        return self.epoch + asyncio.get_running_loop().time()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)

@@ -1,0 +1,1 @@
+"""The controllers and kubelets of the emulated cluster, one file each."""

@@ -1,0 +1,114 @@
+"""The resources the emulated API server serves: one table for discovery, routing and storage."""
+
+from typing import Any
+
+import attrs
+
+#: a Kubernetes object as JSON has it; a stored one is never changed in place
+Object = dict[str, Any]
+
+_READ_WRITE = (
+    "create", "delete", "deletecollection", "get", "list", "patch", "update", "watch",
+)  # fmt: skip
+
+
+@attrs.frozen(slots=True)
+class Resource:
+    group: str
+    version: str
+    plural: str
+    singular: str
+    kind: str
+    namespaced: bool = True
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    #: what discovery announces; kubectl does not look at it, clients that cache schemas do
+    storage_version_hash: str = ""
+    subresources: tuple[str, ...] = ()
+    verbs: tuple[str, ...] = _READ_WRITE
+    #: another resource whose objects these are, in another version's clothes
+    alias_of: str = ""
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def qualified(self) -> str:
+        """As error messages name it: pods, leases.coordination.k8s.io."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+
+CONFIGMAPS = Resource(
+    "", "v1", "configmaps", "configmap", "ConfigMap", short_names=("cm",),
+    storage_version_hash="qFsyl6wFWjQ=",
+)  # fmt: skip
+ENDPOINTS = Resource(
+    "", "v1", "endpoints", "endpoints", "Endpoints", short_names=("ep",),
+    storage_version_hash="fWeeMqaN/OA=",
+)  # fmt: skip
+EVENTS = Resource(
+    "", "v1", "events", "event", "Event", short_names=("ev",),
+    storage_version_hash="r2yiGXH7wu8=",
+)  # fmt: skip
+NAMESPACES = Resource(
+    "", "v1", "namespaces", "namespace", "Namespace", namespaced=False, short_names=("ns",),
+    storage_version_hash="Q3oi5N2YM8M=", subresources=("finalize", "status"),
+    verbs=("create", "delete", "get", "list", "patch", "update", "watch"),
+)  # fmt: skip
+NODES = Resource(
+    "", "v1", "nodes", "node", "Node", namespaced=False, short_names=("no",),
+    storage_version_hash="XwShjMxG9Fs=", subresources=("status",),
+)  # fmt: skip
+PODS = Resource(
+    "", "v1", "pods", "pod", "Pod", short_names=("po",), categories=("all",),
+    storage_version_hash="xPOwRZ+Yhw8=", subresources=("binding", "eviction", "status"),
+)  # fmt: skip
+RESOURCE_QUOTAS = Resource(
+    "", "v1", "resourcequotas", "resourcequota", "ResourceQuota", short_names=("quota",),
+    storage_version_hash="8uhSgffRX6w=", subresources=("status",),
+)  # fmt: skip
+SERVICE_ACCOUNTS = Resource(
+    "", "v1", "serviceaccounts", "serviceaccount", "ServiceAccount", short_names=("sa",),
+    storage_version_hash="pbx9ZvyFpBE=",
+)  # fmt: skip
+SERVICES = Resource(
+    "", "v1", "services", "service", "Service", short_names=("svc",), categories=("all",),
+    storage_version_hash="0/CO1lhkEBI=", subresources=("status",),
+)  # fmt: skip
+DEPLOYMENTS = Resource(
+    "apps", "v1", "deployments", "deployment", "Deployment", short_names=("deploy",),
+    categories=("all",), storage_version_hash="8aSe+NMegvE=", subresources=("scale", "status"),
+)  # fmt: skip
+REPLICA_SETS = Resource(
+    "apps", "v1", "replicasets", "replicaset", "ReplicaSet", short_names=("rs",),
+    categories=("all",), storage_version_hash="P1RzHs8/mWQ=", subresources=("scale", "status"),
+)  # fmt: skip
+STATEFUL_SETS = Resource(
+    "apps", "v1", "statefulsets", "statefulset", "StatefulSet", short_names=("sts",),
+    categories=("all",), storage_version_hash="H+vl74LkKdo=", subresources=("scale", "status"),
+)  # fmt: skip
+POD_DISRUPTION_BUDGETS = Resource(
+    "policy", "v1", "poddisruptionbudgets", "poddisruptionbudget", "PodDisruptionBudget",
+    short_names=("pdb",), storage_version_hash="EVWiDmWqyJw=", subresources=("status",),
+)  # fmt: skip
+HORIZONTAL_POD_AUTOSCALERS = Resource(
+    "autoscaling", "v2", "horizontalpodautoscalers", "horizontalpodautoscaler",
+    "HorizontalPodAutoscaler", short_names=("hpa",), categories=("all",),
+    storage_version_hash="qwQve8ut294=", subresources=("status",),
+)  # fmt: skip
+LEASES = Resource(
+    "coordination.k8s.io", "v1", "leases", "lease", "Lease",
+    storage_version_hash="gqkMMb/YqFM=",
+)  # fmt: skip
+#: stored as core/v1 events, read and written in the newer form
+NEW_EVENTS = Resource(
+    "events.k8s.io", "v1", "events", "event", "Event", short_names=("ev",),
+    storage_version_hash="r2yiGXH7wu8=", alias_of="events",
+)  # fmt: skip
+
+SERVED = (
+    CONFIGMAPS, ENDPOINTS, EVENTS, NAMESPACES, NODES, PODS, RESOURCE_QUOTAS, SERVICE_ACCOUNTS,
+    SERVICES, DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, POD_DISRUPTION_BUDGETS,
+    HORIZONTAL_POD_AUTOSCALERS, LEASES, NEW_EVENTS,
+)  # fmt: skip

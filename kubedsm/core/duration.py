@@ -1,0 +1,66 @@
+"""Durations as Go writes them: `500ms`, `10s`, `1m30s`.
+
+Grammar: Go's time.ParseDuration, less the sign and less the bare `0`, so that every duration
+names its unit.
+"""
+
+import re
+from decimal import Decimal
+from fractions import Fraction
+
+_UNITS = {
+    "ns": Fraction(1, 10**9),
+    "us": Fraction(1, 10**6),
+    "\N{MICRO SIGN}s": Fraction(1, 10**6),
+    "\N{GREEK SMALL LETTER MU}s": Fraction(1, 10**6),
+    "ms": Fraction(1, 1000),
+    "s": Fraction(1),
+    "m": Fraction(60),
+    "h": Fraction(3600),
+}
+_PART = re.compile(
+    rf"([0-9]+\.?[0-9]*|\.[0-9]+)({'|'.join(sorted(_UNITS, key=len, reverse=True))})", re.ASCII
+)
+#: No duration that a person writes is longer; the cost of exact arithmetic grows with the text.
+_LONGEST_TEXT = 400
+
+
+class DurationError(ValueError):
+    """The text is not a duration."""
+
+
+def parse_duration(text: str) -> float:
+    """Seconds, the float nearest to what the text says.
+
+    Raises DurationError.
+    """
+    seconds = Fraction(0)
+    position = 0
+    while len(text) <= _LONGEST_TEXT and (part := _PART.match(text, position)):
+        seconds += Fraction(part[1]) * _UNITS[part[2]]
+        position = part.end()
+    if not text or position < len(text):
+        shown = text if len(text) <= 40 else text[:40] + "..."
+        raise DurationError(f"{shown!r} is not a duration, such as 500ms, 10s or 1m30s")
+    try:
+        return float(seconds)
+    except OverflowError:
+        raise DurationError(f"{text[:40]!r}... is too long a time") from None
+
+
+def format_duration(seconds: float) -> str:
+    """The text that `parse_duration` reads as exactly these seconds (finite, not negative)."""
+    exact = Decimal(repr(seconds))
+    if exact == 0:
+        return "0s"
+    if exact < 1:
+        return f"{_plain(exact.scaleb(3))}ms"
+    minutes, rest = divmod(exact, 60)
+    hours, minutes = divmod(minutes, 60)
+    parts = ((hours, "h"), (minutes, "m"), (rest, "s"))
+    return "".join(f"{_plain(amount)}{unit}" for amount, unit in parts if amount)
+
+
+def _plain(amount: Decimal) -> str:
+    text = f"{amount:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text

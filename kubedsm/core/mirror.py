@@ -1,0 +1,219 @@
+"""What the cluster looks like, and what we are about to do to it.
+
+The mirror is the one owner of both: cluster events change the first, `reserve` and `claim` the
+second. Room is counted once for every pod that holds some: bound and not finished (terminating
+pods included, whoever scheduled them), or reserved. Nothing here awaits, so a decision taken on a
+snapshot and reserved in the same breath cannot be overtaken.
+"""
+
+import attrs
+
+from kubedsm.core.events import ClusterEvent, NodeApplied, NodeDeleted, PodApplied, PodDeleted
+from kubedsm.core.model import Node, NodeName, Pod, Resources, Snapshot, Tier, Tiers, Uid, Workload
+
+NOTHING = Resources()
+
+
+class ReservationError(Exception):
+    """The room asked for is not there (any more)."""
+
+
+@attrs.frozen(slots=True)
+class Change:
+    """What one event changed; equal sides mean that it told us nothing new."""
+
+    pod_before: Pod | None = None
+    pod_after: Pod | None = None
+    node_before: Node | None = None
+    node_after: Node | None = None
+
+
+@attrs.frozen(slots=True)
+class Reservation:
+    """Room held on a node. The holder is the uid of the pod to be bound, or the id of a move."""
+
+    holder: str
+    node: NodeName
+    requests: Resources
+
+
+def holds_room(pod: Pod) -> bool:
+    return pod.node_name is not None and not pod.finished
+
+
+def older(pod: Pod, than: Pod) -> bool:
+    """Whether this is a state of the pod that was overtaken: a live read can be, or a replay."""
+    versions = (pod.resource_version, than.resource_version)
+    return all(v.isdecimal() for v in versions) and int(versions[0]) < int(versions[1])
+
+
+class ClusterMirror:
+    def __init__(self, scheduler_name: str = "kubedsm", tiers: Tiers | None = None) -> None:
+        self._scheduler_name = scheduler_name
+        self._tiers = tiers or Tiers()
+        self._nodes: dict[NodeName, Node] = {}
+        self._pods: dict[Uid, Pod] = {}
+        self._uids: dict[tuple[str, str], Uid] = {}
+        self._used: dict[NodeName, Resources] = {}
+        self._reservations: dict[str, Reservation] = {}
+        self._claims: dict[str, Workload] = {}
+        self._claimed: dict[Uid, str] = {}
+
+    def apply(self, event: ClusterEvent) -> Change:
+        match event:
+            case PodApplied(pod):
+                return self._pod_applied(pod)
+            case PodDeleted(uid):
+                return Change(pod_before=self._forget_pod(uid))
+            case NodeApplied(node):
+                before = self._nodes.get(node.name)
+                after = attrs.evolve(node, tier=self._tiers.of(node.labels))
+                self._nodes[node.name] = after
+                return Change(node_before=before, node_after=after)
+            case NodeDeleted(name):
+                return Change(node_before=self._nodes.pop(name, None))
+
+    def _pod_applied(self, pod: Pod) -> Change:
+        key = (pod.namespace, pod.name)
+        known = self._uids.get(key)
+        if known is not None and known != pod.uid:
+            # Deletion and creation under one name can reach us as a single change.
+            self._forget_pod(known)
+        before = self._pods.get(pod.uid)
+        if before is not None and older(pod, before):
+            return Change(pod_before=before, pod_after=before)
+        if before is not None and holds_room(before):
+            self._add_used(before, -1)
+        self._pods[pod.uid] = pod
+        self._uids[key] = pod.uid
+        if holds_room(pod):
+            self._add_used(pod, 1)
+        if pod.node_name is not None or pod.finished or pod.terminating:
+            self.release(pod.uid)
+        elif before is None:
+            self._assign_claim(pod)
+        return Change(pod_before=before, pod_after=pod)
+
+    def _forget_pod(self, uid: Uid) -> Pod | None:
+        pod = self._pods.pop(uid, None)
+        if pod is None:
+            return None
+        if self._uids.get((pod.namespace, pod.name)) == uid:
+            del self._uids[pod.namespace, pod.name]
+        if holds_room(pod):
+            self._add_used(pod, -1)
+        self.release(uid)
+        self._claimed.pop(uid, None)
+        return pod
+
+    def _add_used(self, pod: Pod, sign: int) -> None:
+        if pod.node_name is None:
+            return
+        used = self._used.get(pod.node_name, NOTHING)
+        used = used + pod.requests if sign > 0 else used - pod.requests
+        if used == NOTHING:
+            del self._used[pod.node_name]
+        else:
+            self._used[pod.node_name] = used
+
+    def pod(self, uid: Uid) -> Pod | None:
+        return self._pods.get(uid)
+
+    def tier(self, node: NodeName) -> Tier | None:
+        known = self._nodes.get(node)
+        return None if known is None else known.tier
+
+    def reserve(self, holder: str, node: NodeName, requests: Resources) -> None:
+        """Hold room on a node until `release`, or until the pod of that uid is bound.
+
+        Raises ReservationError if the holder has a reservation, or the node is gone or full.
+        """
+        if holder in self._reservations:
+            raise ReservationError(f"{holder} holds room on {self._reservations[holder].node}")
+        if node not in self._nodes:
+            raise ReservationError(f"node {node} is gone")
+        free = self._free(node)
+        short = [name for name, amount in requests.items() if amount > max(0, free.amount(name))]
+        if short:
+            raise ReservationError(f"node {node} has not enough {', '.join(short)}")
+        self._reservations[holder] = Reservation(holder, node, requests)
+
+    def release(self, holder: str) -> Reservation | None:
+        return self._reservations.pop(holder, None)
+
+    def claim(self, claimant: str, workload: Workload) -> None:
+        """Give the claimant the next pod that this workload's owner creates, first come first."""
+        self._claims[claimant] = workload
+
+    def unclaim(self, claimant: str) -> None:
+        """End a claim, and give back the pod it got, if any."""
+        self._claims.pop(claimant, None)
+        self._claimed = {uid: by for uid, by in self._claimed.items() if by != claimant}
+
+    def claimant(self, uid: Uid) -> str | None:
+        return self._claimed.get(uid)
+
+    def _assign_claim(self, pod: Pod) -> None:
+        claimant = next((c for c, w in self._claims.items() if w == pod.workload), None)
+        if claimant is not None:
+            del self._claims[claimant]
+            self._claimed[pod.uid] = claimant
+
+    def _free(self, name: NodeName) -> Resources:
+        free = self._nodes[name].allocatable - self._used.get(name, NOTHING)
+        for reservation in self._reservations.values():
+            if reservation.node == name:
+                free -= reservation.requests
+        return free
+
+    def snapshot(self) -> Snapshot:
+        free = {
+            name: node.allocatable - self._used[name] if name in self._used else node.allocatable
+            for name, node in self._nodes.items()
+        }
+        placed = {
+            uid: pod.node_name for uid, pod in self._pods.items() if pod.node_name is not None
+        }
+        for reservation in self._reservations.values():
+            if reservation.node in free:
+                free[reservation.node] -= reservation.requests
+            if reservation.holder in self._pods:
+                placed[Uid(reservation.holder)] = reservation.node
+        return Snapshot(
+            nodes=dict(self._nodes),
+            pods=dict(self._pods),
+            free=free,
+            placed=placed,
+            scheduler_name=self._scheduler_name,
+        )
+
+    def waiting(self) -> list[Pod]:
+        """Pods that are ours to place, hold no reservation and belong to no migration."""
+        return [
+            pod
+            for pod in self.snapshot().schedulable(self._pods.values())
+            if pod.uid not in self._claimed
+        ]
+
+    def check_invariants(self) -> None:
+        """Raise AssertionError if the books disagree with the objects they are kept about."""
+        used: dict[NodeName, Resources] = {}
+        for pod in self._pods.values():
+            if pod.node_name is not None and holds_room(pod):
+                used[pod.node_name] = used.get(pod.node_name, NOTHING) + pod.requests
+        used = {name: amount for name, amount in used.items() if amount != NOTHING}
+        _require(used == self._used, f"room used is {used}, booked is {self._used}")
+        keys = {(pod.namespace, pod.name): uid for uid, pod in self._pods.items()}
+        _require(keys == self._uids, "two pods go by one name")
+        for holder, reservation in self._reservations.items():
+            pod_or_none = self._pods.get(Uid(holder))
+            _require(
+                pod_or_none is None or pod_or_none.node_name is None,
+                f"{pod_or_none} is bound and still holds a reservation on {reservation.node}",
+            )
+        _require(self._claimed.keys() <= self._pods.keys(), "a claim outlives its pod")
+
+
+def _require(truth: bool, otherwise: str) -> None:
+    if not truth:
+        raise AssertionError(otherwise)

@@ -1,0 +1,101 @@
+"""What users read on their pods: Events, and the PodScheduled condition of those that wait.
+
+Written only while no bind is under way: an Event never delays one. Losing an Event is harmless, so
+the oldest go first when there are too many, and a failed one is not tried again.
+"""
+
+import asyncio
+from collections import deque
+
+import attrs
+import structlog
+
+from kubedsm.clock import Clock
+from kubedsm.cluster import verbs
+from kubedsm.cluster.port import Cluster, ClusterError
+from kubedsm.core.model import NodeName, Pod, Uid
+
+log = structlog.get_logger()
+
+MOST_PENDING = 5000
+WRITERS = 4
+REQUEST_TIMEOUT = 10.0
+
+
+@attrs.frozen(slots=True)
+class Scheduled:
+    pod: Pod
+    node: NodeName
+
+
+@attrs.frozen(slots=True)
+class FailedScheduling:
+    pod: Pod
+    message: str
+
+
+class Recorder:
+    def __init__(self, cluster: Cluster, clock: Clock, quiet: asyncio.Event) -> None:
+        self._cluster = cluster
+        self._clock = clock
+        self._quiet = quiet
+        self._pending: deque[Scheduled | FailedScheduling] = deque(maxlen=MOST_PENDING)
+        self._arrived = asyncio.Event()
+        #: the last message written on each pod that waits
+        self._told: dict[Uid, str] = {}
+
+    def scheduled(self, pod: Pod, node: NodeName) -> None:
+        self.forget(pod.uid)
+        self._pending.append(Scheduled(pod, node))
+        self._arrived.set()
+
+    def failed_scheduling(self, pod: Pod, message: str) -> None:
+        """Say why the pod waits, unless that was the last thing said about it."""
+        if self._told.get(pod.uid) != message:
+            self._told[pod.uid] = message
+            self._pending.append(FailedScheduling(pod, message))
+            self._arrived.set()
+
+    def forget(self, uid: Uid) -> None:
+        self._told.pop(uid, None)
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(WRITERS):
+                tasks.create_task(self._write_forever())
+
+    async def _write_forever(self) -> None:
+        while True:
+            while not (self._pending and self._quiet.is_set()):
+                self._arrived.clear()
+                await (self._quiet if self._pending else self._arrived).wait()
+            entry = self._pending.popleft()
+            try:
+                await self._write(entry)
+            except ClusterError as error:
+                log.warning("event not written", pod=str(entry.pod), error=str(error))
+                self.forget(entry.pod.uid)  # so that the next attempt says it again
+
+    async def _write(self, entry: Scheduled | FailedScheduling) -> None:
+        match entry:
+            case Scheduled(pod, node):
+                note = f"Successfully assigned {pod} to {node}"
+                await self._event(pod, "Normal", "Scheduled", "Binding", note)
+            case FailedScheduling(pod, message):
+                await verbs.set_pod_condition(
+                    self._cluster, pod, message=message, clock=self._clock, timeout=REQUEST_TIMEOUT
+                )
+                await self._event(pod, "Warning", "FailedScheduling", "Scheduling", message)
+
+    async def _event(self, pod: Pod, kind: str, reason: str, action: str, note: str) -> None:
+        await verbs.create_event(
+            self._cluster,
+            pod,
+            kind=kind,
+            reason=reason,
+            action=action,
+            note=note,
+            clock=self._clock,
+            timeout=REQUEST_TIMEOUT,
+        )

@@ -1,0 +1,162 @@
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plans.advance import advance, bind_plan
+from plans.steps import (
+    TERMINAL,
+    TRANSITIONS,
+    Begun,
+    BindPod,
+    CallRefused,
+    Cancelled,
+    OutcomeLost,
+    Plan,
+    PodGone,
+    PodOnNode,
+    PodUnbound,
+    ReadPod,
+    Settle,
+    Step,
+    StepKind,
+    StepState,
+    TimePassed,
+    Trigger,
+)
+
+
+def begun(*bindings, timeout=10.0):
+    return advance(bind_plan("p", bindings, timeout), Begun(), 0.0)
+
+
+def states(plan):
+    return [step.state.value for step in plan.steps]
+
+
+def test_all_independent_binds_are_asked_at_once():
+    plan, effects = begun(("a", "n2"), ("b", "n3"))
+    assert effects == (BindPod(0, "a", "n2"), BindPod(1, "b", "n3"))
+    assert states(plan) == ["asked", "asked"]
+    assert plan.next_deadline == 10.0
+
+
+def test_a_bind_is_done_when_it_is_seen_and_not_before():
+    plan, _ = begun(("a", "n2"))
+    plan, effects = advance(plan, PodOnNode("a", "n2"), 1.0)
+    assert effects == (Settle(plan.steps[0]),)
+    assert states(plan) == ["done"]
+    assert plan.finished
+    assert plan.next_deadline is None
+
+
+@pytest.mark.parametrize(
+    ("event", "reason"),
+    [
+        (PodOnNode("a", "n9"), "the pod is on node n9"),
+        (PodGone("a"), "the pod is gone"),
+        (CallRefused(0, "409 Conflict"), "409 Conflict"),
+    ],
+)
+def test_a_bind_that_cannot_come_true_any_more_fails_at_once(event, reason):
+    plan, _ = begun(("a", "n2"))
+    plan, effects = advance(plan, event, 1.0)
+    assert states(plan) == ["failed"]
+    assert plan.steps[0].reason == reason
+    assert effects == (Settle(plan.steps[0]),)
+
+
+def test_an_overdue_bind_is_read_live_and_holds_its_room_until_the_answer():
+    plan, _ = begun(("a", "n2"))
+    plan, effects = advance(plan, TimePassed(), 9.9)
+    assert effects == ()
+    plan, effects = advance(plan, TimePassed(), 10.0)
+    assert effects == (ReadPod("a"),)
+    assert states(plan) == ["verifying"]
+    plan, effects = advance(plan, TimePassed(), 20.0)
+    assert effects == (ReadPod("a"),)
+    plan, effects = advance(plan, PodUnbound("a"), 21.0)
+    assert states(plan) == ["failed"]
+    assert effects == (Settle(plan.steps[0]),)
+
+
+def test_a_lost_answer_is_verified_without_waiting_for_the_deadline():
+    plan, _ = begun(("a", "n2"))
+    plan, effects = advance(plan, OutcomeLost(0), 1.0)
+    assert effects == (ReadPod("a"),)
+    plan, effects = advance(plan, PodOnNode("a", "n2"), 2.0)
+    assert states(plan) == ["done"]
+
+
+def test_an_unbound_pod_read_before_the_step_is_overdue_disproves_nothing():
+    plan, _ = begun(("a", "n2"))
+    assert advance(plan, PodUnbound("a"), 1.0) == (plan, ())
+
+
+def test_cancelling_leaves_alone_what_is_asked():
+    plan, _ = begun(("a", "n2"))
+    assert advance(plan, Cancelled("stop"), 1.0) == (plan, ())
+
+
+def chain():
+    return Plan(
+        "p",
+        tuple(
+            Step(n, StepKind.BIND, f"p{n}", "n2", 5.0, after=frozenset({n - 1} if n else ()))
+            for n in range(3)
+        ),
+    )
+
+
+def test_a_step_waits_for_those_it_comes_after():
+    plan, effects = advance(chain(), Begun(), 0.0)
+    assert effects == (BindPod(0, "p0", "n2"),)
+    plan, effects = advance(plan, PodOnNode("p0", "n2"), 1.0)
+    assert effects[1:] == (BindPod(1, "p1", "n2"),)
+    assert plan.steps[1].deadline == 6.0
+
+
+def test_a_failed_step_takes_those_after_it_with_it():
+    plan, _ = advance(chain(), Begun(), 0.0)
+    plan, _ = advance(plan, PodGone("p0"), 1.0)
+    assert states(plan) == ["failed", "cancelled", "cancelled"]
+    assert "the pod is gone" in plan.steps[2].reason
+
+
+def test_every_state_but_the_terminal_ones_has_a_way_on():
+    for state in StepState:
+        ways = [pair for pair in TRANSITIONS if pair[0] is state]
+        assert bool(ways) != (state in TERMINAL)
+    used = {trigger for _, trigger in TRANSITIONS}
+    assert used == set(Trigger)
+
+
+EVENTS = st.one_of(
+    st.just(Begun()),
+    st.builds(PodOnNode, st.sampled_from("abz"), st.sampled_from(["n2", "n3"])),
+    st.builds(PodUnbound, st.sampled_from("abz")),
+    st.builds(PodGone, st.sampled_from("abz")),
+    st.builds(CallRefused, st.integers(0, 3), st.just("no")),
+    st.builds(OutcomeLost, st.integers(0, 3)),
+    st.just(TimePassed()),
+    st.builds(Cancelled, st.just("stop")),
+)
+
+
+@given(st.lists(EVENTS, max_size=30))
+def test_whatever_happens_every_step_settles_exactly_once_and_terminal_states_stay(events):
+    plan = bind_plan("p", [("a", "n2"), ("b", "n3")], 2.0)
+    settled = []
+    for now, event in enumerate(events):
+        before = plan
+        plan, effects = advance(plan, event, float(now))
+        settled += [effect.step.id for effect in effects if isinstance(effect, Settle)]
+        for old, new in itertools.zip_longest(before.steps, plan.steps):
+            if old.state in TERMINAL:
+                assert new == old
+            assert (new.deadline is not None) == (
+                new.state in (StepState.ASKED, StepState.VERIFYING)
+            )
+    over = [step.id for step in plan.steps if step.state in TERMINAL]
+    assert sorted(settled) == over
