@@ -1,8 +1,8 @@
 """Kinds of fields a configuration document has: how each is read, checked and written.
 
-A section is a frozen attrs class whose fields are made by `field`. `structured` makes a section
-of what YAML or JSON says, `document` the reverse. Checks run in the constructor too, so that no
-section with a bad value exists, however it was made.
+A section is an attrs class, `@attrs.frozen(field_transformer=checked)`, each field of which has a
+kind for its metadata. `structured` makes a section of what YAML or JSON says, `document` the
+reverse. Checks run in the constructor, so that no section with a bad value exists, however made.
 """
 
 import difflib
@@ -19,6 +19,9 @@ from kubedsm.core.duration import DurationError, format_duration, parse_duration
 _Section = TypeVar("_Section", bound=attrs.AttrsInstance)
 
 _KIND = "kind"
+#: how much of what an operator wrote a complaint repeats
+_SHOWN = 80
+_HUGE_BITS = 100
 #: YAML 1.1 reads an exponent without a point and a sign as text, JSON as a number.
 _EXPONENT = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,20})?[eE][+-]?[0-9]{1,3}", re.ASCII)
 
@@ -44,13 +47,24 @@ def at(key: object) -> Iterator[None]:
 
 
 @attrs.frozen
-class Kind:
-    #: from what YAML or JSON gives to the value; raises ConfigurationError
+class _Kind:
     read: Callable[[Any], Any]
-    #: raises ConfigurationError unless the value is one that may be
     check: Callable[[Any], None]
-    #: from the value to what `read` takes
     write: Callable[[Any], Any]
+
+
+#: what `attrs.field(metadata=...)` takes
+Kind = Mapping[str, _Kind]
+
+
+def kind(
+    read: Callable[[Any], Any], check: Callable[[Any], None], write: Callable[[Any], Any]
+) -> Kind:
+    """From what YAML or JSON gives to the value, is it one that may be, and back again.
+
+    `read` and `check` raise ConfigurationError.
+    """
+    return {_KIND: _Kind(read, check, write)}
 
 
 def shown(value: object) -> str:
@@ -62,21 +76,26 @@ def shown(value: object) -> str:
             return "a mapping"
         case list() | tuple() | set():
             return "a list"
-        case str() | int() | float():
+        case int() if value.bit_length() > _HUGE_BITS:
+            return "a huge number"
+        case str() | int():
             text = repr(value)
-            return text if len(text) <= 60 else f"{text[:60]}..."
+            return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+        case float():
+            return repr(value).removesuffix(".0")
     return f"a {type(value).__name__}"
 
 
 def _key_shown(key: object) -> str:
-    plain = isinstance(key, str) and key.isprintable() and 0 < len(key) <= 100
+    plain = isinstance(key, str) and key.isprintable() and 0 < len(key) <= _SHOWN
     return str(key) if plain else shown(key)
 
 
 def did_you_mean(given: object, known: Iterable[str]) -> str:
     """The end of a complaint about a word that is not among the known ones."""
     words = {_folded(word): word for word in known}
-    near = difflib.get_close_matches(_folded(str(given)[:100]), words, n=1)
+    folded = _folded(given[:_SHOWN]) if isinstance(given, str) else ""
+    near = difflib.get_close_matches(folded, words, n=1)
     return f"; did you mean {words[near[0]]}?" if near else ""
 
 
@@ -96,9 +115,9 @@ def _validate(_: object, attribute: "attrs.Attribute[Any]", value: object) -> No
         attribute.metadata[_KIND].check(value)
 
 
-def field(kind: Kind, default: object = attrs.NOTHING) -> Any:
-    """A field of a section; with default None it may be left out."""
-    return attrs.field(default=default, validator=_validate, metadata={_KIND: kind})
+def checked(_: type, fields: "list[attrs.Attribute[Any]]") -> "list[attrs.Attribute[Any]]":
+    """The field transformer of every section; a field with default None may be left out."""
+    return [field.evolve(validator=_validate) for field in fields]
 
 
 def mapping(value: object) -> Mapping[Any, object]:
@@ -138,43 +157,35 @@ def _same(value: Any) -> Any:
     return value
 
 
-def _within(value: float, low: float, high: float, write: Callable[[float], object]) -> None:
-    if not low <= value <= high:
-        raise ConfigurationError(
-            f"{write(value)} is not between {write(low)} and {write(high)}"
-        )
-
-
 def number(low: float, high: float) -> Kind:
-    def read(value: object) -> float:
+    allowed = f"{shown(low)} and {shown(high)}"
+
+    def read(value: object) -> object:
         if isinstance(value, str) and _EXPONENT.fullmatch(value):
-            value = float(value)
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise ConfigurationError(
-                f"{shown(value)} is not a number between {low:g} and {high:g}"
-            )
-        # An integer may be too large for a float.
-        return float(max(-1e300, min(1e300, value))) + 0.0
+            return float(value)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return float(value) if value.bit_length() <= _HUGE_BITS else value
+        return value
 
-    def check(value: float) -> None:
-        if math.isnan(value):
-            raise ConfigurationError(f"nan is not between {low:g} and {high:g}")
-        _within(value, low, high, "{:g}".format)
+    def check(value: object) -> None:
+        if not isinstance(value, float):
+            raise ConfigurationError(f"{shown(value)} is not a number between {allowed}")
+        if not low <= value <= high:
+            raise ConfigurationError(f"{shown(value)} is not between {allowed}")
 
-    return Kind(read, check, _same)
+    return kind(read, check, _same)
 
 
 def whole(low: int, high: int) -> Kind:
-    def read(value: object) -> int:
-        if isinstance(value, float) and value.is_integer():
-            return int(value)
+    def check(value: object) -> None:
         if isinstance(value, bool) or not isinstance(value, int):
             raise ConfigurationError(
                 f"{shown(value)} is not a whole number between {low} and {high}"
             )
-        return value
+        if not low <= value <= high:
+            raise ConfigurationError(f"{shown(value)} is not between {low} and {high}")
 
-    return Kind(read, lambda value: _within(value, low, high, shown), _same)
+    return kind(_same, check, _same)
 
 
 def duration(low: str, high: str) -> Kind:
@@ -192,10 +203,10 @@ def duration(low: str, high: str) -> Kind:
 
     def check(value: float) -> None:
         if not least <= value <= greatest:
-            given = format_duration(value) if 0 <= value < math.inf else f"{value} s"
+            given = format_duration(value) if 0 <= value < math.inf else f"{value:g}s"
             raise ConfigurationError(f"{given} is not between {low} and {high}")
 
-    return Kind(read, check, format_duration)
+    return kind(read, check, format_duration)
 
 
 def choice(*options: str) -> Kind:
@@ -205,12 +216,11 @@ def choice(*options: str) -> Kind:
 
     def check(value: object) -> None:
         if value not in options:
-            allowed = f"{', '.join(options[:-1])} or {options[-1]}" if options[1:] else options[0]
-            raise ConfigurationError(
-                f"{shown(value)} is not {allowed}{did_you_mean(value, options)}"
-            )
+            allowed = " or ".join(filter(None, (", ".join(options[:-1]), options[-1])))
+            near = did_you_mean(value, options) if options[1:] else ""
+            raise ConfigurationError(f"{shown(value)} is not {allowed}{near}")
 
-    return Kind(read, check, _same)
+    return kind(read, check, _same)
 
 
 def flag() -> Kind:
@@ -218,7 +228,7 @@ def flag() -> Kind:
         if not isinstance(value, bool):
             raise ConfigurationError(f"{shown(value)} is not true or false")
 
-    return Kind(_same, check, _same)
+    return kind(_same, check, _same)
 
 
 def text(pattern: re.Pattern[str], what: str) -> Kind:
@@ -226,7 +236,7 @@ def text(pattern: re.Pattern[str], what: str) -> Kind:
         if not isinstance(value, str) or not pattern.fullmatch(value):
             raise ConfigurationError(f"{shown(value)} is not {what}")
 
-    return Kind(_same, check, _same)
+    return kind(_same, check, _same)
 
 
 def several(one: Kind) -> Kind:
@@ -239,12 +249,12 @@ def several(one: Kind) -> Kind:
         if not values:
             raise ConfigurationError("the list is empty")
         for value in values:
-            one.check(value)
+            one[_KIND].check(value)
             if values.count(value) > 1:
                 raise ConfigurationError(f"{shown(value)} occurs twice")
 
-    return Kind(read, check, list)
+    return kind(read, check, list)
 
 
 def section(cls: type[attrs.AttrsInstance]) -> Kind:
-    return Kind(lambda value: structured(cls, value), lambda _: None, document)
+    return kind(lambda value: structured(cls, value), lambda _: None, document)

@@ -23,6 +23,7 @@ _PART = re.compile(
 )
 #: No duration that a person writes is longer; the cost of exact arithmetic grows with the text.
 _LONGEST_TEXT = 400
+_SHOWN = 40
 
 
 class DurationError(ValueError):
@@ -40,12 +41,12 @@ def parse_duration(text: str) -> float:
         seconds += Fraction(part[1]) * _UNITS[part[2]]
         position = part.end()
     if not text or position < len(text):
-        shown = text if len(text) <= 40 else text[:40] + "..."
+        shown = text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
         raise DurationError(f"{shown!r} is not a duration, such as 500ms, 10s or 1m30s")
     try:
         return float(seconds)
     except OverflowError:
-        raise DurationError(f"{text[:40]!r}... is too long a time") from None
+        raise DurationError(f"{text[:_SHOWN]!r}... is too long a time") from None
 
 
 def format_duration(seconds: float) -> str:

@@ -90,8 +90,12 @@ class Toleration:
         return (
             self.effect in ("", taint.effect)
             and self.key in ("", taint.key)
-            and (self.operator == "Exists" or (bool(self.key) and self.value == taint.value))
+            and (self.operator == "Exists" or self._equals(taint))
         )
+
+    def _equals(self, taint: Taint) -> bool:
+        # Lt and Gt, which Kubernetes 1.35 added behind a feature gate, are not known here.
+        return self.operator == "Equal" and bool(self.key) and self.value == taint.value
 
 
 @attrs.frozen(slots=True)

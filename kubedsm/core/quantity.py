@@ -7,7 +7,7 @@ import re
 from fractions import Fraction
 from functools import lru_cache
 
-_BINARY = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
+_BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _SYNTAX = re.compile(
     r"(?P<sign>[+-]?)(?P<number>[0-9]+\.?[0-9]*|\.[0-9]+)"
@@ -16,6 +16,8 @@ _SYNTAX = re.compile(
 )
 #: The API server caps every quantity here, and so do we.
 LARGEST = 2**63 - 1
+#: Nobody writes more digits, and the cost of exact arithmetic grows with them.
+_LONGEST_TEXT = 128
 
 
 class QuantityError(ValueError):
@@ -24,23 +26,34 @@ class QuantityError(ValueError):
 
 @lru_cache(maxsize=4096)
 def _exact(text: str) -> Fraction:
-    match = _SYNTAX.fullmatch(text)
+    match = _SYNTAX.fullmatch(text) if len(text) <= _LONGEST_TEXT else None
     if match is None:
-        raise QuantityError(f"{text!r} is not a quantity, such as 500m, 2, 1.5Gi or 1e3")
-    if match["sign"] == "-":
-        raise QuantityError(f"{text!r} is negative")
+        raise _not_a_quantity(text)
     number = Fraction(match["number"])
+    if number and match["sign"] == "-":
+        raise QuantityError(f"{text!r} is negative")
     suffix = match["suffix"] or ""
     if suffix in _BINARY:
-        return number * 1024 ** _BINARY[suffix]
+        return number * (1 << _BINARY[suffix])
     exponent = int(match["exponent"]) if match["exponent"] else _DECIMAL[suffix]
     # Beyond any quantity the power itself is the expensive part.
-    return number * Fraction(10) ** max(-400, min(400, exponent))
+    power: int = 10 ** min(400, abs(exponent))
+    return number * power if exponent > 0 else number / power
+
+
+def _not_a_quantity(given: object) -> QuantityError:
+    shown = repr(given)
+    if len(shown) > _LONGEST_TEXT:
+        shown = f"{shown[:40]}..."
+    return QuantityError(f"{shown} is not a quantity, such as 500m, 2, 1.5Gi or 1e3")
 
 
 def _rounded_up(quantity: object, scale: int) -> int:
     if isinstance(quantity, bool) or not isinstance(quantity, str | int | float):
-        raise QuantityError(f"{quantity!r} is not a quantity, such as 500m, 2, 1.5Gi or 1e3")
+        raise _not_a_quantity(quantity)
+    if isinstance(quantity, int):
+        # Beyond the cap Python may refuse to write the digits.
+        quantity = max(-LARGEST, min(LARGEST, quantity))
     scaled = _exact(str(quantity)) * scale
     return min(LARGEST, -(-scaled.numerator // scaled.denominator))
 

@@ -1,0 +1,51 @@
+"""docs/configuration.md says of every key what the code does."""
+
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from kubedsm.config import Configuration, dump, load
+
+DOCS = (Path(__file__).parent.parent / "docs" / "configuration.md").read_text(encoding="utf-8")
+#: key and default, as the tables give them
+ROWS = dict(re.findall(r"^\| `([\w.]+)` \| `?([^`|]*)`? \|", DOCS, re.MULTILINE))
+
+
+def keys(content, prefix=""):
+    for key, value in content.items():
+        if isinstance(value, dict) and key != "*":
+            yield from keys(value, "" if key == "services" else f"{prefix}{key}.")
+        elif key == "*":
+            yield from value
+        else:
+            yield prefix + key
+
+
+DUMPED = sorted(keys(msgspec.yaml.decode(dump(Configuration()))))
+
+
+@pytest.mark.parametrize("key", [*DUMPED, "latencyTarget", "mode"])
+def test_every_key_has_its_row(key):
+    assert key in ROWS
+
+
+def test_every_row_is_a_key():
+    assert set(ROWS) == {*DUMPED, "latencyTarget", "mode"}
+
+
+@pytest.mark.parametrize("key", DUMPED)
+def test_the_default_in_the_table_is_the_default(key):
+    content = msgspec.yaml.decode(dump(Configuration()))
+    section = content["services"]["*"] if key in ("qos", "weight") else content
+    *outer, last = key.split(".")
+    for name in outer:
+        section = section[name]
+    section[last] = msgspec.yaml.decode(ROWS[key])
+    assert load(msgspec.yaml.encode(content), "docs") == Configuration()
+
+
+def test_the_examples_are_right():
+    for example in re.findall(r"```yaml\n(.*?)```", DOCS, re.DOTALL):
+        assert load(example, "docs").services
