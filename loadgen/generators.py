@@ -1,0 +1,120 @@
+"""Scenarios drawn at random, from a seed."""
+
+import math
+import random
+from collections.abc import Mapping
+
+from loadgen.scenario import Api, Interval, Scenario
+
+#: What one replica is made to serve, requests a second.
+REQUESTS_PER_REPLICA = 5
+#: The HPA's bounds in the paper's set-up.
+LEAST_REPLICAS, MOST_REPLICAS = 1, 10
+
+_MI = 2**20
+#: cores and bytes that one replica of each of the paper's services requests
+PAPER_REQUESTS: Mapping[str, Mapping[str, float]] = {
+    "a": {"cpu": 1, "memory": 950 * _MI},
+    "b": {"cpu": 1, "memory": 1900 * _MI},
+    "c": {"cpu": 1, "memory": 950 * _MI},
+    "d": {"cpu": 2, "memory": 1900 * _MI},
+}
+#: The paper's three edge nodes, of each of which its generator sets 1 core and 1 GB aside.
+PAPER_EDGE_TOTAL: Mapping[str, float] = {"cpu": 13, "memory": 11e9}
+
+
+class GeneratorError(ValueError):
+    """A parameter that no scenario can be generated from."""
+
+
+def coefficients(
+    edge_total: Mapping[str, float], requests: Mapping[str, Mapping[str, float]]
+) -> dict[str, float]:
+    """Per service, the replicas of it that fill an equal part of the edge.
+
+    The mean over resources of total / number of services / request. `edge_total` and each
+    service's requests are in the same units, by resource; every request is above 0.
+    Source: the scenario generator that the KubeDSM paper (arXiv 2501.07130) evaluates with.
+    """
+    return {
+        service: sum(
+            edge_total[resource] / len(requests) / amount for resource, amount in needs.items()
+        )
+        / len(needs)
+        for service, needs in requests.items()
+    }
+
+
+PAPER_COEFFICIENTS: Mapping[str, float] = coefficients(PAPER_EDGE_TOTAL, PAPER_REQUESTS)
+
+
+def normal(
+    mean: float,
+    sigma: float,
+    *,
+    seed: int,
+    cycles: int = 12,
+    cycle_seconds: float = 90.0,
+    coefficients: Mapping[str, float] = PAPER_COEFFICIENTS,
+    endpoint: str = "http://{service}/",
+    final: Mapping[str, int] | None = None,
+) -> Scenario:
+    """The paper's scenario `mean_sigma`: demand that varies about a multiple of the edge.
+
+    Per cycle and service, drawn anew, replicas = clip(round(N(mean coef, sigma coef)), 1, 10),
+    and the rate is 5 requests a second for each. `final` gives the last cycle's replicas instead,
+    for the services it names. The draws depend on the seed, the number and the order of the
+    services only: they come from `random.Random.random`, the one method whose sequence Python
+    keeps from version to version.
+
+    Raises GeneratorError.
+    """
+    for name, value in (("mean", mean), ("sigma", sigma)):
+        if not 0 <= value < math.inf:
+            raise GeneratorError(f"{name}: {value:g} is not a finite number from 0 on")
+    if cycles < 1:
+        raise GeneratorError(f"cycles: {cycles} is not at least 1")
+    if not 0 < cycle_seconds < math.inf:
+        raise GeneratorError(f"cycle length: {cycle_seconds:g} seconds are not above 0")
+    if not coefficients:
+        raise GeneratorError("services: none are given")
+    last = dict(final or {})
+    for service, replicas in last.items():
+        if service not in coefficients:
+            raise GeneratorError(f"final: no service {service!r} among {', '.join(coefficients)}")
+        if not 0 <= replicas <= MOST_REPLICAS:
+            raise GeneratorError(
+                f"final: {replicas} replicas of {service} are not between 0 and {MOST_REPLICAS}"
+            )
+    rng = random.Random(seed)
+    drawn = [
+        {
+            service: _clipped(_normal(rng, mean * coefficient, sigma * coefficient))
+            for service, coefficient in coefficients.items()
+        }
+        for _ in range(cycles)
+    ]
+    drawn[-1] |= last
+    return Scenario(
+        tuple(
+            Api(
+                service,
+                endpoint.replace("{service}", service),
+                tuple(
+                    Interval.of(REQUESTS_PER_REPLICA * cycle[service], cycle_seconds)
+                    for cycle in drawn
+                ),
+            )
+            for service in coefficients
+        )
+    )
+
+
+def _normal(rng: random.Random, mean: float, sigma: float) -> float:
+    """The Box-Muller transform, its second value unused."""
+    radius = math.sqrt(-2 * math.log(1 - rng.random()))
+    return mean + sigma * radius * math.cos(2 * math.pi * rng.random())
+
+
+def _clipped(replicas: float) -> int:
+    return max(LEAST_REPLICAS, min(MOST_REPLICAS, round(replicas)))

@@ -1,0 +1,195 @@
+"""Scenario files in the DrStress format: the way there and back, and what is refused."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from loadgen.scenario import Api, Interval, Scenario, ScenarioError, dumps, load, loads
+
+#: As the papers' generator writes them: fractions of a millisecond, equal cycles in one interval.
+WRITTEN = """
+{"apis": [
+  {"name": "A", "endpoint": "http://localhost:30000/ping", "intervals": [
+    {"api_call_period": 66.66666666666667, "cycle_length": 180000},
+    {"api_call_period": 200, "cycle_length": 90000}]},
+  {"name": "B", "endpoint": "http://localhost:30001/ping", "intervals": [
+    {"api_call_period": 100, "cycle_length": 90000}]}
+]}
+"""
+
+
+def test_rates_over_time():
+    scenario = loads(WRITTEN)
+    assert scenario.services == ("A", "B")
+    assert scenario.duration == 270
+    assert [scenario.rate("A", t) for t in (-1, 0, 179.999, 180, 269.9, 270)] == [
+        0,
+        15,
+        15,
+        5,
+        5,
+        0,
+    ]
+    assert [scenario.rate("B", t) for t in (0, 89.9, 90, 1e9)] == [10, 10, 0, 0]
+
+
+def test_a_rate_for_a_service_that_is_not_there():
+    with pytest.raises(ScenarioError, match="no service 'C' among A, B"):
+        loads(WRITTEN).rate("C", 0)
+
+
+def test_a_period_longer_than_its_interval_is_silence():
+    assert Interval(90_001, 90_000).rate == 0
+    assert Interval(90_000, 90_000).rate == pytest.approx(1 / 90)
+    silence = Interval.of(0, 90)
+    assert silence.rate == 0
+    assert silence.api_call_period > silence.cycle_length == 90_000
+
+
+@given(st.integers(1, 10_000))
+def test_whole_rates_come_back_whole(rate):
+    assert Interval.of(rate, 90).rate == rate
+
+
+positive = st.floats(1e-6, 1e12)
+words = st.text(st.characters(categories=["L", "N", "P"]), min_size=1, max_size=10)
+intervals = st.builds(Interval, positive, positive)
+scenarios = st.lists(words, min_size=1, max_size=4, unique=True).flatmap(
+    lambda names: st.tuples(
+        *(
+            st.builds(
+                Api, st.just(name), words, st.lists(intervals, min_size=1, max_size=4).map(tuple)
+            )
+            for name in names
+        )
+    ).map(Scenario)
+)
+
+
+@given(scenarios)
+def test_every_scenario_comes_back_from_its_text(scenario):
+    assert loads(dumps(scenario)) == loads(dumps(scenario).encode()) == scenario
+
+
+def test_the_text_is_what_dr_stress_reads():
+    scenario = Scenario((Api("a", "http://a/", (Interval.of(4, 90),)),))
+    assert json.loads(dumps(scenario)) == {
+        "apis": [
+            {
+                "name": "a",
+                "endpoint": "http://a/",
+                "intervals": [{"api_call_period": 250.0, "cycle_length": 90000.0}],
+            }
+        ]
+    }
+
+
+def changed(path, value):
+    """The text of a small good scenario, one place of it changed; None takes the place away."""
+    content = {
+        "apis": [
+            {
+                "name": name,
+                "endpoint": "http://x/",
+                "intervals": [{"api_call_period": 100, "cycle_length": 90000}] * 2,
+            }
+            for name in ("a", "b")
+        ]
+    }
+    content = json.loads(json.dumps(content))
+    *way, last = path
+    place = content
+    for step in way:
+        place = place[step]
+    if value is None:
+        del place[last]
+    else:
+        place[last] = value
+    return json.dumps(content)
+
+
+SILENCE = (
+    " is not a number of milliseconds above 0; for silence, give a period longer than cycle_length"
+)
+PERIOD = ("apis", 1, "intervals", 0, "api_call_period")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "not JSON: Expecting value, line 1, column 1"),
+        ("{", "not JSON: Expecting property name enclosed in double quotes, line 1, column 2"),
+        ("apis: []", "not JSON: Expecting value, line 1, column 1"),
+        (b"\xff", "not UTF-8 text"),
+        ("[" * 100_000, "nested too deeply"),
+        ('{"apis": ' + "9" * 5000 + "}", "a number with too many digits"),
+        ("[]", "not an object"),
+        ("{}", "apis: missing"),
+        ('{"apis": {}}', "apis: not a list"),
+        ('{"apis": []}', "apis: empty"),
+        ('{"apis": [7]}', "apis[0]: not an object"),
+        (changed(("apis", 1, "name"), None), "apis[1].name: missing"),
+        (changed(("apis", 1, "name"), "a"), "apis[1].name: 'a' occurs twice"),
+        (changed(("apis", 1, "name"), ""), "apis[1].name: not a line of text"),
+        (changed(("apis", 1, "name"), 7), "apis[1].name: not a line of text"),
+        (changed(("apis", 0, "endpoint"), None), "apis[0].endpoint: missing"),
+        (changed(("apis", 0, "endpoint"), "a\nb"), "apis[0].endpoint: not a line of text"),
+        (changed(("apis", 0, "intervals"), None), "apis[0].intervals: missing"),
+        (changed(("apis", 0, "intervals"), []), "apis[0].intervals: empty"),
+        (changed(("apis", 0, "intervals", 1), "x"), "apis[0].intervals[1]: not an object"),
+        (changed(PERIOD, None), "apis[1].intervals[0].api_call_period: missing"),
+        (
+            changed(PERIOD, "fast"),
+            "apis[1].intervals[0].api_call_period: not a number of milliseconds",
+        ),
+        (
+            changed(PERIOD, True),
+            "apis[1].intervals[0].api_call_period: not a number of milliseconds",
+        ),
+        (
+            changed(PERIOD, -5),
+            "apis[1].intervals[0].api_call_period: -5 is not a number of milliseconds above 0",
+        ),
+        (
+            changed(PERIOD, 0),
+            f"apis[1].intervals[0].api_call_period: 0{SILENCE}",
+        ),
+        (
+            changed(PERIOD, float("nan")),
+            "apis[1].intervals[0].api_call_period: nan is not a number of milliseconds above 0",
+        ),
+        (
+            changed(PERIOD, float("inf")),
+            "apis[1].intervals[0].api_call_period: inf is not a number of milliseconds above 0",
+        ),
+        (
+            changed(("apis", 0, "intervals", 1, "cycle_length"), 0),
+            "apis[0].intervals[1].cycle_length: 0 is not a number of milliseconds above 0",
+        ),
+        (
+            changed(PERIOD, "null").replace('"null"', "null"),
+            "apis[1].intervals[0].api_call_period: not a number of milliseconds",
+        ),
+    ],
+)
+def test_what_is_refused_names_the_file_and_the_place(tmp_path, text, message):
+    path = tmp_path / "load.json"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(ScenarioError) as refused:
+        load(path)
+    assert str(refused.value) == f"{path}: {message}"
+
+
+@given(st.text(max_size=40) | st.binary(max_size=20))
+def test_anything_else_is_refused_in_one_line(text):
+    with pytest.raises(ScenarioError) as refused:
+        loads(text, "load.json")
+    assert len(str(refused.value).splitlines()) == 1
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    with pytest.raises(ScenarioError) as refused:
+        load(tmp_path / "absent.json")
+    assert str(refused.value) == f"{tmp_path}/absent.json: No such file or directory"
