@@ -126,10 +126,14 @@ class ClusterMirror:
     def reserve(self, holder: str, node: NodeName, requests: Resources) -> None:
         """Hold room on a node until `release`, or until the pod of that uid is bound.
 
-        Raises ReservationError if the holder has a reservation, or the node is gone or full.
+        Raises ReservationError if the holder has a reservation or is bound, or the node is gone
+        or full.
         """
         if holder in self._reservations:
             raise ReservationError(f"{holder} holds room on {self._reservations[holder].node}")
+        pod = self._pods.get(Uid(holder))
+        if pod is not None and pod.node_name is not None:
+            raise ReservationError(f"{pod} is on {pod.node_name} already")
         if node not in self._nodes:
             raise ReservationError(f"node {node} is gone")
         free = self._free(node)

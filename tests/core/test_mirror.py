@@ -1,0 +1,193 @@
+import random
+
+import pytest
+
+from kubedsm.core.events import NodeApplied, NodeDeleted, PodApplied, PodDeleted
+from kubedsm.core.mirror import ClusterMirror, ReservationError
+from kubedsm.core.model import (
+    Node,
+    NodeName,
+    Pod,
+    PodClass,
+    Resources,
+    SchedulingRules,
+    Tier,
+    Uid,
+    Workload,
+)
+
+ONE_CORE = PodClass(Resources(cpu=1000, memory=2**30, pods=1), SchedulingRules())
+WEB = Workload("shop", "Deployment", "web")
+
+
+def node(name="n2", cpu=4000, tier="edge"):
+    return Node(NodeName(name), {"kubedsm.io/tier": tier}, Resources(cpu, 8 * 2**30, 10))
+
+
+def pod(uid="u1", name=None, **fields):
+    defaults = {"scheduler_name": "kubedsm", "workload": WEB, "pod_class": ONE_CORE}
+    return Pod(Uid(uid), "shop", name or uid, **(defaults | fields))
+
+
+def mirror(*events):
+    made = ClusterMirror()
+    for event in events:
+        made.apply(event)
+        made.check_invariants()
+    return made
+
+
+def test_the_tier_comes_from_the_configured_label():
+    made = mirror(NodeApplied(node("n2")), NodeApplied(node("n5", tier="cloud")))
+    made.apply(NodeApplied(node("n9", tier="fog")))
+    assert [made.tier(NodeName(n)) for n in ("n2", "n5", "n9")] == [Tier.EDGE, Tier.CLOUD, None]
+    assert [n.name for n in made.snapshot().of_tier(Tier.EDGE)] == ["n2"]
+
+
+def test_room_is_held_by_bound_terminating_and_foreign_pods_and_not_by_finished_ones():
+    made = mirror(
+        NodeApplied(node()),
+        PodApplied(pod("a", node_name="n2")),
+        PodApplied(pod("b", node_name="n2", terminating=True)),
+        PodApplied(pod("c", node_name="n2", scheduler_name="default-scheduler")),
+        PodApplied(pod("d", node_name="n2", phase="Succeeded")),
+        PodApplied(pod("e")),
+    )
+    assert made.snapshot().free["n2"].cpu == 1000
+    made.apply(PodDeleted(Uid("b"), "shop", "b"))
+    made.check_invariants()
+    assert made.snapshot().free["n2"].cpu == 2000
+
+
+def test_a_pod_that_comes_before_its_node_is_counted_when_the_node_comes():
+    made = mirror(PodApplied(pod("a", node_name="n2")), NodeApplied(node()))
+    assert made.snapshot().free["n2"].cpu == 3000
+    made.apply(NodeDeleted(NodeName("n2")))
+    made.apply(NodeApplied(node(cpu=2000)))
+    assert made.snapshot().free["n2"].cpu == 1000
+
+
+def test_a_reservation_holds_room_until_the_pod_is_seen_on_its_node():
+    made = mirror(NodeApplied(node()), PodApplied(pod("a")))
+    made.reserve("a", NodeName("n2"), ONE_CORE.requests)
+    snapshot = made.snapshot()
+    assert snapshot.free["n2"].cpu == 3000
+    assert snapshot.placed == {"a": "n2"}
+    assert snapshot.schedulable(snapshot.pods.values()) == []
+    made.apply(PodApplied(pod("a", node_name="n2", resource_version="2")))
+    made.check_invariants()
+    assert made.snapshot().free["n2"].cpu == 3000
+    assert made.release("a") is None
+
+
+@pytest.mark.parametrize(
+    ("cpu", "node_name", "says"),
+    [(1000, "n9", "gone"), (500, "n2", "not enough cpu")],
+)
+def test_room_that_is_not_there_cannot_be_reserved(cpu, node_name, says):
+    made = mirror(NodeApplied(node(cpu=cpu)), PodApplied(pod("a")))
+    with pytest.raises(ReservationError, match=says):
+        made.reserve("a", NodeName(node_name), ONE_CORE.requests)
+    assert made.snapshot().placed == {}
+
+
+def test_nobody_reserves_twice():
+    made = mirror(NodeApplied(node()), PodApplied(pod("a")))
+    made.reserve("a", NodeName("n2"), ONE_CORE.requests)
+    with pytest.raises(ReservationError, match="holds room on n2"):
+        made.reserve("a", NodeName("n2"), ONE_CORE.requests)
+
+
+def test_an_overcommitted_node_still_takes_what_asks_for_nothing():
+    made = mirror(NodeApplied(node(cpu=500)), PodApplied(pod("a", node_name="n2")))
+    made.reserve("x", NodeName("n2"), Resources(pods=1))
+    with pytest.raises(ReservationError):
+        made.reserve("y", NodeName("n2"), Resources(cpu=1, pods=1))
+
+
+def test_a_reservation_goes_with_its_pod():
+    made = mirror(NodeApplied(node()), PodApplied(pod("a")))
+    made.reserve("a", NodeName("n2"), ONE_CORE.requests)
+    made.apply(PodDeleted(Uid("a"), "shop", "a"))
+    made.check_invariants()
+    assert made.snapshot().free["n2"].cpu == 4000
+
+
+def test_delete_and_create_under_one_name_can_come_as_one_change():
+    made = mirror(NodeApplied(node()), PodApplied(pod("old", name="st-0", node_name="n2")))
+    made.apply(PodApplied(pod("new", name="st-0")))
+    made.check_invariants()
+    assert made.pod(Uid("old")) is None
+    assert made.snapshot().free["n2"].cpu == 4000
+
+
+def test_a_state_that_was_overtaken_is_ignored():
+    made = mirror(NodeApplied(node()), PodApplied(pod("a", node_name="n2", resource_version="10")))
+    change = made.apply(PodApplied(pod("a", resource_version="9")))
+    assert change.pod_before == change.pod_after
+    assert made.pod(Uid("a")).node_name == "n2"
+
+
+def test_a_claim_takes_the_next_new_pod_of_its_workload_only():
+    made = mirror(NodeApplied(node()), PodApplied(pod("a")))
+    made.claim("move-1", WEB)
+    made.claim("move-2", WEB)
+    made.apply(PodApplied(pod("a", resource_version="2")))
+    made.apply(PodApplied(pod("x", workload=Workload("shop", "Deployment", "cart"))))
+    made.apply(PodApplied(pod("b")))
+    made.apply(PodApplied(pod("c")))
+    made.check_invariants()
+    assert [made.claimant(Uid(u)) for u in "axbc"] == [None, None, "move-1", "move-2"]
+    assert {p.uid for p in made.waiting()} == {"a", "x"}
+    made.unclaim("move-1")
+    assert {p.uid for p in made.waiting()} == {"a", "b", "x"}
+
+
+def test_shares_count_neither_terminating_nor_detached_nor_foreign_pods():
+    made = mirror(
+        NodeApplied(node()),
+        NodeApplied(node("n5", tier="cloud")),
+        PodApplied(pod("a", node_name="n2")),
+        PodApplied(pod("b", node_name="n5")),
+        PodApplied(pod("c", node_name="n5", terminating=True)),
+        PodApplied(pod("d", node_name="n2", detached=True)),
+        PodApplied(pod("e", node_name="n2", scheduler_name="default-scheduler")),
+        PodApplied(pod("f")),
+    )
+    share = made.snapshot().shares()[WEB]
+    assert (share.edge, share.total) == (1, 3)
+
+
+def test_the_books_agree_after_any_history():
+    rng = random.Random(7)
+    made = ClusterMirror()
+    for version in range(3000):
+        name = f"p{rng.randrange(12)}"
+        uid = f"{name}-{rng.randrange(2)}"
+        match rng.randrange(6):
+            case 0:
+                made.apply(NodeApplied(node(f"n{rng.randrange(3)}", cpu=rng.randrange(9) * 500)))
+            case 1:
+                made.apply(NodeDeleted(NodeName(f"n{rng.randrange(3)}")))
+            case 2:
+                made.apply(PodDeleted(Uid(uid), "shop", name))
+            case 3:
+                try:
+                    made.reserve(uid, NodeName(f"n{rng.randrange(3)}"), ONE_CORE.requests)
+                except ReservationError:
+                    made.release(uid)
+            case _:
+                made.apply(
+                    PodApplied(
+                        pod(
+                            uid,
+                            name=name,
+                            node_name=rng.choice([None, "n0", "n1"]),
+                            phase=rng.choice(["Pending", "Running", "Failed"]),
+                            resource_version=str(rng.randrange(version + 1)),
+                        )
+                    )
+                )
+        if made.pod(Uid(uid)) is None:
+            made.release(uid)
+        made.check_invariants()
