@@ -1,0 +1,40 @@
+"""Which pods go to the edge when there are too many possibilities to compare.
+
+One pod after the other: the one that adds most QoS for its size, the sizes and gains looked at
+anew after every pick; each on the node where it fits best.
+"""
+
+from collections.abc import Sequence
+
+from kubedsm.core.best_fit import BestFit, sizes
+from kubedsm.core.fragmentation import Ints
+from kubedsm.core.packing import Packing
+from kubedsm.core.split import Claimant, Picks
+
+
+def pick_greedily(edge: Packing, members: Sequence[Claimant]) -> tuple[Picks, Ints]:
+    """Whose pods go to the edge, and their placement, N x S."""
+    size = sizes(edge)
+    room = BestFit(edge)
+    picks: Picks = {}
+    taken = [0] * len(members)
+    # (member, kind) in name order; one that finds no room any more never will.
+    candidates = [(m, kind) for m, member in enumerate(members) for kind in member.kinds()]
+
+    def score(candidate: tuple[int, int]) -> float:
+        m, kind = candidate
+        values, number = members[m].values, taken[m]
+        return float(values[number + 1] - values[number]) / size[kind]
+
+    while candidates:
+        best = max(candidates, key=score)
+        m, kind = best
+        if not room.place(kind):
+            candidates = [c for c in candidates if c[1] != kind]
+            continue
+        taken[m] += 1
+        pick = (members[m].workload, kind)
+        picks[pick] = picks.get(pick, 0) + 1
+        if picks[pick] == int(members[m].counts[kind]):
+            candidates.remove(best)
+    return picks, room.loads

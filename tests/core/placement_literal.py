@@ -1,0 +1,62 @@
+"""The algorithms in their literal, exponential forms: what the fast ones must agree with."""
+
+from itertools import product
+
+from kubedsm.bench.literal_match import literal_fragmentation, literal_match
+from kubedsm.core.fit import reasons
+from kubedsm.core.fragmentation import Fragmentation, request_mix
+from kubedsm.core.model import Share, Tier
+from kubedsm.core.objective import quality
+
+
+def literal_decision(instance, objective, measure):
+    """(pods placed, QoS, -fragmentation) of the best choice: every subset of the batch is tried.
+
+    A subset may go to the edge only if `match` in its literal form really places it. The cloud
+    takes as many of the others as can be packed there.
+    """
+    batch, free = instance.batch, instance.snapshot.free
+    measured = Fragmentation(measure, request_mix(instance.snapshot))
+    edge = literal_match(batch, instance.tier(Tier.EDGE), free, measured).costs
+    cloud = literal_match(batch, instance.tier(Tier.CLOUD), free, Fragmentation()).costs
+    everybody = (1 << len(batch)) - 1
+    results = []
+    for mask, cost in enumerate(edge):
+        if cost is None:
+            continue
+        rest = everybody ^ mask
+        off = max(m.bit_count() for m, c in enumerate(cloud) if c is not None and not m & ~rest)
+        chosen = [pod for i, pod in enumerate(batch) if mask >> i & 1]
+        results.append((mask.bit_count() + off, qos_with(instance, chosen, objective), -cost))
+    return max(results)
+
+
+def brute_force(instance, objective, measure):
+    """The same by trying every node for every pod."""
+    shot, batch = instance.snapshot, instance.batch
+    edge = instance.tier(Tier.EDGE)
+    nodes = [*edge, *instance.tier(Tier.CLOUD)]
+    measured = Fragmentation(measure, request_mix(shot))
+    results = []
+    for assignment in product([None, *nodes], repeat=len(batch)):
+        free = dict(shot.free)
+        for pod, node in zip(batch, assignment, strict=True):
+            if node is not None:
+                if reasons(pod.pod_class, node, free[node.name]):
+                    break
+                free[node.name] -= pod.requests
+        else:
+            chosen = [p for p, n in zip(batch, assignment, strict=True) if n in edge]
+            placed = sum(node is not None for node in assignment)
+            cost = sum(literal_fragmentation(measured, node, free[node.name]) for node in edge)
+            results.append((placed, qos_with(instance, chosen, objective), -cost))
+    return max(results)
+
+
+def qos_with(instance, chosen, objective):
+    """The QoS of the cluster with these pods of the batch on the edge."""
+    shares = instance.snapshot.shares()
+    for pod in chosen:
+        share = shares[pod.workload]
+        shares[pod.workload] = Share(share.edge + 1, share.total)
+    return quality(shares, instance.promises, objective)
