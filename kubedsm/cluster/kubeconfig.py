@@ -1,0 +1,129 @@
+"""Which kubeconfig files count, and which of their contexts.
+
+As kubectl does it (Kubernetes documentation, "Organizing Cluster Access Using kubeconfig Files"):
+$KUBECONFIG may name several files, and the first one that sets a value decides. What the chosen
+context's entries contain is read elsewhere; that they exist is checked here.
+"""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+import msgspec
+
+
+class KubeconfigError(ValueError):
+    """One line: which file, and what is wrong with it."""
+
+
+class _Named(msgspec.Struct, frozen=True):
+    name: str
+
+
+N = TypeVar("N", bound=_Named)
+
+
+class _Server(msgspec.Struct, frozen=True):
+    server: str
+
+
+class _Cluster(_Named, frozen=True):
+    cluster: _Server
+
+
+class _User(_Named, frozen=True):
+    user: dict[str, Any] | None = None
+
+
+class _Reference(msgspec.Struct, frozen=True):
+    cluster: str
+    user: str | None = None
+
+
+class _Context(_Named, frozen=True):
+    context: _Reference
+
+
+class _Kubeconfig(msgspec.Struct, frozen=True, rename="kebab"):
+    clusters: list[_Cluster] | None = None
+    contexts: list[_Context] | None = None
+    users: list[_User] | None = None
+    current_context: str | None = None
+
+
+def files(path: Path | None, environ: Mapping[str, str]) -> tuple[Path, ...]:
+    """The files that count and exist: `path` alone if given.
+
+    Raises KubeconfigError if there are none.
+    """
+    listed = [part for part in environ.get("KUBECONFIG", "").split(os.pathsep) if part]
+    candidates = [path] if path else [Path(part) for part in listed]
+    candidates = candidates or [Path(environ.get("HOME") or Path.home()) / ".kube" / "config"]
+    present = tuple(file.expanduser() for file in candidates if file.expanduser().exists())
+    if not present:
+        raise KubeconfigError(f"kubeconfig {joined(candidates)}: no such file")
+    return present
+
+
+def context(paths: Sequence[Path], name: str | None) -> str:
+    """The context of that name, or the current one, found to be whole.
+
+    Raises KubeconfigError.
+    """
+    configs = [_read(path) for path in paths]
+    where = f"kubeconfig {joined(paths)}"
+    contexts = _by_name(config.contexts for config in configs)
+    name = name or next((c.current_context for c in configs if c.current_context), None)
+    if name is None:
+        raise KubeconfigError(f"{where}: no current-context, and none chosen of {_any(contexts)}")
+    if name not in contexts:
+        raise KubeconfigError(f"{where}: no context {name!r}, only {_any(contexts)}")
+    reference = contexts[name].context
+    clusters = _by_name(config.clusters for config in configs)
+    if reference.cluster not in clusters:
+        raise KubeconfigError(f"{where}: context {name!r} is of an unknown cluster")
+    server = clusters[reference.cluster].cluster.server
+    if not _is_url(server):
+        raise KubeconfigError(f"{where}: cluster {reference.cluster!r}: {server!r} is no URL")
+    if reference.user and reference.user not in _by_name(config.users for config in configs):
+        raise KubeconfigError(f"{where}: context {name!r} is of an unknown user")
+    return name
+
+
+def joined(paths: Iterable[Path]) -> str:
+    """As $KUBECONFIG lists them."""
+    return os.pathsep.join(map(str, paths))
+
+
+def _read(path: Path) -> _Kubeconfig:
+    try:
+        return msgspec.yaml.decode(path.read_bytes(), type=_Kubeconfig)
+    except OSError as error:
+        raise KubeconfigError(f"kubeconfig {path}: {error.strerror}") from None
+    except msgspec.ValidationError as error:
+        raise KubeconfigError(f"kubeconfig {path}: {_one_line(error)}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise KubeconfigError(f"kubeconfig {path}: not YAML: {_one_line(error)}") from None
+
+
+def _by_name(lists: Iterable[Sequence[N] | None]) -> dict[str, N]:
+    """Entries by their name; of those with the same name, the first."""
+    return {entry.name: entry for entries in reversed(list(lists)) for entry in entries or ()}
+
+
+def _is_url(server: str) -> bool:
+    try:
+        parts = urlsplit(server)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is none
+        return False
+
+
+def _any(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names)) or "none"
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
