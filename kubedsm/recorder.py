@@ -35,8 +35,11 @@ class FailedScheduling:
 
 
 class Recorder:
-    def __init__(self, cluster: Cluster, clock: Clock, quiet: asyncio.Event) -> None:
+    def __init__(
+        self, cluster: Cluster, clock: Clock, quiet: asyncio.Event, instance: str
+    ) -> None:
         self._cluster = cluster
+        self._instance = instance
         self._clock = clock
         self._quiet = quiet
         self._pending: deque[Scheduled | FailedScheduling] = deque(maxlen=MOST_PENDING)
@@ -81,21 +84,25 @@ class Recorder:
         match entry:
             case Scheduled(pod, node):
                 note = f"Successfully assigned {pod} to {node}"
-                await self._event(pod, "Normal", "Scheduled", "Binding", note)
+                await self._event(pod, "Scheduled", "Binding", note)
             case FailedScheduling(pod, message):
+                now = self._clock.wall()
                 await verbs.set_pod_condition(
-                    self._cluster, pod, message=message, clock=self._clock, timeout=REQUEST_TIMEOUT
+                    self._cluster, pod, message, since=now, timeout=REQUEST_TIMEOUT
                 )
-                await self._event(pod, "Warning", "FailedScheduling", "Scheduling", message)
+                await self._event(pod, "FailedScheduling", "Scheduling", message, warning=True)
 
-    async def _event(self, pod: Pod, kind: str, reason: str, action: str, note: str) -> None:
+    async def _event(
+        self, pod: Pod, reason: str, action: str, note: str, *, warning: bool = False
+    ) -> None:
         await verbs.create_event(
             self._cluster,
-            pod,
-            kind=kind,
+            verbs.Regarding.pod(pod),
             reason=reason,
             action=action,
             note=note,
-            clock=self._clock,
+            instance=self._instance,
+            at=self._clock.wall(),
+            warning=warning,
             timeout=REQUEST_TIMEOUT,
         )

@@ -53,9 +53,7 @@ class Scheduler:
         decision = immediate_schedule(
             snapshot, pods, self.configuration.promise, self.configuration.objective_function
         )
-        placements = [
-            Placement(pod, snapshot.nodes[node]) for pod, node, _ in decision.bindings
-        ]
+        placements = [Placement(pod, snapshot.nodes[node]) for pod, node, _ in decision.bindings]
         if placements:
             self.manager.place(placements)
         self._say_why_not(decision)

@@ -1,0 +1,79 @@
+"""Decisions about a dump: what the scheduler would do, without a cluster."""
+
+from typing import Any
+
+import attrs
+
+from kubedsm.cluster.dump import Dump, Malformed
+from kubedsm.config import Configuration
+from kubedsm.core.decision import Decision
+from kubedsm.core.immediate import immediate_schedule
+from kubedsm.core.mirror import ClusterMirror
+from kubedsm.core.model import Snapshot
+from kubedsm.core.objective import NANO
+
+
+@attrs.frozen(slots=True)
+class OfflinePlacement:
+    snapshot: Snapshot
+    decision: Decision
+    #: pods that wait for us and could not be read
+    unreadable: tuple[Malformed, ...]
+    #: pods that wait for another scheduler
+    foreign: int
+
+    def as_json(self) -> dict[str, Any]:
+        decision = self.decision
+        unplaced = [
+            {
+                "pod": str(self.snapshot.pods[uid]),
+                "reasons": {node: list(why) for node, why in reasons.items()},
+            }
+            for uid, reasons in decision.unplaced.items()
+        ]
+        unplaced += [
+            {
+                "pod": pod.name,
+                "reasons": {node: [pod.reason] for node in sorted(self.snapshot.nodes)},
+            }
+            for pod in self.unreadable
+        ]
+        return {
+            "bindings": [
+                {"pod": str(pod), "node": node, "tier": tier.value}
+                for pod, node, tier in decision.bindings
+            ],
+            "unplaced": unplaced,
+            "score": {
+                "before": decision.score_before / NANO,
+                "after": decision.score_after / NANO,
+                "fragmentation": decision.fragmentation,
+            },
+            "proven": decision.proven,
+        }
+
+
+def place(dump: Dump, configuration: Configuration) -> OfflinePlacement:
+    """Decide for the pods of a dump that wait for us, as one batch."""
+    ours = configuration.scheduler_name
+    mirror = ClusterMirror(ours, configuration.tiers)
+    for event in dump.events:
+        mirror.apply(event)
+    snapshot = mirror.snapshot()
+    decision = immediate_schedule(
+        snapshot,
+        snapshot.schedulable(snapshot.pods.values()),
+        configuration.promise,
+        configuration.objective_function,
+    )
+    waiting = [pod for pod in snapshot.pods.values() if pod.node_name is None and not pod.finished]
+    return OfflinePlacement(
+        snapshot,
+        decision,
+        tuple(
+            m
+            for m in dump.malformed
+            if m.kind == "Pod" and m.scheduler_name == ours and not m.bound
+        ),
+        sum(pod.scheduler_name != ours for pod in waiting),
+    )
