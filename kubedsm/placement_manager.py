@@ -101,19 +101,15 @@ class PlacementManager:
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
             while True:
-                await self._until_next_deadline()
-                for plan_id in list(self._plans):
-                    self._advance(plan_id, TimePassed())
-
-    async def _until_next_deadline(self) -> None:
-        self._deadlines_changed.clear()
-        deadlines = [p.next_deadline for p in self._plans.values() if p.next_deadline is not None]
-        seconds = min(deadlines) - self._clock.monotonic() if deadlines else None
-        try:
-            async with asyncio.timeout(seconds):
-                await self._deadlines_changed.wait()
-        except TimeoutError:
-            return
+                self._deadlines_changed.clear()
+                deadlines = [plan.next_deadline for plan in self._plans.values()]
+                due = min((d for d in deadlines if d is not None), default=None)
+                try:
+                    async with asyncio.timeout(due and due - self._clock.monotonic()):
+                        await self._deadlines_changed.wait()
+                except TimeoutError:
+                    for plan_id in list(self._plans):
+                        self._advance(plan_id, TimePassed(), due)
 
     def place(self, placements: Sequence[Placement]) -> None:
         """Reserve the room of all of them, and ask for the binds.
@@ -147,11 +143,12 @@ class PlacementManager:
         elif pod.node_name is not None:
             self._advance(plan_id, PodOnNode(pod.uid, pod.node_name))
 
-    def _advance(self, plan_id: str, event: PlanEvent) -> None:
+    def _advance(self, plan_id: str, event: PlanEvent, due: float | None = None) -> None:
+        """Take an event into a plan; by rounding, the clock may show a moment before `due`."""
         plan = self._plans.get(plan_id)
         if plan is None:
             return
-        plan, effects = advance(plan, event, self._clock.monotonic())
+        plan, effects = advance(plan, event, max(due or 0.0, self._clock.monotonic()))
         self._plans[plan_id] = plan
         for effect in effects:
             self._carry_out(plan_id, effect)

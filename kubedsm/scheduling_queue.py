@@ -18,6 +18,8 @@ INITIAL_BACK_OFF = 1.0
 LONGEST_BACK_OFF = 10.0
 #: how long an unschedulable pod waits at most, in case a helpful change went unnoticed
 FLUSH = 60.0
+#: seconds; less is no time to wait for
+RESOLUTION = 1e-6
 
 
 @attrs.frozen(slots=True)
@@ -99,21 +101,17 @@ class SchedulingQueue:
 
     async def wait_active(self) -> None:
         """Return when at least one pod is ready to be decided on."""
-        while True:
-            self._promote()
-            if self._active:
-                return
+        while not self._active:
             self._changed.clear()
-            waiting = [*self._backing_off.values(), *self._unschedulable.values()]
-            seconds = min(waiting) - self._clock.monotonic() if waiting else None
+            due = min([*self._backing_off.values(), *self._unschedulable.values()], default=None)
             try:
-                async with asyncio.timeout(seconds):
+                async with asyncio.timeout(due and due - self._clock.monotonic()):
                     await self._changed.wait()
             except TimeoutError:
-                continue
+                # By rounding, the clock may show a moment just before.
+                self._promote(max(due or 0.0, self._clock.monotonic()))
 
-    def _promote(self) -> None:
-        now = self._clock.monotonic()
+    def _promote(self, now: float) -> None:
         for waiting in (self._backing_off, self._unschedulable):
             for uid in [uid for uid, due in waiting.items() if due <= now]:
                 self.add(uid)
@@ -127,6 +125,6 @@ async def batch_window(
     while len(queue) < size:
         closes = min(queue.last_arrival + idle, opened + longest)
         remaining = closes - clock.monotonic()
-        if remaining <= 0:
+        if remaining < RESOLUTION:
             return
         await clock.sleep(remaining)

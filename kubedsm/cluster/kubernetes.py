@@ -222,12 +222,9 @@ class KubernetesCluster:
         return response
 
     def _unknown(self, request: Request, error: Exception, timeout: float | None) -> OutcomeUnknown:
-        what = f"no answer within {timeout:g} s" if timeout and _is_late(error) else _told(error)
+        late = timeout and isinstance(error, TimeoutError)
+        what = f"no answer within {timeout:g} s" if late else _told(error)
         return OutcomeUnknown(f"{request.method} {request.path}: {what}")
-
-
-def _is_late(error: Exception) -> bool:
-    return isinstance(error, TimeoutError)
 
 
 def _told(error: Exception) -> str:

@@ -83,7 +83,7 @@ class World:
     async def _check_books(self, running):
         while not running.done():
             self.runtime.mirror.check_invariants()
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.5)
 
     def deploy(self, name, replicas, cpu="1", memory="950Mi", **pod_spec):
         labels = {"app": name}

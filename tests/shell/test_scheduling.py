@@ -83,7 +83,7 @@ async def test_a_pod_that_fits_nowhere_says_why_and_only_once():
         assert (condition["status"], condition["reason"]) == ("False", "Unschedulable")
         assert condition["message"] == "0/2 nodes are available: 2 Insufficient cpu."
         before = world.invariants.writes
-        await asyncio.sleep(600)
+        await asyncio.sleep(500)
         assert world.invariants.writes == before
         assert len(world.events("FailedScheduling")) == 1
 

@@ -6,11 +6,22 @@ from kubedsm.cluster.emulator import resources
 from kubedsm.cluster.emulator.durations import age
 from kubedsm.cluster.emulator.pod_columns import POD_PRINTER
 from kubedsm.cluster.emulator.printer import (
-    AGE, NAME, NONE, UNKNOWN, Column, Printer, age_of, equalities, joined,
+    AGE,
+    NAME,
+    NONE,
+    UNKNOWN,
+    Column,
+    Printer,
+    age_of,
+    equalities,
+    joined,
 )
 from kubedsm.cluster.emulator.resources import Object, Resource
 from kubedsm.cluster.emulator.workload_columns import (
-    AUTOSCALER_PRINTER, DEPLOYMENT_PRINTER, DISRUPTION_BUDGET_PRINTER, REPLICA_SET_PRINTER,
+    AUTOSCALER_PRINTER,
+    DEPLOYMENT_PRINTER,
+    DISRUPTION_BUDGET_PRINTER,
+    REPLICA_SET_PRINTER,
     STATEFUL_SET_PRINTER,
 )
 

@@ -6,13 +6,16 @@ ends, its client hangs up, or the front closes.
 """
 
 import asyncio
-import errno
+import os
+from contextlib import suppress
 from types import TracebackType
 from typing import Protocol, Self
 from urllib.parse import parse_qsl, unquote
 
 import orjson
-from aiohttp import web
+from aiohttp import HttpVersion11, StreamReader, web
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.http import RawRequestMessage
 
 from kubedsm.cluster.emulator.resources import Object
 from kubedsm.cluster.emulator.routes import ApiRequest, ApiResponse, WatchStream
@@ -27,7 +30,8 @@ _GRACE = 1.0
 class Handler(Protocol):
     """Whatever answers requests: `Routes`."""
 
-    def handle(self, request: ApiRequest) -> ApiResponse | WatchStream: ...
+    def handle(self, request: ApiRequest) -> ApiResponse | WatchStream:
+        """Answer at once; a watch's events come later, from the stream."""
 
 
 class AddressUnavailableError(Exception):
@@ -41,16 +45,18 @@ class HttpFront:
     port is taken or the host is not one of this machine's.
     """
 
-    def __init__(self, routes: Handler, *, host: str = "127.0.0.1", port: int = 0) -> None:
+    def __init__(self, routes: Handler, host: str = "127.0.0.1", port: int = 0) -> None:
         self._routes = routes
         self._host = host
         self._port = port
         self._runner: web.ServerRunner | None = None
+        self._closing = False
         #: one a watch in progress; rescheduling it to now ends the watch in good order
         self._watches: set[asyncio.Timeout] = set()
 
     @property
     def url(self) -> str:
+        """Where it listens, as http://127.0.0.1:8001. Only between entering and leaving."""
         if self._runner is None:
             raise RuntimeError("the front is not open")
         host, port = self._runner.addresses[0][:2]
@@ -70,10 +76,13 @@ class HttpFront:
             await web.TCPSite(runner, self._host, self._port).start()
         except OSError as error:
             await runner.cleanup()
+            # asyncio's own text repeats the address as a tuple; a name lookup has no errno text
+            why = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
             raise AddressUnavailableError(
-                f"cannot listen on {self._host}:{self._port}: {_reason(error)}"
+                f"cannot listen on {self._host}:{self._port}: {why}"
             ) from error
         self._runner = runner
+        self._closing = False
         return self
 
     async def __aexit__(
@@ -82,21 +91,18 @@ class HttpFront:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._runner is None:
-            return
-        runner, self._runner = self._runner, None
-        for site in list(runner.sites):
-            await site.stop()
-        for watch in self._watches:
-            watch.reschedule(0)
-        await runner.cleanup()
+        if self._runner is not None:
+            self._closing = True
+            for watch in self._watches:
+                watch.reschedule(0)
+            await self._runner.cleanup()
+            self._runner = None
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         try:
             body = await request.read()
         except web.HTTPRequestEntityTooLarge:
             return _too_large()
-        path, _, query = request.raw_path.partition("?") if False else (request.raw_path, "", "")
         answer = self._routes.handle(_api_request(request, body))
         if isinstance(answer, ApiResponse):
             return web.Response(
@@ -108,25 +114,80 @@ class HttpFront:
 
     async def _stream(self, request: web.BaseRequest, stream: WatchStream) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": _JSON})
-        response.enable_chunked_encoding()
-        if self._runner is None:
-            # opened on a kept-alive connection while the front was closing
-            watch = asyncio.timeout(0)
-        watch = asyncio.timeout(None)
+        if request.version >= HttpVersion11:
+            response.enable_chunked_encoding()
+        # a request on a kept-alive connection may still arrive while the front is closing
+        watch = asyncio.timeout(0 if self._closing else None)
         self._watches.add(watch)
         try:
-            async with watch:
-                await response.prepare(request)
-                async for line in stream:
-                    await response.write(line)
-        except TimeoutError:
-            # the front is closing; the client sees the end of the stream
-            pass
-        except ConnectionResetError:
-            # the client has gone
-            return response
+            with suppress(TimeoutError):
+                async with watch:
+                    await response.prepare(request)
+                    async for line in stream:
+                        await response.write(line)
         finally:
             self._watches.discard(watch)
             await stream.aclose()
-        await response.write_eof()
         return response
+
+
+def kubeconfig(url: str, token: str | None = None) -> Object:
+    """A kubeconfig for the front; written as JSON it is YAML too.
+
+    kubectl sends no token to an http:// server. Other clients do.
+    """
+    name = "kubedsm-emulated"
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": name, "cluster": {"server": url}}],
+        "users": [{"name": name, "user": {"token": token} if token else {}}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
+        "current-context": name,
+    }
+
+
+def _request(
+    message: RawRequestMessage,
+    payload: StreamReader,
+    protocol: web.RequestHandler,
+    writer: AbstractStreamWriter,
+    task: asyncio.Task[None],
+) -> web.BaseRequest:
+    return web.BaseRequest(
+        message,
+        payload,
+        protocol,
+        writer,
+        task,
+        asyncio.get_running_loop(),
+        client_max_size=_BODY_LIMIT,
+    )
+
+
+def _api_request(request: web.BaseRequest, body: bytes) -> ApiRequest:
+    path, _, query = request.raw_path.partition("?")
+    headers = request.headers
+    scheme, _, token = headers.get("Authorization", "").partition(" ")
+    return ApiRequest(
+        method=request.method,
+        path=unquote(path) if "%" in path else path,
+        query=dict(parse_qsl(query, keep_blank_values=True)) if query else {},
+        content_type=headers.get("Content-Type", ""),
+        accept=headers.get("Accept", ""),
+        body=body,
+        token=token.strip() if scheme.lower() == "bearer" else None,
+    )
+
+
+def _too_large() -> web.Response:
+    status = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": f"Request entity too large: limit is {_BODY_LIMIT}",
+        "reason": "RequestEntityTooLarge",
+        "code": 413,
+    }
+    return web.Response(status=413, body=orjson.dumps(status), content_type=_JSON)

@@ -1,9 +1,10 @@
 """An OpenAPI v3 that announces what the server can do, generated from the table of resources.
 
 kubectl asks it two things before it sends a manifest: does the kind exist, and may it pass the
-query parameter `fieldValidation` so that the server validates. The schemas are open (any field is
-allowed); `kubectl explain` therefore finds nothing to explain. OpenAPI v2 is not served: current
-clients ask for it as protobuf only, and cope without.
+query parameter `fieldValidation` so that the server validates. (Ours checks types and values; a
+field that it has never heard of is kept.) The schemas are open, any field is allowed, so `kubectl
+explain` finds nothing to explain. OpenAPI v2 is not served: current clients ask for it as protobuf
+only, and cope without.
 """
 
 from kubedsm.cluster.emulator.resources import SERVED, Object, Resource

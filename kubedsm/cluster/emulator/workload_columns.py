@@ -3,7 +3,15 @@
 from typing import Any
 
 from kubedsm.cluster.emulator.printer import (
-    AGE, NAME, NONE, UNKNOWN, Column, Printer, age_of, joined, label_selector,
+    AGE,
+    NAME,
+    NONE,
+    UNKNOWN,
+    Column,
+    Printer,
+    age_of,
+    joined,
+    label_selector,
 )
 from kubedsm.cluster.emulator.resources import Object
 

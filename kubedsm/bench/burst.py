@@ -1,0 +1,281 @@
+"""A burst of pods over real HTTP: KubeDSM beside a bare loop that only posts binds.
+
+Both see the pods of one Deployment come through a watch and bind them to the same nodes, on the
+same server, through the same HTTP client. The bare loop decides nothing, reserves nothing and
+verifies nothing, so its rate is what the API server and the client allow.
+"""
+
+import asyncio
+import itertools
+import random
+import statistics
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import attrs
+import orjson
+
+from kubedsm.clock import Clock
+from kubedsm.cluster.api_errors import api_error
+from kubedsm.cluster.port import Cluster, Request, Response
+from kubedsm.config import Configuration
+from kubedsm.measures import Latency
+from kubedsm.placement_manager import Limits
+from kubedsm.runtime import Runtime
+
+NODE_COUNT = 4
+NOT_FOUND = 404
+HTTP_ERROR = 400
+TIMEOUT = 30.0
+#: for the watch to show the last binds
+AFTERGLOW = 0.5
+#: no burst that this bench makes takes longer
+PATIENCE = 120.0
+
+
+@attrs.frozen(slots=True)
+class Burst:
+    """One side of the comparison: medians over the rounds; latencies are from created to bound."""
+
+    binds_per_second: float
+    latency: Latency
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "bindsPerSecond": round(self.binds_per_second, 1),
+            "createdToBoundMs": self.latency.milliseconds(),
+        }
+
+
+@attrs.frozen(slots=True)
+class BurstResult:
+    pods: int
+    rounds: int
+    kubedsm: Burst
+    bare_loop: Burst
+
+    @property
+    def ratio(self) -> float:
+        return self.kubedsm.binds_per_second / self.bare_loop.binds_per_second
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "emulated": True,
+            "pods": self.pods,
+            "rounds": self.rounds,
+            "kubedsm": self.kubedsm.as_json(),
+            "bareLoop": self.bare_loop.as_json(),
+            "ratio": round(self.ratio, 3),
+        }
+
+
+class Timed:
+    """A Cluster that notes when binds were sent and answered, and when each watch line came."""
+
+    def __init__(self, cluster: Cluster, clock: Clock) -> None:
+        self._cluster = cluster
+        self._clock = clock
+        self._sent: list[float] = []
+        self._answered: list[float] = []
+        self._lines: list[tuple[float, bytes]] = []
+
+    async def request(self, request: Request, *, timeout: float) -> Response:
+        if not request.path.endswith("/binding"):
+            return await self._cluster.request(request, timeout=timeout)
+        self._sent.append(self._clock.monotonic())
+        response = await self._cluster.request(request, timeout=timeout)
+        self._answered.append(self._clock.monotonic())
+        return response
+
+    @asynccontextmanager
+    async def stream(
+        self, request: Request, *, timeout: float
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        async with self._cluster.stream(request, timeout=timeout) as lines:
+            yield self._noted(lines)
+
+    async def _noted(self, lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        async for line in lines:
+            self._lines.append((self._clock.monotonic(), line))
+            yield line
+
+    @property
+    def answered(self) -> int:
+        return len(self._answered)
+
+    def summary(self) -> Burst:
+        created: dict[str, float] = {}
+        bound: dict[str, float] = {}
+        for at, line in self._lines:
+            event = orjson.loads(line)
+            pod = event["object"]
+            if pod.get("kind") == "Pod" and event["type"] != "BOOKMARK":
+                uid = pod["metadata"]["uid"]
+                created.setdefault(uid, at)
+                if pod["spec"].get("nodeName"):
+                    bound.setdefault(uid, at)
+        latency = Latency.of([bound[uid] - created[uid] for uid in bound])
+        if latency is None:
+            raise RuntimeError("no pod was bound")
+        return Burst(len(self._answered) / (max(self._answered) - min(self._sent)), latency)
+
+
+#: one of the two: binds what comes until cancelled; sets the event when it watches
+Side = Callable[[Timed, asyncio.Event], Coroutine[Any, Any, None]]
+
+
+async def run(
+    cluster: Cluster, clock: Clock, rng: random.Random, *, pods: int = 200, rounds: int = 5
+) -> BurstResult:
+    """Let both sides bind `pods` pods, in turn, `rounds` times.
+
+    The cluster must have nodes, with room for them, and nobody else binding for `kubedsm`.
+    Raises ClusterError, and TimeoutError if a round does not end.
+    """
+    nodes = await _call(cluster, Request("GET", "/api/v1/nodes"))
+    names = [node["metadata"]["name"] for node in nodes["items"]]
+
+    async def bare(timed: Timed, ready: asyncio.Event) -> None:
+        await _bare_loop(timed, names, ready)
+
+    async def ours(timed: Timed, ready: asyncio.Event) -> None:
+        runtime = Runtime(timed, Configuration(), clock, rng)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(runtime.run())
+            await runtime.synced.wait()
+            ready.set()
+
+    bursts: dict[Side, list[Burst]] = {bare: [], ours: []}
+    for number in range(rounds):
+        for side, measured in bursts.items():
+            measured.append(await _round(cluster, clock, side, pods, f"burst-{number}"))
+    return BurstResult(pods, rounds, _median(bursts[ours]), _median(bursts[bare]))
+
+
+async def _round(cluster: Cluster, clock: Clock, side: Side, pods: int, namespace: str) -> Burst:
+    timed = Timed(cluster, clock)
+    body = {"metadata": {"name": namespace}}
+    await _call(cluster, Request("POST", "/api/v1/namespaces", body=body))
+    async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
+        ready = asyncio.Event()
+        running = tasks.create_task(side(timed, ready))
+        await ready.wait()
+        path = f"/apis/apps/v1/namespaces/{namespace}/deployments"
+        await _call(cluster, Request("POST", path, body=_deployment(pods)))
+        while timed.answered < pods:
+            await clock.sleep(0.05)
+        await clock.sleep(AFTERGLOW)
+        running.cancel()
+    async with asyncio.timeout(PATIENCE):
+        path = f"/api/v1/namespaces/{namespace}"
+        await _call(cluster, Request("DELETE", path))
+        while (await cluster.request(Request("GET", path), timeout=TIMEOUT)).status != NOT_FOUND:
+            await clock.sleep(0.05)
+    return timed.summary()
+
+
+async def _bare_loop(cluster: Cluster, nodes: list[str], ready: asyncio.Event) -> None:
+    slots = asyncio.Semaphore(Limits().binds_in_flight)
+    turn = itertools.cycle(nodes)
+
+    async def bind(namespace: str, name: str, uid: str, node: str) -> None:
+        async with slots:
+            path = f"/api/v1/namespaces/{namespace}/pods/{name}/binding"
+            body = {
+                "metadata": {"name": name, "namespace": namespace, "uid": uid},
+                "target": {"kind": "Node", "name": node},
+            }
+            await _call(cluster, Request("POST", path, body=body))
+
+    listed = await _call(cluster, Request("GET", "/api/v1/pods"))
+    query = {"watch": "1", "resourceVersion": listed["metadata"]["resourceVersion"]}
+    async with (
+        asyncio.TaskGroup() as tasks,
+        cluster.stream(Request("GET", "/api/v1/pods", query), timeout=TIMEOUT) as lines,
+    ):
+        ready.set()
+        async for line in lines:
+            event = orjson.loads(line)
+            if event["type"] == "ADDED":
+                pod = event["object"]["metadata"]
+                tasks.create_task(bind(pod["namespace"], pod["name"], pod["uid"], next(turn)))
+
+
+async def _call(cluster: Cluster, request: Request) -> Any:
+    response = await cluster.request(request, timeout=TIMEOUT)
+    if response.status >= HTTP_ERROR:
+        raise api_error(response.status, response.body)
+    return orjson.loads(response.body)
+
+
+def _deployment(replicas: int) -> dict[str, Any]:
+    labels = {"app": "burst"}
+    requests = {"cpu": "10m", "memory": "16Mi"}
+    container = {"name": "c", "image": "pause", "resources": {"requests": requests}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "burst"},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {
+                    "schedulerName": "kubedsm",
+                    "terminationGracePeriodSeconds": 0,
+                    "containers": [container],
+                },
+            },
+        },
+    }
+
+
+def _median(bursts: list[Burst]) -> Burst:
+    return Burst(
+        statistics.median(b.binds_per_second for b in bursts),
+        Latency(
+            statistics.median(b.latency.mean for b in bursts),
+            statistics.median(b.latency.p50 for b in bursts),
+            statistics.median(b.latency.p99 for b in bursts),
+        ),
+    )
+
+
+@asynccontextmanager
+async def server(pods: int) -> AsyncIterator[Path]:
+    """Run `kubedsm emulate` in a process of its own, with room for that many pods.
+
+    Gives the path of its kubeconfig.
+    """
+    share = -(-pods // NODE_COUNT)
+    nodes = [
+        {
+            "name": f"n{number}",
+            "tier": "edge" if number else "cloud",
+            "cpu": f"{share * 20 + 1000}m",
+            "memory": f"{share * 32 + 1024}Mi",
+            "pods": pods + 10,
+        }
+        for number in range(NODE_COUNT)
+    ]
+    with tempfile.TemporaryDirectory(prefix="kubedsm-") as folder:
+        cluster = Path(folder) / "cluster.json"
+        cluster.write_bytes(orjson.dumps({"nodes": nodes}))
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *("-m", "kubedsm", "emulate", "--cluster", str(cluster), "--port", "0", "-o", "json"),
+            stdout=asyncio.subprocess.PIPE,
+        )
+        if process.stdout is None:
+            raise RuntimeError("the server's output is not piped")
+        try:
+            line = await process.stdout.readline()
+            yield Path(orjson.loads(line)["kubeconfig"])
+        finally:
+            process.terminate()
+            await process.wait()

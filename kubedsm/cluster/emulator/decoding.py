@@ -1,0 +1,429 @@
+"""What JSON type every field must have, before anything else looks at an object.
+
+The Go API server gets this from its types. Here it is a msgspec type a kind, holding the fields
+that the emulator itself reads; other fields pass as they are. Null means absent.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from kubedsm.cluster.emulator.errors import bad_request, cannot_be_handled
+from kubedsm.cluster.emulator.resources import Object, Resource
+
+_QUANTITY = re.compile(
+    r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,3})?", re.ASCII
+)
+_NO_QUANTITY = (
+    "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+)
+
+
+class _QuantitySyntaxError(Exception):
+    """Not a ValueError: msgspec would add to its message where it was found."""
+
+
+class Quantity:
+    """A resource quantity: text such as 500m, or a number."""
+
+
+def _of_own_type(kind: type, value: object) -> object:
+    if kind is not Quantity:
+        raise NotImplementedError(f"no rule for {kind}")
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number and not (isinstance(value, str) and _QUANTITY.fullmatch(value)):
+        raise _QuantitySyntaxError(_NO_QUANTITY)
+    return _A_QUANTITY
+
+
+_A_QUANTITY = Quantity()
+_Labels = dict[str, str] | None
+_Quantities = dict[str, Quantity] | None
+_IntOrText = int | str | None
+
+
+class _Type(msgspec.Struct, rename="camel"):
+    """Base of all kinds and parts of kinds."""
+
+
+class _Owner(_Type):
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+    controller: bool | None = None
+    block_owner_deletion: bool | None = None
+
+
+class _Metadata(_Type):
+    name: str | None = None
+    generate_name: str | None = None
+    namespace: str | None = None
+    uid: str | None = None
+    resource_version: str | None = None
+    generation: int | None = None
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    labels: _Labels = None
+    annotations: _Labels = None
+    finalizers: list[str] | None = None
+    owner_references: list[_Owner] | None = None
+
+
+class _Any(_Type):
+    """A kind of which only the metadata matters here."""
+
+    metadata: _Metadata | None = None
+    spec: dict[str, Any] | None = None
+    status: dict[str, Any] | None = None
+
+
+class _Resources(_Type):
+    requests: _Quantities = None
+    limits: _Quantities = None
+
+
+class _Port(_Type):
+    container_port: int | None = None
+    host_port: int | None = None
+    name: str | None = None
+    protocol: str | None = None
+
+
+class _Env(_Type):
+    name: str | None = None
+    value: str | None = None
+    value_from: dict[str, Any] | None = None
+
+
+class _Mount(_Type):
+    name: str | None = None
+    mount_path: str | None = None
+
+
+class _Container(_Type):
+    name: str | None = None
+    image: str | None = None
+    image_pull_policy: str | None = None
+    command: list[str] | None = None
+    args: list[str] | None = None
+    resources: _Resources | None = None
+    ports: list[_Port] | None = None
+    env: list[_Env] | None = None
+    volume_mounts: list[_Mount] | None = None
+    restart_policy: str | None = None
+    liveness_probe: dict[str, Any] | None = None
+    readiness_probe: dict[str, Any] | None = None
+    startup_probe: dict[str, Any] | None = None
+
+
+class _Toleration(_Type):
+    key: str | None = None
+    operator: str | None = None
+    value: str | None = None
+    effect: str | None = None
+    toleration_seconds: int | None = None
+
+
+class _Expression(_Type):
+    key: str
+    operator: str
+    values: list[str] | None = None
+
+
+class _Selector(_Type):
+    match_labels: _Labels = None
+    match_expressions: list[_Expression] | None = None
+
+
+class _Spread(_Type):
+    max_skew: int | None = None
+    topology_key: str | None = None
+    when_unsatisfiable: str | None = None
+    label_selector: _Selector | None = None
+    min_domains: int | None = None
+
+
+class _Gate(_Type):
+    name: str
+
+
+class _PodSpec(_Type):
+    containers: list[_Container] | None = None
+    init_containers: list[_Container] | None = None
+    volumes: list[dict[str, Any]] | None = None
+    node_name: str | None = None
+    node_selector: _Labels = None
+    affinity: dict[str, Any] | None = None
+    tolerations: list[_Toleration] | None = None
+    topology_spread_constraints: list[_Spread] | None = None
+    scheduler_name: str | None = None
+    scheduling_gates: list[_Gate] | None = None
+    restart_policy: str | None = None
+    termination_grace_period_seconds: int | None = None
+    priority: int | None = None
+    priority_class_name: str | None = None
+    service_account_name: str | None = None
+    automount_service_account_token: bool | None = None
+    host_network: bool | None = None
+    overhead: _Quantities = None
+
+
+class _Condition(_Type):
+    type: str | None = None
+    status: str | None = None
+    reason: str | None = None
+    message: str | None = None
+
+
+class _PodStatus(_Type):
+    phase: str | None = None
+    conditions: list[_Condition] | None = None
+
+
+class _Pod(_Any):
+    spec: _PodSpec | None = None  # type: ignore[assignment]
+    status: _PodStatus | None = None  # type: ignore[assignment]
+
+
+class _Template(_Type):
+    metadata: _Metadata | None = None
+    spec: _PodSpec | None = None
+
+
+class _Strategy(_Type):
+    type: str | None = None
+    rolling_update: dict[str, Any] | None = None
+
+
+class _WorkloadSpec(_Type):
+    replicas: int | None = None
+    selector: _Selector | None = None
+    template: _Template | None = None
+    min_ready_seconds: int | None = None
+    revision_history_limit: int | None = None
+    progress_deadline_seconds: int | None = None
+    strategy: _Strategy | None = None
+    update_strategy: _Strategy | None = None
+    persistent_volume_claim_retention_policy: _Labels = None
+
+
+class _Workload(_Any):
+    spec: _WorkloadSpec | None = None  # type: ignore[assignment]
+
+
+class _ServicePort(_Type):
+    port: int | None = None
+    target_port: _IntOrText = None
+    node_port: int | None = None
+    name: str | None = None
+    protocol: str | None = None
+
+
+class _ServiceSpec(_Type):
+    type: str | None = None
+    cluster_ip: str | None = msgspec.field(default=None, name="clusterIP")
+    selector: _Labels = None
+    ports: list[_ServicePort] | None = None
+
+
+class _Service(_Any):
+    spec: _ServiceSpec | None = None  # type: ignore[assignment]
+
+
+class _Taint(_Type):
+    key: str
+    effect: str
+    value: str | None = None
+
+
+class _NodeSpec(_Type):
+    unschedulable: bool | None = None
+    taints: list[_Taint] | None = None
+
+
+class _NodeStatus(_Type):
+    capacity: _Quantities = None
+    allocatable: _Quantities = None
+    conditions: list[_Condition] | None = None
+    node_info: dict[str, Any] | None = None
+
+
+class _Node(_Any):
+    spec: _NodeSpec | None = None  # type: ignore[assignment]
+    status: _NodeStatus | None = None  # type: ignore[assignment]
+
+
+class _Target(_Type):
+    kind: str | None = None
+    name: str | None = None
+    api_version: str | None = None
+
+
+class _AutoscalerSpec(_Type):
+    scale_target_ref: _Target | None = None
+    min_replicas: int | None = None
+    max_replicas: int | None = None
+    metrics: list[dict[str, Any]] | None = None
+    behavior: dict[str, dict[str, Any] | None] | None = None
+
+
+class _Autoscaler(_Any):
+    spec: _AutoscalerSpec | None = None  # type: ignore[assignment]
+
+
+class _BudgetSpec(_Type):
+    min_available: _IntOrText = None
+    max_unavailable: _IntOrText = None
+    selector: _Selector | None = None
+
+
+class _Budget(_Any):
+    spec: _BudgetSpec | None = None  # type: ignore[assignment]
+
+
+class _QuotaSpec(_Type):
+    hard: _Quantities = None
+
+
+class _Quota(_Any):
+    spec: _QuotaSpec | None = None  # type: ignore[assignment]
+
+
+class _NamespaceSpec(_Type):
+    finalizers: list[str] | None = None
+
+
+class _Namespace(_Any):
+    spec: _NamespaceSpec | None = None  # type: ignore[assignment]
+
+
+class _ConfigMap(_Any):
+    data: _Labels = None
+
+
+class _LeaseSpec(_Type):
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    acquire_time: str | None = None
+    renew_time: str | None = None
+    lease_transitions: int | None = None
+
+
+class _Lease(_Any):
+    spec: _LeaseSpec | None = None  # type: ignore[assignment]
+
+
+class _Event(_Any):
+    involved_object: dict[str, Any] | None = None
+    regarding: dict[str, Any] | None = None
+    source: dict[str, Any] | None = None
+    deprecated_source: dict[str, Any] | None = None
+    reason: str | None = None
+    message: str | None = None
+    note: str | None = None
+    type: str | None = None
+    count: int | None = None
+    event_time: str | None = None
+    action: str | None = None
+    reporting_controller: str | None = None
+    reporting_component: str | None = None
+    reporting_instance: str | None = None
+
+
+class _Binding(_Any):
+    target: _Target | None = None
+
+
+class _Preconditions(_Type):
+    uid: str | None = None
+    resource_version: str | None = None
+
+
+class DeleteOptions(_Type):
+    """meta/v1 DeleteOptions, the body of a DELETE."""
+
+    grace_period_seconds: int | None = None
+    preconditions: _Preconditions | None = None
+    propagation_policy: str | None = None
+    orphan_dependents: bool | None = None
+    dry_run: list[str] | None = None
+
+
+class _Eviction(_Any):
+    delete_options: DeleteOptions | None = None
+
+
+class _ScaleSpec(_Type):
+    replicas: int | None = None
+
+
+class _Scale(_Any):
+    spec: _ScaleSpec | None = None  # type: ignore[assignment]
+
+
+_OF_KIND: Mapping[str, type[_Any]] = {
+    "Pod": _Pod, "Deployment": _Workload, "ReplicaSet": _Workload, "StatefulSet": _Workload,
+    "Service": _Service, "Node": _Node, "HorizontalPodAutoscaler": _Autoscaler,
+    "PodDisruptionBudget": _Budget, "ResourceQuota": _Quota, "Namespace": _Namespace,
+    "ConfigMap": _ConfigMap, "Lease": _Lease, "Event": _Event, "Binding": _Binding,
+    "Eviction": _Eviction, "Scale": _Scale,
+}  # fmt: skip
+
+_BINDING = Resource("", "v1", "bindings", "binding", "Binding")
+_EVICTION = Resource("policy", "v1", "evictions", "eviction", "Eviction")
+SCALE = Resource("autoscaling", "v1", "scales", "scale", "Scale")
+
+
+def check_types(resource: Resource, obj: Any) -> Object:
+    """The object, if it is one of that resource's kind. Raises ApiError (400)."""
+    if not isinstance(obj, dict):
+        raise cannot_be_handled(resource, "the body is not an object")
+    kind, version = obj.get("kind"), obj.get("apiVersion")
+    if kind and kind != resource.kind:
+        raise bad_request(
+            f'{kind} in version "{version}" cannot be handled as a {resource.kind}: '
+            f"no kind is registered for the type {kind} here"
+        )
+    if version and version != resource.api_version:
+        raise bad_request(
+            f"the API version in the data ({version}) does not match "
+            f"the expected API version ({resource.api_version})"
+        )
+    _convert(resource, obj, _OF_KIND.get(resource.kind, _Any))
+    return obj
+
+
+def check_binding(obj: Any) -> Object:
+    return check_types(_BINDING, obj)
+
+
+def check_eviction(obj: Any) -> Object:
+    return check_types(_EVICTION, obj)
+
+
+def check_scale(obj: Any) -> Object:
+    return check_types(SCALE, obj)
+
+
+def delete_options(obj: Any) -> DeleteOptions:
+    """Raises ApiError (400)."""
+    try:
+        return msgspec.convert(obj or {}, DeleteOptions)
+    except msgspec.ValidationError as error:
+        raise bad_request(f"DeleteOptions cannot be decoded: {error}") from None
+
+
+def preconditions(options: DeleteOptions) -> tuple[str, str]:
+    """The uid and the resourceVersion that must still hold, empty for any."""
+    given = options.preconditions or _Preconditions()
+    return given.uid or "", given.resource_version or ""
+
+
+def _convert(resource: Resource, obj: Object, shape: type[_Any]) -> None:
+    try:
+        msgspec.convert(obj, shape, dec_hook=_of_own_type)
+    except (msgspec.ValidationError, _QuantitySyntaxError) as error:
+        raise cannot_be_handled(resource, str(error)) from None

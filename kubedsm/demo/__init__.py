@@ -1,0 +1,1 @@
+"""A minute of KubeDSM at work on the emulated cluster of the paper, over real HTTP."""

@@ -1,0 +1,115 @@
+"""The demo's world, shortened to a minute, and its course."""
+
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import attrs
+
+from kubedsm.clock import Clock
+from kubedsm.cluster import wire
+from kubedsm.cluster.emulator.emulated_cluster import EmulatedCluster, Timing
+from kubedsm.cluster.emulator.paper import paper_cluster, paper_services
+from kubedsm.cluster.emulator.resources import (
+    DEPLOYMENTS,
+    HORIZONTAL_POD_AUTOSCALERS,
+    NODES,
+    SERVICES,
+)
+from kubedsm.core.model import Node, Tiers
+from kubedsm.demo.observer import Observer
+from kubedsm.demo.view import Frame
+from loadgen.generators import normal
+from loadgen.scenario import Scenario
+
+#: seconds; the paper's are 90
+CYCLE = 5.0
+#: of the last cycle: 14 cores and more memory than the edge has, but far less than the cluster
+LAST_REPLICAS = {"a": 4, "b": 2, "c": 4, "d": 2}
+#: seconds that the last cycle's pods may take to be placed and Ready after the load has ended
+SETTLING = 10.0
+FRAME = 0.25
+#: a shortened day: seconds
+TIMING = Timing(start_delay=0.2, stop_delay=0.1, hpa_sync=0.8)
+RESOURCES = {r.kind: r for r in (DEPLOYMENTS, SERVICES, HORIZONTAL_POD_AUTOSCALERS)}
+
+
+def demo_scenario(seed: int, cycles: int) -> Scenario:
+    """Return scenario 1.5-.4 of the paper in short cycles, the last of which fits the cluster."""
+    return normal(1.5, 0.4, seed=seed, cycles=cycles, cycle_seconds=CYCLE, final=LAST_REPLICAS)
+
+
+@attrs.frozen(eq=False)
+class World:
+    """The emulated cluster under a scenario's load, and what is seen of it."""
+
+    cluster: EmulatedCluster
+    scenario: Scenario
+    observer: Observer
+    clock: Clock
+    started: float
+    nodes: tuple[Node, ...]
+
+    @property
+    def elapsed(self) -> float:
+        return self.clock.monotonic() - self.started
+
+    def frame(self) -> Frame:
+        scenario, observer = self.scenario, self.observer
+        now = min(self.elapsed, scenario.duration - CYCLE / 2)
+        return Frame(
+            seconds=self.elapsed,
+            duration=scenario.duration,
+            nodes=[observer.node(node) for node in self.nodes],
+            services=observer.services(),
+            rates=[scenario.rate(service, now) for service in scenario.services],
+            bound=observer.bound,
+            waiting=observer.waiting,
+            latency=observer.latency,
+            edge_ratio=observer.edge_ratio,
+        )
+
+
+@asynccontextmanager
+async def demo_world(scenario: Scenario, clock: Clock, rng: random.Random) -> AsyncIterator[World]:
+    """Enter the paper's cluster with the paper's services on it, under that load from now on."""
+    started = clock.monotonic()
+
+    def rate(_namespace: str, workload: str, _metric: str) -> float | None:
+        if workload not in scenario.services:
+            return None
+        # After the end the last cycle's load goes on, so that the summary is of a steady state.
+        return scenario.rate(
+            workload, min(clock.monotonic() - started, scenario.duration - CYCLE / 2)
+        )
+
+    async with EmulatedCluster(paper_cluster(TIMING), clock, rng, metrics=rate) as cluster:
+        tiers = Tiers()
+        nodes = tuple(
+            attrs.evolve(node, tier=tiers.of(node.labels))
+            for node in map(wire.node, cluster.api.list(NODES))
+        )
+        observer = Observer(nodes, scenario.services, clock)
+        unsubscribe = cluster.api.store.subscribe(observer.notice)
+        yield World(cluster, scenario, observer, clock, started, nodes)
+        unsubscribe()
+
+
+def create_services(world: World) -> None:
+    # The papers' scale-down window of 5 s is to their cycles what a third of one is to ours.
+    for obj in paper_services(stabilization_seconds=0, grace_seconds=1):
+        world.cluster.api.create(RESOURCES[obj["kind"]], obj, namespace="default")
+
+
+async def watch_demo(world: World, show: Callable[[Frame], None]) -> Frame:
+    """Show a frame four times a second until the load has ended and its pods are Ready."""
+    while world.elapsed < world.scenario.duration:
+        show(world.frame())
+        await world.clock.sleep(FRAME)
+    ends = world.scenario.duration + SETTLING
+    while (world.observer.waiting or world.observer.unready) and world.elapsed < ends:
+        show(world.frame())
+        await world.clock.sleep(FRAME)
+    frame = world.frame()
+    show(frame)
+    return frame

@@ -1,0 +1,190 @@
+"""A small emulated cluster in virtual time, and the few words that tests of its actors need."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from kubedsm.clock import VirtualClock
+from kubedsm.cluster.emulator.actors.cache import controller_of, key_of
+from kubedsm.cluster.emulator.actors.conditions import find
+from kubedsm.cluster.emulator.actors.scaling_metrics import Metrics
+from kubedsm.cluster.emulator.api_server import ApiServer
+from kubedsm.cluster.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
+from kubedsm.cluster.emulator.paper import node
+from kubedsm.cluster.emulator.resources import (
+    DEPLOYMENTS,
+    NODES,
+    PODS,
+    REPLICA_SETS,
+    Object,
+    Resource,
+)
+from kubedsm.cluster.emulator.store import Change
+
+MERGE = "application/merge-patch+json"
+NS = "default"
+NODE_NAMES = ("n1", "n2", "n3")
+#: virtual seconds in which everything that needs no binding has happened
+SOON = 0.5
+
+
+def pod_spec(cpu: str = "1", memory: str = "1Gi", *, grace: int = 1) -> Object:
+    return {
+        "schedulerName": "kubedsm",
+        "terminationGracePeriodSeconds": grace,
+        "containers": [
+            {
+                "name": "c",
+                "image": "registry.k8s.io/pause:3.9",
+                "ports": [{"name": "http", "containerPort": 8080}],
+                "resources": {"requests": {"cpu": cpu, "memory": memory}},
+            }
+        ],
+    }
+
+
+def template(name: str, **spec: str) -> Object:
+    return {"metadata": {"labels": {"app": name}}, "spec": pod_spec(**spec)}
+
+
+def condition(obj: Object, kind: str) -> tuple[str, str]:
+    """Its status and reason."""
+    found = find(obj["status"].get("conditions", []), kind)
+    return (found["status"], found.get("reason", "")) if found else ("", "")
+
+
+class World:
+    def __init__(self, cluster: EmulatedCluster) -> None:
+        self.api: ApiServer = cluster.api
+        self.changes: list[Change] = []
+        self.api.store.subscribe(self.changes.append)
+
+    async def pass_time(self, seconds: float = SOON) -> None:
+        await asyncio.sleep(seconds)
+
+    def deployment(self, name: str, replicas: int = 2, **spec: object) -> Object:
+        return self.api.create(
+            DEPLOYMENTS,
+            {
+                "metadata": {"name": name, "labels": {"app": name}},
+                "spec": {
+                    "replicas": replicas,
+                    "selector": {"matchLabels": {"app": name}},
+                    "template": template(name),
+                    **spec,
+                },
+            },
+            namespace=NS,
+        )
+
+    def pod(self, name: str, *, on: str = "", cpu: str = "1", **metadata: object) -> Object:
+        spec = pod_spec(cpu)
+        if on:
+            spec["nodeName"] = on
+        return self.api.create(
+            PODS, {"metadata": {"name": name, **metadata}, "spec": spec}, namespace=NS
+        )
+
+    def scale(self, name: str, replicas: int) -> None:
+        self.patch(DEPLOYMENTS, name, {"spec": {"replicas": replicas}})
+
+    def patch(
+        self, resource: Resource, name: str, patch: Object, *, subresource: str = ""
+    ) -> Object:
+        namespace = NS if resource.namespaced else ""
+        return self.api.patch(resource, namespace, name, patch, MERGE, subresource=subresource)
+
+    def get(self, resource: Resource, name: str) -> Object:
+        return self.api.get(resource, NS if resource.namespaced else "", name)
+
+    def names(self, resource: Resource, app: str = "") -> list[str]:
+        found = self.api.list(resource, NS, labels=f"app={app}" if app else "")
+        return [obj["metadata"]["name"] for obj in found]
+
+    def pods(self, app: str = "") -> list[Object]:
+        return self.api.list(PODS, NS, labels=f"app={app}" if app else "")
+
+    def running(self, app: str = "") -> list[Object]:
+        return [pod for pod in self.pods(app) if condition(pod, "Ready")[0] == "True"]
+
+    def replica_sets(self, app: str) -> list[Object]:
+        return self.api.list(REPLICA_SETS, NS, labels=f"app={app}")
+
+    def bind(self, pod: Object, node_name: str, **metadata: object) -> None:
+        identity = {"name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"], **metadata}
+        target = {"kind": "Node", "name": node_name}
+        self.api.bind(*key_of(pod), {"metadata": identity, "target": target})
+
+    def bind_all(self, app: str = "") -> None:
+        """Every unbound pod, round robin."""
+        waiting = [
+            pod
+            for pod in self.pods(app)
+            if "nodeName" not in pod["spec"] and "deletionTimestamp" not in pod["metadata"]
+        ]
+        for index, pod in enumerate(waiting):
+            self.bind(pod, NODE_NAMES[index % len(NODE_NAMES)])
+
+    def schedule_always(self) -> Callable[[], None]:
+        """Have every new pod bound a moment after it appears. Returns what stops that."""
+        loop = asyncio.get_running_loop()
+
+        def noticed(change: Change) -> None:
+            if change.resource is PODS and change.type == "ADDED":
+                loop.call_later(0.01, self.bind_all)
+
+        return self.api.store.subscribe(noticed)
+
+    def events_of(self, pod: Object) -> list[str]:
+        uid = pod["metadata"]["uid"]
+        return [c.type for c in self.changes if c.object["metadata"]["uid"] == uid]
+
+    def writes_since(self, revision: int) -> list[str]:
+        return [
+            f"{c.type} {c.resource.plural}/{c.object['metadata']['name']}"
+            for c in self.changes
+            if c.revision > revision
+        ]
+
+
+def owner_of(obj: Object) -> str:
+    owner = controller_of(obj)
+    return owner["name"] if owner else ""
+
+
+def set_node_ready(world: World, name: str, status: str) -> None:
+    ready = {
+        "type": "Ready",
+        "status": status,
+        "lastHeartbeatTime": "2026-01-01T00:00:00Z",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+        "reason": "Test",
+        "message": "",
+    }
+    world.patch(NODES, name, {"status": {"conditions": [ready]}}, subresource="status")
+
+
+@asynccontextmanager
+async def emulated(
+    *,
+    cpu: str = "8",
+    memory: str = "32Gi",
+    metrics: Metrics | None = None,
+    seed: int = 1,
+    **timing: float,
+) -> AsyncIterator[World]:
+    """Three equal nodes. Pods start in 0.2 s and stop in 0.1 s unless `timing` says otherwise.
+
+    It is 2026-01-01T00:00:00Z, also for the second cluster of a test.
+    """
+    clock = VirtualClock(VirtualClock().epoch - asyncio.get_running_loop().time())
+    spec = ClusterSpec(
+        tuple(node(name, "edge", cpu, memory) for name in NODE_NAMES),
+        Timing(**{"start_delay": 0.2, "stop_delay": 0.1, **timing}),
+    )
+    cluster = EmulatedCluster(spec, clock, random.Random(seed), metrics)
+    async with cluster:
+        world = World(cluster)
+        await world.pass_time()
+        yield world

@@ -1,0 +1,105 @@
+"""The loop itself, with a controller that only notes what it is asked."""
+
+import asyncio
+import itertools
+import random
+
+import pytest
+
+from kubedsm.clock import VirtualClock
+from kubedsm.cluster.emulator.actors.cache import Cache
+from kubedsm.cluster.emulator.actors.controller import Controller, Requeue
+from kubedsm.cluster.emulator.api_server import ApiServer
+from kubedsm.cluster.emulator.errors import ApiError
+
+pytestmark = pytest.mark.looptime
+A, B, C = ("ns", "a"), ("ns", "b"), ("ns", "c")
+
+
+class Noting(Controller):
+    def __init__(self, answer=lambda _: None):
+        clock = VirtualClock()
+        api = ApiServer(clock, random.Random(1))
+        super().__init__(api, Cache(api), clock)
+        self.noted = []
+        self._answer = answer
+
+    def reconcile(self, key):
+        self.noted.append((round(self.clock.monotonic(), 3), key[1]))
+        self._answer(key)
+
+
+async def run_for(controller, seconds):
+    task = asyncio.create_task(controller.run())
+    await asyncio.sleep(seconds)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_keys_are_reconciled_once_in_the_order_they_were_noticed():
+    controller = Noting()
+    for key in (B, A, B, C, A):
+        controller.enqueue(key)
+    await run_for(controller, 1.0)
+    assert [name for _, name in controller.noted] == ["b", "a", "c"]
+
+
+async def test_the_earliest_moment_of_a_key_counts():
+    controller = Noting()
+    controller.enqueue_after(A, 5.0)
+    controller.enqueue_after(A, 2.0)
+    controller.enqueue_after(A, 9.0)
+    controller.enqueue_after(B, 3.0)
+    await run_for(controller, 20.0)
+    assert controller.noted == [(2.0, "a"), (3.0, "b")]
+
+
+async def test_a_sooner_moment_is_noticed_while_it_sleeps():
+    controller = Noting()
+    controller.enqueue_after(A, 50.0)
+    task = asyncio.create_task(run_for(controller, 100.0))
+    await asyncio.sleep(1.0)
+    controller.enqueue_after(B, 1.0)
+    await task
+    assert controller.noted == [(2.0, "b"), (50.0, "a")]
+
+
+@pytest.mark.parametrize("status", [403, 404, 409])
+async def test_a_refusal_that_passes_is_tried_again_with_growing_pauses(status):
+    def answer(_):
+        raise ApiError(status, "", "")
+
+    controller = Noting(answer)
+    controller.enqueue(A)
+    await run_for(controller, 0.5)
+    assert [at for at, _ in controller.noted] == [0.0, 0.02, 0.06, 0.14, 0.3]
+
+
+async def test_the_pause_is_bounded_and_starts_small_again_after_a_success():
+    def answer(_):
+        if len(controller.noted) != 14:
+            raise Requeue
+
+    controller = Noting(answer)
+    controller.enqueue(A)
+    task = asyncio.create_task(run_for(controller, 200.0))
+    await asyncio.sleep(100.0)
+    controller.enqueue(A)
+    await task
+    moments = [at for at, _ in controller.noted]
+    pauses = [round(later - sooner, 3) for sooner, later in itertools.pairwise(moments)]
+    assert max(pauses[:13]) == 10.0
+    assert pauses[14] == 0.02
+
+
+@pytest.mark.parametrize("error", [ApiError(422, "Invalid", ""), ZeroDivisionError()])
+async def test_anything_else_ends_the_task(error):
+    def answer(_):
+        raise error
+
+    controller = Noting(answer)
+    controller.enqueue(A)
+    with pytest.raises(ExceptionGroup) as raised:
+        await controller.run()
+    assert raised.value.exceptions == (error,)

@@ -1,0 +1,199 @@
+"""The HTTP front: sockets, watches, hang-ups and tokens."""
+
+import asyncio
+import io
+import json
+import socket
+from collections.abc import AsyncIterator, Callable
+
+import aiohttp
+import attrs
+import pytest
+from yarl import URL
+
+from kubedsm.cluster.emulator.http import AddressUnavailableError, HttpFront, kubeconfig
+from kubedsm.cluster.emulator.routes import ApiRequest, ApiResponse
+
+pytestmark = pytest.mark.http
+
+
+class FakeStream:
+    """A watch that says what it is told to, and remembers being closed."""
+
+    def __init__(self) -> None:
+        self.lines: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self.closed = asyncio.Event()
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        line = await self.lines.get()
+        if line is None:
+            raise StopAsyncIteration
+        return line
+
+    async def aclose(self) -> None:
+        self.closed.set()
+
+
+@attrs.define
+class FakeRoutes:
+    """Answers what a function says; keeps what it was asked."""
+
+    answer: Callable[[ApiRequest], ApiResponse | FakeStream]
+    asked: list[ApiRequest] = attrs.field(factory=list)
+
+    def handle(self, request: ApiRequest) -> ApiResponse | FakeStream:
+        self.asked.append(request)
+        return self.answer(request)
+
+
+def ok(_: ApiRequest) -> ApiResponse:
+    return ApiResponse(200, b'{"kind":"Status"}')
+
+
+async def test_a_request_arrives_whole() -> None:
+    routes = FakeRoutes(ok)
+    async with HttpFront(routes) as front, aiohttp.ClientSession() as session:
+        url = URL(f"{front.url}/api/v1/pods?labelSelector=a%3Db%2Cc&watch=&x=1+2", encoded=True)
+        headers = {
+            "Authorization": "Bearer secret",
+            "Accept": "application/json;as=Table",
+            "Content-Type": "application/merge-patch+json",
+        }
+        async with session.patch(url, data=b"{}", headers=headers) as response:
+            assert response.status == 200
+            assert response.content_type == "application/json"
+            assert await response.read() == b'{"kind":"Status"}'
+    assert routes.asked == [
+        ApiRequest(
+            method="PATCH",
+            path="/api/v1/pods",
+            query={"labelSelector": "a=b,c", "watch": "", "x": "1 2"},
+            content_type="application/merge-patch+json",
+            accept="application/json;as=Table",
+            body=b"{}",
+            token="secret",  # noqa: S106 - the one that was sent
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("header", "token"),
+    [({}, None), ({"Authorization": "Basic abc"}, None), ({"Authorization": "bearer t "}, "t")],
+)
+async def test_only_a_bearer_token_is_a_token(header: dict[str, str], token: str | None) -> None:
+    routes = FakeRoutes(ok)
+    async with HttpFront(routes) as front, aiohttp.ClientSession() as session:
+        await (await session.get(f"{front.url}/version", headers=header)).read()
+    assert routes.asked[0].token == token
+
+
+async def test_connections_are_kept_alive() -> None:
+    opened = []
+
+    async def note(*_: object) -> None:
+        opened.append(1)
+
+    trace = aiohttp.TraceConfig()
+    trace.on_connection_create_end.append(note)
+    async with (
+        HttpFront(FakeRoutes(ok)) as front,
+        aiohttp.ClientSession(trace_configs=[trace]) as session,
+    ):
+        for _ in range(3):
+            async with session.get(front.url) as response:
+                await response.read()
+    assert len(opened) == 1
+
+
+async def test_a_body_beyond_the_limit_is_refused_with_a_status() -> None:
+    routes = FakeRoutes(ok)
+    async with HttpFront(routes) as front, aiohttp.ClientSession() as session:
+        async with session.post(front.url, data=io.BytesIO(b"x" * (2 * 1024 * 1024))) as response:
+            assert response.status == 200
+        async with session.post(front.url, data=io.BytesIO(b"x" * (4 * 1024 * 1024))) as response:
+            assert response.status == 413
+            assert (await response.json())["reason"] == "RequestEntityTooLarge"
+    assert len(routes.asked) == 1
+
+
+async def test_a_watch_is_chunked_and_ends_with_its_stream() -> None:
+    stream = FakeStream()
+    async with (
+        HttpFront(FakeRoutes(lambda _: stream)) as front,
+        aiohttp.ClientSession() as session,
+        session.get(front.url) as response,
+    ):
+        assert response.headers["Transfer-Encoding"] == "chunked"
+        stream.lines.put_nowait(b'{"type":"ADDED"}\n')
+        assert await response.content.readline() == b'{"type":"ADDED"}\n'
+        stream.lines.put_nowait(b'{"type":"DELETED"}\n')
+        assert await response.content.readline() == b'{"type":"DELETED"}\n'
+        stream.lines.put_nowait(None)
+        assert await response.content.read() == b""
+        await asyncio.wait_for(stream.closed.wait(), 1)
+
+
+async def test_headers_of_a_watch_do_not_wait_for_its_first_event() -> None:
+    stream = FakeStream()
+    async with HttpFront(FakeRoutes(lambda _: stream)) as front, aiohttp.ClientSession() as session:
+        response = await asyncio.wait_for(session.get(front.url), 1)
+        assert response.status == 200
+        response.close()
+
+
+async def test_a_client_that_hangs_up_ends_its_watch_at_once() -> None:
+    stream = FakeStream()
+    async with HttpFront(FakeRoutes(lambda _: stream)) as front:
+        async with aiohttp.ClientSession() as session, session.get(front.url) as response:
+            assert response.status == 200
+        await asyncio.wait_for(stream.closed.wait(), 1)
+
+
+async def test_closing_the_front_ends_watches_in_good_order() -> None:
+    streams = [FakeStream(), FakeStream()]
+    waiting = iter(streams)
+    before = asyncio.all_tasks()
+    async with aiohttp.ClientSession() as session:
+        async with HttpFront(FakeRoutes(lambda _: next(waiting))) as front:
+            responses = [await session.get(front.url) for _ in streams]
+            closing = asyncio.get_running_loop().time()
+        assert asyncio.get_running_loop().time() - closing < 0.5
+        for response in responses:
+            # a chunk that is cut off would raise
+            assert await response.content.read() == b""
+        assert all(stream.closed.is_set() for stream in streams)
+    await asyncio.sleep(0)
+    assert asyncio.all_tasks() == before
+
+
+async def test_a_taken_port_is_one_clear_line() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(AddressUnavailableError) as caught:
+            await HttpFront(FakeRoutes(ok), port=port).__aenter__()
+    assert str(caught.value) == f"cannot listen on 127.0.0.1:{port}: Address already in use"
+
+
+async def test_an_address_of_another_machine_is_one_clear_line() -> None:
+    with pytest.raises(AddressUnavailableError, match=r"^cannot listen on 192\.0\.2\.1:0: .+$"):
+        await HttpFront(FakeRoutes(ok), host="192.0.2.1").__aenter__()
+
+
+async def test_a_front_that_is_not_open_has_no_url() -> None:
+    front = HttpFront(FakeRoutes(ok))
+    with pytest.raises(RuntimeError, match="not open"):
+        _ = front.url
+    async with front:
+        assert front.url.startswith("http://127.0.0.1:")
+
+
+@pytest.mark.parametrize(("token", "user"), [(None, {}), ("t", {"token": "t"})])
+def test_a_kubeconfig_points_at_the_front(token: str | None, user: dict[str, str]) -> None:
+    config = json.loads(json.dumps(kubeconfig("http://127.0.0.1:8001", token)))
+    (context,) = config["contexts"]
+    assert config["current-context"] == context["name"]
+    assert config["clusters"][0]["cluster"] == {"server": "http://127.0.0.1:8001"}
+    assert config["users"][0]["user"] == user

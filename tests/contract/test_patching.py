@@ -1,0 +1,274 @@
+"""Merge, JSON and strategic merge patches, case by case and against their definitions."""
+
+import copy
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kubedsm.cluster.emulator.errors import ApiError
+from kubedsm.cluster.emulator.patching import (
+    APPLY_PATCH,
+    JSON_PATCH,
+    MERGE_PATCH,
+    STRATEGIC_MERGE_PATCH,
+    PatchError,
+    json_patch,
+    merge_patch,
+    patched,
+)
+from kubedsm.cluster.emulator.resources import DEPLOYMENTS, NODES, PODS, SERVICES
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 3) | st.text(max_size=2),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@pytest.mark.parametrize(
+    ("target", "patch", "result"),
+    [
+        # the table of RFC 7386, appendix A
+        ({"a": "b"}, {"a": "c"}, {"a": "c"}),
+        ({"a": "b"}, {"b": "c"}, {"a": "b", "b": "c"}),
+        ({"a": "b"}, {"a": None}, {}),
+        ({"a": "b", "b": "c"}, {"a": None}, {"b": "c"}),
+        ({"a": ["b"]}, {"a": "c"}, {"a": "c"}),
+        ({"a": "c"}, {"a": ["b"]}, {"a": ["b"]}),
+        ({"a": {"b": "c"}}, {"a": {"b": "d", "c": None}}, {"a": {"b": "d"}}),
+        ({"a": [{"b": "c"}]}, {"a": [1]}, {"a": [1]}),
+        (["a", "b"], ["c", "d"], ["c", "d"]),
+        ({"a": "b"}, ["c"], ["c"]),
+        ({"a": "foo"}, None, None),
+        ({"a": "foo"}, "bar", "bar"),
+        ({"e": None}, {"a": 1}, {"e": None, "a": 1}),
+        ([1, 2], {"a": "b", "c": None}, {"a": "b"}),
+        ({}, {"a": {"bb": {"ccc": None}}}, {"a": {"bb": {}}}),
+    ],
+)
+def test_merge_patch(target: Any, patch: Any, result: Any) -> None:
+    assert merge_patch(target, patch) == result
+
+
+def difference(before: Any, after: Any) -> Any:
+    """The merge patch from one document to another, which must not hold nulls."""
+    if not (isinstance(before, dict) and isinstance(after, dict)):
+        return after
+    patch = {key: None for key in before if key not in after}
+    for key, value in after.items():
+        if key not in before or before[key] != value or type(before[key]) is not type(value):
+            patch[key] = difference(before.get(key), value)
+    return patch
+
+
+def without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: without_nulls(v) for k, v in value.items() if v is not None}
+    return value
+
+
+@given(JSON, JSON)
+def test_the_merge_patch_between_two_documents_leads_from_one_to_the_other(
+    before: Any, after: Any
+) -> None:
+    before, after = without_nulls(before), without_nulls(after)
+    assert merge_patch(before, difference(before, after)) == after
+
+
+@given(JSON, JSON)
+def test_a_merge_patch_applied_twice_is_one_applied_once_and_changes_no_input(
+    target: Any, patch: Any
+) -> None:
+    before = copy.deepcopy((target, patch))
+    once = merge_patch(target, patch)
+    assert merge_patch(once, patch) == once
+    assert (target, patch) == before
+
+
+@pytest.mark.parametrize(
+    ("document", "operation", "result"),
+    [
+        # RFC 6902, appendix A
+        ({"a": 1}, {"op": "add", "path": "/b", "value": 2}, {"a": 1, "b": 2}),
+        ({"a": [1, 2]}, {"op": "add", "path": "/a/1", "value": 9}, {"a": [1, 9, 2]}),
+        ({"a": [1]}, {"op": "add", "path": "/a/-", "value": [2]}, {"a": [1, [2]]}),
+        ({"a": 1, "b": 2}, {"op": "remove", "path": "/a"}, {"b": 2}),
+        ({"a": [1, 2, 3]}, {"op": "remove", "path": "/a/1"}, {"a": [1, 3]}),
+        ({"a": 1}, {"op": "replace", "path": "/a", "value": None}, {"a": None}),
+        (
+            {"a": {"x": 1}, "b": {}},
+            {"op": "move", "from": "/a/x", "path": "/b/y"},
+            {"a": {}, "b": {"y": 1}},
+        ),
+        ({"a": [1, 2]}, {"op": "move", "from": "/a/0", "path": "/a/1"}, {"a": [2, 1]}),
+        (
+            {"a": {"b": 1}},
+            {"op": "copy", "from": "/a", "path": "/c"},
+            {"a": {"b": 1}, "c": {"b": 1}},
+        ),
+        ({"m~n": {"a/b": 1}}, {"op": "remove", "path": "/m~0n/a~1b"}, {"m~n": {}}),
+        ({"a": [{"b": 1}]}, {"op": "test", "path": "/a/0", "value": {"b": 1}}, {"a": [{"b": 1}]}),
+    ],
+)
+def test_json_patch(document: Any, operation: Any, result: Any) -> None:
+    before = copy.deepcopy(document)
+    assert json_patch(document, [operation]) == result
+    assert document == before
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        {"op": "test", "path": "/a", "value": 2},
+        {"op": "test", "path": "/a", "value": True},
+        {"op": "remove", "path": "/b"},
+        {"op": "remove", "path": ""},
+        {"op": "replace", "path": "/b", "value": 1},
+        {"op": "add", "path": "/b/c", "value": 1},
+        {"op": "add", "path": "/l/2", "value": 1},
+        {"op": "add", "path": "/l/01", "value": 1},
+        {"op": "add", "path": "/l/" + "9" * 5000, "value": 1},
+        {"op": "add", "path": "/b"},
+        {"op": "move", "from": "/o", "path": "/o/x"},
+        {"op": "frobnicate", "path": "/a"},
+        {"op": "test", "path": "a", "value": 1},
+        "remove",
+    ],
+)
+def test_a_json_patch_that_cannot_be_applied_says_so(operation: Any) -> None:
+    with pytest.raises(PatchError):
+        json_patch({"a": 1, "l": [0], "o": {}}, [operation])
+
+
+def pod(**spec: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "a"}, "spec": spec}
+
+
+def strategic(current: Any, patch: Any, resource: Any = PODS) -> Any:
+    before = copy.deepcopy(current)
+    result = patched(resource, current, patch, STRATEGIC_MERGE_PATCH)
+    assert current == before
+    return result
+
+
+def test_containers_merge_by_name_and_their_variables_too() -> None:
+    current = pod(containers=[{"name": "c", "image": "x", "env": [{"name": "A", "value": "1"}]}])
+    patch = pod(containers=[{"name": "c", "env": [{"name": "B", "value": "2"}]}, {"name": "d"}])
+    assert strategic(current, patch)["spec"]["containers"] == [
+        {
+            "name": "c",
+            "image": "x",
+            "env": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}],
+        },
+        {"name": "d"},
+    ]
+
+
+def test_lists_of_a_workloads_template_merge_like_those_of_a_pod() -> None:
+    def deployment(container: Any) -> Any:
+        return {"spec": {"template": {"spec": {"containers": [container]}}}}
+
+    merged = strategic(
+        deployment({"name": "c", "image": "x", "ports": [{"containerPort": 80}]}),
+        deployment({"name": "c", "image": "y"}),
+        DEPLOYMENTS,
+    )
+    assert merged == deployment({"name": "c", "image": "y", "ports": [{"containerPort": 80}]})
+
+
+def test_conditions_merge_by_type() -> None:
+    current = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+    patch = {"status": {"conditions": [{"type": "Ready", "status": "False"}, {"type": "New"}]}}
+    assert strategic(current, patch) == {
+        "status": {"conditions": [{"type": "Ready", "status": "False"}, {"type": "New"}]}
+    }
+
+
+def test_ports_of_a_service_merge_by_port_and_those_of_a_container_by_container_port() -> None:
+    current = {"spec": {"ports": [{"port": 80, "name": "http"}]}}
+    patch = {"spec": {"ports": [{"port": 80, "targetPort": 8080}, {"port": 443}]}}
+    assert strategic(current, patch, SERVICES)["spec"]["ports"] == [
+        {"port": 80, "name": "http", "targetPort": 8080},
+        {"port": 443},
+    ]
+
+
+@pytest.mark.parametrize(("resource", "field"), [(PODS, "tolerations"), (NODES, "taints")])
+def test_tolerations_and_taints_are_atomic(resource: Any, field: str) -> None:
+    """As in k8s.io/api: `kubectl taint` sends the whole list, or could remove none."""
+    current = pod(**{field: [{"key": "a"}, {"key": "b"}]})
+    assert strategic(current, pod(**{field: [{"key": "b"}]}), resource) == pod(
+        **{field: [{"key": "b"}]}
+    )
+
+
+def test_finalizers_are_a_set() -> None:
+    current = {"metadata": {"finalizers": ["a", "b"]}}
+    added = strategic(current, {"metadata": {"finalizers": ["b", "c"]}})
+    assert added["metadata"]["finalizers"] == ["a", "b", "c"]
+    removed = strategic(current, {"metadata": {"$deleteFromPrimitiveList/finalizers": ["a"]}})
+    assert removed["metadata"]["finalizers"] == ["b"]
+
+
+def test_owners_merge_by_uid_and_can_be_deleted_by_it() -> None:
+    current = {"metadata": {"ownerReferences": [{"uid": "1"}, {"uid": "2"}]}}
+    patch = {"metadata": {"ownerReferences": [{"$patch": "delete", "uid": "1"}]}}
+    assert strategic(current, patch) == {"metadata": {"ownerReferences": [{"uid": "2"}]}}
+
+
+def test_directives() -> None:
+    current = pod(containers=[{"name": "a"}, {"name": "b"}], nodeSelector={"x": "1", "y": "2"})
+    replaced = strategic(current, pod(containers=[{"$patch": "replace"}, {"name": "c"}]))
+    assert replaced["spec"]["containers"] == [{"name": "c"}]
+    selector = strategic(current, pod(nodeSelector={"$patch": "replace", "z": "3"}))
+    assert selector["spec"]["nodeSelector"] == {"z": "3"}
+    emptied = strategic(current, pod(nodeSelector={"$patch": "delete"}))
+    assert emptied["spec"]["nodeSelector"] == {}
+    ordered = {"$setElementOrder/containers": [{"name": "b"}, {"name": "a"}]}
+    assert strategic(current, pod(**ordered)) == current
+
+
+def test_retained_keys_drop_the_others() -> None:
+    """What `kubectl apply` sends when a Deployment's strategy becomes Recreate."""
+    current = {"spec": {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}}}
+    patch = {"spec": {"strategy": {"$retainKeys": ["type"], "type": "Recreate"}}}
+    assert strategic(current, patch, DEPLOYMENTS) == {"spec": {"strategy": {"type": "Recreate"}}}
+
+
+def test_null_removes_also_within_something_new() -> None:
+    current = pod(nodeName="n")
+    assert strategic(current, pod(nodeName=None, affinity={"a": None, "b": 1})) == pod(
+        affinity={"b": 1}
+    )
+
+
+@given(JSON, JSON)
+def test_outside_known_lists_a_strategic_patch_is_a_merge_patch(current: Any, patch: Any) -> None:
+    current, patch = {"data": current}, {"data": patch}
+    assert patched(PODS, current, patch, STRATEGIC_MERGE_PATCH) == merge_patch(current, patch)
+
+
+@pytest.mark.parametrize(
+    ("patch", "content_type", "status"),
+    [
+        ([], MERGE_PATCH, 400),
+        ({}, JSON_PATCH, 400),
+        ([{"op": "test", "path": "/x", "value": 1}], JSON_PATCH, 422),
+        ([{"op": "replace", "path": "", "value": 1}], JSON_PATCH, 400),
+        ({}, "application/json", 415),
+        (pod(containers=[{"image": "x"}]), STRATEGIC_MERGE_PATCH, 400),
+        (pod(containers=["x"]), APPLY_PATCH, 400),
+        (pod(containers={"name": "x"}), STRATEGIC_MERGE_PATCH, 400),
+        ({"$patch": "frobnicate"}, STRATEGIC_MERGE_PATCH, 400),
+        ({"$retainKeys": 1}, STRATEGIC_MERGE_PATCH, 400),
+        ({"$deleteFromPrimitiveList/a": 1}, STRATEGIC_MERGE_PATCH, 400),
+    ],
+)
+def test_what_is_no_patch_is_refused(patch: Any, content_type: str, status: int) -> None:
+    with pytest.raises(ApiError) as refused:
+        patched(PODS, pod(), patch, content_type)
+    assert refused.value.status == status

@@ -1,0 +1,143 @@
+"""Which objects a selector picks, and which selectors are none."""
+
+from typing import Any
+
+import pytest
+
+from kubedsm.cluster.emulator.errors import ApiError
+from kubedsm.cluster.emulator.resources import EVENTS, NAMESPACES, NODES, PODS
+from kubedsm.cluster.emulator.selectors import (
+    SelectorError,
+    label_selector_of,
+    parse_fields,
+    parse_labels,
+    selection,
+)
+
+LABELS = {"app": "web", "tier": "edge", "n": "5"}
+
+
+@pytest.mark.parametrize(
+    ("text", "matches"),
+    [
+        ("", True),
+        ("app=web", True),
+        ("app==web", True),
+        ("app = web , tier=edge", True),
+        ("app=api", False),
+        ("app!=web", False),
+        ("app!=api", True),
+        ("gone!=x", True),
+        ("app", True),
+        ("gone", False),
+        ("!gone", True),
+        ("!app", False),
+        ("app in (web, api)", True),
+        ("app in (api)", False),
+        ("app notin (api)", True),
+        ("gone notin (x)", True),
+        ("app notin (web,api),tier", False),
+        ("app in (web),tier notin (cloud),!gone,n>4", True),
+        ("n>5", False),
+        ("n<6", True),
+        ("app>1", False),
+        ("gone=", False),
+        ("in=x", False),
+    ],
+)
+def test_labels(text: str, matches: bool) -> None:
+    assert parse_labels(text).matches(LABELS) is matches
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a=b,", ",", "a in", "a in (b", "a b", "=b", "a>x", "a=b=c", "-a", "a=" + "x" * 64, "(a)"],
+)
+def test_what_is_no_label_selector(text: str) -> None:
+    with pytest.raises(SelectorError):
+        parse_labels(text)
+    with pytest.raises(ApiError) as refused:
+        selection(PODS, "", text, "")
+    assert refused.value.status == 400
+
+
+def test_a_selector_object_means_what_its_text_means() -> None:
+    selector = label_selector_of(
+        {
+            "matchLabels": {"app": "web"},
+            "matchExpressions": [
+                {"key": "tier", "operator": "In", "values": ["edge", "cloud"]},
+                {"key": "gone", "operator": "DoesNotExist"},
+                {"key": "n", "operator": "Exists"},
+                {"key": "v", "operator": "NotIn", "values": ["1"]},
+            ],
+        }
+    )
+    assert str(selector) == "app=web,!gone,n,tier in (cloud,edge),v!=1"
+    assert parse_labels(str(selector)) == selector
+    assert selector.matches(LABELS)
+    assert not selector.matches({**LABELS, "v": "1"})
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        {"key": "a", "operator": "Like", "values": ["b"]},
+        {"key": "a", "operator": "In", "values": []},
+        {"key": "a", "operator": "Exists", "values": ["b"]},
+    ],
+)
+def test_what_is_no_selector_object(expression: dict[str, Any]) -> None:
+    with pytest.raises(SelectorError):
+        label_selector_of({"matchExpressions": [expression]})
+
+
+POD = {
+    "metadata": {"name": "a", "namespace": "shop"},
+    "spec": {"nodeName": "n2", "schedulerName": "kubedsm", "restartPolicy": "Always"},
+    "status": {"phase": "Running", "podIP": "10.244.0.1"},
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "matches"),
+    [
+        ("", True),
+        ("metadata.name=a,metadata.namespace=shop", True),
+        ("spec.nodeName=n2", True),
+        ("spec.nodeName==n2,", True),
+        ("spec.nodeName!=n2", False),
+        ("spec.nodeName=", False),
+        ("spec.schedulerName=kubedsm,status.phase!=Pending", True),
+        ("status.podIP=10.244.0.1,spec.restartPolicy=Always", True),
+        ("spec.hostNetwork=false", True),
+        ("status.nominatedNodeName=", True),
+    ],
+)
+def test_fields_of_a_pod(text: str, matches: bool) -> None:
+    assert parse_fields(PODS, text).matches(POD) is matches
+
+
+def test_fields_of_other_kinds() -> None:
+    node = {"metadata": {"name": "n2"}, "spec": {"unschedulable": True}}
+    assert parse_fields(NODES, "spec.unschedulable=true").matches(node)
+    assert parse_fields(NODES, "spec.unschedulable=false").matches({**node, "spec": {}})
+    event = {"metadata": {}, "involvedObject": {"name": "a", "uid": "1"}, "type": "Warning"}
+    wanted = "involvedObject.name=a,involvedObject.uid=1,type=Warning,reason!=x"
+    assert parse_fields(EVENTS, wanted).matches(event)
+    terminating = {"metadata": {}, "status": {"phase": "Terminating"}}
+    assert parse_fields(NAMESPACES, "status.phase=Terminating").matches(terminating)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("spec.nope=1", "field label not supported: spec.nope"),
+        ("involvedObject.name=a", "field label not supported: involvedObject.name"),
+        ("spec.nodeName", "invalid selector: 'spec.nodeName'; can't understand 'spec.nodeName'"),
+    ],
+)
+def test_a_pod_cannot_be_selected_by_just_anything(text: str, message: str) -> None:
+    with pytest.raises(ApiError) as refused:
+        parse_fields(PODS, text)
+    assert (refused.value.status, refused.value.message) == (400, message)
