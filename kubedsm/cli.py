@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.live import Live
 
 from kubedsm import __version__, offline
-from kubedsm.bench import burst, ingest
+from kubedsm.bench import burst
 from kubedsm.bench import match as bench_match
 from kubedsm.clock import SystemClock
 from kubedsm.cluster import dump as dumps
@@ -283,6 +283,8 @@ def bench_match_command(pods: int, nodes: int, output: str) -> None:
 @output
 def bench_ingest_command(events: int, output: str) -> None:
     """Watch lines to pods: ours beside the typed models of kubernetes_asyncio."""
+    from kubedsm.bench import ingest  # noqa: PLC0415  the typed models take a while to load
+
     _report(ingest.run(events=events).as_json(), output)
 
 

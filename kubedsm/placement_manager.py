@@ -6,7 +6,6 @@ the bind was not applied.
 """
 
 import asyncio
-import itertools
 from collections.abc import Callable, Sequence
 
 import attrs
@@ -89,7 +88,6 @@ class PlacementManager:
         self._slots = asyncio.Semaphore(self._limits.binds_in_flight)
         self._plans: dict[str, Plan] = {}
         self._plan_of: dict[str, str] = {}
-        self._ids = itertools.count(1)
         self._tasks: asyncio.TaskGroup | None = None
         self._deadlines_changed = asyncio.Event()
         #: set while no bind is under way
@@ -120,16 +118,13 @@ class PlacementManager:
         for placement in placements:
             pod = placement.pod
             self._mirror.reserve(pod.uid, placement.node.name, pod.requests)
-        plan = bind_plan(
-            f"bind-{next(self._ids)}",
-            [(p.pod.uid, p.node.name) for p in placements],
-            self._limits.bind_deadline,
-        )
-        self._plans[plan.id] = plan
-        for step in plan.steps:
-            self._plan_of[step.pod] = plan.id
+        for placement in placements:
+            uid = placement.pod.uid
+            plan = bind_plan(uid, placement.node.name, self._limits.bind_deadline)
+            self._plans[plan.id] = plan
+            self._plan_of[uid] = plan.id
+            self._advance(plan.id, Begun())
         self.quiet.clear()
-        self._advance(plan.id, Begun())
         self._deadlines_changed.set()
 
     def observe(self, change: Change) -> None:

@@ -35,9 +35,7 @@ class FailedScheduling:
 
 
 class Recorder:
-    def __init__(
-        self, cluster: Cluster, clock: Clock, quiet: asyncio.Event, instance: str
-    ) -> None:
+    def __init__(self, cluster: Cluster, clock: Clock, quiet: asyncio.Event, instance: str) -> None:
         self._cluster = cluster
         self._instance = instance
         self._clock = clock

@@ -12,6 +12,8 @@ from kubedsm.cluster.watched import NODES, PODS
 from kubedsm.config import Configuration
 from kubedsm.core.mirror import Change, ClusterMirror
 from kubedsm.core.model import Pod, Tier
+from kubedsm.core.policies.kubedsm import KubeDSM
+from kubedsm.core.policies.policy import Policy
 from kubedsm.event_handler import EventHandler
 from kubedsm.placement_manager import PlacementManager
 from kubedsm.recorder import Recorder
@@ -22,10 +24,15 @@ from plans.steps import Step
 log = structlog.get_logger()
 
 
+def policy_of(configuration: Configuration) -> Policy:
+    return KubeDSM(configuration.promise, configuration.objective_function)
+
+
 class Runtime:
     """One scheduler on one cluster. `run` ends when it is cancelled, or by the first error.
 
-    `instance` names this process in the Events it writes.
+    `instance` names this process in the Events it writes. The policy is the configured KubeDSM
+    unless another one is to be compared with it.
     """
 
     def __init__(
@@ -35,6 +42,7 @@ class Runtime:
         clock: Clock,
         rng: random.Random,
         instance: str = "kubedsm",
+        policy: Policy | None = None,
     ) -> None:
         self.mirror = ClusterMirror(configuration.scheduler_name, configuration.tiers)
         self.queue = SchedulingQueue(clock, rng)
@@ -46,8 +54,10 @@ class Runtime:
             queue=self.queue,
             manager=self.manager,
             recorder=self._recorder,
-            configuration=configuration,
+            policy=policy or policy_of(configuration),
+            batch=configuration.batch,
             clock=clock,
+            rng=rng,
             synced=self.synced,
         )
         handler = EventHandler(self.mirror, self.queue, configuration.scheduler_name, self._observe)

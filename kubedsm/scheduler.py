@@ -1,17 +1,18 @@
 """The immediate scheduler: gather a batch, decide, and hand the decision to be carried out."""
 
 import asyncio
+import random
 
 import attrs
 import structlog
 
 from kubedsm.clock import Clock
-from kubedsm.config import Configuration
+from kubedsm.config import Batch
 from kubedsm.core.decision import Decision
 from kubedsm.core.fit import unschedulable_message
-from kubedsm.core.immediate import immediate_schedule
 from kubedsm.core.mirror import Change, ClusterMirror
 from kubedsm.core.model import NodeName, Pod
+from kubedsm.core.policies.policy import Policy
 from kubedsm.placement_manager import Placement, PlacementManager
 from kubedsm.recorder import Recorder
 from kubedsm.scheduling_queue import SchedulingQueue, batch_window
@@ -28,13 +29,15 @@ class Scheduler:
     queue: SchedulingQueue
     manager: PlacementManager
     recorder: Recorder
-    configuration: Configuration
+    policy: Policy
+    batch: Batch
     clock: Clock
+    rng: random.Random
     synced: asyncio.Event
 
     async def run(self) -> None:
         await self.synced.wait()
-        batch = self.configuration.batch
+        batch = self.batch
         while True:
             await self.queue.wait_active()
             await batch_window(
@@ -46,13 +49,11 @@ class Scheduler:
         """Decide, reserve and ask: nothing here awaits, so nothing can come between."""
         started = self.clock.monotonic()
         snapshot = self.mirror.snapshot()
-        uids = self.queue.pop(self.configuration.batch.size)
+        uids = self.queue.pop(self.batch.size)
         pods = snapshot.schedulable(snapshot.pods[uid] for uid in uids if uid in snapshot.pods)
         if not pods:
             return
-        decision = immediate_schedule(
-            snapshot, pods, self.configuration.promise, self.configuration.objective_function
-        )
+        decision = self.policy.place(snapshot, pods, self.rng)
         placements = [Placement(pod, snapshot.nodes[node]) for pod, node, _ in decision.bindings]
         if placements:
             self.manager.place(placements)

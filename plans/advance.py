@@ -1,6 +1,6 @@
 """`advance`: the only way a plan changes."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import attrs
 
@@ -30,15 +30,12 @@ from plans.steps import (
 LOST = frozenset({StepState.FAILED, StepState.CANCELLED})
 
 
-def bind_plan(plan_id: str, bindings: Iterable[tuple[str, str]], timeout: float) -> Plan:
-    """A plan of independent binds: (pod uid, node name) each, `timeout` seconds to be seen."""
-    return Plan(
-        plan_id,
-        tuple(
-            Step(number, StepKind.BIND, pod, node, timeout)
-            for number, (pod, node) in enumerate(bindings)
-        ),
-    )
+def bind_plan(pod: str, node: str, timeout: float) -> Plan:
+    """A plan of one bind, which must be seen to be applied within `timeout` seconds.
+
+    The binds of a batch have nothing in common but the moment, so each is a plan of its own.
+    """
+    return Plan(f"bind-{pod}", (Step(0, StepKind.BIND, pod, node, timeout),))
 
 
 def advance(plan: Plan, event: PlanEvent, now: float) -> tuple[Plan, tuple[Effect, ...]]:

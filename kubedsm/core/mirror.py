@@ -56,6 +56,8 @@ class ClusterMirror:
         self._uids: dict[tuple[str, str], Uid] = {}
         self._used: dict[NodeName, Resources] = {}
         self._reservations: dict[str, Reservation] = {}
+        #: per node, the sum of the reservations on it
+        self._reserved: dict[NodeName, Resources] = {}
         self._claims: dict[str, Workload] = {}
         self._claimed: dict[Uid, str] = {}
 
@@ -107,14 +109,8 @@ class ClusterMirror:
         return pod
 
     def _add_used(self, pod: Pod, sign: int) -> None:
-        if pod.node_name is None:
-            return
-        used = self._used.get(pod.node_name, NOTHING)
-        used = used + pod.requests if sign > 0 else used - pod.requests
-        if used == NOTHING:
-            del self._used[pod.node_name]
-        else:
-            self._used[pod.node_name] = used
+        if pod.node_name is not None:
+            _book(self._used, pod.node_name, pod.requests, sign)
 
     def pod(self, uid: Uid) -> Pod | None:
         return self._pods.get(uid)
@@ -141,9 +137,13 @@ class ClusterMirror:
         if short:
             raise ReservationError(f"node {node} has not enough {', '.join(short)}")
         self._reservations[holder] = Reservation(holder, node, requests)
+        _book(self._reserved, node, requests)
 
     def release(self, holder: str) -> Reservation | None:
-        return self._reservations.pop(holder, None)
+        reservation = self._reservations.pop(holder, None)
+        if reservation is not None:
+            _book(self._reserved, reservation.node, reservation.requests, sign=-1)
+        return reservation
 
     def claim(self, claimant: str, workload: Workload) -> None:
         """Give the claimant the next pod that this workload's owner creates, first come first."""
@@ -164,29 +164,23 @@ class ClusterMirror:
             self._claimed[pod.uid] = claimant
 
     def _free(self, name: NodeName) -> Resources:
-        free = self._nodes[name].allocatable - self._used.get(name, NOTHING)
-        for reservation in self._reservations.values():
-            if reservation.node == name:
-                free -= reservation.requests
+        free = self._nodes[name].allocatable
+        for booked in (self._used, self._reserved):
+            if name in booked:
+                free -= booked[name]
         return free
 
     def snapshot(self) -> Snapshot:
-        free = {
-            name: node.allocatable - self._used[name] if name in self._used else node.allocatable
-            for name, node in self._nodes.items()
-        }
         placed = {
             uid: pod.node_name for uid, pod in self._pods.items() if pod.node_name is not None
         }
         for reservation in self._reservations.values():
-            if reservation.node in free:
-                free[reservation.node] -= reservation.requests
             if reservation.holder in self._pods:
                 placed[Uid(reservation.holder)] = reservation.node
         return Snapshot(
             nodes=dict(self._nodes),
             pods=dict(self._pods),
-            free=free,
+            free={name: self._free(name) for name in self._nodes},
             placed=placed,
             scheduler_name=self._scheduler_name,
         )
@@ -204,9 +198,12 @@ class ClusterMirror:
         used: dict[NodeName, Resources] = {}
         for pod in self._pods.values():
             if pod.node_name is not None and holds_room(pod):
-                used[pod.node_name] = used.get(pod.node_name, NOTHING) + pod.requests
-        used = {name: amount for name, amount in used.items() if amount != NOTHING}
+                _book(used, pod.node_name, pod.requests)
         _require(used == self._used, f"room used is {used}, booked is {self._used}")
+        reserved: dict[NodeName, Resources] = {}
+        for reservation in self._reservations.values():
+            _book(reserved, reservation.node, reservation.requests)
+        _require(reserved == self._reserved, f"reserved {reserved}, booked {self._reserved}")
         keys = {(pod.namespace, pod.name): uid for uid, pod in self._pods.items()}
         _require(keys == self._uids, "two pods go by one name")
         for holder, reservation in self._reservations.items():
@@ -216,6 +213,17 @@ class ClusterMirror:
                 f"{pod_or_none} is bound and still holds a reservation on {reservation.node}",
             )
         _require(self._claimed.keys() <= self._pods.keys(), "a claim outlives its pod")
+
+
+def _book(
+    books: dict[NodeName, Resources], node: NodeName, amount: Resources, sign: int = 1
+) -> None:
+    booked = books.get(node, NOTHING)
+    booked = booked + amount if sign > 0 else booked - amount
+    if booked == NOTHING:
+        books.pop(node, None)
+    else:
+        books[node] = booked
 
 
 def _require(truth: bool, otherwise: str) -> None:

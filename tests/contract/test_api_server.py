@@ -362,8 +362,10 @@ def test_scale(api: ApiServer) -> None:
         ({"pods": "1"}, "exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1"),
         (
             {"requests.cpu": "1500m"},
-            "exceeded quota: q, requested: requests.cpu=1, "
-            "used: requests.cpu=1, limited: requests.cpu=1500m",
+            (
+                "exceeded quota: q, requested: requests.cpu=1, "
+                "used: requests.cpu=1, limited: requests.cpu=1500m"
+            ),
         ),
         ({"limits.cpu": "1"}, "failed quota: q: must specify limits.cpu for: c"),
     ],

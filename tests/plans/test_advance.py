@@ -27,23 +27,23 @@ from plans.steps import (
 )
 
 
-def begun(*bindings, timeout=10.0):
-    return advance(bind_plan("p", bindings, timeout), Begun(), 0.0)
+def begun(pod, node, timeout=10.0):
+    return advance(bind_plan(pod, node, timeout), Begun(), 0.0)
 
 
 def states(plan):
     return [step.state.value for step in plan.steps]
 
 
-def test_all_independent_binds_are_asked_at_once():
-    plan, effects = begun(("a", "n2"), ("b", "n3"))
-    assert effects == (BindPod(0, "a", "n2"), BindPod(1, "b", "n3"))
-    assert states(plan) == ["asked", "asked"]
+def test_a_bind_is_asked_at_once():
+    plan, effects = begun("a", "n2")
+    assert effects == (BindPod(0, "a", "n2"),)
+    assert states(plan) == ["asked"]
     assert plan.next_deadline == 10.0
 
 
 def test_a_bind_is_done_when_it_is_seen_and_not_before():
-    plan, _ = begun(("a", "n2"))
+    plan, _ = begun("a", "n2")
     plan, effects = advance(plan, PodOnNode("a", "n2"), 1.0)
     assert effects == (Settle(plan.steps[0]),)
     assert states(plan) == ["done"]
@@ -60,7 +60,7 @@ def test_a_bind_is_done_when_it_is_seen_and_not_before():
     ],
 )
 def test_a_bind_that_cannot_come_true_any_more_fails_at_once(event, reason):
-    plan, _ = begun(("a", "n2"))
+    plan, _ = begun("a", "n2")
     plan, effects = advance(plan, event, 1.0)
     assert states(plan) == ["failed"]
     assert plan.steps[0].reason == reason
@@ -68,7 +68,7 @@ def test_a_bind_that_cannot_come_true_any_more_fails_at_once(event, reason):
 
 
 def test_an_overdue_bind_is_read_live_and_holds_its_room_until_the_answer():
-    plan, _ = begun(("a", "n2"))
+    plan, _ = begun("a", "n2")
     plan, effects = advance(plan, TimePassed(), 9.9)
     assert effects == ()
     plan, effects = advance(plan, TimePassed(), 10.0)
@@ -82,7 +82,7 @@ def test_an_overdue_bind_is_read_live_and_holds_its_room_until_the_answer():
 
 
 def test_a_lost_answer_is_verified_without_waiting_for_the_deadline():
-    plan, _ = begun(("a", "n2"))
+    plan, _ = begun("a", "n2")
     plan, effects = advance(plan, OutcomeLost(0), 1.0)
     assert effects == (ReadPod("a"),)
     plan, effects = advance(plan, PodOnNode("a", "n2"), 2.0)
@@ -90,12 +90,12 @@ def test_a_lost_answer_is_verified_without_waiting_for_the_deadline():
 
 
 def test_an_unbound_pod_read_before_the_step_is_overdue_disproves_nothing():
-    plan, _ = begun(("a", "n2"))
+    plan, _ = begun("a", "n2")
     assert advance(plan, PodUnbound("a"), 1.0) == (plan, ())
 
 
 def test_cancelling_leaves_alone_what_is_asked():
-    plan, _ = begun(("a", "n2"))
+    plan, _ = begun("a", "n2")
     assert advance(plan, Cancelled("stop"), 1.0) == (plan, ())
 
 
@@ -146,7 +146,14 @@ EVENTS = st.one_of(
 
 @given(st.lists(EVENTS, max_size=30))
 def test_whatever_happens_every_step_settles_exactly_once_and_terminal_states_stay(events):
-    plan = bind_plan("p", [("a", "n2"), ("b", "n3")], 2.0)
+    plan = Plan(
+        "p",
+        (
+            Step(0, StepKind.BIND, "a", "n2", 2.0),
+            Step(1, StepKind.BIND, "b", "n3", 2.0),
+            Step(2, StepKind.BIND, "z", "n3", 2.0, after=frozenset({0, 1})),
+        ),
+    )
     settled = []
     for now, event in enumerate(events):
         before = plan

@@ -7,6 +7,7 @@ import msgspec
 import orjson
 
 from kubedsm.cluster.emulator import protobuf
+from kubedsm.cluster.emulator.decoding import check_depth
 from kubedsm.cluster.emulator.errors import (
     bad_request,
     invalid,
@@ -19,6 +20,7 @@ from kubedsm.cluster.emulator.resources import Object, Resource
 from kubedsm.cluster.emulator.tables import Include
 
 _JSON = "application/json"
+_FEW_BRACKETS = 100
 _YAML = "application/yaml"
 _OBJECT_TYPES = (_JSON, _YAML, protobuf.MEDIA_TYPE)
 _INCLUDES: Mapping[str, Include] = {
@@ -98,17 +100,23 @@ def _decoded(body: bytes, what: str, media_type: str) -> Any:
     try:
         if media_type == protobuf.MEDIA_TYPE:
             return protobuf.decode(body)
-        if media_type not in (_YAML, APPLY_PATCH):
-            return orjson.loads(body)
-        # Once more through JSON, which has no dates and only text as keys.
-        return orjson.loads(orjson.dumps(msgspec.yaml.decode(body)))
+        if media_type in (_YAML, APPLY_PATCH):
+            # Once more through JSON, which has no dates and only text as keys.
+            value = orjson.loads(orjson.dumps(msgspec.yaml.decode(body)))
+        else:
+            value = orjson.loads(body)
     except (
+        RecursionError,
         orjson.JSONDecodeError,
         orjson.JSONEncodeError,
         msgspec.DecodeError,
         protobuf.ProtobufError,
     ) as error:
         raise bad_request(f"{what}: parse error: {error}") from None
+    # Only many brackets can be deep.
+    if body.count(b"{") + body.count(b"[") > _FEW_BRACKETS or media_type != _JSON:
+        check_depth(value)
+    return value
 
 
 def _without_nulls(value: Any) -> Object | Any:

@@ -16,6 +16,8 @@ from kubedsm.cluster.emulator.resources import Object, Resource
 _QUANTITY = re.compile(
     r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,3})?", re.ASCII
 )
+#: levels; the JSON encoder ends at 254, and lists and Tables add theirs
+_DEEPEST = 200
 _NO_QUANTITY = (
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 )
@@ -172,8 +174,8 @@ class _PodSpec(_Type):
 
 
 class _Condition(_Type):
-    type: str | None = None
-    status: str | None = None
+    type: str
+    status: str
     reason: str | None = None
     message: str | None = None
 
@@ -316,11 +318,28 @@ class _Lease(_Any):
     spec: _LeaseSpec | None = None  # type: ignore[assignment]
 
 
+class _Reference(_Type):
+    kind: str | None = None
+    namespace: str | None = None
+    name: str | None = None
+    uid: str | None = None
+    api_version: str | None = None
+    resource_version: str | None = None
+    field_path: str | None = None
+
+
+class _Source(_Type):
+    component: str | None = None
+    host: str | None = None
+
+
 class _Event(_Any):
-    involved_object: dict[str, Any] | None = None
-    regarding: dict[str, Any] | None = None
-    source: dict[str, Any] | None = None
-    deprecated_source: dict[str, Any] | None = None
+    involved_object: _Reference | None = None
+    regarding: _Reference | None = None
+    source: _Source | None = None
+    deprecated_source: _Source | None = None
+    first_timestamp: str | None = None
+    last_timestamp: str | None = None
     reason: str | None = None
     message: str | None = None
     note: str | None = None
@@ -414,6 +433,21 @@ def delete_options(obj: Any) -> DeleteOptions:
         return msgspec.convert(obj or {}, DeleteOptions)
     except msgspec.ValidationError as error:
         raise bad_request(f"DeleteOptions cannot be decoded: {error}") from None
+
+
+def check_depth(value: Any) -> None:
+    """Raises ApiError (400) for JSON that is nested too deeply to be written again."""
+    layer, depth = [value], 0
+    while layer:
+        depth += 1
+        if depth > _DEEPEST:
+            raise bad_request(f"the body is nested deeper than {_DEEPEST} levels")
+        containers = (part for part in layer if isinstance(part, dict | list))
+        layer = [
+            child
+            for part in containers
+            for child in (part.values() if isinstance(part, dict) else part)
+        ]
 
 
 def preconditions(options: DeleteOptions) -> tuple[str, str]:

@@ -6,6 +6,7 @@ does not change is shared between the old object and the new one.
 
 from typing import Any
 
+from kubedsm.cluster.emulator.decoding import check_depth
 from kubedsm.cluster.emulator.errors import bad_request, json_patch_failed, unsupported_media_type
 from kubedsm.cluster.emulator.resources import Object, Resource
 from kubedsm.cluster.emulator.strategic_merge import (
@@ -43,6 +44,7 @@ def patched(resource: Resource, current: Object, patch: Any, content_type: str) 
             result = json_patch(current, patch)
         except PatchError:
             raise json_patch_failed() from None
+        check_depth(result)
         if not isinstance(result, dict):
             raise bad_request("the patch leaves something that is not an object")
         return result

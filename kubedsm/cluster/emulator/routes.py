@@ -101,8 +101,6 @@ class Routes:
             return self._answer(request)
         except ApiError as error:
             return _json(error.status, error.body())
-        except RecursionError:
-            return _json(400, bad_request("the body is nested too deeply").body())
 
     def _answer(self, request: ApiRequest) -> Answer:
         if self._token is not None and request.token not in (None, self._token):

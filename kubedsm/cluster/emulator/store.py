@@ -14,7 +14,7 @@ from typing import Literal
 import attrs
 
 from kubedsm.clock import Clock
-from kubedsm.cluster.emulator.actors.moments import rfc3339
+from kubedsm.cluster.emulator.moments import rfc3339
 from kubedsm.cluster.emulator.resources import EVENTS, Object, Resource
 
 ChangeType = Literal["ADDED", "MODIFIED", "DELETED"]

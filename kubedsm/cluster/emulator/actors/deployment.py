@@ -16,7 +16,7 @@ from kubedsm.cluster.emulator.actors.deployment_status import (
     seconds_left,
     set_condition,
 )
-from kubedsm.cluster.emulator.actors.moments import rfc3339
+from kubedsm.cluster.emulator.moments import rfc3339
 from kubedsm.cluster.emulator.actors.ownership import MERGE_PATCH, claim, owners_concerned
 from kubedsm.cluster.emulator.actors.pod_state import annotations_of, is_finished, is_terminating
 from kubedsm.cluster.emulator.actors.revisions import (

@@ -11,7 +11,7 @@ from kubedsm.clock import Clock
 from kubedsm.cluster.emulator.actors import conditions
 from kubedsm.cluster.emulator.actors.cache import Cache, Key, key_of
 from kubedsm.cluster.emulator.actors.controller import Controller
-from kubedsm.cluster.emulator.actors.moments import rfc3339
+from kubedsm.cluster.emulator.moments import rfc3339
 from kubedsm.cluster.emulator.actors.pod_state import (
     annotations_of,
     is_finished,

@@ -1,7 +1,7 @@
 """What controllers ask of a pod, the same questions as k8s.io/kubernetes/pkg/controller asks."""
 
 from kubedsm.cluster.emulator.actors.conditions import find, of
-from kubedsm.cluster.emulator.actors.moments import seconds
+from kubedsm.cluster.emulator.moments import seconds
 from kubedsm.cluster.emulator.resources import Object
 from kubedsm.cluster.pod_requests import Amounts, pod_requests
 from kubedsm.core.model import Resources

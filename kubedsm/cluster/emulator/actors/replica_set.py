@@ -7,7 +7,7 @@ from kubedsm.clock import Clock
 from kubedsm.cluster.emulator.actors import conditions
 from kubedsm.cluster.emulator.actors.cache import Cache, Key, controller_of, key_of
 from kubedsm.cluster.emulator.actors.controller import Controller, Requeue
-from kubedsm.cluster.emulator.actors.moments import rfc3339
+from kubedsm.cluster.emulator.moments import rfc3339
 from kubedsm.cluster.emulator.actors.ownership import (
     claim,
     controller_reference,

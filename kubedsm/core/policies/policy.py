@@ -1,0 +1,15 @@
+"""What a scheduler has to be able to do, to be run and compared."""
+
+import random
+from collections.abc import Sequence
+from typing import Protocol
+
+from kubedsm.core.decision import Decision
+from kubedsm.core.model import Pod, Snapshot
+
+
+class Policy(Protocol):
+    """Pure but for the chance it is handed: equal inputs give equal decisions."""
+
+    def place(self, snapshot: Snapshot, pods: Sequence[Pod], rng: random.Random) -> Decision:
+        """Decide where these waiting pods of the snapshot go, and why the others go nowhere."""

@@ -1,0 +1,94 @@
+"""Which groups of moves are taken: those that are worth it."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+import attrs
+
+from kubedsm.core.fragmentation import SCALE
+from kubedsm.core.gains import Gains
+from kubedsm.core.model import Uid
+from kubedsm.core.move_groups import (
+    LEAST_GAIN,
+    Group,
+    Needs,
+    cycles,
+    edge_changes,
+    gains_of,
+    grouped,
+    per_move,
+    worth,
+)
+from kubedsm.core.suggestion import SuggestLimits
+from kubedsm.core.transfers import Transfer
+
+#: What a group that changes no QoS must take from the fragmentation.
+_LEAST_DEFRAGMENTED = SCALE // 100
+
+#: The fragmentation of the edge once these moves are carried out.
+FragmentationAfter = Callable[[Iterable[Transfer]], int]
+
+
+@attrs.frozen
+class Taken:
+    groups: tuple[Group, ...] = ()
+    #: of each group: the QoS that would be lost without it, in points a move
+    gains: tuple[float, ...] = ()
+    #: groups not taken, and why
+    left: tuple[tuple[Group, str], ...] = ()
+
+    @property
+    def moves(self) -> list[Transfer]:
+        return [move for group in self.groups for move in group]
+
+
+def take_groups(
+    moves: Sequence[Transfer],
+    needs: Needs,
+    gains: Gains,
+    limits: SuggestLimits,
+    fragmentation_after: FragmentationAfter,
+) -> Taken:
+    """Leave groups out, the least worthwhile first, until all that remain are worth it.
+
+    One at a time: what a group is worth depends on the others, for a promise is kept together.
+    """
+    circular = {uid for cycle in cycles(needs) for uid in cycle}
+    kept = grouped(moves, needs, gains)
+    left: list[tuple[Group, str]] = []
+    while kept:
+        everything = [move for group in kept for move in group]
+        whole = gains_of(gains, everything)
+        marginal: list[tuple[float, str]] = []
+        for group in kept:
+            others = [move for other in kept if other is not group for move in other]
+            gain = per_move(whole - gains_of(gains, others), group)
+            if any(edge_changes(group).values()):
+                objection = _gain_objection(gain, gains_of(gains, group), group, limits)
+            else:
+                drop = fragmentation_after(others) - fragmentation_after(everything)
+                objection = _order_objection(drop, group, circular, limits)
+            marginal.append((gain, objection))
+        refused = [(gain, at) for at, (gain, objection) in enumerate(marginal) if objection]
+        if not refused:
+            return Taken(tuple(kept), tuple(gain for gain, _ in marginal), tuple(left))
+        worst = min(refused)[1]
+        left.append((kept.pop(worst), marginal[worst][1]))
+    return Taken(left=tuple(left))
+
+
+def _gain_objection(gain: float, alone: int, group: Group, limits: SuggestLimits) -> str:
+    if not worth(alone, group) or gain <= LEAST_GAIN:
+        return "its group of moves gains no QoS"
+    if gain < limits.min_gain:
+        return f"its group gains {gain:.6f} a move, less than minGain {limits.min_gain:g}"
+    return ""
+
+
+def _order_objection(drop: int, group: Group, circular: set[Uid], limits: SuggestLimits) -> str:
+    if not limits.defragment:
+        return "its group changes no QoS, and defragment is off"
+    if drop < _LEAST_DEFRAGMENTED:
+        return "its group changes no QoS, and takes less than 1 % of a node from fragmentation"
+    if any(move.pod.uid in circular for move in group):
+        return "its group changes no QoS, and its moves need one another's room"
+    return ""

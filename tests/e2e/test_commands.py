@@ -1,0 +1,258 @@
+"""The commands as a user runs them: processes, sockets, files, signals, exit codes."""
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+
+import pytest
+
+pytestmark = pytest.mark.http
+
+PATIENCE = 20.0
+
+
+def kubedsm(*arguments, **options):
+    return subprocess.run(
+        [sys.executable, "-m", "kubedsm", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        **options,
+    )
+
+
+class Process:
+    """A command that serves until it is told to stop."""
+
+    def __init__(self, *arguments):
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "kubedsm", *map(str, arguments)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+
+    def line(self):
+        return self.process.stdout.readline()
+
+    def stop(self, number):
+        self.process.send_signal(number)
+        out, err = self.process.communicate(timeout=PATIENCE)
+        return self.process.returncode, out, err
+
+
+class Server(Process):
+    def __init__(self, *arguments):
+        super().__init__("emulate", "--port", "0", "-o", "json", *arguments)
+        said = json.loads(self.line())
+        self.url, self.kubeconfig = said["server"], said["kubeconfig"]
+
+    def call(self, method, path, body=None):
+        request = urllib.request.Request(
+            self.url + path,
+            method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(request, timeout=PATIENCE) as response:
+            return json.load(response)
+
+    def deploy(self, name, replicas, cpu="100m"):
+        labels = {"app": name}
+        container = {
+            "name": "c",
+            "image": "pause",
+            "resources": {"requests": {"cpu": cpu, "memory": "32Mi"}},
+        }
+        self.call(
+            "POST",
+            "/apis/apps/v1/namespaces/default/deployments",
+            {
+                "apiVersion": "apps/v1",
+                "kind": "Deployment",
+                "metadata": {"name": name},
+                "spec": {
+                    "replicas": replicas,
+                    "selector": {"matchLabels": labels},
+                    "template": {
+                        "metadata": {"labels": labels},
+                        "spec": {"schedulerName": "kubedsm", "containers": [container]},
+                    },
+                },
+            },
+        )
+
+    def bound(self):
+        pods = self.call("GET", "/api/v1/pods")["items"]
+        return sum("nodeName" in pod["spec"] for pod in pods)
+
+    def until(self, condition):
+        deadline = time.monotonic() + PATIENCE
+        while not condition():
+            assert time.monotonic() < deadline, f"{self.bound()} bound"
+            time.sleep(0.02)
+
+
+@pytest.fixture(scope="module")
+def server():
+    with Server() as started:
+        yield started
+
+
+def test_the_paper_cluster_is_its_four_nodes_and_nothing_else(server):
+    nodes = server.call("GET", "/api/v1/nodes")["items"]
+    tiers = {n["metadata"]["name"]: n["metadata"]["labels"]["kubedsm.io/tier"] for n in nodes}
+    assert tiers == {"n2": "edge", "n3": "edge", "n4": "edge", "n5": "cloud"}
+    cpus = {n["metadata"]["name"]: n["status"]["allocatable"]["cpu"] for n in nodes}
+    assert cpus == {"n2": "5", "n3": "4", "n4": "7", "n5": "22"}
+    assert server.call("GET", "/api/v1/pods")["items"] == []
+
+
+def test_a_scheduler_that_is_killed_again_and_again_leaves_no_pod_unplaced():
+    with Server() as server:
+        wanted = 0
+        for number in range(3):
+            with Process("run", "--kubeconfig", server.kubeconfig) as scheduler:
+                before = server.bound()
+                server.deploy(f"web-{number}", 60)
+                wanted += 60
+                server.until(lambda before=before: server.bound() > before)
+                scheduler.process.kill()
+        with Process("run", "--kubeconfig", server.kubeconfig) as scheduler:
+            server.deploy("last", 10)
+            server.until(lambda: server.bound() == wanted + 10)
+            code, out, err = scheduler.stop(signal.SIGTERM)
+        assert (code, out) == (0, "")
+        assert "Traceback" not in err
+
+
+def test_run_logs_json_on_stdout_when_asked_for(server):
+    with Process("run", "--kubeconfig", server.kubeconfig, "-o", "json") as scheduler:
+        events = [json.loads(scheduler.line())["event"] for _ in range(2)]
+        assert events == ["connected", "synced"]
+        assert scheduler.stop(signal.SIGINT)[0] == 0
+
+
+def test_a_cluster_from_a_file(tmp_path):
+    path = tmp_path / "cluster.yaml"
+    path.write_text("nodes:\n- {name: e1, tier: edge, cpu: 4, memory: 4Gi}\n")
+    with Server("--cluster", path) as server:
+        names = [n["metadata"]["name"] for n in server.call("GET", "/api/v1/nodes")["items"]]
+        assert names == ["e1"]
+
+
+def test_place_reads_standard_input_and_prints_json_only():
+    dump = {"kind": "List", "items": []}
+    done = kubedsm("place", "--from", "-", "-o", "json", input=json.dumps(dump))
+    assert done.returncode == 0
+    placed = json.loads(done.stdout)
+    assert placed["bindings"] == placed["unplaced"] == []
+    assert placed["proven"] is True
+    assert done.stderr.splitlines() == [
+        "kubedsm: no Node in standard input: assumed that there is none",
+        "kubedsm: no Pod in standard input: assumed that there is none",
+    ]
+
+
+def test_the_demo_places_what_its_load_asks_for():
+    done = kubedsm("demo", "--cycles", "1", "-o", "json")
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert said["emulated"] is True
+    assert said["pending"] == 0
+    assert said["replicas"] == {"a": 4, "b": 2, "c": 4, "d": 2}
+    assert said["bound"] >= 12
+    assert 0 < said["edgeRatio"] <= 1
+    assert set(said["edgeShare"]) == {"a", "b", "c", "d"}
+    assert 0 < said["bindLatencyMs"]["mean"] <= said["bindLatencyMs"]["p99"]
+    assert "kubectl --kubeconfig" in done.stderr
+
+
+def free_port():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return taken.getsockname()[1]
+
+
+def write(tmp_path, name, text):
+    path = tmp_path / name
+    path.write_text(text)
+    return path
+
+
+def unreachable(tmp_path):
+    cluster = {"name": "c", "cluster": {"server": f"http://127.0.0.1:{free_port()}"}}
+    context = {"name": "c", "context": {"cluster": "c", "user": "c"}}
+    config = {
+        "clusters": [cluster],
+        "contexts": [context],
+        "users": [{"name": "c", "user": {}}],
+        "current-context": "c",
+    }
+    return write(tmp_path, "kubeconfig", json.dumps(config))
+
+
+BAD = {
+    "unknown command": (lambda p: ["frobnicate"], 2, "frobnicate"),
+    "unknown option": (lambda p: ["run", "--frobnicate"], 2, "--frobnicate"),
+    "missing option": (lambda p: ["place"], 2, "--from"),
+    "bad output": (lambda p: ["emulate", "-o", "xml"], 2, "xml"),
+    "port out of range": (lambda p: ["emulate", "--port", "70000"], 2, "70000"),
+    "no dump": (lambda p: ["place", "--from", p / "none"], 1, "none"),
+    "not a dump": (lambda p: ["place", "--from", write(p, "d", "}{")], 1, "neither JSON nor YAML"),
+    "no cluster file": (lambda p: ["emulate", "--cluster", p / "none"], 1, "none"),
+    "unknown tier": (
+        lambda p: [
+            "emulate",
+            "--cluster",
+            write(p, "c", "nodes: [{name: e1, tier: fog, cpu: 4, memory: 4Gi}]"),
+        ],
+        1,
+        "fog",
+    ),
+    "malformed cluster file": (
+        lambda p: ["emulate", "--cluster", write(p, "c", "nodes: {")],
+        1,
+        "not YAML",
+    ),
+    "no configuration": (lambda p: ["run", "--config", p / "none"], 1, "none"),
+    "bad configuration": (
+        lambda p: ["run", "--config", write(p, "c", "batch: {idle: 5}")],
+        1,
+        "batch.idle",
+    ),
+    "no kubeconfig": (lambda p: ["run", "--kubeconfig", p / "none"], 1, "none"),
+    "bad kubeconfig": (lambda p: ["run", "--kubeconfig", write(p, "k", "{]")], 1, "k"),
+    "unreachable server": (lambda p: ["run", "--kubeconfig", unreachable(p)], 1, "127.0.0.1"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_gets_one_line_and_an_exit_code(case, tmp_path):
+    arguments, code, says = BAD[case]
+    done = kubedsm(*arguments(tmp_path))
+    assert done.returncode == code, done.stderr
+    assert done.stdout == ""
+    [line] = done.stderr.splitlines()
+    assert line.startswith("kubedsm: error: ")
+    assert says in line
+
+
+def test_a_taken_port_gets_one_line(server):
+    port = server.url.rpartition(":")[2]
+    done = kubedsm("emulate", "--port", port)
+    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
+    assert f"127.0.0.1:{port}" in done.stderr
