@@ -16,6 +16,7 @@ from kubedsm.core.movable import Movable, default_movable
 from kubedsm.core.move_groups import edge_changes, gains_of, needs_of
 from kubedsm.core.not_taken import Outcome, not_taken
 from kubedsm.core.objective import Objective, Promises, quality
+from kubedsm.core.pairing import pair
 from kubedsm.core.reorder_edge import reorder_edge
 from kubedsm.core.suggest_exact import suggest_exact
 from kubedsm.core.suggest_paper import suggest_paper
@@ -29,7 +30,7 @@ from kubedsm.core.suggestion import (
     Suggestion,
 )
 from kubedsm.core.take_groups import Taken, take_groups
-from kubedsm.core.transfers import Transfer, uncircular
+from kubedsm.core.transfers import Transfer
 
 __all__ = [
     "Awaited",
@@ -106,7 +107,6 @@ def suggest(
     counted = algorithm == "exact"
     outcome = Outcome(snapshot, problem, taken, limits, counted, found.proven, free)
     before = quality(shares, promises, objective)
-    needs = needs_of(moves, snapshot.free)
     moved = {move.pod.uid for move in moves if move.source is not None}
     return Suggestion(
         before=Score(before, shares, fragmentation.of(problem.nodes, snapshot.free)),
@@ -116,7 +116,7 @@ def suggest(
             fragmentation.of(problem.nodes, free),
         ),
         moves=_moves(taken),
-        needs={uid: others & moved for uid, others in needs.items() if uid in moved},
+        needs={uid: others & moved for uid, others in taken.needs.items() if uid in moved},
         awaited=tuple(Awaited(move.pod, move.target) for move in moves if move.source is None),
         rejected=not_taken(outcome, gains, objection),
         proven=found.proven,
@@ -128,7 +128,8 @@ def _tidied(
     problem: EdgeProblem, free: Mapping[NodeName, Resources], most: int, bounds: Bounds
 ) -> tuple[Transfer, ...]:
     reordered = reorder_edge(problem, problem.free, problem.present, most, bounds)
-    return () if reordered is None else uncircular(problem, reordered, free).moves
+    pairing = None if reordered is None else pair(problem, reordered, free)
+    return () if pairing is None else pairing.moves
 
 
 def _moves(taken: Taken) -> tuple[Move, ...]:

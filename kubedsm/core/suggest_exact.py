@@ -13,7 +13,7 @@ Differences are tried in order of the QoS they give, a batch at a time, and a DP
 through states from which one of its batch can still be reached within the limits.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import attrs
 import numpy as np
@@ -23,11 +23,100 @@ from kubedsm.core.edge_problem import EdgeProblem
 from kubedsm.core.fragmentation import SCALE, Ints
 from kubedsm.core.gains import Gains
 from kubedsm.core.match import UNREACHABLE, Bounds
+from kubedsm.core.model import NodeName, Resources
 from kubedsm.core.node_walk import Options, walk
+from kubedsm.core.pairing import Pairing, pair
 from kubedsm.core.suggestion import SuggestLimits
+from kubedsm.core.transfers import Transfer
 
 #: How many differences are tried at once; the last batch takes all that are left.
 _BATCHES = (48, 384)
+
+
+#: Of solutions that cannot be carried out, that many are passed over before giving up.
+_TRIES = 200
+#: Workloads looked at together when all are too many: those that lack most, that can spare most.
+_LACKING, _SPARING = 4, 2
+
+
+@attrs.frozen(eq=False)
+class Found:
+    """The moves that one of the forms of `suggest` came to."""
+
+    moves: tuple[Transfer, ...] = ()
+    proven: bool = True
+    states: int = 0
+
+
+def suggest_exact(
+    problem: EdgeProblem,
+    free: Mapping[NodeName, Resources],
+    gains: Gains,
+    limits: SuggestLimits,
+    bounds: Bounds,
+) -> Found:
+    """The best moves within the limits.
+
+    Beyond the bounds only some workloads are looked at together, those farthest below their
+    promises with those that can spare most, then the next, until there is something to do; and
+    fewer moves, if that is still too much. What is found then is good, but not proven.
+    """
+    try:
+        found = _best(problem, free, gains, limits, bounds)
+    except TooManyError:
+        found = _best_of_some(problem, free, gains, limits, bounds)
+    return found if problem.cloud.certain else attrs.evolve(found, proven=False)
+
+
+def _best_of_some(
+    problem: EdgeProblem,
+    free: Mapping[NodeName, Resources],
+    gains: Gains,
+    limits: SuggestLimits,
+    bounds: Bounds,
+) -> Found:
+    supplied = {item.workload for item in problem.items if item.supply}
+    ordered = sorted(problem.workloads, key=lambda w: (gains.to_promise(w), w))
+    states = 0
+    lacking = [w for w in ordered if w in supplied]
+    for start in range(0, len(lacking), _LACKING):
+        some = lacking[start : start + _LACKING]
+        some += [w for w in reversed(ordered) if w not in some][:_SPARING]
+        part = problem.only(some)
+        for most in range(limits.max_moves, 0, -1):
+            try:
+                found = _best(part, free, gains, attrs.evolve(limits, max_moves=most), bounds)
+            except TooManyError:
+                continue
+            states += found.states
+            if found.moves:
+                return Found(found.moves, proven=False, states=states)
+            break
+    return Found(proven=False, states=states)
+
+
+def _best(
+    problem: EdgeProblem,
+    free: Mapping[NodeName, Resources],
+    gains: Gains,
+    limits: SuggestLimits,
+    bounds: Bounds,
+) -> Found:
+    """The first solution that can be carried out; of equal ones, one without cycles."""
+    chosen: tuple[Solution, Pairing] | None = None
+    states = 0
+    for tried, solution in enumerate(best_changes(problem, gains, limits, bounds)):
+        states = solution.states
+        if chosen is not None and chosen[0].rank != solution.rank:
+            break
+        if tried == _TRIES:
+            return Found(() if chosen is None else chosen[1].moves, proven=False, states=states)
+        pairing = pair(problem, solution.changes, free)
+        if pairing is not None and (chosen is None or not pairing.cycles):
+            chosen = (solution, pairing)
+        if chosen is not None and not chosen[1].cycles:
+            break
+    return Found(() if chosen is None else chosen[1].moves, states=states)
 
 
 class TooManyError(Exception):
@@ -38,8 +127,8 @@ class TooManyError(Exception):
 class Solution:
     #: N x I
     changes: Ints
-    #: nano-units of QoS
-    gain: int
+    #: nano-units of QoS gained, moves, fragmentation added: what counts, in this order
+    rank: tuple[int, int, int]
     #: how many differences there are
     states: int
 
@@ -192,9 +281,11 @@ def _cheapest(search: _Search, targets: Ints, spent: Ints, gain: int) -> Iterato
     if walked is None:
         raise TooManyError
     place = np.searchsorted(states, targets)
-    for at in np.lexsort((targets, walked.costs[place] - spent * scale)).tolist():
+    added = walked.costs[place] - spent * scale
+    for at in np.lexsort((targets, added)).tolist():
         changes = np.zeros_like(problem.present)
         for node, vector in enumerate(walked.choices(int(place[at]))):
             if vector is not None:
                 changes[node] = vector
-        yield Solution(changes, gain, len(search.changes.vectors))
+        moves = int(spent[at] + search.changes.touched[targets[at]]) // 2
+        yield Solution(changes, (gain, moves, int(added[at])), len(search.changes.vectors))

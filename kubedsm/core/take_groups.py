@@ -33,6 +33,8 @@ class Taken:
     groups: tuple[Group, ...] = ()
     #: of each group: the QoS that would be lost without it, in points a move
     gains: tuple[float, ...] = ()
+    #: of all the moves that were proposed
+    needs: Needs = attrs.field(factory=dict)
     #: groups not taken, and why
     left: tuple[tuple[Group, str], ...] = ()
 
@@ -70,7 +72,7 @@ def take_groups(
             marginal.append((gain, objection))
         refused = [(gain, at) for at, (gain, objection) in enumerate(marginal) if objection]
         if not refused:
-            return Taken(tuple(kept), tuple(gain for gain, _ in marginal), tuple(left))
+            return Taken(tuple(kept), tuple(gain for gain, _ in marginal), needs, tuple(left))
         worst = min(refused)[1]
         left.append((kept.pop(worst), marginal[worst][1]))
     return Taken(left=tuple(left))

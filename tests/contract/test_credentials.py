@@ -210,7 +210,7 @@ def authority(tmp_path):
     openssl = shutil.which("openssl")
     if openssl is None:
         pytest.skip("there is no openssl to make certificates with")
-    subprocess.run(  # noqa: S603  our own arguments
+    subprocess.run(
         [
             openssl, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
             "-nodes", "-days", "2", "-subj", "/CN=lab", "-addext", "subjectAltName=DNS:lab",

@@ -157,7 +157,7 @@ for seed in range(40):
 
 def test_the_seed_of_hashing_changes_nothing():
     outputs = {
-        subprocess.run(  # noqa: S603 - our own interpreter, our own text
+        subprocess.run(
             [sys.executable, "-c", _PRINT],
             env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)},
             capture_output=True,

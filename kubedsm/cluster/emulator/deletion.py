@@ -6,8 +6,8 @@ strategy's CheckGracefulDelete, and the namespace storage's Delete.
 
 import attrs
 
-from kubedsm.cluster.emulator.moments import rfc3339, seconds
 from kubedsm.cluster.emulator.errors import conflict, invalid, not_supported
+from kubedsm.cluster.emulator.moments import rfc3339, seconds
 from kubedsm.cluster.emulator.resources import Object, Resource
 
 _FOREGROUND = "foregroundDeletion"

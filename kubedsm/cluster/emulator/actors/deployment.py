@@ -16,7 +16,6 @@ from kubedsm.cluster.emulator.actors.deployment_status import (
     seconds_left,
     set_condition,
 )
-from kubedsm.cluster.emulator.moments import rfc3339
 from kubedsm.cluster.emulator.actors.ownership import MERGE_PATCH, claim, owners_concerned
 from kubedsm.cluster.emulator.actors.pod_state import annotations_of, is_finished, is_terminating
 from kubedsm.cluster.emulator.actors.revisions import (
@@ -41,6 +40,7 @@ from kubedsm.cluster.emulator.actors.rollout import (
 )
 from kubedsm.cluster.emulator.api_server import ApiServer
 from kubedsm.cluster.emulator.errors import ApiError
+from kubedsm.cluster.emulator.moments import rfc3339
 from kubedsm.cluster.emulator.resources import DEPLOYMENTS, PODS, REPLICA_SETS, Object
 from kubedsm.cluster.emulator.store import Change
 

@@ -6,8 +6,8 @@ The rules are those of k8s.io/kubernetes/pkg/controller/deployment (sync.go, pro
 from collections.abc import Sequence
 
 from kubedsm.cluster.emulator.actors.conditions import find, of, without
-from kubedsm.cluster.emulator.moments import seconds
 from kubedsm.cluster.emulator.actors.rollout import max_unavailable, wanted
+from kubedsm.cluster.emulator.moments import seconds
 from kubedsm.cluster.emulator.resources import Object
 
 

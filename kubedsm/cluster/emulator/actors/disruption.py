@@ -10,11 +10,11 @@ from kubedsm.clock import Clock
 from kubedsm.cluster.emulator.actors import conditions
 from kubedsm.cluster.emulator.actors.cache import Cache, Key, controller_of, key_of
 from kubedsm.cluster.emulator.actors.controller import Controller
-from kubedsm.cluster.emulator.moments import rfc3339, seconds
 from kubedsm.cluster.emulator.actors.pod_state import is_ready, is_terminating, labels_of
 from kubedsm.cluster.emulator.actors.replica_set import matters
 from kubedsm.cluster.emulator.actors.rollout import resolved, wanted
 from kubedsm.cluster.emulator.api_server import ApiServer
+from kubedsm.cluster.emulator.moments import rfc3339, seconds
 from kubedsm.cluster.emulator.resources import (
     DEPLOYMENTS,
     POD_DISRUPTION_BUDGETS,

@@ -10,7 +10,6 @@ from kubedsm.clock import Clock
 from kubedsm.cluster.emulator.actors import conditions
 from kubedsm.cluster.emulator.actors.cache import Cache, Key, key_of
 from kubedsm.cluster.emulator.actors.controller import Controller
-from kubedsm.cluster.emulator.moments import rfc3339
 from kubedsm.cluster.emulator.actors.pod_state import is_active, labels_of
 from kubedsm.cluster.emulator.actors.scaling_behavior import (
     Behavior,
@@ -28,6 +27,7 @@ from kubedsm.cluster.emulator.actors.scaling_metrics import (
 )
 from kubedsm.cluster.emulator.api_server import ApiServer
 from kubedsm.cluster.emulator.errors import ApiError
+from kubedsm.cluster.emulator.moments import rfc3339
 from kubedsm.cluster.emulator.resources import (
     HORIZONTAL_POD_AUTOSCALERS,
     PODS,

@@ -11,7 +11,6 @@ from kubedsm.clock import Clock
 from kubedsm.cluster.emulator.actors import conditions
 from kubedsm.cluster.emulator.actors.cache import Cache, Key, key_of
 from kubedsm.cluster.emulator.actors.controller import Controller
-from kubedsm.cluster.emulator.moments import rfc3339
 from kubedsm.cluster.emulator.actors.pod_state import (
     annotations_of,
     is_finished,
@@ -21,6 +20,7 @@ from kubedsm.cluster.emulator.actors.pod_state import (
     requests_of,
 )
 from kubedsm.cluster.emulator.api_server import ApiServer
+from kubedsm.cluster.emulator.moments import rfc3339
 from kubedsm.cluster.emulator.resources import NODES, PODS, Object
 from kubedsm.cluster.emulator.store import Change
 from kubedsm.core.model import Resources

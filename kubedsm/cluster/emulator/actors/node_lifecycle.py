@@ -7,10 +7,10 @@ from kubedsm.clock import Clock
 from kubedsm.cluster.emulator.actors import conditions
 from kubedsm.cluster.emulator.actors.cache import Cache, Key, key_of
 from kubedsm.cluster.emulator.actors.controller import Controller
-from kubedsm.cluster.emulator.moments import rfc3339, seconds
 from kubedsm.cluster.emulator.actors.ownership import MERGE_PATCH
 from kubedsm.cluster.emulator.actors.pod_state import is_finished, is_ready, is_terminating, node_of
 from kubedsm.cluster.emulator.api_server import ApiServer
+from kubedsm.cluster.emulator.moments import rfc3339, seconds
 from kubedsm.cluster.emulator.resources import NODES, PODS, Object
 from kubedsm.cluster.emulator.store import Change
 from kubedsm.core.model import Taint, Toleration

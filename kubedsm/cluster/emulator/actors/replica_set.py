@@ -7,7 +7,6 @@ from kubedsm.clock import Clock
 from kubedsm.cluster.emulator.actors import conditions
 from kubedsm.cluster.emulator.actors.cache import Cache, Key, controller_of, key_of
 from kubedsm.cluster.emulator.actors.controller import Controller, Requeue
-from kubedsm.cluster.emulator.moments import rfc3339
 from kubedsm.cluster.emulator.actors.ownership import (
     claim,
     controller_reference,
@@ -25,6 +24,7 @@ from kubedsm.cluster.emulator.actors.pod_state import (
 from kubedsm.cluster.emulator.actors.scale_down import deletion_order
 from kubedsm.cluster.emulator.api_server import ApiServer
 from kubedsm.cluster.emulator.errors import ApiError
+from kubedsm.cluster.emulator.moments import rfc3339
 from kubedsm.cluster.emulator.resources import PODS, REPLICA_SETS, Object
 from kubedsm.cluster.emulator.store import Change
 

@@ -6,8 +6,8 @@ Source: `ActivePodsWithRanks` in k8s.io/kubernetes/pkg/controller.
 import math
 from collections.abc import Iterable, Mapping
 
-from kubedsm.cluster.emulator.moments import seconds
 from kubedsm.cluster.emulator.actors.pod_state import annotations_of, node_of, ready_since
+from kubedsm.cluster.emulator.moments import seconds
 from kubedsm.cluster.emulator.resources import Object
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
