@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import io
 import random
 import signal
 import socket
@@ -216,12 +217,19 @@ def place(dump_path: str, config_path: str | None, output: str) -> None:
 @click.option(
     "--cycles", type=click.IntRange(1, 60), default=12, show_default=True, help="Of 5 s each."
 )
+@click.option(
+    "--picture", type=click.Path(dir_okay=False), help="Also save the last table, as SVG."
+)
 @output
-def demo(seed: int, cycles: int, output: str) -> None:
+def demo(seed: int, cycles: int, picture: str | None, output: str) -> None:
     """Watch KubeDSM place the paper's services on the paper's cluster, emulated, for a minute."""
     _log_to(json=False, verbose=False, level="ERROR")
     console = Console(stderr=output == "json")
     frame = asyncio.run(_demo(seed, cycles, console))
+    if picture is not None:
+        recorded = Console(record=True, width=100, file=io.StringIO())
+        recorded.print(summary(frame))
+        recorded.save_svg(picture, title="kubedsm demo")
     if output == "json":
         _print_json(as_json(frame))
     else:
@@ -260,7 +268,7 @@ def _live(console: Console) -> Iterator[Callable[[Frame], None]]:
     if not console.is_terminal:
         yield LineByLine(console)
         return
-    with Live(console=console, auto_refresh=False) as live:
+    with Live(console=console, auto_refresh=False, transient=True) as live:
         yield lambda frame: live.update(render(frame), refresh=True)
 
 

@@ -32,6 +32,8 @@ class Changes:
     """The changes, X x I, that some node might undergo; made by `changes_within`."""
 
     vectors: Ints
+    #: the same turned round and narrow, I x X, for quick comparing
+    columns: NDArray[np.int16]
     #: X: pods that come or leave
     touched: Ints
     #: X x I: the index of the vector with one pod less leaving; -1 where none leaves
@@ -46,7 +48,8 @@ class Changes:
         for item in range(vectors.shape[1]):
             leaving = np.flatnonzero(vectors[:, item] < 0)
             relieved[leaving, item] = np.searchsorted(codes, codes[leaving] + places[item])
-        return cls(vectors, np.abs(vectors).sum(axis=1), relieved)
+        columns = np.ascontiguousarray(vectors.T, dtype=np.int16)
+        return cls(vectors, columns, np.abs(vectors).sum(axis=1), relieved)
 
     def possible(self, problem: EdgeProblem, present: Ints, free: Ints) -> NDArray[np.bool_]:
         """Which changes each node can undergo, N x X: enough pods there, and room for who comes.
@@ -80,7 +83,8 @@ def fragmentation_changes(problem: EdgeProblem, node: int, free: Ints, vectors: 
     """What each of K changes adds to the fragmentation of the node, whose free room is R."""
     room = free - np.vstack((np.zeros_like(vectors[:1]), vectors)) @ problem.requests
     costs = problem.costs(np.full(len(room), node), room)
-    return costs[1:] - costs[0]
+    added: Ints = costs[1:] - costs[0]
+    return added
 
 
 def touching(vectors: Ints) -> Options:

@@ -8,8 +8,8 @@ leave its target. Moves that wait for one another, in whichever direction, are a
 from collections.abc import Iterable, Mapping, Sequence
 
 from kubedsm.core.fit import shortages
-from kubedsm.core.model import NodeName, Resources, Uid, Workload
 from kubedsm.core.gains import Gains
+from kubedsm.core.model import NodeName, Resources, Uid, Workload
 from kubedsm.core.objective import NANO
 from kubedsm.core.suggestion import MoveKind
 from kubedsm.core.transfers import Transfer

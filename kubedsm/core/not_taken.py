@@ -1,6 +1,6 @@
 """The best that a suggestion left alone, and why."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import attrs
 
@@ -8,12 +8,11 @@ from kubedsm.core.best_fit import size
 from kubedsm.core.edge_problem import EdgeProblem, leaving_turn
 from kubedsm.core.fit import reasons, static_reasons
 from kubedsm.core.gains import Gains
-from kubedsm.core.model import NodeName, Pod, PodClass, Resources, Snapshot, Tier, Uid, Workload
+from kubedsm.core.model import NodeName, Pod, PodClass, Resources, Snapshot, Tier, Workload
 from kubedsm.core.movable import Movable
 from kubedsm.core.move_groups import edge_changes, moves_of
 from kubedsm.core.suggestion import MoveKind, Rejected, SuggestLimits
 from kubedsm.core.take_groups import Taken
-from kubedsm.core.transfers import Transfer
 
 _MOST = 10
 
@@ -40,7 +39,7 @@ def not_taken(outcome: Outcome, gains: Gains, movable: Movable) -> tuple[Rejecte
     """
     snapshot, taken = outcome.snapshot, outcome.taken
     dropped = [Rejected(m.pod, reason) for group, reason in taken.left for m in group]
-    named = {uid for uid in _uids(taken.moves)} | {rejected.pod.uid for rejected in dropped}
+    named = {move.pod.uid for move in taken.moves} | {pod.uid for pod, _ in dropped}
     changes = edge_changes(taken.moves)
     greatest = Resources(
         cpu=max((node.allocatable.cpu for node in outcome.problem.nodes), default=0),
@@ -60,10 +59,6 @@ def not_taken(outcome: Outcome, gains: Gains, movable: Movable) -> tuple[Rejecte
             scores[key] = more / size(pod.requests, greatest)
     ranked = sorted(alike, key=lambda key: (-scores[key], str(alike[key].pod)))
     return (*dropped, *(alike[key] for key in ranked))[:_MOST]
-
-
-def _uids(moves: Iterable[Transfer]) -> Iterable[Uid]:
-    return (move.pod.uid for move in moves)
 
 
 def _away(snapshot: Snapshot) -> list[Pod]:

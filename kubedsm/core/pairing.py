@@ -19,9 +19,7 @@ class Pairing:
     cycles: tuple[frozenset[Uid], ...]
 
 
-def pair(
-    problem: EdgeProblem, changes: Ints, free: Mapping[NodeName, Resources]
-) -> Pairing | None:
+def pair(problem: EdgeProblem, changes: Ints, free: Mapping[NodeName, Resources]) -> Pairing | None:
     """The way with the fewest cycles; None if the cloud cannot hold what it would have to.
 
     That is what goes there, and one pod of each cycle on its way through.

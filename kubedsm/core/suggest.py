@@ -26,8 +26,8 @@ from kubedsm.core.suggestion import (
     MoveKind,
     Rejected,
     Score,
-    SuggestLimits,
     Suggestion,
+    SuggestLimits,
 )
 from kubedsm.core.take_groups import Taken, take_groups
 from kubedsm.core.transfers import Transfer

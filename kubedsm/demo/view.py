@@ -37,7 +37,7 @@ def render(frame: Frame) -> RenderableType:
         Text(f"{frame.seconds:5.1f} s of {frame.duration:.0f} s", style="bold"),
         _nodes(frame),
         _services(frame),
-        Text(_outcome(frame)),
+        Text(_outcome(frame), no_wrap=True, overflow="ignore"),
     )
 
 
@@ -59,7 +59,7 @@ def _nodes(frame: Frame) -> Table:
             f"{cpu / 1000:g}/{node.allocatable.cpu / 1000:g}",
             _bar(memory, node.allocatable.memory),
             f"{memory / 1e9:.1f}/{node.allocatable.memory / 1e9:g} GB",
-            "  ".join(f"{name}x{count}" for name, count in node.pods.items()),
+            "  ".join(f"{name}\N{MULTIPLICATION SIGN}{count}" for name, count in node.pods.items()),
         )
     return table
 
@@ -112,7 +112,7 @@ class LineByLine:
 
 def summary(frame: Frame) -> RenderableType:
     """How it ended."""
-    return Group(_nodes(frame), _services(frame), Text(_outcome(frame), style="bold"))
+    return Group(_nodes(frame), _services(frame), Text(_outcome(frame), style="bold", no_wrap=True, overflow="ignore"))
 
 
 def as_json(frame: Frame) -> dict[str, Any]:

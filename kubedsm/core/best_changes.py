@@ -1,0 +1,203 @@
+"""The best change of the edge there is: the DP of the exact form of `suggest`.
+
+Of an item, R pods leave their edge nodes and C come to edge nodes. Those are max(R, C) moves:
+min(R, C) inside the edge, and the surplus C - R from the cloud, or R - C to it. So the number of
+moves is half of (touched + |C - R|) summed over items, where a pod that comes or leaves is a
+touch; and QoS depends on the differences C - R only. One DP over the nodes, with a state for each
+vector of differences and the fewest touches as its cost, hence knows the best of all suggestions:
+greatest QoS, then fewest moves, then (in a second DP over what is left) least fragmentation.
+
+Nobody gains by leaving the edge, so a pod only leaves a node where its room is needed.
+
+Differences are tried in order of the QoS they give, a batch at a time, and a DP only passes
+through states from which one of its batch can still be reached within the limits.
+"""
+
+from collections.abc import Iterator
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from kubedsm.core.edge_changes import Changes, changes_within, fragmentation_changes, touching
+from kubedsm.core.edge_problem import EdgeProblem
+from kubedsm.core.fragmentation import SCALE, Ints
+from kubedsm.core.gains import Gains
+from kubedsm.core.match import UNREACHABLE, Bounds
+from kubedsm.core.node_walk import Options, walk
+from kubedsm.core.suggestion import SuggestLimits
+
+#: How many differences are tried at once; the last batch takes all that are left.
+_BATCHES = (48, 384)
+
+
+class TooManyError(Exception):
+    """The bounds were exceeded."""
+
+
+@attrs.frozen(eq=False)
+class Solution:
+    #: N x I
+    changes: Ints
+    #: nano-units of QoS gained, moves, fragmentation added: what counts, in this order
+    rank: tuple[int, int, int]
+    #: how many differences there are
+    states: int
+
+
+@attrs.frozen(eq=False)
+class _Search:
+    problem: EdgeProblem
+    limits: SuggestLimits
+    bounds: Bounds
+    changes: Changes
+    #: N x X
+    worthwhile: NDArray[np.bool_]
+
+    def options(self) -> list[Options]:
+        """What each node can do, at a cost in touches."""
+        return [touching(self.changes.vectors[kept]) for kept in self.worthwhile]
+
+    def measured_options(self, states: Ints, touches: int, scale: int) -> list[Options]:
+        """What each node can do between these states, at a cost in touches and fragmentation."""
+        vectors = self.changes.vectors
+        span = vectors[states].max(axis=0) - vectors[states].min(axis=0)
+        used = (np.abs(vectors) <= span).all(axis=1) & (self.changes.touched <= touches)
+        found = []
+        for node, kept in enumerate(self.worthwhile & used):
+            option = touching(vectors[kept])
+            free = self.problem.free[node]
+            added = fragmentation_changes(self.problem, node, free, option.vectors)
+            found.append(Options(option.vectors, option.costs * scale + added))
+        return found
+
+
+def best_changes(
+    problem: EdgeProblem, gains: Gains, limits: SuggestLimits, bounds: Bounds
+) -> Iterator[Solution]:
+    """The changes of the edge that give more QoS, best first.
+
+    Of those that have the same difference only the one with the fewest moves and then the least
+    fragmentation. Raises TooManyError beyond the bounds.
+    """
+    if not problem.items or not problem.supply.any() or not limits.max_moves:
+        return
+    search = _search(problem, limits, bounds)
+    vectors = search.changes.vectors
+    gain = gains.of_vectors([item.workload for item in problem.items], vectors)
+    ranked = _candidates(search, gain)
+    options = search.options()
+    start = 0
+    for size in (*_BATCHES, len(ranked)):
+        end = min(start + size, len(ranked))
+        while 0 < end < len(ranked) and gain[ranked[end]] == gain[ranked[end - 1]]:
+            end += 1
+        held = [at for at in ranked[start:end].tolist() if _cloud_holds(problem, vectors[at])]
+        if held:
+            last = size == len(ranked)
+            yield from _solved(search, options, gain, np.array(held, dtype=np.int64), last)
+        start = end
+
+
+def _search(problem: EdgeProblem, limits: SuggestLimits, bounds: Bounds) -> _Search:
+    most = limits.max_moves
+    present = problem.present.sum(axis=0)
+    reordered = np.minimum(present, limits.max_edge_reorder)
+    vectors = changes_within(
+        -np.minimum(present, most),
+        np.minimum(problem.supply + reordered, most),
+        most,
+        min(bounds.loads, bounds.states // (len(problem.nodes) + 1)),
+    )
+    if vectors is None:
+        raise TooManyError
+    changes = Changes.of(vectors)
+    worthwhile = changes.needed(changes.possible(problem, problem.present, problem.free))
+    if int(worthwhile.sum()) > bounds.loads:
+        raise TooManyError
+    problem.cloud.promise(most)
+    return _Search(problem, limits, bounds, changes, worthwhile)
+
+
+def _candidates(search: _Search, gain: Ints) -> Ints:
+    """The differences that might be possible and give more QoS, the greatest first."""
+    problem, vectors = search.problem, search.changes.vectors
+    awaited = np.array([len(item.waiting) for item in problem.items], dtype=np.int64)
+    fetched = np.maximum(vectors - awaited, 0).sum(axis=1)
+    room = np.maximum(problem.free, 0).sum(axis=0)
+    kept = (
+        (gain > 0)
+        & (vectors <= problem.supply).all(axis=1)
+        & (fetched <= search.limits.max_cloud_to_edge)
+        & (vectors @ problem.requests <= room).all(axis=1)
+    )
+    found = np.flatnonzero(kept)
+    return found[np.lexsort((found, search.changes.touched[found], -gain[found]))]
+
+
+def _cloud_holds(problem: EdgeProblem, difference: Ints) -> bool:
+    counts = problem.cloud_counts(np.maximum(-difference, 0))
+    return counts is not None and problem.cloud.holds(counts)
+
+
+def _solved(
+    search: _Search, options: list[Options], gain: Ints, batch: Ints, last: bool
+) -> Iterator[Solution]:
+    touched = search.changes.touched
+    most, reorder = search.limits.max_moves, search.limits.max_edge_reorder
+    allowed = np.minimum(2 * most - touched[batch], 2 * reorder + touched[batch])
+    ceilings = 2 * most - touched if last else _reach(search, batch, allowed)
+    states = np.flatnonzero(ceilings >= touched)
+    walked = walk(search.changes.vectors[states], ceilings[states], options, search.bounds.steps)
+    if walked is None:
+        raise TooManyError
+    costs = np.full(len(touched), UNREACHABLE, dtype=np.int64)
+    costs[states] = walked.costs
+    reached = costs[batch] <= allowed
+    batch, spent = batch[reached], costs[batch[reached]]
+    moves = (spent + touched[batch]) // 2
+    order = np.lexsort((batch, moves, -gain[batch]))
+    at = 0
+    while at < len(order):
+        first = order[at]
+        same = order[(gain[batch[order]] == gain[batch[first]]) & (moves[order] == moves[first])]
+        yield from _cheapest(search, batch[same], spent[same], int(gain[batch[first]]))
+        at += len(same)
+
+
+def _reach(search: _Search, targets: Ints, allowed: Ints) -> Ints:
+    """How many touches each state may have cost if one of the targets is to be reached.
+
+    allowed: how many there may be at each target.
+    """
+    vectors = search.changes.columns
+    ceilings = np.full(vectors.shape[1], -1, dtype=np.int16)
+    for target, most in zip(targets.tolist(), allowed.tolist(), strict=True):
+        distance = np.abs(vectors - vectors[:, target, None]).sum(axis=0, dtype=np.int16)
+        np.maximum(ceilings, most - distance, out=ceilings)
+    return ceilings.astype(np.int64)
+
+
+def _cheapest(search: _Search, targets: Ints, spent: Ints, gain: int) -> Iterator[Solution]:
+    """These targets, in as many touches each, with the least fragmentation; the least first."""
+    problem = search.problem
+    scale = 4 * SCALE * (len(problem.nodes) + 1)
+    ceilings = _reach(search, targets, spent)
+    states = np.flatnonzero(ceilings >= search.changes.touched)
+    walked = walk(
+        search.changes.vectors[states],
+        ceilings[states] * scale + scale // 2,
+        search.measured_options(states, int(spent.max()), scale),
+        search.bounds.steps,
+    )
+    if walked is None:
+        raise TooManyError
+    place = np.searchsorted(states, targets)
+    added = walked.costs[place] - spent * scale
+    for at in np.lexsort((targets, added)).tolist():
+        changes = np.zeros_like(problem.present)
+        for node, vector in enumerate(walked.choices(int(place[at]))):
+            if vector is not None:
+                changes[node] = vector
+        moves = int(spent[at] + search.changes.touched[targets[at]]) // 2
+        yield Solution(changes, (gain, moves, int(added[at])), len(search.changes.vectors))

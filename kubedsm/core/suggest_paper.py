@@ -1,0 +1,119 @@
+"""Algorithm 2: `suggest` as the KubeDSM paper has it.
+
+Candidates are pods of the cloud that fit into the room the edge has now, in sum; so nobody is
+ever asked to make room for them, and the exact form finds more. Kept to compare with.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from kubedsm.core.decision_migration import make_decision_with_migration
+from kubedsm.core.edge_problem import EdgeProblem
+from kubedsm.core.fragmentation import Ints
+from kubedsm.core.free_edge import free_edge_as_needed, item_sizes
+from kubedsm.core.gains import Gains
+from kubedsm.core.match import Bounds, match
+from kubedsm.core.model import NodeName, Resources
+from kubedsm.core.pairing import pair
+from kubedsm.core.reorder_edge import reorder_edge
+from kubedsm.core.suggestion import SuggestLimits
+from kubedsm.core.transfers import Proposal
+
+
+def suggest_paper(
+    problem: EdgeProblem,
+    free: Mapping[NodeName, Resources],
+    gains: Gains,
+    limits: SuggestLimits,
+    bounds: Bounds,
+) -> Proposal:
+    """Up to `max_cloud_to_edge` pods to the edge, and up to `max_edge_reorder` moves within it.
+
+    First the moves within the edge that leave the least fragmentation, then as many of the chosen
+    candidates as fit.
+    """
+    candidates = cloud_to_edge_candidates(problem, gains, limits.max_cloud_to_edge)
+    freeing = free_edge_as_needed(problem, gains)
+    decision = make_decision_with_migration(problem, candidates, freeing, gains)
+    if not decision.chosen.any():
+        return Proposal(proven=False, states=decision.choices)
+    index = {node.name: at for at, node in enumerate(problem.nodes)}
+    changes = np.zeros_like(problem.present)
+    for item, name in zip(
+        freeing.items[: decision.freed], freeing.nodes[: decision.freed], strict=True
+    ):
+        changes[index[name], item] -= 1
+    reordered = reorder_edge(
+        problem,
+        problem.free - changes @ problem.requests,
+        problem.present + changes,
+        limits.max_edge_reorder,
+        bounds,
+    )
+    if reordered is not None:
+        changes += reordered
+    changes += _placed(problem, decision.chosen, changes, free, bounds)
+    pairing = pair(problem, changes, free)
+    moves = () if pairing is None else pairing.moves
+    return Proposal(moves, proven=False, states=decision.choices)
+
+
+def cloud_to_edge_candidates(problem: EdgeProblem, gains: Gains, most: int) -> Ints:
+    """How many pods of each item, I, are picked by QoS gained for their size.
+
+    Looked at anew after every pick. One fits if the free room of all edge nodes together is
+    enough for it and those before it.
+    """
+    sizes = item_sizes(problem)
+    candidates = np.zeros(len(problem.items), dtype=np.int64)
+    room = np.maximum(problem.free, 0).sum(axis=0)
+    change = dict.fromkeys(problem.workloads, 0)
+    able = [at for at, item in enumerate(problem.items) if item.outside]
+
+    def score(index: int) -> float:
+        workload = problem.items[index].workload
+        now = change[workload]
+        more = gains.of_workload(workload, now + 1) - gains.of_workload(workload, now)
+        return more / sizes[index]
+
+    while able and int(candidates.sum()) < most:
+        best = max(able, key=score)
+        requests = problem.requests[best]
+        if score(best) <= 0:
+            break
+        if not bool(((requests <= room) | (requests == 0)).all()):
+            able.remove(best)
+            continue
+        room = room - requests
+        candidates[best] += 1
+        change[problem.items[best].workload] += 1
+        if int(candidates[best]) == len(problem.items[best].outside):
+            able.remove(best)
+    return candidates
+
+
+def _placed(
+    problem: EdgeProblem,
+    chosen: Ints,
+    changes: Ints,
+    free: Mapping[NodeName, Resources],
+    bounds: Bounds,
+) -> Ints:
+    """Where the candidates find room once the edge has changed, N x I."""
+    room = dict(free)
+    for (node, item), number in np.ndenumerate(changes):
+        for _ in range(abs(int(number))):
+            requests, name = problem.items[item].requests, problem.nodes[node].name
+            room[name] = room[name] - requests if number > 0 else room[name] + requests
+    pods = {
+        pod: index
+        for index, number in enumerate(chosen.tolist())
+        for pod in problem.items[index].outside[:number]
+    }
+    matched = match(pods, problem.nodes, room, problem.fragmentation, bounds)
+    index = {node.name: at for at, node in enumerate(problem.nodes)}
+    placed = np.zeros_like(changes)
+    for pod, name in matched.targets:
+        placed[index[name], pods[pod]] += 1
+    return placed
