@@ -54,18 +54,18 @@ class _Search:
     #: N x X
     worthwhile: NDArray[np.bool_]
 
-    def options(self) -> list[Options]:
-        """What each node can do, at a cost in touches."""
-        return [touching(self.changes.vectors[kept]) for kept in self.worthwhile]
+    def options(self, states: Ints) -> list[Options]:
+        """What each node can do on a way through these states, at a cost in touches.
 
-    def measured_options(self, states: Ints, touches: int, scale: int) -> list[Options]:
-        """What each node can do between these states, at a cost in touches and fragmentation."""
-        vectors = self.changes.vectors
-        span = vectors[states].max(axis=0) - vectors[states].min(axis=0)
-        used = (np.abs(vectors) <= span).all(axis=1) & (self.changes.touched <= touches)
+        What no way through them could begin with is no part of one that comes to it later.
+        """
+        vectors, of_state = self.changes.vectors[states], self.worthwhile[:, states]
+        return [touching(vectors[kept]) for kept in of_state]
+
+    def measured_options(self, states: Ints, scale: int) -> list[Options]:
+        """The same, at a cost in touches and then in fragmentation."""
         found = []
-        for node, kept in enumerate(self.worthwhile & used):
-            option = touching(vectors[kept])
+        for node, option in enumerate(self.options(states)):
             free = self.problem.free[node]
             added = fragmentation_changes(self.problem, node, free, option.vectors)
             found.append(Options(option.vectors, option.costs * scale + added))
@@ -86,7 +86,6 @@ def best_changes(
     vectors = search.changes.vectors
     gain = gains.of_vectors([item.workload for item in problem.items], vectors)
     ranked = _candidates(search, gain)
-    options = search.options()
     start = 0
     for size in (*_BATCHES, len(ranked)):
         end = min(start + size, len(ranked))
@@ -95,7 +94,7 @@ def best_changes(
         held = [at for at in ranked[start:end].tolist() if _cloud_holds(problem, vectors[at])]
         if held:
             last = size == len(ranked)
-            yield from _solved(search, options, gain, np.array(held, dtype=np.int64), last)
+            yield from _solved(search, gain, np.array(held, dtype=np.int64), last)
         start = end
 
 
@@ -141,14 +140,19 @@ def _cloud_holds(problem: EdgeProblem, difference: Ints) -> bool:
 
 
 def _solved(
-    search: _Search, options: list[Options], gain: Ints, batch: Ints, last: bool
+    search: _Search, gain: Ints, batch: Ints, last: bool
 ) -> Iterator[Solution]:
     touched = search.changes.touched
     most, reorder = search.limits.max_moves, search.limits.max_edge_reorder
     allowed = np.minimum(2 * most - touched[batch], 2 * reorder + touched[batch])
     ceilings = 2 * most - touched if last else _reach(search, batch, allowed)
     states = np.flatnonzero(ceilings >= touched)
-    walked = walk(search.changes.vectors[states], ceilings[states], options, search.bounds.steps)
+    walked = walk(
+        search.changes.vectors[states],
+        ceilings[states],
+        search.options(states),
+        search.bounds.steps,
+    )
     if walked is None:
         raise TooManyError
     costs = np.full(len(touched), UNREACHABLE, dtype=np.int64)
@@ -187,7 +191,7 @@ def _cheapest(search: _Search, targets: Ints, spent: Ints, gain: int) -> Iterato
     walked = walk(
         search.changes.vectors[states],
         ceilings[states] * scale + scale // 2,
-        search.measured_options(states, int(spent.max()), scale),
+        search.measured_options(states, scale),
         search.bounds.steps,
     )
     if walked is None:

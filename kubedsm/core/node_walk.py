@@ -49,7 +49,6 @@ class _Codes:
         self.places = np.array(places[::-1] if self.fit else none, dtype=np.int64)
         self.codes = (states - self._origin) @ self.places
         self._table: Ints | None = None
-        print("T",len(states),total,self._origin,states.max(axis=0)+high,sum(len(o.costs) for o in options))
         if total <= _TABLE:
             self._table = np.full(total, -1, dtype=np.int64)
             self._table[self.codes] = np.arange(len(states))
