@@ -36,6 +36,7 @@ from kubedsm.config import Configuration, load_file
 from kubedsm.config_fields import ConfigurationError
 from kubedsm.demo.run import create_services, demo_scenario, demo_world, watch_demo
 from kubedsm.demo.view import Frame, LineByLine, as_json, render, summary
+from kubedsm.replay.command import replay
 from kubedsm.runtime import Runtime
 from kubedsm.tables import bench_table, placement_tables
 
@@ -270,6 +271,9 @@ def _live(console: Console) -> Iterator[Callable[[Frame], None]]:
         return
     with Live(console=console, auto_refresh=False, transient=True) as live:
         yield lambda frame: live.update(render(frame), refresh=True)
+
+
+commands.add_command(replay)
 
 
 @commands.group()

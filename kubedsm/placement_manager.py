@@ -1,12 +1,13 @@
 """Plans carried out: effects become calls, and what is observed becomes the plans' events.
 
-The room of every bind under way is reserved in the mirror from the moment of the decision. It goes
-over to the pod when the pod is seen on its node, and is given back only when it is certain that
-the bind was not applied.
+Room is reserved in the mirror from the moment of a decision, or of a move's start. It goes over to
+the pod when the pod is seen on its node, and is given back only when it is certain that nothing
+was applied.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Protocol
 
 import attrs
 import structlog
@@ -23,34 +24,28 @@ from kubedsm.cluster.port import (
     ServerError,
     Unreachable,
 )
+from kubedsm.cluster.wire import WireError
 from kubedsm.core.events import PodApplied
 from kubedsm.core.mirror import Change, ClusterMirror
-from kubedsm.core.model import Node, NodeName, Pod, Tier, Uid
+from kubedsm.core.model import Node, NodeName, Pod, Uid
+from kubedsm.mover import seen
+from kubedsm.tier_marks import DELETION_COST, DELETION_COST_ANNOTATION, TIER_LABEL
 from plans.advance import advance, bind_plan
-from plans.steps import (
+from plans.events import (
+    Ask,
     Begun,
-    BindPod,
     CallRefused,
     Effect,
     OutcomeLost,
-    Plan,
     PlanEvent,
     PodGone,
-    PodOnNode,
-    PodUnbound,
-    ReadPod,
-    Settle,
-    Step,
-    StepState,
+    Settled,
     TimePassed,
+    Verify,
 )
+from plans.steps import Plan, Step, StepKind, StepState
 
 log = structlog.get_logger()
-
-#: copied to the pod by the API server, so that a scale-down takes cloud pods first
-DELETION_COST_ANNOTATION = "controller.kubernetes.io/pod-deletion-cost"
-DELETION_COST = {Tier.EDGE: "100", Tier.CLOUD: "-100"}
-TIER_LABEL = "kubedsm.io/tier"
 
 
 @attrs.frozen(slots=True)
@@ -71,26 +66,41 @@ class Placement:
     node: Node
 
 
+class Moves(Protocol):
+    """Who carries out the steps of migrations that are not binds."""
+
+    def asked(self, plan_id: str, step: Step) -> None:
+        """Make the step happen."""
+
+    def settled(self, plan: Plan, step: Step) -> None:
+        """Take note that the step is over."""
+
+    def observed(self, pod: Pod) -> None:
+        """Look whether a pod that no plan knows is anybody's replacement, or left behind."""
+
+
 class PlacementManager:
     def __init__(
         self,
         cluster: Cluster,
         mirror: ClusterMirror,
         clock: Clock,
-        on_settled: Callable[[Pod, Step], None],
+        on_bound: Callable[[Pod, Step], None],
         limits: Limits | None = None,
     ) -> None:
         self._cluster = cluster
         self._mirror = mirror
         self._clock = clock
-        self._on_settled = on_settled
+        self._on_bound = on_bound
         self._limits = limits or Limits()
         self._slots = asyncio.Semaphore(self._limits.binds_in_flight)
         self._plans: dict[str, Plan] = {}
         self._plan_of: dict[str, str] = {}
         self._tasks: asyncio.TaskGroup | None = None
         self._deadlines_changed = asyncio.Event()
-        #: set while no bind is under way
+        #: set by whoever migrates
+        self.moves: Moves | None = None
+        #: set while no plan is under way
         self.quiet = asyncio.Event()
         self.quiet.set()
 
@@ -107,7 +117,14 @@ class PlacementManager:
                         await self._deadlines_changed.wait()
                 except TimeoutError:
                     for plan_id in list(self._plans):
-                        self._advance(plan_id, TimePassed(), due)
+                        self.tell(plan_id, TimePassed(), due)
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run it as one of the manager's tasks."""
+        if self._tasks is None:
+            work.close()
+            raise RuntimeError("the placement manager is not running")
+        self._tasks.create_task(work)
 
     def place(self, placements: Sequence[Placement]) -> None:
         """Reserve the room of all of them, and ask for the binds.
@@ -119,26 +136,44 @@ class PlacementManager:
             pod = placement.pod
             self._mirror.reserve(pod.uid, placement.node.name, pod.requests)
         for placement in placements:
-            uid = placement.pod.uid
-            plan = bind_plan(uid, placement.node.name, self._limits.bind_deadline)
-            self._plans[plan.id] = plan
-            self._plan_of[uid] = plan.id
-            self._advance(plan.id, Begun())
+            uid, node = placement.pod.uid, placement.node.name
+            self.begin(bind_plan(uid, node, self._limits.bind_deadline))
+
+    def begin(self, plan: Plan) -> None:
+        self._plans[plan.id] = plan
+        for step in plan.steps:
+            if step.pod:
+                self._plan_of[step.pod] = plan.id
         self.quiet.clear()
-        self._deadlines_changed.set()
+        self.tell(plan.id, Begun())
+
+    def follow(self, pod: Uid, plan_id: str) -> None:
+        """Tell that plan from now on what is observed of that pod."""
+        self._plan_of[pod] = plan_id
+
+    def follows(self, pod: Uid) -> bool:
+        return pod in self._plan_of
+
+    def wanted(self, plan_id: str, number: int) -> bool:
+        """Whether that step still waits for what it asked for."""
+        plan = self._plans.get(plan_id)
+        return plan is not None and any(
+            s.id == number and s.state is StepState.ASKED for s in plan.steps
+        )
 
     def observe(self, change: Change) -> None:
         """Take in what the mirror has just been told about a pod."""
         pod = change.pod_after or change.pod_before
-        plan_id = self._plan_of.get(pod.uid) if pod is not None else None
-        if pod is None or plan_id is None:
+        if pod is None:
             return
-        if change.pod_after is None or (pod.terminating and pod.node_name is None):
-            self._advance(plan_id, PodGone(pod.uid))
-        elif pod.node_name is not None:
-            self._advance(plan_id, PodOnNode(pod.uid, pod.node_name))
+        if self.moves is not None and change.pod_after is not None:
+            self.moves.observed(pod)
+        plan_id = self._plan_of.get(pod.uid)
+        if plan_id is not None:
+            gone = change.pod_after is None
+            self.tell(plan_id, PodGone(pod.uid) if gone else seen(pod))
 
-    def _advance(self, plan_id: str, event: PlanEvent, due: float | None = None) -> None:
+    def tell(self, plan_id: str, event: PlanEvent, due: float | None = None) -> None:
         """Take an event into a plan; by rounding, the clock may show a moment before `due`."""
         plan = self._plans.get(plan_id)
         if plan is None:
@@ -146,75 +181,85 @@ class PlacementManager:
         plan, effects = advance(plan, event, max(due or 0.0, self._clock.monotonic()))
         self._plans[plan_id] = plan
         for effect in effects:
-            self._carry_out(plan_id, effect)
-        if plan.finished:
-            del self._plans[plan_id]
+            self._carry_out(plan, effect)
+        if plan.finished and self._plans.pop(plan_id, None) is not None:
+            for step in plan.steps:
+                if self._plan_of.get(step.pod) == plan_id:
+                    del self._plan_of[step.pod]
             if not self._plans:
                 self.quiet.set()
+        if effects:
+            self._deadlines_changed.set()
 
-    def _carry_out(self, plan_id: str, effect: Effect) -> None:
-        if self._tasks is None:
-            raise RuntimeError("the placement manager is not running")
+    def _carry_out(self, plan: Plan, effect: Effect) -> None:
         match effect:
-            case BindPod(step, pod, node):
-                self._tasks.create_task(self._bind(plan_id, step, Uid(pod), NodeName(node)))
-            case ReadPod(pod):
-                self._tasks.create_task(self._read(plan_id, Uid(pod)))
-                self._deadlines_changed.set()
-            case Settle(step):
-                self._settle(step)
+            case Ask(step) if step.kind is StepKind.BIND:
+                if step.move:
+                    self._mirror.hand_over(step.move, step.pod)
+                self.spawn(self._bind(plan.id, step))
+            case Ask(step) if self.moves is not None:
+                self.moves.asked(plan.id, step)
+            case Verify(step):
+                self.spawn(self._read(plan.id, step))
+            case Settled(step) if step.move and self.moves is not None:
+                self.moves.settled(plan, step)
+            case Settled(step):
+                self._bind_settled(step)
 
-    def _settle(self, step: Step) -> None:
-        self._plan_of.pop(step.pod, None)
+    def look_again(self, plan_id: str, pod: str) -> None:
+        """Tell the plan what is known of the pod: it may have happened before it was asked for."""
+        known = self._mirror.pod(Uid(pod))
+        self.tell(plan_id, PodGone(pod) if known is None else seen(known))
+
+    def _bind_settled(self, step: Step) -> None:
         if step.state is not StepState.DONE:
             self._mirror.release(step.pod)
         pod = self._mirror.pod(Uid(step.pod))
         if pod is not None:
-            self._on_settled(pod, step)
+            self._on_bound(pod, step)
 
-    async def _bind(self, plan_id: str, step: int, uid: Uid, node_name: NodeName) -> None:
+    async def _bind(self, plan_id: str, step: Step) -> None:
         async with self._slots:
-            pod = self._mirror.pod(uid)
-            if pod is None or self._plan_of.get(uid) != plan_id:
+            pod = self._mirror.pod(Uid(step.pod))
+            if pod is None or not self.wanted(plan_id, step.id):
                 return  # settled while it waited for a slot
-            tier = self._mirror.tier(node_name)
+            tier = self._mirror.tier(NodeName(step.node))
             try:
+                # The API server copies both to the pod, at no extra call.
                 await verbs.bind(
                     self._cluster,
                     pod,
-                    node_name,
-                    annotations={}
-                    if tier is None
-                    else {DELETION_COST_ANNOTATION: DELETION_COST[tier]},
-                    labels={} if tier is None else {TIER_LABEL: tier.value},
+                    NodeName(step.node),
+                    annotations={DELETION_COST_ANNOTATION: DELETION_COST[tier]} if tier else {},
+                    labels={TIER_LABEL: tier.value} if tier else {},
                     timeout=self._limits.request_timeout,
                 )
             except (Conflict, OutcomeUnknown, ServerError) as error:
                 # A conflict can be a bind of ours whose answer got lost: only a read can tell.
-                log.warning("bind unanswered", pod=str(pod), node=node_name, error=str(error))
-                self._advance(plan_id, OutcomeLost(step))
+                log.warning("bind unanswered", pod=str(pod), node=step.node, error=str(error))
+                self.tell(plan_id, OutcomeLost(step.id))
             except (ApiStatusError, Unreachable) as error:
-                log.warning("bind refused", pod=str(pod), node=node_name, error=str(error))
-                self._advance(plan_id, CallRefused(step, str(error)))
+                log.warning("bind refused", pod=str(pod), node=step.node, error=str(error))
+                self.tell(plan_id, CallRefused(step.id, str(error)))
 
-    async def _read(self, plan_id: str, uid: Uid) -> None:
-        pod = self._mirror.pod(uid)
+    async def _read(self, plan_id: str, step: Step) -> None:
+        pod = self._mirror.pod(Uid(step.pod))
         if pod is None:
+            self.tell(plan_id, PodGone(step.pod))
             return
         try:
             live = await verbs.get_pod(
                 self._cluster, pod.namespace, pod.name, timeout=self._limits.request_timeout
             )
         except NotFound:
-            self._advance(plan_id, PodGone(uid))
+            self.tell(plan_id, PodGone(step.pod))
             return
-        except ClusterError as error:
+        except (ClusterError, WireError) as error:
             log.warning("pod unreadable", pod=str(pod), error=str(error))
             return  # the step stays overdue, and is verified again
-        if live.uid != uid or self._mirror.pod(uid) is None:
-            self._advance(plan_id, PodGone(uid))
-        elif live.node_name is None:
-            self._advance(plan_id, PodUnbound(uid))
-        else:
-            # The room must be booked for the pod before its reservation can go.
-            self.observe(self._mirror.apply(PodApplied(live)))
+        if live.uid != step.pod or self._mirror.pod(Uid(step.pod)) is None:
+            self.tell(plan_id, PodGone(step.pod))
+            return
+        # Room must be booked for a bound pod before its reservation can go.
+        self.observe(self._mirror.apply(PodApplied(live)))
+        self.tell(plan_id, seen(live, live=True))

@@ -11,9 +11,10 @@ import attrs
 import structlog
 
 from kubedsm.clock import Clock
-from kubedsm.cluster import verbs
+from kubedsm.cluster import moving, verbs
 from kubedsm.cluster.port import Cluster, ClusterError
-from kubedsm.core.model import NodeName, Pod, Uid
+from kubedsm.core.model import NodeName, Pod, Tier, Uid
+from kubedsm.tier_marks import DELETION_COST, DELETION_COST_ANNOTATION, TIER_LABEL
 
 log = structlog.get_logger()
 
@@ -34,28 +35,65 @@ class FailedScheduling:
     message: str
 
 
+@attrs.frozen(slots=True)
+class Note:
+    """An Event about a migration."""
+
+    pod: Pod
+    reason: str
+    text: str
+    warning: bool = False
+
+
+@attrs.frozen(slots=True)
+class Retiered:
+    """The node's tier changed, and with it what the pod says of its own."""
+
+    pod: Pod
+    tier: Tier
+
+
+Entry = Scheduled | FailedScheduling | Note | Retiered
+
+
 class Recorder:
     def __init__(self, cluster: Cluster, clock: Clock, quiet: asyncio.Event, instance: str) -> None:
         self._cluster = cluster
         self._instance = instance
         self._clock = clock
         self._quiet = quiet
-        self._pending: deque[Scheduled | FailedScheduling] = deque(maxlen=MOST_PENDING)
+        self._pending: deque[Entry] = deque(maxlen=MOST_PENDING)
         self._arrived = asyncio.Event()
         #: the last message written on each pod that waits
         self._told: dict[Uid, str] = {}
 
     def scheduled(self, pod: Pod, node: NodeName) -> None:
         self.forget(pod.uid)
-        self._pending.append(Scheduled(pod, node))
-        self._arrived.set()
+        self._add(Scheduled(pod, node))
 
     def failed_scheduling(self, pod: Pod, message: str) -> None:
         """Say why the pod waits, unless that was the last thing said about it."""
         if self._told.get(pod.uid) != message:
             self._told[pod.uid] = message
-            self._pending.append(FailedScheduling(pod, message))
-            self._arrived.set()
+            self._add(FailedScheduling(pod, message))
+
+    def proposed(self, pod: Pod, text: str) -> None:
+        """Say what would be done, unless that was the last thing said about the pod."""
+        if self._told.get(pod.uid) != text:
+            self._told[pod.uid] = text
+            self._add(Note(pod, "MigrationProposed", text))
+
+    def moved(self, pod: Pod, text: str, *, completed: bool) -> None:
+        self.forget(pod.uid)
+        reason = "Migrated" if completed else "MigrationFailed"
+        self._add(Note(pod, reason, text, warning=not completed))
+
+    def retiered(self, pod: Pod, tier: Tier) -> None:
+        self._add(Retiered(pod, tier))
+
+    def _add(self, entry: Entry) -> None:
+        self._pending.append(entry)
+        self._arrived.set()
 
     def forget(self, uid: Uid) -> None:
         self._told.pop(uid, None)
@@ -78,7 +116,7 @@ class Recorder:
                 log.warning("event not written", pod=str(entry.pod), error=str(error))
                 self.forget(entry.pod.uid)  # so that the next attempt says it again
 
-    async def _write(self, entry: Scheduled | FailedScheduling) -> None:
+    async def _write(self, entry: Entry) -> None:
         match entry:
             case Scheduled(pod, node):
                 note = f"Successfully assigned {pod} to {node}"
@@ -89,6 +127,16 @@ class Recorder:
                     self._cluster, pod, message, since=now, timeout=REQUEST_TIMEOUT
                 )
                 await self._event(pod, "FailedScheduling", "Scheduling", message, warning=True)
+            case Note(pod, reason, text, warning):
+                await self._event(pod, reason, "Migrating", text, warning=warning)
+            case Retiered(pod, tier):
+                await moving.annotate(
+                    self._cluster,
+                    pod,
+                    {TIER_LABEL: tier.value},
+                    {DELETION_COST_ANNOTATION: DELETION_COST[tier]},
+                    timeout=REQUEST_TIMEOUT,
+                )
 
     async def _event(
         self, pod: Pod, reason: str, action: str, note: str, *, warning: bool = False

@@ -1,4 +1,4 @@
-"""The running scheduler: reflectors, event handler, scheduler, placement manager, recorder."""
+"""The running scheduler: all its parts on one cluster."""
 
 import asyncio
 import random
@@ -11,21 +11,39 @@ from kubedsm.cluster.reflector import Reflector
 from kubedsm.cluster.watched import NODES, PODS
 from kubedsm.config import Configuration
 from kubedsm.core.mirror import Change, ClusterMirror
-from kubedsm.core.model import Pod, Tier
+from kubedsm.core.model import Node, Pod, Tier
 from kubedsm.core.policies.kubedsm import KubeDSM
-from kubedsm.core.policies.policy import Policy
+from kubedsm.core.policies.policy import MigratingPolicy, Policy
+from kubedsm.core.suggestion import SuggestLimits
 from kubedsm.event_handler import EventHandler
-from kubedsm.placement_manager import PlacementManager
+from kubedsm.migrator import Ended, Migrator
+from kubedsm.move_limits import MoveLimits
+from kubedsm.mover import Mover
+from kubedsm.placement_manager import Limits, PlacementManager
 from kubedsm.recorder import Recorder
 from kubedsm.scheduler import Scheduler
 from kubedsm.scheduling_queue import SchedulingQueue
+from kubedsm.suggester import Suggester
+from kubedsm.tier_marks import TIER_LABEL
 from plans.steps import Step
 
 log = structlog.get_logger()
 
 
-def policy_of(configuration: Configuration) -> Policy:
-    return KubeDSM(configuration.promise, configuration.objective_function)
+def policy_of(configuration: Configuration) -> KubeDSM:
+    suggester = configuration.suggester
+    return KubeDSM(
+        configuration.promise,
+        configuration.objective_function,
+        SuggestLimits(
+            suggester.max_moves,
+            suggester.max_cloud_to_edge,
+            suggester.max_edge_reorder,
+            suggester.min_gain,
+            suggester.defragment,
+        ),
+        suggester.algorithm,
+    )
 
 
 class Runtime:
@@ -44,21 +62,50 @@ class Runtime:
         instance: str = "kubedsm",
         policy: Policy | None = None,
     ) -> None:
+        policy = policy or policy_of(configuration)
+        self._scheduler_name = configuration.scheduler_name
         self.mirror = ClusterMirror(configuration.scheduler_name, configuration.tiers)
         self.queue = SchedulingQueue(clock, rng)
         self.synced = asyncio.Event()
-        self.manager = PlacementManager(cluster, self.mirror, clock, self._settled)
+        limits = Limits()
+        self.manager = PlacementManager(cluster, self.mirror, clock, self._bound, limits)
         self._recorder = Recorder(cluster, clock, self.manager.quiet, instance)
+        self.migrator = Migrator(
+            self.mirror,
+            self.manager,
+            Mover(cluster, clock, limits.request_timeout, configuration.migration.drain_delay),
+            MoveLimits(configuration.migration),
+            clock,
+            self._released,
+            self._ended,
+        )
+        self.manager.moves = self.migrator
         self._scheduler = Scheduler(
             mirror=self.mirror,
             queue=self.queue,
             manager=self.manager,
+            migrator=self.migrator,
             recorder=self._recorder,
-            policy=policy or policy_of(configuration),
+            policy=policy,
             batch=configuration.batch,
             clock=clock,
             rng=rng,
             synced=self.synced,
+        )
+        self.suggester = (
+            Suggester(
+                mirror=self.mirror,
+                queue=self.queue,
+                manager=self.manager,
+                migrator=self.migrator,
+                recorder=self._recorder,
+                policy=policy,
+                configuration=configuration,
+                clock=clock,
+                synced=self.synced,
+            )
+            if isinstance(policy, MigratingPolicy)
+            else None
         )
         handler = EventHandler(self.mirror, self.queue, configuration.scheduler_name, self._observe)
         self._reflectors = [
@@ -71,19 +118,48 @@ class Runtime:
             tasks.create_task(self.manager.run())
             tasks.create_task(self._recorder.run())
             tasks.create_task(self._scheduler.run())
+            if self.suggester is not None:
+                tasks.create_task(self.suggester.run())
             for reflector in self._reflectors:
                 tasks.create_task(reflector.run())
 
     def _observe(self, change: Change) -> None:
         self.manager.observe(change)
         self._scheduler.changed(change)
+        before, after = change.node_before, change.node_after
+        if before is not None and after is not None and before.tier is not after.tier:
+            self._mark(after)
 
-    def _settled(self, pod: Pod, step: Step) -> None:
+    def _mark(self, node: Node) -> None:
+        """Correct what our pods on the node say of its tier."""
+        for pod in self.mirror.snapshot().pods.values():
+            marked = pod.labels.get(TIER_LABEL)
+            ours = pod.scheduler_name == self._scheduler_name and pod.node_name == node.name
+            if ours and marked is not None and node.tier is not None and marked != node.tier:
+                self._recorder.retiered(pod, node.tier)
+
+    def _bound(self, pod: Pod, step: Step) -> None:
         self._scheduler.settled(pod, step)
 
+    def _released(self, pod: Pod) -> None:
+        """Place a pod that a move claimed and has no use for any more, if it still waits."""
+        if pod.node_name is None and not (pod.terminating or pod.finished):
+            self.queue.add(pod.uid)
+
+    def _ended(self, ended: Ended) -> None:
+        completed = ended.outcome == "completed"
+        text = f"Moving it to {ended.target}: {ended.outcome}"
+        text += f" ({ended.reason})" if ended.reason else ""
+        log.info("move ended", pod=str(ended.pod), outcome=ended.outcome, reason=ended.reason)
+        self._recorder.moved(ended.pod, text, completed=completed)
+
     def _note_synced(self) -> None:
-        if all(reflector.synced for reflector in self._reflectors):
-            snapshot = self.mirror.snapshot()
-            tiers = {tier: len(snapshot.of_tier(tier)) for tier in Tier}
-            log.info("synced", nodes=len(snapshot.nodes), pods=len(snapshot.pods), **tiers)
-            self.synced.set()
+        if not all(reflector.synced for reflector in self._reflectors):
+            return
+        snapshot = self.mirror.snapshot()
+        tiers = {tier: len(snapshot.of_tier(tier)) for tier in Tier}
+        log.info("synced", nodes=len(snapshot.nodes), pods=len(snapshot.pods), **tiers)
+        self.synced.set()
+        self.migrator.sweep()
+        for node in snapshot.nodes.values():
+            self._mark(node)

@@ -13,6 +13,7 @@ from kubedsm.core.fit import unschedulable_message
 from kubedsm.core.mirror import Change, ClusterMirror
 from kubedsm.core.model import NodeName, Pod
 from kubedsm.core.policies.policy import Policy
+from kubedsm.migrator import Migrator
 from kubedsm.placement_manager import Placement, PlacementManager
 from kubedsm.recorder import Recorder
 from kubedsm.scheduling_queue import SchedulingQueue, batch_window
@@ -28,6 +29,7 @@ class Scheduler:
     mirror: ClusterMirror
     queue: SchedulingQueue
     manager: PlacementManager
+    migrator: Migrator
     recorder: Recorder
     policy: Policy
     batch: Batch
@@ -55,6 +57,7 @@ class Scheduler:
             return
         decision = self.policy.place(snapshot, pods, self.rng)
         placements = [Placement(pod, snapshot.nodes[node]) for pod, node, _ in decision.bindings]
+        self.migrator.give_way("new pods came")
         if placements:
             self.manager.place(placements)
         self._say_why_not(decision)

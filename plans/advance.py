@@ -4,30 +4,28 @@ from collections.abc import Iterator
 
 import attrs
 
-from plans.steps import (
-    TERMINAL,
-    TRANSITIONS,
+from plans.events import (
+    Ask,
     Begun,
-    BindPod,
     CallRefused,
     Cancelled,
     Effect,
+    MoveAccepted,
     OutcomeLost,
-    Plan,
     PlanEvent,
     PodGone,
-    PodOnNode,
-    PodUnbound,
-    ReadPod,
-    Settle,
-    Step,
-    StepKind,
-    StepState,
+    PodSeen,
+    ReplacementClaimed,
+    Settled,
     TimePassed,
-    Trigger,
+    Verify,
 )
+from plans.proofs import DONE_WHEN_GONE, PROVED, SEEN, Meaning
+from plans.steps import LOST, TERMINAL, TRANSITIONS, Plan, Step, StepKind, StepState, Trigger
 
-LOST = frozenset({StepState.FAILED, StepState.CANCELLED})
+#: before a move has begun, nothing of the world has been changed for it
+UNTOUCHED = frozenset({StepKind.START})
+OPEN = frozenset({StepState.ASKED, StepState.VERIFYING})
 
 
 def bind_plan(pod: str, node: str, timeout: float) -> Plan:
@@ -44,11 +42,13 @@ def advance(plan: Plan, event: PlanEvent, now: float) -> tuple[Plan, tuple[Effec
     Pure and total: an event that means nothing to the plan returns it unchanged, without effects.
     `now` is in seconds on the clock that the deadlines are on.
     """
+    plan = _informed(plan, event)
     effects: list[Effect] = []
     changed: dict[int, Step] = {}
     for step in _concerned(plan, event):
-        trigger, reason = _trigger(step, event, now)
-        _take(changed, step, trigger, reason, now, effects)
+        meaning = _meaning(step, event, now)
+        if meaning is not None:
+            _take(changed, step, *meaning, now, effects)
     if isinstance(event, Begun) or changed:
         _follow_up(plan, changed, now, effects)
     if not changed:
@@ -57,69 +57,105 @@ def advance(plan: Plan, event: PlanEvent, now: float) -> tuple[Plan, tuple[Effec
     return attrs.evolve(plan, steps=steps), tuple(effects)
 
 
-def _concerned(plan: Plan, event: PlanEvent) -> list[Step]:
-    """The steps that the event can mean something to: in a long plan, nearly always one."""
+#: steps that a pod's grace period prolongs
+WAITS_FOR_DELETION = frozenset({StepKind.AWAIT_GONE, StepKind.AWAIT_REPLACEMENT})
+
+
+def _informed(plan: Plan, event: PlanEvent) -> Plan:
+    """The plan with what the event says about a move's later steps filled in."""
     match event:
-        case PodOnNode(pod) | PodUnbound(pod) | PodGone(pod):
-            return [step for step in plan.steps if step.pod == pod]
+        case ReplacementClaimed(move, pod):
+            fill = {s.id: attrs.evolve(s, pod=pod) for s in plan.steps if s.replacement_of == move}
+        case MoveAccepted(move, settle, grace):
+            fill = {
+                s.id: attrs.evolve(
+                    s, timeout=settle if s.kind is StepKind.SETTLE else s.timeout + grace
+                )
+                for s in plan.steps
+                if s.move == move and (s.kind is StepKind.SETTLE or s.kind in WAITS_FOR_DELETION)
+            }
+        case _:
+            return plan
+    return attrs.evolve(plan, steps=tuple(fill.get(step.id, step) for step in plan.steps))
+
+
+def _concerned(plan: Plan, event: PlanEvent) -> list[Step]:
+    """The steps that the event can mean something to: nearly always one or two."""
+    match event:
+        case PodSeen(pod) | PodGone(pod):
+            return [s for s in plan.steps if s.pod == pod and s.state not in TERMINAL]
         case CallRefused(number) | OutcomeLost(number):
             return [step for step in plan.steps if step.id == number]
+        case MoveAccepted(move):
+            return [s for s in plan.steps if s.move == move and s.kind is StepKind.START]
+        case ReplacementClaimed(move):
+            return [
+                s for s in plan.steps if s.move == move and s.kind is StepKind.AWAIT_REPLACEMENT
+            ]
         case TimePassed():
             return [s for s in plan.steps if s.deadline is not None]
         case Cancelled():
-            return list(plan.steps)
+            return [s for s in plan.steps if s.kind in UNTOUCHED]
         case Begun():
             return []
 
 
-def _trigger(step: Step, event: PlanEvent, now: float) -> tuple[Trigger | None, str]:
+def _meaning(step: Step, event: PlanEvent, now: float) -> Meaning:
     match event:
-        case PodOnNode(_, node) if node == step.node:
-            return Trigger.PROVE, ""
-        case PodOnNode(_, node):
-            return Trigger.CONTRADICT, f"the pod is on node {node}"
-        case PodUnbound():
-            return Trigger.DISPROVE, "the bind was not applied in time"
+        case PodSeen() if step.state is StepState.WAITING:
+            return None  # what comes before it comes first, and then the pod is looked at again
+        case PodSeen(live=live):
+            meaning = SEEN[step.kind](step, event)
+            if live and meaning is None and step.state is StepState.VERIFYING:
+                return Trigger.DISPROVE, "it did not happen in time"
+            return meaning
         case PodGone():
-            return Trigger.CONTRADICT, "the pod is gone"
+            gone = step.kind in DONE_WHEN_GONE
+            return PROVED if gone else (Trigger.CONTRADICT, "the pod is gone")
+        case MoveAccepted() | ReplacementClaimed():
+            return PROVED
         case CallRefused(_, reason):
             return Trigger.REFUSE, reason
         case OutcomeLost() if step.state is StepState.ASKED:
             return Trigger.OVERDUE, ""
         case TimePassed() if step.deadline is not None and step.deadline <= now:
-            return Trigger.OVERDUE, ""
+            return _overdue(step)
         case Cancelled(reason):
             return Trigger.CANCEL, reason
-    return None, ""
+    return None
+
+
+def _overdue(step: Step) -> Meaning:
+    match step.kind:
+        case StepKind.SETTLE:
+            return PROVED
+        case StepKind.AWAIT_REPLACEMENT:
+            # There is no pod to read: it is the pod that is missing.
+            return Trigger.REFUSE, "no replacement came in time"
+    return Trigger.OVERDUE, ""
 
 
 def _take(
     changed: dict[int, Step],
     step: Step,
-    trigger: Trigger | None,
+    trigger: Trigger,
     reason: str,
     now: float,
     effects: list[Effect],
 ) -> None:
-    state = None if trigger is None else TRANSITIONS.get((step.state, trigger))
+    state = TRANSITIONS.get((step.state, trigger))
     if state is None:
         return
-    open_ended = state not in TERMINAL
-    after = attrs.evolve(
-        step, state=state, deadline=now + step.timeout if open_ended else None, reason=reason
-    )
+    deadline = now + step.timeout if state in OPEN else None
+    after = attrs.evolve(step, state=state, deadline=deadline, reason=reason)
     changed[step.id] = after
-    effects.append(_effect(after))
-
-
-def _effect(step: Step) -> Effect:
-    match step.state:
+    match state:
         case StepState.ASKED:
-            return BindPod(step.id, step.pod, step.node)
+            effects.append(Ask(after))
         case StepState.VERIFYING:
-            return ReadPod(step.pod)
+            effects.append(Verify(after))
         case _:
-            return Settle(step)
+            effects.append(Settled(after))
 
 
 def _follow_up(plan: Plan, changed: dict[int, Step], now: float, effects: list[Effect]) -> None:
@@ -139,8 +175,17 @@ def _unblocked(steps: dict[int, Step], waiting: list[Step]) -> Iterator[tuple[St
         if steps[step.id].state is not StepState.WAITING:
             continue
         before = [steps[number] for number in step.after]
-        lost = next((s for s in before if s.state in LOST), None)
+        rescued = [steps[number] for number in step.rescues]
+        lost = _first_lost(before)
         if lost is not None:
-            yield step, Trigger.CANCEL, f"step {lost.id} {lost.state}: {lost.reason}"
-        elif all(s.state is StepState.DONE for s in before):
+            yield step, Trigger.CANCEL, lost.reason
+        elif any(s.state is not StepState.DONE for s in before):
+            continue
+        elif not rescued or _first_lost(rescued) is not None:
             yield step, Trigger.START, ""
+        elif all(s.state is StepState.DONE for s in rescued):
+            yield step, Trigger.CANCEL, "not needed"
+
+
+def _first_lost(steps: list[Step]) -> Step | None:
+    return next((step for step in steps if step.state in LOST), None)

@@ -9,6 +9,7 @@ The rules:
    and what it holds stays held until the answer is there.
 5. A step that fails takes those that come after it with it; a step that is asked cannot be
    cancelled, only answered.
+6. A step that *rescues* others is asked when one of them is lost, and not needed when none is.
 """
 
 import enum
@@ -17,7 +18,19 @@ import attrs
 
 
 class StepKind(enum.StrEnum):
+    #: check the move once more, live; hold its room; claim its replacement
+    START = "start"
+    #: take the pod from its owner, which makes a replacement
+    DETACH = "detach"
+    AWAIT_REPLACEMENT = "await-replacement"
     BIND = "bind"
+    AWAIT_READY = "await-ready"
+    #: stay Ready for a while, so that clients have found the replacement
+    SETTLE = "settle"
+    EVICT = "evict"
+    AWAIT_GONE = "await-gone"
+    #: give a detached pod back to its owner, or evict it if the owner has no use for it
+    RESTORE = "restore"
 
 
 class StepState(enum.StrEnum):
@@ -40,6 +53,7 @@ class Trigger(enum.StrEnum):
 
 
 TERMINAL = frozenset({StepState.DONE, StepState.FAILED, StepState.CANCELLED})
+LOST = frozenset({StepState.FAILED, StepState.CANCELLED})
 
 #: Every transition there is. A pair that is not here changes nothing.
 TRANSITIONS: dict[tuple[StepState, Trigger], StepState] = {
@@ -62,14 +76,20 @@ TRANSITIONS: dict[tuple[StepState, Trigger], StepState] = {
 class Step:
     id: int
     kind: StepKind
-    #: uid of the pod it is about
+    #: uid of the pod it is about; empty while the replacement is not there
     pod: str
-    #: name of the node the pod is to be on
+    #: name of the node the pod is to be on; empty where that does not matter
     node: str
     #: seconds from asking, or from verifying, until the step is overdue
     timeout: float
     #: ids of the steps that must be done before this one is asked
     after: frozenset[int] = frozenset()
+    #: ids of the steps whose loss this one makes good
+    rescues: frozenset[int] = frozenset()
+    #: the move it belongs to
+    move: str = ""
+    #: the move whose replacement it is about, which sets `pod`
+    replacement_of: str = ""
     state: StepState = StepState.WAITING
     #: on the plan's clock; None unless asked or verifying
     deadline: float | None = None
@@ -90,88 +110,3 @@ class Plan:
     def next_deadline(self) -> float | None:
         """The earliest moment at which `TimePassed` would change something."""
         return min((s.deadline for s in self.steps if s.deadline is not None), default=None)
-
-
-@attrs.frozen(slots=True)
-class Begun:
-    """The plan may start."""
-
-
-@attrs.frozen(slots=True)
-class PodOnNode:
-    """Observed: the pod is bound to that node."""
-
-    pod: str
-    node: str
-
-
-@attrs.frozen(slots=True)
-class PodUnbound:
-    """Read live, after the step was overdue: the pod is there, and on no node."""
-
-    pod: str
-
-
-@attrs.frozen(slots=True)
-class PodGone:
-    """Observed: the pod is deleted, or about to be before it was ever bound."""
-
-    pod: str
-
-
-@attrs.frozen(slots=True)
-class CallRefused:
-    """The call was not applied, for sure."""
-
-    step: int
-    reason: str
-
-
-@attrs.frozen(slots=True)
-class OutcomeLost:
-    """Nobody knows whether the call was applied: do not wait for the deadline to find out."""
-
-    step: int
-
-
-@attrs.frozen(slots=True)
-class TimePassed:
-    """Look at the deadlines."""
-
-
-@attrs.frozen(slots=True)
-class Cancelled:
-    """Start nothing more."""
-
-    reason: str
-
-
-PlanEvent = (
-    Begun | PodOnNode | PodUnbound | PodGone | CallRefused | OutcomeLost | TimePassed | Cancelled
-)
-
-
-@attrs.frozen(slots=True)
-class BindPod:
-    """Ask for the pod to be bound to the node."""
-
-    step: int
-    pod: str
-    node: str
-
-
-@attrs.frozen(slots=True)
-class ReadPod:
-    """Ask where the pod is, live."""
-
-    pod: str
-
-
-@attrs.frozen(slots=True)
-class Settle:
-    """The step is over: give back what it held, and say how it ended."""
-
-    step: Step
-
-
-Effect = BindPod | ReadPod | Settle

@@ -66,8 +66,8 @@ async def bind(
         "metadata": metadata,
         "target": {"apiVersion": "v1", "kind": "Node", "name": node},
     }
-    path = f"{_pod_path(pod.namespace, pod.name)}/binding"
-    await _answer(cluster, Request("POST", path, body=binding), timeout)
+    path = f"{pod_path(pod.namespace, pod.name)}/binding"
+    await answer_of(cluster, Request("POST", path, body=binding), timeout)
 
 
 async def set_pod_condition(
@@ -86,8 +86,8 @@ async def set_pod_condition(
         "lastTransitionTime": datetime.fromtimestamp(since, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     }
     patch = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
-    path = f"{_pod_path(pod.namespace, pod.name)}/status"
-    await _answer(cluster, Request("PATCH", path, {}, patch, STRATEGIC_MERGE), timeout)
+    path = f"{pod_path(pod.namespace, pod.name)}/status"
+    await answer_of(cluster, Request("PATCH", path, {}, patch, STRATEGIC_MERGE), timeout)
 
 
 async def create_event(
@@ -130,7 +130,7 @@ async def create_event(
         },
     }
     path = f"/apis/events.k8s.io/v1/namespaces/{quote(regarding.namespace, safe='')}/events"
-    await _answer(cluster, Request("POST", path, body=event), timeout)
+    await answer_of(cluster, Request("POST", path, body=event), timeout)
 
 
 async def get_pod(cluster: Cluster, namespace: str, name: str, *, timeout: float) -> Pod:
@@ -138,7 +138,7 @@ async def get_pod(cluster: Cluster, namespace: str, name: str, *, timeout: float
 
     Raises NotFound if there is none, and WireError if it cannot be read.
     """
-    return wire.pod(await _answer(cluster, Request("GET", _pod_path(namespace, name)), timeout))
+    return wire.pod(await answer_of(cluster, Request("GET", pod_path(namespace, name)), timeout))
 
 
 async def get_config_map(
@@ -149,7 +149,7 @@ async def get_config_map(
     Raises NotFound if there is none, and WireError if it cannot be read.
     """
     path = f"{_namespace_path(namespace)}/configmaps/{quote(name, safe='')}"
-    return wire.config_map(await _answer(cluster, Request("GET", path), timeout))
+    return wire.config_map(await answer_of(cluster, Request("GET", path), timeout))
 
 
 async def version(cluster: Cluster, *, timeout: float) -> str:
@@ -157,10 +157,11 @@ async def version(cluster: Cluster, *, timeout: float) -> str:
 
     Raises WireError if what answers is no API server.
     """
-    return wire.server_version(await _answer(cluster, Request("GET", "/version"), timeout))
+    return wire.server_version(await answer_of(cluster, Request("GET", "/version"), timeout))
 
 
-async def _answer(cluster: Cluster, request: Request, timeout: float) -> bytes:
+async def answer_of(cluster: Cluster, request: Request, timeout: float) -> bytes:
+    """Send the request; the body of its answer. Raises ApiStatusError unless it succeeded."""
     response = await cluster.request(request, timeout=timeout)
     if response.status // 100 != 2:  # noqa: PLR2004  the class of successes
         raise api_error(response.status, response.body)
@@ -171,7 +172,7 @@ def _namespace_path(namespace: str) -> str:
     return f"/api/v1/namespaces/{quote(namespace, safe='')}"
 
 
-def _pod_path(namespace: str, name: str) -> str:
+def pod_path(namespace: str, name: str) -> str:
     return f"{_namespace_path(namespace)}/pods/{quote(name, safe='')}"
 
 

@@ -8,8 +8,30 @@ snapshot and reserved in the same breath cannot be overtaken.
 
 import attrs
 
-from kubedsm.core.events import ClusterEvent, NodeApplied, NodeDeleted, PodApplied, PodDeleted
-from kubedsm.core.model import Node, NodeName, Pod, Resources, Snapshot, Tier, Tiers, Uid, Workload
+from kubedsm.core.events import (
+    ClusterEvent,
+    KindKnown,
+    NodeApplied,
+    NodeDeleted,
+    PodApplied,
+    PodDeleted,
+    SurroundingApplied,
+    SurroundingDeleted,
+)
+from kubedsm.core.model import (
+    TEMPLATE_HASH_LABEL,
+    Node,
+    NodeName,
+    Pod,
+    PodClass,
+    Resources,
+    Snapshot,
+    Tier,
+    Tiers,
+    Uid,
+    Workload,
+)
+from kubedsm.core.surroundings import Surroundings
 
 NOTHING = Resources()
 
@@ -37,6 +59,36 @@ class Reservation:
     requests: Resources
 
 
+@attrs.frozen(slots=True)
+class Claim:
+    """What the replacement of a moved pod looks like: its owner, class, and what of its name."""
+
+    workload: Workload
+    pod_class: PodClass
+    #: the pod template's hash; empty if the owner has none
+    template_hash: str = ""
+    #: the very name, where replacements get their predecessors'
+    name: str = ""
+
+    @classmethod
+    def for_replacement(cls, pod: Pod) -> "Claim":
+        same_name = pod.workload.kind == "StatefulSet"
+        return cls(
+            pod.workload,
+            pod.pod_class,
+            pod.labels.get(TEMPLATE_HASH_LABEL, ""),
+            pod.name if same_name else "",
+        )
+
+    def fits(self, pod: Pod) -> bool:
+        return (
+            pod.workload == self.workload
+            and pod.pod_class == self.pod_class
+            and self.name in ("", pod.name)
+            and self.template_hash in ("", pod.labels.get(TEMPLATE_HASH_LABEL))
+        )
+
+
 def holds_room(pod: Pod) -> bool:
     return pod.node_name is not None and not pod.finished
 
@@ -58,8 +110,9 @@ class ClusterMirror:
         self._reservations: dict[str, Reservation] = {}
         #: per node, the sum of the reservations on it
         self._reserved: dict[NodeName, Resources] = {}
-        self._claims: dict[str, Workload] = {}
+        self._claims: dict[str, Claim] = {}
         self._claimed: dict[Uid, str] = {}
+        self._surroundings = Surroundings()
 
     def apply(self, event: ClusterEvent) -> Change:
         match event:
@@ -74,6 +127,13 @@ class ClusterMirror:
                 return Change(node_before=before, node_after=after)
             case NodeDeleted(name):
                 return Change(node_before=self._nodes.pop(name, None))
+            case SurroundingApplied(thing):
+                self._surroundings = self._surroundings.having(thing)
+            case SurroundingDeleted(kind, key):
+                self._surroundings = self._surroundings.lacking(kind, key)
+            case KindKnown(kind):
+                self._surroundings = self._surroundings.knowing(kind)
+        return Change()
 
     def _pod_applied(self, pod: Pod) -> Change:
         key = (pod.namespace, pod.name)
@@ -145,9 +205,16 @@ class ClusterMirror:
             _book(self._reserved, reservation.node, reservation.requests, sign=-1)
         return reservation
 
-    def claim(self, claimant: str, workload: Workload) -> None:
-        """Give the claimant the next pod that this workload's owner creates, first come first."""
-        self._claims[claimant] = workload
+    def hand_over(self, holder: str, pod: str) -> None:
+        """Let the room that a move holds be held for the pod it is meant for, until it is bound."""
+        reservation = self.release(holder)
+        if reservation is not None:
+            self._reservations[pod] = attrs.evolve(reservation, holder=pod)
+            _book(self._reserved, reservation.node, reservation.requests)
+
+    def claim(self, claimant: str, claim: Claim) -> None:
+        """Give the claimant the next pod of that description, first come first served."""
+        self._claims[claimant] = claim
 
     def unclaim(self, claimant: str) -> None:
         """End a claim, and give back the pod it got, if any."""
@@ -157,8 +224,13 @@ class ClusterMirror:
     def claimant(self, uid: Uid) -> str | None:
         return self._claimed.get(uid)
 
+    def claimed_by(self, claimant: str) -> Pod | None:
+        """Return the pod that the claim got, if it is there."""
+        uid = next((uid for uid, by in self._claimed.items() if by == claimant), None)
+        return None if uid is None else self._pods.get(uid)
+
     def _assign_claim(self, pod: Pod) -> None:
-        claimant = next((c for c, w in self._claims.items() if w == pod.workload), None)
+        claimant = next((c for c, claim in self._claims.items() if claim.fits(pod)), None)
         if claimant is not None:
             del self._claims[claimant]
             self._claimed[pod.uid] = claimant
@@ -183,6 +255,7 @@ class ClusterMirror:
             free={name: self._free(name) for name in self._nodes},
             placed=placed,
             scheduler_name=self._scheduler_name,
+            surroundings=self._surroundings,
         )
 
     def waiting(self) -> list[Pod]:

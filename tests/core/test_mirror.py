@@ -3,7 +3,7 @@ import random
 import pytest
 
 from kubedsm.core.events import NodeApplied, NodeDeleted, PodApplied, PodDeleted
-from kubedsm.core.mirror import ClusterMirror, ReservationError
+from kubedsm.core.mirror import Claim, ClusterMirror, ReservationError
 from kubedsm.core.model import (
     Node,
     NodeName,
@@ -130,8 +130,8 @@ def test_a_state_that_was_overtaken_is_ignored():
 
 def test_a_claim_takes_the_next_new_pod_of_its_workload_only():
     made = mirror(NodeApplied(node()), PodApplied(pod("a")))
-    made.claim("move-1", WEB)
-    made.claim("move-2", WEB)
+    made.claim("move-1", Claim.for_replacement(pod("old")))
+    made.claim("move-2", Claim.for_replacement(pod("old")))
     made.apply(PodApplied(pod("a", resource_version="2")))
     made.apply(PodApplied(pod("x", workload=Workload("shop", "Deployment", "cart"))))
     made.apply(PodApplied(pod("b")))

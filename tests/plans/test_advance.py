@@ -5,26 +5,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plans.advance import advance, bind_plan
-from plans.steps import (
-    TERMINAL,
-    TRANSITIONS,
+from plans.events import (
+    Ask,
     Begun,
-    BindPod,
     CallRefused,
     Cancelled,
     OutcomeLost,
-    Plan,
     PodGone,
-    PodOnNode,
-    PodUnbound,
-    ReadPod,
-    Settle,
-    Step,
-    StepKind,
-    StepState,
+    PodSeen,
+    Settled,
     TimePassed,
-    Trigger,
+    Verify,
 )
+from plans.steps import TERMINAL, TRANSITIONS, Plan, Step, StepKind, StepState, Trigger
 
 
 def begun(pod, node, timeout=10.0):
@@ -37,15 +30,15 @@ def states(plan):
 
 def test_a_bind_is_asked_at_once():
     plan, effects = begun("a", "n2")
-    assert effects == (BindPod(0, "a", "n2"),)
+    assert effects == (Ask(plan.steps[0]),)
     assert states(plan) == ["asked"]
     assert plan.next_deadline == 10.0
 
 
 def test_a_bind_is_done_when_it_is_seen_and_not_before():
     plan, _ = begun("a", "n2")
-    plan, effects = advance(plan, PodOnNode("a", "n2"), 1.0)
-    assert effects == (Settle(plan.steps[0]),)
+    plan, effects = advance(plan, PodSeen("a", "n2"), 1.0)
+    assert effects == (Settled(plan.steps[0]),)
     assert states(plan) == ["done"]
     assert plan.finished
     assert plan.next_deadline is None
@@ -54,7 +47,7 @@ def test_a_bind_is_done_when_it_is_seen_and_not_before():
 @pytest.mark.parametrize(
     ("event", "reason"),
     [
-        (PodOnNode("a", "n9"), "the pod is on node n9"),
+        (PodSeen("a", "n9"), "the pod is on node n9"),
         (PodGone("a"), "the pod is gone"),
         (CallRefused(0, "409 Conflict"), "409 Conflict"),
     ],
@@ -64,7 +57,7 @@ def test_a_bind_that_cannot_come_true_any_more_fails_at_once(event, reason):
     plan, effects = advance(plan, event, 1.0)
     assert states(plan) == ["failed"]
     assert plan.steps[0].reason == reason
-    assert effects == (Settle(plan.steps[0]),)
+    assert effects == (Settled(plan.steps[0]),)
 
 
 def test_an_overdue_bind_is_read_live_and_holds_its_room_until_the_answer():
@@ -72,26 +65,32 @@ def test_an_overdue_bind_is_read_live_and_holds_its_room_until_the_answer():
     plan, effects = advance(plan, TimePassed(), 9.9)
     assert effects == ()
     plan, effects = advance(plan, TimePassed(), 10.0)
-    assert effects == (ReadPod("a"),)
+    assert effects == (Verify(plan.steps[0]),)
     assert states(plan) == ["verifying"]
     plan, effects = advance(plan, TimePassed(), 20.0)
-    assert effects == (ReadPod("a"),)
-    plan, effects = advance(plan, PodUnbound("a"), 21.0)
+    assert effects == (Verify(plan.steps[0]),)
+    plan, effects = advance(plan, PodSeen("a", live=True), 21.0)
     assert states(plan) == ["failed"]
-    assert effects == (Settle(plan.steps[0]),)
+    assert effects == (Settled(plan.steps[0]),)
 
 
 def test_a_lost_answer_is_verified_without_waiting_for_the_deadline():
     plan, _ = begun("a", "n2")
     plan, effects = advance(plan, OutcomeLost(0), 1.0)
-    assert effects == (ReadPod("a"),)
-    plan, effects = advance(plan, PodOnNode("a", "n2"), 2.0)
+    assert effects == (Verify(plan.steps[0]),)
+    plan, effects = advance(plan, PodSeen("a", "n2"), 2.0)
     assert states(plan) == ["done"]
 
 
 def test_an_unbound_pod_read_before_the_step_is_overdue_disproves_nothing():
     plan, _ = begun("a", "n2")
-    assert advance(plan, PodUnbound("a"), 1.0) == (plan, ())
+    assert advance(plan, PodSeen("a", live=True), 1.0) == (plan, ())
+
+
+def test_a_pod_that_is_being_deleted_before_it_is_bound_is_as_good_as_gone():
+    plan, _ = begun("a", "n2")
+    plan, _ = advance(plan, PodSeen("a", terminating=True), 1.0)
+    assert plan.steps[0].reason == "the pod is being deleted"
 
 
 def test_cancelling_leaves_alone_what_is_asked():
@@ -111,9 +110,9 @@ def chain():
 
 def test_a_step_waits_for_those_it_comes_after():
     plan, effects = advance(chain(), Begun(), 0.0)
-    assert effects == (BindPod(0, "p0", "n2"),)
-    plan, effects = advance(plan, PodOnNode("p0", "n2"), 1.0)
-    assert effects[1:] == (BindPod(1, "p1", "n2"),)
+    assert effects == (Ask(plan.steps[0]),)
+    plan, effects = advance(plan, PodSeen("p0", "n2"), 1.0)
+    assert effects[1:] == (Ask(plan.steps[1]),)
     assert plan.steps[1].deadline == 6.0
 
 
@@ -134,8 +133,13 @@ def test_every_state_but_the_terminal_ones_has_a_way_on():
 
 EVENTS = st.one_of(
     st.just(Begun()),
-    st.builds(PodOnNode, st.sampled_from("abz"), st.sampled_from(["n2", "n3"])),
-    st.builds(PodUnbound, st.sampled_from("abz")),
+    st.builds(
+        PodSeen,
+        st.sampled_from("abz"),
+        st.sampled_from(["", "n2", "n3"]),
+        terminating=st.booleans(),
+        live=st.booleans(),
+    ),
     st.builds(PodGone, st.sampled_from("abz")),
     st.builds(CallRefused, st.integers(0, 3), st.just("no")),
     st.builds(OutcomeLost, st.integers(0, 3)),
@@ -158,7 +162,7 @@ def test_whatever_happens_every_step_settles_exactly_once_and_terminal_states_st
     for now, event in enumerate(events):
         before = plan
         plan, effects = advance(plan, event, float(now))
-        settled += [effect.step.id for effect in effects if isinstance(effect, Settle)]
+        settled += [effect.step.id for effect in effects if isinstance(effect, Settled)]
         for old, new in itertools.zip_longest(before.steps, plan.steps):
             if old.state in TERMINAL:
                 assert new == old

@@ -2,19 +2,35 @@
 
 import random
 from collections.abc import Sequence
+from typing import Literal
 
 import attrs
 
 from kubedsm.core.decision import Decision
 from kubedsm.core.immediate import immediate_schedule
 from kubedsm.core.model import Pod, Snapshot
+from kubedsm.core.movable import Movable
 from kubedsm.core.objective import Objective, Promises
+from kubedsm.core.suggest import suggest
+from kubedsm.core.suggestion import Suggestion, SuggestLimits
 
 
 @attrs.frozen
 class KubeDSM:
     promises: Promises
     objective: Objective
+    limits: SuggestLimits = attrs.field(factory=SuggestLimits)
+    algorithm: Literal["exact", "paper"] = "exact"
 
     def place(self, snapshot: Snapshot, pods: Sequence[Pod], rng: random.Random) -> Decision:  # noqa: ARG002 - nothing is left to chance
         return immediate_schedule(snapshot, pods, self.promises, self.objective)
+
+    def suggest(self, snapshot: Snapshot, movable: Movable) -> Suggestion:
+        return suggest(
+            snapshot,
+            self.promises,
+            self.objective,
+            self.limits,
+            algorithm=self.algorithm,
+            movable=movable,
+        )

@@ -2,10 +2,12 @@
 
 import random
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from kubedsm.core.decision import Decision
 from kubedsm.core.model import Pod, Snapshot
+from kubedsm.core.movable import Movable
+from kubedsm.core.suggestion import Suggestion
 
 
 class Policy(Protocol):
@@ -13,3 +15,11 @@ class Policy(Protocol):
 
     def place(self, snapshot: Snapshot, pods: Sequence[Pod], rng: random.Random) -> Decision:
         """Decide where these waiting pods of the snapshot go, and why the others go nowhere."""
+
+
+@runtime_checkable
+class MigratingPolicy(Policy, Protocol):
+    """A policy that also moves pods that run."""
+
+    def suggest(self, snapshot: Snapshot, movable: Movable) -> Suggestion:
+        """Find the moves worth their disruption; `movable` objects to pods, or says ""."""

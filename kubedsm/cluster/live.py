@@ -1,0 +1,328 @@
+"""What has to be known about a pod and its owner at the moment it is moved, read live.
+
+The mirror may lag, and knows nothing of owners, Services and budgets. A check reads the objects
+themselves, just before it matters.
+"""
+
+from typing import TypeVar
+
+import attrs
+import msgspec
+import orjson
+
+from kubedsm.cluster import wire
+from kubedsm.cluster.moving import MIGRATION_ANNOTATION
+from kubedsm.cluster.port import Cluster, NotFound, Request
+from kubedsm.cluster.verbs import answer_of, pod_path
+from kubedsm.cluster.wire_errors import UNREADABLE, unreadable
+from kubedsm.core.model import MIGRATING_LABEL, TEMPLATE_HASH_LABEL, Pod
+
+T = TypeVar("T")
+Labels = dict[str, str]
+
+
+class _Shape(msgspec.Struct, frozen=True, rename="camel"):
+    pass
+
+
+class _Reference(_Shape, frozen=True):
+    kind: str
+    name: str
+    uid: str
+    controller: bool | None = None
+
+
+class _Metadata(_Shape, frozen=True):
+    name: str = ""
+    uid: str = ""
+    generation: int = 0
+    deletion_timestamp: str | None = None
+    labels: Labels | None = None
+    annotations: Labels | None = None
+    owner_references: tuple[_Reference, ...] | None = None
+
+
+class _Expression(_Shape, frozen=True):
+    key: str
+    operator: str
+    values: tuple[str, ...] | None = None
+
+
+class _Selector(_Shape, frozen=True):
+    match_labels: Labels | None = None
+    match_expressions: tuple[_Expression, ...] | None = None
+
+    def matches(self, labels: Labels) -> bool:
+        wanted = (self.match_labels or {}).items()
+        return all(labels.get(key) == value for key, value in wanted) and all(
+            _expressed(expression, labels) for expression in self.match_expressions or ()
+        )
+
+
+def _expressed(expression: _Expression, labels: Labels) -> bool:
+    present = expression.key in labels
+    match expression.operator:
+        case "Exists":
+            return present
+        case "DoesNotExist":
+            return not present
+        case "In":
+            return labels.get(expression.key) in (expression.values or ())
+        case _:
+            return labels.get(expression.key) not in (expression.values or ())
+
+
+class _PodSpec(_Shape, frozen=True):
+    termination_grace_period_seconds: float | None = None
+    volumes: tuple[dict[str, object], ...] | None = None
+
+
+class _Pod(_Shape, frozen=True):
+    metadata: _Metadata
+    spec: _PodSpec
+
+
+class _Condition(_Shape, frozen=True):
+    type: str
+    status: str
+    reason: str | None = None
+    message: str | None = None
+
+
+class _WorkloadSpec(_Shape, frozen=True):
+    replicas: int | None = None
+    min_ready_seconds: int | None = None
+    selector: _Selector | None = None
+
+
+class _WorkloadStatus(_Shape, frozen=True):
+    replicas: int | None = None
+    updated_replicas: int | None = None
+    observed_generation: int | None = None
+    current_revision: str | None = None
+    update_revision: str | None = None
+    conditions: tuple[_Condition, ...] | None = None
+
+
+class _Workload(_Shape, frozen=True):
+    metadata: _Metadata
+    spec: _WorkloadSpec
+    status: _WorkloadStatus = _WorkloadStatus()
+
+    @property
+    def wanted(self) -> int:
+        return 1 if self.spec.replicas is None else self.spec.replicas
+
+    @property
+    def leaving(self) -> bool:
+        return self.metadata.deletion_timestamp is not None
+
+
+class _ServiceSpec(_Shape, frozen=True):
+    selector: Labels | None = None
+
+
+class _Service(_Shape, frozen=True):
+    metadata: _Metadata
+    spec: _ServiceSpec = _ServiceSpec()
+
+
+class _BudgetSpec(_Shape, frozen=True):
+    selector: _Selector | None = None
+
+
+class _BudgetStatus(_Shape, frozen=True):
+    disruptions_allowed: int = 0
+
+
+class _Budget(_Shape, frozen=True):
+    metadata: _Metadata
+    spec: _BudgetSpec
+    status: _BudgetStatus = _BudgetStatus()
+
+
+class _Items(_Shape, frozen=True):
+    items: tuple[msgspec.Raw, ...] | None = None
+
+
+@attrs.frozen(slots=True)
+class LivePod:
+    pod: Pod
+    template_hash: str
+    grace: float
+    #: kind and name of its controller; of the one it had, if it is detached
+    owner_kind: str
+    owner_name: str
+    owner_uid: str
+    annotations: Labels
+    has_claims: bool
+
+
+@attrs.frozen(slots=True)
+class LiveOwner:
+    """A pod's owner, and the Deployment above it if there is one."""
+
+    #: neither the ReplicaSet nor its Deployment, nor the StatefulSet, is there any more
+    gone: bool
+    #: pods the Deployment (the owner, without one) wants
+    wanted: int = 0
+    #: pods the ReplicaSet itself wants
+    owner_wants: int = 0
+    #: its pods that are Ready and stay, without the one in question and other detached ones
+    ready_others: int = 0
+    rolling_out: bool = False
+    min_ready_seconds: float = 0.0
+    #: why the owner cannot create pods; empty if it can
+    failed_create: str = ""
+
+
+async def read_pod(cluster: Cluster, pod: Pod, *, timeout: float) -> LivePod:
+    """The pod of that name as it is now. Raises NotFound, WireError."""
+    body = await answer_of(cluster, Request("GET", pod_path(pod.namespace, pod.name)), timeout)
+    return _live_pod(body)
+
+
+def _live_pod(body: bytes) -> LivePod:
+    shape = _read("Pod", body, _Pod)
+    metadata = shape.metadata
+    labels, annotations = metadata.labels or {}, metadata.annotations or {}
+    owner = next((o for o in metadata.owner_references or () if o.controller), None)
+    note = _note(annotations.get(MIGRATION_ANNOTATION, ""))
+    return LivePod(
+        pod=wire.pod(body),
+        template_hash=labels.get(TEMPLATE_HASH_LABEL) or labels.get(MIGRATING_LABEL, ""),
+        grace=shape.spec.termination_grace_period_seconds or 0.0,
+        owner_kind=owner.kind if owner else "ReplicaSet" if note else "",
+        owner_name=owner.name if owner else note.get("replicaSet", ""),
+        owner_uid=owner.uid if owner else note.get("uid", ""),
+        annotations=annotations,
+        has_claims=any("persistentVolumeClaim" in v for v in shape.spec.volumes or ()),
+    )
+
+
+def _note(text: str) -> dict[str, str]:
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return {}
+    return {k: v for k, v in value.items() if isinstance(v, str)} if isinstance(value, dict) else {}
+
+
+async def read_owner(cluster: Cluster, live: LivePod, *, timeout: float) -> LiveOwner:
+    """What the pod's owner wants and has, without this pod."""
+    namespace = live.pod.namespace
+    resource = "statefulsets" if live.owner_kind == "StatefulSet" else "replicasets"
+    owner = await _workload(cluster, namespace, resource, live.owner_name, live.owner_uid, timeout)
+    if owner is None:
+        return LiveOwner(gone=True)
+    above = next((o for o in owner.metadata.owner_references or () if o.controller), None)
+    top = owner
+    if above is not None and above.kind == "Deployment":
+        found = await _workload(cluster, namespace, "deployments", above.name, above.uid, timeout)
+        if found is None:
+            return LiveOwner(gone=True)
+        top = found
+    failure = next(
+        (
+            c.message or c.reason or "it cannot create pods"
+            for c in owner.status.conditions or ()
+            if c.type == "ReplicaFailure" and c.status == "True"
+        ),
+        "",
+    )
+    return LiveOwner(
+        gone=False,
+        wanted=top.wanted,
+        owner_wants=owner.wanted,
+        ready_others=await _ready_others(cluster, live, top, timeout),
+        rolling_out=_rolling_out(top),
+        min_ready_seconds=float(top.spec.min_ready_seconds or 0),
+        failed_create=failure,
+    )
+
+
+def _rolling_out(top: _Workload) -> bool:
+    status = top.status
+    if status.observed_generation is not None and (
+        status.observed_generation < top.metadata.generation
+    ):
+        return True
+    if status.update_revision and status.current_revision:
+        return status.update_revision != status.current_revision
+    return status.updated_replicas is not None and (status.updated_replicas != status.replicas)
+
+
+async def _workload(
+    cluster: Cluster, namespace: str, resource: str, name: str, uid: str, timeout: float
+) -> _Workload | None:
+    if not name:
+        return None
+    path = f"/apis/apps/v1/namespaces/{namespace}/{resource}/{name}"
+    try:
+        body = await answer_of(cluster, Request("GET", path), timeout)
+    except NotFound:
+        return None
+    found = _read(resource, body, _Workload)
+    return None if found.leaving or (uid and found.metadata.uid != uid) else found
+
+
+async def _ready_others(cluster: Cluster, live: LivePod, top: _Workload, timeout: float) -> int:
+    path = f"/api/v1/namespaces/{live.pod.namespace}/pods"
+    selector = top.spec.selector or _Selector()
+    query = {"labelSelector": _selector_text(selector)}
+    body = await answer_of(cluster, Request("GET", path, query), timeout)
+    pods = [wire.pod(item) for item in _read("PodList", body, _Items).items or ()]
+    return sum(
+        pod.ready and not (pod.terminating or pod.finished or pod.detached)
+        for pod in pods
+        if pod.uid != live.pod.uid
+    )
+
+
+def _selector_text(selector: _Selector) -> str:
+    parts = [f"{key}={value}" for key, value in (selector.match_labels or {}).items()]
+    for expression in selector.match_expressions or ():
+        values = ",".join(expression.values or ())
+        match expression.operator:
+            case "Exists":
+                parts.append(expression.key)
+            case "DoesNotExist":
+                parts.append(f"!{expression.key}")
+            case "In":
+                parts.append(f"{expression.key} in ({values})")
+            case _:
+                parts.append(f"{expression.key} notin ({values})")
+    return ",".join(parts)
+
+
+async def services_by_template(cluster: Cluster, namespace: str, *, timeout: float) -> list[str]:
+    """Services that select a template hash, and so would lose a detached pod."""
+    body = await answer_of(
+        cluster, Request("GET", f"/api/v1/namespaces/{namespace}/services"), timeout
+    )
+    services = [
+        _read("Service", item, _Service) for item in _read("List", body, _Items).items or ()
+    ]
+    return [s.metadata.name for s in services if TEMPLATE_HASH_LABEL in (s.spec.selector or {})]
+
+
+async def budgets_of(cluster: Cluster, pod: Pod, *, timeout: float) -> list[tuple[str, int]]:
+    """The disruption budgets that cover the pod: (name, disruptions allowed) of each."""
+    path = f"/apis/policy/v1/namespaces/{pod.namespace}/poddisruptionbudgets"
+    body = await answer_of(cluster, Request("GET", path), timeout)
+    budgets = [
+        _read("PodDisruptionBudget", i, _Budget) for i in _read("List", body, _Items).items or ()
+    ]
+    labels = dict(pod.labels)
+    return [
+        (budget.metadata.name, budget.status.disruptions_allowed)
+        for budget in budgets
+        if budget.spec.selector is not None and budget.spec.selector.matches(labels)
+    ]
+
+
+def _read(kind: str, body: bytes | msgspec.Raw, shape: type[T]) -> T:
+    try:
+        return msgspec.json.decode(body, type=shape)
+    except UNREADABLE as error:
+        raise unreadable(kind, error, body) from None

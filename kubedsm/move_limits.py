@@ -1,0 +1,65 @@
+"""How many moves may be under way, where, and when a workload may be moved again."""
+
+from collections import Counter
+
+import attrs
+
+from kubedsm.config import Migration
+from kubedsm.core.model import Workload
+
+#: a workload whose move failed or was taken back rests longer each time, up to so many cooldowns
+LONGEST_REST = 32
+
+
+@attrs.frozen(slots=True)
+class Underway:
+    workload: Workload
+    source: str
+    target: str
+    #: the pod is evicted before its replacement is there
+    breaks_first: bool = False
+
+
+class MoveLimits:
+    def __init__(self, limits: Migration) -> None:
+        self._limits = limits
+        self._underway: dict[str, Underway] = {}
+        self._rests: dict[Workload, float] = {}
+        self._failures: Counter[Workload] = Counter()
+
+    def __len__(self) -> int:
+        """Return how many moves are under way."""
+        return len(self._underway)
+
+    def admit(self, move: str, underway: Underway) -> bool:
+        """Count the move in, if the limits leave room for it.
+
+        A move that breaks before it makes counts on the workload's other pods: it goes alone.
+        """
+        running = self._underway.values()
+        same = [u for u in running if u.workload == underway.workload]
+        per_node = Counter(node for u in running for node in {u.source, u.target})
+        full = (
+            len(self._underway) >= self._limits.max_concurrent
+            or len(same) >= self._limits.max_per_workload
+            or (same and (underway.breaks_first or any(u.breaks_first for u in same)))
+            or any(
+                per_node[node] >= self._limits.max_per_node
+                for node in (underway.source, underway.target)
+            )
+        )
+        if not full:
+            self._underway[move] = underway
+        return not full
+
+    def leave(self, move: str) -> None:
+        self._underway.pop(move, None)
+
+    def rest(self, workload: Workload, now: float, *, failed: bool) -> None:
+        """Leave the workload alone for a while, since a plan that moved it has ended."""
+        self._failures[workload] = self._failures[workload] + 1 if failed else 0
+        times = min(2 ** self._failures[workload], LONGEST_REST)
+        self._rests[workload] = now + self._limits.cooldown * times
+
+    def resting(self, workload: Workload, now: float) -> bool:
+        return self._rests.get(workload, 0.0) > now

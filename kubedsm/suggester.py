@@ -1,0 +1,168 @@
+"""The suggester: every period, look for migrations worth their disruption, and have them done."""
+
+import asyncio
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+
+import attrs
+import structlog
+
+from kubedsm.clock import Clock
+from kubedsm.config import Configuration
+from kubedsm.core.best_fit import size
+from kubedsm.core.fit import reasons
+from kubedsm.core.mirror import ClusterMirror
+from kubedsm.core.model import NodeName, Pod, Resources, Share, Snapshot, Tier, Uid, Workload
+from kubedsm.core.objective import quality
+from kubedsm.core.policies.policy import MigratingPolicy
+from kubedsm.core.suggestion import Move, MoveKind, Suggestion
+from kubedsm.migrator import Group, Migrator
+from kubedsm.placement_manager import PlacementManager
+from kubedsm.recorder import Recorder
+from kubedsm.scheduling_queue import SchedulingQueue
+from plans.migration import MoveMode, MoveOrder
+from plans.ordering import Ordered, ordered
+
+log = structlog.get_logger()
+
+
+@attrs.frozen(slots=True)
+class Suggester:
+    """Thinks when all is quiet: synced, no batch open or being bound, no plan under way."""
+
+    mirror: ClusterMirror
+    queue: SchedulingQueue
+    manager: PlacementManager
+    migrator: Migrator
+    recorder: Recorder
+    policy: MigratingPolicy
+    configuration: Configuration
+    clock: Clock
+    synced: asyncio.Event
+    _plans: "itertools.count[int]" = attrs.field(factory=lambda: itertools.count(1), alias="plans")
+
+    async def run(self) -> None:
+        await self.synced.wait()
+        settings = self.configuration.suggester
+        while settings.mode != "off":
+            await self.clock.sleep(settings.period)
+            if len(self.queue) == 0 and self.manager.quiet.is_set():
+                self._suggest()
+
+    def _suggest(self) -> None:
+        snapshot = self.mirror.snapshot()
+        suggestion = self.policy.suggest(snapshot, self._resting)
+        if not suggestion.moves:
+            return
+        log.info(
+            "suggestion",
+            moves=[f"{m.pod} {m.source} -> {m.target}" for m in suggestion.moves],
+            proven=suggestion.proven,
+            mode=self.configuration.suggester.mode,
+        )
+        if self.configuration.suggester.mode == "suggest":
+            for move in suggestion.moves:
+                self.recorder.proposed(move.pod, proposal(move))
+            return
+        for plan_id, group in self.groups(snapshot, suggestion):
+            self.migrator.migrate(plan_id, group)
+
+    def _resting(self, pod: Pod) -> str:
+        resting = self.migrator.limits.resting(pod.workload, self.clock.monotonic())
+        return "its workload was moved a moment ago" if resting else ""
+
+    def groups(self, snapshot: Snapshot, suggestion: Suggestion) -> Iterable[tuple[str, Group]]:
+        """The groups of a suggestion that can be carried out, each as one plan."""
+        waiting = [awaited.pod.uid for awaited in suggestion.awaited]
+        by_group = sorted(suggestion.moves, key=lambda move: move.group)
+        for _, members in itertools.groupby(by_group, key=lambda move: move.group):
+            moves = list(members)
+            plan_id = f"plan-{next(self._plans)}"
+            arranged = arrange(plan_id, snapshot, moves, suggestion, self.configuration)
+            if arranged.impossible:
+                log.info("group dropped", reason=arranged.impossible)
+                continue
+            pods = tuple(move.pod for move in moves)
+            yield plan_id, Group(arranged.orders, pods, self._worth(moves, waiting))
+
+    def _worth(self, moves: Sequence[Move], waiting: Sequence[Uid]) -> Callable[[], bool]:
+        def worth() -> bool:
+            snapshot = self.mirror.snapshot()
+            if all(move.kind is MoveKind.EDGE_TO_EDGE for move in moves):
+                return True
+            if any(uid in snapshot.pods and uid not in snapshot.placed for uid in waiting):
+                return True
+            shares = snapshot.shares()
+            promise, objective = self.configuration.promise, self.configuration.objective_function
+            after = shares_after(shares, moves)
+            return quality(after, promise, objective) > quality(shares, promise, objective)
+
+        return worth
+
+
+def shares_after(shares: dict[Workload, Share], moves: Iterable[Move]) -> dict[Workload, Share]:
+    after = dict(shares)
+    for move in moves:
+        share = after.get(move.pod.workload)
+        change = {MoveKind.CLOUD_TO_EDGE: 1, MoveKind.EDGE_TO_CLOUD: -1}.get(move.kind, 0)
+        if share is not None and 0 <= share.edge + change <= share.total:
+            after[move.pod.workload] = Share(share.edge + change, share.total)
+    return after
+
+
+def proposal(move: Move) -> str:
+    return (
+        f"Would move from {move.source} to {move.target} ({move.kind}), "
+        f"gaining {move.gain:.3f} points of QoS a move"
+    )
+
+
+def mode_of(pod: Pod, configuration: Configuration) -> MoveMode:
+    """Only the pods of a Deployment carry the label by which they can be detached."""
+    if pod.workload.kind != "Deployment":
+        return MoveMode.RECREATE
+    return MoveMode(configuration.migration_mode(pod.workload))
+
+
+def arrange(
+    plan_id: str,
+    snapshot: Snapshot,
+    moves: Sequence[Move],
+    suggestion: Suggestion,
+    configuration: Configuration,
+) -> Ordered:
+    """Put the moves of a group in order, and break their circles through the cloud."""
+    name = {move.pod.uid: f"{plan_id}/{move.pod}" for move in moves}
+    pods = {name[move.pod.uid]: move.pod for move in moves}
+    orders = [
+        MoveOrder(
+            id=name[move.pod.uid],
+            pod=move.pod.uid,
+            target=move.target,
+            mode=mode_of(move.pod, configuration),
+            deadline=configuration.migration.deadline,
+            needs=frozenset(
+                name[uid] for uid in suggestion.needs.get(move.pod.uid, ()) if uid in name
+            ),
+        )
+        for move in moves
+    ]
+    edge = snapshot.of_tier(Tier.EDGE)
+    greatest = Resources(
+        cpu=max((node.allocatable.cpu for node in edge), default=1),
+        memory=max((node.allocatable.memory for node in edge), default=1),
+    )
+    room = dict(snapshot.free)
+    for move in suggestion.moves:
+        room[move.target] -= move.pod.requests
+
+    def detour(order: MoveOrder) -> NodeName | None:
+        pod = pods[order.id]
+        for node in sorted(snapshot.of_tier(Tier.CLOUD), key=lambda n: (-room[n.name].cpu, n.name)):
+            if not reasons(pod.pod_class, node, room[node.name]):
+                room[node.name] -= pod.requests
+                return node.name
+        return None
+
+    sizes = {identity: size(pod.requests, greatest) for identity, pod in pods.items()}
+    return ordered(orders, sizes, detour)

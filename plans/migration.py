@@ -1,0 +1,128 @@
+"""Moves as compositions of the primitive steps, in both modes, and groups of moves as one plan.
+
+surge, make before break: start, detach, await the replacement, bind it, await it Ready, let it
+settle, evict the old pod, await it gone. Whatever is lost after the detaching is made good by
+restoring the old pod to its owner.
+
+recreate, the paper's: start, evict, await the replacement (which may come before the old pod is
+gone), bind it, await it Ready. There is no way back, and no pod too many on the way.
+"""
+
+import enum
+import math
+from collections.abc import Iterable
+
+import attrs
+
+from plans.steps import Plan, Step, StepKind
+
+
+class MoveMode(enum.StrEnum):
+    SURGE = "surge"
+    RECREATE = "recreate"
+
+
+@attrs.frozen(slots=True)
+class MoveOrder:
+    """One pod to one node. Times are in seconds."""
+
+    id: str
+    #: uid; empty for the second leg of a detour
+    pod: str
+    target: str
+    mode: MoveMode
+    #: for each step to be seen done
+    deadline: float
+    #: moves that must have freed their room before this one starts
+    needs: frozenset[str] = frozenset()
+    #: the move whose replacement this one moves on: the first leg of a detour
+    second_leg_of: str = ""
+
+
+def migration_plan(plan_id: str, orders: Iterable[MoveOrder]) -> Plan:
+    """Compose the steps of the moves; one that needs another starts when that one's pod is gone."""
+    steps: list[Step] = []
+    freed: dict[str, int] = {}
+    finished: dict[str, int] = {}
+    starts: dict[str, int] = {}
+    orders = list(orders)
+    for order in orders:
+        compose = _surge if order.mode is MoveMode.SURGE else _recreate
+        first = len(steps)
+        made = compose(order, first)
+        steps += made
+        starts[order.id] = first
+        freed[order.id] = next(s.id for s in made if s.kind is StepKind.AWAIT_GONE)
+        finished[order.id] = next(s.id for s in made if s.kind is StepKind.AWAIT_READY)
+    for order in orders:
+        before = {freed[needed] for needed in order.needs}
+        if order.second_leg_of:
+            before |= {freed[order.second_leg_of], finished[order.second_leg_of]}
+        number = starts[order.id]
+        steps[number] = attrs.evolve(steps[number], after=frozenset(before))
+    return Plan(plan_id, tuple(steps))
+
+
+def restore_plan(pod: str) -> Plan:
+    """See to a detached pod whose plan is gone, as a restarted process finds it."""
+    name = f"restore-{pod}"
+    return Plan(name, (Step(0, StepKind.RESTORE, pod, "", math.inf, move=name),))
+
+
+def _step(
+    order: MoveOrder,
+    number: int,
+    kind: StepKind,
+    timeout: float,
+    *after: int,
+    replacement: bool = False,
+    rescues: Iterable[int] = (),
+) -> Step:
+    return Step(
+        id=number,
+        kind=kind,
+        pod="" if replacement else order.pod,
+        node=order.target,
+        timeout=timeout,
+        after=frozenset(after),
+        rescues=frozenset(rescues),
+        move=order.id,
+        replacement_of=order.id if replacement else order.second_leg_of,
+    )
+
+
+def _surge(order: MoveOrder, n: int) -> list[Step]:
+    patience = order.deadline
+    return [
+        # It may wait its turn behind other moves; whoever lets it wait answers in the end.
+        _step(order, n, StepKind.START, math.inf),
+        _step(order, n + 1, StepKind.DETACH, patience, n),
+        _step(order, n + 2, StepKind.AWAIT_REPLACEMENT, patience, n + 1, replacement=True),
+        # The replacement can be there before anybody has seen the pod detached.
+        _step(order, n + 3, StepKind.BIND, patience, n + 1, n + 2, replacement=True),
+        _step(order, n + 4, StepKind.AWAIT_READY, patience, n + 3, replacement=True),
+        _step(order, n + 5, StepKind.SETTLE, 0.0, n + 4, replacement=True),
+        _step(order, n + 6, StepKind.EVICT, patience, n + 5),
+        _step(order, n + 7, StepKind.AWAIT_GONE, patience, n + 6),
+        # Never given up: nothing else would ever take care of a detached pod.
+        _step(order, n + 8, StepKind.RESTORE, math.inf, n + 1, rescues=range(n + 2, n + 7)),
+    ]
+
+
+def _recreate(order: MoveOrder, n: int) -> list[Step]:
+    patience = order.deadline
+    return [
+        _step(order, n, StepKind.START, math.inf),
+        _step(order, n + 1, StepKind.EVICT, patience, n),
+        _step(
+            order,
+            n + 2,
+            StepKind.AWAIT_REPLACEMENT,
+            patience,
+            n + 1,
+            replacement=True,
+        ),
+        _step(order, n + 3, StepKind.BIND, patience, n + 1, n + 2, replacement=True),
+        _step(order, n + 4, StepKind.AWAIT_READY, patience, n + 3, replacement=True),
+        _step(order, n + 5, StepKind.AWAIT_GONE, patience, n + 1),
+    ]

@@ -1,0 +1,284 @@
+"""Moves, step by step: what is asked, what proves it, and the way back from everywhere."""
+
+import itertools
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plans.advance import advance
+from plans.events import (
+    Ask,
+    Begun,
+    CallRefused,
+    Cancelled,
+    MoveAccepted,
+    OutcomeLost,
+    PodGone,
+    PodSeen,
+    ReplacementClaimed,
+    Settled,
+    TimePassed,
+    Verify,
+)
+from plans.migration import MoveMode, MoveOrder, migration_plan
+from plans.ordering import ordered, stages
+from plans.steps import TERMINAL, StepKind, StepState
+
+SURGE = MoveOrder("m", "old", "e1", MoveMode.SURGE, deadline=60)
+RECREATE = attrs.evolve(SURGE, mode=MoveMode.RECREATE)
+
+
+class Story:
+    """A plan told event by event; remembers what was asked."""
+
+    def __init__(self, *orders):
+        self.plan = migration_plan("p", orders)
+        self.now = 0.0
+        self.asked = []
+        self.verified = []
+        self.settled = {}
+        self.tell(Begun())
+
+    def tell(self, *events):
+        for event in events:
+            self.plan, effects = advance(self.plan, event, self.now)
+            for effect in effects:
+                match effect:
+                    case Ask(step):
+                        self.asked.append((step.move, step.kind.value, step.pod))
+                    case Verify(step):
+                        self.verified.append(step.kind.value)
+                    case Settled(step):
+                        self.settled[step.move, step.kind.value] = step.state.value
+        return self
+
+    def at(self, now):
+        self.now = now
+        return self.tell(TimePassed())
+
+    def kinds(self):
+        return [kind for _, kind, _ in self.asked]
+
+    def number(self, kind):
+        return next(s.id for s in self.plan.steps if s.kind is kind)
+
+
+DETACHED = PodSeen("old", "c1", ready=True, detached=True)
+CLAIMED = ReplacementClaimed("m", "new")
+BOUND = PodSeen("new", "e1")
+READY = PodSeen("new", "e1", ready=True)
+LEAVING = PodSeen("old", "c1", terminating=True, detached=True)
+ACCEPTED = MoveAccepted("m", settle=2.0, grace=30.0)
+WAY = [ACCEPTED, DETACHED, CLAIMED, BOUND, READY]
+
+
+def test_surge_makes_before_it_breaks():
+    story = Story(SURGE).tell(*WAY)
+    assert story.kinds() == [
+        "start",
+        "detach",
+        "await-replacement",
+        "bind",
+        "await-ready",
+        "settle",
+    ]
+    story.at(1.9)
+    assert story.kinds()[-1] == "settle"
+    story.at(2.0)
+    assert story.kinds()[-1] == "evict"
+    story.tell(LEAVING)
+    assert not story.plan.finished
+    story.tell(PodGone("old"))
+    assert story.plan.finished
+    assert "restore" not in story.kinds()
+    assert {s for k, s in story.settled.items() if k[1] != "restore"} == {"done"}
+
+
+def test_the_replacement_is_the_pod_the_later_steps_are_about():
+    story = Story(SURGE).tell(*WAY)
+    assert ("m", "bind", "new") in story.asked
+    assert ("m", "await-ready", "new") in story.asked
+
+
+def test_a_replacement_that_is_claimed_before_the_old_pod_is_seen_detached_waits_its_turn():
+    story = Story(SURGE).tell(MoveAccepted("m"), CLAIMED)
+    assert story.kinds() == ["start", "detach"]
+    story.tell(DETACHED)
+    assert story.kinds() == ["start", "detach", "bind"]
+
+
+@pytest.mark.parametrize("seen", range(2, 6))
+def test_whatever_is_lost_after_the_detaching_the_old_pod_is_restored(seen):
+    lost = [
+        None,
+        None,
+        lambda s: s.at(1000),
+        lambda s: s.tell(CallRefused(s.number(StepKind.BIND), "no")),
+        lambda s: s.tell(PodGone("new")),
+        lambda s: s.tell(PodSeen("new", "e1", ready=False)),
+    ]
+    story = Story(SURGE).tell(*WAY[:seen])
+    lost[seen](story)
+    assert story.kinds()[-1] == "restore"
+    assert "evict" not in story.kinds()
+    assert not story.plan.finished
+    story.at(10_000)
+    assert not story.plan.finished
+    story.tell(PodSeen("old", "c1", ready=True))
+    assert story.plan.finished
+
+
+def test_a_replacement_that_is_not_ready_in_time_is_read_before_the_way_back():
+    story = Story(SURGE).tell(*WAY[:4]).at(60)
+    assert story.verified == ["await-ready"]
+    assert "restore" not in story.kinds()
+    story.tell(attrs.evolve(BOUND, live=True))
+    assert story.kinds()[-1] == "restore"
+
+
+def test_an_eviction_that_is_refused_for_ever_is_taken_back():
+    story = Story(SURGE).tell(*WAY).at(2)
+    story.at(62)
+    assert story.verified == ["evict"]
+    story.tell(attrs.evolve(DETACHED, live=True))
+    assert story.kinds()[-1] == "restore"
+
+
+def test_a_detaching_that_is_refused_leaves_nothing_to_restore():
+    story = Story(SURGE).tell(MoveAccepted("m"))
+    story.tell(CallRefused(story.number(StepKind.DETACH), "409 Conflict"))
+    assert story.plan.finished
+    assert story.kinds() == ["start", "detach"]
+
+
+def test_a_detaching_whose_answer_is_lost_is_looked_up():
+    story = Story(SURGE).tell(MoveAccepted("m"))
+    story.tell(OutcomeLost(story.number(StepKind.DETACH)))
+    assert story.verified == ["detach"]
+    story.tell(attrs.evolve(DETACHED, live=True))
+    assert story.kinds()[-1] == "await-replacement"
+
+
+def test_an_old_pod_that_somebody_else_deletes_needs_no_restoring():
+    story = Story(SURGE).tell(*WAY[:3]).tell(PodGone("old"))
+    story.tell(BOUND, READY).at(2)
+    assert story.plan.finished
+    assert "evict" not in story.kinds()
+
+
+def test_a_move_that_is_not_accepted_has_touched_nothing():
+    story = Story(SURGE)
+    story.tell(CallRefused(story.number(StepKind.START), "rolling out"))
+    assert story.plan.finished
+    assert story.kinds() == ["start"]
+
+
+@pytest.mark.parametrize("gone_first", [True, False])
+def test_recreate_accepts_both_orders(gone_first):
+    events = [PodGone("old"), CLAIMED]
+    story = Story(RECREATE).tell(MoveAccepted("m"), LEAVING)
+    story.tell(*(events if gone_first else events[::-1]), BOUND)
+    assert not story.plan.finished
+    story.tell(READY)
+    assert story.plan.finished
+    assert set(story.settled.values()) == {"done"}
+
+
+def test_a_move_waits_until_the_room_it_needs_is_free():
+    first = attrs.evolve(SURGE, id="m", target="c1")
+    second = MoveOrder("w", "b", "e1", MoveMode.SURGE, 60, needs=frozenset({"m"}))
+    story = Story(first, second).tell(MoveAccepted("m"), DETACHED, CLAIMED)
+    story.tell(PodSeen("new", "c1", ready=True)).tell(PodSeen("new", "c1", ready=True))
+    assert not [a for a in story.asked if a[0] == "w"]
+    story.plan = attrs.evolve(
+        story.plan,
+        steps=tuple(
+            attrs.evolve(s, state=StepState.ASKED, deadline=99.0)
+            if (s.move, s.kind) == ("m", StepKind.AWAIT_GONE)
+            else s
+            for s in story.plan.steps
+        ),
+    )
+    story.tell(PodGone("old"))
+    assert ("w", "start", "b") in story.asked
+
+
+def test_cancelling_stops_the_moves_that_have_not_begun():
+    first, second = SURGE, attrs.evolve(SURGE, id="w", pod="b", needs=frozenset({"m"}))
+    story = Story(first, second).tell(*WAY)
+    story.tell(Cancelled("a burst came"))
+    assert story.settled["w", "start"] == "cancelled"
+    story.at(2).tell(LEAVING, PodGone("old"))
+    assert story.plan.finished
+    assert story.settled["m", "await-gone"] == "done"
+
+
+def order(name, *needs):
+    return MoveOrder(name, f"pod-{name}", "n", MoveMode.SURGE, 60, needs=frozenset(needs))
+
+
+def test_stages_are_what_may_go_at_once():
+    assert stages([order("a", "b"), order("b"), order("c"), order("d", "a", "c")]) == [
+        ["b", "c"],
+        ["a"],
+        ["d"],
+    ]
+
+
+def test_a_swap_goes_through_the_cloud_by_its_smaller_pod():
+    swap = [order("big", "small"), order("small", "big")]
+    done = ordered(swap, {"big": 2.0, "small": 1.0}, lambda o: "cloud")
+    assert [(o.id, o.target) for o in done.orders] == [
+        ("small-out", "cloud"),
+        ("big", "n"),
+        ("small", "n"),
+    ]
+    assert done.orders[2].second_leg_of == "small-out"
+    assert done.orders[2].pod == ""
+
+
+def test_a_circle_that_the_cloud_cannot_break_is_left_alone():
+    swap = [order("a", "b"), order("b", "a")]
+    done = ordered(swap, {"a": 1.0, "b": 1.0}, lambda o: None)
+    assert done.orders == ()
+    assert "wait for each other" in done.impossible
+
+
+def test_the_second_leg_moves_the_replacement_of_the_first():
+    swap = [order("a", "b"), order("b", "a")]
+    done = ordered(swap, {"a": 1.0, "b": 1.0}, lambda o: "cloud")
+    story = Story(*done.orders)
+    story.tell(MoveAccepted("a-out"), PodSeen("pod-a", "n1", ready=True, detached=True))
+    story.tell(ReplacementClaimed("a-out", "a2"), PodSeen("a2", "cloud"))
+    story.tell(PodSeen("a2", "cloud", ready=True)).at(0)
+    story.tell(PodSeen("pod-a", "n1", terminating=True), PodGone("pod-a"))
+    assert ("b", "start", "pod-b") in story.asked
+    story.tell(MoveAccepted("b"), PodSeen("pod-b", "n2", ready=True, detached=True))
+    story.tell(ReplacementClaimed("b", "b2"), PodSeen("b2", "n", ready=True))
+    story.tell(PodSeen("b2", "n", ready=True)).at(0)
+    story.tell(PodSeen("pod-b", "n2", terminating=True), PodGone("pod-b"))
+    assert ("a", "start", "a2") in story.asked
+
+
+@given(st.lists(st.sampled_from([*WAY, LEAVING, PodGone("old"), PodGone("new")]), max_size=12))
+def test_no_history_evicts_before_the_replacement_was_ready(history):
+    story = Story(SURGE)
+    for now, event in enumerate(history):
+        story.tell(event)
+        story.at(now * 1.0)
+    if "evict" in story.kinds():
+        assert "settle" in story.kinds()
+    for before, after in itertools.pairwise(story.kinds()):
+        assert not (before == "detach" and after == "evict")
+    if story.plan.finished and story.settled["m", "detach"] == "done":
+        assert (
+            story.settled["m", "evict"] == "done"
+            or "restore" in story.kinds()
+            or (PodGone("old") in history)
+        )
+    assert all(
+        (s.deadline is None) == (s.state in TERMINAL | {StepState.WAITING})
+        for s in story.plan.steps
+    )

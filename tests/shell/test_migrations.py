@@ -1,0 +1,256 @@
+"""Moves, end to end: nothing is lost when they go well, and nothing is left when they do not."""
+
+import asyncio
+
+import pytest
+from conftest import emulated
+
+from kubedsm.cluster.emulator.paper import node
+from kubedsm.cluster.emulator.resources import (
+    ENDPOINTS,
+    NODES,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    SERVICES,
+    STATEFUL_SETS,
+)
+from kubedsm.config import load
+from kubedsm.core.model import Uid
+from kubedsm.migrator import Group
+from kubedsm.suggester import mode_of
+from plans.migration import MoveOrder
+from plans.ordering import ordered
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+MERGE = "application/merge-patch+json"
+CONFIGURATION = load(
+    """
+suggester: {period: 1s}
+migration: {cooldown: 1s, drainDelay: 1s, deadline: 10s}
+""",
+    "test",
+)
+LARGE_CLOUD = node("c1", "cloud", "20", "40Gi")
+SMALL_EDGE = node("e1", "edge", "2", "8Gi")
+
+
+class ReadyPods:
+    """Ready pods of an app at every revision: none may be lost to a move."""
+
+    def __init__(self, world, app):
+        self.lowest = None
+        self._world, self._app = world, app
+
+    def count(self):
+        return sum(
+            not pod["metadata"].get("deletionTimestamp")
+            and any(
+                c["type"] == "Ready" and c["status"] == "True"
+                for c in pod["status"].get("conditions", ())
+            )
+            for pod in self._world.pods(self._app)
+        )
+
+    def watch(self):
+        self.lowest = self.count()
+        self._world.api.store.subscribe(self._notice)
+        return self
+
+    def _notice(self, change):
+        if change.resource is PODS:
+            self.lowest = min(self.lowest, self.count())
+
+
+def labelled(world):
+    return [p for p in world.pods() if "kubedsm.io/migrating" in p["metadata"]["labels"]]
+
+
+def cleaned_up(world):
+    mirror = world.runtime.mirror
+    return (
+        not labelled(world)
+        and world.runtime.manager.quiet.is_set()
+        and not mirror._reservations
+        and not mirror._claims
+        and not mirror._claimed
+    )
+
+
+async def quiet(world, seconds=90):
+    await world.until(lambda: cleaned_up(world), seconds)
+
+
+async def settle_on_cloud(world, app, replicas, seconds=3, **pod_spec):
+    """Pods of an app on the cloud, with the edge opened only afterwards."""
+    world.deploy(app, replicas, **pod_spec)
+    await world.until_bound(replicas, seconds)
+    await asyncio.sleep(2)
+
+
+def open_edge(world, edge=SMALL_EDGE):
+    world.api.create(NODES, edge)
+
+
+def migrating(*nodes, **world):
+    return emulated(*nodes, configuration=CONFIGURATION, **world)
+
+
+async def test_a_single_replica_moves_to_the_edge_without_ever_being_missing():
+    async with migrating(LARGE_CLOUD) as world, world.scheduler():
+        service = {
+            "metadata": {"name": "web", "namespace": "default"},
+            "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]},
+        }
+        world.api.create(SERVICES, service, namespace="default")
+        await settle_on_cloud(world, "web", 1)
+        lowest = []
+
+        def endpoints(change):
+            if change.resource is ENDPOINTS:
+                subsets = change.object.get("subsets") or []
+                lowest.append(sum(len(s.get("addresses") or ()) for s in subsets))
+
+        world.api.store.subscribe(endpoints)
+        ready = ReadyPods(world, "web").watch()
+        open_edge(world)
+        await world.until(lambda: world.placed("web") == {"e1": 1}, 30)
+        await quiet(world)
+        assert ready.lowest == 1
+        assert min(lowest) >= 1
+        assert len(world.events("Migrated")) == 1
+
+
+async def test_three_replicas_move_within_their_budget():
+    async with migrating(LARGE_CLOUD) as world, world.scheduler():
+        budget = {
+            "metadata": {"name": "web", "namespace": "default"},
+            "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "web"}}},
+        }
+        world.api.create(POD_DISRUPTION_BUDGETS, budget, namespace="default")
+        await settle_on_cloud(world, "web", 3)
+        ready = ReadyPods(world, "web").watch()
+        open_edge(world, node("e1", "edge", "3", "8Gi"))
+        await world.until(lambda: world.placed("web") == {"e1": 3}, 60)
+        await quiet(world)
+        assert ready.lowest == 3
+
+
+async def test_when_nothing_is_to_be_gained_nothing_moves_for_ever():
+    async with migrating(LARGE_CLOUD, SMALL_EDGE) as world, world.scheduler():
+        world.deploy("web", 5)
+        await world.until_bound(5, 3)
+        await asyncio.sleep(10)
+        before = world.invariants.writes
+        await asyncio.sleep(500)
+        assert world.invariants.writes == before
+
+
+async def test_a_stateful_pod_is_recreated_when_it_is_not_the_last():
+    async with migrating(LARGE_CLOUD) as world, world.scheduler():
+        labels = {"app": "db"}
+        container = {"name": "c", "image": "x", "resources": {"requests": {"cpu": "1"}}}
+        world.api.create(
+            STATEFUL_SETS,
+            {
+                "metadata": {"name": "db", "namespace": "default"},
+                "spec": {
+                    "replicas": 2,
+                    "serviceName": "db",
+                    "selector": {"matchLabels": labels},
+                    "template": {
+                        "metadata": {"labels": labels},
+                        "spec": {
+                            "schedulerName": "kubedsm",
+                            "terminationGracePeriodSeconds": 1,
+                            "containers": [container],
+                        },
+                    },
+                },
+            },
+            namespace="default",
+        )
+        await world.until_bound(2, 10)
+        await asyncio.sleep(2)
+        ready = ReadyPods(world, "db").watch()
+        open_edge(world)
+        await world.until(lambda: world.placed("db") == {"e1": 2}, 60)
+        await quiet(world)
+        assert ready.lowest == 1
+
+
+async def test_the_last_ready_pod_is_not_recreated():
+    configuration = load("suggester: {period: 1s}\nmigration: {mode: recreate, cooldown: 1s}", "t")
+    async with emulated(LARGE_CLOUD, configuration=configuration) as world, world.scheduler():
+        await settle_on_cloud(world, "web", 1)
+        open_edge(world)
+        await asyncio.sleep(120)
+        assert world.placed("web") == {"c1": 1}
+        assert cleaned_up(world)
+
+
+async def hand_over(world, moves):
+    """Give the migrator a plan of moves: (pod object, target, names of moves it needs)."""
+    runtime = world.runtime
+    pods = {p["metadata"]["name"]: runtime.mirror.pod(Uid(p["metadata"]["uid"])) for p, *_ in moves}
+    orders = [
+        MoveOrder(
+            p["metadata"]["name"],
+            p["metadata"]["uid"],
+            target,
+            mode_of(pods[p["metadata"]["name"]], world.configuration),
+            deadline=10,
+            needs=frozenset(needs),
+        )
+        for p, target, needs in moves
+    ]
+    arranged = ordered(orders, dict.fromkeys(pods, 1.0), lambda _: "c1")
+    assert not arranged.impossible
+    group = Group(arranged.orders, tuple(pods.values()), lambda: True)
+    runtime.migrator.migrate("plan-by-hand", group)
+
+
+async def test_a_swap_of_two_full_nodes_goes_through_the_cloud():
+    off = load("suggester: {mode: 'off'}\nmigration: {drainDelay: 1s}", "test")
+    nodes = (node("e1", "edge", "1", "4Gi"), node("e2", "edge", "1", "4Gi"), LARGE_CLOUD)
+    async with emulated(*nodes, configuration=off) as world, world.scheduler():
+        world.deploy("a", 1, nodeSelector={"kubernetes.io/hostname": "e1"})
+        world.deploy("b", 1, nodeSelector={"kubernetes.io/hostname": "e2"})
+        await world.until_bound(2, 3)
+        await asyncio.sleep(2)
+        [a], [b] = world.pods("a"), world.pods("b")
+        # Both are tied to their nodes: a swap of theirs is refused, and leaves all as it was.
+        await hand_over(
+            world,
+            [
+                (a, "e2", [b["metadata"]["name"]]),
+                (b, "e1", [a["metadata"]["name"]]),
+            ],
+        )
+        await quiet(world)
+        assert (world.placed("a"), world.placed("b")) == ({"e1": 1}, {"e2": 1})
+
+
+async def test_two_pods_swap_their_nodes_through_the_cloud():
+    off = load("suggester: {mode: 'off'}\nmigration: {drainDelay: 1s}", "test")
+    async with emulated(node("e1", "edge", "1", "4Gi"), configuration=off) as world:
+        async with world.scheduler():
+            world.deploy("a", 1)
+            await world.until_bound(1, 3)
+            world.api.create(NODES, node("e2", "edge", "1", "4Gi"))
+            world.deploy("b", 1)
+            await world.until_bound(2, 3)
+            world.api.create(NODES, LARGE_CLOUD)
+            await asyncio.sleep(2)
+            [a], [b] = world.pods("a"), world.pods("b")
+            ready = [ReadyPods(world, app).watch() for app in "ab"]
+            await hand_over(
+                world,
+                [
+                    (a, "e2", [b["metadata"]["name"]]),
+                    (b, "e1", [a["metadata"]["name"]]),
+                ],
+            )
+            await quiet(world)
+            assert (world.placed("a"), world.placed("b")) == ({"e2": 1}, {"e1": 1})
+            assert [r.lowest for r in ready] == [1, 1]
