@@ -108,12 +108,19 @@ def commands() -> None:
     "--kubeconfig", "kubeconfig_path", type=click.Path(path_type=Path), help="Kubeconfig file."
 )
 @click.option("--context", help="Context of the kubeconfig.")
+@click.option(
+    "--namespace",
+    default="kubedsm",
+    show_default=True,
+    help="Where the ConfigMap `kubedsm` with the pause switch is.",
+)
 @click.option("-v", "--verbose", is_flag=True, help="Log more.")
 @output
 def run(
     config_path: str | None,
     kubeconfig_path: Path | None,
     context: str | None,
+    namespace: str,
     verbose: bool,
     output: str,
 ) -> None:
@@ -130,7 +137,12 @@ def run(
             version = await verbs.version(cluster, timeout=STARTUP_TIMEOUT)
             structlog.get_logger().info("connected", version=version, kubedsm=__version__)
             await Runtime(
-                cluster, configuration, SystemClock(), random.Random(), socket.gethostname()
+                cluster,
+                configuration,
+                SystemClock(),
+                random.Random(),
+                instance=socket.gethostname(),
+                namespace=namespace,
             ).run()
 
     _until_interrupted(serve())

@@ -4,6 +4,7 @@ A group of moves is one plan. Its moves start as the limits allow, each checked 
 objects; a group of which no move has started yet gives way to a burst of new pods.
 """
 
+import asyncio
 from collections.abc import Callable, Sequence
 
 import attrs
@@ -21,6 +22,9 @@ from plans.migration import MoveMode, MoveOrder, migration_plan, restore_plan
 from plans.steps import TERMINAL, Plan, Step, StepKind, StepState
 
 log = structlog.get_logger()
+
+#: seconds between two looks for pods that were left behind
+SWEEP = 30.0
 
 
 @attrs.frozen(slots=True)
@@ -96,11 +100,14 @@ class Migrator:
         for step in waiting:
             self._manager.tell(plan_id, CallRefused(step.id, reason))
 
-    def sweep(self) -> None:
-        """From now on, see to every detached pod that no plan knows."""
+    async def run(self, synced: asyncio.Event) -> None:
+        """See to every detached pod that no plan knows: now, when one is seen, and ever again."""
+        await synced.wait()
         self._sweeping = True
-        for pod in self._mirror.snapshot().pods.values():
-            self.observed(pod)
+        while True:
+            for pod in self._mirror.snapshot().pods.values():
+                self.observed(pod)
+            await self._clock.sleep(SWEEP)
 
     def observed(self, pod: Pod) -> None:
         if self._manager.follows(pod.uid):

@@ -1,7 +1,8 @@
 """The calls of a migration's steps: each tries until its step is over, and tells what it learned.
 
 Every method runs as a task of the placement manager, and looks before each call whether its step
-still waits for it: every await is a place where the world may have changed.
+still waits for it: every await is a place where the world may have changed. That a pod is gone is
+only believed of the watch, or of another pod under its name: a 404 can come from a lagging server.
 """
 
 from collections.abc import Callable
@@ -139,7 +140,7 @@ class Mover:
                 if found.pod.uid == pod.uid and enough and wanted():
                     await moving.evict(self.cluster, pod, timeout=self.timeout)
             except NotFound:
-                tell(PodGone(pod.uid))
+                log.info("pod not found, the watch will tell", pod=str(pod))
             except DisruptionBudgetExceeded as error:
                 log.info("eviction refused for now", pod=str(pod), error=error.message)
             except Conflict as error:
@@ -162,9 +163,6 @@ class Mover:
                     tell(seen(found.pod))
                     return
                 budget_refuses = await self._decide(found, budget_refuses=budget_refuses)
-            except NotFound:
-                tell(PodGone(pod.uid))
-                return
             except (ClusterError, WireError) as error:
                 log.warning("detached pod not restored yet", pod=str(pod), error=str(error))
             await self.clock.sleep(RETRY)

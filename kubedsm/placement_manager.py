@@ -19,7 +19,6 @@ from kubedsm.cluster.port import (
     Cluster,
     ClusterError,
     Conflict,
-    NotFound,
     OutcomeUnknown,
     ServerError,
     Unreachable,
@@ -251,12 +250,9 @@ class PlacementManager:
             live = await verbs.get_pod(
                 self._cluster, pod.namespace, pod.name, timeout=self._limits.request_timeout
             )
-        except NotFound:
-            self.tell(plan_id, PodGone(step.pod))
-            return
         except (ClusterError, WireError) as error:
             log.warning("pod unreadable", pod=str(pod), error=str(error))
-            return  # the step stays overdue, and is verified again
+            return  # the step stays overdue, and is verified again, unless the watch tells
         if live.uid != step.pod or self._mirror.pod(Uid(step.pod)) is None:
             self.tell(plan_id, PodGone(step.pod))
             return

@@ -19,6 +19,7 @@ from kubedsm.event_handler import EventHandler
 from kubedsm.migrator import Ended, Migrator
 from kubedsm.move_limits import MoveLimits
 from kubedsm.mover import Mover
+from kubedsm.pause_switch import PauseSwitch
 from kubedsm.placement_manager import Limits, PlacementManager
 from kubedsm.recorder import Recorder
 from kubedsm.scheduler import Scheduler
@@ -50,7 +51,7 @@ class Runtime:
     """One scheduler on one cluster. `run` ends when it is cancelled, or by the first error.
 
     `instance` names this process in the Events it writes. The policy is the configured KubeDSM
-    unless another one is to be compared with it.
+    unless another one is to be compared with it. The pause switch is looked for in `namespace`.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Runtime:
         rng: random.Random,
         instance: str = "kubedsm",
         policy: Policy | None = None,
+        namespace: str = "kubedsm",
     ) -> None:
         policy = policy or policy_of(configuration)
         self._scheduler_name = configuration.scheduler_name
@@ -103,6 +105,7 @@ class Runtime:
                 configuration=configuration,
                 clock=clock,
                 synced=self.synced,
+                paused=PauseSwitch(cluster, namespace, limits.request_timeout),
             )
             if isinstance(policy, MigratingPolicy)
             else None
@@ -116,6 +119,7 @@ class Runtime:
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.manager.run())
+            tasks.create_task(self.migrator.run(self.synced))
             tasks.create_task(self._recorder.run())
             tasks.create_task(self._scheduler.run())
             if self.suggester is not None:
@@ -160,6 +164,5 @@ class Runtime:
         tiers = {tier: len(snapshot.of_tier(tier)) for tier in Tier}
         log.info("synced", nodes=len(snapshot.nodes), pods=len(snapshot.pods), **tiers)
         self.synced.set()
-        self.migrator.sweep()
         for node in snapshot.nodes.values():
             self._mark(node)

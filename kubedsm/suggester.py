@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 import attrs
 import structlog
@@ -39,6 +39,8 @@ class Suggester:
     configuration: Configuration
     clock: Clock
     synced: asyncio.Event
+    #: the pause switch: whether no move may be begun now
+    paused: Callable[[], Awaitable[bool]]
     _plans: "itertools.count[int]" = attrs.field(factory=lambda: itertools.count(1), alias="plans")
 
     async def run(self) -> None:
@@ -46,10 +48,15 @@ class Suggester:
         settings = self.configuration.suggester
         while settings.mode != "off":
             await self.clock.sleep(settings.period)
-            if len(self.queue) == 0 and self.manager.quiet.is_set():
+            if self._all_is_quiet() and not await self.paused():
                 self._suggest()
 
+    def _all_is_quiet(self) -> bool:
+        return len(self.queue) == 0 and self.manager.quiet.is_set()
+
     def _suggest(self) -> None:
+        if not self._all_is_quiet():
+            return  # while the switch was looked at
         snapshot = self.mirror.snapshot()
         suggestion = self.policy.suggest(snapshot, self._resting)
         if not suggestion.moves:

@@ -15,6 +15,7 @@ from kubedsm.cluster.emulator.front import Delivery, RequestFault
 from kubedsm.cluster.emulator.paper import node
 from kubedsm.cluster.emulator.resources import NODES
 from kubedsm.cluster.port import OutcomeUnknown, Response, Unreachable
+from kubedsm.config import load
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
@@ -212,7 +213,8 @@ class Thief:
 
 
 async def test_pods_bound_by_somebody_else_are_left_where_they_are():
-    async with emulated(EDGE, CLOUD) as world:
+    off = load("suggester: {mode: 'off'}", "test")
+    async with emulated(EDGE, CLOUD, configuration=off) as world:
         async with world.scheduler(faults=Thief(world)):
             world.deploy("web", 6)
             await world.until_bound(6, 30)

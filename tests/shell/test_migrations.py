@@ -7,7 +7,9 @@ from conftest import emulated
 
 from kubedsm.cluster.emulator.paper import node
 from kubedsm.cluster.emulator.resources import (
+    CONFIGMAPS,
     ENDPOINTS,
+    NAMESPACES,
     NODES,
     POD_DISRUPTION_BUDGETS,
     PODS,
@@ -136,6 +138,47 @@ async def test_three_replicas_move_within_their_budget():
         assert ready.lowest == 3
 
 
+async def test_the_pause_switch_stops_new_moves_until_it_is_lifted():
+    async with migrating(LARGE_CLOUD) as world, world.scheduler():
+        await settle_on_cloud(world, "web", 1)
+        world.api.create(NAMESPACES, {"metadata": {"name": "kubedsm"}})
+        switch = {
+            "metadata": {"name": "kubedsm", "namespace": "kubedsm"},
+            "data": {"paused": "true"},
+        }
+        world.api.create(CONFIGMAPS, switch, namespace="kubedsm")
+        open_edge(world)
+        await asyncio.sleep(60)
+        assert world.placed("web") == {"c1": 1}
+        lifted = {"data": {"paused": "false"}}
+        world.api.patch(CONFIGMAPS, "kubedsm", "kubedsm", lifted, MERGE)
+        await world.until(lambda: world.placed("web") == {"e1": 1}, 30)
+
+
+async def test_in_suggest_mode_proposals_are_events_and_nothing_is_written_to_pods():
+    only = load("suggester: {mode: suggest, period: 1s}", "test")
+    async with emulated(LARGE_CLOUD, configuration=only) as world, world.scheduler():
+        await settle_on_cloud(world, "web", 1)
+        [before] = world.pods("web")
+        open_edge(world)
+        await asyncio.sleep(60)
+        assert world.pods("web") == [before]
+        [proposal] = world.events("MigrationProposed")
+        assert "from c1 to e1 (cloud-to-edge)" in proposal["message"]
+
+
+async def test_a_node_that_changes_its_tier_changes_what_its_pods_say():
+    async with emulated(LARGE_CLOUD) as world, world.scheduler():
+        await settle_on_cloud(world, "web", 1)
+        labels = {"metadata": {"labels": {"kubedsm.io/tier": "edge"}}}
+        world.api.patch(NODES, "", "c1", labels, MERGE)
+        await asyncio.sleep(2)
+        [pod] = world.pods("web")
+        assert pod["metadata"]["labels"]["kubedsm.io/tier"] == "edge"
+        cost = pod["metadata"]["annotations"]["controller.kubernetes.io/pod-deletion-cost"]
+        assert int(cost) > 0
+
+
 async def test_when_nothing_is_to_be_gained_nothing_moves_for_ever():
     async with migrating(LARGE_CLOUD, SMALL_EDGE) as world, world.scheduler():
         world.deploy("web", 5)
@@ -233,24 +276,24 @@ async def test_a_swap_of_two_full_nodes_goes_through_the_cloud():
 
 async def test_two_pods_swap_their_nodes_through_the_cloud():
     off = load("suggester: {mode: 'off'}\nmigration: {drainDelay: 1s}", "test")
-    async with emulated(node("e1", "edge", "1", "4Gi"), configuration=off) as world:
-        async with world.scheduler():
-            world.deploy("a", 1)
-            await world.until_bound(1, 3)
-            world.api.create(NODES, node("e2", "edge", "1", "4Gi"))
-            world.deploy("b", 1)
-            await world.until_bound(2, 3)
-            world.api.create(NODES, LARGE_CLOUD)
-            await asyncio.sleep(2)
-            [a], [b] = world.pods("a"), world.pods("b")
-            ready = [ReadyPods(world, app).watch() for app in "ab"]
-            await hand_over(
-                world,
-                [
-                    (a, "e2", [b["metadata"]["name"]]),
-                    (b, "e1", [a["metadata"]["name"]]),
-                ],
-            )
-            await quiet(world)
-            assert (world.placed("a"), world.placed("b")) == ({"e2": 1}, {"e1": 1})
-            assert [r.lowest for r in ready] == [1, 1]
+    edge = node("e1", "edge", "1", "4Gi")
+    async with emulated(edge, configuration=off) as world, world.scheduler():
+        world.deploy("a", 1)
+        await world.until_bound(1, 3)
+        world.api.create(NODES, node("e2", "edge", "1", "4Gi"))
+        world.deploy("b", 1)
+        await world.until_bound(2, 3)
+        world.api.create(NODES, LARGE_CLOUD)
+        await asyncio.sleep(2)
+        [a], [b] = world.pods("a"), world.pods("b")
+        ready = [ReadyPods(world, app).watch() for app in "ab"]
+        await hand_over(
+            world,
+            [
+                (a, "e2", [b["metadata"]["name"]]),
+                (b, "e1", [a["metadata"]["name"]]),
+            ],
+        )
+        await quiet(world)
+        assert (world.placed("a"), world.placed("b")) == ({"e2": 1}, {"e1": 1})
+        assert [r.lowest for r in ready] == [1, 1]

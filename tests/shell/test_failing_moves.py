@@ -1,0 +1,319 @@
+"""Moves that fail at each of their steps: the workload keeps its Ready pods, nothing is left."""
+
+import asyncio
+
+import pytest
+from conftest import emulated
+from test_faults import OUTCOMES, FaultAt
+from test_migrations import (
+    CONFIGURATION,
+    LARGE_CLOUD,
+    MERGE,
+    SMALL_EDGE,
+    ReadyPods,
+    cleaned_up,
+    migrating,
+    open_edge,
+    quiet,
+    settle_on_cloud,
+)
+
+from kubedsm.cluster.emulator.front import Delivery, RequestFault
+from kubedsm.cluster.emulator.paper import node
+from kubedsm.cluster.emulator.resources import (
+    DEPLOYMENTS,
+    NODES,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    RESOURCE_QUOTAS,
+    SERVICES,
+)
+from kubedsm.cluster.port import OutcomeUnknown
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+
+def is_detached(pod):
+    return "kubedsm.io/migrating" in pod["metadata"]["labels"]
+
+
+class When:
+    """Do something once, the moment a pod of the store is in some state."""
+
+    def __init__(self, world, condition, action):
+        self.done = False
+        self._world, self._condition, self._action = world, condition, action
+        world.api.store.subscribe(self._notice)
+
+    def _notice(self, change):
+        if self.done or change.resource is not PODS or change.type == "DELETED":
+            return
+        if self._condition(change.object):
+            self.done = True
+            self._action(change.object)
+
+
+def replacement(world):
+    """Whether a pod is a new one of its workload, not there when this was asked."""
+    known = {pod["metadata"]["uid"] for pod in world.pods()}
+    return lambda pod: pod["metadata"]["uid"] not in known
+
+
+def is_bound(pod):
+    return "nodeName" in pod["spec"]
+
+
+def is_ready(pod):
+    conditions = pod["status"].get("conditions", ())
+    return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+
+
+def both(one, other):
+    return lambda pod: one(pod) and other(pod)
+
+
+def name(pod):
+    return pod["metadata"]["name"]
+
+
+async def test_a_quota_that_refuses_the_replacement_is_noticed_at_once():
+    async with migrating(LARGE_CLOUD) as world, world.scheduler():
+        await settle_on_cloud(world, "web", 1)
+        quota = {"metadata": {"name": "q", "namespace": "default"}, "spec": {"hard": {"pods": "1"}}}
+        world.api.create(RESOURCE_QUOTAS, quota, namespace="default")
+        ready = ReadyPods(world, "web").watch()
+        open_edge(world)
+        await world.until(lambda: any(map(is_detached, world.pods())), 10)
+        await world.until(lambda: not any(map(is_detached, world.pods())), 5)
+        await quiet(world, 20)
+        assert world.placed("web") == {"c1": 1}
+        assert ready.lowest == 1
+        assert "exceeded quota" in world.events("MigrationFailed")[0]["message"]
+
+
+async def test_a_replacement_that_is_never_ready_is_given_up():
+    async with migrating(LARGE_CLOUD) as world, world.scheduler():
+        await settle_on_cloud(world, "web", 2)
+        ready = ReadyPods(world, "web").watch()
+        never = {"metadata": {"annotations": {"emulator.kubedsm.io/never-ready": "true"}}}
+
+        def spoil(pod):
+            world.api.patch(PODS, "default", name(pod), never, MERGE)
+
+        spoiled = [When(world, replacement(world), spoil)]
+        open_edge(world, node("e1", "edge", "1", "8Gi"))
+        await world.until(lambda: spoiled[0].done, 10)
+        await quiet(world, 40)
+        await world.until(lambda: sum(world.placed("web").values()) == 2, 5)
+        assert ready.lowest == 2
+        # It is tried again later, and then nothing is in its way.
+        await world.until(lambda: world.placed("web") == {"c1": 1, "e1": 1}, 120)
+        await quiet(world)
+        assert ready.lowest == 2
+
+
+async def test_a_replacement_that_is_deleted_is_not_waited_for():
+    async with migrating(LARGE_CLOUD) as world, world.scheduler():
+        await settle_on_cloud(world, "web", 1)
+        ready = ReadyPods(world, "web").watch()
+
+        def delete(pod):
+            world.api.delete(PODS, "default", name(pod), grace_seconds=0)
+
+        fresh = replacement(world)
+        When(world, lambda pod: fresh(pod) and pod["spec"].get("nodeName"), delete)
+        open_edge(world)
+        await world.until(lambda: world.placed("web") == {"e1": 1}, 120)
+        await quiet(world)
+        assert ready.lowest == 1
+
+
+@pytest.mark.parametrize("moment", ["detached", "bound"])
+async def test_the_target_node_goes(moment):
+    async with migrating(LARGE_CLOUD) as world, world.scheduler():
+        await settle_on_cloud(world, "web", 1)
+        ready = ReadyPods(world, "web").watch()
+        conditions = {
+            "detached": is_detached,
+            "bound": lambda pod: pod["spec"].get("nodeName") == "e1",
+        }
+        When(world, conditions[moment], lambda _: world.api.delete(NODES, "", "e1"))
+        open_edge(world)
+        await asyncio.sleep(5)
+        await quiet(world)
+        await world.until(lambda: world.placed("web") == {"c1": 1}, 120)
+        assert ready.lowest == 1
+
+
+async def test_the_detached_pod_is_deleted_by_somebody_else():
+    async with migrating(LARGE_CLOUD) as world, world.scheduler():
+        await settle_on_cloud(world, "web", 1)
+
+        def delete(pod):
+            world.api.delete(PODS, "default", name(pod))
+
+        When(world, is_detached, delete)
+        open_edge(world)
+        await world.until(lambda: world.placed("web") == {"e1": 1}, 60)
+        await quiet(world)
+
+
+CHANGES = {
+    "scaled up": (lambda world: world.scale("web", 4), 4),
+    "scaled down": (lambda world: world.scale("web", 1), 1),
+    "scaled to nothing": (lambda world: world.scale("web", 0), 0),
+    "deleted": (lambda world: world.api.delete(DEPLOYMENTS, "default", "web"), 0),
+    "rolled out": (
+        lambda world: world.api.patch(
+            DEPLOYMENTS,
+            "default",
+            "web",
+            {"spec": {"template": {"metadata": {"annotations": {"v": "2"}}}}},
+            MERGE,
+        ),
+        2,
+    ),
+}
+MOMENTS = {
+    "detached": lambda _: is_detached,
+    "made": replacement,
+    "bound": lambda world: both(replacement(world), is_bound),
+    "ready": lambda world: both(replacement(world), is_ready),
+    "leaving": lambda _: lambda pod: is_detached(pod) and pod["metadata"].get("deletionTimestamp"),
+}
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize("change", CHANGES)
+async def test_the_deployment_changes_while_its_pod_moves(change, moment):
+    act, replicas = CHANGES[change]
+    async with migrating(LARGE_CLOUD) as world, world.scheduler():
+        await settle_on_cloud(world, "web", 2)
+        lowest = ReadyPods(world, "web").watch()
+        acted = When(world, MOMENTS[moment](world), lambda _: act(world))
+        open_edge(world, node("e1", "edge", "1", "8Gi"))
+        await world.until(lambda: acted.done, 30)
+        await asyncio.sleep(3)
+        await quiet(world)
+        await world.until(lambda: sum(world.placed("web").values()) == replicas, 60)
+        await asyncio.sleep(20)
+        assert cleaned_up(world)
+        assert None not in world.placed("web")
+        assert lowest.lowest >= min(2, replicas)
+
+
+async def test_a_budget_that_never_allows_an_eviction_takes_the_move_back():
+    async with migrating(LARGE_CLOUD) as world, world.scheduler():
+        await settle_on_cloud(world, "web", 2)
+        never = {
+            "metadata": {"name": "never", "namespace": "default"},
+            "spec": {"minAvailable": 100, "selector": {"matchLabels": {"app": "web"}}},
+        }
+        world.api.create(POD_DISRUPTION_BUDGETS, never, namespace="default")
+        ready = ReadyPods(world, "web").watch()
+        open_edge(world, node("e1", "edge", "1", "8Gi"))
+        await world.until(lambda: any(map(is_detached, world.pods())), 10)
+        await quiet(world, 60)
+        await world.until(lambda: sum(world.placed("web").values()) == 2, 5)
+        assert ready.lowest == 2
+        assert not any(map(is_detached, world.pods()))
+
+
+async def test_two_budgets_refuse_the_move_before_it_begins():
+    async with migrating(LARGE_CLOUD) as world, world.scheduler():
+        await settle_on_cloud(world, "web", 1)
+        for number in range(2):
+            budget = {
+                "metadata": {"name": f"b{number}", "namespace": "default"},
+                "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "web"}}},
+            }
+            world.api.create(POD_DISRUPTION_BUDGETS, budget, namespace="default")
+        open_edge(world)
+        await asyncio.sleep(60)
+        assert world.placed("web") == {"c1": 1}
+        assert cleaned_up(world)
+
+
+async def test_a_service_that_selects_the_template_hash_keeps_its_pods():
+    async with migrating(LARGE_CLOUD) as world, world.scheduler():
+        await settle_on_cloud(world, "web", 1)
+        [pod] = world.pods("web")
+        selector = {"pod-template-hash": pod["metadata"]["labels"]["pod-template-hash"]}
+        service = {
+            "metadata": {"name": "pinned", "namespace": "default"},
+            "spec": {"selector": selector, "ports": [{"port": 80}]},
+        }
+        world.api.create(SERVICES, service, namespace="default")
+        open_edge(world)
+        await asyncio.sleep(60)
+        assert world.placed("web") == {"c1": 1}
+
+
+async def test_a_pod_that_asks_not_to_be_disrupted_stays():
+    async with migrating(LARGE_CLOUD) as world, world.scheduler():
+        await settle_on_cloud(world, "web", 1)
+        [pod] = world.pods("web")
+        stay = {"metadata": {"annotations": {"kubedsm.io/do-not-disrupt": "true"}}}
+        world.api.patch(PODS, "default", name(pod), stay, MERGE)
+        open_edge(world)
+        await asyncio.sleep(60)
+        assert world.placed("web") == {"c1": 1}
+
+
+async def moved(faults, *, restart=False):
+    """The reference story: two replicas, one of which can move to the edge."""
+    async with migrating(LARGE_CLOUD) as world:
+        async with world.scheduler():
+            await settle_on_cloud(world, "web", 2)
+        ready = ReadyPods(world, "web").watch()
+        open_edge(world, node("e1", "edge", "1", "8Gi"))
+        if restart:
+            async with world.scheduler(faults=faults):
+                await asyncio.wait_for(faults.struck.wait(), 60)
+            faults = None
+        async with world.scheduler(faults=faults):
+            await world.until(lambda: world.placed("web") == {"c1": 1, "e1": 1}, 300)
+            await quiet(world, 120)
+            await asyncio.sleep(20)
+            assert cleaned_up(world)
+            assert world.placed("web") == {"c1": 1, "e1": 1}
+        assert ready.lowest == 2
+        assert set(world.invariants.binds.values()) == {1}
+    return ready
+
+
+async def extent():
+    faults = FaultAt()
+    await moved(faults)
+    assert faults.requests > 15
+    return faults.requests, faults.lines
+
+
+@pytest.mark.parametrize("applied", [False, True], ids=["before", "after"])
+async def test_killed_at_any_call_of_a_move(applied):
+    for at in range((await extent())[0]):
+        fault = RequestFault(OutcomeUnknown("killed"), applied=applied)
+        await moved(FaultAt(request=at, fault=fault), restart=True)
+
+
+@pytest.mark.parametrize("outcome", OUTCOMES)
+async def test_any_call_of_a_move_may_fail(outcome):
+    for at in range((await extent())[0]):
+        await moved(FaultAt(request=at, fault=OUTCOMES[outcome]))
+
+
+@pytest.mark.parametrize("seconds", [3.0, 15.0])
+async def test_any_news_of_a_move_may_come_late(seconds):
+    for at in range((await extent())[1]):
+        late = FaultAt(line=at, delivery=lambda line: Delivery((line,), delay=seconds))
+        await moved(late)
+
+
+async def test_a_burst_is_served_first_and_unstarted_groups_are_dropped():
+    async with emulated(LARGE_CLOUD, configuration=CONFIGURATION) as world, world.scheduler():
+        await settle_on_cloud(world, "web", 2)
+        open_edge(world, SMALL_EDGE)
+        await world.until(lambda: any(map(is_detached, world.pods())), 10)
+        world.deploy("burst", 3)
+        await world.until(lambda: None not in world.placed("burst"), 1)
+        await quiet(world)
