@@ -53,13 +53,17 @@ class OfflinePlacement:
         }
 
 
+def mirror_of(dump: Dump, configuration: Configuration) -> ClusterMirror:
+    mirror = ClusterMirror(configuration.scheduler_name, configuration.tiers)
+    for event in dump.events:
+        mirror.apply(event)
+    return mirror
+
+
 def place(dump: Dump, configuration: Configuration) -> OfflinePlacement:
     """Decide for the pods of a dump that wait for us, as one batch."""
     ours = configuration.scheduler_name
-    mirror = ClusterMirror(ours, configuration.tiers)
-    for event in dump.events:
-        mirror.apply(event)
-    snapshot = mirror.snapshot()
+    snapshot = mirror_of(dump, configuration).snapshot()
     decision = immediate_schedule(
         snapshot,
         snapshot.schedulable(snapshot.pods.values()),

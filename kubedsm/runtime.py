@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections.abc import Callable
 
 import structlog
 
@@ -52,6 +53,7 @@ class Runtime:
 
     `instance` names this process in the Events it writes. The policy is the configured KubeDSM
     unless another one is to be compared with it. The pause switch is looked for in `namespace`.
+    `on_ended` hears how each move ended.
     """
 
     def __init__(
@@ -63,9 +65,11 @@ class Runtime:
         instance: str = "kubedsm",
         policy: Policy | None = None,
         namespace: str = "kubedsm",
+        on_ended: Callable[[Ended], None] | None = None,
     ) -> None:
         policy = policy or policy_of(configuration)
         self._scheduler_name = configuration.scheduler_name
+        self._on_ended = on_ended
         self.mirror = ClusterMirror(configuration.scheduler_name, configuration.tiers)
         self.queue = SchedulingQueue(clock, rng)
         self.synced = asyncio.Event()
@@ -124,6 +128,11 @@ class Runtime:
             tasks.create_task(self._scheduler.run())
             if self.suggester is not None:
                 tasks.create_task(self.suggester.run())
+            tasks.create_task(self.follow())
+
+    async def follow(self) -> None:
+        """Only keep the mirror, and write nothing, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
             for reflector in self._reflectors:
                 tasks.create_task(reflector.run())
 
@@ -156,6 +165,8 @@ class Runtime:
         text += f" ({ended.reason})" if ended.reason else ""
         log.info("move ended", pod=str(ended.pod), outcome=ended.outcome, reason=ended.reason)
         self._recorder.moved(ended.pod, text, completed=completed)
+        if self._on_ended is not None:
+            self._on_ended(ended)
 
     def _note_synced(self) -> None:
         if not all(reflector.synced for reflector in self._reflectors):

@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
 import attrs
 import structlog
@@ -71,26 +71,24 @@ class Suggester:
             for move in suggestion.moves:
                 self.recorder.proposed(move.pod, proposal(move))
             return
-        for plan_id, group in self.groups(snapshot, suggestion):
-            self.migrator.migrate(plan_id, group)
+        self.begin(snapshot, suggestion)
 
-    def _resting(self, pod: Pod) -> str:
-        resting = self.migrator.limits.resting(pod.workload, self.clock.monotonic())
-        return "its workload was moved a moment ago" if resting else ""
-
-    def groups(self, snapshot: Snapshot, suggestion: Suggestion) -> Iterable[tuple[str, Group]]:
-        """The groups of a suggestion that can be carried out, each as one plan."""
+    def begin(self, snapshot: Snapshot, suggestion: Suggestion) -> None:
+        """Have the moves done, each group that can be carried out as one plan."""
         waiting = [awaited.pod.uid for awaited in suggestion.awaited]
-        by_group = sorted(suggestion.moves, key=lambda move: move.group)
-        for _, members in itertools.groupby(by_group, key=lambda move: move.group):
-            moves = list(members)
+        for _, moves in by_group(suggestion):
             plan_id = f"plan-{next(self._plans)}"
             arranged = arrange(plan_id, snapshot, moves, suggestion, self.configuration)
             if arranged.impossible:
                 log.info("group dropped", reason=arranged.impossible)
                 continue
             pods = tuple(move.pod for move in moves)
-            yield plan_id, Group(arranged.orders, pods, self._worth(moves, waiting))
+            group = Group(arranged.orders, pods, self._worth(moves, waiting))
+            self.migrator.migrate(plan_id, group)
+
+    def _resting(self, pod: Pod) -> str:
+        resting = self.migrator.limits.resting(pod.workload, self.clock.monotonic())
+        return "its workload was moved a moment ago" if resting else ""
 
     def _worth(self, moves: Sequence[Move], waiting: Sequence[Uid]) -> Callable[[], bool]:
         def worth() -> bool:
@@ -105,6 +103,12 @@ class Suggester:
             return quality(after, promise, objective) > quality(shares, promise, objective)
 
         return worth
+
+
+def by_group(suggestion: Suggestion) -> Iterator[tuple[int, list[Move]]]:
+    moves = sorted(suggestion.moves, key=lambda move: move.group)
+    for number, members in itertools.groupby(moves, key=lambda move: move.group):
+        yield number, list(members)
 
 
 def shares_after(shares: dict[Workload, Share], moves: Iterable[Move]) -> dict[Workload, Share]:

@@ -1,57 +1,58 @@
-"""The command `loadgen`: make scenarios, look at them."""
+"""The command `loadgen`: make scenarios, look at them, send them."""
 
 import json
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 from rich.console import Console
 from rich.table import Table
 
 from loadgen import generators
-from loadgen.generators import PAPER_COEFFICIENTS, GeneratorError
+from loadgen.generators import (
+    PAPER_COEFFICIENTS,
+    PAPER_EDGE_TOTAL,
+    PAPER_REQUESTS,
+    GeneratorError,
+)
+from loadgen.load_commands import check, run
+from loadgen.parameters import Duration, Services, Totals
+from loadgen.playing import EndpointError
 from loadgen.scenario import Scenario, ScenarioError, dumps, load
+from loadgen.wavy import PAPER_CLUSTER_TOTAL, Wavy, wavy
 
 
-class _Duration(click.ParamType[float]):
-    """Seconds, from a number and its unit."""
-
-    name = "duration"
-    _syntax = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(ms|s|m|h)", re.ASCII)
-    _seconds: Mapping[str, float] = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        if isinstance(value, float):
-            return value
-        match = self._syntax.fullmatch(value)
-        if match is None:
-            self.fail(f"{value!r} is not a duration, such as 500ms, 90s or 2m", param, ctx)
-        return float(match[1]) * self._seconds[match[2]]
+def _totals(amounts: Mapping[str, float]) -> str:
+    """As `Totals` reads them."""
+    return f"{amounts['cpu']:g},{amounts['memory'] / 1e9:g}"
 
 
-class _Services(click.ParamType[tuple[str, ...]]):
-    """Names for the paper's services, in their order."""
+#: what goes wrong outside of us: a line for the user, exit code 1
+PROBLEMS = (EndpointError, GeneratorError, OSError, ScenarioError)
 
-    name = "names"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, ...]:
-        if isinstance(value, tuple):
-            return value
-        names = tuple(name.strip() for name in value.split(","))
-        if not all(names) or len(set(names)) < len(names):
-            self.fail(f"{value!r} are not different names with commas between", param, ctx)
-        if len(names) > len(PAPER_COEFFICIENTS):
-            self.fail(
-                f"{len(names)} names for the paper's {len(PAPER_COEFFICIENTS)} services", param, ctx
-            )
-        return names
+cycles_option = click.option(
+    "--cycles", type=click.IntRange(1, 100_000), default=12, show_default=True
+)
+cycle_length_option = click.option(
+    "--cycle-length", type=Duration(), default="90s", show_default=True
+)
+services_option = click.option(
+    "--services",
+    type=Services(),
+    default=",".join(PAPER_COEFFICIENTS),
+    show_default=True,
+    help="What the paper's services A, B, C and D are called; fewer leave out the last ones.",
+)
+endpoint_option = click.option(
+    "--endpoint",
+    default="http://{service}/",
+    show_default=True,
+    help="Where requests go; {service} is the service's name.",
+)
+out_option = click.option(
+    "-o", "--out", type=click.Path(dir_okay=False, path_type=Path), help="[stdout]"
+)
 
 
 @click.group(no_args_is_help=False, context_settings={"help_option_names": ["-h", "--help"]})
@@ -59,31 +60,24 @@ def loadgen() -> None:
     """Load scenarios in the file format of DrStress."""
 
 
+loadgen.add_command(run)
+loadgen.add_command(check)
+
+
 @loadgen.group(no_args_is_help=False)
 def generate() -> None:
-    """Draw a scenario at random, from a seed."""
+    """Make a scenario for the paper's services."""
 
 
 @generate.command("normal")
 @click.argument("mean", type=float)
 @click.argument("sigma", type=float)
-@click.option("--cycles", type=click.IntRange(1, 100_000), default=12, show_default=True)
-@click.option("--cycle-length", type=_Duration(), default="90s", show_default=True)
+@cycles_option
+@cycle_length_option
 @click.option("--seed", type=int, default=0, show_default=True)
-@click.option(
-    "--services",
-    type=_Services(),
-    default=",".join(PAPER_COEFFICIENTS),
-    show_default=True,
-    help="What the paper's services A, B, C and D are called; fewer leave out the last ones.",
-)
-@click.option(
-    "--endpoint",
-    default="http://{service}/",
-    show_default=True,
-    help="Where requests go; {service} is the service's name.",
-)
-@click.option("-o", "--out", type=click.Path(dir_okay=False, path_type=Path), help="[stdout]")
+@services_option
+@endpoint_option
+@out_option
 def generate_normal(
     mean: float,
     sigma: float,
@@ -109,6 +103,69 @@ def generate_normal(
         coefficients=dict(zip(services, PAPER_COEFFICIENTS.values(), strict=False)),
         endpoint=endpoint,
     )
+    _write(scenario, out)
+
+
+@generate.command("wavy")
+@click.argument("base", type=float)
+@click.argument("waves", metavar="SERVICES", type=int)
+@cycles_option
+@cycle_length_option
+@click.option(
+    "--max-step",
+    type=click.IntRange(1),
+    help="Most replicas by which a service changes from one cycle to the next.  [any number]",
+)
+@click.option(
+    "--edge",
+    type=Totals(),
+    default=_totals(PAPER_EDGE_TOTAL),
+    show_default=True,
+    help="What the edge has for the services: cores and GB.",
+)
+@click.option(
+    "--cluster",
+    type=Totals(),
+    default=_totals(PAPER_CLUSTER_TOTAL),
+    show_default=True,
+    help="What edge and cloud have together.",
+)
+@services_option
+@endpoint_option
+@out_option
+def generate_wavy(
+    base: float,
+    waves: int,
+    *,
+    cycles: int,
+    cycle_length: float,
+    max_step: int | None,
+    edge: Mapping[str, float],
+    cluster: Mapping[str, float],
+    services: tuple[str, ...],
+    endpoint: str,
+    out: Path | None,
+) -> None:
+    """Demand of BASE times what the edge holds, and a wave of the first SERVICES services.
+
+    One of them after another ramps up linearly to what the cluster holds, at most 10 replicas, and
+    back; the others stay at their base. Without a seed: nothing is random.
+    """
+    parameters = Wavy(
+        base,
+        waves,
+        cycles=cycles,
+        cycle_seconds=cycle_length,
+        max_step=max_step,
+        edge_total=edge,
+        cluster_total=cluster,
+        requests=dict(zip(services, PAPER_REQUESTS.values(), strict=False)),
+        endpoint=endpoint,
+    )
+    _write(wavy(parameters), out)
+
+
+def _write(scenario: Scenario, out: Path | None) -> None:
     if out is None:
         click.echo(dumps(scenario), nl=False)
     else:
@@ -161,18 +218,32 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _run(arguments: Sequence[str] | None) -> int:
     try:
         return loadgen.main(arguments, prog_name="loadgen", standalone_mode=False) or 0
-    except click.Abort:
-        return _refuse("interrupted", 1)
+    except (click.Abort, KeyboardInterrupt):
+        return _refuse("interrupted", 130)
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx else "loadgen"
         reason = error.format_message().rstrip(".")
         return _refuse(f"{reason}. See {command} --help.", error.exit_code)
     except click.ClickException as error:
         return _refuse(error.format_message(), error.exit_code)
-    except (ScenarioError, GeneratorError) as error:
-        return _refuse(str(error), 1)
-    except OSError as error:
-        return _refuse(f"{error.filename or 'output'}: {error.strerror or error}", 1)
+    except PROBLEMS as error:
+        return _refuse(_reason(error), 1)
+    except BaseExceptionGroup as group:
+        problems, rest = group.split(PROBLEMS)
+        if rest is not None or problems is None:
+            raise
+        return _refuse(_reason(_first(problems)), 1)
+
+
+def _first(group: BaseExceptionGroup) -> BaseException:
+    inner = group.exceptions[0]
+    return _first(inner) if isinstance(inner, BaseExceptionGroup) else inner
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, OSError):
+        return f"{error.filename or 'output'}: {error.strerror or error}"
+    return str(error)
 
 
 def _refuse(reason: str, code: int) -> int:

@@ -156,6 +156,8 @@ def _decoded(text: str | bytes) -> object:
     try:
         if isinstance(text, bytes):
             text = text.decode("utf-8-sig")
+        if not text.strip():
+            raise ScenarioError("empty")
         return json.loads(text)
     except UnicodeDecodeError:
         raise ScenarioError("not UTF-8 text") from None

@@ -69,10 +69,11 @@ def test_every_document_is_an_object(path):
         assert path.name == "kustomization.yaml" or given["metadata"]["name"]
 
 
-def test_every_file_is_either_applied_or_the_example():
+def test_every_file_is_either_applied_or_an_example():
     assert {path.name for path in FILES} == {
         "kustomization.yaml",
         "example-workload.yaml",
+        "loadgen-job.yaml",
         *KUSTOMIZATION["resources"],
     }
 

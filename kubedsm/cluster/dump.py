@@ -1,10 +1,10 @@
-"""What `kubectl get nodes,pods -A -o json` printed, as the events that build a mirror.
+"""What `kubectl get nodes,pods,... -A -o json` printed, as the events that build a mirror.
 
 One malformed object spoils only itself: it is named, with the reason, and the rest is read.
 """
 
 import reprlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import attrs
@@ -13,10 +13,32 @@ import yaml
 
 from kubedsm.cluster import wire
 from kubedsm.cluster.wire_errors import WireError
-from kubedsm.core.events import ClusterEvent, NodeApplied, PodApplied
+from kubedsm.core.events import (
+    ClusterEvent,
+    KindKnown,
+    NodeApplied,
+    PodApplied,
+    SurroundingApplied,
+)
+from kubedsm.core.model import SchedulingRules
+from kubedsm.core.surroundings import (
+    NAMESPACE_NAME_LABEL,
+    Claim,
+    Namespace,
+    StorageClass,
+    Surrounding,
+    Volume,
+)
 
-#: what a decision is based on; other kinds in a dump are left aside
-KINDS = ("Node", "Pod")
+#: of these there is hardly a cluster without
+EXPECTED = ("Node", "Pod")
+SURROUNDINGS: Mapping[str, type[Surrounding]] = {
+    "Namespace": Namespace,
+    "PersistentVolumeClaim": Claim,
+    "PersistentVolume": Volume,
+    "StorageClass": StorageClass,
+}
+CLUSTER_SCOPED = ("Node", "Namespace", "PersistentVolume", "StorageClass")
 #: lists within lists deeper than this are nobody's dump
 DEEPEST = 8
 
@@ -65,9 +87,9 @@ def read(text: bytes, source: str) -> Dump:
             )
             continue
         seen.add(kind)
-        if kind not in KINDS:
+        read_item = _READERS.get(kind)
+        if read_item is None:
             continue
-        read_item = _read_node if kind == "Node" else _read_pod
         try:
             event = read_item(item)
         except WireError as error:
@@ -78,9 +100,36 @@ def read(text: bytes, source: str) -> Dump:
             remarks.append(f"{kind} {name} is there twice: the last one counts")
         events[kind, name] = event
     remarks += [
-        f"no {kind} in {source}: assumed that there is none" for kind in KINDS if kind not in seen
+        f"no {kind} in {source}: assumed that there is none"
+        for kind in EXPECTED
+        if kind not in seen
     ]
-    return Dump(tuple(events.values()), tuple(malformed), tuple(remarks))
+    rules = {e.pod.pod_class.rules for e in events.values() if isinstance(e, PodApplied)}
+    remarks += [f"no {kind} in {source}: {what}" for kind, what in _assumed(rules, seen)]
+    known = (KindKnown(SURROUNDINGS[kind]) for kind in sorted(seen & SURROUNDINGS.keys()))
+    return Dump((*known, *events.values()), tuple(malformed), tuple(remarks))
+
+
+def _assumed(rules: Iterable[SchedulingRules], seen: set[str]) -> Iterator[tuple[str, str]]:
+    """What is assumed where rules of these ask for a kind that is not there."""
+    mounts = looks_at_namespaces = False
+    for each in rules:
+        mounts = mounts or bool(each.claims)
+        looks_at_namespaces = looks_at_namespaces or any(
+            requirement.key != NAMESPACE_NAME_LABEL
+            for term in (*each.affinity, *each.anti_affinity)
+            for requirement in term.namespace_selector or ()
+        )
+    if looks_at_namespaces and "Namespace" not in seen:
+        yield "Namespace", "assumed that none has a label but its name"
+    if not mounts:
+        return
+    if "PersistentVolumeClaim" not in seen:
+        yield "PersistentVolumeClaim", "assumed that all are bound, to volumes every node reaches"
+    elif "PersistentVolume" not in seen:
+        yield "PersistentVolume", "assumed that every node reaches every volume"
+    elif "StorageClass" not in seen:
+        yield "StorageClass", "assumed that unbound claims of a class wait for their first consumer"
 
 
 def _parsed(text: bytes, source: str) -> Any:
@@ -134,11 +183,7 @@ def _items(value: Any, source: str, depth: int = 0) -> Iterator[Any]:
             yield item
 
 
-def _read_node(item: dict[str, Any]) -> NodeApplied:
-    return NodeApplied(wire.node(item))
-
-
-def _read_pod(item: dict[str, Any]) -> PodApplied:
+def _namespaced(item: dict[str, Any]) -> dict[str, Any]:
     # A manifest has neither; whoever writes one by hand means what kubectl would make of it.
     metadata = item.get("metadata")
     if isinstance(metadata, dict):
@@ -146,7 +191,17 @@ def _read_pod(item: dict[str, Any]) -> PodApplied:
         namespace = given.setdefault("namespace", "default")
         given.setdefault("uid", f"{namespace}/{given.get('name')}")
         item = {**item, "metadata": given}
-    return PodApplied(wire.pod(item))
+    return item
+
+
+_READERS: Mapping[str, Callable[[dict[str, Any]], ClusterEvent]] = {
+    "Node": lambda item: NodeApplied(wire.node(item)),
+    "Pod": lambda item: PodApplied(wire.pod(_namespaced(item))),
+    "Namespace": lambda item: SurroundingApplied(wire.NAMESPACES.value(item)),
+    "PersistentVolumeClaim": lambda item: SurroundingApplied(wire.CLAIMS.value(_namespaced(item))),
+    "PersistentVolume": lambda item: SurroundingApplied(wire.VOLUMES.value(item)),
+    "StorageClass": lambda item: SurroundingApplied(wire.STORAGE_CLASSES.value(item)),
+}
 
 
 def _malformed(kind: str, item: dict[str, Any], reason: str) -> Malformed:
@@ -161,6 +216,6 @@ def _name(item: dict[str, Any]) -> str:
     metadata = item.get("metadata")
     metadata = metadata if isinstance(metadata, dict) else {}
     name = str(metadata.get("name", "?"))
-    return (
-        name if item.get("kind") == "Node" else f"{metadata.get('namespace') or 'default'}/{name}"
-    )
+    if item.get("kind") in CLUSTER_SCOPED:
+        return name
+    return f"{metadata.get('namespace') or 'default'}/{name}"

@@ -7,8 +7,17 @@ import attrs
 import msgspec
 
 from kubedsm.cluster import wire
-from kubedsm.core.events import ClusterEvent, NodeApplied, NodeDeleted, PodApplied, PodDeleted
+from kubedsm.core.events import (
+    ClusterEvent,
+    NodeApplied,
+    NodeDeleted,
+    PodApplied,
+    PodDeleted,
+    SurroundingApplied,
+    SurroundingDeleted,
+)
 from kubedsm.core.model import Node, NodeName, Pod, Uid
+from kubedsm.core.surroundings import Claim, Namespace, StorageClass, Volume
 
 T = TypeVar("T")
 E = TypeVar("E")
@@ -41,4 +50,37 @@ PODS: Watched[Pod, ClusterEvent] = Watched(
 )
 NODES: Watched[Node, ClusterEvent] = Watched(
     "Node", "/api/v1/nodes", wire.node_item, wire.node_line, NodeApplied, _node_deleted
+)
+
+NAMESPACES: Watched[Namespace, ClusterEvent] = Watched(
+    "Namespace",
+    "/api/v1/namespaces",
+    wire.NAMESPACES.item,
+    wire.NAMESPACES.line,
+    SurroundingApplied,
+    lambda namespace: SurroundingDeleted(Namespace, (namespace.name,)),
+)
+CLAIMS: Watched[Claim, ClusterEvent] = Watched(
+    "PersistentVolumeClaim",
+    "/api/v1/persistentvolumeclaims",
+    wire.CLAIMS.item,
+    wire.CLAIMS.line,
+    SurroundingApplied,
+    lambda claim: SurroundingDeleted(Claim, (claim.namespace, claim.name)),
+)
+VOLUMES: Watched[Volume, ClusterEvent] = Watched(
+    "PersistentVolume",
+    "/api/v1/persistentvolumes",
+    wire.VOLUMES.item,
+    wire.VOLUMES.line,
+    SurroundingApplied,
+    lambda volume: SurroundingDeleted(Volume, (volume.name,)),
+)
+STORAGE_CLASSES: Watched[StorageClass, ClusterEvent] = Watched(
+    "StorageClass",
+    "/apis/storage.k8s.io/v1/storageclasses",
+    wire.STORAGE_CLASSES.item,
+    wire.STORAGE_CLASSES.line,
+    SurroundingApplied,
+    lambda storage: SurroundingDeleted(StorageClass, (storage.name,)),
 )

@@ -47,12 +47,17 @@ def unreadable(kind: str, error: Exception, source: Source, inside: str = "") ->
         return wire_error(kind, "", "nested too deep", source, inside)
     if not isinstance(error, msgspec.ValidationError):
         return WireError(kind, "", f"not JSON: {error}")
-    match = _AT.fullmatch(str(error))
-    reason, path = (match["reason"], match["path"] or "") if match else (str(error), "")
-    path = path.removeprefix(".")
+    reason, path = located(error)
     if inside and path.startswith(inside):
         path = path.removeprefix(inside).removeprefix(".")
-    return wire_error(kind, path, reason[:1].lower() + reason[1:], source, inside)
+    return wire_error(kind, path, reason, source, inside)
+
+
+def located(error: msgspec.ValidationError) -> tuple[str, str]:
+    """What is wrong, and at which path; the path is empty for the value as a whole."""
+    match = _AT.fullmatch(str(error))
+    reason, path = (match["reason"], match["path"] or "") if match else (str(error), "")
+    return reason[:1].lower() + reason[1:], path.removeprefix(".")
 
 
 def wire_error(kind: str, path: str, reason: str, source: Source, inside: str = "") -> WireError:

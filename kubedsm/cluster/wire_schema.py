@@ -9,6 +9,7 @@ from typing import Annotated, Generic, TypeVar
 
 import msgspec
 
+from kubedsm.cluster import rules_schema as rules
 from kubedsm.cluster.api_errors import Status
 
 T = TypeVar("T")
@@ -45,8 +46,10 @@ class Requirements(_Wire, frozen=True):
 
 
 class Container(_Wire, frozen=True):
+    name: str | None = None
     resources: Requirements | None = None
     restart_policy: str | None = None
+    ports: tuple[rules.ContainerPort, ...] | None = None
 
 
 class Toleration(_Wire, frozen=True):
@@ -71,16 +74,31 @@ class PodSpec(_Wire, frozen=True):
     scheduler_name: str | None = None
     scheduling_gates: list[Named] | None = None
     priority: int | None = None
+    affinity: rules.Unread | None = None
+    topology_spread_constraints: list[rules.Unread] | None = None
+    volumes: tuple[rules.Volume, ...] | None = None
+    resource_claims: tuple[Named, ...] | None = None
 
 
 class Condition(_Wire, frozen=True):
     type: str | None = None
     status: str | None = None
+    reason: str | None = None
+
+
+class ContainerStatus(_Wire, frozen=True):
+    name: str | None = None
+    resources: Requirements | None = None
+    allocated_resources: Quantities | None = None
 
 
 class PodStatus(_Wire, frozen=True):
     phase: str | None = None
     conditions: list[Condition] | None = None
+    container_statuses: list[ContainerStatus] | None = None
+    init_container_statuses: list[ContainerStatus] | None = None
+    resources: Requirements | None = None
+    allocated_resources: Quantities | None = None
 
 
 class Pod(_Wire, frozen=True):
@@ -108,6 +126,44 @@ class Node(_Wire, frozen=True):
     metadata: Metadata
     spec: NodeSpec | None = None
     status: NodeStatus | None = None
+
+
+class Namespace(_Wire, frozen=True):
+    metadata: Metadata
+
+
+class AnnotatedMetadata(Metadata, frozen=True):
+    annotations: dict[str, str] | None = None
+
+
+class ClaimSpec(_Wire, frozen=True):
+    access_modes: tuple[str, ...] | None = None
+    volume_name: str | None = None
+    storage_class_name: str | None = None
+
+
+class ClaimStatus(_Wire, frozen=True):
+    phase: str | None = None
+
+
+class Claim(_Wire, frozen=True):
+    metadata: AnnotatedMetadata
+    spec: ClaimSpec | None = None
+    status: ClaimStatus | None = None
+
+
+class VolumeSpec(_Wire, frozen=True):
+    node_affinity: rules.VolumeNodeAffinity | None = None
+
+
+class Volume(_Wire, frozen=True):
+    metadata: Metadata
+    spec: VolumeSpec | None = None
+
+
+class StorageClass(_Wire, frozen=True):
+    metadata: Metadata
+    volume_binding_mode: str | None = None
 
 
 class AnyObject(_Wire, frozen=True):

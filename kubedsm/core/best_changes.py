@@ -24,11 +24,16 @@ from kubedsm.core.edge_problem import EdgeProblem
 from kubedsm.core.fragmentation import SCALE, Ints
 from kubedsm.core.gains import Gains
 from kubedsm.core.match import UNREACHABLE, Bounds
+from kubedsm.core.move_groups import LEAST_GAIN
 from kubedsm.core.node_walk import Options, walk
+from kubedsm.core.objective import NANO
+from kubedsm.core.relaxation import most_added, reachable, weights
 from kubedsm.core.suggestion import SuggestLimits
 
 #: How many differences are tried at once; the last batch takes all that are left.
-_BATCHES = (48, 384)
+_BATCHES = (6, 48, 384)
+#: With more moves the relaxation takes longer than what it saves.
+_MOST_RELAXED = 16
 
 
 class TooManyError(Exception):
@@ -53,6 +58,12 @@ class _Search:
     changes: Changes
     #: N x X
     worthwhile: NDArray[np.bool_]
+
+    def allowed(self, differences: Ints) -> Ints:
+        """How many touches there may be when one of these, given by index, is reached."""
+        touched = self.changes.touched[differences]
+        limits = self.limits
+        return np.minimum(2 * limits.max_moves - touched, 2 * limits.max_edge_reorder + touched)
 
     def options(self, states: Ints) -> list[Options]:
         """What each node can do on a way through these states, at a cost in touches.
@@ -93,8 +104,7 @@ def best_changes(
             end += 1
         held = [at for at in ranked[start:end].tolist() if _cloud_holds(problem, vectors[at])]
         if held:
-            last = size == len(ranked)
-            yield from _solved(search, gain, np.array(held, dtype=np.int64), last)
+            yield from _solved(search, gain, np.array(held, dtype=np.int64))
         start = end
 
 
@@ -112,9 +122,8 @@ def _search(problem: EdgeProblem, limits: SuggestLimits, bounds: Bounds) -> _Sea
         raise TooManyError
     changes = Changes.of(vectors)
     worthwhile = changes.needed(changes.possible(problem, problem.present, problem.free))
-    if int(worthwhile.sum()) > bounds.loads:
-        raise TooManyError
-    problem.cloud.promise(most)
+    # Asked first, since then there is mostly nothing more to ask.
+    problem.cloud.holds(np.minimum(problem.cloud.packing.counts, most))
     return _Search(problem, limits, bounds, changes, worthwhile)
 
 
@@ -125,12 +134,17 @@ def _candidates(search: _Search, gain: Ints) -> Ints:
     fetched = np.maximum(vectors - awaited, 0).sum(axis=1)
     room = np.maximum(problem.free, 0).sum(axis=0)
     kept = (
-        (gain > 0)
+        (gain > LEAST_GAIN * NANO)
         & (vectors <= problem.supply).all(axis=1)
         & (fetched <= search.limits.max_cloud_to_edge)
         & (vectors @ problem.requests <= room).all(axis=1)
     )
     found = np.flatnonzero(kept)
+    if len(found) and search.limits.max_moves <= _MOST_RELAXED:
+        weighing = weights(problem)
+        added = most_added(vectors, search.worthwhile, weighing, search.limits.max_moves)
+        touches = search.allowed(found)
+        found = found[reachable(vectors[found], touches, added, weighing)]
     return found[np.lexsort((found, search.changes.touched[found], -gain[found]))]
 
 
@@ -139,13 +153,10 @@ def _cloud_holds(problem: EdgeProblem, difference: Ints) -> bool:
     return counts is not None and problem.cloud.holds(counts)
 
 
-def _solved(
-    search: _Search, gain: Ints, batch: Ints, last: bool
-) -> Iterator[Solution]:
+def _solved(search: _Search, gain: Ints, batch: Ints) -> Iterator[Solution]:
     touched = search.changes.touched
-    most, reorder = search.limits.max_moves, search.limits.max_edge_reorder
-    allowed = np.minimum(2 * most - touched[batch], 2 * reorder + touched[batch])
-    ceilings = 2 * most - touched if last else _reach(search, batch, allowed)
+    allowed = search.allowed(batch)
+    ceilings = _reach(search, batch, allowed)
     states = np.flatnonzero(ceilings >= touched)
     walked = walk(
         search.changes.vectors[states],

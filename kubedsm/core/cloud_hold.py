@@ -5,7 +5,6 @@ until it is gone, so that nothing may count on it.
 """
 
 import attrs
-import numpy as np
 
 from kubedsm.core.cloud import least_allocated
 from kubedsm.core.fragmentation import Ints
@@ -15,27 +14,25 @@ from kubedsm.core.packing import Packing
 
 class CloudHold:
     def __init__(self, packing: Packing, bounds: Bounds) -> None:
-        """`packing`: every pod that might leave the edge, and the cloud nodes."""
+        """`packing`: the cloud nodes, and how many pods of each kind might leave the edge."""
         self.packing = packing
         self._bounds = bounds
         self._known: dict[bytes, Ints | None] = {}
-        self._most: Ints | None = None
+        #: counts that can be held, and with them all that are no more; and the other way round
+        self._enough: list[Ints] = []
+        self._too_many: list[Ints] = []
         #: False once it could not be told whether some pods can be held
         self.certain = True
 
-    def promise(self, most: int) -> None:
-        """Find out at once whether any so many pods of each kind can be held."""
-        counts = np.minimum(self.packing.counts, most)
-        if int(least_allocated(self.packing, counts).sum()) == int(counts.sum()):
-            self._most = counts
-
     def holds(self, counts: Ints) -> bool:
         """Whether so many pods of each kind find room together."""
-        if not counts.any():
+        if any((counts <= known).all() for known in self._enough):
             return True
-        if self._most is not None and bool((counts <= self._most).all()):
-            return True
-        return self.loads(counts) is not None
+        if any((counts >= known).all() for known in self._too_many):
+            return False
+        held = self.loads(counts) is not None
+        (self._enough if held else self._too_many).append(counts)
+        return held
 
     def loads(self, counts: Ints) -> Ints | None:
         """A placement of so many pods of each kind; None if there is none.

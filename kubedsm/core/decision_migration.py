@@ -30,8 +30,8 @@ def make_decision_with_migration(
     not on moves inside the edge: so counts are tried, and the edge is reordered once, for the
     choice that is made. Of equal choices the first in lexicographic order.
     """
-    grid = np.indices(tuple((candidates + 1).tolist()), dtype=np.int64)
-    choices = grid.reshape(len(candidates), -1).T
+    choices = np.argwhere(np.ones(tuple((candidates + 1).tolist()), dtype=np.bool_))
+    number = len(choices)
     freed = freeing.needed(choices @ problem.requests)
     possible = np.flatnonzero(freed < len(freeing.room))
     choices, freed = choices[possible], freed[possible]
@@ -40,4 +40,4 @@ def make_decision_with_migration(
     )
     moves = choices.sum(axis=1) + freed
     best = int(np.lexsort((moves, -gain))[0])
-    return MigrationDecision(choices[best], int(freed[best]), int(gain[best]), len(grid[0].flat))
+    return MigrationDecision(choices[best], int(freed[best]), int(gain[best]), number)

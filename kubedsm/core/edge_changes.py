@@ -56,18 +56,22 @@ class Changes:
 
         present: N x I. free: N x R.
         """
-        demand = self.vectors @ problem.requests
+        demand = np.ascontiguousarray((self.vectors @ problem.requests).T)
         # Who asks for nothing of a resource fits even where there is less than none of it.
-        asked = np.maximum(self.vectors, 0) @ (problem.requests > 0).astype(np.int64) > 0
+        asking = np.maximum(self.vectors, 0) @ (problem.requests > 0).astype(np.int64)
+        unasked = np.ascontiguousarray(asking.T == 0)
+        greatest = self.columns.max(axis=1)
         fits = np.empty((len(problem.nodes), len(self.vectors)), dtype=np.bool_)
-        for node, room in enumerate(free):
-            lowest = -present[node]
-            highest = np.where(problem.may_run[node], self.vectors.max(axis=0), 0)
-            fits[node] = (
-                (self.vectors >= lowest).all(axis=1)
-                & (self.vectors <= highest).all(axis=1)
-                & ((demand <= room) | ~asked).all(axis=1)
+        for node, free_here in enumerate(free):
+            kept = np.ones(len(self.vectors), dtype=np.bool_)
+            bounds = zip(
+                self.columns, -present[node], problem.may_run[node] * greatest, strict=True
             )
+            for column, lowest, highest in bounds:
+                kept &= (column >= lowest) & (column <= highest)
+            for needed, room, indifferent in zip(demand, free_here, unasked, strict=True):
+                kept &= (needed <= room) | indifferent
+            fits[node] = kept
         return fits
 
     def needed(self, possible: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -81,7 +85,8 @@ class Changes:
 
 def fragmentation_changes(problem: EdgeProblem, node: int, free: Ints, vectors: Ints) -> Ints:
     """What each of K changes adds to the fragmentation of the node, whose free room is R."""
-    room = free - np.vstack((np.zeros_like(vectors[:1]), vectors)) @ problem.requests
+    unchanged = np.zeros((1, vectors.shape[1]), dtype=np.int64)
+    room = free - np.vstack((unchanged, vectors)) @ problem.requests
     costs = problem.costs(np.full(len(room), node), room)
     added: Ints = costs[1:] - costs[0]
     return added

@@ -42,7 +42,7 @@ class Item:
     requests: Resources
     #: the edge nodes that would take such a pod if they had room
     edge_nodes: frozenset[NodeName]
-    #: as which of the kinds of `CloudHold` such a pod goes to the cloud; None: no cloud node has room
+    #: as which kind of `CloudHold` such a pod goes to the cloud; None: no cloud node has room
     cloud_kind: int | None
     #: pods on the edge that may be moved, by node
     here: Mapping[NodeName, tuple[Pod, ...]]
@@ -93,9 +93,12 @@ class EdgeProblem:
             if pod.scheduler_name == snapshot.scheduler_name and not movable(pod):
                 (here if pod.node_name in at_edge else outside).append(pod)
         waiting = _stranded(snapshot, [*nodes, *cloud_nodes])
-        cloud = CloudHold(
-            Packing.of(kinds(here, cloud_nodes, snapshot.free), cloud_nodes, snapshot.free), bounds
+        packing = Packing.of(
+            kinds([*here, *outside, *waiting], cloud_nodes, snapshot.free),
+            cloud_nodes,
+            snapshot.free,
         )
+        cloud = CloudHold(attrs.evolve(packing, counts=_count(packing, here)), bounds)
         items = _items(nodes, cloud, here, outside, waiting)
         axes = axes_of(
             [*(item.requests for item in items), *(vector for vector, _ in fragmentation.mix)]
@@ -156,6 +159,14 @@ class EdgeProblem:
         return counts
 
 
+def _count(packing: Packing, pods: Iterable[Pod]) -> Ints:
+    """How many of the pods are of each kind."""
+    uids = {pod.uid for pod in pods}
+    return np.array(
+        [sum(pod.uid in uids for pod in kind.pods) for kind in packing.kinds], dtype=np.int64
+    )
+
+
 def _rows(amounts: Iterable[Resources], axes: tuple[str, ...]) -> Ints:
     rows = [signed_row(amount, axes) for amount in amounts]
     return np.array(rows, dtype=np.int64).reshape(len(rows), len(axes))
@@ -198,8 +209,8 @@ def _items(
                 taking[pod_class] = frozenset(
                     n.name for n in nodes if not absurd and not static_reasons(pod_class, n)
                 )
-            kind = kind_of.get(pod_class)
-            goes = kind if kind is not None and usable[kind] else None
+            kind = kind_of[pod_class]
+            goes = kind if usable[kind] else None
             key = (pod.workload, pod_class.requests, taking[pod_class], goes)
             parts.setdefault(key, ([], [], []))[part].append(pod)
     ordered = sorted(

@@ -3,6 +3,7 @@
 import attrs
 
 from kubedsm.core.model import Node, NodeName, Pod, Uid
+from kubedsm.core.surroundings import Key, Surrounding
 
 
 @attrs.frozen(slots=True)
@@ -31,4 +32,25 @@ class NodeDeleted:
     name: NodeName
 
 
-ClusterEvent = PodApplied | PodDeleted | NodeApplied | NodeDeleted
+@attrs.frozen(slots=True)
+class SurroundingApplied:
+    """A namespace, a claim, a volume or a storage class was created or changed."""
+
+    thing: Surrounding
+
+
+@attrs.frozen(slots=True)
+class SurroundingDeleted:
+    kind: type[Surrounding]
+    key: Key
+
+
+@attrs.frozen(slots=True)
+class KindKnown:
+    """We are told of everything of this kind: what we were not told of does not exist."""
+
+    kind: type[Surrounding]
+
+
+SurroundingEvent = SurroundingApplied | SurroundingDeleted | KindKnown
+ClusterEvent = PodApplied | PodDeleted | NodeApplied | NodeDeleted | SurroundingEvent

@@ -47,5 +47,5 @@ class Gains:
         return total
 
     def to_promise(self, workload: Workload) -> float:
-        """How far the edge share is above what was promised; below zero if the promise is broken."""
+        """How far the edge share is above the promise; below zero if the promise is broken."""
         return self.shares[workload].ratio - self._promises(workload).qos

@@ -6,12 +6,17 @@ from typing import NewType, Self
 
 import attrs
 
+from kubedsm.core.selectors import NodeSelectorTerm, Selector
+from kubedsm.core.surroundings import Surroundings
+
 Uid = NewType("Uid", str)
 NodeName = NewType("NodeName", str)
 
 #: A pod that a migration has taken from its owner, and not yet evicted, carries this label.
 MIGRATING_LABEL = "kubedsm.io/migrating"
 TEMPLATE_HASH_LABEL = "pod-template-hash"
+#: what a host port occupies if no address is named
+EVERY_ADDRESS = "0.0.0.0"  # noqa: S104  nothing is bound here
 
 
 class Tier(enum.StrEnum):
@@ -99,11 +104,76 @@ class Toleration:
 
 
 @attrs.frozen(slots=True)
+class HostPort:
+    """A port that a container occupies on its node, of one address or of all."""
+
+    port: int
+    protocol: str = "TCP"
+    ip: str = EVERY_ADDRESS
+
+
+@attrs.frozen(slots=True)
+class PodAffinityTerm:
+    """Pods to be near to, or far from: those selected, in these namespaces or the selected ones.
+
+    The pod's own namespace and labels are worked in: no term depends on whose it is.
+    """
+
+    topology_key: str
+    selector: Selector
+    namespaces: tuple[str, ...]
+    namespace_selector: Selector = None
+
+
+@attrs.frozen(slots=True)
+class SpreadConstraint:
+    """A topologySpreadConstraint with whenUnsatisfiable DoNotSchedule; labels worked in too."""
+
+    topology_key: str
+    max_skew: int
+    selector: Selector
+    namespace: str
+    min_domains: int = 1
+    #: nodeAffinityPolicy, nodeTaintsPolicy: nodes closed to the pod by these do not count
+    honor_affinity: bool = True
+    honor_taints: bool = False
+
+
+@attrs.frozen(slots=True)
+class ClaimReference:
+    """A PersistentVolumeClaim that a pod mounts."""
+
+    namespace: str
+    name: str
+    #: a generic ephemeral volume: the claim is made for the pod
+    ephemeral: bool = False
+
+
+@attrs.frozen(slots=True)
+class Disk:
+    """A network disk named in the pod itself, by one of the volume types of old."""
+
+    kind: str
+    identity: tuple[str, ...]
+    read_only: bool = False
+
+
+@attrs.frozen(slots=True, cache_hash=True)
 class SchedulingRules:
     """What a pod demands of a node beside room. One field a family of Filter plugins."""
 
     node_selector: tuple[tuple[str, str], ...] = ()
     tolerations: tuple[Toleration, ...] = ()
+    #: requiredDuringScheduling terms, one of which must hold; None if there is no such demand
+    node_affinity: tuple[NodeSelectorTerm, ...] | None = None
+    ports: tuple[HostPort, ...] = ()
+    affinity: tuple[PodAffinityTerm, ...] = ()
+    anti_affinity: tuple[PodAffinityTerm, ...] = ()
+    spread: tuple[SpreadConstraint, ...] = ()
+    claims: tuple[ClaimReference, ...] = ()
+    disks: tuple[Disk, ...] = ()
+    #: spec.resourceClaims, by name
+    resource_claims: tuple[str, ...] = ()
 
 
 @attrs.frozen(slots=True, order=True)
@@ -118,11 +188,13 @@ class Workload:
         return f"{self.namespace}/{self.name}"
 
 
-@attrs.frozen(slots=True)
+@attrs.frozen(slots=True, cache_hash=True)
 class PodClass:
-    """What is equal for pods that are interchangeable where feasibility is concerned.
+    """What a pod itself asks for, all of it: equal for pods that are interchangeable to nodes.
 
-    The axis of `match`; its hash is the score key of the rotating-score-cache paper.
+    The axis of `match`; its hash is the score key of the rotating-score-cache paper. Where rules
+    of pods about pods exist, the namespace and labels that those look at count as well: see
+    `feasibility.EquivalenceClass`.
     """
 
     requests: Resources
@@ -163,6 +235,8 @@ class Pod:
     created: float = 0.0
     labels: Mapping[str, str] = attrs.field(factory=dict, eq=False)
     resource_version: str = attrs.field(default="", eq=False)
+    #: the names of the scheduling gates
+    gates: tuple[str, ...] = attrs.field(default=(), eq=False)
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
@@ -223,6 +297,7 @@ class Snapshot:
     placed: Mapping[Uid, NodeName]
     #: pods of this scheduler only; pods that count for QoS, pending ones included
     scheduler_name: str = "kubedsm"
+    surroundings: Surroundings = attrs.field(factory=Surroundings)
 
     def of_tier(self, tier: Tier) -> list[Node]:
         """The tier's nodes in name order."""

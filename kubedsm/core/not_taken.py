@@ -86,15 +86,13 @@ def _why(outcome: Outcome, pod: Pod) -> str:
     if pod.node_name is not None and fetched >= limits.max_cloud_to_edge:
         return f"maxCloudToEdge ({limits.max_cloud_to_edge}) is reached"
     if any(not reasons(pod.pod_class, node, outcome.free[node.name]) for node in nodes):
-        return (
-            "it was not found within the bounds on computing"
-            if not outcome.proven
-            else (
-                "it may be placed without a move" if pod.node_name is None else "not worth a move"
-            )
-        )
+        if pod.node_name is None:
+            return "there is room for it without a move"
+        if not outcome.counted:
+            return "the paper's form did not pick it"
+        return "moving it is worth nothing" if outcome.proven else "not found within the bounds"
     short = "no edge node has room for it"
-    if not outcome.problem.cloud.packing.nodes or _cloud_is_full(outcome):
+    if _cloud_is_full(outcome):
         return f"{short}, and the cloud has none for what would have to leave"
     if moves_of(moves) and outcome.counted:
         return f"{short}, and {limits.max_moves - len(moves)} more moves make none that is worth it"
@@ -102,5 +100,6 @@ def _why(outcome: Outcome, pod: Pod) -> str:
 
 
 def _cloud_is_full(outcome: Outcome) -> bool:
-    """Whether the cloud has no room for any pod of the edge that may be moved."""
-    return all(item.cloud_kind is None for item in outcome.problem.items if item.here)
+    """Whether the cloud has no room for any pod of the edge that may be moved, if there is one."""
+    kinds = [item.cloud_kind for item in outcome.problem.items if item.here]
+    return bool(kinds) and all(kind is None for kind in kinds)

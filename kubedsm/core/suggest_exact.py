@@ -13,8 +13,8 @@ from kubedsm.core.pairing import Pairing, pair
 from kubedsm.core.suggestion import SuggestLimits
 from kubedsm.core.transfers import Proposal
 
-#: Of solutions that cannot be carried out, that many are passed over before giving up.
-_TRIES = 200
+#: Of solutions that cannot be carried out, that many are passed over.
+_TRIES = 6
 #: Workloads looked at together when all are too many: those that lack most, that can spare most.
 _LACKING, _SPARING = 4, 2
 
@@ -54,10 +54,12 @@ def _best_of_some(
         some = lacking[start : start + _LACKING]
         some += [w for w in reversed(ordered) if w not in some][:_SPARING]
         part = problem.only(some)
-        for most in range(limits.max_moves, 0, -1):
+        most = limits.max_moves
+        while most:
             try:
                 found = _best(part, free, gains, attrs.evolve(limits, max_moves=most), bounds)
             except TooManyError:
+                most = most * 3 // 4
                 continue
             states += found.states
             if found.moves:
@@ -73,18 +75,28 @@ def _best(
     limits: SuggestLimits,
     bounds: Bounds,
 ) -> Proposal:
-    """The first solution that can be carried out; of equal ones, one without cycles."""
+    """The first solution that can be carried out; of equal ones, one without cycles.
+
+    A cycle that the cloud cannot break takes at least two moves within the edge. After some
+    solutions with such cycles only those with a single move within the edge are looked at.
+    """
     chosen: tuple[Solution, Pairing] | None = None
-    states = 0
-    for tried, solution in enumerate(best_changes(problem, gains, limits, bounds)):
+    states = passed_over = 0
+    for solution in best_changes(problem, gains, limits, bounds):
         states = solution.states
         if chosen is not None and chosen[0].rank != solution.rank:
             break
-        if tried == _TRIES:
-            return Proposal(() if chosen is None else chosen[1].moves, proven=False, states=states)
         pairing = pair(problem, solution.changes, free)
-        if pairing is not None and (chosen is None or not pairing.cycles):
+        if pairing is None:
+            passed_over += 1
+            if passed_over == _TRIES:
+                break
+        elif chosen is None or not pairing.cycles:
             chosen = (solution, pairing)
         if chosen is not None and not chosen[1].cycles:
             break
-    return Proposal(() if chosen is None else chosen[1].moves, states=states)
+    if chosen is None and passed_over and limits.max_edge_reorder > 1:
+        simpler = _best(problem, free, gains, attrs.evolve(limits, max_edge_reorder=1), bounds)
+        return attrs.evolve(simpler, proven=False, states=states + simpler.states)
+    moves = () if chosen is None else chosen[1].moves
+    return Proposal(moves, proven=not passed_over, states=states)

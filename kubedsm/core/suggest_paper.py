@@ -6,9 +6,10 @@ ever asked to make room for them, and the exact form finds more. Kept to compare
 
 from collections.abc import Mapping
 
+import attrs
 import numpy as np
 
-from kubedsm.core.decision_migration import make_decision_with_migration
+from kubedsm.core.decision_migration import MigrationDecision, make_decision_with_migration
 from kubedsm.core.edge_problem import EdgeProblem
 from kubedsm.core.fragmentation import Ints
 from kubedsm.core.free_edge import free_edge_as_needed, item_sizes
@@ -33,36 +34,54 @@ def suggest_paper(
     First the moves within the edge that leave the least fragmentation, then as many of the chosen
     candidates as fit.
     """
-    candidates = cloud_to_edge_candidates(problem, gains, limits.max_cloud_to_edge)
+    plan = paper_plan(problem, gains, limits, bounds)
+    states = plan.decision.choices
+    if not plan.decision.chosen.any():
+        return Proposal(proven=False, states=states)
+    placed = _placed(problem, plan.decision.chosen, plan.changes, free, bounds)
+    pairing = pair(problem, plan.changes + placed, free)
+    return Proposal(() if pairing is None else pairing.moves, proven=False, states=states)
+
+
+@attrs.frozen(eq=False)
+class PaperPlan:
+    decision: MigrationDecision
+    #: N x I: who leaves the edge for the chosen candidates, and moves within it; without them
+    changes: Ints
+
+    @property
+    def moves(self) -> int:
+        """The chosen candidates', too."""
+        return int(self.decision.chosen.sum() + np.maximum(-self.changes, 0).sum())
+
+
+def paper_plan(
+    problem: EdgeProblem, gains: Gains, limits: SuggestLimits, bounds: Bounds
+) -> PaperPlan:
+    """What the paper's form decides, before the candidates get their nodes."""
+    most = limits.max_cloud_to_edge
+    candidates = cloud_to_edge_candidates(problem, gains, most, bounds.loads)
     freeing = free_edge_as_needed(problem, gains)
     decision = make_decision_with_migration(problem, candidates, freeing, gains)
-    if not decision.chosen.any():
-        return Proposal(proven=False, states=decision.choices)
     index = {node.name: at for at, node in enumerate(problem.nodes)}
     changes = np.zeros_like(problem.present)
     for item, name in zip(
         freeing.items[: decision.freed], freeing.nodes[: decision.freed], strict=True
     ):
         changes[index[name], item] -= 1
-    reordered = reorder_edge(
-        problem,
-        problem.free - changes @ problem.requests,
-        problem.present + changes,
-        limits.max_edge_reorder,
-        bounds,
-    )
-    if reordered is not None:
-        changes += reordered
-    changes += _placed(problem, decision.chosen, changes, free, bounds)
-    pairing = pair(problem, changes, free)
-    moves = () if pairing is None else pairing.moves
-    return Proposal(moves, proven=False, states=decision.choices)
+    free, present = problem.free - changes @ problem.requests, problem.present + changes
+    if decision.chosen.any():
+        reordered = reorder_edge(problem, free, present, limits.max_edge_reorder, bounds)
+        if reordered is not None:
+            changes += reordered
+    return PaperPlan(decision, changes)
 
 
-def cloud_to_edge_candidates(problem: EdgeProblem, gains: Gains, most: int) -> Ints:
+def cloud_to_edge_candidates(problem: EdgeProblem, gains: Gains, most: int, choices: int) -> Ints:
     """How many pods of each item, I, are picked by QoS gained for their size.
 
-    Looked at anew after every pick. One fits if the free room of all edge nodes together is
+    Looked at anew after every pick, up to `most`, or until there are so many `choices` among them.
+    One fits if the free room of all edge nodes together is
     enough for it and those before it.
     """
     sizes = item_sizes(problem)
@@ -77,7 +96,7 @@ def cloud_to_edge_candidates(problem: EdgeProblem, gains: Gains, most: int) -> I
         more = gains.of_workload(workload, now + 1) - gains.of_workload(workload, now)
         return more / sizes[index]
 
-    while able and int(candidates.sum()) < most:
+    while able and int(candidates.sum()) < most and int(np.prod(candidates + 1)) < choices:
         best = max(able, key=score)
         requests = problem.requests[best]
         if score(best) <= 0:

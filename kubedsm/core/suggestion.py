@@ -69,7 +69,7 @@ class Suggestion:
     awaited: tuple[Awaited, ...] = ()
     #: the best that was not taken, most useful first
     rejected: tuple[Rejected, ...] = ()
-    #: nothing better exists within the limits
+    #: nothing better exists within the limits; never said of the paper's form
     proven: bool = True
     #: how many states were compared
     states: int = 0

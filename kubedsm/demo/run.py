@@ -16,6 +16,7 @@ from kubedsm.cluster.emulator.resources import (
     NODES,
     SERVICES,
 )
+from kubedsm.config import Configuration, Migration, Suggester
 from kubedsm.core.model import Node, Tiers
 from kubedsm.demo.observer import Observer
 from kubedsm.demo.view import Frame
@@ -31,6 +32,11 @@ SETTLING = 10.0
 FRAME = 0.25
 #: a shortened day: seconds
 TIMING = Timing(start_delay=0.2, stop_delay=0.1, hpa_sync=0.8)
+#: periods shortened in the same measure
+CONFIGURATION = Configuration(
+    suggester=Suggester(period=0.5),
+    migration=Migration(cooldown=0.5, drain_delay=0.1, deadline=5.0),
+)
 RESOURCES = {r.kind: r for r in (DEPLOYMENTS, SERVICES, HORIZONTAL_POD_AUTOSCALERS)}
 
 

@@ -112,7 +112,11 @@ class LineByLine:
 
 def summary(frame: Frame) -> RenderableType:
     """How it ended."""
-    return Group(_nodes(frame), _services(frame), Text(_outcome(frame), style="bold", no_wrap=True, overflow="ignore"))
+    return Group(
+        _nodes(frame),
+        _services(frame),
+        Text(_outcome(frame), style="bold", no_wrap=True, overflow="ignore"),
+    )
 
 
 def as_json(frame: Frame) -> dict[str, Any]:

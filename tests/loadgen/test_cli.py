@@ -1,12 +1,14 @@
 """The command as a user meets it: exit codes, one line on stderr, nothing else on stdout."""
 
 import json
+import socket
 
 import pytest
 
 from loadgen.cli import main
-from loadgen.generators import normal
+from loadgen.generators import PAPER_REQUESTS, normal
 from loadgen.scenario import load, loads
+from loadgen.wavy import Wavy, wavy
 
 EXAMPLES = " such as 500ms, 90s or 2m"
 DIFFERENT = " are not different names with commas between"
@@ -143,3 +145,151 @@ def test_errors_are_one_line(arguments, code, line, capsys):
 def test_help_is_no_error(capsys):
     assert run("--help") == 0
     assert "generate" in capsys.readouterr().out
+
+
+def test_generate_wavy_prints_the_scenario(capsys):
+    code = run(
+        *("generate", "wavy", "0.5", "2", "--cycles", "8", "--cycle-length", "30s"),
+        *("--max-step", "3", "--edge", "10,8.5", "--cluster", "20,40", "--services", "x,y,z"),
+        *("--endpoint", "http://{service}.shop/"),
+    )
+    assert code == 0
+    assert loads(capsys.readouterr().out) == wavy(
+        Wavy(
+            0.5,
+            2,
+            cycles=8,
+            cycle_seconds=30,
+            max_step=3,
+            edge_total={"cpu": 10, "memory": 8.5e9},
+            cluster_total={"cpu": 20, "memory": 40e9},
+            requests=dict(zip("xyz", PAPER_REQUESTS.values(), strict=False)),
+            endpoint="http://{service}.shop/",
+        )
+    )
+
+
+def test_generate_wavy_defaults_to_the_papers_cluster(capsys):
+    assert run("generate", "wavy", "0.75", "4") == 0
+    assert loads(capsys.readouterr().out) == wavy(Wavy(0.75, 4))
+
+
+NO_URL = " is not a URL such as http://cart.shop/"
+CHECK = ". See loadgen check --help."
+RUN = ". See loadgen run --help."
+WAVY = ". See loadgen generate wavy --help."
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "line"),
+    [
+        (["generate", "wavy", "1", "5"], 1, "services: 5 of 4 services cannot have a wave"),
+        (
+            ["generate", "wavy", "1", "1", "--edge", "4"],
+            2,
+            f"Invalid value for '--edge': '4' is not cores and GB, such as 13,11{WAVY}",
+        ),
+        (["run", "/absent/load.json"], 1, "/absent/load.json: No such file or directory"),
+        (
+            ["run", "{path}", "--endpoint", "basket=http://x/"],
+            2,
+            f"Invalid value for '--endpoint': no service 'basket' among cart, video{RUN}",
+        ),
+        (
+            ["run", "{path}", "--url", "ftp://x/"],
+            2,
+            f"Invalid value for '--endpoint' / '--url': 'ftp://x/'{NO_URL}{RUN}",
+        ),
+        (
+            ["run", "{path}", "--timeout", "0s"],
+            2,
+            f"Invalid value for '--timeout': 0 seconds are too few{RUN}",
+        ),
+        (
+            ["check", "--duration", "2s"],
+            2,
+            f"Invalid value for '--stall': 5 s are not from 0.04 s to half of the duration{CHECK}",
+        ),
+    ],
+)
+def test_errors_of_the_newer_commands_are_one_line(arguments, code, line, path, capsys):
+    assert run(*(argument.replace("{path}", str(path)) for argument in arguments)) == code
+    assert capsys.readouterr() == ("", f"loadgen: error: {line}\n")
+
+
+def scenario_of(endpoint="http://127.0.0.1:1/", period=10, length=100):
+    interval = {"api_call_period": period, "cycle_length": length}
+    return json.dumps({"apis": [{"name": "a", "endpoint": endpoint, "intervals": [interval]}]})
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "empty"),
+        (" \n", "empty"),
+        ("apis: []", "not JSON: Expecting value, line 1, column 1"),
+        ('{"apis": []}', "apis: empty"),
+        (
+            scenario_of(period=-5),
+            "apis[0].intervals[0].api_call_period: -5 is not a number of milliseconds above 0",
+        ),
+        (scenario_of(period=101), "no request is in it, every interval is silent"),
+        (
+            scenario_of("localhost:80"),
+            f"endpoint of a: 'localhost:80'{NO_URL}",
+        ),
+        (scenario_of("http://"), f"endpoint of a: 'http://'{NO_URL}"),
+        (scenario_of("http://a b/"), f"endpoint of a: 'http://a b/'{NO_URL}"),
+        (
+            scenario_of("http://x..y/"),
+            "endpoint of a: 'http://x..y/' is not a URL: encoding with 'idna' codec failed "
+            "(UnicodeError: label empty or too long)",
+        ),
+        (
+            scenario_of("http://x:99999/"),
+            "endpoint of a: 'http://x:99999/' is not a URL: Port out of range 0-65535",
+        ),
+    ],
+)
+def test_a_broken_scenario_is_refused_in_one_line(text, reason, tmp_path, capsys):
+    path = tmp_path / "load.json"
+    path.write_text(text, encoding="utf-8")
+    assert run("run", str(path)) == 1
+    assert capsys.readouterr() == ("", f"loadgen: error: {path}: {reason}\n")
+
+
+@pytest.mark.http
+def test_endpoints_that_refuse_connections_are_one_line(path, capsys):
+    refused = "http://127.0.0.1:1"
+    rows = path.with_suffix(".csv")
+    code = run(
+        *("run", str(path), "--endpoint", refused + "/{service}", "--url", f"cart={refused}"),
+        *("--csv", str(rows)),
+    )
+    assert code == 1
+    out, err = capsys.readouterr()
+    cart = f"cart at {refused}: connection refused"
+    video = f"video at {refused}/video: connection refused"
+    assert (out, err) == ("", f"loadgen: error: nobody listens for {cart}, {video}\n")
+    assert not rows.exists()
+
+
+@pytest.mark.http
+def test_a_file_that_cannot_be_written_is_one_line(path, capsys):
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
+        assert run("run", str(path), "--url", url, "--csv", "/absent/rows.csv") == 1
+    assert capsys.readouterr() == (
+        "",
+        "loadgen: error: /absent/rows.csv: No such file or directory\n",
+    )
+
+
+@pytest.mark.http
+def test_a_check_in_short(capsys):
+    arguments = ("check", "--rate", "100", "--duration", "1s", "--stall", "400ms")
+    assert run(*arguments, "-o", "json") == 0
+    checked = json.loads(capsys.readouterr().out)
+    assert checked["holds"]
+    assert [finding["holds"] for finding in checked["findings"]] == [True] * 4
+    assert checked["steady"]["total"]["requests"] == 100

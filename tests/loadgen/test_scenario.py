@@ -119,7 +119,8 @@ PERIOD = ("apis", 1, "intervals", 0, "api_call_period")
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "not JSON: Expecting value, line 1, column 1"),
+        ("", "empty"),
+        (" \n", "empty"),
         ("{", "not JSON: Expecting property name enclosed in double quotes, line 1, column 2"),
         ("apis: []", "not JSON: Expecting value, line 1, column 1"),
         (b"\xff", "not UTF-8 text"),

@@ -67,28 +67,56 @@ def paper_services(
     return [
         obj
         for name, demand in SERVICES.items()
-        for obj in (
-            _deployment(name, demand, scheduler_name, grace_seconds),
-            _service(name),
-            _autoscaler(name, stabilization_seconds),
+        for obj in service_objects(
+            name,
+            str(demand.cores),
+            demand.memory,
+            scheduler_name,
+            stabilization_seconds=stabilization_seconds,
+            grace_seconds=grace_seconds,
         )
     ]
 
 
-def _deployment(name: str, demand: Demand, scheduler_name: str, grace_seconds: int) -> Object:
+def service_objects(
+    name: str,
+    cpu: str,
+    memory: str,
+    scheduler_name: str = "kubedsm",
+    *,
+    replicas: tuple[int, int] = (1, 10),
+    target: str = str(TARGET),
+    stabilization_seconds: int = 5,
+    grace_seconds: int = 2,
+) -> tuple[Object, Object, Object]:
+    """What `paper_services` returns, of one service.
+
+    cpu, memory, target: quantities; the target is in requests/s per pod. replicas: the
+    autoscaler's bounds, the lower of which the Deployment begins with.
+    """
+    return (
+        _deployment(name, cpu, memory, scheduler_name, replicas[0], grace_seconds),
+        _service(name),
+        _autoscaler(name, replicas, target, stabilization_seconds),
+    )
+
+
+def _deployment(
+    name: str, cpu: str, memory: str, scheduler_name: str, replicas: int, grace_seconds: int
+) -> Object:
     labels = {"app": name}
     container = {
         "name": "server",
         "image": "registry.k8s.io/pause:3.9",
         "ports": [{"name": "http", "containerPort": _PORT}],
-        "resources": {"requests": {"cpu": str(demand.cores), "memory": demand.memory}},
+        "resources": {"requests": {"cpu": cpu, "memory": memory}},
     }
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
         "metadata": {"name": name, "namespace": NAMESPACE, "labels": labels},
         "spec": {
-            "replicas": 1,
+            "replicas": replicas,
             "selector": {"matchLabels": labels},
             "template": {
                 "metadata": {"labels": labels},
@@ -114,21 +142,23 @@ def _service(name: str) -> Object:
     }
 
 
-def _autoscaler(name: str, stabilization_seconds: int) -> Object:
+def _autoscaler(
+    name: str, replicas: tuple[int, int], target: str, stabilization_seconds: int
+) -> Object:
     return {
         "apiVersion": "autoscaling/v2",
         "kind": "HorizontalPodAutoscaler",
         "metadata": {"name": name, "namespace": NAMESPACE},
         "spec": {
             "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name},
-            "minReplicas": 1,
-            "maxReplicas": 10,
+            "minReplicas": replicas[0],
+            "maxReplicas": replicas[1],
             "metrics": [
                 {
                     "type": "Pods",
                     "pods": {
                         "metric": {"name": METRIC},
-                        "target": {"type": "AverageValue", "averageValue": str(TARGET)},
+                        "target": {"type": "AverageValue", "averageValue": target},
                     },
                 }
             ],

@@ -1,0 +1,332 @@
+"""How much faster `suggest` is than its literal forms, on the papers' services."""
+
+import itertools
+import random
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeVar
+
+import attrs
+import numpy as np
+
+from kubedsm.bench.enumerated_moves import best_by_enumeration
+from kubedsm.bench.literal_paper import LiteralPaper
+from kubedsm.core.edge_problem import EdgeProblem
+from kubedsm.core.fit import shortages
+from kubedsm.core.fragmentation import Fragmentation, Measure, request_mix
+from kubedsm.core.gains import Gains
+from kubedsm.core.model import (
+    Node,
+    NodeName,
+    Pod,
+    PodClass,
+    Resources,
+    SchedulingRules,
+    Snapshot,
+    Tier,
+    Uid,
+    Workload,
+)
+from kubedsm.core.movable import default_movable
+from kubedsm.core.objective import NANO, Objective, Promise, quality
+from kubedsm.core.suggest import SUGGEST_BOUNDS, SuggestLimits, suggest
+from kubedsm.core.suggest_paper import PaperPlan, paper_plan
+
+_MI = 2**20
+#: The papers' services A, B, C, D: cores, memory.
+_SERVICES = {"a": (1, 950), "b": (1, 1900), "c": (1, 950), "d": (2, 1900)}
+_EDGE_NODES = 3
+_REPEATS = 5
+
+T = TypeVar("T")
+
+
+class DisagreementError(Exception):
+    """The two forms found different optima: one of them is wrong."""
+
+
+@attrs.frozen
+class Comparison:
+    """Seconds: of the fast form the best of several runs."""
+
+    edge_pods: int
+    cloud_pods: int
+    moves: int
+    #: points of QoS
+    gain: float
+    #: subsets, or choices of moves, that the literal form tries
+    choices: int
+    #: how many of them were really run; its seconds are scaled to all of them
+    choices_run: int
+    seconds: float
+    literal_seconds: float
+
+    @property
+    def ratio(self) -> float:
+        return self.literal_seconds / self.seconds
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "edgePods": self.edge_pods,
+            "cloudPods": self.cloud_pods,
+            "moves": self.moves,
+            "gain": round(self.gain, 9),
+            "literalChoices": self.choices,
+            "literalChoicesRun": self.choices_run,
+            "seconds": round(self.seconds, 6),
+            "literalSeconds": round(self.literal_seconds, 6),
+            "ratio": round(self.ratio, 1),
+        }
+
+
+@attrs.frozen
+class Size:
+    pods: int
+    nodes: int
+    services: int
+
+
+#: What `suggest` must be quick on, in less than so many seconds.
+LARGE = Size(pods=200, nodes=20, services=6)
+MOST_SECONDS = 0.2
+
+
+@attrs.frozen
+class Large:
+    """Seconds of the exact form on crowded instances of the size `LARGE`."""
+
+    seconds: tuple[float, ...]
+
+    @property
+    def worst(self) -> float:
+        return max(self.seconds)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            **attrs.asdict(LARGE),
+            "instances": len(self.seconds),
+            "medianMs": round(statistics.median(self.seconds) * 1e3, 1),
+            "worstMs": round(self.worst * 1e3, 1),
+        }
+
+
+@attrs.frozen
+class SuggestResult:
+    paper: Comparison
+    exact: Comparison
+    large: Large
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "paper": self.paper.as_json(),
+            "exact": self.exact.as_json(),
+            "large": self.large.as_json(),
+        }
+
+
+def run(
+    pods: int = 31,
+    candidates: int = 8,
+    reorders: int = 3,
+    sample: int = 24,
+    exact_pods: int = 9,
+    large: int = 10,
+) -> SuggestResult:
+    """Time both forms on one instance each, from the snapshot to what is to be moved.
+
+    The paper's literal form reorders the edge for each of 2^candidates subsets, more than a second
+    each. Its choice is found by trying all of them; with their reordering only `sample` of them are
+    run, spread evenly over all, and the time is scaled. Raises DisagreementError if two forms do
+    not find the same optimum.
+    """
+    return SuggestResult(
+        _compare_paper(pods, candidates, reorders, sample),
+        _compare_exact(exact_pods),
+        Large(tuple(timed_large(seed, "exact")[0] for seed in range(large))),
+    )
+
+
+def instance(edge_pods: int, cloud_pods: int, spare: float) -> Snapshot:
+    """Pods of services A to D in turn; `spare`: room on the edge, in parts of what they request."""
+    services = list(itertools.islice(itertools.cycle(_SERVICES), edge_pods + cloud_pods))
+    wanted = [_SERVICES[service] for service in services[:edge_pods]]
+    cores = sum(cpu for cpu, _ in wanted) * (1 + spare) / _EDGE_NODES
+    mebibytes = sum(memory for _, memory in wanted) * (1 + spare) / _EDGE_NODES
+    nodes = [_node(f"edge-{at}", Tier.EDGE, cores, mebibytes) for at in range(_EDGE_NODES)]
+    nodes.append(_node("cloud", Tier.CLOUD, 1000, 10**6))
+    free = {node.name: node.allocatable for node in nodes}
+    pods = []
+    for at, service in enumerate(services):
+        cpu, memory = _SERVICES[service]
+        requests = Resources(cpu * 1000, memory * _MI, 1)
+        turn = [nodes[(at + step) % _EDGE_NODES].name for step in range(_EDGE_NODES)]
+        fitting = [name for name in turn if at < edge_pods and not shortages(requests, free[name])]
+        target = fitting[0] if fitting else nodes[-1].name
+        free[target] -= requests
+        pods.append(_pod(at, service, requests, target))
+    return _snapshot(nodes, pods, free)
+
+
+def large_instance(seed: int) -> Snapshot:
+    """An edge so full that there is room left only where nothing fits, and pods in the cloud."""
+    rng = random.Random(seed)
+    sizes = {
+        f"s{at}": (rng.choice((500, 700, 800, 1000, 1300, 1500, 2000)), rng.randint(2, 12) * 256)
+        for at in range(LARGE.services)
+    }
+    wanted = [rng.choice(sorted(sizes)) for _ in range(LARGE.pods)]
+    mean_cpu = sum(sizes[service][0] for service in wanted) / LARGE.nodes
+    mean_memory = sum(sizes[service][1] for service in wanted) / LARGE.nodes
+    nodes = [
+        _node(
+            f"edge-{at:02}",
+            Tier.EDGE,
+            mean_cpu / 1000 * rng.uniform(0.9, 1.2),
+            mean_memory * rng.uniform(1.0, 1.2),
+        )
+        for at in range(LARGE.nodes)
+    ]
+    nodes.append(_node("cloud", Tier.CLOUD, 1000, 10**6))
+    free = {node.name: node.allocatable for node in nodes}
+    pods = []
+    for at, service in enumerate([*wanted, *rng.choices(sorted(sizes), k=LARGE.pods // 4)]):
+        cpu, memory = sizes[service]
+        requests = Resources(cpu, memory * _MI, 1)
+        fitting = [n.name for n in nodes[:-1] if not shortages(requests, free[n.name])]
+        target = rng.choice(fitting) if fitting and at < LARGE.pods else nodes[-1].name
+        free[target] -= requests
+        pods.append(_pod(at, service, requests, target))
+    return _snapshot(nodes, pods, free)
+
+
+def timed_large(seed: int, algorithm: Literal["exact", "paper"]) -> tuple[float, int, bool]:
+    """Seconds, moves, and whether they are proven the best, on an instance of that size."""
+    snapshot = large_instance(seed)
+    rng = random.Random(seed)
+    promised = {w: Promise(rng.choice((0.3, 0.5, 0.7, 0.8, 1.0))) for w in snapshot.shares()}
+    found, seconds = _fastest(
+        lambda: suggest(
+            snapshot, promised.__getitem__, Objective(), SuggestLimits(), algorithm=algorithm
+        )
+    )
+    return seconds, len(found.moves), found.proven
+
+
+def _pod(number: int, service: str, requests: Resources, node: NodeName) -> Pod:
+    return Pod(
+        uid=Uid(f"{number:03}"),
+        namespace="default",
+        name=f"{service}-{number:03}",
+        workload=Workload("default", "Deployment", service),
+        pod_class=PodClass(requests, SchedulingRules()),
+        scheduler_name="kubedsm",
+        node_name=node,
+        phase="Running",
+        ready=True,
+    )
+
+
+def _snapshot(
+    nodes: Sequence[Node], pods: Sequence[Pod], free: Mapping[NodeName, Resources]
+) -> Snapshot:
+    placed = {pod.uid: pod.node_name for pod in pods if pod.node_name is not None}
+    return Snapshot(
+        {node.name: node for node in nodes}, {pod.uid: pod for pod in pods}, free, placed
+    )
+
+
+def _node(name: str, tier: Tier, cores: float, mebibytes: float) -> Node:
+    room = Resources(int(cores * 1000), int(mebibytes * _MI), 250)
+    return Node(NodeName(name), {"kubedsm.io/tier": tier.value}, room, tier=tier)
+
+
+def _promises(_: Workload) -> Promise:
+    return Promise()
+
+
+def _edge_pods(snapshot: Snapshot) -> int:
+    edge = {node.name for node in snapshot.of_tier(Tier.EDGE)}
+    return sum(pod.node_name in edge for pod in snapshot.pods.values())
+
+
+def _compare_paper(pods: int, candidates: int, reorders: int, sample: int) -> Comparison:
+    snapshot = instance(pods, candidates + 4, spare=0.4)
+    objective, movable = Objective(), default_movable(snapshot)
+    limits = SuggestLimits(max_cloud_to_edge=candidates, max_edge_reorder=reorders)
+
+    def fast() -> tuple[PaperPlan, int]:
+        fragmentation = Fragmentation(Measure.UNUSABLE, request_mix(snapshot))
+        problem = EdgeProblem.of(snapshot, movable, fragmentation, SUGGEST_BOUNDS)
+        gains = Gains(snapshot.shares(), _promises, objective)
+        plan = paper_plan(problem, gains, limits, SUGGEST_BOUNDS)
+        room = problem.free - plan.changes @ problem.requests
+        return plan, int(problem.costs(np.arange(len(problem.nodes)), room).sum())
+
+    fragmentation = Fragmentation(Measure.UNUSABLE, request_mix(snapshot))
+    literal = LiteralPaper(snapshot, _promises, objective, fragmentation, movable)
+    picked = literal.candidates(candidates)
+    number = 2 ** len(picked)
+    masks = range(0, number, max(1, -(-number // sample)))
+    _, sampled = _timed(lambda: [literal.subset(picked, mask, reorders) for mask in masks])
+    chosen = literal.decide(picked, reorders=0)
+    mask = sum(1 << at for at, pod in enumerate(picked) if pod in chosen.chosen)
+    best = literal.subset(picked, mask, reorders)
+    reordered = chosen.reorder if best is None else best.reorder
+    (plan, cost), seconds = _fastest(fast)
+    before = quality(snapshot.shares(), _promises, objective)
+    moves = len(chosen.chosen) + len(chosen.freed) + reordered.moves
+    _agree(
+        (before + plan.decision.gain, plan.moves, cost),
+        (chosen.qos, moves, reordered.fragmentation),
+    )
+    return Comparison(
+        _edge_pods(snapshot),
+        len(snapshot.pods) - _edge_pods(snapshot),
+        moves,
+        plan.decision.gain / NANO,
+        number,
+        len(masks),
+        seconds,
+        sampled * number / len(masks),
+    )
+
+
+def _compare_exact(pods: int) -> Comparison:
+    snapshot = instance(pods, 4, spare=0.25)
+    objective, limits = Objective(), SuggestLimits(max_moves=4)
+    best, literal_seconds = _timed(
+        lambda: best_by_enumeration(
+            snapshot, _promises, objective, limits, Measure.UNUSABLE, default_movable(snapshot)
+        )
+    )
+    found, seconds = _fastest(lambda: suggest(snapshot, _promises, objective, limits))
+    _agree((found.after.qos, len(found.moves), found.after.fragmentation), attrs.astuple(best)[:3])
+    return Comparison(
+        _edge_pods(snapshot),
+        len(snapshot.pods) - _edge_pods(snapshot),
+        len(found.moves),
+        (found.after.qos - found.before.qos) / NANO,
+        best.tried,
+        best.tried,
+        seconds,
+        literal_seconds,
+    )
+
+
+def _agree(found: tuple[int, ...], expected: tuple[int, ...]) -> None:
+    if found != expected:
+        raise DisagreementError(
+            f"QoS, moves, fragmentation: found {found}, the literal form {expected}"
+        )
+
+
+def _timed(what: Callable[[], T]) -> tuple[T, float]:
+    started = time.perf_counter()
+    result = what()
+    return result, time.perf_counter() - started
+
+
+def _fastest(what: Callable[[], T]) -> tuple[T, float]:
+    runs = [_timed(what) for _ in range(_REPEATS)]
+    return runs[0][0], min(seconds for _, seconds in runs)

@@ -1,0 +1,94 @@
+"""The shapes of the API's JSON where pods, nodes and volumes say who goes where.
+
+Like `wire_schema`, of which this is the part that is converted once for many pods.
+"""
+
+from typing import Any
+
+import msgspec
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+#: as it came: read when it is first seen, by way of its JSON text
+Unread = dict[str, Any]
+
+
+class _Wire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    pass
+
+
+class Requirement(_Wire, frozen=True):
+    key: str
+    operator: str
+    values: tuple[str, ...] | None = None
+
+
+class LabelSelector(_Wire, frozen=True):
+    match_labels: dict[str, str] | None = None
+    match_expressions: tuple[Requirement, ...] | None = None
+
+
+class NodeSelectorTerm(_Wire, frozen=True):
+    match_expressions: tuple[Requirement, ...] | None = None
+    match_fields: tuple[Requirement, ...] | None = None
+
+
+class NodeSelector(_Wire, frozen=True):
+    node_selector_terms: tuple[NodeSelectorTerm, ...] | None = None
+
+
+class NodeAffinity(_Wire, frozen=True):
+    required: NodeSelector | None = msgspec.field(default=None, name=_REQUIRED)
+
+
+class PodAffinityTerm(_Wire, frozen=True):
+    topology_key: str
+    label_selector: LabelSelector | None = None
+    namespaces: tuple[str, ...] | None = None
+    namespace_selector: LabelSelector | None = None
+    match_label_keys: tuple[str, ...] | None = None
+    mismatch_label_keys: tuple[str, ...] | None = None
+
+
+class PodAffinity(_Wire, frozen=True):
+    required: tuple[PodAffinityTerm, ...] | None = msgspec.field(default=None, name=_REQUIRED)
+
+
+class Affinity(_Wire, frozen=True):
+    node_affinity: NodeAffinity | None = None
+    pod_affinity: PodAffinity | None = None
+    pod_anti_affinity: PodAffinity | None = None
+
+
+class TopologySpreadConstraint(_Wire, frozen=True):
+    max_skew: int
+    topology_key: str
+    when_unsatisfiable: str
+    label_selector: LabelSelector | None = None
+    min_domains: int | None = None
+    node_affinity_policy: str | None = None
+    node_taints_policy: str | None = None
+    match_label_keys: tuple[str, ...] | None = None
+
+
+class ClaimSource(_Wire, frozen=True):
+    claim_name: str
+
+
+class Volume(_Wire, frozen=True):
+    name: str | None = None
+    persistent_volume_claim: ClaimSource | None = None
+    ephemeral: Unread | None = None
+    gce_persistent_disk: Unread | None = None
+    aws_elastic_block_store: Unread | None = None
+    rbd: Unread | None = None
+    iscsi: Unread | None = None
+
+
+class ContainerPort(_Wire, frozen=True):
+    host_port: int | None = None
+    host_ip: str | None = msgspec.field(default=None, name="hostIP")
+    protocol: str | None = None
+
+
+class VolumeNodeAffinity(_Wire, frozen=True):
+    required: NodeSelector | None = None

@@ -1,0 +1,48 @@
+"""Namespaces, claims, volumes and storage classes from their JSON."""
+
+from kubedsm.cluster import wire_schema as schema
+from kubedsm.cluster.pod_requests import FieldError
+from kubedsm.cluster.pod_rules import node_selector_terms
+from kubedsm.core.surroundings import Claim, Namespace, StorageClass, Volume
+
+_BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
+_CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
+
+
+def namespace(shape: schema.Namespace) -> Namespace:
+    return Namespace(shape.metadata.name, shape.metadata.labels or {})
+
+
+def claim(shape: schema.Claim) -> Claim:
+    """Raises FieldError."""
+    metadata = shape.metadata
+    if not metadata.namespace:
+        raise FieldError("metadata.namespace", "missing")
+    spec, status = shape.spec or schema.ClaimSpec(), shape.status or schema.ClaimStatus()
+    annotations = metadata.annotations or {}
+    volume = spec.volume_name or ""
+    return Claim(
+        namespace=metadata.namespace,
+        name=metadata.name,
+        volume=volume,
+        bound=bool(volume) and (_BIND_COMPLETED in annotations or status.phase == "Bound"),
+        lost=status.phase == "Lost",
+        terminating=metadata.deletion_timestamp is not None,
+        once_per_pod="ReadWriteOncePod" in (spec.access_modes or ()),
+        storage_class=annotations.get(_CLASS_ANNOTATION) or spec.storage_class_name or "",
+    )
+
+
+def volume(shape: schema.Volume) -> Volume:
+    affinity = shape.spec.node_affinity if shape.spec else None
+    required = affinity.required if affinity else None
+    return Volume(
+        shape.metadata.name,
+        None if required is None else node_selector_terms(required),
+        shape.metadata.labels or {},
+    )
+
+
+def storage_class(shape: schema.StorageClass) -> StorageClass:
+    waits = shape.volume_binding_mode == "WaitForFirstConsumer"
+    return StorageClass(shape.metadata.name, waits)

@@ -1,0 +1,1 @@
+"""The commands, one family a file: where the parts are wired together."""

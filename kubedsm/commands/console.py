@@ -1,0 +1,103 @@
+"""What the commands share: their options, what they print where, and how they stop."""
+
+import asyncio
+import contextlib
+import signal
+import sys
+import tempfile
+from collections.abc import Coroutine, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import orjson
+import structlog
+
+from kubedsm.cluster import dump as dumps
+from kubedsm.cluster.emulator.http import kubeconfig
+from kubedsm.config import Configuration, load_file
+
+output = click.option(
+    "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Output format."
+)
+config_file = click.option(
+    "--config",
+    "config_path",
+    type=click.Path(dir_okay=False),
+    help="Configuration file (docs/configuration.md); defaults apply without one.",
+)
+kubeconfig_file = click.option(
+    "--kubeconfig", "kubeconfig_path", type=click.Path(path_type=Path), help="Kubeconfig file."
+)
+kubeconfig_context = click.option("--context", help="Context of the kubeconfig.")
+
+#: seconds for the first answer of an API server
+STARTUP_TIMEOUT = 10.0
+
+
+def configuration_at(path: str | None) -> Configuration:
+    return load_file(path) if path else Configuration()
+
+
+def print_json(value: object) -> None:
+    sys.stdout.buffer.write(orjson.dumps(value) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def remark(text: str) -> None:
+    click.echo(f"kubedsm: {' '.join(text.split())}", err=True)
+
+
+def read_dump(path: str) -> dumps.Dump:
+    """Read a dump, and say what is wrong with it or missing in it. Raises DumpError, OSError."""
+    source = "standard input" if path == "-" else path
+    text = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+    dump = dumps.read(text, source)
+    for line in (*dump.remarks, *map(str, dump.malformed)):
+        remark(line)
+    return dump
+
+
+def log_to(*, json: bool = False, level: str = "INFO") -> None:
+    """Logs are for people on stderr, or the very output, one JSON object a line, on stdout."""
+    processors: list[structlog.typing.Processor] = [
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.dict_tracebacks if json else structlog.dev.set_exc_info,
+        structlog.processors.JSONRenderer()
+        if json
+        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty()),
+    ]
+    structlog.configure(
+        processors=processors,
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.PrintLoggerFactory(sys.stdout if json else sys.stderr),
+    )
+
+
+def until_interrupted(serving: Coroutine[Any, Any, None]) -> None:
+    """Run until it ends, or SIGINT or SIGTERM comes; then let everything close in good order."""
+
+    async def serve() -> None:
+        task = asyncio.ensure_future(serving)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, task.cancel)
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+    asyncio.run(serve())
+
+
+@contextlib.contextmanager
+def written_kubeconfig(url: str, token: str | None, path: str | None) -> Iterator[Path]:
+    """A kubeconfig for that server: where asked for, or in a folder that goes when we do."""
+    content = orjson.dumps(kubeconfig(url, token), option=orjson.OPT_INDENT_2)
+    if path is not None:
+        Path(path).write_bytes(content)
+        yield Path(path)
+        return
+    with tempfile.TemporaryDirectory(prefix="kubedsm-") as folder:
+        made = Path(folder) / "kubeconfig"
+        made.write_bytes(content)
+        yield made

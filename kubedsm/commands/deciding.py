@@ -1,0 +1,116 @@
+"""`kubedsm place` and `kubedsm suggest`: decisions, shown and on request carried out."""
+
+import random
+import time
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from kubedsm import offline, suggesting
+from kubedsm.clock import SystemClock
+from kubedsm.cluster import verbs
+from kubedsm.cluster.kubernetes import KubernetesCluster
+from kubedsm.commands.console import (
+    STARTUP_TIMEOUT,
+    config_file,
+    configuration_at,
+    kubeconfig_context,
+    kubeconfig_file,
+    log_to,
+    output,
+    print_json,
+    read_dump,
+    remark,
+    until_interrupted,
+)
+from kubedsm.config import Configuration
+from kubedsm.core.model import Snapshot
+from kubedsm.tables import placement_tables
+
+
+@click.command()
+@click.option(
+    "--from",
+    "dump_path",
+    required=True,
+    type=click.Path(allow_dash=True),
+    help="What `kubectl get nodes,pods -A -o json` printed; - for standard input.",
+)
+@config_file
+@output
+def place(dump_path: str, config_path: str | None, output: str) -> None:
+    """Decide, offline, where the waiting pods of a dump would go."""
+    configuration = configuration_at(config_path)
+    dump = read_dump(dump_path)
+    started = time.perf_counter()
+    placement = offline.place(dump, configuration)
+    elapsed = 1000 * (time.perf_counter() - started)
+    if placement.foreign:
+        remark(
+            f"{placement.foreign} waiting pods are left alone:"
+            f" their schedulerName is not {configuration.scheduler_name}"
+        )
+    if output == "json":
+        print_json(placement.as_json() | {"elapsedMs": round(elapsed, 3)})
+    else:
+        Console().print(placement_tables(placement, elapsed))
+
+
+@click.command()
+@click.option(
+    "--from",
+    "dump_path",
+    type=click.Path(allow_dash=True),
+    help="Judge what `kubectl get nodes,pods -A -o json` printed (- for standard input)"
+    " instead of a cluster.",
+)
+@config_file
+@kubeconfig_file
+@kubeconfig_context
+@click.option("--apply", "carry_out", is_flag=True, help="Carry it out, and wait for the end.")
+@output
+def suggest(
+    dump_path: str | None,
+    config_path: str | None,
+    kubeconfig_path: Path | None,
+    context: str | None,
+    carry_out: bool,
+    output: str,
+) -> None:
+    """Say what would be moved now, and why; with --apply, move it.
+
+    --apply acts as the scheduler meanwhile, so no other KubeDSM may run on that cluster.
+    """
+    if dump_path is not None and carry_out:
+        raise click.UsageError("--apply needs a cluster, not a dump")
+    log_to(level="ERROR")
+    configuration = configuration_at(config_path)
+    if dump_path is not None:
+        snapshot = offline.mirror_of(read_dump(dump_path), configuration).snapshot()
+        _say(snapshot, configuration, output)
+        return
+
+    async def ask() -> None:
+        clock, rng = SystemClock(), random.Random()
+        async with await KubernetesCluster.connect(kubeconfig_path, context) as cluster:
+            await verbs.version(cluster, timeout=STARTUP_TIMEOUT)
+            snapshot = await suggesting.read_snapshot(cluster, configuration, clock, rng)
+            advice = _say(snapshot, configuration, output)
+            if carry_out and advice.suggestion.moves:
+                for ended in await suggesting.carry_out(cluster, advice, clock, rng):
+                    reason = f": {ended.reason}" if ended.reason else ""
+                    remark(f"{ended.pod} to {ended.target} {ended.outcome}{reason}")
+
+    until_interrupted(ask())
+
+
+def _say(snapshot: Snapshot, configuration: Configuration, output: str) -> suggesting.Advice:
+    started = time.perf_counter()
+    advice = suggesting.advise(snapshot, configuration)
+    elapsed = 1000 * (time.perf_counter() - started)
+    if output == "json":
+        print_json(advice.as_json() | {"elapsedMs": round(elapsed, 3)})
+    else:
+        Console().print(suggesting.advice_tables(advice, elapsed))
+    return advice

@@ -1,0 +1,85 @@
+"""`kubedsm demo`: a minute of it, over real HTTP, with the same code as `kubedsm run`."""
+
+import asyncio
+import contextlib
+import io
+import random
+from collections.abc import Callable, Iterator
+
+import click
+from rich.console import Console
+from rich.live import Live
+
+from kubedsm.clock import SystemClock
+from kubedsm.cluster.emulator.http import HttpFront
+from kubedsm.cluster.kubernetes import KubernetesCluster
+from kubedsm.commands.console import log_to, output, print_json, written_kubeconfig
+from kubedsm.demo.run import (
+    CONFIGURATION,
+    create_services,
+    demo_scenario,
+    demo_world,
+    watch_demo,
+)
+from kubedsm.demo.view import Frame, LineByLine, as_json, render, summary
+from kubedsm.runtime import Runtime
+
+
+@click.command()
+@click.option("--seed", type=int, default=1, show_default=True, help="Seed of the scenario.")
+@click.option(
+    "--cycles", type=click.IntRange(1, 60), default=12, show_default=True, help="Of 5 s each."
+)
+@click.option(
+    "--picture", type=click.Path(dir_okay=False), help="Also save the last table, as SVG."
+)
+@output
+def demo(seed: int, cycles: int, picture: str | None, output: str) -> None:
+    """Watch KubeDSM place and move the paper's services on its emulated cluster, for a minute."""
+    log_to(level="ERROR")
+    console = Console(stderr=output == "json")
+    frame = asyncio.run(_demo(seed, cycles, console))
+    if picture is not None:
+        recorded = Console(record=True, width=100, file=io.StringIO())
+        recorded.print(summary(frame))
+        recorded.save_svg(picture, title="kubedsm demo")
+    if output == "json":
+        print_json(as_json(frame))
+    else:
+        console.print(summary(frame))
+
+
+async def _demo(seed: int, cycles: int, console: Console) -> Frame:
+    clock, rng = SystemClock(), random.Random(seed)
+    async with (
+        demo_world(demo_scenario(seed, cycles), clock, rng) as world,
+        HttpFront(world.cluster.routes) as front,
+    ):
+        with written_kubeconfig(front.url, None, None) as path:
+            console.print(
+                f"An emulated cluster serves at {front.url}. Watch it from another terminal:\n"
+                f"  kubectl --kubeconfig {path} get pods -o wide -w\n",
+                soft_wrap=True,
+            )
+            async with (
+                await KubernetesCluster.connect(path) as client,
+                asyncio.TaskGroup() as tasks,
+            ):
+                runtime = Runtime(client, CONFIGURATION, clock, random.Random(seed))
+                scheduler = tasks.create_task(runtime.run())
+                await runtime.synced.wait()
+                create_services(world)
+                with _live(console) as show:
+                    frame = await watch_demo(world, show)
+                scheduler.cancel()
+    return frame
+
+
+@contextlib.contextmanager
+def _live(console: Console) -> Iterator[Callable[[Frame], None]]:
+    """A table that changes in place; without a terminal, a line a cycle."""
+    if not console.is_terminal:
+        yield LineByLine(console)
+        return
+    with Live(console=console, auto_refresh=False, transient=True) as live:
+        yield lambda frame: live.update(render(frame), refresh=True)

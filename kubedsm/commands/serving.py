@@ -1,0 +1,119 @@
+"""`kubedsm run` and `kubedsm emulate`: what serves until interrupted."""
+
+import asyncio
+import random
+import socket
+from pathlib import Path
+
+import click
+import structlog
+
+from kubedsm import __version__
+from kubedsm.clock import SystemClock
+from kubedsm.cluster import verbs
+from kubedsm.cluster.emulator.cluster_file import load, paper_cluster
+from kubedsm.cluster.emulator.emulated_cluster import EmulatedCluster
+from kubedsm.cluster.emulator.http import HttpFront
+from kubedsm.cluster.kubernetes import KubernetesCluster
+from kubedsm.commands.console import (
+    STARTUP_TIMEOUT,
+    config_file,
+    configuration_at,
+    kubeconfig_context,
+    kubeconfig_file,
+    log_to,
+    output,
+    print_json,
+    until_interrupted,
+    written_kubeconfig,
+)
+from kubedsm.runtime import Runtime
+
+
+@click.command()
+@config_file
+@kubeconfig_file
+@kubeconfig_context
+@click.option(
+    "--namespace",
+    default="kubedsm",
+    show_default=True,
+    help="Where the ConfigMap `kubedsm` with the pause switch is.",
+)
+@click.option("-v", "--verbose", is_flag=True, help="Log more.")
+@output
+def run(
+    config_path: str | None,
+    kubeconfig_path: Path | None,
+    context: str | None,
+    namespace: str,
+    verbose: bool,
+    output: str,
+) -> None:
+    """Run the scheduler until interrupted.
+
+    Inside a cluster it uses its service account; elsewhere a kubeconfig. Its log goes to stderr;
+    with -o json it goes to stdout, one object a line.
+    """
+    log_to(json=output == "json", level="DEBUG" if verbose else "INFO")
+    configuration = configuration_at(config_path)
+
+    async def serve() -> None:
+        async with await KubernetesCluster.connect(kubeconfig_path, context) as cluster:
+            version = await verbs.version(cluster, timeout=STARTUP_TIMEOUT)
+            structlog.get_logger().info("connected", version=version, kubedsm=__version__)
+            await Runtime(
+                cluster,
+                configuration,
+                SystemClock(),
+                random.Random(),
+                instance=socket.gethostname(),
+                namespace=namespace,
+            ).run()
+
+    until_interrupted(serve())
+
+
+@click.command()
+@click.option(
+    "--cluster",
+    "cluster_name",
+    default="paper",
+    show_default=True,
+    help="`paper`, or a file: Node objects, or the short form {nodes: [{name, tier, cpu, ..}]}.",
+)
+@click.option("--host", default="127.0.0.1", show_default=True)
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=8001, show_default=True, help="0 takes any."
+)
+@click.option("--token", help="Ask clients for this bearer token; without it everybody is let in.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of names and uids.")
+@click.option(
+    "--kubeconfig", "kubeconfig_path", type=click.Path(), help="Where to write the kubeconfig."
+)
+@output
+def emulate(
+    cluster_name: str,
+    host: str,
+    port: int,
+    token: str | None,
+    seed: int,
+    kubeconfig_path: str | None,
+    output: str,
+) -> None:
+    """Serve an emulated Kubernetes cluster, for kubectl and other clients, until interrupted."""
+    spec = paper_cluster() if cluster_name == "paper" else load(cluster_name)
+
+    async def serve() -> None:
+        async with (
+            EmulatedCluster(spec, SystemClock(), random.Random(seed), token=token) as cluster,
+            HttpFront(cluster.routes, host, port) as front,
+        ):
+            with written_kubeconfig(front.url, token, kubeconfig_path) as path:
+                if output == "json":
+                    print_json({"server": front.url, "kubeconfig": str(path)})
+                else:
+                    click.echo(f"Emulated cluster at {front.url}\nexport KUBECONFIG={path}")
+                await asyncio.Event().wait()
+
+    until_interrupted(serve())

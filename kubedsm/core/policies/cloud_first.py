@@ -1,0 +1,23 @@
+"""CloudFirst: the cloud, at random; the edge, at random, only for what the cloud cannot take."""
+
+import random
+from collections.abc import Sequence
+
+import attrs
+
+from kubedsm.core.decision import Decision
+from kubedsm.core.model import Node, Pod, Snapshot, Tier
+from kubedsm.core.objective import Objective, Promises
+from kubedsm.core.policies.in_turn import Room, of_tier, pick, place_in_turn
+
+
+@attrs.frozen
+class CloudFirst:
+    promises: Promises
+    objective: Objective
+
+    def place(self, snapshot: Snapshot, pods: Sequence[Pod], rng: random.Random) -> Decision:
+        def choose(_pod: Pod, fitting: Sequence[Node], _room: Room) -> Node:
+            return pick(rng, of_tier(fitting, Tier.CLOUD) or fitting)
+
+        return place_in_turn(snapshot, pods, choose, self.promises, self.objective)

@@ -1,0 +1,108 @@
+"""Pods placed one at a time, each on the room that the ones before it left: how most schedulers do.
+
+A policy of this sort only says which of the nodes that take a pod it would have.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
+
+import attrs
+
+from kubedsm.core.decision import Binding, Decision
+from kubedsm.core.feasibility import Feasibility
+from kubedsm.core.fragmentation import Fragmentation, request_mix
+from kubedsm.core.model import Node, NodeName, Pod, Resources, Share, Snapshot, Tier, Uid, Workload
+from kubedsm.core.objective import Objective, Promises, quality
+from kubedsm.core.packing import turn
+
+T = TypeVar("T")
+
+
+@attrs.define
+class Room:
+    """The nodes as a batch has left them so far. `place_in_turn` alone changes it."""
+
+    nodes: Mapping[NodeName, Node]
+    feasibility: Feasibility
+    free: dict[NodeName, Resources]
+    #: pods that hold room, wherever they came from
+    pods: dict[NodeName, list[Pod]]
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> "Room":
+        pods: dict[NodeName, list[Pod]] = {name: [] for name in snapshot.nodes}
+        for uid, node in snapshot.placed.items():
+            pod = snapshot.pods[uid]
+            if node in pods and not pod.finished:
+                pods[node].append(pod)
+        return cls(snapshot.nodes, Feasibility.of(snapshot), dict(snapshot.free), pods)
+
+    def fitting(self, pod: Pod) -> list[Node]:
+        """The nodes that take the pod, in name order."""
+        return [self.nodes[name] for name in self.feasibility.feasible(pod)]
+
+    def rejections(self, pod: Pod) -> dict[NodeName, tuple[str, ...]]:
+        """Why not, for each node that does not take the pod."""
+        rejections = self.feasibility.rejections(pod)
+        return {name: rejection.reasons for name, rejection in rejections.items()}
+
+    def put(self, pod: Pod, node: Node) -> None:
+        self.feasibility = self.feasibility.with_pod(pod, node.name)
+        self.free[node.name] -= pod.requests
+        self.pods[node.name].append(pod)
+
+
+#: Which of the nodes that take the pod, at least one and in name order, it goes to.
+Choose = Callable[[Pod, Sequence[Node], Room], Node]
+
+
+def place_in_turn(
+    snapshot: Snapshot,
+    pods: Iterable[Pod],
+    choose: Choose,
+    promises: Promises,
+    objective: Objective,
+) -> Decision:
+    """Place the pods in the order in which they are served."""
+    room = Room.of(snapshot)
+    bindings: list[Binding] = []
+    unplaced: dict[Uid, Mapping[NodeName, tuple[str, ...]]] = {}
+    for pod in sorted(pods, key=turn):
+        fitting = room.fitting(pod)
+        node = choose(pod, fitting, room) if fitting else None
+        if node is None or node.tier is None:
+            unplaced[pod.uid] = room.rejections(pod)
+            continue
+        room.put(pod, node)
+        bindings.append(Binding(pod, node.name, node.tier))
+    before = snapshot.shares()
+    after = _with_edge_pods(before, bindings)
+    fragmentation = Fragmentation(mix=request_mix(snapshot))
+    return Decision(
+        bindings=tuple(bindings),
+        unplaced=unplaced,
+        score_before=quality(before, promises, objective),
+        score_after=quality(after, promises, objective),
+        fragmentation=fragmentation.of(snapshot.of_tier(Tier.EDGE), room.free),
+        proven=False,
+        shares_before=before,
+        shares_after=after,
+    )
+
+
+def pick(rng: random.Random, options: Sequence[T]) -> T:
+    """One of them, each as likely; only by `Random.random`, whose sequence Python never changes."""
+    return options[int(rng.random() * len(options))]
+
+
+def of_tier(nodes: Iterable[Node], tier: Tier) -> list[Node]:
+    return [node for node in nodes if node.tier is tier]
+
+
+def _with_edge_pods(
+    shares: Mapping[Workload, Share], bindings: Iterable[Binding]
+) -> dict[Workload, Share]:
+    more = Counter(binding.pod.workload for binding in bindings if binding.tier is Tier.EDGE)
+    return {w: Share(share.edge + more[w], share.total) for w, share in shares.items()}

@@ -1,0 +1,153 @@
+"""kube-scheduler, with a preferred node affinity of every pod to the edge.
+
+What its default profile does with the nodes that passed the Filter plugins: every Score plugin
+rates each of them, the ratings are normalised to 0..100, and the highest weighted sum wins. Plugins
+that rate all nodes alike here (ImageLocality, InterPodAffinity, NodePorts ...) are left out, and
+no pod preempts another. Source: the plugins' documentation and code in Kubernetes 1.36,
+k8s.io/kubernetes/pkg/scheduler.
+"""
+
+import random
+from collections.abc import Mapping, Sequence
+
+import attrs
+
+from kubedsm.core.cloud import least_allocated_score
+from kubedsm.core.decision import Decision
+from kubedsm.core.model import Node, NodeName, Pod, Snapshot, Tier, Toleration
+from kubedsm.core.objective import Objective, Promises
+from kubedsm.core.policies.in_turn import Room, pick, place_in_turn
+from kubedsm.core.policies.kube_scheduler_scores import (
+    balanced_allocation_score,
+    normalized,
+    normalized_spread,
+    or_default,
+    spread_score,
+)
+
+#: of the default profile
+WEIGHTS: Mapping[str, int] = {
+    "NodeResourcesFit": 1,
+    "NodeResourcesBalancedAllocation": 1,
+    "NodeAffinity": 2,
+    "TaintToleration": 3,
+    "PodTopologySpread": 2,
+}
+#: what the preference for the edge weighs among a pod's preferences; there is no other
+_AFFINITY_WEIGHT = 100
+_HOSTNAME = "kubernetes.io/hostname"
+_ZONE = "topology.kubernetes.io/zone"
+#: PodTopologySpread's default constraints, for owners whose selector is known: key and maxSkew
+_CONSTRAINTS = ((_HOSTNAME, 3), (_ZONE, 5))
+_SPREAD_KINDS = ("Deployment", "ReplicaSet", "ReplicationController", "StatefulSet")
+
+Scores = dict[str, list[int]]
+
+
+@attrs.frozen
+class KubeScheduler:
+    """One pod at a time in the queue's order; the best nodes are drawn from with equal chances."""
+
+    promises: Promises
+    objective: Objective
+
+    def place(self, snapshot: Snapshot, pods: Sequence[Pod], rng: random.Random) -> Decision:
+        def choose(pod: Pod, fitting: Sequence[Node], room: Room) -> Node:
+            if len(fitting) == 1:
+                return fitting[0]
+            totals = total_scores(scores(pod, fitting, room))
+            best = max(totals)
+            return pick(rng, [n for n, t in zip(fitting, totals, strict=True) if t == best])
+
+        return place_in_turn(snapshot, pods, choose, self.promises, self.objective)
+
+
+def total_scores(rated: Scores) -> list[int]:
+    """The weighted sum for each node."""
+    weighted = ([WEIGHTS[plugin] * score for score in rated[plugin]] for plugin in rated)
+    return [sum(of_node) for of_node in zip(*weighted, strict=True)]
+
+
+def scores(pod: Pod, nodes: Sequence[Node], room: Room) -> Scores:
+    """What each plugin gives each of the nodes that take the pod, normalised, unweighted."""
+    preferences = [_AFFINITY_WEIGHT if node.tier is Tier.EDGE else 0 for node in nodes]
+    taints = [_disliked_taints(pod, node) for node in nodes]
+    found = {
+        "NodeResourcesFit": [_least_allocated(pod, node, room.pods[node.name]) for node in nodes],
+        "NodeAffinity": normalized(preferences),
+        "TaintToleration": normalized(taints, reverse=True),
+    }
+    if pod.requests.cpu or pod.requests.memory:
+        found["NodeResourcesBalancedAllocation"] = [_balanced(pod, node, room) for node in nodes]
+    if pod.workload.kind in _SPREAD_KINDS:
+        found["PodTopologySpread"] = normalized_spread(_spread(pod, nodes, room))
+    return found
+
+
+def _least_allocated(pod: Pod, node: Node, pods: Sequence[Pod]) -> int:
+    """What a pod does not request counts as a little all the same."""
+    requested = [or_default(other.requests) for other in (*pods, pod)]
+    size = node.allocatable
+    return least_allocated_score(
+        [size.cpu, size.memory], [sum(amounts) for amounts in zip(*requested, strict=True)]
+    )
+
+
+def _balanced(pod: Pod, node: Node, room: Room) -> int:
+    size, free, more = node.allocatable, room.free[node.name], pod.requests
+    return balanced_allocation_score(
+        (size.cpu, size.memory),
+        (size.cpu - free.cpu + more.cpu, size.memory - free.memory + more.memory),
+    )
+
+
+def _disliked_taints(pod: Pod, node: Node) -> int:
+    tolerations = [t for t in pod.pod_class.rules.tolerations if _covers_preferences(t)]
+    return sum(
+        taint.effect == "PreferNoSchedule"
+        and not any(toleration.tolerates(taint) for toleration in tolerations)
+        for taint in node.taints
+    )
+
+
+def _covers_preferences(toleration: Toleration) -> bool:
+    return toleration.effect in ("", "PreferNoSchedule")
+
+
+def _spread(pod: Pod, nodes: Sequence[Node], room: Room) -> list[int]:
+    alike = {
+        name: sum(
+            other.workload == pod.workload and not other.terminating for other in room.pods[name]
+        )
+        for name in room.nodes
+    }
+    domains = {
+        key: _pods_by_value(key, {n.labels.get(key, "") for n in nodes}, alike, room.nodes)
+        for key, _ in _CONSTRAINTS
+    }
+    sizes = [len(nodes) if key == _HOSTNAME else len(domains[key]) for key, _ in _CONSTRAINTS]
+    rated = []
+    for node in nodes:
+        terms = [
+            (
+                alike[node.name] if key == _HOSTNAME else domains[key][node.labels[key]],
+                max_skew,
+                size,
+            )
+            for (key, max_skew), size in zip(_CONSTRAINTS, sizes, strict=True)
+            if key in node.labels
+        ]
+        rated.append(spread_score(terms))
+    return rated
+
+
+def _pods_by_value(
+    key: str, values: set[str], alike: Mapping[NodeName, int], nodes: Mapping[NodeName, Node]
+) -> dict[str, int]:
+    """Pods by topology value, counted on all nodes, for the values of those that can be chosen."""
+    counts = dict.fromkeys(sorted(values), 0)
+    for name, node in nodes.items():
+        value = node.labels.get(key, "")
+        if value in counts:
+            counts[value] += alike[name]
+    return counts

@@ -1,0 +1,23 @@
+"""Random: any node that takes the pod, each as likely."""
+
+import random
+from collections.abc import Sequence
+
+import attrs
+
+from kubedsm.core.decision import Decision
+from kubedsm.core.model import Node, Pod, Snapshot
+from kubedsm.core.objective import Objective, Promises
+from kubedsm.core.policies.in_turn import Room, pick, place_in_turn
+
+
+@attrs.frozen
+class RandomNode:
+    promises: Promises
+    objective: Objective
+
+    def place(self, snapshot: Snapshot, pods: Sequence[Pod], rng: random.Random) -> Decision:
+        def choose(_pod: Pod, fitting: Sequence[Node], _room: Room) -> Node:
+            return pick(rng, fitting)
+
+        return place_in_turn(snapshot, pods, choose, self.promises, self.objective)

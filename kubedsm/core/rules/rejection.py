@@ -1,0 +1,26 @@
+"""What a rule says of nodes."""
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+#: one truth value a node
+Mask = NDArray[np.bool_]
+
+
+@attrs.frozen(slots=True)
+class Rejection:
+    """The rule that rejected a node, under its plugin's name, and why."""
+
+    rule: str
+    reasons: tuple[str, ...]
+    #: it is about the pod, and so no node will do
+    everywhere: bool = False
+
+
+@attrs.frozen(slots=True, eq=False)
+class Refusal:
+    """Nodes that a rule rejects, all for the same reasons."""
+
+    nodes: Mask
+    reasons: tuple[str, ...]

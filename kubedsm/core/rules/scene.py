@@ -1,0 +1,47 @@
+"""What the rules look at: a kind of pod, and the cluster around it."""
+
+from collections.abc import Callable, Iterable, Mapping
+
+import attrs
+
+from kubedsm.core.model import PodClass, SchedulingRules
+from kubedsm.core.node_index import NodeIndex
+from kubedsm.core.residents import Residents
+from kubedsm.core.room import Room
+from kubedsm.core.rules.rejection import Refusal
+from kubedsm.core.surroundings import Surroundings
+
+
+@attrs.frozen(slots=True, cache_hash=True)
+class EquivalenceClass:
+    """What feasibility depends on: pods for which this is equal are interchangeable.
+
+    The pod class is what the pod asks for. Namespace and labels are what rules of other pods, or
+    its own, see of it: only the labels that some selector in the cluster looks at, and nothing
+    where no pod has a rule about pods.
+    """
+
+    pod_class: PodClass
+    namespace: str = ""
+    labels: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def rules(self) -> SchedulingRules:
+        return self.pod_class.rules
+
+    def label_map(self) -> Mapping[str, str]:
+        return dict(self.labels)
+
+
+@attrs.frozen(slots=True, eq=False)
+class Scene:
+    """The nodes, what is free on them, the pods on them, and the rest."""
+
+    nodes: NodeIndex
+    room: Room
+    residents: Residents
+    surroundings: Surroundings
+
+
+#: A rule: the nodes it rejects, in the order in which its own conditions are tried.
+Rule = Callable[[EquivalenceClass, Scene], Iterable[Refusal]]

@@ -1,0 +1,1 @@
+"""Scenarios in virtual time on the emulated cluster: schedulers side by side, and measured."""

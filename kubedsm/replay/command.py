@@ -1,0 +1,168 @@
+"""The command `kubedsm replay`."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+import orjson
+from rich.console import Console
+from rich.progress import Progress
+
+from kubedsm.cluster.emulator.cluster_file import ClusterFileError, paper_cluster
+from kubedsm.cluster.emulator.cluster_file import load as load_cluster
+from kubedsm.config import Configuration, load_file
+from kubedsm.config_fields import ConfigurationError
+from kubedsm.core.policies.registry import KUBEDSM
+from kubedsm.replay import presets
+from kubedsm.replay.evaluation import tables as markdown_tables
+from kubedsm.replay.page import page
+from kubedsm.replay.report import Report, report, tables
+from kubedsm.replay.runner import Outcome, carry_out_all, processors
+from kubedsm.replay.services import PAPER_SERVICES, ServicesFileError
+from kubedsm.replay.services import load as load_services
+from kubedsm.replay.sources import runs, sources
+from kubedsm.replay.variants import BASELINES, CONTENDERS, UnknownPolicyError, contender
+from kubedsm.replay.world import Run, Setup
+from loadgen.scenario import ScenarioError
+
+DEFAULT_POLICIES = (KUBEDSM, *BASELINES)
+
+
+@click.command()
+@click.argument("scenarios", nargs=-1, metavar="[SCENARIO]...")
+@click.option(
+    "--preset", type=click.Choice(["paper"]), help="The paper's ten scenarios, all policies."
+)
+@click.option("--full", is_flag=True, help="With --preset: all of docs/evaluation.md, 5 seeds.")
+@click.option(
+    "--policies", help=f"With commas between, of: {', '.join(CONTENDERS)}. [the first six]"
+)
+@click.option(
+    "--cluster",
+    "cluster_name",
+    default="paper",
+    show_default=True,
+    help="`paper`, or a file: Node objects, or the short form {nodes: [{name, tier, cpu, ..}]}.",
+)
+@click.option(
+    "--services",
+    "services_path",
+    help="File: {services: [{name, cpu, memory, replicas: {min, max}, targetRate}]}."
+    " [the paper's a, b, c, d]",
+)
+@click.option("--config", "config_path", help="Configuration file (docs/configuration.md).")
+@click.option("--seeds", type=click.IntRange(1, 1000), help="How many, from 1 on. [1]")
+@click.option("--jobs", type=click.IntRange(1, 1024), help="Processes. [one a processor]")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder for results.json, pictures, tables and a page of all of them.",
+)
+@click.option(
+    "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Output format."
+)
+def replay(
+    scenarios: tuple[str, ...],
+    *,
+    preset: str | None,
+    full: bool,
+    policies: str | None,
+    cluster_name: str,
+    services_path: str | None,
+    config_path: str | None,
+    seeds: int | None,
+    jobs: int | None,
+    out: Path | None,
+    output: str,
+) -> None:
+    """Play scenarios in virtual time on an emulated cluster, several policies side by side.
+
+    A SCENARIO is a DrStress file, or MEAN-SIGMA (such as 1.5-.4) for the paper's recipe.
+    """
+    if bool(scenarios) == bool(preset):
+        raise click.UsageError("give scenarios, or --preset: one of the two")
+    if full and not preset:
+        raise click.UsageError("--full needs --preset")
+    with _problems():
+        setup = _setup(cluster_name, services_path, config_path)
+        chosen = _policies(policies, setup)
+        numbers = range(1, 1 + (seeds or (presets.FULL_SEEDS if full else presets.REDUCED_SEEDS)))
+        if preset:
+            make = presets.full if full else presets.reduced
+            planned = make(numbers, setup)
+            if chosen:
+                planned = [run for run in planned if run.policy in chosen]
+        else:
+            planned = runs(sources(scenarios), chosen or DEFAULT_POLICIES, numbers, setup)
+        if out is not None:
+            out.mkdir(parents=True, exist_ok=True)
+    found = report(_carry_out(planned, jobs or processors()))
+    if output == "json":
+        sys.stdout.buffer.write(_json(found))
+        sys.stdout.buffer.flush()
+    else:
+        Console().print(tables(found))
+    if out is not None:
+        with _problems():
+            _write(found, out)
+
+
+@contextmanager
+def _problems() -> Iterator[None]:
+    """What is wrong with what was given: one line; exit code 2 for wrong usage, 1 for the rest."""
+    try:
+        yield
+    except UnknownPolicyError as error:
+        raise click.UsageError(str(error)) from None
+    except (ClusterFileError, ConfigurationError, ScenarioError, ServicesFileError) as error:
+        raise click.ClickException(str(error)) from None
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        raise click.ClickException(f"{where}{error.strerror or error}") from None
+
+
+def _setup(cluster: str, services: str | None, config: str | None) -> Setup:
+    return Setup(
+        paper_cluster() if cluster == "paper" else load_cluster(cluster),
+        load_services(services) if services else PAPER_SERVICES,
+        load_file(config) if config else Configuration(),
+    )
+
+
+def _policies(given: str | None, setup: Setup) -> list[str]:
+    if given is None:
+        return []
+    names = [name.strip() for name in given.split(",")]
+    for name in names:
+        if names.count(name) > 1:
+            raise UnknownPolicyError(f"policy {name!r} is given twice")
+        contender(name, setup.service_names)
+    return names
+
+
+def _carry_out(planned: list[Run], jobs: int) -> list[Outcome]:
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("replaying", total=len(planned))
+        return carry_out_all(planned, jobs, lambda _: progress.advance(task))
+
+
+def _json(found: Report) -> bytes:
+    return orjson.dumps(found) + b"\n"
+
+
+def _write(found: Report, out: Path) -> None:
+    (out / "results.json").write_bytes(_json(found))
+    try:
+        from kubedsm.replay.plots import pictures  # noqa: PLC0415 - matplotlib is an extra
+    except ModuleNotFoundError as error:
+        click.echo(f"kubedsm: no pictures without {error.name}: kubedsm[plots] has it", err=True)
+        drawn = {}
+    else:
+        drawn = pictures(found)
+    for name, content in drawn.items():
+        (out / name).write_bytes(content)
+    (out / "index.html").write_text(page(found, drawn), encoding="utf-8")
+    (out / "tables.md").write_text(markdown_tables(found), encoding="utf-8")

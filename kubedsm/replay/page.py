@@ -1,0 +1,62 @@
+"""A report as one HTML page that needs nothing else."""
+
+import base64
+from collections.abc import Mapping
+from html import escape
+
+from kubedsm.replay.report import EMULATED, HEADINGS, Report, rows_of
+
+_STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem;
+       color: #1a1a1a; background: #fff; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 0.9rem; }
+th, td { padding: 0.2rem 0.7rem; border-bottom: 1px solid #ddd; text-align: right; }
+th:nth-child(-n+2), td:nth-child(-n+2) { text-align: left; }
+div.scroll { overflow-x: auto; }
+img { max-width: 100%; height: auto; }
+figure { margin: 2rem 0; }
+figcaption { color: #555; }
+"""
+
+
+def page(found: Report, pictures: Mapping[str, bytes]) -> str:
+    """pictures: PNG files by name."""
+    head = "".join(f"<th>{escape(heading)}</th>" for heading in HEADINGS)
+    body = "\n".join(
+        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
+        for row in rows_of(found)
+    )
+    figures = "\n".join(_figure(name, content) for name, content in pictures.items())
+    seeds = max(row["seeds"] for row in found["means"])
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>kubedsm replay</title>
+<style>{_STYLE}</style>
+</head>
+<body>
+<h1>kubedsm replay</h1>
+<p>Everything here was {EMULATED}; seeds for each scenario and policy: {seeds}.</p>
+<div class="scroll">
+<table>
+<thead><tr>{head}</tr></thead>
+<tbody>
+{body}
+</tbody>
+</table>
+</div>
+{figures}
+</body>
+</html>
+"""
+
+
+def _figure(name: str, content: bytes) -> str:
+    caption = escape(name.removesuffix(".png").replace("-", " "))
+    data = base64.b64encode(content).decode()
+    return (
+        f'<figure><img alt="{caption}" src="data:image/png;base64,{data}">'
+        f"<figcaption>{caption}</figcaption></figure>"
+    )

@@ -1,0 +1,237 @@
+"""Pictures of a report. Needs matplotlib (`pip install kubedsm[plots]`)."""
+
+import io
+import math
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from kubedsm.core.policies.registry import KUBEDSM
+from kubedsm.replay.presets import VARIANT_SCENARIO
+from kubedsm.replay.report import EMULATED, Report, policies_of, scenarios_of
+from kubedsm.replay.variants import BASELINES, MIGRATION_VARIANTS
+
+Row = Mapping[str, Any]
+
+#: distinct to colour-blind eyes too (Okabe and Ito)
+_PALETTE = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#999999")
+_EDGE, _CLOUD = "#009e73", "#56b4e9"
+_REFERENCE = "kube-scheduler"
+#: policies side by side where there is no room for all
+_FEW = 4
+_DPI = 110
+#: inches
+_FOOTER = 0.18
+
+
+def pictures(found: Report) -> dict[str, bytes]:
+    """PNG files by name, as far as there is something to show."""
+    drawn: dict[str, Callable[[Report], Figure | None]] = {
+        "edge-ratio-by-scenario": edge_ratio_by_scenario,
+        "edge-ratio-by-variant": edge_ratio_by_variant,
+        "edge-share-by-service": radar,
+        "placements": timeline,
+        "response-times": response_times,
+    }
+    figures = {name: draw(found) for name, draw in drawn.items()}
+    return {f"{name}.png": _png(figure) for name, figure in figures.items() if figure is not None}
+
+
+def _png(figure: Figure) -> bytes:
+    height = _FOOTER / figure.get_figheight()
+    figure.set_layout_engine("constrained", rect=(0, height, 1, 1 - height))
+    figure.text(0.995, height / 4, EMULATED, ha="right", va="bottom", fontsize=7, color="#666666")
+    buffer = io.BytesIO()
+    # Without the version of matplotlib in it, so that equal pictures are equal files.
+    figure.savefig(buffer, format="png", dpi=_DPI, metadata={"Software": None})
+    return buffer.getvalue()
+
+
+def _colours(policies: Sequence[str]) -> dict[str, str]:
+    return {name: _PALETTE[index % len(_PALETTE)] for index, name in enumerate(policies)}
+
+
+def _compared(rows: Sequence[Row]) -> list[str]:
+    """Whom the pictures of all policies show: variants have one of their own."""
+    shown = (KUBEDSM, "paper-suggester", *BASELINES)
+    present = policies_of(rows)
+    return [name for name in shown if name in present] or present[: len(_PALETTE)]
+
+
+def _by_key(rows: Sequence[Row]) -> dict[tuple[str, str], Row]:
+    return {(row["scenario"], row["policy"]): row for row in rows}
+
+
+def edge_ratio_by_scenario(found: Report) -> Figure | None:
+    """Bars by scenario and policy; a mark for the best there could be with the same pods."""
+    rows = _by_key(found["means"])
+    policies, scenarios = _compared(found["means"]), scenarios_of(found["means"])
+    figure = Figure(figsize=(max(6.0, 1.1 * len(scenarios) + 2), 4.2))
+    axes = figure.add_subplot()
+    _bars(
+        axes,
+        scenarios,
+        policies,
+        lambda scenario, policy: (rows.get((scenario, policy)) or {}).get("edgeRatio"),
+    )
+    for index, scenario in enumerate(scenarios):
+        best = [_optimum(rows.get((scenario, policy))) for policy in policies]
+        levels = [level for level in best if level is not None]
+        if levels:
+            level = statistics.fmean(levels)
+            axes.hlines(level, index - 0.45, index + 0.45, colors="black", linewidth=1.2)
+    axes.set_ylabel("edge ratio (line: optimum)")
+    axes.set_ylim(0, 1)
+    return figure
+
+
+def _optimum(row: Row | None) -> float | None:
+    if row is None or not row["optimumShare"] or row["edgeRatio"] is None:
+        return None
+    return float(row["edgeRatio"] / row["optimumShare"])
+
+
+def edge_ratio_by_variant(found: Report) -> Figure | None:
+    """KubeDSM with less or other migration; whiskers from the least to the greatest seed."""
+    present = policies_of(found["runs"])
+    variants = [name for name in (_REFERENCE, KUBEDSM, *MIGRATION_VARIANTS) if name in present]
+    if not set(variants) & set(MIGRATION_VARIANTS):
+        return None
+    scenarios = scenarios_of(found["runs"])
+    scenario = VARIANT_SCENARIO if VARIANT_SCENARIO in scenarios else scenarios[0]
+    values = {
+        name: [
+            run["edgeRatio"]
+            for run in found["runs"]
+            if run["scenario"] == scenario and run["policy"] == name and run["edgeRatio"]
+        ]
+        for name in variants
+    }
+    shown = [name for name in variants if values[name]]
+    means = [statistics.fmean(values[name]) for name in shown]
+    whiskers = [
+        [mean - min(values[name]) for mean, name in zip(means, shown, strict=True)],
+        [max(values[name]) - mean for mean, name in zip(means, shown, strict=True)],
+    ]
+    figure = Figure(figsize=(7, 3.6))
+    axes = figure.add_subplot()
+    colours = [_PALETTE[0] if name == KUBEDSM else _PALETTE[4] for name in shown]
+    axes.barh(shown, means, xerr=whiskers, color=colours, ecolor="#444444", capsize=3)
+    axes.invert_yaxis()
+    axes.set_xlabel(f"edge ratio, scenario {scenario}")
+    axes.set_xlim(0, 1)
+    return figure
+
+
+def radar(found: Report) -> Figure | None:
+    """The mean edge share of each service: a polygon a policy."""
+    policies = _compared(found["means"])
+    services = list(found["means"][0]["shares"])
+    if len(services) < 3:  # noqa: PLR2004 - a polygon has three corners
+        return None
+    angles = [2 * math.pi * index / len(services) for index in range(len(services))]
+    figure = Figure(figsize=(6, 5.2))
+    axes = figure.add_subplot(projection="polar")
+    colours = _colours(policies)
+    for policy in policies:
+        rows = [row for row in found["means"] if row["policy"] == policy]
+        values = [statistics.fmean(row["shares"][name] or 0.0 for row in rows) for name in services]
+        axes.plot(
+            [*angles, angles[0]],
+            [*values, values[0]],
+            color=colours[policy],
+            linewidth=2 if policy == KUBEDSM else 1,
+            label=policy,
+        )
+    axes.set_xticks(angles, [f"{name}" for name in services])
+    axes.set_ylim(0, 1)
+    axes.set_title("mean edge share by service")
+    figure.legend(loc="outside right upper", fontsize=8)
+    return figure
+
+
+def timeline(found: Report) -> Figure | None:
+    """Ready pods on the edge and in the cloud over time: of one seed of one scenario."""
+    scenarios = scenarios_of(found["timelines"])
+    scenario = VARIANT_SCENARIO if VARIANT_SCENARIO in scenarios else scenarios[0]
+    lines = {line["policy"]: line for line in found["timelines"] if line["scenario"] == scenario}
+    policies = [name for name in _compared(found["means"]) if name in lines][:_FEW]
+    services = list(lines[policies[0]]["services"])
+    figure = Figure(
+        figsize=(3.1 * len(policies) + 1, 1.4 * len(services) + 1), layout="constrained"
+    )
+    grid = figure.subplots(len(services), len(policies), sharex=True, sharey=True, squeeze=False)
+    for row, service in enumerate(services):
+        for column, policy in enumerate(policies):
+            axes = grid[row][column]
+            _placements(axes, lines[policy]["services"][service], lines[policy]["end"])
+            axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+            if not row:
+                axes.set_title(policy, fontsize=9)
+            if not column:
+                axes.set_ylabel(f"{service}: pods")
+            if row == len(services) - 1:
+                axes.set_xlabel("s")
+    handles, labels = grid[0][0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper right", ncols=2, fontsize=8)
+    seed = lines[policies[0]]["seed"]
+    figure.suptitle(f"Ready pods, scenario {scenario}, seed {seed}", fontsize=10, x=0.3)
+    return figure
+
+
+def _placements(axes: Axes, changes: Sequence[Sequence[float]], end: float) -> None:
+    moments = [*(moment for moment, _, _ in changes), end]
+    edge = [*(number for _, number, _ in changes), changes[-1][1]]
+    total = [*(number for _, _, number in changes), changes[-1][2]]
+    axes.fill_between(moments, edge, step="post", color=_EDGE, label="edge", linewidth=0)
+    axes.fill_between(moments, edge, total, step="post", color=_CLOUD, label="cloud", linewidth=0)
+
+
+def response_times(found: Report) -> Figure | None:
+    """Mean response times, over all scenarios, with the 95th percentile as a thin line."""
+    policies = _compared(found["means"])
+    services = list(dict.fromkeys(name for row in found["means"] for name in row["latencyMs"]))
+    if not services:
+        return None
+
+    def value(kind: str) -> Callable[[str, str], float | None]:
+        def of(service: str, policy: str) -> float | None:
+            values = [
+                row["latencyMs"][service][kind]
+                for row in found["means"]
+                if row["policy"] == policy and service in row["latencyMs"]
+            ]
+            return statistics.fmean(values) if values else None
+
+        return of
+
+    figure = Figure(figsize=(8, 4))
+    axes = figure.add_subplot()
+    _bars(axes, services, policies, value("mean"), value("p95"))
+    axes.set_ylabel("response time, ms (thin: p95)")
+    return figure
+
+
+def _bars(
+    axes: Axes,
+    groups: Sequence[str],
+    policies: Sequence[str],
+    value: Callable[[str, str], float | None],
+    whisker: Callable[[str, str], float | None] | None = None,
+) -> None:
+    width = 0.85 / len(policies)
+    colours = _colours(policies)
+    for index, policy in enumerate(policies):
+        places = [g - 0.425 + width * (index + 0.5) for g in range(len(groups))]
+        heights = [value(group, policy) or 0.0 for group in groups]
+        axes.bar(places, heights, width, color=colours[policy], label=policy)
+        if whisker is not None:
+            tops = [whisker(group, policy) or 0.0 for group in groups]
+            axes.vlines(places, heights, tops, colors=colours[policy], linewidth=1)
+    axes.set_xticks(range(len(groups)), groups, fontsize=8)
+    axes.set_xlim(-0.55, len(groups) - 0.45)
+    axes.legend(fontsize=7, ncols=4, loc="upper center", bbox_to_anchor=(0.5, 1.14), frameon=False)

@@ -1,0 +1,62 @@
+"""The evaluation of the KubeDSM paper (arXiv 2501.07130), as runs."""
+
+from collections.abc import Sequence
+
+import attrs
+
+from kubedsm.core.policies.registry import KUBEDSM
+from kubedsm.replay.sources import Source, recipe, runs
+from kubedsm.replay.variants import BASELINES, MIGRATION_VARIANTS, QOS_VARIANTS
+from kubedsm.replay.world import Run, Setup
+
+#: by what the paper calls them: the mean and the deviation of the demand
+PAPER_SCENARIOS = {
+    "1.1-.4": (1.1, 0.4),
+    "1.2-.4": (1.2, 0.4),
+    "1.3-.4": (1.3, 0.4),
+    "1.4-.4": (1.4, 0.4),
+    "1.5-.4": (1.5, 0.4),
+    "1.6-.4": (1.6, 0.4),
+    "1.5-.1": (1.5, 0.1),
+    "1.5-.2": (1.5, 0.2),
+    "1.5-.3": (1.5, 0.3),
+    "1.5-.5": (1.5, 0.5),
+}
+#: the one the paper compares variants on
+VARIANT_SCENARIO = "1.5-.4"
+#: seconds; Kubernetes' default is the latter
+OTHER_STABILIZATIONS = (60, 300)
+#: whom every table shows
+MAIN_POLICIES = (KUBEDSM, "paper-suggester", *BASELINES)
+REDUCED_SEEDS, FULL_SEEDS = 1, 5
+
+
+def stabilized(scenario: str, seconds: int) -> str:
+    """What the scenario is called with autoscalers that wait so long before they scale down."""
+    return f"{scenario} stabilisation {seconds}s"
+
+
+def reduced(seeds: Sequence[int], setup: Setup) -> list[Run]:
+    """The ten scenarios with everybody, and the variants on one of them."""
+    variants = [name for name in MIGRATION_VARIANTS if name not in MAIN_POLICIES]
+    return [
+        *runs(_paper_sources(), MAIN_POLICIES, seeds, setup),
+        *runs(_paper_sources(VARIANT_SCENARIO), [*variants, *QOS_VARIANTS], seeds, setup),
+    ]
+
+
+def full(seeds: Sequence[int], setup: Setup) -> list[Run]:
+    """The ten scenarios with everybody and all variants, and one with slower autoscalers."""
+    everybody = dict.fromkeys([*MAIN_POLICIES, *MIGRATION_VARIANTS, *QOS_VARIANTS])
+    found = runs(_paper_sources(), list(everybody), seeds, setup)
+    for seconds in OTHER_STABILIZATIONS:
+        name = stabilized(VARIANT_SCENARIO, seconds)
+        slower = attrs.evolve(setup, stabilization_seconds=seconds)
+        found += runs(
+            [recipe(name, *PAPER_SCENARIOS[VARIANT_SCENARIO])], MAIN_POLICIES, seeds, slower
+        )
+    return found
+
+
+def _paper_sources(*names: str) -> list[Source]:
+    return [recipe(name, *PAPER_SCENARIOS[name]) for name in names or PAPER_SCENARIOS]

@@ -1,0 +1,88 @@
+"""Many runs, spread over processes; their results in the order of the runs."""
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from typing import Any
+
+import attrs
+import structlog
+
+from kubedsm.replay.measures import Measures, measure
+from kubedsm.replay.world import Run, play
+
+Placements = dict[str, list[tuple[float, int, int]]]
+
+
+@attrs.frozen
+class Outcome:
+    scenario: str
+    policy: str
+    seed: int
+    measures: Measures
+    #: per service: from when on it had how many Ready pods on the edge, and in all; seconds
+    placements: Placements
+    #: the end of the scenario, seconds
+    end: float
+
+    def as_json(self) -> dict[str, Any]:
+        named = {"scenario": self.scenario, "policy": self.policy, "seed": self.seed}
+        return named | self.measures.as_json()
+
+
+def carry_out(run: Run) -> Outcome:
+    record = play(run)
+    timeline = record.timeline
+    return Outcome(
+        run.name,
+        run.policy,
+        run.seed,
+        measure(run, record),
+        timeline.placements(),
+        timeline.end,
+    )
+
+
+def carry_out_all(
+    runs: Sequence[Run], jobs: int, on_done: Callable[[Outcome], None]
+) -> list[Outcome]:
+    """The outcomes in the order of the runs; `on_done` is called with each of them in turn."""
+    outcomes = []
+    for outcome in _outcomes(runs, min(jobs, len(runs))):
+        outcomes.append(outcome)
+        on_done(outcome)
+    return outcomes
+
+
+def _outcomes(runs: Sequence[Run], jobs: int) -> Iterator[Outcome]:
+    if jobs <= 1:
+        _quieten()
+        yield from map(carry_out, runs)
+        return
+    # Forked children would inherit whatever this process has in hand.
+    context = multiprocessing.get_context("spawn")
+    executor = ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin_worker)
+    try:
+        yield from executor.map(carry_out, runs)
+    finally:
+        executor.shutdown(cancel_futures=True)
+
+
+def _begin_worker() -> None:
+    # Ctrl-C reaches every process of the terminal; the one that started us decides.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _quieten()
+
+
+def _quieten() -> None:
+    """The schedulers' logs tell of times that never were."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger("CRITICAL"))
+
+
+def processors() -> int:
+    """How many this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,0 +1,107 @@
+"""Who can be replayed, by name: the policies, and KubeDSM with other configurations.
+
+The variants are those of the KubeDSM paper (arXiv 2501.07130), and its own suggester.
+"""
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import attrs
+
+from kubedsm.cluster.emulator.paper import NAMESPACE
+from kubedsm.config import EVERY_SERVICE, Configuration, Service
+from kubedsm.core.policies.registry import KUBEDSM, POLICIES
+
+Change = Callable[[Configuration], Configuration]
+
+
+class UnknownPolicyError(ValueError):
+    """Nobody goes by that name here."""
+
+
+@attrs.frozen
+class Contender:
+    #: in the registry
+    policy: str
+    change: Change
+    #: services that the change speaks of
+    services: tuple[str, ...] = ()
+
+
+def _as_it_is(configuration: Configuration) -> Configuration:
+    return configuration
+
+
+def _suggester(**changes: Any) -> Change:
+    def change(configuration: Configuration) -> Configuration:
+        return attrs.evolve(
+            configuration, suggester=attrs.evolve(configuration.suggester, **changes)
+        )
+
+    return change
+
+
+def _qos(factors: Mapping[str, float]) -> Change:
+    """Factors by service, or by `*`, in place of whatever is promised."""
+
+    def change(configuration: Configuration) -> Configuration:
+        services = {EVERY_SERVICE: Service(qos=1.0, weight=1.0)} | {
+            name if name == EVERY_SERVICE else f"{NAMESPACE}/{name}": Service(qos=factor)
+            for name, factor in factors.items()
+        }
+        return attrs.evolve(configuration, services=services)
+
+    return change
+
+
+_FACTORS: Mapping[str, Mapping[str, float]] = {
+    "c-over-a": {"a": 0.5, "b": 0.1, "c": 1.0, "d": 0.1},
+    "respect-d": {"a": 0.1, "b": 0.1, "c": 0.1, "d": 0.5},
+    "only-d": {"a": 0.0, "b": 0.0, "c": 0.0, "d": 1.0},
+}
+_WITHOUT_MIGRATION = _suggester(mode="off")
+
+BASELINES: Mapping[str, Contender] = {
+    name: Contender(name, _WITHOUT_MIGRATION) for name in POLICIES if name != KUBEDSM
+}
+#: KubeDSM as it comes, and with less or other migration
+MIGRATION_VARIANTS: Mapping[str, Contender] = {
+    name: Contender(KUBEDSM, change)
+    for name, change in {
+        "paper-suggester": _suggester(algorithm="paper"),
+        "mid-migration": _suggester(max_cloud_to_edge=2, max_edge_reorder=1),
+        "no-cloud-offload": _suggester(max_cloud_to_edge=0),
+        "no-edge-migration": _suggester(max_edge_reorder=0),
+        "no-migration": _WITHOUT_MIGRATION,
+    }.items()
+}
+QOS_VARIANTS: Mapping[str, Contender] = {
+    "all-half": Contender(KUBEDSM, _qos({EVERY_SERVICE: 0.5})),
+    **{
+        name: Contender(KUBEDSM, _qos(factors), tuple(factors))
+        for name, factors in _FACTORS.items()
+    },
+}
+CONTENDERS: Mapping[str, Contender] = {
+    KUBEDSM: Contender(KUBEDSM, _as_it_is),
+    **BASELINES,
+    **MIGRATION_VARIANTS,
+    **QOS_VARIANTS,
+}
+
+
+def contender(name: str, services: Iterable[str]) -> Contender:
+    """Who goes by that name. Raises UnknownPolicyError, also if it lacks its services."""
+    found = CONTENDERS.get(name)
+    if found is None:
+        close = difflib.get_close_matches(name, CONTENDERS, 1)
+        hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(CONTENDERS)}"
+        raise UnknownPolicyError(f"no policy {name!r}: {hint}")
+    missing = sorted(set(found.services) - set(services))
+    if missing:
+        raise UnknownPolicyError(
+            f"policy {name!r} is about services {', '.join(found.services)}, "
+            f"and there is no {', '.join(missing)}"
+        )
+    return found

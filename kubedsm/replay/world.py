@@ -1,0 +1,122 @@
+"""One run: a scenario's load on an emulated cluster, with a scheduler at work on it."""
+
+import asyncio
+import random
+from collections.abc import Mapping
+
+import attrs
+
+from kubedsm.clock import Clock, VirtualClock
+from kubedsm.cluster import wire
+from kubedsm.cluster.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
+from kubedsm.cluster.emulator.front import EmulatedFront
+from kubedsm.cluster.emulator.paper import NAMESPACE, paper_cluster
+from kubedsm.cluster.emulator.resources import NODES
+from kubedsm.config import Configuration
+from kubedsm.core.model import Node, Pod, Tier
+from kubedsm.core.policies.registry import KUBEDSM, POLICIES
+from kubedsm.replay.plain_bindings import PlainBindings
+from kubedsm.replay.recording import Recorder
+from kubedsm.replay.services import PAPER_SERVICES, ServiceSpec
+from kubedsm.replay.timeline import Timeline
+from kubedsm.replay.variants import contender
+from kubedsm.replay.virtual_time import run_in_virtual_time
+from kubedsm.runtime import Runtime
+from loadgen.scenario import Scenario
+
+#: seconds under the load of the scenario's first moment, until the first pods are up and counted
+LEAD_IN = 15.0
+#: seconds from a request to its answer: an API server across a network
+API_LATENCY = 0.01
+
+
+@attrs.frozen
+class Setup:
+    """What runs have in common."""
+
+    cluster: ClusterSpec = attrs.field(factory=paper_cluster)
+    services: tuple[ServiceSpec, ...] = PAPER_SERVICES
+    configuration: Configuration = attrs.field(factory=Configuration)
+    #: how long the autoscalers wait before they scale down
+    stabilization_seconds: int = 5
+
+    @property
+    def service_names(self) -> tuple[str, ...]:
+        return tuple(service.name for service in self.services)
+
+
+@attrs.frozen
+class Run:
+    #: what the scenario is called in the results
+    name: str
+    scenario: Scenario
+    #: see `variants`
+    policy: str
+    seed: int
+    setup: Setup
+
+    def rng(self, purpose: str) -> random.Random:
+        """Chance for one purpose: independent of the others, and the same for every policy."""
+        return random.Random(f"{self.seed} {purpose}")
+
+
+@attrs.frozen
+class Record:
+    timeline: Timeline
+    #: the nodes of the edge
+    edge: tuple[Node, ...]
+    #: a pod of each service that had any
+    samples: Mapping[str, Pod]
+
+
+def play(run: Run) -> Record:
+    """What happens in the run. Raises UnknownPolicyError."""
+    return run_in_virtual_time(_play(run))
+
+
+async def _play(run: Run) -> Record:
+    setup, scenario, clock = run.setup, run.scenario, VirtualClock()
+    chosen = contender(run.policy, setup.service_names)
+    configuration = chosen.change(setup.configuration)
+    # The autoscalers sync every so many seconds, and nobody tunes a load to when that is.
+    phase = run.rng("phase").random() * setup.cluster.timing.hpa_sync
+    start = clock.monotonic() + LEAD_IN + phase
+
+    def rate(_namespace: str, workload: str, _metric: str) -> float:
+        if workload not in scenario.services:
+            return 0.0
+        return scenario.rate(workload, max(0.0, clock.monotonic() - start))
+
+    async with EmulatedCluster(setup.cluster, clock, run.rng("cluster"), metrics=rate) as cluster:
+        nodes = [wire.node(node) for node in cluster.api.list(NODES)]
+        tiers = {node.name: configuration.tiers.of(node.labels) for node in nodes}
+        recorder = Recorder(setup.service_names, tiers)
+        cluster.api.store.subscribe(lambda change: recorder.notice(change, clock.monotonic()))
+        front = EmulatedFront(cluster.routes, clock, latency=API_LATENCY)
+        runtime = _runtime(front, chosen.policy, configuration, clock, run.rng("scheduler"))
+        async with asyncio.TaskGroup() as tasks:
+            running = tasks.create_task(runtime.run())
+            await runtime.synced.wait()
+            for service in setup.services:
+                for resource, obj in service.objects(setup.stabilization_seconds):
+                    cluster.api.create(resource, obj, namespace=NAMESPACE)
+            await clock.sleep(start + scenario.duration - clock.monotonic())
+            running.cancel()
+        timeline = recorder.timeline(start, clock.monotonic())
+    edge = tuple(
+        attrs.evolve(node, tier=Tier.EDGE) for node in nodes if tiers[node.name] is Tier.EDGE
+    )
+    return Record(timeline, edge, recorder.samples)
+
+
+def _runtime(
+    front: EmulatedFront,
+    policy: str,
+    configuration: Configuration,
+    clock: Clock,
+    rng: random.Random,
+) -> Runtime:
+    if policy == KUBEDSM:
+        return Runtime(front, configuration, clock, rng)
+    other = POLICIES[policy](configuration.promise, configuration.objective_function)
+    return Runtime(PlainBindings(front), configuration, clock, rng, policy=other)

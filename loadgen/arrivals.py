@@ -1,0 +1,63 @@
+"""When each request of a scenario is due: fixed before the first is sent."""
+
+import heapq
+import itertools
+import math
+import random
+from collections.abc import Iterator
+from typing import Literal, NamedTuple, TypeAlias
+
+from loadgen.scenario import Api, Interval, Scenario
+
+Arrivals: TypeAlias = Literal["uniform", "poisson"]
+
+#: A period that was written as a fraction fills its interval a whole number of times but for this.
+ROUNDING = 1e-9
+
+
+class Arrival(NamedTuple):
+    #: seconds from the start of the scenario
+    due: float
+    service: str
+
+
+def schedule(
+    scenario: Scenario, arrivals: Arrivals = "uniform", seed: int = 0
+) -> Iterator[Arrival]:
+    """Every request of every service, in the order they are due.
+
+    `uniform` is DrStress's: one request every period, the first one period after the interval's
+    start. `poisson` has the same mean rate and exponential gaps, as independent users have; its
+    draws depend on the seed and the service's name only. Made as it goes, so that a schedule of
+    any length takes no memory.
+    """
+    return heapq.merge(*(_service(api, arrivals, seed) for api in scenario.apis))
+
+
+def _service(api: Api, arrivals: Arrivals, seed: int) -> Iterator[Arrival]:
+    rng = random.Random(f"{seed}/{api.name}")
+    starts = itertools.chain([0.0], api.ends)
+    for start, interval in zip(starts, api.intervals, strict=False):
+        offsets = _uniform(interval) if arrivals == "uniform" else _poisson(interval, rng)
+        for offset in offsets:
+            yield Arrival(start + offset / 1000, api.name)
+
+
+def _uniform(interval: Interval) -> Iterator[float]:
+    last = interval.cycle_length * (1 + ROUNDING)
+    for number in itertools.count(1):
+        offset = number * interval.api_call_period
+        if offset > last:
+            return
+        yield min(offset, interval.cycle_length)
+
+
+def _poisson(interval: Interval, rng: random.Random) -> Iterator[float]:
+    if interval.rate == 0:
+        return
+    offset = 0.0
+    while True:
+        offset -= interval.api_call_period * math.log(1 - rng.random())
+        if offset > interval.cycle_length:
+            return
+        yield offset

@@ -1,0 +1,180 @@
+"""The commands that send load."""
+
+import asyncio
+import json
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+
+from loadgen.arrivals import Arrivals
+from loadgen.checking import SHORTEST_STALL, Check, Checked, run_check
+from loadgen.driver import Limits
+from loadgen.measures import Results
+from loadgen.parameters import Duration, Endpoint
+from loadgen.playing import (
+    EndpointError,
+    Play,
+    outcomes_file,
+    perform,
+    stopped_by_signals,
+    unreachable,
+)
+from loadgen.report import report
+from loadgen.scenario import Scenario, ScenarioError, load
+from loadgen.transport import HttpTransport
+
+#: columns, where no terminal says how many there are
+WIDTH = 120
+
+output_option = click.option(
+    "-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True
+)
+
+
+@click.command()
+@click.argument("scenario", type=click.Path(dir_okay=False, path_type=Path))
+@click.option(
+    "--endpoint",
+    "--url",
+    "endpoints",
+    type=Endpoint(),
+    multiple=True,
+    help="Where requests go instead of where the scenario says: for one service with NAME=, for "
+    "every one without; {service} is the service's name. May be repeated.",
+)
+@click.option(
+    "--arrivals",
+    type=click.Choice(["uniform", "poisson"]),
+    default="uniform",
+    show_default=True,
+    help="Equal gaps, or those of independent users.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Of poisson arrivals.")
+@click.option(
+    "--max-connections",
+    type=click.IntRange(1, 60_000),
+    default=Limits().max_connections,
+    show_default=True,
+    help="Requests under way at once; others wait, and their time counts.",
+)
+@click.option(
+    "--timeout",
+    type=Duration(),
+    default=f"{Limits().timeout:g}s",
+    show_default=True,
+    help="A request is given up that long after it was due.",
+)
+@click.option(
+    "--csv",
+    "csv_path",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write every request to this file.",
+)
+@output_option
+def run(
+    scenario: Path,
+    *,
+    endpoints: tuple[tuple[str | None, str], ...],
+    arrivals: Arrivals,
+    seed: int,
+    max_connections: int,
+    timeout: float,
+    csv_path: Path | None,
+    output: str,
+) -> None:
+    """Send the requests of SCENARIO over HTTP, each when it is due, and measure the answers.
+
+    A slow server does not slow the load down, and latencies count from when a request was due.
+    Ctrl-C or SIGTERM ends the run and shows the results so far.
+    """
+    if timeout <= 0:
+        raise click.BadParameter("0 seconds are too few", param_hint="'--timeout'")
+    read = load(scenario)
+    urls = _urls(read, endpoints)
+    try:
+        play = Play(read, urls, arrivals, seed, Limits(max_connections, timeout))
+    except ScenarioError as error:
+        raise ScenarioError(error.reason, source=str(scenario)) from None
+    except EndpointError as error:
+        raise EndpointError(f"{scenario}: {error}") from None
+    results = asyncio.run(_run(play, csv_path))
+    summary = {
+        "scenario": str(scenario),
+        "arrivals": arrivals,
+        "seed": seed,
+        "endpoints": urls,
+        **results.as_json(),
+    }
+    _show(summary if output == "json" else report(results, str(scenario)))
+
+
+async def _run(play: Play, csv_path: Path | None) -> Results:
+    async with HttpTransport() as transport:
+        for service, reason in (await unreachable(play, transport)).items():
+            click.echo(f"loadgen: warning: nobody listens for {service} at {reason}", err=True)
+        with outcomes_file(csv_path) as write, stopped_by_signals() as stop:
+            return await perform(play, transport, stop, write)
+
+
+def _urls(scenario: Scenario, endpoints: Iterable[tuple[str | None, str]]) -> dict[str, str]:
+    """By service; what is said for one service goes before what is said for every one."""
+    urls = {api.name: api.endpoint for api in scenario.apis}
+    for name, url in sorted(endpoints, key=lambda endpoint: endpoint[0] is not None):
+        if name is not None and name not in urls:
+            raise click.BadParameter(
+                f"no service {name!r} among {', '.join(urls)}", param_hint="'--endpoint'"
+            )
+        for service in urls if name is None else [name]:
+            urls[service] = url.replace("{service}", service)
+    return urls
+
+
+@click.command()
+@click.option("--rate", type=click.FloatRange(1, 10_000), default=Check().rate, show_default=True)
+@click.option("--duration", type=Duration(), default="30s", show_default=True, help="Of each run.")
+@click.option("--delay", type=Duration(), default="50ms", show_default=True)
+@click.option("--stall", type=Duration(), default="5s", show_default=True)
+@output_option
+def check(*, rate: float, duration: float, delay: float, stall: float, output: str) -> None:
+    """Measure a local server whose latency is known, to see that this machine measures rightly.
+
+    The first server answers everything after a fixed delay, the second one stalls once. Exit code
+    1 if the rate, the median or the p99 is not what it must be.
+    """
+    if not SHORTEST_STALL * duration <= stall <= duration / 2:
+        raise click.BadParameter(
+            f"{stall:g} s are not from {SHORTEST_STALL * duration:g} s to half of the duration",
+            param_hint="'--stall'",
+        )
+    checked = asyncio.run(_check(Check(rate, duration, delay, stall)))
+    _show(checked.as_json() if output == "json" else _checked_report(checked))
+    if not checked.holds:
+        sys.exit(1)
+
+
+async def _check(check: Check) -> Checked:
+    with stopped_by_signals() as stop:
+        return await run_check(check, stop)
+
+
+def _checked_report(checked: Checked) -> RenderableType:
+    table = Table("", "expected", "measured", "")
+    for finding in checked.findings:
+        table.add_row(
+            finding.what, finding.expected, finding.measured, "ok" if finding.holds else "WRONG"
+        )
+    return Group(
+        report(checked.steady, "a fixed delay"), report(checked.stalled, "one stall"), table
+    )
+
+
+def _show(shown: dict[str, Any] | RenderableType) -> None:
+    if isinstance(shown, dict):
+        click.echo(json.dumps(shown, indent=2))
+    else:
+        Console(width=None if sys.stdout.isatty() else WIDTH).print(shown)

@@ -1,0 +1,84 @@
+"""The kinds of values that the command's options take."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from loadgen.generators import PAPER_COEFFICIENTS
+from loadgen.transport import url_problem
+
+
+class Duration(click.ParamType[float]):
+    """Seconds, from a number and its unit."""
+
+    name = "duration"
+    _syntax = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(ms|s|m|h)", re.ASCII)
+    _seconds: Mapping[str, float] = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        if isinstance(value, float):
+            return value
+        match = self._syntax.fullmatch(value)
+        if match is None:
+            self.fail(f"{value!r} is not a duration, such as 500ms, 90s or 2m", param, ctx)
+        return float(match[1]) * self._seconds[match[2]]
+
+
+class Services(click.ParamType[tuple[str, ...]]):
+    """Names for the paper's services, in their order."""
+
+    name = "names"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        if isinstance(value, tuple):
+            return value
+        names = tuple(name.strip() for name in value.split(","))
+        if not all(names) or len(set(names)) < len(names):
+            self.fail(f"{value!r} are not different names with commas between", param, ctx)
+        if len(names) > len(PAPER_COEFFICIENTS):
+            self.fail(
+                f"{len(names)} names for the paper's {len(PAPER_COEFFICIENTS)} services", param, ctx
+            )
+        return names
+
+
+class Totals(click.ParamType[Mapping[str, float]]):
+    """Cores and GB (10^9 bytes), in the units of the paper's services."""
+
+    name = "cores,gb"
+    _syntax = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?),([0-9]{1,9}(?:\.[0-9]{1,9})?)", re.ASCII)
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Mapping[str, float]:
+        if isinstance(value, Mapping):
+            return value
+        match = self._syntax.fullmatch(value)
+        if match is None:
+            self.fail(f"{value!r} is not cores and GB, such as 13,11", param, ctx)
+        return {"cpu": float(match[1]), "memory": float(match[2]) * 1e9}
+
+
+class Endpoint(click.ParamType[tuple[str | None, str]]):
+    """A URL for every service, or NAME=URL for one."""
+
+    name = "[name=]url"
+    _named = re.compile(r"([^=/?#]+)=(.*)", re.DOTALL)
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str | None, str]:
+        if isinstance(value, tuple):
+            return value
+        match = self._named.fullmatch(value)
+        name, url = (match[1], match[2]) if match else (None, value)
+        problem = url_problem(url.replace("{service}", "service"))
+        if problem is not None:
+            self.fail(problem, param, ctx)
+        return name, url

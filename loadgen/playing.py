@@ -1,0 +1,162 @@
+"""One run of a scenario against real endpoints or a transport that stands for them."""
+
+import asyncio
+import csv
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+
+import attrs
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+from loadgen.arrivals import Arrivals, schedule
+from loadgen.driver import Driver, Limits
+from loadgen.measures import Outcome, Recorder, Results
+from loadgen.scenario import Scenario, ScenarioError
+from loadgen.transport import Transport, TransportError, url_problem
+
+#: seconds between two looks at the progress bar
+_TICK = 0.25
+
+
+class EndpointError(ValueError):
+    """An endpoint that no load can be sent to. Its text is one line."""
+
+
+@attrs.frozen
+class Play:
+    """What is sent where: checked when it is made.
+
+    Raises ScenarioError if no request is in the scenario, EndpointError if a URL is none.
+    """
+
+    scenario: Scenario
+    #: by service
+    urls: Mapping[str, str]
+    arrivals: Arrivals = "uniform"
+    seed: int = 0
+    limits: Limits = attrs.field(factory=Limits)
+
+    def __attrs_post_init__(self) -> None:
+        if not self.loaded:
+            raise ScenarioError("no request is in it, every interval is silent")
+        for service in self.loaded:
+            problem = url_problem(self.urls[service])
+            if problem is not None:
+                raise EndpointError(f"endpoint of {service}: {problem}")
+
+    @property
+    def loaded(self) -> list[str]:
+        """The services that get any request."""
+        return [api.name for api in self.scenario.apis if any(part.rate for part in api.intervals)]
+
+
+async def unreachable(play: Play, transport: Transport) -> dict[str, str]:
+    """By service where nobody listens, why. Raises EndpointError if that is everywhere."""
+
+    async def contact(service: str) -> None:
+        try:
+            await transport.contact(play.urls[service])
+        except TransportError as error:
+            reasons[service] = f"{play.urls[service]}: {error}"
+
+    reasons: dict[str, str] = {}
+    async with asyncio.TaskGroup() as group:
+        for service in play.loaded:
+            group.create_task(contact(service))
+    found = {service: reasons[service] for service in play.loaded if service in reasons}
+    if len(found) == len(play.loaded):
+        each = ", ".join(f"{service} at {reason}" for service, reason in found.items())
+        raise EndpointError(f"nobody listens for {each}")
+    return found
+
+
+async def perform(
+    play: Play,
+    transport: Transport,
+    stop: asyncio.Event,
+    write: Callable[[Outcome], None] = lambda _: None,
+) -> Results:
+    """Send the scenario's requests until its end or until `stop` is set.
+
+    Every outcome is handed to `write` as it happens; what that raises ends the run, in an
+    exception group.
+    """
+    scenario = play.scenario
+    recorder = Recorder(scenario.services, write)
+    driver = Driver(play.urls, transport, recorder, play.limits)
+    async with _progress_bar(driver, recorder, scenario.duration):
+        await driver.drive(schedule(scenario, play.arrivals, play.seed), stop)
+    interrupted = stop.is_set()
+    seconds = min(driver.elapsed, scenario.duration) if interrupted else scenario.duration
+    return recorder.results(seconds, interrupted=interrupted)
+
+
+@contextmanager
+def stopped_by_signals() -> Iterator[asyncio.Event]:
+    """The event that SIGINT and SIGTERM set meanwhile, instead of what else they do."""
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    for number in numbers:
+        loop.add_signal_handler(number, stop.set)
+    try:
+        yield stop
+    finally:
+        for number in numbers:
+            loop.remove_signal_handler(number)
+
+
+@contextmanager
+def outcomes_file(path: Path | None) -> Iterator[Callable[[Outcome], None]]:
+    """What writes outcomes to a CSV file, one request a line in the order in which they ended."""
+    if path is None:
+        yield lambda _: None
+        return
+    with path.open("w", encoding="utf-8", newline="") as file:
+        rows = csv.writer(file, lineterminator="\n")
+        rows.writerow(["service", "due_s", "latency_ms", "status", "error"])
+
+        def write(outcome: Outcome) -> None:
+            due, service = outcome.arrival
+            latency = f"{1000 * outcome.latency:.3f}"
+            rows.writerow([service, f"{due:.6f}", latency, outcome.status, outcome.error])
+
+        yield write
+
+
+@asynccontextmanager
+async def _progress_bar(driver: Driver, recorder: Recorder, duration: float) -> AsyncIterator[None]:
+    """On a terminal only."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    with Progress(
+        TextColumn("{task.fields[sent]} requests, {task.fields[failed]} errors"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        auto_refresh=False,
+        transient=True,
+    ) as progress:
+        bar = progress.add_task("", total=duration, sent=0, failed=0)
+
+        async def follow() -> None:
+            while True:
+                progress.update(
+                    bar,
+                    completed=min(driver.elapsed, duration),
+                    sent=recorder.offered,
+                    failed=recorder.failed,
+                    refresh=True,
+                )
+                await asyncio.sleep(_TICK)
+
+        async with asyncio.TaskGroup() as group:
+            following = group.create_task(follow())
+            yield
+            following.cancel()

@@ -1,0 +1,137 @@
+"""How a request gets to a server."""
+
+import asyncio
+import os
+import socket
+from types import TracebackType
+from typing import Protocol, Self
+
+import aiohttp
+from yarl import URL
+
+#: seconds for the connection by which it is seen whether anybody listens
+CONTACT_TIMEOUT = 5.0
+
+
+class TransportError(Exception):
+    """No whole answer came. Its text is the kind of error, the same for all errors alike."""
+
+
+class Transport(Protocol):
+    async def contact(self, url: str) -> None:
+        """Find out whether anybody listens there. Raises TransportError."""
+
+    async def get(self, url: str) -> int:
+        """Send one GET, read the whole answer, return its status. Raises TransportError."""
+
+
+def url_problem(url: str) -> str | None:
+    """What keeps requests from being sent there, or None."""
+    try:
+        parsed = URL(url)
+        host, port = parsed.raw_host or "", parsed.port
+        host.encode("idna")  # names that are too long, or have an empty part
+    except ValueError as error:
+        return f"{url!r} is not a URL: {error}"
+    if parsed.scheme not in {"http", "https"} or not host or " " in host or not port:
+        return f"{url!r} is not a URL such as http://cart.shop/"
+    return None
+
+
+class HttpTransport:
+    """Kept-alive HTTP/1.1 connections, as many as there are requests at once.
+
+    Redirects are answers, nothing of an answer is kept. A GET whose connection is closed before
+    any answer is sent once more, which is what lets connections be kept (RFC 9112, section 9.3.1);
+    it stays one request, whose latency goes on. How long a request may take and how many there are
+    at once is for the caller to say.
+    """
+
+    def __init__(self) -> None:
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
+            headers={"User-Agent": "loadgen"},
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._session.close()
+
+    async def contact(self, url: str) -> None:
+        try:
+            async with asyncio.timeout(CONTACT_TIMEOUT):
+                await _connect(URL(url))
+        except TimeoutError:
+            raise TransportError("connection timed out") from None
+        except OSError as error:
+            raise TransportError(_kind(error)) from error
+
+    async def get(self, url: str) -> int:
+        try:
+            async with self._session.get(url, allow_redirects=False) as response:
+                while not response.content.at_eof():
+                    _acknowledge(response)
+                    await response.content.readany()
+                return response.status
+        except (aiohttp.ClientError, OSError) as error:
+            raise TransportError(_kind(error)) from error
+
+
+def _acknowledge(response: aiohttp.ClientResponse) -> None:
+    """Let a server that writes its answer in pieces go on.
+
+    With Nagle's algorithm it waits for our acknowledgement, which the kernel would delay by 40 ms:
+    time that is ours, not the server's. Linux only, elsewhere the delay stays.
+    """
+    connection = response.connection
+    if connection is None or connection.transport is None or not hasattr(socket, "TCP_QUICKACK"):
+        return
+    connected = connection.transport.get_extra_info("socket")
+    if connected is not None:
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+
+
+async def _connect(url: URL) -> None:
+    """Connect to the first address that lets us; raise the last one's OSError if none does."""
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(url.host, url.port, type=socket.SOCK_STREAM)
+    refused: OSError | None = None
+    for family, kind, protocol, _, address in found:
+        try:
+            with socket.socket(family, kind, protocol) as connection:
+                connection.setblocking(False)
+                await loop.sock_connect(connection, address)
+        except OSError as error:
+            refused = error
+        else:
+            return
+    if refused is not None:
+        raise refused
+
+
+def _kind(error: aiohttp.ClientError | OSError) -> str:
+    match error:
+        case aiohttp.ClientConnectorDNSError() | socket.gaierror():
+            return "name not resolved"
+        case aiohttp.ClientSSLError():
+            return "TLS failed"
+        case aiohttp.ServerDisconnectedError():
+            return "disconnected"
+        case aiohttp.ClientPayloadError():
+            return "answer cut short"
+        case aiohttp.ClientResponseError():
+            return "not HTTP"
+        case OSError(errno=int(number)) if number > 0:
+            return os.strerror(number).lower()
+        case _:
+            return type(error).__name__

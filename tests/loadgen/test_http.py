@@ -1,0 +1,202 @@
+"""Real sockets: what virtual time cannot show. The long form is `loadgen check`."""
+
+import asyncio
+import http.server
+import itertools
+import json
+import signal
+import socket
+import subprocess
+import sys
+import threading
+
+import pytest
+from aiohttp import web
+
+from loadgen.checking import Check, run_check
+from loadgen.driver import Limits
+from loadgen.playing import EndpointError, Play, perform, unreachable
+from loadgen.scenario import Api, Interval, Scenario, dumps
+from loadgen.transport import HttpTransport, TransportError
+
+pytestmark = pytest.mark.http
+PATIENCE = 20
+
+
+def closed_port():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return taken.getsockname()[1]
+
+
+def play(url, rate=20, seconds=0.5, **limits):
+    scenario = Scenario((Api("a", url, (Interval.of(rate, seconds),)),))
+    return Play(scenario, {"a": url}, limits=Limits(**limits))
+
+
+class Serving:
+    """Answers with a handler, on loopback, and counts connections."""
+
+    def __init__(self, handler):
+        self.handler = handler
+        self.connections = set()
+
+    async def handle(self, request):
+        self.connections.add(request.transport.get_extra_info("peername"))
+        return await self.handler(request)
+
+    async def __aenter__(self):
+        server = web.Server(self.handle, access_log=None)
+        self.runner = web.ServerRunner(server, shutdown_timeout=0.1)
+        await self.runner.setup()
+        await web.TCPSite(self.runner, "127.0.0.1", 0).start()
+        self.url = f"http://127.0.0.1:{self.runner.addresses[0][1]}/"
+        return self
+
+    async def __aexit__(self, *_):
+        await self.runner.cleanup()
+
+
+async def test_rate_latency_and_stall_are_measured_as_they_are():
+    check = Check(rate=200, duration=2, delay=0.05, stall=0.8)
+    checked = await run_check(check, asyncio.Event())
+    assert checked.holds, checked.findings
+    assert checked.steady.total.requests == checked.steady.total.answered == 400
+
+
+async def test_every_kind_of_failure_is_counted_under_its_name():
+    async def handler(request):
+        match next(numbers):
+            case 0 | 1:  # the first request, which is sent twice
+                request.transport.abort()
+            case 2:
+                return web.Response(status=503)
+            case 3:
+                cut = web.StreamResponse(headers={"Content-Length": "1000"})
+                await cut.prepare(request)
+                await cut.write(b"x")
+                request.transport.close()
+                return cut
+            case 4:
+                await asyncio.sleep(60)
+            case 5:
+                return web.Response(status=302, headers={"Location": "http://192.0.2.1/"})
+        return web.Response(body=b"x" * 1_000_000)
+
+    numbers = itertools.count()
+    async with Serving(handler) as server, HttpTransport() as transport:
+        # One at a time, so that each has its number.
+        given = play(server.url, rate=5, seconds=1.2, timeout=0.5, max_connections=1)
+        results = await perform(given, transport, asyncio.Event())
+    errors = dict(results.total.errors)
+    # Which of the two it is depends on what the socket was doing.
+    assert errors.pop("disconnected", 0) + errors.pop("connection reset by peer", 0) == 1
+    assert errors == {"HTTP 503": 1, "answer cut short": 1, "timeout": 1}
+    assert results.total.answered == 2
+
+
+class InPieces(http.server.BaseHTTPRequestHandler):
+    """Writes head and body apart, as http.server does, on a connection that is kept."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Length", "2")
+        self.end_headers()
+        self.wfile.write(b"ok")
+
+    def log_message(self, *arguments):
+        """Say nothing."""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="acknowledges at once on Linux only")
+async def test_a_server_that_answers_in_pieces_does_not_wait_for_our_acknowledgement():
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), InPieces) as server:
+        serving = threading.Thread(target=server.serve_forever)
+        serving.start()
+        async with HttpTransport() as transport:
+            url = f"http://127.0.0.1:{server.server_port}/"
+            results = await perform(play(url, rate=50, seconds=1), transport, asyncio.Event())
+        server.shutdown()
+        serving.join()
+    assert results.total.answered == 50
+    # a delayed acknowledgement takes 40 ms
+    assert results.total.latency.p95 < 30
+
+
+async def test_connections_are_bounded_and_kept():
+    async def handler(_):
+        await asyncio.sleep(0.05)
+        return web.Response(text="ok")
+
+    async with Serving(handler) as server, HttpTransport() as transport:
+        given = play(server.url, rate=100, seconds=0.5, max_connections=3)
+        results = await perform(given, transport, asyncio.Event())
+    assert results.total.answered == 50
+    assert len(server.connections) == 3
+    assert results.total.latency.max > 200
+
+
+async def test_where_nobody_listens():
+    refused = f"http://127.0.0.1:{closed_port()}/"
+    async with HttpTransport() as transport:
+        with pytest.raises(TransportError, match=r"^connection refused$"):
+            await transport.get(refused)
+        with pytest.raises(TransportError, match=r"^name not resolved$"):
+            await transport.contact("http://no.such.name.invalid/")
+        with pytest.raises(EndpointError) as nowhere:
+            await unreachable(play(refused), transport)
+    assert str(nowhere.value) == f"nobody listens for a at {refused}: connection refused"
+
+
+async def test_where_somebody_listens_for_one_of_two():
+    async def handler(_):
+        return web.Response(text="ok")
+
+    refused = f"http://127.0.0.1:{closed_port()}/"
+    async with Serving(handler) as server, HttpTransport() as transport:
+        urls = {"a": refused, "b": server.url}
+        interval = (Interval.of(10, 0.2),)
+        both = Play(Scenario(tuple(Api(name, "http://x/", interval) for name in urls)), urls)
+        assert await unreachable(both, transport) == {"a": f"{refused}: connection refused"}
+        results = await perform(both, transport, asyncio.Event())
+    assert results.services["a"].errors == {"connection refused": 2}
+    assert results.services["a"].latency is None
+    assert results.services["b"].answered == 2
+
+
+LOADGEN = (sys.executable, "-c", "from loadgen.cli import main; main()")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_a_signal_ends_the_run_with_the_results_so_far(number, tmp_path):
+    async def handler(_):
+        if seen.is_set():
+            await asyncio.sleep(60)
+        seen.set()
+        return web.Response(text="ok")
+
+    seen = asyncio.Event()
+    async with Serving(handler) as server:
+        scenario, rows = tmp_path / "load.json", tmp_path / "rows.csv"
+        api = Api("a", server.url, (Interval.of(20, 3600),))
+        scenario.write_text(dumps(Scenario((api,))), encoding="utf-8")
+        process = await asyncio.create_subprocess_exec(
+            *(*LOADGEN, "run", str(scenario), "-o", "json", "--csv", str(rows)),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        await asyncio.wait_for(seen.wait(), PATIENCE)
+        await asyncio.sleep(0.3)
+        process.send_signal(number)
+        out, err = await asyncio.wait_for(process.communicate(), PATIENCE)
+    assert (process.returncode, err) == (0, b"")
+    results = json.loads(out)
+    assert results["interrupted"]
+    assert results["total"]["answered"] == 1
+    assert results["total"]["unfinished"] == results["total"]["requests"] - 1 > 0
+    header, row = rows.read_text(encoding="utf-8").splitlines()
+    assert header == "service,due_s,latency_ms,status,error"
+    assert row.startswith("a,0.050000,")
+    assert row.endswith(",200,")

@@ -1,0 +1,49 @@
+"""manifests/loadgen-job.yaml: a scenario that loads, a Job that finds it."""
+
+from pathlib import Path
+
+import yaml
+
+from loadgen.scenario import loads
+from loadgen.transport import url_problem
+
+MANIFESTS = Path(__file__).parent.parent.parent / "manifests"
+
+
+def documents(name):
+    return list(yaml.safe_load_all((MANIFESTS / name).read_text(encoding="utf-8")))
+
+
+CONFIG_MAP, JOB = documents("loadgen-job.yaml")
+POD = JOB["spec"]["template"]["spec"]
+(CONTAINER,) = POD["containers"]
+
+
+def test_the_scenario_loads_the_example_workload():
+    scenario = loads(CONFIG_MAP["data"]["scenario.json"])
+    _, service = documents("example-workload.yaml")
+    name, namespace = service["metadata"]["name"], service["metadata"]["namespace"]
+    assert [api.endpoint for api in scenario.apis] == [f"http://{name}.{namespace}/"]
+    assert url_problem(scenario.apis[0].endpoint) is None
+    assert [scenario.rate(name, seconds) for seconds in (0, 90, 180)] == [5, 25, 10]
+
+
+def test_the_job_reads_the_scenario_where_it_is_mounted():
+    assert JOB["metadata"]["namespace"] == CONFIG_MAP["metadata"]["namespace"]
+    (mount,) = CONTAINER["volumeMounts"]
+    (volume,) = POD["volumes"]
+    assert volume == {"name": mount["name"], "configMap": {"name": CONFIG_MAP["metadata"]["name"]}}
+    (key,) = CONFIG_MAP["data"]
+    assert CONTAINER["command"] == ["loadgen"]
+    assert CONTAINER["args"] == ["run", f"{mount['mountPath']}/{key}", "--output", "json"]
+
+
+def test_the_job_runs_restricted_and_once():
+    (deployment,) = documents("deployment.yaml")
+    scheduler = deployment["spec"]["template"]["spec"]
+    assert POD["securityContext"] == scheduler["securityContext"]
+    assert CONTAINER["securityContext"] == scheduler["containers"][0]["securityContext"]
+    assert CONTAINER["image"] == scheduler["containers"][0]["image"]
+    assert POD["restartPolicy"] == "Never"
+    assert JOB["spec"]["backoffLimit"] == 0
+    assert "schedulerName" not in POD

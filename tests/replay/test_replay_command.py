@@ -1,0 +1,282 @@
+"""`kubedsm replay` as users meet it: its output, and one line for every mistake."""
+
+import json
+import sys
+
+import pytest
+
+from kubedsm.cli import main
+from kubedsm.replay.evaluation import tables
+from kubedsm.replay.services import PAPER_SERVICES, ServicesFileError, load
+from loadgen.generators import normal
+from loadgen.scenario import dumps
+
+SHORT = dumps(normal(1.5, 0.4, seed=3, cycles=2, cycle_seconds=20))
+CART = "{name: cart, cpu: 500m, memory: 256Mi}"
+
+
+@pytest.fixture
+def kubedsm(monkeypatch, capsys):
+    """Run it in this process: exit code, standard output, standard error."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["kubedsm", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        output = capsys.readouterr()
+        return ended.value.code, output.out, output.err
+
+    return run
+
+
+@pytest.fixture
+def scenario(tmp_path):
+    path = tmp_path / "short.json"
+    path.write_text(SHORT)
+    return path
+
+
+def test_json_has_what_it_promises(kubedsm, scenario):
+    code, out, err = kubedsm(
+        "replay", scenario, "--policies", "kubedsm,kube-scheduler", "--seeds", 2, "-o", "json",
+        "--jobs", 1,
+    )  # fmt: skip
+    assert (code, err) == (0, "")
+    found = json.loads(out)
+    assert found["emulated"] is True
+    assert [(run["scenario"], run["policy"], run["seed"]) for run in found["runs"]] == [
+        ("short", policy, seed) for policy in ("kubedsm", "kube-scheduler") for seed in (1, 2)
+    ]
+    for run in found["runs"]:
+        assert 0 <= run["edgeRatio"] <= 1
+        assert 0 < run["optimumShare"] <= 1
+        assert run["std"] >= 0
+        assert set(run["latencyMs"]) == {"a", "b", "c", "d"}
+        assert run["latencyMs"]["a"]["mean"] > 120
+        assert run["latencyMs"]["a"]["p95"] >= 120
+        assert run["lostPodSeconds"] == 0
+        assert isinstance(run["migrations"], int)
+    assert [row["policy"] for row in found["means"]] == ["kubedsm", "kube-scheduler"]
+
+
+def test_by_default_everybody_is_compared(kubedsm, scenario):
+    code, out, _ = kubedsm("replay", scenario, "--jobs", 1)
+    assert code == 0
+    assert "emulated cluster" in out
+    policies = ("kubedsm", "kube-scheduler", "smallest-edge-first", "biggest-edge-first")
+    for policy in (*policies, "random", "cloud-first"):
+        assert policy in out
+    assert all(len(line) <= 80 for line in out.splitlines())
+
+
+def test_a_folder_gets_results_pictures_tables_and_a_page(kubedsm, scenario, tmp_path):
+    pytest.importorskip("matplotlib")
+    out = tmp_path / "new" / "folder"
+    policies = "kubedsm,kube-scheduler,no-migration"
+    code, _, err = kubedsm("replay", scenario, "--policies", policies, "--jobs", 1, "--out", out)
+    assert (code, err) == (0, "")
+    pictures = {
+        "edge-ratio-by-scenario.png",
+        "edge-ratio-by-variant.png",
+        "edge-share-by-service.png",
+        "placements.png",
+        "response-times.png",
+    }
+    assert {path.name for path in out.iterdir()} == pictures | {
+        "results.json",
+        "index.html",
+        "tables.md",
+    }
+    for name in pictures:
+        assert (out / name).read_bytes().startswith(b"\x89PNG")
+    page = (out / "index.html").read_text()
+    assert page.count("data:image/png;base64,") == len(pictures)
+    assert "http" not in page
+    assert "emulated cluster" in page
+    assert json.loads((out / "results.json").read_text())["emulated"] is True
+
+
+def test_own_nodes_and_services(kubedsm, tmp_path):
+    (tmp_path / "cluster.yaml").write_text(
+        "nodes: [{name: e1, tier: edge, cpu: 4, memory: 4Gi},"
+        " {name: c1, tier: cloud, cpu: 16, memory: 16Gi}]"
+    )
+    (tmp_path / "services.yaml").write_text(
+        f"services: [{CART}, {{name: video, cpu: 1, memory: 1Gi, replicas: {{min: 2, max: 4}},"
+        " targetRate: 10, concurrency: 4, serviceTime: 50ms}]"
+    )
+    api = {
+        "name": "video",
+        "endpoint": "http://video/",
+        "intervals": [{"api_call_period": 40, "cycle_length": 40000}],
+    }
+    (tmp_path / "load.json").write_text(json.dumps({"apis": [api]}))
+    code, out, err = kubedsm(
+        "replay", tmp_path / "load.json", "--cluster", tmp_path / "cluster.yaml",
+        "--services", tmp_path / "services.yaml", "--policies", "kubedsm,cloud-first",
+        "-o", "json", "--jobs", 1,
+    )  # fmt: skip
+    assert (code, err) == (0, "")
+    ours, cloud_first = json.loads(out)["runs"]
+    assert ours["shares"] == {"cart": 1.0, "video": 1.0}
+    assert cloud_first["shares"] == {"cart": 0.0, "video": 0.0}
+    # 25 requests/s are three pods' worth, and each takes 20 or 80 ms more than the 50 served in
+    assert ours["latencyMs"]["video"]["mean"] == pytest.approx(70, abs=5)
+    assert cloud_first["latencyMs"]["video"]["mean"] == pytest.approx(130, abs=5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        ((), 2, "give scenarios, or --preset: one of the two"),
+        (("1.5-.4", "--preset", "paper"), 2, "give scenarios, or --preset: one of the two"),
+        (("1.5-.4", "--full"), 2, "--full needs --preset"),
+        (("--preset", "all"), 2, "'all' is not"),
+        (("1.5-.4", "--policies", "kubedms"), 2, "no policy 'kubedms': did you mean kubedsm?"),
+        (("1.5-.4", "--policies", "zzz"), 2, "no policy 'zzz': there are kubedsm, kube-sch"),
+        (("1.5-.4", "--policies", "kubedsm,kubedsm"), 2, "policy 'kubedsm' is given twice"),
+        (("1.5-.4", "--policies", ""), 2, "no policy ''"),
+        (("1.5-.4", "--seeds", "0"), 2, "--seeds"),
+        (("1.5-.4", "1.5-.4"), 1, "1.5-.4: given twice"),
+        (("nowhere.json",), 1, "nowhere.json: No such file or directory"),
+        (("1.5-.4", "--cluster", "nowhere.yaml"), 1, "nowhere.yaml: No such file or directory"),
+        (("1.5-.4", "--services", "nowhere.yaml"), 1, "nowhere.yaml: No such file or directory"),
+        (("1.5-.4", "--config", "nowhere.yaml"), 1, "nowhere.yaml: No such file or directory"),
+    ],
+)
+def test_mistakes_get_one_line(kubedsm, arguments, code, message):
+    found, out, err = kubedsm("replay", *arguments)
+    assert (found, out, err.count("\n")) == (code, "", 1)
+    assert err.startswith("kubedsm: error: ")
+    assert message in err
+    assert "Traceback" not in err
+
+
+def interval(period=200, length=1000):
+    return {"api_call_period": period, "cycle_length": length}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "load.json: not JSON"),
+        ("{}", "load.json: apis: missing"),
+        ('{"apis": []}', "load.json: apis: empty"),
+        (
+            {"apis": [{"name": "a", "endpoint": "/", "intervals": [interval(-1)]}]},
+            "load.json: apis[0].intervals[0].api_call_period: -1 is not a number",
+        ),
+        (
+            {"apis": [{"name": "zz", "endpoint": "/", "intervals": [interval()]}]},
+            "load.json: apis[0].name: no service 'zz' among a, b, c, d",
+        ),
+    ],
+)
+def test_broken_scenarios_get_one_line(kubedsm, tmp_path, text, message):
+    path = tmp_path / "load.json"
+    path.write_text(text if isinstance(text, str) else json.dumps(text))
+    code, out, err = kubedsm("replay", path)
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert message in err
+
+
+def test_variants_that_speak_of_other_services_are_refused(kubedsm, scenario, tmp_path):
+    path = tmp_path / "services.yaml"
+    path.write_text(f"services: [{CART}]")
+    code, _, err = kubedsm("replay", scenario, "--services", path, "--policies", "only-d")
+    assert code == 2
+    assert "policy 'only-d' is about services a, b, c, d, and there is no a, b, c, d" in err
+
+
+def test_an_output_folder_that_cannot_be_made(kubedsm, scenario):
+    code, _, err = kubedsm("replay", scenario, "--out", scenario / "below-a-file")
+    assert code == 1
+    assert err.count("\n") == 1
+    assert "Not a directory" in err
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("services: [", "line 1, column 12: not YAML"),
+        ("[]", "expected `object`, got `array`"),
+        ("services: []", "services: empty"),
+        ("services: [{name: a, cpu: 1}]", "services[0]: object missing required field `memory`"),
+        (
+            "services: [{name: a, cpu: 1, memory: 1Gi, x: 1}]",
+            "services[0]: object contains unknown",
+        ),
+        ("services: [{name: a, cpu: lots, memory: 1Gi}]", "services[0].cpu: 'lots' is not a quant"),
+        ("services: [{name: a, cpu: 0, memory: 1Gi}]", "services[0].cpu: must be above 0"),
+        (f"services: [{CART}, {CART}]", "services[1].name: 'cart' occurs twice"),
+        ("services: [{name: A_b, cpu: 1, memory: 1Gi}]", "services[0]: metadata.name"),
+        (
+            "services: [{name: a, cpu: 1, memory: 1Gi, replicas: {min: 3, max: 2}}]",
+            "services[0].replicas: 1 <= min <= max must hold, not 3 and 2",
+        ),
+        (
+            "services: [{name: a, cpu: 1, memory: 1Gi, replicas: {min: -1}}]",
+            "services[0].replicas: 1 <= min <= max must hold, not -1 and 10",
+        ),
+        (
+            "services: [{name: a, cpu: 1, memory: 1Gi, targetRate: 0}]",
+            "services[0].targetRate: must be above 0",
+        ),
+        (
+            "services: [{name: a, cpu: 1, memory: 1Gi, concurrency: 0}]",
+            "services[0].concurrency: 0 is not at least 1",
+        ),
+        (
+            "services: [{name: a, cpu: 1, memory: 1Gi, serviceTime: 50}]",
+            "services[0].serviceTime: expected `str`, got `int`",
+        ),
+        (
+            "services: [{name: a, cpu: 1, memory: 1Gi, serviceTime: 0s}]",
+            "services[0].serviceTime: 0s is not above 0",
+        ),
+    ],
+)
+def test_broken_services_files(tmp_path, text, message):
+    path = tmp_path / "services.yaml"
+    path.write_text(text)
+    with pytest.raises(ServicesFileError) as error:
+        load(path)
+    assert str(error.value).startswith(f"{path}: {message}")
+    assert "\n" not in str(error.value)
+
+
+def test_a_pod_can_serve_twice_its_target_unless_told_otherwise(tmp_path):
+    path = tmp_path / "services.yaml"
+    path.write_text("services: [{name: a, cpu: 1, memory: 1Gi, targetRate: 20, concurrency: 4}]")
+    (spec,) = load(path)
+    assert spec.server.concurrency / spec.server.service_time == 40
+    (paper, *_) = PAPER_SERVICES
+    assert paper.server.concurrency / paper.server.service_time == 10
+
+
+def measured(policy, ratio, mean):
+    times = {"mean": mean, "p95": 2 * mean, "network": mean / 2}
+    return {
+        "scenario": "1.5-.4",
+        "policy": policy,
+        "seeds": 1,
+        "edgeRatio": ratio,
+        "optimumShare": 0.9,
+        "std": 0.1,
+        "shares": {"a": ratio, "b": ratio},
+        "latencyMs": {"a": times},
+        "overallLatencyMs": times,
+        "migrations": 3.0,
+        "takenBack": 0.0,
+        "lostPodSeconds": 0.0,
+        "pendingSeconds": {"mean": 0.1, "p95": 0.2},
+    }
+
+
+def test_tables_stand_beside_what_was_published():
+    rows = [measured("kubedsm", 0.8, 75.0), measured("kube-scheduler", 0.6, 100.0)]
+    lines = tables({"means": rows}).splitlines()
+    assert "| kubedsm | 0.800 (0.77) | 0.800 (0.77) |" in lines
+    assert "| kube-scheduler | 0.600 (0.64) | 0.600 (0.64) |" in lines
+    change = "| kubedsm, A | 75.0 | 150.0 | 37.5 | -25.0 % | -25.0 % | -25.0 %, -20.4 % |"
+    assert change in lines

@@ -1,0 +1,194 @@
+"""The measures, on timelines made by hand."""
+
+import random
+
+import pytest
+from clusters import MI, node, pod
+
+from kubedsm.core.model import Share, Tier
+from kubedsm.replay.measures import (
+    Spread,
+    counted_levels,
+    lost_pod_seconds,
+    measure,
+    pending_seconds,
+)
+from kubedsm.replay.timeline import Life, MoveRecord, Timeline
+from kubedsm.replay.world import Record, Run, Setup
+from loadgen.scenario import Api, Interval, Scenario
+
+#: has room for a single pod
+ONE_POD = node("e1", Tier.EDGE, 1, 1000 * MI)
+SCENARIO = Scenario((Api("a", "/", (Interval(200, 10_000),)),))
+
+
+def life(service, tier, *served, created=0.0, bound=0.0, gone=None):
+    return Life(service, created, bound, tier, tuple(served), gone)
+
+
+def timeline(*lives, end=10.0, moves=(), **replicas):
+    steps = {name: tuple(given) for name, given in replicas.items()}
+    for one in lives:
+        steps.setdefault(one.service, ((0.0, 1),))
+    return Timeline(end, tuple(lives), steps, tuple(moves))
+
+
+def measured(found):
+    run = Run("by-hand", SCENARIO, "kubedsm", 1, Setup())
+    samples = {name: pod(name, service=name) for name in found.services}
+    return measure(run, Record(found, (ONE_POD,), samples))
+
+
+def test_levels_have_no_gaps():
+    found = timeline(
+        life("a", Tier.EDGE, (0.0, 10.0)), life("a", Tier.CLOUD, (2.0, 5.0), (6.0, 7.0))
+    )
+    levels = [(level.since, level.until, level.shares["a"]) for level in found.levels()]
+    alone, both = Share(1, 1), Share(1, 2)
+    assert levels == [
+        (0.0, 2.0, alone), (2.0, 5.0, both), (5.0, 6.0, alone), (6.0, 7.0, both), (7.0, 10.0, alone)
+    ]  # fmt: skip
+
+
+def test_edge_ratio_is_the_time_mean_of_the_mean_over_services():
+    """a: 1 for 10 s. b: 1/2 for 4 s, then 0. Mean (.75 * 4 + .5 * 6) / 10."""
+    found = timeline(
+        life("a", Tier.EDGE, (0.0, 10.0)),
+        life("b", Tier.EDGE, (0.0, 4.0)),
+        life("b", Tier.CLOUD, (0.0, 10.0)),
+    )
+    result = measured(found)
+    assert result.edge_ratio == pytest.approx(0.6)
+    assert result.shares == {"a": 1.0, "b": pytest.approx(0.2)}
+    assert result.deviation == pytest.approx(0.4)
+
+
+def test_optimum_share_is_integral_over_integral():
+    """The edge takes one pod: for 4 s a's only one or one of b's two, then either's only one."""
+    found = timeline(
+        life("a", Tier.CLOUD, (0.0, 10.0)),
+        life("b", Tier.EDGE, (0.0, 4.0)),
+        life("b", Tier.CLOUD, (0.0, 10.0)),
+    )
+    assert measured(found).optimum_share == pytest.approx((0.25 * 4 + 0 * 6) / (0.5 * 10))
+
+
+def test_a_service_without_pods_is_left_out():
+    found = timeline(life("a", Tier.EDGE, (0.0, 10.0)), life("b", Tier.CLOUD, (0.0, 5.0)))
+    assert measured(found).edge_ratio == pytest.approx((0.5 * 5 + 1 * 5) / 10)
+
+
+def test_time_begins_when_every_service_has_had_a_ready_pod():
+    found = timeline(life("a", Tier.CLOUD, (1.0, 10.0)), life("b", Tier.EDGE, (4.0, 10.0)))
+    assert [level.since for level in counted_levels(found)] == [4.0]
+    assert measured(found).edge_ratio == pytest.approx(0.5)
+
+
+def test_pods_that_were_ready_before_the_scenario_began_are_counted_from_its_beginning():
+    found = timeline(
+        life("a", Tier.EDGE, (-5.0, 10.0), created=-6.0),
+        life("b", Tier.CLOUD, (-5.0, -1.0), created=-6.0),
+    )
+    assert [(level.since, level.until) for level in counted_levels(found)] == [(0.0, 10.0)]
+    assert measured(found).edge_ratio == 1.0
+
+
+def test_without_a_ready_pod_of_each_service_there_is_no_ratio():
+    found = timeline(life("a", Tier.EDGE, (0.0, 10.0)), b=((0.0, 1),))
+    result = measured(found)
+    assert (result.edge_ratio, result.optimum_share, result.deviation) == (None, None, None)
+
+
+def test_pending_time_ends_with_the_binding_the_pod_or_the_run():
+    found = timeline(
+        life("a", Tier.EDGE, created=1.0, bound=1.5),
+        life("a", None, created=2.0, bound=None, gone=5.0),
+        life("a", None, created=4.0, bound=None),
+    )
+    assert pending_seconds(found) == [0.5, 3.0, 6.0]
+
+
+def test_the_95th_percentile_is_of_nearest_rank():
+    assert Spread.of(list(range(1, 101))) == Spread(50.5, 95.0)
+    assert Spread.of([3.0]) == Spread(3.0, 3.0)
+    assert Spread.of([]) == Spread(0.0, 0.0)
+
+
+def moved(*, began=2.0, ended=8.0, ready_before=2, service="a"):
+    return MoveRecord(service, began, ended, ready_before)
+
+
+def test_surge_loses_nothing():
+    found = timeline(
+        life("a", Tier.EDGE, (0.0, 10.0)),
+        life("a", Tier.CLOUD, (0.0, 7.0)),
+        life("a", Tier.EDGE, (5.0, 10.0)),
+        moves=[moved()],
+        a=[(0.0, 2)],
+    )
+    assert lost_pod_seconds(found) == 0
+
+
+def test_recreate_loses_the_pod_until_its_successor_is_ready():
+    found = timeline(
+        life("a", Tier.EDGE, (0.0, 10.0)),
+        life("a", Tier.CLOUD, (0.0, 2.0)),
+        life("a", Tier.EDGE, (6.5, 10.0)),
+        moves=[moved()],
+        a=[(0.0, 2)],
+    )
+    assert lost_pod_seconds(found) == pytest.approx(4.5)
+
+
+def test_what_is_not_wanted_any_more_is_not_lost():
+    """Scaled down to one at 4 s, while the pod is missing."""
+    found = timeline(
+        life("a", Tier.EDGE, (0.0, 10.0)),
+        life("a", Tier.CLOUD, (0.0, 2.0)),
+        moves=[moved()],
+        a=[(0.0, 2), (4.0, 1)],
+    )
+    assert lost_pod_seconds(found) == pytest.approx(2.0)
+
+
+def test_more_wanted_than_there_was_is_not_lost_either():
+    found = timeline(
+        life("a", Tier.EDGE, (0.0, 10.0)), moves=[moved(ready_before=1)], a=[(0.0, 1), (3.0, 9)]
+    )
+    assert lost_pod_seconds(found) == 0
+
+
+def test_pods_missing_outside_of_moves_are_not_their_fault():
+    found = timeline(
+        life("a", Tier.EDGE, (0.0, 1.0)), life("a", Tier.EDGE, (9.0, 10.0)),
+        moves=[moved(ready_before=0)], a=[(0.0, 1)],
+    )  # fmt: skip
+    assert lost_pod_seconds(found) == 0
+
+
+def test_one_missing_pod_is_lost_once_however_many_moves_are_in_flight():
+    found = timeline(
+        life("a", Tier.EDGE, (0.0, 10.0)),
+        life("a", Tier.CLOUD, (0.0, 2.0)),
+        moves=[moved(), moved(began=3.0, ready_before=1)],
+        a=[(0.0, 2)],
+    )
+    assert lost_pod_seconds(found) == pytest.approx(6.0)
+
+
+def test_response_times_follow_the_tier_and_the_due_times():
+    """50 requests, 5 a second, 100 ms each: no queue. 2 s at the edge alone, then nobody till 4."""
+    found = measured(timeline(life("a", Tier.EDGE, (0.0, 2.0)), life("a", Tier.CLOUD, (4.0, 10.0))))
+    times = found.responses["a"]
+    assert found.unanswered == 0
+    assert times.p95 > 1.0
+    assert times.network == pytest.approx((9 * 0.02 + 41 * 0.08) / 50)
+    assert found.overall == times
+
+
+def test_global_chance_stays_out_of_it():
+    found = timeline(life("a", Tier.EDGE, (0.0, 10.0)), life("a", Tier.CLOUD, (0.0, 10.0)))
+    random.seed(1)
+    first = measured(found)
+    random.seed(2)
+    assert measured(found) == first

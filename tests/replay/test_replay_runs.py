@@ -1,0 +1,160 @@
+"""Whole runs in virtual time: the real scheduler on the emulated cluster, minutes in an instant."""
+
+import json
+import os
+import subprocess
+import sys
+
+import attrs
+import pytest
+
+from kubedsm.cluster.emulator.emulated_cluster import ClusterSpec
+from kubedsm.cluster.emulator.paper import node
+from kubedsm.cluster.port import Request
+from kubedsm.config import Configuration, Migration
+from kubedsm.replay.measures import measure
+from kubedsm.replay.plain_bindings import PlainBindings
+from kubedsm.replay.presets import PAPER_SCENARIOS, full, reduced
+from kubedsm.replay.runner import carry_out, carry_out_all
+from kubedsm.replay.sources import recipe
+from kubedsm.replay.variants import BASELINES, CONTENDERS
+from kubedsm.replay.world import Run, Setup, play
+from kubedsm.tier_marks import DELETION_COST_ANNOTATION
+from loadgen.generators import normal
+from loadgen.scenario import dumps
+
+#: three cycles of half a minute
+SHORT = normal(1.5, 0.4, seed=3, cycles=3, cycle_seconds=30)
+
+
+def short(policy, *, seed=1, **setup):
+    return Run("short", SHORT, policy, seed, Setup(**setup))
+
+
+@pytest.mark.parametrize("policy", CONTENDERS)
+def test_everybody_places_the_paper_s_services(policy):
+    result = carry_out(short(policy)).measures
+    assert 0 <= result.edge_ratio <= result.edge_ratio / (result.optimum_share or 1) <= 1
+    assert result.optimum_share <= 1
+    assert result.unanswered == 0
+    assert result.lost_pod_seconds == 0
+    assert 0 < result.pending.mean < 1
+    if policy in BASELINES or policy == "no-migration":
+        assert result.migrations == 0
+
+
+def test_kubedsm_is_above_kube_scheduler_and_random():
+    ours, *others = (
+        carry_out(short(policy)).measures.edge_ratio
+        for policy in ("kubedsm", "kube-scheduler", "random", "cloud-first")
+    )
+    assert ours > max(others)
+
+
+def test_the_timeline_begins_with_the_scenario_and_ends_with_it():
+    record = play(short("kubedsm"))
+    timeline = record.timeline
+    assert timeline.end == pytest.approx(SHORT.duration)
+    assert timeline.beginning < -10
+    assert set(timeline.levels()[0].shares) == {"a", "b", "c", "d"}
+    assert {name: steps[0][1] for name, steps in timeline.replicas.items()} == dict.fromkeys(
+        "abcd", 1
+    )
+    assert [node.name for node in record.edge] == ["n2", "n3", "n4"]
+
+
+def test_pods_evicted_before_their_successors_are_ready_are_moves_that_cost():
+    recreating = attrs.evolve(Configuration(), migration=Migration(mode="recreate"))
+    runs = [
+        Run("1.3-.4", normal(1.3, 0.4, seed=1, cycles=4), "kubedsm", 1, Setup(configuration=c))
+        for c in (Configuration(), recreating)
+    ]
+    surge, recreate = (measure(run, play(run)) for run in runs)
+    assert surge.migrations > 0
+    assert surge.lost_pod_seconds == 0
+    assert recreate.migrations > 0
+    # one start of 3 s a move, and the way to the replacement
+    assert 2 < recreate.lost_pod_seconds / recreate.migrations < 6
+
+
+def test_a_cluster_without_room_leaves_pods_waiting_and_says_nothing_of_the_ratio():
+    small = ClusterSpec((node("e1", "edge", "2", "4Gi"),))
+    result = carry_out(short("kubedsm", cluster=small)).measures
+    assert result.edge_ratio is None
+    assert result.pending.p95 > SHORT.duration
+    assert result.unanswered > 0
+
+
+def test_runs_in_processes_are_the_runs_in_this_one():
+    runs = [short("kubedsm", seed=seed) for seed in (1, 2)]
+    seen = []
+    assert carry_out_all(runs, 2, seen.append) == carry_out_all(runs, 1, lambda _: None) == seen
+
+
+def test_seeds_differ():
+    first, second = (carry_out(short("random", seed=seed)) for seed in (1, 2))
+    assert first.measures != second.measures
+
+
+def test_another_hash_seed_gives_the_same_bytes(tmp_path):
+    scenario = tmp_path / "short.json"
+    scenario.write_text(dumps(SHORT))
+    command = [sys.executable, "-m", "kubedsm", "replay", str(scenario), "-o", "json"]
+    outputs = [
+        subprocess.run(
+            [*command, "--policies", "kubedsm,paper-suggester,kube-scheduler", "--jobs", "1"],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            check=True,
+        )
+        for hash_seed in ("0", "12345")
+    ]
+    assert outputs[0].stdout == outputs[1].stdout
+    assert outputs[0].stderr == b""
+    assert json.loads(outputs[0].stdout)["emulated"] is True
+
+
+class Remembering:
+    def __init__(self):
+        self.requests = []
+
+    async def request(self, request, *, timeout):
+        self.requests.append(request)
+
+
+async def test_baselines_bind_without_our_word_on_scaling_down():
+    body = {
+        "metadata": {"name": "a", "annotations": {DELETION_COST_ANNOTATION: "-100", "other": "1"}},
+        "target": {"name": "n5"},
+    }
+    cluster = Remembering()
+    plain = PlainBindings(cluster)
+    await plain.request(
+        Request("POST", "/api/v1/namespaces/x/pods/a/binding", body=body), timeout=1
+    )
+    await plain.request(Request("PATCH", "/api/v1/namespaces/x/pods/a", body=body), timeout=1)
+    bound, patched = (request.body for request in cluster.requests)
+    assert bound == {
+        "metadata": {"name": "a", "annotations": {"other": "1"}},
+        "target": body["target"],
+    }
+    assert patched == body
+
+
+def test_the_presets_hold_what_they_promise():
+    some, everything = reduced(range(1, 2), Setup()), full(range(1, 6), Setup())
+    assert {run.name for run in some} == set(PAPER_SCENARIOS)
+    for runs, seeds in ((some, 1), (everything, 5)):
+        for name in PAPER_SCENARIOS:
+            for policy in ("kubedsm", "paper-suggester", *BASELINES):
+                assert sum((r.name, r.policy) == (name, policy) for r in runs) == seeds
+    assert {run.policy for run in everything if run.name == "1.1-.4"} == set(CONTENDERS)
+    slower = {run.setup.stabilization_seconds for run in everything}
+    assert slower == {5, 60, 300}
+    assert len({(r.name, r.policy, r.seed) for r in everything}) == len(everything)
+
+
+def test_a_recipe_is_drawn_by_the_seed():
+    source = recipe("1.5-.4", 1.5, 0.4)
+    assert source.scenario(1) == normal(1.5, 0.4, seed=1)
+    assert source.scenario(1) != source.scenario(2)

@@ -1,0 +1,142 @@
+"""Queues that can be worked out by hand, and every other one beside a plain simulation."""
+
+import heapq
+import math
+import random
+
+import numpy as np
+import pytest
+
+from kubedsm.replay.workload_model import Endpoint, Server, due_times, respond
+from loadgen.scenario import Api, Interval
+
+ALWAYS = ((0.0, math.inf),)
+EDGE, CLOUD = 0.02, 0.08
+
+
+def times(due, endpoints, server, end=100.0, seed=0):
+    found = respond(np.array(due, dtype=float), endpoints, server, end, random.Random(seed))
+    return found.times.round(9).tolist()
+
+
+def test_alone_a_request_takes_the_network_and_the_service_time():
+    one = Server(concurrency=1, service_time=0.1)
+    assert times([1.0, 1.2, 1.4], [Endpoint(EDGE, ALWAYS)], one) == [0.12] * 3
+    assert times([1.0, 1.2, 1.4], [Endpoint(CLOUD, ALWAYS)], one) == [0.18] * 3
+
+
+def test_at_twice_what_a_pod_can_serve_each_request_waits_half_a_service_time_longer():
+    due = [0.05 * index for index in range(5)]
+    found = times(due, [Endpoint(EDGE, ALWAYS)], Server(1, 0.1))
+    assert found == pytest.approx([0.12, 0.17, 0.22, 0.27, 0.32])
+
+
+def test_two_at_once_are_no_queue_where_one_is():
+    due = [0.05 * index for index in range(5)]
+    assert times(due, [Endpoint(EDGE, ALWAYS)], Server(2, 0.1)) == [0.12] * 5
+
+
+def test_a_burst_is_served_by_the_handful():
+    assert times([0.0] * 5, [Endpoint(0.0, ALWAYS)], Server(2, 1.0)) == [1, 1, 2, 2, 3]
+
+
+def test_a_queue_drains_when_the_burst_is_over():
+    due = [0.0, 0.0, 0.0, 2.0, 4.0]
+    assert times(due, [Endpoint(0.0, ALWAYS)], Server(1, 1.0)) == [1, 2, 3, 2, 1]
+
+
+def test_a_pod_that_is_not_ready_yet_shows_as_latency():
+    """Both requests reach the pod when it becomes Ready, at 3 s."""
+    late = Endpoint(EDGE, ((3.0, math.inf),))
+    assert times([1.0, 2.5, 4.0], [late], Server(1, 0.1)) == pytest.approx([2.12, 0.72, 0.12])
+
+
+def test_nobody_is_sent_to_a_pod_that_is_going():
+    going, staying = Endpoint(EDGE, ((0.0, 5.0),)), Endpoint(CLOUD, ALWAYS)
+    found = respond(
+        np.arange(0.5, 10.0, 0.5), [going, staying], Server(1, 0.1), 10.0, random.Random(1)
+    )
+    assert set(found.network[:9].tolist()) == {EDGE, CLOUD}
+    assert set(found.network[9:].tolist()) == {CLOUD}
+
+
+def test_what_a_pod_accepted_it_finishes():
+    assert times([0.0, 0.0, 0.0], [Endpoint(0.0, ((0.0, 0.5),))], Server(1, 1.0)) == [1, 2, 3]
+
+
+def test_without_an_endpoint_until_the_end_requests_are_counted_as_unanswered():
+    found = respond(
+        np.array([1.0, 6.0, 8.0]),
+        [Endpoint(0.0, ((0.0, 5.0),))],
+        Server(1, 0.1),
+        10.0,
+        random.Random(0),
+    )
+    assert found.unanswered == 2
+    assert found.times.tolist() == pytest.approx([0.1, 4.0, 2.0])
+
+
+def test_requests_spread_evenly():
+    endpoints = [Endpoint(0.001 * index, ALWAYS) for index in range(4)]
+    found = respond(np.arange(4000.0), endpoints, Server(1, 0.1), 4000.0, random.Random(2))
+    counts = np.unique(found.network, return_counts=True)[1]
+    assert counts.tolist() == pytest.approx([1000] * 4, abs=120)
+
+
+def test_a_random_stream_waits_as_long_as_theory_says():
+    """One of many pods gets nearly Poisson arrivals: M/D/1 waits rho s / 2 (1 - rho) = 50 ms."""
+    endpoints = [Endpoint(0.0, ALWAYS) for _ in range(40)]
+    due = np.arange(0.0, 2000.0, 1 / 200)
+    found = respond(due, endpoints, Server(1, 0.1), 2000.0, random.Random(3))
+    assert found.times.mean() - 0.1 == pytest.approx(0.05, rel=0.05)
+
+
+def simulated(due, chosen, entered, endpoints, server):
+    """One request after the other, each pod a heap of the moments when its servers are free."""
+    free = [[0.0] * server.concurrency for _ in endpoints]
+    answers = []
+    for moment, index, entry in zip(due, chosen, entered, strict=True):
+        half = endpoints[index].network / 2
+        start = max(entry + half, heapq.heappop(free[index]))
+        heapq.heappush(free[index], start + server.service_time)
+        answers.append(start + server.service_time + half - moment)
+    return answers
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_random_instances_beside_a_simulation(seed):
+    rng = random.Random(seed)
+    server = Server(rng.randint(1, 4), rng.uniform(0.02, 0.5))
+    endpoints = [
+        Endpoint(rng.choice((EDGE, CLOUD)), ((start := rng.uniform(0, 20), start + 15),))
+        for _ in range(rng.randint(1, 5))
+    ]
+    due = sorted(rng.uniform(0, 40) for _ in range(300))
+    draws = random.Random(seed + 1000)
+    chosen, entered, kept = [], [], []
+    for moment in due:
+        draw = draws.random()
+        entry = min(
+            (max(moment, a) for e in endpoints for a, b in e.served if max(moment, a) < b),
+            default=None,
+        )
+        if entry is None:
+            continue
+        ready = [i for i, e in enumerate(endpoints) if any(a <= entry < b for a, b in e.served)]
+        kept.append(moment)
+        entered.append(entry)
+        chosen.append(ready[int(draw * len(ready))])
+    found = respond(np.array(due), endpoints, server, 40.0, random.Random(seed + 1000))
+    assert found.unanswered == len(due) - len(kept)
+    expected = simulated(kept, chosen, entered, endpoints, server)
+    assert found.times[: len(kept)].tolist() == pytest.approx(expected)
+
+
+def test_requests_are_due_one_period_after_the_other():
+    api = Api("a", "/", (Interval(500, 2000), Interval(3000, 2000), Interval(1000, 2000)))
+    assert due_times(api).tolist() == [0.5, 1.0, 1.5, 2.0, 5.0, 6.0]
+
+
+def test_rates_that_no_float_can_write_lose_no_request():
+    api = Api("a", "/", tuple(Interval.of(5 * n, 90) for n in range(1, 11)))
+    assert len(due_times(api)) == 90 * 5 * 55
