@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import attrs
 import msgspec
@@ -29,6 +29,7 @@ from kubedsm.config_fields import (
 )
 from kubedsm.core.duration import format_duration
 from kubedsm.core.model import Tiers, Workload
+from kubedsm.core.objective import Kind as ObjectiveKind
 from kubedsm.core.objective import Objective as ObjectiveFunction
 from kubedsm.core.objective import Promise
 
@@ -134,12 +135,12 @@ class Migration:
 
 @attrs.frozen(field_transformer=checked)
 class Objective:
-    """F(x) = alpha x below the promise, beta x + gamma from it on; 0 <= beta < alpha < gamma.
+    """See `core.objective`. Alpha, beta and gamma are of the kind `share`.
 
     The bounds keep sums of scores in nano-units within 64 bits.
     """
 
-    kind: Literal["share"] = attrs.field(default="share", metadata=choice("share"))
+    kind: ObjectiveKind = attrs.field(default="share", metadata=choice(*get_args(ObjectiveKind)))
     alpha: float = attrs.field(default=1.0, metadata=number(0, 1000))
     beta: float = attrs.field(default=0.1, metadata=number(0, 1000))
     gamma: float = attrs.field(default=10.0, metadata=number(0, 1000))
@@ -226,6 +227,11 @@ class Configuration:
         if self.latency.edge < self.latency.cloud:
             return
         edge, cloud = format_duration(self.latency.edge), format_duration(self.latency.cloud)
+        if self.objective.kind == "latency":
+            with at("objective"), at("kind"):
+                raise ConfigurationError(
+                    f"needs latency.edge, {edge}, below latency.cloud, {cloud}"
+                )
         for key, service in self.services.items():
             if service.latency_target is not None:
                 with at("services"), at(key), at("latencyTarget"):
@@ -249,7 +255,10 @@ class Configuration:
     @property
     def objective_function(self) -> ObjectiveFunction:
         given = self.objective
-        return ObjectiveFunction(given.kind, given.alpha, given.beta, given.gamma)
+        gap = self.latency.cloud - self.latency.edge
+        if given.kind != "latency":
+            return ObjectiveFunction(given.kind, given.alpha, given.beta, given.gamma)
+        return ObjectiveFunction(given.kind, given.alpha, given.beta, given.gamma, gap)
 
     def migration_mode(self, workload: Workload) -> Mode:
         return self._own(workload).mode or self._every().mode or self.migration.mode

@@ -156,12 +156,12 @@ def _decoded(text: str | bytes) -> object:
     try:
         if isinstance(text, bytes):
             text = text.decode("utf-8-sig")
-        if not text.strip():
-            raise ScenarioError("empty")
         return json.loads(text)
     except UnicodeDecodeError:
         raise ScenarioError("not UTF-8 text") from None
     except json.JSONDecodeError as error:
+        if not error.doc.strip():
+            raise ScenarioError("empty") from None
         where = f"line {error.lineno}, column {error.colno}"
         raise ScenarioError(f"not JSON: {error.msg}, {where}") from None
     except RecursionError:

@@ -30,7 +30,9 @@ def url_problem(url: str) -> str | None:
     try:
         parsed = URL(url)
         host, port = parsed.raw_host or "", parsed.port
-        host.encode("idna")  # names that are too long, or have an empty part
+        host.encode("idna")
+    except UnicodeError:
+        return f"{url!r} is not a URL: a part of its host name is empty or too long"
     except ValueError as error:
         return f"{url!r} is not a URL: {error}"
     if parsed.scheme not in {"http", "https"} or not host or " " in host or not port:

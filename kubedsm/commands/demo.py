@@ -24,6 +24,9 @@ from kubedsm.demo.run import (
 from kubedsm.demo.view import Frame, LineByLine, as_json, render, summary
 from kubedsm.runtime import Runtime
 
+#: of the summary, where there is no terminal to tell
+WIDTH = 100
+
 
 @click.command()
 @click.option("--seed", type=int, default=1, show_default=True, help="Seed of the scenario.")
@@ -38,9 +41,11 @@ def demo(seed: int, cycles: int, picture: str | None, output: str) -> None:
     """Watch KubeDSM place and move the paper's services on its emulated cluster, for a minute."""
     log_to(level="ERROR")
     console = Console(stderr=output == "json")
+    if not console.is_terminal:
+        console.width = WIDTH
     frame = asyncio.run(_demo(seed, cycles, console))
     if picture is not None:
-        recorded = Console(record=True, width=100, file=io.StringIO())
+        recorded = Console(record=True, width=WIDTH, file=io.StringIO())
         recorded.print(summary(frame))
         recorded.save_svg(picture, title="kubedsm demo")
     if output == "json":

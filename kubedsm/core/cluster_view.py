@@ -8,7 +8,7 @@ import attrs
 from kubedsm.core.model import Pod, PodClass, SchedulingRules, Snapshot, Uid
 from kubedsm.core.node_index import NodeIndex
 from kubedsm.core.residents import Residents, keys_looked_at
-from kubedsm.core.room import Room
+from kubedsm.core.room import BASIC_RESOURCES, Room
 from kubedsm.core.rules.node_rules import TIER_RULE
 from kubedsm.core.rules.rejection import Mask, Refusal, Rejection
 from kubedsm.core.rules.scene import EquivalenceClass, Rule, Scene
@@ -72,6 +72,11 @@ class ClusterView:
             base.values() if concerned else (),
         )
         room = Room([snapshot.free[name] for name in nodes.names])
+        # So that the first pod that is asked about need not wait for it.
+        for resource in BASIC_RESOURCES:
+            room.column(resource)
+        for key in frozenset().union(*(_node_labels(c.rules) for c in classes)):
+            nodes.label(key)
         return cls(Scene(nodes, room, residents, snapshot.surroundings), base)
 
     def place(self, uid: Uid) -> Placed | None:
@@ -159,6 +164,19 @@ def _placed(snapshot: Snapshot, nodes: NodeIndex) -> Iterator[tuple[Uid, Placed]
         pod, position = snapshot.pods.get(uid), nodes.positions.get(node)
         if pod is not None and position is not None and not pod.finished:
             yield uid, (pod, position)
+
+
+def _node_labels(rules: SchedulingRules) -> Iterator[str]:
+    """The labels of nodes that these rules look at."""
+    for label, _ in rules.node_selector:
+        yield label
+    for term in rules.node_affinity or ():
+        for requirement in term.expressions:
+            yield requirement.key
+    for affinity in (*rules.affinity, *rules.anti_affinity):
+        yield affinity.topology_key
+    for constraint in rules.spread:
+        yield constraint.topology_key
 
 
 def _concerns_others(rules: SchedulingRules) -> bool:

@@ -69,13 +69,13 @@ class Feasibility:
         names = self._view.scene.nodes.names
         return [names[position] for position in mask.nonzero()[0].tolist()]
 
-    def message(self, pod: Pod) -> str:
+    def message(self, pod: Pod, *, tier: bool = True) -> str:
         """What to say of a pod that no node would take, as kube-scheduler says it."""
         everywhere = _gates(pod) or self._verdict(pod).everywhere
         count = len(self.nodes)
         if everywhere is not None and count:
             return f"0/{count} nodes are available: {', '.join(everywhere.reasons)}."
-        rejections = self.rejections(pod)
+        rejections = self.rejections(pod, tier=tier)
         return unschedulable_message({name: r.reasons for name, r in rejections.items()})
 
     def with_pod(self, pod: Pod, node: NodeName) -> "Feasibility":

@@ -1,6 +1,6 @@
 """The nodes as columns, so that a condition is put to all of them at once."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import attrs
@@ -35,10 +35,11 @@ class Column:
     values: tuple[Any, ...]
 
     @classmethod
-    def of(cls, properties: Iterable[Any]) -> "Column":
-        codes: dict[Any, int] = {None: MISSING}
-        coded = [codes.setdefault(value, len(codes)) for value in properties]
-        return cls(np.array(coded, dtype=np.intp), tuple(codes))
+    def of(cls, properties: Sequence[Any]) -> "Column":
+        values = tuple(dict.fromkeys((None, *properties)))
+        codes = {value: code for code, value in enumerate(values)}
+        coded = map(codes.__getitem__, properties)
+        return cls(np.fromiter(coded, np.intp, len(properties)), values)
 
     @property
     def present(self) -> Mask:
@@ -72,7 +73,7 @@ class NodeIndex:
         self.positions = {name: index for index, name in enumerate(self.names)}
         self._labels: dict[str, Column] = {}
         self._affinities: dict[SchedulingRules, Mask] = {}
-        self._taints = Column.of(node.taints or None for node in self.nodes)
+        self._taints = Column.of([node.taints or None for node in self.nodes])
         self._cordoned = np.array([node.unschedulable for node in self.nodes], dtype=np.bool_)
         self._tierless = np.array([node.tier is None for node in self.nodes], dtype=np.bool_)
 
@@ -88,7 +89,7 @@ class NodeIndex:
     def label(self, key: str) -> Column:
         column = self._labels.get(key)
         if column is None:
-            column = Column.of(node.labels.get(key) for node in self.nodes)
+            column = Column.of([node.labels.get(key) for node in self.nodes])
             self._labels[key] = column
         return column
 

@@ -1,12 +1,20 @@
-"""How good a placement is: QoS(u) = sum over workloads of w * F(share - Q).
+"""How good a placement is: a sum over workloads, of their weight times what their share is worth.
 
-Second KubeDSM paper (arXiv 2501.07130v2), eq. 1-5. Scores are integers, in thousand-millionths of
-a point: sums of floats differ by their order, and a gain of 1e-16 makes pods wander for ever.
+Three kinds, for a workload with that share of its pods on the edge and the promise Q:
+
+- `share`: F(share - Q) of the second KubeDSM paper (arXiv 2501.07130v2), eq. 1-5.
+- `latency`: of its first version, the seconds by which the mean response time exceeds its target,
+  below zero: -ReLU((1 - share)(tC - tE) - (target - tE)), which is -(tC - tE) ReLU(Q - share).
+- `ecmus`: of its authors' program: 0.8 sqrt(share / Q) below the promise, 0.99 at it and from there
+  on evenly up to 1, and 1 without one.
+
+Scores are integers, in thousand-millionths of a point: sums of floats differ by their order, and a
+gain of 1e-16 makes pods wander for ever.
 """
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Literal
+from typing import Literal, get_args
 
 import attrs
 import numpy as np
@@ -20,6 +28,9 @@ NANO = 1e9
 _SLACK = 1e-9
 #: Keeps the score of thousands of workloads inside 64 bits.
 _GREATEST = 1000.0
+_ECMUS_BELOW, _ECMUS_KEPT = 0.8, 0.99
+
+Kind = Literal["share", "latency", "ecmus"]
 
 
 @attrs.frozen(slots=True)
@@ -43,12 +54,19 @@ def promised_pods(qos: float, total: int) -> int:
 
 @attrs.frozen(slots=True)
 class Objective:
-    """F(x) = alpha x below the promise, beta x + gamma from it on; 0 <= beta < alpha < gamma."""
+    """`share`: F(x) = alpha x below the promise, beta x + gamma from it on.
 
-    kind: Literal["share"] = attrs.field(default="share", validator=validators.in_(("share",)))
+    0 <= beta < alpha < gamma. `latency`: by how many seconds the cloud's response time is longer.
+    """
+
+    kind: Kind = attrs.field(default="share", validator=validators.in_(get_args(Kind)))
     alpha: float = 1.0
     beta: float = 0.1
     gamma: float = 10.0
+    #: seconds, tC - tE
+    tier_gap: float = attrs.field(
+        default=0.06, validator=[validators.gt(0.0), validators.le(_GREATEST)]
+    )
 
     def __attrs_post_init__(self) -> None:
         if not 0 <= self.beta < self.alpha < self.gamma <= _GREATEST:
@@ -61,19 +79,40 @@ class Objective:
         """One workload's part of the QoS, in nano-units; 0 for a workload without pods."""
         if not total:
             return 0
-        excess = edge / total - qos
         kept = edge >= promised_pods(qos, total)
-        value = self.beta * excess + self.gamma if kept else self.alpha * excess
-        return round(NANO * weight * value)
+        return round(NANO * weight * self._value(edge / total, qos, kept=kept))
+
+    def _value(self, share: float, qos: float, *, kept: bool) -> float:
+        match self.kind:
+            case "share":
+                excess = share - qos
+                return self.beta * excess + self.gamma if kept else self.alpha * excess
+            case "latency":
+                return 0.0 if kept else -self.tier_gap * (qos - share)
+            case "ecmus":
+                return _ecmus(share, qos, kept=kept)
 
     def scores(self, edge: NDArray[np.int64], total: int, promise: Promise) -> NDArray[np.int64]:
         """`score` for each of many numbers of edge pods, to the last unit."""
         if not total:
             return np.zeros_like(edge)
+        if self.kind != "share":
+            qos, weight = promise.qos, promise.weight
+            listed = [self.score(pods, total, qos, weight) for pods in edge.ravel().tolist()]
+            return np.array(listed, dtype=np.int64).reshape(edge.shape)
         excess = edge / total - promise.qos
         kept = edge >= promised_pods(promise.qos, total)
         value = np.where(kept, self.beta * excess + self.gamma, self.alpha * excess)
         return np.rint(NANO * promise.weight * value).astype(np.int64)
+
+
+def _ecmus(share: float, qos: float, *, kept: bool) -> float:
+    if qos == 0:
+        return 1.0
+    if not kept:
+        return _ECMUS_BELOW * math.sqrt(share / qos)
+    beyond = max(0.0, share - qos) / (1 - qos) if qos < 1 else 0.0
+    return _ECMUS_KEPT + (1 - _ECMUS_KEPT) * beyond
 
 
 def quality(shares: Mapping[Workload, Share], promises: Promises, objective: Objective) -> int:

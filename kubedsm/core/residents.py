@@ -5,7 +5,7 @@ counted by what can be told of them: by namespace and those labels that some sel
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Self, TypeVar
+from typing import NamedTuple, Self, TypeVar
 
 import attrs
 import numpy as np
@@ -42,8 +42,7 @@ class Selection:
         )
 
 
-@attrs.frozen(slots=True, cache_hash=True)
-class Peer:
+class Peer(NamedTuple):
     """What selectors see of a pod."""
 
     namespace: str

@@ -1,6 +1,6 @@
 """What is free on each node, as columns made when first asked for."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Self
 
 import numpy as np
@@ -8,12 +8,25 @@ from numpy.typing import NDArray
 
 from kubedsm.core.model import Resources
 
+#: what every pod asks for, or may
+BASIC_RESOURCES = ("cpu", "memory", "pods")
 #: 64 bits hold no amount beyond this.
 _LARGEST = 2**63 - 1
 
 
 def _clipped(amount: int) -> int:
     return min(max(amount, -_LARGEST), _LARGEST)
+
+
+def _amounts(free: Sequence[Resources], resource: str) -> list[int]:
+    match resource:
+        case "cpu":
+            return [resources.cpu for resources in free]
+        case "memory":
+            return [resources.memory for resources in free]
+        case "pods":
+            return [resources.pods for resources in free]
+    return [resources.amount(resource) for resources in free]
 
 
 class Room:
@@ -32,8 +45,10 @@ class Room:
         """The free amount of that resource on each node."""
         column = self._columns.get(resource)
         if column is None:
-            amounts = (_clipped(free.amount(resource)) for free in self._free)
-            column = np.fromiter(amounts, np.int64, len(self._free))
+            amounts = _amounts(self._free, resource)
+            if amounts and not (-_LARGEST <= min(amounts) <= max(amounts) <= _LARGEST):
+                amounts = [_clipped(amount) for amount in amounts]
+            column = np.array(amounts, dtype=np.int64)
             self._columns[resource] = column
         return column
 

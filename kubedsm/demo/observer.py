@@ -11,6 +11,8 @@ from kubedsm.cluster.emulator.resources import PODS
 from kubedsm.cluster.emulator.store import Change
 from kubedsm.core.model import Node, NodeName, Pod, Resources, Share, Tier, Uid
 from kubedsm.measures import EdgeRatio, Latency
+from kubedsm.replay.measures import lost_pod_seconds
+from kubedsm.replay.recording import Recorder
 
 
 @attrs.frozen(slots=True)
@@ -34,6 +36,15 @@ class ServiceView:
     mean_share: float | None
 
 
+@attrs.frozen(slots=True)
+class Migrations:
+    """Migrations begun; those that were taken back; pod-seconds that services lost to them."""
+
+    begun: int
+    taken_back: int
+    lost_pod_seconds: float
+
+
 class Observer:
     """Keeps the pods of some services and the measures over them; subscribe `notice` to a store."""
 
@@ -45,12 +56,14 @@ class Observer:
         self._created: dict[Uid, float] = {}
         self._latencies: list[float] = []
         self._edge_ratio = EdgeRatio(services)
+        self._recorder = Recorder(tuple(services), self._tiers)
 
     def notice(self, change: Change) -> None:
+        now = self._clock.monotonic()
+        self._recorder.notice(change, now)
         if change.resource is not PODS:
             return
         pod = wire.pod(change.object)
-        now = self._clock.monotonic()
         before = self._pods.get(pod.uid)
         if change.type == "DELETED":
             self._pods.pop(pod.uid, None)
@@ -83,6 +96,16 @@ class Observer:
     @property
     def unready(self) -> int:
         return sum(not pod.ready and not pod.terminating for pod in self._pods.values())
+
+    @property
+    def moving(self) -> list[str]:
+        """Return the services of which pods are being moved."""
+        return sorted(pod.workload.name for pod in self._pods.values() if pod.detached)
+
+    def migrations(self, since: float) -> "Migrations":
+        timeline = self._recorder.timeline(since, self._clock.monotonic())
+        taken_back = sum(move.taken_back for move in timeline.moves)
+        return Migrations(len(timeline.moves), taken_back, lost_pod_seconds(timeline))
 
     @property
     def latency(self) -> Latency | None:

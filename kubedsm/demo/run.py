@@ -73,6 +73,8 @@ class World:
             waiting=observer.waiting,
             latency=observer.latency,
             edge_ratio=observer.edge_ratio,
+            moving=observer.moving,
+            migrations=observer.migrations(self.started),
         )
 
 

@@ -9,7 +9,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from kubedsm.demo.observer import NodeView, ServiceView
+from kubedsm.demo.observer import Migrations, NodeView, ServiceView
 from kubedsm.measures import Latency
 
 COLOUR = {"edge": "green", "cloud": "blue"}
@@ -30,6 +30,9 @@ class Frame:
     waiting: int
     latency: Latency | None
     edge_ratio: float | None
+    #: services of which pods are being moved
+    moving: Sequence[str]
+    migrations: Migrations
 
 
 def render(frame: Frame) -> RenderableType:
@@ -37,7 +40,7 @@ def render(frame: Frame) -> RenderableType:
         Text(f"{frame.seconds:5.1f} s of {frame.duration:.0f} s", style="bold"),
         _nodes(frame),
         _services(frame),
-        Text(_outcome(frame), no_wrap=True, overflow="ignore"),
+        Text(_outcome(frame)),
     )
 
 
@@ -88,6 +91,10 @@ def _outcome(frame: Frame) -> str:
         parts.append(f"created to bound: mean {shown['mean']:g} ms, p99 {shown['p99']:g} ms")
     if frame.edge_ratio is not None:
         parts.append(f"edge ratio {frame.edge_ratio:.3f}")
+    moved = f"moves {frame.migrations.begun}"
+    if frame.moving:
+        moved += f" ({', '.join(frame.moving)} under way)"
+    parts.append(f"{moved}, pod-seconds lost to them {frame.migrations.lost_pod_seconds:g}")
     return "   ".join(parts)
 
 
@@ -115,7 +122,7 @@ def summary(frame: Frame) -> RenderableType:
     return Group(
         _nodes(frame),
         _services(frame),
-        Text(_outcome(frame), style="bold", no_wrap=True, overflow="ignore"),
+        Text(_outcome(frame), style="bold"),
     )
 
 
@@ -130,6 +137,9 @@ def as_json(frame: Frame) -> dict[str, Any]:
         "replicas": {s.name: s.pods for s in frame.services},
         "bound": frame.bound,
         "pending": frame.waiting,
+        "migrations": frame.migrations.begun,
+        "takenBack": frame.migrations.taken_back,
+        "lostPodSeconds": round(frame.migrations.lost_pod_seconds, 3),
         "bindLatencyMs": None if frame.latency is None else frame.latency.milliseconds(),
     }
 

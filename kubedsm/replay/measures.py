@@ -101,11 +101,7 @@ def _rounded(value: float | None) -> float | None:
 def measure(run: Run, record: Record) -> Measures:
     timeline = record.timeline
     counted = counted_levels(timeline)
-    ratio = EdgeRatio(timeline.services)
-    for level in counted:
-        ratio.observe(level.since, level.shares)
-    if counted:
-        ratio.observe(timeline.end, {})
+    ratio = edge_ratio(timeline)
     shares = ratio.shares()
     known = [share for share in shares.values() if share is not None]
     responses = response_times(run, timeline)
@@ -126,6 +122,15 @@ def measure(run: Run, record: Record) -> Measures:
         lost_pod_seconds=lost_pod_seconds(timeline),
         pending=Spread.of(pending_seconds(timeline)),
     )
+
+
+def edge_ratio(timeline: Timeline) -> EdgeRatio:
+    ratio = EdgeRatio(timeline.services)
+    # Before the scenario begins no time passes, but it is seen who has pods.
+    for level in timeline.levels(min(0.0, timeline.beginning)):
+        ratio.observe(max(0.0, level.since), level.shares)
+    ratio.observe(timeline.end, {})
+    return ratio
 
 
 def counted_levels(timeline: Timeline) -> list[Level]:

@@ -94,12 +94,14 @@ class Recorder:
         move = self._moving.get(pod.uid)
         service = self._lives[pod.uid].service
         if move is None:
-            if pod.detached or (_evicted(obj) and not deleted):
+            # An eviction first says on the pod why it is about to go.
+            if pod.detached or (_evicted(obj) and (pod.terminating or deleted)):
                 move = _Move(service, now, self._ready[service], recreates=not pod.detached)
                 self._moves.append(move)
                 self._moving[pod.uid] = move
-        elif not move.recreates and move.ended is None and (deleted or not pod.detached):
+        elif not move.recreates and (deleted or not pod.detached):
             move.ended, move.taken_back = now, not (deleted or pod.terminating)
+            del self._moving[pod.uid]
 
     def _end_recreations(self, now: float) -> None:
         for move in self._moves:

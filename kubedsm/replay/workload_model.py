@@ -97,9 +97,9 @@ def _choose(
     chosen = np.full(len(due), -1, dtype=np.int64)
     entered = due.copy()
     moments = sorted({moment for e in endpoints for span in e.served for moment in span})
-    bounds = np.searchsorted(due, moments, side="left").tolist()
+    ends = [*np.searchsorted(due, moments[1:], side="left").tolist(), len(due)]
     first = 0
-    for moment, last in zip(moments, [*bounds[1:], len(due)], strict=True):
+    for moment, last in zip(moments, ends, strict=False):
         ready = [i for i, e in enumerate(endpoints) if any(a <= moment < b for a, b in e.served)]
         if not ready or last == first:
             continue

@@ -137,7 +137,10 @@ REFUSALS: dict[str | bytes, str] = {
     "services: {shop/cart: {latencyTarget: 40ms}}\nlatency: {edge: 80ms, cloud: 80ms}": (
         "services.shop/cart.latencyTarget: needs latency.edge, 80ms, below latency.cloud, 80ms"
     ),
-    "objective: {kind: latency}": "objective.kind: 'latency' is not share",
+    "objective: {kind: speed}": "objective.kind: 'speed' is not share, latency or ecmus",
+    "{objective: {kind: latency}, latency: {edge: 1s}}": (
+        "objective.kind: needs latency.edge, 1s, below latency.cloud, 80ms"
+    ),
     "bach: {}": "bach: unknown key; did you mean batch?",
     "batch: {idel: 5ms}": "batch.idel: unknown key; did you mean idle?",
     "suggester: {max_moves: 5}": "suggester.max_moves: unknown key; did you mean maxMoves?",

@@ -178,6 +178,7 @@ def test_the_demo_places_what_its_load_asks_for():
     assert 0 < said["edgeRatio"] <= 1
     assert set(said["edgeShare"]) == {"a", "b", "c", "d"}
     assert 0 < said["bindLatencyMs"]["mean"] <= said["bindLatencyMs"]["p99"]
+    assert said["lostPodSeconds"] == 0
     assert "kubectl --kubeconfig" in done.stderr
 
 

@@ -100,19 +100,9 @@ def test_the_table_has_a_line_for_each_service_and_one_for_all():
     console.print(report(recorder.results(2.0, interrupted=False), "x.json"))
     rows = [line.split() for line in console.export_text().splitlines()]
     assert rows[0][0] == "x.json"
-    assert [row for row in rows if row and row[0] in {"service", "a", "b", "all"}] == [
-        [
-            "service",
-            "requests",
-            "errors",
-            "offered",
-            "achieved",
-            "mean",
-            "p50",
-            "p95",
-            "p99",
-            "max",
-        ],
+    headings = "service requests errors offered achieved mean p50 p95 p99 max"
+    assert [row for row in rows if len(row) == len(headings.split())] == [
+        headings.split(),
         ["a", "1", "0", "0.50", "0.50", *["62.5"] * 5],
         ["b", "0", "0", "0.00", "0.00", *["-"] * 5],
         ["all", "1", "0", "0.50", "0.50", *["62.5"] * 5],

@@ -159,7 +159,8 @@ def interval(period=200, length=1000):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "load.json: not JSON"),
+        ("", "load.json: empty"),
+        ("{", "load.json: not JSON"),
         ("{}", "load.json: apis: missing"),
         ('{"apis": []}', "load.json: apis: empty"),
         (

@@ -1,0 +1,224 @@
+"""Why a pod is, or is not, on each node: what every rule says, and what the scheduler would do.
+
+Whether a node is feasible is kube-scheduler's verdict. The tier rule, which is ours, is told apart:
+a node that only it refuses is feasible and still never chosen, unless no node is of a tier at all.
+Then kube-scheduler's rules alone decide, and every node counts as one of the cloud.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import attrs
+
+from kubedsm.core.cloud import least_allocated_score
+from kubedsm.core.feasibility import Feasibility, Rejection
+from kubedsm.core.fragmentation import SCALE, Fragmentation, request_mix
+from kubedsm.core.immediate import immediate_schedule
+from kubedsm.core.model import Node, NodeName, Pod, Resources, Share, Snapshot, Tier
+from kubedsm.core.objective import NANO, Objective, Promises
+from kubedsm.core.rules.node_rules import NO_TIER
+
+#: what would have to change, by the rule that refuses; of room it is said how much
+_CHANGES = {
+    "SchedulingGates": "remove the pod's scheduling gates",
+    "NodeUnschedulable": "uncordon the node",
+    "TaintToleration": "remove the taint, or let the pod tolerate it",
+    "NodeAffinity": "let the node's labels and the pod's node selector and affinity agree",
+    "NodePorts": "free the host port on the node",
+    "VolumeRestrictions": "wait until the other pod with this volume is gone",
+    "VolumeBinding": "bind the pod's claims to volumes that this node reaches",
+    "VolumeZone": "bind the pod's claims to volumes of this node's zone",
+    "PodTopologySpread": "put more matching pods elsewhere, or allow a greater maxSkew",
+    "InterPodAffinity": "move the pods that the affinity rules are about, or change the rules",
+    "DynamicResources": "leave the pod to a scheduler that allocates devices",
+}
+_LABEL_THE_NODE = "label the node kubedsm.io/tier=edge or kubedsm.io/tier=cloud"
+
+
+@attrs.frozen(slots=True)
+class Score:
+    """What the scheduler ranks feasible nodes by: the QoS first."""
+
+    #: how much QoS is won, in points
+    qos: float
+    #: edge: how much fragmentation is added, in nodes; the least wins
+    fragmentation: float | None = None
+    #: cloud: kube-scheduler's LeastAllocated, 0..100; the greatest wins
+    least_allocated: int | None = None
+
+
+@attrs.frozen(slots=True)
+class NodeExplanation:
+    node: NodeName
+    tier: Tier | None
+    #: by one of kube-scheduler's rules
+    rejection: Rejection | None
+    #: the tier rule refuses it
+    tierless: bool
+    change: str
+    score: Score | None
+
+    def as_json(self) -> dict[str, Any]:
+        rejection, score = self.rejection, self.score
+        return {
+            "node": self.node,
+            "tier": self.tier.value if self.tier else None,
+            "feasible": rejection is None,
+            "rule": rejection.rule if rejection else None,
+            "reasons": list(rejection.reasons) if rejection else [],
+            "tierRule": NO_TIER if self.tierless else None,
+            "change": self.change or None,
+            "score": score.qos if score else None,
+            "fragmentation": score.fragmentation if score else None,
+            "leastAllocated": score.least_allocated if score else None,
+        }
+
+
+@attrs.frozen(slots=True)
+class Explanation:
+    pod: str
+    #: in name order
+    nodes: tuple[NodeExplanation, ...]
+    #: the node it is on, or that it would be put on now
+    chosen: NodeName | None
+    bound: bool
+    #: kube-scheduler's words for a pod that no node takes
+    message: str
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "pod": self.pod,
+            "nodes": [node.as_json() for node in self.nodes],
+            "chosen": self.chosen,
+            "bound": self.bound,
+            "message": self.message or None,
+        }
+
+
+def knows_tiers(snapshot: Snapshot) -> bool:
+    """Whether any node is of a tier; if none is, kube-scheduler's rules alone decide."""
+    return any(node.tier is not None for node in snapshot.nodes.values())
+
+
+def pending(snapshot: Snapshot) -> list[Pod]:
+    """The pods without a node, oldest first, whoever is to schedule them."""
+    waiting = [p for p in snapshot.pods.values() if p.node_name is None and not p.finished]
+    return sorted(waiting, key=lambda pod: (pod.created, pod.namespace, pod.name))
+
+
+class Explainer:
+    """Explains pods of one snapshot, each as if it were the only one to be placed."""
+
+    def __init__(self, snapshot: Snapshot, promises: Promises, objective: Objective) -> None:
+        self._snapshot = snapshot
+        self._feasibility = Feasibility.of(snapshot)
+        self._tiers = knows_tiers(snapshot)
+        self._promises = promises
+        self._objective = objective
+
+    def explain(self, pod: Pod) -> Explanation:
+        snapshot, feasibility = self._snapshot, self._feasibility
+        if pod.node_name is not None and not pod.finished and pod.node_name in snapshot.nodes:
+            feasibility = feasibility.without_pod(pod.uid)
+        snapshot = _with_pod_waiting(snapshot, pod)
+        pod = snapshot.pods[pod.uid]
+        rejections = feasibility.rejections(pod, tier=False)
+        usable = [
+            node.name
+            for node in feasibility.nodes
+            if node.name not in rejections and (node.tier is not None or not self._tiers)
+        ]
+        scores = self._scores(snapshot, pod, usable)
+        bound = self._snapshot.pods[pod.uid].node_name
+        return Explanation(
+            pod=str(pod),
+            nodes=tuple(
+                NodeExplanation(
+                    node.name,
+                    node.tier,
+                    rejections.get(node.name),
+                    tierless := self._tiers and node.tier is None,
+                    _change(pod, rejections.get(node.name), snapshot.free[node.name], tierless),
+                    scores.get(node.name),
+                )
+                for node in feasibility.nodes
+            ),
+            chosen=bound or self._chosen(snapshot, pod, usable),
+            bound=bound is not None,
+            message="" if usable or bound else feasibility.message(pod, tier=self._tiers),
+        )
+
+    def _scores(
+        self, snapshot: Snapshot, pod: Pod, usable: Iterable[NodeName]
+    ) -> Mapping[NodeName, Score]:
+        share = snapshot.shares().get(pod.workload, Share())
+        promise = self._promises(pod.workload)
+        before, after = (
+            self._objective.score(edge, share.total, promise.qos, promise.weight)
+            for edge in (share.edge, share.edge + 1)
+        )
+        fragmentation = Fragmentation(mix=request_mix(snapshot))
+        scores = {}
+        for name in usable:
+            node, free = snapshot.nodes[name], snapshot.free[name]
+            left = free - pod.requests
+            if node.tier is Tier.EDGE:
+                added = fragmentation.of([node], {name: left}) - fragmentation.of(
+                    [node], {name: free}
+                )
+                scores[name] = Score((after - before) / NANO, fragmentation=added / SCALE)
+            else:
+                scores[name] = Score(0.0, least_allocated=_least_allocated(node, left))
+        return scores
+
+    def _chosen(
+        self, snapshot: Snapshot, pod: Pod, usable: Iterable[NodeName]
+    ) -> NodeName | None:
+        """Where the pod would go if it were alone, on one of these nodes."""
+        allowed = set(usable)
+        nodes = snapshot.nodes
+        if not self._tiers:
+            nodes = {name: attrs.evolve(n, tier=Tier.CLOUD) for name, n in nodes.items()}
+        free = {n: room if n in allowed else Resources() for n, room in snapshot.free.items()}
+        decision = immediate_schedule(
+            attrs.evolve(snapshot, nodes=nodes, free=free), [pod], self._promises, self._objective
+        )
+        return decision.bindings[0].node if decision.bindings else None
+
+
+def _with_pod_waiting(snapshot: Snapshot, pod: Pod) -> Snapshot:
+    """The same with the pod ours, and on no node yet."""
+    free = dict(snapshot.free)
+    if pod.node_name in free and not pod.finished:
+        free[pod.node_name] += pod.requests
+    waiting = attrs.evolve(
+        pod, node_name=None, phase="Pending", scheduler_name=snapshot.scheduler_name
+    )
+    return attrs.evolve(
+        snapshot,
+        pods={**snapshot.pods, pod.uid: waiting},
+        free=free,
+        placed={uid: node for uid, node in snapshot.placed.items() if uid != pod.uid},
+    )
+
+
+def _least_allocated(node: Node, left: Resources) -> int:
+    size = node.allocatable
+    used = size - left
+    return least_allocated_score([size.cpu, size.memory], [used.cpu, used.memory])
+
+
+def _change(pod: Pod, rejection: Rejection | None, free: Resources, tierless: bool) -> str:
+    if rejection is None:
+        return _LABEL_THE_NODE if tierless else ""
+    if rejection.rule in _CHANGES:
+        return _CHANGES[rejection.rule]
+    lacking = [
+        f"{amount - max(0, free.amount(name))}{_UNITS.get(name, '')} {name}"
+        for name, amount in pod.requests.items()
+        if amount > max(0, free.amount(name))
+    ]
+    return f"free {', '.join(lacking)} on the node"
+
+
+_UNITS = {"cpu": "m", "memory": " bytes of", "ephemeral-storage": " bytes of"}
