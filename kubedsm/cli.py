@@ -14,6 +14,7 @@ from kubedsm.cluster.port import ClusterError
 from kubedsm.commands.bench import bench
 from kubedsm.commands.deciding import place, suggest
 from kubedsm.commands.demo import demo
+from kubedsm.commands.explaining import explain
 from kubedsm.commands.serving import emulate, run
 from kubedsm.config_fields import ConfigurationError
 from kubedsm.replay.command import replay
@@ -36,7 +37,7 @@ def commands() -> None:
     """Schedule pods on the nodes of an edge-cloud cluster, as many at the edge as asked for."""
 
 
-for command in (run, emulate, place, suggest, replay, demo, bench):
+for command in (run, emulate, place, suggest, explain, replay, demo, bench):
     commands.add_command(command)
 
 

@@ -5,14 +5,15 @@ a node that only it refuses is feasible and still never chosen, unless no node i
 Then kube-scheduler's rules alone decide, and every node counts as one of the cloud.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import attrs
+import numpy as np
 
 from kubedsm.core.cloud import least_allocated_score
 from kubedsm.core.feasibility import Feasibility, Rejection
-from kubedsm.core.fragmentation import SCALE, Fragmentation, request_mix
+from kubedsm.core.fragmentation import SCALE, Fragmentation, Ints, axes_of, request_mix, row
 from kubedsm.core.immediate import immediate_schedule
 from kubedsm.core.model import Node, NodeName, Pod, Resources, Share, Snapshot, Tier
 from kubedsm.core.objective import NANO, Objective, Promises
@@ -32,7 +33,7 @@ _CHANGES = {
     "InterPodAffinity": "move the pods that the affinity rules are about, or change the rules",
     "DynamicResources": "leave the pod to a scheduler that allocates devices",
 }
-_LABEL_THE_NODE = "label the node kubedsm.io/tier=edge or kubedsm.io/tier=cloud"
+_LABEL_THE_NODE = "give the node the label of a tier"
 
 
 @attrs.frozen(slots=True)
@@ -149,7 +150,7 @@ class Explainer:
         )
 
     def _scores(
-        self, snapshot: Snapshot, pod: Pod, usable: Iterable[NodeName]
+        self, snapshot: Snapshot, pod: Pod, usable: Sequence[NodeName]
     ) -> Mapping[NodeName, Score]:
         share = snapshot.shares().get(pod.workload, Share())
         promise = self._promises(pod.workload)
@@ -157,23 +158,20 @@ class Explainer:
             self._objective.score(edge, share.total, promise.qos, promise.weight)
             for edge in (share.edge, share.edge + 1)
         )
-        fragmentation = Fragmentation(mix=request_mix(snapshot))
-        scores = {}
+        won = (after - before) / NANO
+        edge = [n for n in map(snapshot.nodes.__getitem__, usable) if n.tier is Tier.EDGE]
+        scores = {
+            node.name: Score(won, fragmentation=added / SCALE)
+            for node, added in zip(edge, _added_fragmentation(snapshot, pod, edge), strict=True)
+        }
         for name in usable:
-            node, free = snapshot.nodes[name], snapshot.free[name]
-            left = free - pod.requests
-            if node.tier is Tier.EDGE:
-                added = fragmentation.of([node], {name: left}) - fragmentation.of(
-                    [node], {name: free}
-                )
-                scores[name] = Score((after - before) / NANO, fragmentation=added / SCALE)
-            else:
-                scores[name] = Score(0.0, least_allocated=_least_allocated(node, left))
+            if name not in scores:
+                left = snapshot.free[name] - pod.requests
+                rank = _least_allocated(snapshot.nodes[name], left)
+                scores[name] = Score(0.0, least_allocated=rank)
         return scores
 
-    def _chosen(
-        self, snapshot: Snapshot, pod: Pod, usable: Iterable[NodeName]
-    ) -> NodeName | None:
+    def _chosen(self, snapshot: Snapshot, pod: Pod, usable: Iterable[NodeName]) -> NodeName | None:
         """Where the pod would go if it were alone, on one of these nodes."""
         allowed = set(usable)
         nodes = snapshot.nodes
@@ -200,6 +198,24 @@ def _with_pod_waiting(snapshot: Snapshot, pod: Pod) -> Snapshot:
         free=free,
         placed={uid: node for uid, node in snapshot.placed.items() if uid != pod.uid},
     )
+
+
+def _added_fragmentation(snapshot: Snapshot, pod: Pod, nodes: Sequence[Node]) -> list[int]:
+    """What the pod would add to the fragmentation of each of these nodes, were it there."""
+    if not nodes:
+        return []
+    fragmentation = Fragmentation(mix=request_mix(snapshot))
+    axes = axes_of(vector for vector, _ in fragmentation.mix)
+
+    def rows(amounts: Iterable[Resources]) -> Ints:
+        return np.array([row(each, axes) for each in amounts], dtype=np.int64)
+
+    size = rows(node.allocatable for node in nodes)
+    free = [snapshot.free[node.name] for node in nodes]
+    before = fragmentation.costs(axes, size, rows(free))
+    after = fragmentation.costs(axes, size, rows(room - pod.requests for room in free))
+    added: list[int] = (after - before).tolist()
+    return added
 
 
 def _least_allocated(node: Node, left: Resources) -> int:

@@ -10,29 +10,28 @@ from kubedsm.explanation import Explanation, NodeExplanation, Score
 
 def explanation_table(explanation: Explanation) -> RenderableType:
     table = Table(title=explanation.pod, title_justify="left")
-    for heading in ("node", "tier", "fits", "rule", "why not", "what would help", "score"):
-        table.add_column(heading)
+    for heading in ("node", "tier", "fits"):
+        table.add_column(heading, no_wrap=True)
+    table.add_column("score, or why not and what would help")
     for node in explanation.nodes:
-        table.add_row(*map(Text, _row(node)))
+        tier = node.tier.value if node.tier else ""
+        table.add_row(*map(Text, (node.node, tier, "no" if node.change else "yes", _why(node))))
     if explanation.bound:
         outcome = f"It is on {explanation.chosen}."
     elif explanation.chosen is not None:
         outcome = f"It would be put on {explanation.chosen}."
     else:
-        outcome = explanation.message or "It would be put nowhere."
+        outcome = explanation.message
     return Group(table, Text(outcome))
 
 
-def _row(node: NodeExplanation) -> tuple[str, ...]:
-    refused = node.rejection
-    rule, why = "", ""
-    if refused is not None:
-        rule, why = refused.rule, ", ".join(refused.reasons)
-    elif node.tierless:
-        rule, why = TIER_RULE, NO_TIER
-    fits = "yes" if not rule else "no"
-    tier = node.tier.value if node.tier else ""
-    return node.node, tier, fits, rule, why, node.change, _shown(node.score) if node.score else ""
+def _why(node: NodeExplanation) -> str:
+    if node.rejection is not None:
+        reasons = ", ".join(node.rejection.reasons)
+        return f"{node.rejection.rule}: {reasons}\n{node.change}"
+    if node.tierless:
+        return f"{TIER_RULE}: {NO_TIER}\n{node.change}"
+    return _shown(node.score) if node.score else ""
 
 
 def _shown(score: Score) -> str:

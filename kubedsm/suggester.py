@@ -26,7 +26,7 @@ from plans.ordering import Ordered, ordered
 log = structlog.get_logger()
 
 
-@attrs.frozen(slots=True)
+@attrs.define
 class Suggester:
     """Thinks when all is quiet: synced, no batch open or being bound, no plan under way."""
 
@@ -41,7 +41,10 @@ class Suggester:
     synced: asyncio.Event
     #: the pause switch: whether no move may be begun now
     paused: Callable[[], Awaitable[bool]]
-    _plans: "itertools.count[int]" = attrs.field(factory=lambda: itertools.count(1), alias="plans")
+    _plans: "itertools.count[int]" = attrs.field(factory=lambda: itertools.count(1), init=False)
+    #: the mirror's changes when nothing was worth moving, and nothing rested
+    _nothing_at: int | None = attrs.field(default=None, init=False)
+    _resters: int = attrs.field(default=0, init=False)
 
     async def run(self) -> None:
         await self.synced.wait()
@@ -52,14 +55,20 @@ class Suggester:
                 self._suggest()
 
     def _all_is_quiet(self) -> bool:
-        return len(self.queue) == 0 and self.manager.quiet.is_set()
+        return (
+            len(self.queue) == 0
+            and self.manager.quiet.is_set()
+            and self.mirror.changes != self._nothing_at
+        )
 
     def _suggest(self) -> None:
         if not self._all_is_quiet():
             return  # while the switch was looked at
         snapshot = self.mirror.snapshot()
+        self._resters = 0
         suggestion = self.policy.suggest(snapshot, self._resting)
         if not suggestion.moves:
+            self._nothing_at = self.mirror.changes if self._resters == 0 else None
             return
         log.info(
             "suggestion",
@@ -88,6 +97,7 @@ class Suggester:
 
     def _resting(self, pod: Pod) -> str:
         resting = self.migrator.limits.resting(pod.workload, self.clock.monotonic())
+        self._resters += resting
         return "its workload was moved a moment ago" if resting else ""
 
     def _worth(self, moves: Sequence[Move], waiting: Sequence[Uid]) -> Callable[[], bool]:

@@ -113,8 +113,11 @@ class ClusterMirror:
         self._claims: dict[str, Claim] = {}
         self._claimed: dict[Uid, str] = {}
         self._surroundings = Surroundings()
+        #: how often anything may have become different
+        self.changes = 0
 
     def apply(self, event: ClusterEvent) -> Change:
+        self.changes += 1
         match event:
             case PodApplied(pod):
                 return self._pod_applied(pod)
@@ -196,12 +199,14 @@ class ClusterMirror:
         short = [name for name, amount in requests.items() if amount > max(0, free.amount(name))]
         if short:
             raise ReservationError(f"node {node} has not enough {', '.join(short)}")
+        self.changes += 1
         self._reservations[holder] = Reservation(holder, node, requests)
         _book(self._reserved, node, requests)
 
     def release(self, holder: str) -> Reservation | None:
         reservation = self._reservations.pop(holder, None)
         if reservation is not None:
+            self.changes += 1
             _book(self._reserved, reservation.node, reservation.requests, sign=-1)
         return reservation
 

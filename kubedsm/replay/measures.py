@@ -1,4 +1,4 @@
-"""What a run is judged by. Definitions: docs/evaluation.md."""
+"""What a run is judged by. Definitions: docs/replay.md."""
 
 import itertools
 import math

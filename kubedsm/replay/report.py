@@ -106,7 +106,7 @@ def tables(found: Report) -> Group:
     ]
     rows = rows_of(found)
     for scenario in scenarios_of(found["means"]):
-        made = Table(title=f"\n{scenario}", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+        made = Table(title=f"\n{scenario}", title_justify="left", box=SIMPLE_HEAD, padding=0)
         for heading in _narrow(HEADINGS):
             first = heading == "policy"
             made.add_column(heading, justify="left" if first else "right", no_wrap=first)

@@ -60,10 +60,9 @@ _FACTORS: Mapping[str, Mapping[str, float]] = {
     "respect-d": {"a": 0.1, "b": 0.1, "c": 0.1, "d": 0.5},
     "only-d": {"a": 0.0, "b": 0.0, "c": 0.0, "d": 1.0},
 }
-_WITHOUT_MIGRATION = _suggester(mode="off")
 
 BASELINES: Mapping[str, Contender] = {
-    name: Contender(name, _WITHOUT_MIGRATION) for name in POLICIES if name != KUBEDSM
+    name: Contender(name, _as_it_is) for name in POLICIES if name != KUBEDSM
 }
 #: KubeDSM as it comes, and with less or other migration
 MIGRATION_VARIANTS: Mapping[str, Contender] = {
@@ -73,7 +72,7 @@ MIGRATION_VARIANTS: Mapping[str, Contender] = {
         "mid-migration": _suggester(max_cloud_to_edge=2, max_edge_reorder=1),
         "no-cloud-offload": _suggester(max_cloud_to_edge=0),
         "no-edge-migration": _suggester(max_edge_reorder=0),
-        "no-migration": _WITHOUT_MIGRATION,
+        "no-migration": _suggester(mode="off"),
     }.items()
 }
 QOS_VARIANTS: Mapping[str, Contender] = {

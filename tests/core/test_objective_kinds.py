@@ -21,10 +21,8 @@ def exceeded(share, target, edge=0.02, cloud=0.08):
 @pytest.mark.parametrize("target", [0.02, 0.035, 0.05, 0.08])
 @pytest.mark.parametrize("edge", range(5))
 def test_latency_is_what_the_target_is_exceeded_by(edge, target):
-    configuration = load(
-        f"{{objective: {{kind: latency}}, services: {{'*': {{latencyTarget: {target * 1000}ms}}}}}}",
-        "given",
-    )
+    promised = f"services: {{'*': {{latencyTarget: {target * 1000}ms}}}}"
+    configuration = load(f"{{objective: {{kind: latency}}, {promised}}}", "given")
     promise = configuration.promise(CART)
     score = configuration.objective_function.score(edge, 4, promise.qos, promise.weight)
     assert score == pytest.approx(1e9 * exceeded(edge / 4, target), abs=2)

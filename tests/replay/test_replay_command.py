@@ -67,6 +67,7 @@ def test_by_default_everybody_is_compared(kubedsm, scenario):
     for policy in (*policies, "random", "cloud-first"):
         assert policy in out
     assert all(len(line) <= 80 for line in out.splitlines())
+    assert "\N{HORIZONTAL ELLIPSIS}" not in out
 
 
 def test_a_folder_gets_results_pictures_tables_and_a_page(kubedsm, scenario, tmp_path):

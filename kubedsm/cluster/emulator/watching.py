@@ -188,17 +188,17 @@ class WatchStream:
         """Until there is a line, or the time for a bookmark or the end has come."""
         self._waiter = asyncio.get_running_loop().create_future()
         moments = [at for at in (self._deadline, self._bookmark_at) if at is not None]
-        seconds = min(moments) - self._clock.monotonic() if moments else None
+        due = min(moments, default=None)
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(None if due is None else due - self._clock.monotonic()):
                 await self._waiter
         except TimeoutError:
-            self._on_time()
+            # By rounding, the clock may show a moment just before.
+            self._on_time(max(due or 0.0, self._clock.monotonic()))
         finally:
             self._waiter = None
 
-    def _on_time(self) -> None:
-        now = self._clock.monotonic()
+    def _on_time(self, now: float) -> None:
         if self._deadline is not None and now >= self._deadline:
             self.end()
         elif self._bookmark_at is not None and now >= self._bookmark_at:

@@ -1,7 +1,7 @@
 """BiggestEdgeFirst: the edge node with the most room left; the cloud, at random, for the rest."""
 
-import random
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -9,6 +9,9 @@ from kubedsm.core.decision import Decision
 from kubedsm.core.model import Node, Pod, Snapshot, Tier
 from kubedsm.core.objective import Objective, Promises
 from kubedsm.core.policies.in_turn import Room, of_tier, pick, place_in_turn
+
+if TYPE_CHECKING:
+    import random
 
 
 @attrs.frozen
@@ -18,7 +21,7 @@ class BiggestEdgeFirst:
     promises: Promises
     objective: Objective
 
-    def place(self, snapshot: Snapshot, pods: Sequence[Pod], rng: random.Random) -> Decision:
+    def place(self, snapshot: Snapshot, pods: Sequence[Pod], rng: "random.Random") -> Decision:
         def choose(_pod: Pod, fitting: Sequence[Node], room: Room) -> Node:
             def most_room(node: Node) -> tuple[int, int, str]:
                 free = room.free[node.name]

@@ -1,7 +1,7 @@
 """CloudFirst: the cloud, at random; the edge, at random, only for what the cloud cannot take."""
 
-import random
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -10,13 +10,16 @@ from kubedsm.core.model import Node, Pod, Snapshot, Tier
 from kubedsm.core.objective import Objective, Promises
 from kubedsm.core.policies.in_turn import Room, of_tier, pick, place_in_turn
 
+if TYPE_CHECKING:
+    import random
+
 
 @attrs.frozen
 class CloudFirst:
     promises: Promises
     objective: Objective
 
-    def place(self, snapshot: Snapshot, pods: Sequence[Pod], rng: random.Random) -> Decision:
+    def place(self, snapshot: Snapshot, pods: Sequence[Pod], rng: "random.Random") -> Decision:
         def choose(_pod: Pod, fitting: Sequence[Node], _room: Room) -> Node:
             return pick(rng, of_tier(fitting, Tier.CLOUD) or fitting)
 

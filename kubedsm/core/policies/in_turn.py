@@ -3,10 +3,9 @@
 A policy of this sort only says which of the nodes that take a pod it would have.
 """
 
-import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import attrs
 
@@ -16,6 +15,9 @@ from kubedsm.core.fragmentation import Fragmentation, request_mix
 from kubedsm.core.model import Node, NodeName, Pod, Resources, Share, Snapshot, Tier, Uid, Workload
 from kubedsm.core.objective import Objective, Promises, quality
 from kubedsm.core.packing import turn
+
+if TYPE_CHECKING:
+    import random
 
 T = TypeVar("T")
 
@@ -92,7 +94,7 @@ def place_in_turn(
     )
 
 
-def pick(rng: random.Random, options: Sequence[T]) -> T:
+def pick(rng: "random.Random", options: Sequence[T]) -> T:
     """One of them, each as likely; only by `Random.random`, whose sequence Python never changes."""
     return options[int(rng.random() * len(options))]
 

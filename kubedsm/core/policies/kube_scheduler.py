@@ -7,8 +7,8 @@ no pod preempts another. Source: the plugins' documentation and code in Kubernet
 k8s.io/kubernetes/pkg/scheduler.
 """
 
-import random
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -24,6 +24,9 @@ from kubedsm.core.policies.kube_scheduler_scores import (
     or_default,
     spread_score,
 )
+
+if TYPE_CHECKING:
+    import random
 
 #: of the default profile
 WEIGHTS: Mapping[str, int] = {
@@ -51,7 +54,7 @@ class KubeScheduler:
     promises: Promises
     objective: Objective
 
-    def place(self, snapshot: Snapshot, pods: Sequence[Pod], rng: random.Random) -> Decision:
+    def place(self, snapshot: Snapshot, pods: Sequence[Pod], rng: "random.Random") -> Decision:
         def choose(pod: Pod, fitting: Sequence[Node], room: Room) -> Node:
             if len(fitting) == 1:
                 return fitting[0]

@@ -1,8 +1,7 @@
 """KubeDSM itself: exact batches, as much of every service at the edge as its promise asks for."""
 
-import random
 from collections.abc import Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import attrs
 
@@ -14,6 +13,9 @@ from kubedsm.core.objective import Objective, Promises
 from kubedsm.core.suggest import suggest
 from kubedsm.core.suggestion import Suggestion, SuggestLimits
 
+if TYPE_CHECKING:
+    import random
+
 
 @attrs.frozen
 class KubeDSM:
@@ -22,7 +24,7 @@ class KubeDSM:
     limits: SuggestLimits = attrs.field(factory=SuggestLimits)
     algorithm: Literal["exact", "paper"] = "exact"
 
-    def place(self, snapshot: Snapshot, pods: Sequence[Pod], rng: random.Random) -> Decision:  # noqa: ARG002 - nothing is left to chance
+    def place(self, snapshot: Snapshot, pods: Sequence[Pod], rng: "random.Random") -> Decision:  # noqa: ARG002 - nothing is left to chance
         return immediate_schedule(snapshot, pods, self.promises, self.objective)
 
     def suggest(self, snapshot: Snapshot, movable: Movable) -> Suggestion:

@@ -1,19 +1,21 @@
 """What a scheduler has to be able to do, to be run and compared."""
 
-import random
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from kubedsm.core.decision import Decision
 from kubedsm.core.model import Pod, Snapshot
 from kubedsm.core.movable import Movable
 from kubedsm.core.suggestion import Suggestion
 
+if TYPE_CHECKING:
+    import random
+
 
 class Policy(Protocol):
     """Pure but for the chance it is handed: equal inputs give equal decisions."""
 
-    def place(self, snapshot: Snapshot, pods: Sequence[Pod], rng: random.Random) -> Decision:
+    def place(self, snapshot: Snapshot, pods: Sequence[Pod], rng: "random.Random") -> Decision:
         """Decide where these waiting pods of the snapshot go, and why the others go nowhere."""
 
 

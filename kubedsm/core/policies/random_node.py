@@ -1,7 +1,7 @@
 """Random: any node that takes the pod, each as likely."""
 
-import random
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -10,13 +10,16 @@ from kubedsm.core.model import Node, Pod, Snapshot
 from kubedsm.core.objective import Objective, Promises
 from kubedsm.core.policies.in_turn import Room, pick, place_in_turn
 
+if TYPE_CHECKING:
+    import random
+
 
 @attrs.frozen
 class RandomNode:
     promises: Promises
     objective: Objective
 
-    def place(self, snapshot: Snapshot, pods: Sequence[Pod], rng: random.Random) -> Decision:
+    def place(self, snapshot: Snapshot, pods: Sequence[Pod], rng: "random.Random") -> Decision:
         def choose(_pod: Pod, fitting: Sequence[Node], _room: Room) -> Node:
             return pick(rng, fitting)
 

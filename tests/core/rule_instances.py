@@ -1,0 +1,199 @@
+"""Small clusters with every rule about pods in them, named or drawn from a seed."""
+
+import random
+
+import attrs
+from placement_instances import node, resources, snapshot
+
+from kubedsm.core.model import (
+    EVERY_ADDRESS,
+    ClaimReference,
+    HostPort,
+    NodeName,
+    Pod,
+    PodAffinityTerm,
+    PodClass,
+    SchedulingRules,
+    SpreadConstraint,
+    Taint,
+    Tier,
+    Toleration,
+    Uid,
+    Workload,
+)
+from kubedsm.core.selectors import NodeSelectorTerm, Requirement
+from kubedsm.core.surroundings import Claim, Namespace, StorageClass, Surroundings, Volume
+
+HOST = "kubernetes.io/hostname"
+ZONE = "topology.kubernetes.io/zone"
+TAINT = Taint("dedicated", "ml", "NoSchedule")
+
+
+def app(*names):
+    """The selector of the pods labelled with one of these apps."""
+    return (Requirement("app", "In", names),)
+
+
+def pod(name, labels=(), *, on=None, requests=None, namespace="shop", terminating=False, **rules):
+    return Pod(
+        uid=Uid(f"uid-{name}"),
+        namespace=namespace,
+        name=name,
+        workload=Workload(namespace, "Pod", name),
+        pod_class=PodClass(requests or resources(1, 1), SchedulingRules(**rules)),
+        scheduler_name="kubedsm",
+        node_name=NodeName(on) if on else None,
+        terminating=terminating,
+        labels=dict(labels),
+    )
+
+
+def zoned(name, zone=None, **more):
+    labels = {HOST: name, **({ZONE: zone} if zone else {}), **more.pop("labels", {})}
+    return node(name, more.pop("tier", Tier.EDGE), labels=labels, **more)
+
+
+def near(selector, key=ZONE, namespaces=("shop",), **more):
+    return PodAffinityTerm(key, selector, tuple(namespaces), **more)
+
+
+def evenly(selector, key=ZONE, skew=1, **more):
+    return SpreadConstraint(key, skew, selector, more.pop("namespace", "shop"), **more)
+
+
+def cluster(nodes, pods, surroundings=None):
+    return attrs.evolve(snapshot(nodes, pods), surroundings=surroundings or Surroundings())
+
+
+_APPS = "abc"
+
+
+def _selector(rng):
+    kind = rng.random()
+    if kind < 0.06:
+        return None
+    if kind < 0.12:
+        return ()
+    if kind < 0.6:
+        return app(rng.choice(_APPS))
+    if kind < 0.75:
+        return app(*rng.sample(_APPS, 2))
+    return (
+        Requirement(
+            rng.choice(("app", "side")),
+            rng.choice(("Exists", "DoesNotExist", "NotIn")),
+            (rng.choice(_APPS),),
+        ),
+    )
+
+
+def _term(rng):
+    chosen = rng.random()
+    namespaces = ("shop",) if chosen < 0.7 else ("other", "shop")[: rng.randint(0, 2)]
+    selected = None
+    if chosen > 0.8 or not namespaces:
+        selected = rng.choice(((), (Requirement("team", "In", ("x",)),)))
+    key = rng.choice((ZONE, ZONE, HOST))
+    return PodAffinityTerm(key, _selector(rng), tuple(namespaces), selected)
+
+
+def _constraint(rng, namespace):
+    return SpreadConstraint(
+        rng.choice((ZONE, ZONE, HOST)),
+        rng.randint(1, 2),
+        _selector(rng),
+        namespace,
+        rng.choice((1, 1, 1, 2, 3)),
+        rng.random() < 0.7,
+        rng.random() < 0.4,
+    )
+
+
+def _node_affinity(rng):
+    kind = rng.random()
+    if kind < 0.6:
+        return None
+    values = (rng.choice("123"),)
+    expression = Requirement("gen", rng.choice(("Gt", "Lt", "In", "NotIn", "Exists")), values)
+    if kind < 0.8:
+        return (NodeSelectorTerm((expression,)),)
+    name = Requirement("metadata.name", rng.choice(("In", "NotIn")), (f"n{rng.randint(0, 5)}",))
+    both = NodeSelectorTerm((expression,), (name,))
+    return rng.choice(((both,), (both, NodeSelectorTerm()), (NodeSelectorTerm((), (name,)),)))
+
+
+def _rules(rng, namespace):
+    def some(odds, make):
+        return tuple(make() for _ in range(rng.choice(odds)))
+
+    return {
+        "tolerations": some((0, 0, 1), lambda: Toleration("dedicated", "Exists")),
+        "node_affinity": _node_affinity(rng),
+        "ports": some(
+            (0, 0, 0, 1),
+            lambda: HostPort(
+                rng.choice((80, 81)),
+                rng.choice(("TCP", "TCP", "UDP")),
+                rng.choice((EVERY_ADDRESS, "10.0.0.1", "10.0.0.2")),
+            ),
+        ),
+        "affinity": some((0, 0, 0, 1, 2), lambda: _term(rng)),
+        "anti_affinity": some((0, 0, 0, 1, 2), lambda: _term(rng)),
+        "spread": some((0, 0, 0, 1, 2), lambda: _constraint(rng, namespace)),
+        "claims": some(
+            (0, 0, 0, 0, 1), lambda: ClaimReference(namespace, rng.choice(("disk", "once", "far")))
+        ),
+    }
+
+
+def drawn_pod(rng, name, on=None):
+    namespace = rng.choice(("shop", "shop", "other"))
+    labels = {"app": rng.choice(_APPS), "name": name}
+    if rng.random() < 0.3:
+        labels["side"] = "a"
+    return pod(
+        name,
+        labels,
+        on=on,
+        namespace=namespace,
+        terminating=on is not None and rng.random() < 0.15,
+        requests=resources(rng.choice((0, 0.5, 1)), rng.choice((0, 1))),
+        **_rules(rng, namespace),
+    )
+
+
+def drawn(seed):
+    """A cluster, and pods that wait in it."""
+    rng = random.Random(seed)
+    nodes = [
+        zoned(
+            f"n{i}",
+            rng.choice(("x", "y", "z", None)),
+            tier=rng.choice((Tier.EDGE, Tier.EDGE, Tier.CLOUD, None)),
+            taints=[TAINT] if rng.random() < 0.25 else [],
+            unschedulable=rng.random() < 0.1,
+            labels={"gen": rng.choice(("1", "2", "3", "new"))} if rng.random() < 0.8 else {},
+        )
+        for i in range(rng.randint(1, 6))
+    ]
+    existing = [
+        drawn_pod(rng, f"old-{i}", on=rng.choice(nodes).name) for i in range(rng.randint(0, 8))
+    ]
+    waiting = [drawn_pod(rng, f"new-{i}") for i in range(rng.randint(1, 4))]
+    only_x = (NodeSelectorTerm((Requirement(ZONE, "In", ("x",)),)),)
+    claims = [
+        Claim(namespace, name, volume=f"pv-{name}", bound=True, once_per_pod=name == "once")
+        for namespace in ("shop", "other")
+        for name in ("disk", "once", "far")
+    ]
+    surroundings = Surroundings()
+    for thing in (
+        *claims,
+        Volume("pv-disk"),
+        Volume("pv-once", labels={ZONE: "x__y"}),
+        Volume("pv-far", only_x),
+        Namespace("other", {"team": "x"}),
+        StorageClass("local", waits_for_consumer=True),
+    ):
+        surroundings = surroundings.having(thing)
+    return cluster(nodes, [*existing, *waiting], surroundings), waiting

@@ -1,0 +1,192 @@
+"""The moves that matter most, over real HTTP: client, sockets and watches as in life."""
+
+import asyncio
+import json
+import random
+from contextlib import asynccontextmanager
+
+import pytest
+
+from kubedsm.clock import SystemClock
+from kubedsm.cluster.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
+from kubedsm.cluster.emulator.http import HttpFront, kubeconfig
+from kubedsm.cluster.emulator.paper import node
+from kubedsm.cluster.emulator.resources import (
+    DEPLOYMENTS,
+    ENDPOINTS,
+    NODES,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    SERVICES,
+    STATEFUL_SETS,
+)
+from kubedsm.cluster.kubernetes import KubernetesCluster
+from kubedsm.config import load
+from kubedsm.core.model import Uid
+from kubedsm.migrator import Group
+from kubedsm.runtime import Runtime
+from plans.migration import MoveMode, MoveOrder
+from plans.ordering import ordered
+
+pytestmark = [pytest.mark.http, pytest.mark.asyncio]
+
+CLOUD = node("c1", "cloud", "20", "40Gi")
+PATIENCE = 20.0
+CONFIGURATION = "migration: {cooldown: 100ms, drainDelay: 100ms, deadline: 5s}\n"
+ON = load(CONFIGURATION + "suggester: {period: 200ms}", "test")
+OFF = load(CONFIGURATION + "suggester: {mode: 'off'}", "test")
+
+
+class World:
+    def __init__(self, cluster, runtime):
+        self.api, self.runtime = cluster.api, runtime
+        #: the fewest Ready pods (endpoints) there ever were, once there were any, by app
+        self.lowest = {}
+        cluster.api.store.subscribe(self._notice)
+
+    def _notice(self, change):
+        if change.resource is ENDPOINTS:
+            app = change.object["metadata"]["name"]
+            subsets = change.object.get("subsets") or []
+            ready = sum(len(s.get("addresses") or ()) for s in subsets)
+            self._note(f"endpoints of {app}", ready)
+        elif change.resource is PODS:
+            app = change.object["metadata"]["labels"]["app"]
+            self._note(app, sum(map(is_ready, self.pods(app))))
+
+    def _note(self, what, count):
+        if what in self.lowest:
+            self.lowest[what] = min(self.lowest[what], count)
+
+    def watch_from_now(self, *what):
+        """Expect what there is now of it at every later revision."""
+        for name in what:
+            self.lowest[name] = 10**6
+
+    def pods(self, app):
+        return self.api.list(PODS, "default", labels=f"app={app}")
+
+    def placed(self, app):
+        return sorted(pod["spec"].get("nodeName", "") for pod in self.pods(app))
+
+    def create(self, resource, name, spec):
+        obj = {"metadata": {"name": name, "namespace": "default"}, "spec": spec}
+        self.api.create(resource, obj, namespace="default")
+
+    def deploy(self, app, replicas, resource=DEPLOYMENTS, **extra):
+        labels = {"app": app}
+        container = {"name": "c", "image": "x", "resources": {"requests": {"cpu": "1"}}}
+        pod = {
+            "schedulerName": "kubedsm",
+            "terminationGracePeriodSeconds": 1,
+            "containers": [container],
+        }
+        template = {"metadata": {"labels": labels}, "spec": pod}
+        spec = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template}
+        self.create(resource, app, spec | extra)
+
+    async def until(self, condition):
+        async with asyncio.timeout(PATIENCE):
+            while not condition():  # noqa: ASYNC110 - of any kind, on the store
+                await asyncio.sleep(0.02)
+
+    async def until_ready(self, app, count):
+        await self.until(lambda: sum(map(is_ready, self.pods(app))) == count)
+
+    async def until_done(self):
+        await self.until(
+            lambda: (
+                self.runtime.manager.quiet.is_set()
+                and not self.api.list(PODS, labels="kubedsm.io/migrating")
+            )
+        )
+
+
+def is_ready(pod):
+    conditions = pod["status"].get("conditions", ())
+    return "deletionTimestamp" not in pod["metadata"] and any(
+        c["type"] == "Ready" and c["status"] == "True" for c in conditions
+    )
+
+
+@asynccontextmanager
+async def serving(tmp_path, configuration, *nodes):
+    clock, rng = SystemClock(), random.Random(0)
+    spec = ClusterSpec(nodes, Timing(start_delay=0.1, stop_delay=0.1))
+    async with (
+        EmulatedCluster(spec, clock, rng) as cluster,
+        HttpFront(cluster.routes) as front,
+    ):
+        path = tmp_path / "kubeconfig"
+        path.write_text(json.dumps(kubeconfig(front.url)))
+        async with (
+            await KubernetesCluster.connect(path) as client,
+            asyncio.TaskGroup() as tasks,
+        ):
+            runtime = Runtime(client, configuration, clock, rng)
+            running = tasks.create_task(runtime.run())
+            await runtime.synced.wait()
+            yield World(cluster, runtime)
+            running.cancel()
+
+
+async def test_a_single_replica_behind_a_service_is_never_without_an_endpoint(tmp_path):
+    async with serving(tmp_path, ON, CLOUD) as world:
+        world.create(SERVICES, "web", {"selector": {"app": "web"}, "ports": [{"port": 80}]})
+        world.deploy("web", 1)
+        await world.until_ready("web", 1)
+        await asyncio.sleep(0.1)
+        world.watch_from_now("web", "endpoints of web")
+        world.api.create(NODES, node("e1", "edge", "2", "8Gi"))
+        await world.until(lambda: world.placed("web") == ["e1"])
+        await world.until_done()
+        assert world.lowest == {"web": 1, "endpoints of web": 1}
+
+
+async def test_three_replicas_with_a_budget_stay_three(tmp_path):
+    async with serving(tmp_path, ON, CLOUD) as world:
+        selector = {"matchLabels": {"app": "web"}}
+        world.create(POD_DISRUPTION_BUDGETS, "web", {"maxUnavailable": 1, "selector": selector})
+        world.deploy("web", 3)
+        await world.until_ready("web", 3)
+        world.watch_from_now("web")
+        world.api.create(NODES, node("e1", "edge", "3", "8Gi"))
+        await world.until(lambda: world.placed("web") == ["e1"] * 3)
+        await world.until_done()
+        assert world.lowest == {"web": 3}
+
+
+async def test_a_stateful_pod_is_recreated(tmp_path):
+    async with serving(tmp_path, ON, CLOUD) as world:
+        world.deploy("db", 2, STATEFUL_SETS, serviceName="db")
+        await world.until_ready("db", 2)
+        world.watch_from_now("db")
+        world.api.create(NODES, node("e1", "edge", "2", "8Gi"))
+        await world.until(lambda: world.placed("db") == ["e1", "e1"])
+        await world.until_done()
+        assert world.lowest == {"db": 1}
+
+
+async def test_two_full_nodes_swap_their_pods_through_the_cloud(tmp_path):
+    async with serving(tmp_path, OFF, node("e1", "edge", "1", "8Gi")) as world:
+        world.deploy("a", 1)
+        await world.until_ready("a", 1)
+        world.api.create(NODES, node("e2", "edge", "1", "8Gi"))
+        world.deploy("b", 1)
+        await world.until_ready("b", 1)
+        world.api.create(NODES, CLOUD)
+        mirror = world.runtime.mirror
+        await world.until(lambda: "c1" in mirror.snapshot().nodes)
+        uids = {app: world.pods(app)[0]["metadata"]["uid"] for app in "ab"}
+        await world.until(lambda: all(mirror.pod(Uid(u)).ready for u in uids.values()))
+        world.watch_from_now("a", "b")
+        orders = [
+            MoveOrder("a", uids["a"], "e2", MoveMode.SURGE, 5.0, needs=frozenset("b")),
+            MoveOrder("b", uids["b"], "e1", MoveMode.SURGE, 5.0, needs=frozenset("a")),
+        ]
+        swap = ordered(orders, {"a": 1.0, "b": 1.0}, lambda _: "c1")
+        pods = tuple(mirror.pod(Uid(uid)) for uid in uids.values())
+        world.runtime.migrator.migrate("swap", Group(swap.orders, pods, lambda: True))
+        await world.until(lambda: (world.placed("a"), world.placed("b")) == (["e2"], ["e1"]))
+        await world.until_done()
+        assert world.lowest == {"a": 1, "b": 1}
