@@ -56,4 +56,4 @@ def _matching(
     matching = column.sums(scene.residents.counts((selection,)), counted)
     if domains.sum() < constraint.min_domains:
         return matching, 0
-    return matching, int(matching[domains].min(initial=2**31 - 1))
+    return matching, int(matching[domains].min())
