@@ -24,7 +24,9 @@ CLUSTER_RIGHTS = {
     ("apps", "statefulsets", "get list watch"),
     ("policy", "poddisruptionbudgets", "get list watch"),
     ("", "pods/binding", "create"),
+    ("", "pods", "patch"),
     ("", "pods/status", "patch"),
+    ("", "pods/eviction", "create"),
     ("", "events", "create patch"),
     ("events.k8s.io", "events", "create patch"),
 }
