@@ -5,8 +5,6 @@ import enum
 from kubedsm.cluster.live import LiveOwner, LivePod
 from plans.migration import MoveMode
 
-DO_NOT_DISRUPT = "kubedsm.io/do-not-disrupt"
-
 
 def objection(
     live: LivePod,
@@ -20,8 +18,8 @@ def objection(
     In surge mode the eviction comes when the replacement is Ready, so a budget that allows
     nothing now will allow it then.
     """
-    if live.annotations.get(DO_NOT_DISRUPT) == "true":
-        return f"it is annotated {DO_NOT_DISRUPT}"
+    if live.pod.pinned:
+        return live.pod.pinned
     if owner.gone:
         return "its owner is gone"
     if owner.rolling_out:

@@ -154,7 +154,6 @@ class LivePod:
     owner_kind: str
     owner_name: str
     owner_uid: str
-    annotations: Labels
     has_claims: bool
 
 
@@ -195,7 +194,6 @@ def _live_pod(body: bytes) -> LivePod:
         owner_kind=owner.kind if owner else "ReplicaSet" if note else "",
         owner_name=owner.name if owner else note.get("replicaSet", ""),
         owner_uid=owner.uid if owner else note.get("uid", ""),
-        annotations=annotations,
         has_claims=any("persistentVolumeClaim" in v for v in shape.spec.volumes or ()),
     )
 

@@ -89,6 +89,7 @@ Line = Applied[T] | Removed | Bookmark | Failed
 _LIST = msgspec.json.Decoder(schema.List)
 _CONFIG_MAP = msgspec.json.Decoder(schema.ConfigMap)
 _SERVER_VERSION = msgspec.json.Decoder(schema.ServerVersion)
+_CHANGES = (schema.Added, schema.Modified)
 
 
 class HasMetadata(Protocol):
@@ -139,15 +140,13 @@ class Reader(Generic[Shape, T]):
             event = self._lines.decode(line)
         except UNREADABLE as error:
             raise unreadable(self._kind, error, line, "object") from None
-        match event:
-            case schema.Added() | schema.Modified():
-                return Applied(
-                    _identity(event.object.metadata), self._made(line, event.object, "object")
-                )
-            case schema.Deleted():
-                return Removed(_identity(event.object.metadata))
-            case schema.Bookmarked():
-                return Bookmark(event.object.metadata.resource_version)
+        if isinstance(event, _CHANGES):
+            shape = event.object
+            return Applied(_identity(shape.metadata), self._made(line, shape, "object"))
+        if isinstance(event, schema.Deleted):
+            return Removed(_identity(event.object.metadata))
+        if isinstance(event, schema.Bookmarked):
+            return Bookmark(event.object.metadata.resource_version)
         return Failed(status_error(event.object, HTTPStatus.INTERNAL_SERVER_ERROR))
 
     def _made(self, source: Source, shape: Shape, inside: str = "") -> T:

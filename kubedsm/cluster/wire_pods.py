@@ -22,6 +22,7 @@ from kubedsm.cluster.pod_rules import (
     scheduling_rules,
 )
 from kubedsm.core.model import (
+    DO_NOT_DISRUPT_ANNOTATION,
     EVERY_ADDRESS,
     MIGRATING_LABEL,
     TEMPLATE_HASH_LABEL,
@@ -78,7 +79,18 @@ def made(shape: schema.Pod) -> Pod:
         labels=labels,
         resource_version=metadata.resource_version or "",
         gates=_gates(spec.scheduling_gates) if spec.scheduling_gates else (),
+        pinned=_pinned(metadata, spec) if metadata.annotations or spec.volumes else "",
     )
+
+
+def _pinned(metadata: schema.PodMetadata, spec: schema.PodSpec) -> str:
+    """Why the pod must be left where it is: it says so, or would leave files behind."""
+    if metadata.annotations is not None and metadata.annotations.do_not_disrupt == "true":
+        return f"it is annotated {DO_NOT_DISRUPT_ANNOTATION}"
+    for volume in spec.volumes or ():
+        if volume.host_path is not None or volume.empty_dir is not None:
+            return "it has a volume on its node (hostPath or emptyDir)"
+    return ""
 
 
 def _gates(gates: Iterable[schema.Named]) -> tuple[str, ...]:
@@ -128,14 +140,18 @@ def _reports(spec: schema.PodSpec, status: schema.PodStatus) -> Reports | None:
 def _differs(
     containers: list[schema.Container] | None, statuses: list[schema.ContainerStatus] | None
 ) -> bool:
+    """Whether a closer look is needed; a kubelet reports in the order of the containers, mostly."""
     if not containers or not statuses:
         return False
-    asked = {c.name: c.resources.requests if c.resources else None for c in containers}
-    for status in statuses:
-        requests = asked.get(status.name)
-        if status.allocated_resources and status.allocated_resources != requests:
-            return True
-        if status.resources is not None and status.resources.requests != requests:
+    if len(containers) != len(statuses):
+        return True
+    for container, status in zip(containers, statuses):  # noqa: B905 - equally long, see above
+        requests = container.resources.requests if container.resources else None
+        if (
+            status.name != container.name
+            or (status.allocated_resources and status.allocated_resources != requests)
+            or (status.resources is not None and status.resources.requests != requests)
+        ):
             return True
     return False
 
@@ -200,18 +216,17 @@ def _demands(
 
 
 def _host_ports(spec: schema.PodSpec) -> tuple[HostPort, ...]:
-    containers: Iterable[schema.Container] = spec.containers or ()
-    if spec.init_containers:
-        sidecars = [c for c in spec.init_containers if c.restart_policy == "Always"]
-        containers = [*containers, *sidecars]
-    return tuple(
-        [
-            HostPort(port.host_port, port.protocol or "TCP", port.host_ip or EVERY_ADDRESS)
-            for container in containers
-            if container.ports
-            for port in container.ports
-            if port.host_port
-        ]
+    ports = [port for c in spec.containers or () if c.ports for port in c.ports if port.host_port]
+    for container in spec.init_containers or ():
+        if container.restart_policy == "Always" and container.ports:
+            ports += [port for port in container.ports if port.host_port]
+    return (
+        tuple(
+            HostPort(port.host_port or 0, port.protocol or "TCP", port.host_ip or EVERY_ADDRESS)
+            for port in ports
+        )
+        if ports
+        else ()
     )
 
 

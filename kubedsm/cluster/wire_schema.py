@@ -11,6 +11,7 @@ import msgspec
 
 from kubedsm.cluster import rules_schema as rules
 from kubedsm.cluster.api_errors import Status
+from kubedsm.core.model import DO_NOT_DISRUPT_ANNOTATION
 
 T = TypeVar("T")
 
@@ -29,6 +30,16 @@ class Owner(_Wire, frozen=True):
     controller: bool | None = None
 
 
+class Annotations(_Wire, frozen=True):
+    """Of the many that a pod may have, the one that is for us."""
+
+    do_not_disrupt: str | None = msgspec.field(default=None, name=DO_NOT_DISRUPT_ANNOTATION)
+    bind_completed: str | None = msgspec.field(default=None, name="pv.kubernetes.io/bind-completed")
+    storage_class: str | None = msgspec.field(
+        default=None, name="volume.beta.kubernetes.io/storage-class"
+    )
+
+
 class Metadata(_Wire, frozen=True):
     name: Name
     namespace: str | None = None
@@ -39,6 +50,10 @@ class Metadata(_Wire, frozen=True):
     deletion_timestamp: Time | None = None
     labels: dict[str, str] | None = None
     owner_references: list[Owner] | None = None
+
+
+class PodMetadata(Metadata, frozen=True):
+    annotations: Annotations | None = None
 
 
 class Requirements(_Wire, frozen=True):
@@ -102,7 +117,7 @@ class PodStatus(_Wire, frozen=True):
 
 
 class Pod(_Wire, frozen=True):
-    metadata: Metadata
+    metadata: PodMetadata
     spec: PodSpec
     status: PodStatus | None = None
 
@@ -132,10 +147,6 @@ class Namespace(_Wire, frozen=True):
     metadata: Metadata
 
 
-class AnnotatedMetadata(Metadata, frozen=True):
-    annotations: dict[str, str] | None = None
-
-
 class ClaimSpec(_Wire, frozen=True):
     access_modes: tuple[str, ...] | None = None
     volume_name: str | None = None
@@ -147,7 +158,7 @@ class ClaimStatus(_Wire, frozen=True):
 
 
 class Claim(_Wire, frozen=True):
-    metadata: AnnotatedMetadata
+    metadata: Metadata
     spec: ClaimSpec | None = None
     status: ClaimStatus | None = None
 

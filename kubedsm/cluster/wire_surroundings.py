@@ -5,9 +5,6 @@ from kubedsm.cluster.pod_requests import FieldError
 from kubedsm.cluster.pod_rules import node_selector_terms
 from kubedsm.core.surroundings import Claim, Namespace, StorageClass, Volume
 
-_BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
-_CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
-
 
 def namespace(shape: schema.Namespace) -> Namespace:
     return Namespace(shape.metadata.name, shape.metadata.labels or {})
@@ -19,17 +16,17 @@ def claim(shape: schema.Claim) -> Claim:
     if not metadata.namespace:
         raise FieldError("metadata.namespace", "missing")
     spec, status = shape.spec or schema.ClaimSpec(), shape.status or schema.ClaimStatus()
-    annotations = metadata.annotations or {}
+    annotations = metadata.annotations or schema.Annotations()
     volume = spec.volume_name or ""
     return Claim(
         namespace=metadata.namespace,
         name=metadata.name,
         volume=volume,
-        bound=bool(volume) and (_BIND_COMPLETED in annotations or status.phase == "Bound"),
+        bound=bool(volume) and (annotations.bind_completed is not None or status.phase == "Bound"),
         lost=status.phase == "Lost",
         terminating=metadata.deletion_timestamp is not None,
         once_per_pod="ReadWriteOncePod" in (spec.access_modes or ()),
-        storage_class=annotations.get(_CLASS_ANNOTATION) or spec.storage_class_name or "",
+        storage_class=annotations.storage_class or spec.storage_class_name or "",
     )
 
 

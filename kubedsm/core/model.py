@@ -14,6 +14,8 @@ NodeName = NewType("NodeName", str)
 
 #: A pod that a migration has taken from its owner, and not yet evicted, carries this label.
 MIGRATING_LABEL = "kubedsm.io/migrating"
+#: "true" on a pod that must be left where it is
+DO_NOT_DISRUPT_ANNOTATION = "kubedsm.io/do-not-disrupt"
 TEMPLATE_HASH_LABEL = "pod-template-hash"
 #: what a host port occupies if no address is named
 EVERY_ADDRESS = "0.0.0.0"  # noqa: S104  nothing is bound here
@@ -237,6 +239,8 @@ class Pod:
     resource_version: str = attrs.field(default="", eq=False)
     #: the names of the scheduling gates
     gates: tuple[str, ...] = attrs.field(default=(), eq=False)
+    #: why it must not be moved, whatever that would gain; empty if it may be
+    pinned: str = attrs.field(default="", eq=False)
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"

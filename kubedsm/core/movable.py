@@ -28,6 +28,6 @@ def default_movable(snapshot: Snapshot) -> Movable:
             "it is not running": pod.phase != "Running",
             "it is not ready": not pod.ready,
         }
-        return next((text for text, true in said.items() if true), "")
+        return pod.pinned or next((text for text, true in said.items() if true), "")
 
     return reason
