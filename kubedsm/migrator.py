@@ -11,7 +11,7 @@ import attrs
 import structlog
 
 from kubedsm.clock import Clock
-from kubedsm.core.fit import static_reasons
+from kubedsm.core.feasibility import Feasibility
 from kubedsm.core.mirror import Claim, ClusterMirror, ReservationError
 from kubedsm.core.model import NodeName, Pod, Uid, Workload
 from kubedsm.move_limits import MoveLimits, Underway
@@ -181,12 +181,14 @@ class Migrator:
 
     def _still_possible(self, pod: Pod, step: Step) -> str:
         """Reserve the target's room, or say why that cannot be."""
-        target = self._mirror.snapshot().nodes.get(NodeName(step.node))
+        snapshot = self._mirror.snapshot()
+        target = snapshot.nodes.get(NodeName(step.node))
         if target is None:
             return f"node {step.node} is gone"
-        unfit = static_reasons(pod.pod_class, target)
-        if unfit:
-            return f"{step.node}: {', '.join(unfit)}"
+        # Without the pod where it is: for its replacement it is as good as gone.
+        rejected = Feasibility.of(snapshot).without_pod(pod.uid).rejection(pod, target.name)
+        if rejected is not None:
+            return f"{step.node}: {', '.join(rejected.reasons)}"
         try:
             self._mirror.reserve(step.move, target.name, pod.requests)
         except ReservationError as error:

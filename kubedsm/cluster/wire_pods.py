@@ -83,7 +83,7 @@ def made(shape: schema.Pod) -> Pod:
     )
 
 
-def _pinned(metadata: schema.PodMetadata, spec: schema.PodSpec) -> str:
+def _pinned(metadata: schema.Metadata, spec: schema.PodSpec) -> str:
     """Why the pod must be left where it is: it says so, or would leave files behind."""
     if metadata.annotations is not None and metadata.annotations.do_not_disrupt == "true":
         return f"it is annotated {DO_NOT_DISRUPT_ANNOTATION}"

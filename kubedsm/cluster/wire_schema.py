@@ -31,7 +31,7 @@ class Owner(_Wire, frozen=True):
 
 
 class Annotations(_Wire, frozen=True):
-    """Of the many that a pod may have, the one that is for us."""
+    """Of the many that an object may have, those that we read."""
 
     do_not_disrupt: str | None = msgspec.field(default=None, name=DO_NOT_DISRUPT_ANNOTATION)
     bind_completed: str | None = msgspec.field(default=None, name="pv.kubernetes.io/bind-completed")
@@ -49,11 +49,8 @@ class Metadata(_Wire, frozen=True):
     creation_timestamp: Time | None = None
     deletion_timestamp: Time | None = None
     labels: dict[str, str] | None = None
-    owner_references: list[Owner] | None = None
-
-
-class PodMetadata(Metadata, frozen=True):
     annotations: Annotations | None = None
+    owner_references: list[Owner] | None = None
 
 
 class Requirements(_Wire, frozen=True):
@@ -117,7 +114,7 @@ class PodStatus(_Wire, frozen=True):
 
 
 class Pod(_Wire, frozen=True):
-    metadata: PodMetadata
+    metadata: Metadata
     spec: PodSpec
     status: PodStatus | None = None
 

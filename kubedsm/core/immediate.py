@@ -6,9 +6,20 @@ from kubedsm.core.decision import Binding, Decision, make_decision
 from kubedsm.core.fit import reasons
 from kubedsm.core.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.core.match import Bounds
-from kubedsm.core.model import NodeName, Pod, PodClass, Share, Snapshot, Tier, Uid, Workload
+from kubedsm.core.model import (
+    NodeName,
+    Pod,
+    PodClass,
+    Resources,
+    Share,
+    Snapshot,
+    Tier,
+    Uid,
+    Workload,
+)
 from kubedsm.core.objective import Objective, Promises, quality
 from kubedsm.core.packing import Packing, kinds, turn
+from kubedsm.core.rule_keeping import keep_rules, speaks_of_others
 
 
 def immediate_schedule(
@@ -42,18 +53,40 @@ def immediate_schedule(
         for pod, node in targets
     }
     bindings = tuple(placed[pod.uid] for pod in batch if pod.uid in placed)
+    left_over = [pod for pod in batch if pod.uid not in placed]
+    proven = choice.proven
+    costs = int(fragmentation.costs(edge.axes, edge.allocatable, choice.edge_room).sum())
+    if any(speaks_of_others(pod) for pod in (*batch, *snapshot.pods.values())):
+        kept = keep_rules(snapshot, [(b.pod, b.node) for b in bindings], left_over)
+        bindings = tuple(
+            Binding(pod, node, tier)
+            for pod, node in kept.placed
+            if (tier := snapshot.nodes[node].tier) is not None
+        )
+        unplaced = kept.refused
+        if kept.changed:
+            proven = False
+            costs = fragmentation.of(edge_nodes, _room_after(snapshot, bindings))
+    else:
+        unplaced = _why_not(snapshot, bindings, left_over)
     after = _shares_after(shares, bindings)
-    costs = fragmentation.costs(edge.axes, edge.allocatable, choice.edge_room)
     return Decision(
         bindings=bindings,
-        unplaced=_why_not(snapshot, bindings, [pod for pod in batch if pod.uid not in placed]),
+        unplaced=unplaced,
         score_before=quality(shares, promises, objective),
         score_after=quality(after, promises, objective),
-        fragmentation=int(costs.sum()),
-        proven=choice.proven,
+        fragmentation=costs,
+        proven=proven,
         shares_before=shares,
         shares_after=after,
     )
+
+
+def _room_after(snapshot: Snapshot, bindings: Iterable[Binding]) -> dict[NodeName, Resources]:
+    free = dict(snapshot.free)
+    for binding in bindings:
+        free[binding.node] -= binding.pod.requests
+    return free
 
 
 def _shares_after(
@@ -71,9 +104,7 @@ def _shares_after(
 def _why_not(
     snapshot: Snapshot, bindings: Iterable[Binding], unplaced: Iterable[Pod]
 ) -> dict[Uid, Mapping[NodeName, tuple[str, ...]]]:
-    free = dict(snapshot.free)
-    for binding in bindings:
-        free[binding.node] -= binding.pod.requests
+    free = _room_after(snapshot, bindings)
     known: dict[PodClass, Mapping[NodeName, tuple[str, ...]]] = {}
     answers: dict[Uid, Mapping[NodeName, tuple[str, ...]]] = {}
     for pod in unplaced:
