@@ -161,8 +161,11 @@ class Runtime:
 
     def _ended(self, ended: Ended) -> None:
         completed = ended.outcome == "completed"
-        text = f"Moving it to {ended.target}: {ended.outcome}"
-        text += f" ({ended.reason})" if ended.reason else ""
+        text = (
+            f"Moved to {ended.target}"
+            if completed
+            else f"Move to {ended.target} {ended.outcome}: {ended.reason}"
+        )
         log.info("move ended", pod=str(ended.pod), outcome=ended.outcome, reason=ended.reason)
         self._recorder.moved(ended.pod, text, completed=completed)
         if self._on_ended is not None:

@@ -103,7 +103,9 @@ def advice_tables(advice: Advice, milliseconds: float) -> RenderableType:
     if said["moves"]:
         moves = Table(title="moves", title_justify="left")
         for heading in ("pod", "from", "to", "kind", "mode", "group", "gain"):
-            moves.add_column(heading, justify="right" if heading == "gain" else "left")
+            moves.add_column(
+                heading, justify="right" if heading == "gain" else "left", overflow="fold"
+            )
         for move in said["moves"]:
             moves.add_row(
                 move["pod"],

@@ -15,7 +15,7 @@ def placement_tables(placement: OfflinePlacement, milliseconds: float) -> Render
     decision = placement.decision
     bindings = Table(title="bindings", title_justify="left")
     for heading in ("pod", "node", "tier"):
-        bindings.add_column(heading)
+        bindings.add_column(heading, overflow="fold")
     for pod, node, tier in decision.bindings:
         bindings.add_row(str(pod), node, tier.value)
     parts: list[RenderableType] = [bindings if decision.bindings else Text("Nothing to bind.")]
