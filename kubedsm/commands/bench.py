@@ -17,7 +17,7 @@ from kubedsm.tables import bench_table
 
 @click.group()
 def bench() -> None:
-    """Measure one side beside the other on this machine, and print the ratio."""
+    """Measure one side beside another, and print the ratio."""
 
 
 @bench.command("match")

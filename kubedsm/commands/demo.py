@@ -38,7 +38,10 @@ WIDTH = 100
 )
 @output
 def demo(seed: int, cycles: int, picture: str | None, output: str) -> None:
-    """Watch KubeDSM place and move the paper's services on its emulated cluster, for a minute."""
+    """Watch it place and move pods for a minute, emulated.
+
+    The paper's services under a generated load on the paper's cluster, over real HTTP.
+    """
     log_to(level="ERROR")
     console = Console(stderr=output == "json")
     if not console.is_terminal:

@@ -38,10 +38,10 @@ from kubedsm.explanation_table import explanation_table
 def explain(
     pod_name: str | None, everyone: bool, dump_path: str, config_path: str | None, output: str
 ) -> None:
-    """Say of each node whether it would take POD (NAME or NAMESPACE/NAME), and if not, why.
+    """Say why a pod fits on each node, or does not.
 
-    `feasible` is kube-scheduler's verdict; a node that belongs to no tier is told apart. With
-    --all -o json there is one object a line.
+    POD is NAME or NAMESPACE/NAME. `feasible` is kube-scheduler's verdict; a node that belongs to
+    no tier is told apart. With --all -o json there is one object a line.
     """
     if everyone == (pod_name is not None):
         raise click.UsageError("name a pod, or say --all")

@@ -101,7 +101,10 @@ def emulate(
     kubeconfig_path: str | None,
     output: str,
 ) -> None:
-    """Serve an emulated Kubernetes cluster, for kubectl and other clients, until interrupted."""
+    """Serve an emulated cluster, for kubectl and others.
+
+    It lives in memory, until interrupted.
+    """
     spec = paper_cluster() if cluster_name == "paper" else load(cluster_name)
 
     async def serve() -> None:

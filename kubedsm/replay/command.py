@@ -77,8 +77,9 @@ def replay(
     out: Path | None,
     output: str,
 ) -> None:
-    """Play scenarios in virtual time on an emulated cluster, several policies side by side.
+    """Play scenarios under several policies, in virtual time.
 
+    The cluster is emulated, and the policies' results stand side by side.
     A SCENARIO is a DrStress file, or MEAN-SIGMA (such as 1.5-.4) for the paper's recipe.
     """
     if bool(scenarios) == bool(preset):
