@@ -6,6 +6,7 @@ was applied.
 """
 
 import asyncio
+import math
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
@@ -97,6 +98,8 @@ class PlacementManager:
         self._plan_of: dict[str, str] = {}
         self._tasks: asyncio.TaskGroup | None = None
         self._deadlines_changed = asyncio.Event()
+        #: the moment `run` waits for
+        self._alarm = math.inf
         #: set by whoever migrates
         self.moves: Moves | None = None
         #: set while no plan is under way
@@ -111,6 +114,7 @@ class PlacementManager:
                 self._deadlines_changed.clear()
                 deadlines = [plan.next_deadline for plan in self._plans.values()]
                 due = min((d for d in deadlines if d is not None), default=None)
+                self._alarm = math.inf if due is None else due
                 try:
                     async with asyncio.timeout(due and due - self._clock.monotonic()):
                         await self._deadlines_changed.wait()
@@ -187,7 +191,7 @@ class PlacementManager:
                     del self._plan_of[step.pod]
             if not self._plans:
                 self.quiet.set()
-        if effects:
+        elif effects and (plan.next_deadline or math.inf) < self._alarm:
             self._deadlines_changed.set()
 
     def _carry_out(self, plan: Plan, effect: Effect) -> None:
