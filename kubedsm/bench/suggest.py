@@ -89,7 +89,6 @@ class Size:
 
 #: What `suggest` must be quick on, in less than so many seconds.
 LARGE = Size(pods=200, nodes=20, services=6)
-MOST_SECONDS = 0.2
 
 
 @attrs.frozen
