@@ -87,7 +87,7 @@ class Size:
     services: int
 
 
-#: What `suggest` must be quick on, in less than so many seconds.
+#: What `suggest` must be quick on: 200 ms.
 LARGE = Size(pods=200, nodes=20, services=6)
 
 
