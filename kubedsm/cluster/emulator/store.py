@@ -106,9 +106,6 @@ class Store:
         """The random end of a generated name."""
         return "".join(self._rng.choices(_SUFFIX_ALPHABET, k=_SUFFIX_LENGTH))
 
-    def random_below(self, bound: int) -> int:
-        return self._rng.randrange(bound)
-
     def get(self, resource: Resource, namespace: str, name: str) -> Object | None:
         return self._table(resource).objects.get(namespace, {}).get(name)
 
