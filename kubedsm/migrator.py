@@ -147,6 +147,8 @@ class Migrator:
 
     def _admit(self) -> None:
         for plan_id, step in list(self._waiting):
+            if (plan_id, step) not in self._waiting:
+                continue  # what another one's refusal led to came first
             pod = self._mirror.pod(Uid(step.pod))
             if pod is None or pod.node_name is None:
                 self._waiting.remove((plan_id, step))
@@ -206,6 +208,7 @@ class Migrator:
 
     def _end(self, move: str, steps: Sequence[Step]) -> None:
         del self._orders[move]
+        self._waiting = [pair for pair in self._waiting if pair[1].move != move]
         self._mirror.release(move)
         replacement = self._mirror.claimed_by(move)
         self._mirror.unclaim(move)

@@ -12,6 +12,7 @@ from test_migrations import (
     SMALL_EDGE,
     ReadyPods,
     cleaned_up,
+    hand_over,
     migrating,
     open_edge,
     quiet,
@@ -29,6 +30,7 @@ from kubedsm.cluster.emulator.resources import (
     SERVICES,
 )
 from kubedsm.cluster.port import OutcomeUnknown
+from kubedsm.config import load
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
@@ -156,6 +158,25 @@ async def test_the_detached_pod_is_deleted_by_somebody_else():
         open_edge(world)
         await world.until(lambda: world.placed("web") == {"e1": 1}, 60)
         await quiet(world)
+
+
+async def test_pods_deleted_while_their_moves_wait_for_their_turn():
+    one = load("suggester: {mode: 'off'}\nmigration: {maxConcurrent: 1, drainDelay: 1s}", "test")
+    async with emulated(LARGE_CLOUD, configuration=one) as world, world.scheduler():
+        await settle_on_cloud(world, "web", 3)
+        open_edge(world, node("e1", "edge", "3", "8Gi"))
+        first, *others = world.pods("web")
+
+        def delete(_):
+            for pod in others:
+                world.api.delete(PODS, "default", name(pod))
+
+        When(world, is_detached, delete)
+        await asyncio.sleep(0.1)
+        await hand_over(world, [(pod, "e1", ()) for pod in (first, *others)])
+        await quiet(world)
+        assert len(world.events("Migrated")) == 1
+        assert name(first) not in map(name, world.pods())
 
 
 CHANGES = {
