@@ -7,11 +7,13 @@ from api_cases import Object, api_server, bind, budget, changes, deployment, pod
 from fixed_clock import FixedClock
 
 from kubedsm.cluster.emulator.api_server import ApiServer
-from kubedsm.cluster.emulator.patching import MERGE_PATCH
+from kubedsm.cluster.emulator.patching import MERGE_PATCH, STRATEGIC_MERGE_PATCH
 from kubedsm.cluster.emulator.resources import (
     CONFIGMAPS,
     DEPLOYMENTS,
     NAMESPACES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
     POD_DISRUPTION_BUDGETS,
     PODS,
 )
@@ -272,3 +274,46 @@ def test_an_eviction_that_is_refused_late_charges_nobody(api: ApiServer) -> None
     refused(400, lambda: api.evict("shop", "a", {"metadata": {"name": "b"}}))
     refused(404, lambda: evict(api, "ghost"))
     assert api.store.revision == revision
+
+
+def resized(api: ApiServer, resources: Object, **more: Object) -> Object:
+    container = {"name": "c", "resources": resources, "image": "other:2"}
+    patch = {"spec": {"containers": [container]}, **more}
+    return api.patch(PODS, "shop", "a", patch, STRATEGIC_MERGE_PATCH, subresource="resize")
+
+
+@pytest.mark.parametrize("bound", [False, True])
+def test_a_resize_changes_what_a_container_asks_for_and_nothing_else(
+    api: ApiServer, *, bound: bool
+) -> None:
+    api.create(PODS, pod(), namespace="shop")
+    if bound:
+        bind(api)
+    before = api.get(PODS, "shop", "a")
+    after = resized(api, {"requests": {"cpu": "2"}}, metadata={"labels": {"app": "other"}})
+    [container], [was] = after["spec"]["containers"], before["spec"]["containers"]
+    assert container == {**was, "resources": {"requests": {"cpu": "2"}}}
+    assert after["metadata"]["labels"] == before["metadata"]["labels"]
+    assert after["metadata"]["generation"] == before["metadata"]["generation"] + 1
+    again = resized(api, {"requests": {"cpu": "2"}})
+    assert again["metadata"] == after["metadata"]
+
+
+def test_a_resize_keeps_the_qos_class(api: ApiServer) -> None:
+    api.create(PODS, pod(), namespace="shop")
+    error = refused(422, lambda: resized(api, {"requests": {"cpu": None}}))
+    assert "Pod QOS Class may not change" in str(error)
+
+
+def test_resources_change_by_a_resize_alone(api: ApiServer) -> None:
+    api.create(PODS, pod(), namespace="shop")
+    patch = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "2"}}}]}}
+    refused(422, lambda: api.patch(PODS, "shop", "a", patch, STRATEGIC_MERGE_PATCH))
+
+
+def test_a_new_claim_and_a_new_volume_are_pending(api: ApiServer) -> None:
+    claim = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
+    made = api.create(PERSISTENT_VOLUME_CLAIMS, claim, namespace="shop")
+    assert made["status"] == {"phase": "Pending"}
+    volume = api.create(PERSISTENT_VOLUMES, {"metadata": {"name": "pv"}, "spec": {}})
+    assert volume["status"] == {"phase": "Pending"}

@@ -329,7 +329,7 @@ class ApiServer:
             others = [s for s in self.store.list(SERVICES) if s is not current]
             after = with_addresses(after, others, current)
         if after is not current:
-            validate_change(resource, after, current)
+            validate_change(resource, after, current, subresource)
         if not dry_run and after is not current:
             metadata = current["metadata"]
             if is_finished(resource, after):

@@ -190,5 +190,7 @@ _STATUSES: Mapping[str, Object] = {
     },
     "HorizontalPodAutoscaler": {"desiredReplicas": 0, "currentMetrics": None},
     "Namespace": {"phase": "Active"},
+    "PersistentVolume": {"phase": "Pending"},
+    "PersistentVolumeClaim": {"phase": "Pending"},
     "Service": {"loadBalancer": {}},
 }  # fmt: skip

@@ -17,6 +17,7 @@ from kubedsm.cluster.emulator.errors import (
     not_supported,
     required,
 )
+from kubedsm.cluster.emulator.pod_defaults import qos_class
 from kubedsm.cluster.emulator.quantities import thousandths
 from kubedsm.cluster.emulator.resources import Object
 
@@ -69,6 +70,12 @@ def pod_change_errors(spec: Object, before: Object) -> Iterator[FieldError]:
     if any(toleration not in kept for toleration in _items(before, "tolerations")):
         why = "existing toleration can not be modified except its tolerationSeconds"
         yield may_not("spec.tolerations", why)
+
+
+def pod_resize_errors(spec: Object, before: Object) -> Iterator[FieldError]:
+    if qos_class(spec) != qos_class(before):
+        why = "Pod QOS Class may not change as a result of resizing"
+        yield invalid_value("spec", qos_class(spec), why)
 
 
 def _items(spec: Object, field: str) -> list[Object]:

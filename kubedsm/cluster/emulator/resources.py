@@ -60,9 +60,17 @@ NODES = Resource(
     "", "v1", "nodes", "node", "Node", namespaced=False, short_names=("no",),
     storage_version_hash="XwShjMxG9Fs=", subresources=("status",),
 )  # fmt: skip
+PERSISTENT_VOLUME_CLAIMS = Resource(
+    "", "v1", "persistentvolumeclaims", "persistentvolumeclaim", "PersistentVolumeClaim",
+    short_names=("pvc",), storage_version_hash="QWTyNDq0dC4=", subresources=("status",),
+)  # fmt: skip
+PERSISTENT_VOLUMES = Resource(
+    "", "v1", "persistentvolumes", "persistentvolume", "PersistentVolume", namespaced=False,
+    short_names=("pv",), storage_version_hash="HN/zwEC+JgM=", subresources=("status",),
+)  # fmt: skip
 PODS = Resource(
     "", "v1", "pods", "pod", "Pod", short_names=("po",), categories=("all",),
-    storage_version_hash="xPOwRZ+Yhw8=", subresources=("binding", "eviction", "status"),
+    storage_version_hash="xPOwRZ+Yhw8=", subresources=("binding", "eviction", "resize", "status"),
 )  # fmt: skip
 RESOURCE_QUOTAS = Resource(
     "", "v1", "resourcequotas", "resourcequota", "ResourceQuota", short_names=("quota",),
@@ -97,6 +105,10 @@ HORIZONTAL_POD_AUTOSCALERS = Resource(
     "HorizontalPodAutoscaler", short_names=("hpa",), categories=("all",),
     storage_version_hash="qwQve8ut294=", subresources=("status",),
 )  # fmt: skip
+STORAGE_CLASSES = Resource(
+    "storage.k8s.io", "v1", "storageclasses", "storageclass", "StorageClass", namespaced=False,
+    short_names=("sc",), storage_version_hash="K+m6uJwbjGY=",
+)  # fmt: skip
 LEASES = Resource(
     "coordination.k8s.io", "v1", "leases", "lease", "Lease",
     storage_version_hash="gqkMMb/YqFM=",
@@ -108,7 +120,8 @@ NEW_EVENTS = Resource(
 )  # fmt: skip
 
 SERVED = (
-    CONFIGMAPS, ENDPOINTS, EVENTS, NAMESPACES, NODES, PODS, RESOURCE_QUOTAS, SERVICE_ACCOUNTS,
-    SERVICES, DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, POD_DISRUPTION_BUDGETS,
-    HORIZONTAL_POD_AUTOSCALERS, LEASES, NEW_EVENTS,
+    CONFIGMAPS, ENDPOINTS, EVENTS, NAMESPACES, NODES, PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES, PODS, RESOURCE_QUOTAS, SERVICE_ACCOUNTS, SERVICES, DEPLOYMENTS,
+    REPLICA_SETS, STATEFUL_SETS, POD_DISRUPTION_BUDGETS, HORIZONTAL_POD_AUTOSCALERS,
+    STORAGE_CLASSES, LEASES, NEW_EVENTS,
 )  # fmt: skip

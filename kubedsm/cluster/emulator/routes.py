@@ -89,6 +89,7 @@ class Routes:
         }
         self._of_subresource: Mapping[str, Mapping[str, Handler]] = {
             "status": status,
+            "resize": status,
             "scale": {"GET": self._get_scale, "PUT": self._update_scale, "PATCH": self._patch},
             "binding": {"POST": self._bind},
             "eviction": {"POST": self._evict},

@@ -59,6 +59,8 @@ def updated(resource: Resource, current: Object, given: Object, subresource: str
     metadata = _metadata(current["metadata"], given.get("metadata") or {})
     if subresource == "status":
         obj = _with_status(resource, current, given, metadata)
+    elif subresource == "resize":
+        obj = _resized(current, given)
     elif subresource == "finalize":
         finalizers = (given.get("spec") or {}).get("finalizers") or []
         spec = {**(current.get("spec") or {}), "finalizers": finalizers}
@@ -92,6 +94,30 @@ def _with_status(resource: Resource, current: Object, given: Object, metadata: O
         metadata = {key: value for key, value in metadata.items() if key not in changed}
         metadata |= {field: kept[field] for field in changed if kept[field]}
     return {**current, "metadata": metadata, "status": status}
+
+
+def _resized(current: Object, given: Object) -> Object:
+    """The pod with the resources that its containers are given, and nothing else changed."""
+    spec, wanted = current["spec"], given.get("spec") or {}
+    changed = {
+        field: [_with_resources(container, wanted.get(field)) for container in spec[field]]
+        for field in ("containers", "initContainers")
+        if spec.get(field)
+    }
+    if all(spec[field] == containers for field, containers in changed.items()):
+        return current
+    metadata = current["metadata"]
+    generation = metadata.get("generation", 0) + 1
+    return {
+        **current,
+        "metadata": {**metadata, "generation": generation},
+        "spec": {**spec, **changed},
+    }
+
+
+def _with_resources(container: Object, given: list[Object] | None) -> Object:
+    same = next((c for c in given or () if c.get("name") == container["name"]), container)
+    return {**container, "resources": same.get("resources") or {}}
 
 
 def _with_body(resource: Resource, current: Object, given: Object, metadata: Object) -> Object:

@@ -20,6 +20,7 @@ from kubedsm.cluster.emulator.errors import (
 from kubedsm.cluster.emulator.pod_validation import (
     RFC1123_LABEL,
     pod_change_errors,
+    pod_resize_errors,
     pod_spec_errors,
 )
 from kubedsm.cluster.emulator.quantities import thousandths
@@ -72,7 +73,9 @@ def validate_new(resource: Resource, obj: Object) -> None:
     _raise(resource, obj, [*_metadata_errors(resource, obj), *_spec_errors(resource, obj)])
 
 
-def validate_change(resource: Resource, obj: Object, previous: Object) -> None:
+def validate_change(
+    resource: Resource, obj: Object, previous: Object, subresource: str = ""
+) -> None:
     """As `validate_new`, and what may not change any more. Unchanged parts are not looked at."""
     errors: list[FieldError] = []
     if obj["metadata"] is not previous["metadata"]:
@@ -80,7 +83,10 @@ def validate_change(resource: Resource, obj: Object, previous: Object) -> None:
         errors += _finalizer_errors(obj["metadata"], previous["metadata"])
     spec, before = obj.get("spec"), previous.get("spec")
     if spec is not before or "spec" not in obj or resource.kind == "Node":
-        errors += _change_errors(resource, spec or {}, before or {})
+        if subresource == "resize":
+            errors += pod_resize_errors(spec or {}, before or {})
+        else:
+            errors += _change_errors(resource, spec or {}, before or {})
         errors += _spec_errors(resource, obj)
     _raise(resource, obj, errors)
 

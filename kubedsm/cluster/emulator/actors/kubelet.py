@@ -37,6 +37,7 @@ class _Admitted:
     """A pod that holds room on its node until it is finished or gone."""
 
     node: str
+    spec: Object
     requests: Resources
     #: moments on the monotonic clock
     starts: float
@@ -128,10 +129,12 @@ class Kubelet(Controller):
             if refused is not None:
                 self._write_status(pod, {**pod["status"], **refused})
                 return
-            admitted = _Admitted(node_of(pod), requests, now + self._start_delay)
+            admitted = _Admitted(node_of(pod), pod["spec"], requests, now + self._start_delay)
             self._admitted[uid] = admitted
             used = self._used.get(admitted.node, Resources())
             self._used[admitted.node] = used + requests
+        elif admitted.spec is not pod["spec"]:
+            self._resize(admitted, pod)
         if not self.has_come(admitted.starts, key_of(pod)):
             return
         ready = annotations_of(pod).get(NEVER_READY) != "true"
@@ -155,6 +158,12 @@ class Kubelet(Controller):
                     "startTime": rfc3339(self.clock.wall()),
                 }
         return None
+
+    def _resize(self, admitted: _Admitted, pod: Object) -> None:
+        """In place and at once, without a report: it counts as what the spec says."""
+        requests = requests_of(pod)
+        self._used[admitted.node] += requests - admitted.requests
+        admitted.spec, admitted.requests = pod["spec"], requests
 
     def _running(self, pod: Object, node: Object, *, ready: bool) -> Object:
         now = rfc3339(self.clock.wall())
