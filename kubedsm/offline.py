@@ -27,9 +27,9 @@ class OfflinePlacement:
         unplaced = [
             {
                 "pod": str(self.snapshot.pods[uid]),
-                "reasons": {node: list(why) for node, why in reasons.items()},
+                "reasons": {node: list(why.reasons) for node, why in rejections.items()},
             }
-            for uid, reasons in decision.unplaced.items()
+            for uid, rejections in decision.unplaced.items()
         ]
         unplaced += [
             {
@@ -70,7 +70,7 @@ def place(dump: Dump, configuration: Configuration) -> OfflinePlacement:
         configuration.promise,
         configuration.objective_function,
     )
-    waiting = [pod for pod in snapshot.pods.values() if pod.node_name is None and not pod.finished]
+    waiting = [pod for pod in snapshot.pods.values() if pod.waits_for_node]
     return OfflinePlacement(
         snapshot,
         decision,

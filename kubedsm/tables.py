@@ -22,8 +22,8 @@ def placement_tables(placement: OfflinePlacement, milliseconds: float) -> Render
     waiting = Table(title="unplaced", title_justify="left")
     waiting.add_column("pod")
     waiting.add_column("why")
-    for uid, reasons in decision.unplaced.items():
-        waiting.add_row(str(placement.snapshot.pods[uid]), unschedulable_message(reasons))
+    for uid, rejections in decision.unplaced.items():
+        waiting.add_row(str(placement.snapshot.pods[uid]), unschedulable_message(rejections))
     for unreadable in placement.unreadable:
         waiting.add_row(unreadable.name, unreadable.reason)
     if waiting.row_count:

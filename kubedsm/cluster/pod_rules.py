@@ -14,6 +14,7 @@ from kubedsm.core.model import (
     Disk,
     HostPort,
     PodAffinityTerm,
+    Preferences,
     SchedulingRules,
     SpreadConstraint,
     Toleration,
@@ -27,6 +28,7 @@ Tolerated = tuple[str, str, str, str]
 
 _AFFINITY = msgspec.json.Decoder(schema.Affinity)
 _SPREAD = msgspec.json.Decoder(tuple[schema.TopologySpreadConstraint, ...])
+_NO_AFFINITY = schema.PodAffinity()
 _DEFAULT_RBD_POOL = "rbd"
 
 
@@ -62,26 +64,37 @@ def scheduling_rules(
     """
     demands = demands or _NO_DEMANDS
     affinity, spread, namespace = demands.affinity, demands.spread, demands.namespace
-    required = _decoded(_AFFINITY, affinity, "spec.affinity") if affinity else schema.Affinity()
+    asked = _decoded(_AFFINITY, affinity, "spec.affinity") if affinity else schema.Affinity()
     own = dict(demands.labels)
     constraints = _decoded(_SPREAD, spread, "spec.topologySpreadConstraints") if spread else ()
+    near, far = asked.pod_affinity or _NO_AFFINITY, asked.pod_anti_affinity or _NO_AFFINITY
+    hard, soft = (
+        tuple(
+            _spread(constraint, namespace, own)
+            for constraint in constraints
+            if (constraint.when_unsatisfiable == "DoNotSchedule") is required
+        )
+        for required in (True, False)
+    )
     return SchedulingRules(
         node_selector=tuple(sorted(node_selector)),
         tolerations=tuple(Toleration(*given) for given in sorted(set(tolerations))),
-        node_affinity=_node_affinity(required.node_affinity),
+        node_affinity=_node_affinity(asked.node_affinity),
         ports=tuple(
             sorted(set(demands.ports), key=lambda port: (port.port, port.protocol, port.ip))
         ),
-        affinity=tuple(_terms(required.pod_affinity, namespace, own)),
-        anti_affinity=tuple(_terms(required.pod_anti_affinity, namespace, own)),
-        spread=tuple(
-            _spread(constraint, namespace, own)
-            for constraint in constraints
-            if constraint.when_unsatisfiable == "DoNotSchedule"
-        ),
+        affinity=tuple(_term(term, namespace, own) for term in near.required or ()),
+        anti_affinity=tuple(_term(term, namespace, own) for term in far.required or ()),
+        spread=hard,
         claims=demands.claims,
         disks=demands.disks,
         resource_claims=demands.resource_claims,
+        preferences=Preferences(
+            tuple(_preferred_nodes(asked.node_affinity)),
+            tuple(_weighted(near, namespace, own)),
+            tuple(_weighted(far, namespace, own)),
+            soft,
+        ),
     )
 
 
@@ -95,12 +108,13 @@ def _decoded(decoder: "msgspec.json.Decoder[T]", text: bytes, path: str) -> T:
 
 
 def node_selector_terms(selector: schema.NodeSelector) -> tuple[NodeSelectorTerm, ...]:
-    return tuple(
-        NodeSelectorTerm(
-            tuple(_requirements(term.match_expressions or ())),
-            tuple(_requirements(term.match_fields or ())),
-        )
-        for term in selector.node_selector_terms or ()
+    return tuple(_node_selector_term(term) for term in selector.node_selector_terms or ())
+
+
+def _node_selector_term(term: schema.NodeSelectorTerm) -> NodeSelectorTerm:
+    return NodeSelectorTerm(
+        tuple(_requirements(term.match_expressions or ())),
+        tuple(_requirements(term.match_fields or ())),
     )
 
 
@@ -108,6 +122,13 @@ def _node_affinity(affinity: schema.NodeAffinity | None) -> tuple[NodeSelectorTe
     if affinity is None or affinity.required is None:
         return None
     return node_selector_terms(affinity.required)
+
+
+def _preferred_nodes(
+    affinity: schema.NodeAffinity | None,
+) -> Iterator[tuple[int, NodeSelectorTerm]]:
+    for term in (affinity.preferred if affinity else None) or ():
+        yield term.weight, _node_selector_term(term.preference)
 
 
 def _requirements(given: Iterable[schema.Requirement]) -> Iterator[Requirement]:
@@ -130,21 +151,25 @@ def _same(keys: tuple[str, ...] | None, operator: str, own: dict[str, str]) -> l
     return [Requirement(key, operator, (own[key],)) for key in keys or () if key in own]
 
 
-def _terms(
-    affinity: schema.PodAffinity | None, namespace: str, own: dict[str, str]
-) -> Iterator[PodAffinityTerm]:
-    for term in (affinity.required if affinity else None) or ():
-        keys = _same(term.match_label_keys, "In", own)
-        keys += _same(term.mismatch_label_keys, "NotIn", own)
-        namespaces = term.namespaces or ()
-        if not namespaces and term.namespace_selector is None:
-            namespaces = (namespace,)
-        yield PodAffinityTerm(
-            term.topology_key,
-            _selector(term.label_selector, keys),
-            tuple(sorted(set(namespaces))),
-            _selector(term.namespace_selector),
-        )
+def _term(term: schema.PodAffinityTerm, namespace: str, own: dict[str, str]) -> PodAffinityTerm:
+    keys = _same(term.match_label_keys, "In", own)
+    keys += _same(term.mismatch_label_keys, "NotIn", own)
+    namespaces = term.namespaces or ()
+    if not namespaces and term.namespace_selector is None:
+        namespaces = (namespace,)
+    return PodAffinityTerm(
+        term.topology_key,
+        _selector(term.label_selector, keys),
+        tuple(sorted(set(namespaces))),
+        _selector(term.namespace_selector),
+    )
+
+
+def _weighted(
+    affinity: schema.PodAffinity, namespace: str, own: dict[str, str]
+) -> Iterator[tuple[int, PodAffinityTerm]]:
+    for preferred in affinity.preferred or ():
+        yield preferred.weight, _term(preferred.pod_affinity_term, namespace, own)
 
 
 def _spread(

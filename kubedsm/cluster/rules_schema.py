@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 #: as it came: read when it is first seen, by way of its JSON text
 Unread = dict[str, Any]
 
@@ -36,8 +37,16 @@ class NodeSelector(_Wire, frozen=True):
     node_selector_terms: tuple[NodeSelectorTerm, ...] | None = None
 
 
+class PreferredSchedulingTerm(_Wire, frozen=True):
+    weight: int
+    preference: NodeSelectorTerm
+
+
 class NodeAffinity(_Wire, frozen=True):
     required: NodeSelector | None = msgspec.field(default=None, name=_REQUIRED)
+    preferred: tuple[PreferredSchedulingTerm, ...] | None = msgspec.field(
+        default=None, name=_PREFERRED
+    )
 
 
 class PodAffinityTerm(_Wire, frozen=True):
@@ -49,8 +58,16 @@ class PodAffinityTerm(_Wire, frozen=True):
     mismatch_label_keys: tuple[str, ...] | None = None
 
 
+class WeightedPodAffinityTerm(_Wire, frozen=True):
+    weight: int
+    pod_affinity_term: PodAffinityTerm
+
+
 class PodAffinity(_Wire, frozen=True):
     required: tuple[PodAffinityTerm, ...] | None = msgspec.field(default=None, name=_REQUIRED)
+    preferred: tuple[WeightedPodAffinityTerm, ...] | None = msgspec.field(
+        default=None, name=_PREFERRED
+    )
 
 
 class Affinity(_Wire, frozen=True):

@@ -67,6 +67,7 @@ def made(shape: schema.Pod) -> Pod:
             spec.tolerations or (),
             _demands(metadata, spec, namespace, labels),
             spec.priority or 0,
+            spec.preemption_policy != "Never",
         ),
         scheduler_name=spec.scheduler_name or "default-scheduler",
         node_name=NodeName(spec.node_name) if spec.node_name else None,
@@ -80,13 +81,23 @@ def made(shape: schema.Pod) -> Pod:
         resource_version=metadata.resource_version or "",
         gates=_gates(spec.scheduling_gates) if spec.scheduling_gates else (),
         pinned=_pinned(metadata, spec) if metadata.annotations or spec.volumes else "",
+        untouchable=bool(metadata.annotations and _untouchable(metadata.annotations)),
     )
 
 
-def _pinned(metadata: schema.Metadata, spec: schema.PodSpec) -> str:
-    """Why the pod must be left where it is: it says so, or would leave files behind."""
-    if metadata.annotations is not None and metadata.annotations.do_not_disrupt == "true":
+def _untouchable(annotations: schema.Annotations) -> str:
+    """Why nobody may take the pod from its node."""
+    if annotations.do_not_disrupt == "true":
         return f"it is annotated {DO_NOT_DISRUPT_ANNOTATION}"
+    if annotations.mirror is not None:
+        return "it is a static pod of its node"
+    return ""
+
+
+def _pinned(metadata: schema.Metadata, spec: schema.PodSpec) -> str:
+    """Why the pod must be left where it is: nobody may take it, or it would leave files behind."""
+    if metadata.annotations and (why := _untouchable(metadata.annotations)):
+        return why
     for volume in spec.volumes or ():
         if volume.host_path is not None or volume.empty_dir is not None:
             return "it has a volume on its node (hostPath or emptyDir)"
@@ -183,12 +194,14 @@ def _pod_class(
     tolerations: tuple[schema.Toleration, ...],
     demands: Demands | None,
     priority: int,
+    preempts: bool,
 ) -> PodClass:
     requests = pod_requests(containers, init_containers, overhead, pod_level, reports)
     tolerated = tuple(
         (t.key or "", t.operator or "Equal", t.value or "", t.effect or "") for t in tolerations
     )
-    return PodClass(requests, scheduling_rules(node_selector, tolerated, demands), priority)
+    rules = scheduling_rules(node_selector, tolerated, demands)
+    return PodClass(requests, rules, priority, preempts)
 
 
 def _demands(

@@ -34,6 +34,7 @@ class Annotations(_Wire, frozen=True):
     """Of the many that an object may have, those that we read."""
 
     do_not_disrupt: str | None = msgspec.field(default=None, name=DO_NOT_DISRUPT_ANNOTATION)
+    mirror: str | None = msgspec.field(default=None, name="kubernetes.io/config.mirror")
     bind_completed: str | None = msgspec.field(default=None, name="pv.kubernetes.io/bind-completed")
     storage_class: str | None = msgspec.field(
         default=None, name="volume.beta.kubernetes.io/storage-class"
@@ -86,6 +87,7 @@ class PodSpec(_Wire, frozen=True):
     scheduler_name: str | None = None
     scheduling_gates: list[Named] | None = None
     priority: int | None = None
+    preemption_policy: str | None = None
     affinity: rules.Unread | None = None
     topology_spread_constraints: list[rules.Unread] | None = None
     volumes: tuple[rules.Volume, ...] | None = None

@@ -48,6 +48,17 @@ def ingest(events: int, output: str) -> None:
     _report(bench_ingest.run(events=events).as_json(), output)
 
 
+@bench.command("rules")
+@click.option("--pods", type=click.IntRange(1, 2000), default=200, show_default=True)
+@click.option("--nodes", type=click.IntRange(1, 5000), default=500, show_default=True)
+@output
+def rules(pods: int, nodes: int, output: str) -> None:
+    """Hard spread and anti-affinity: a batch, and one class on 5,000 nodes (about 10 s)."""
+    from kubedsm.bench import rules as bench_rules  # noqa: PLC0415  of no use elsewhere
+
+    _report(bench_rules.run(pods=pods, nodes=nodes).as_json(), output)
+
+
 @bench.command("burst")
 @click.option("-n", "--pods", type=click.IntRange(1, 5000), default=200, show_default=True)
 @click.option("--rounds", type=click.IntRange(1, 50), default=5, show_default=True)

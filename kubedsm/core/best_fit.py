@@ -36,6 +36,16 @@ def sizes(packing: Packing) -> list[float]:
     return [size(kind.requests, greatest) for kind in packing.kinds]
 
 
+def by_size(packing: Packing, *, largest_first: bool = False) -> list[int]:
+    """The kinds, by priority and then by size."""
+    sign = -1 if largest_first else 1
+    ordered = sorted(
+        (-kind.rank.priority, sign * size, index)
+        for index, (kind, size) in enumerate(zip(packing.kinds, sizes(packing), strict=True))
+    )
+    return [index for _, _, index in ordered]
+
+
 class BestFit:
     """The nodes' room while pods are put on them one by one."""
 
@@ -43,15 +53,24 @@ class BestFit:
         """`loads`: a placement to go on from."""
         self._packing = packing
         self.loads = packing.nothing() if loads is None else loads.copy()
+        self._picky = bool(packing.penalties.any())
         self._room = packing.room_after(self.loads)
         self._scale = np.maximum(packing.allocatable[:, :2].max(axis=0, initial=1), 1)
 
     def place(self, kind: int) -> bool:
-        """Put one more pod of that kind where it leaves least; False if it fits nowhere."""
+        """Put one more pod of that kind where it leaves least; False if it fits nowhere.
+
+        Of the nodes that it likes best.
+        """
         requests = self._packing.requests[kind]
-        fits = self._packing.feasible[:, kind] & (self._room >= requests).all(axis=1)
+        fits = (self.loads[:, kind] < self._packing.most[:, kind]) & (self._room >= requests).all(
+            axis=1
+        )
         if not fits.any():
             return False
+        if self._picky:
+            penalties = self._packing.penalties[:, kind]
+            fits &= penalties == penalties[fits].min()
         left = (self._room[:, :2] / self._scale).sum(axis=1)
         node = int(np.where(fits, left, np.inf).argmin())
         self._room[node] -= requests
@@ -62,7 +81,7 @@ class BestFit:
 def best_fit_increasing(packing: Packing) -> Ints:
     """A placement, N x S, of as many pods as this order happens to find room for."""
     room = BestFit(packing)
-    for _, kind in sorted(zip(sizes(packing), range(len(packing.kinds)), strict=True)):
+    for kind in by_size(packing):
         for _ in range(int(packing.counts[kind])):
             if not room.place(kind):
                 break

@@ -1,4 +1,4 @@
-"""Where pods go that do not go to the edge: where they fit, and least is allocated.
+"""Where pods go that do not go to the edge: where they fit, like to be, and least is allocated.
 
 The paper has one endless cloud node. Here there are many and finite ones, so it matters how much
 of what the edge leaves over the cloud can take.
@@ -10,12 +10,14 @@ from functools import reduce
 import attrs
 import numpy as np
 
-from kubedsm.core.best_fit import sizes
+from kubedsm.core.best_fit import by_size
 from kubedsm.core.fragmentation import Ints
 from kubedsm.core.match import UNREACHABLE, Bounds, MatchTable, tabulate, vector_sums
 from kubedsm.core.packing import Packing
 
 _MAX_NODE_SCORE = 100
+#: more than any penalty
+_NOWHERE = 2**20
 
 
 def least_allocated_score(allocatable: list[int], requested: list[int]) -> int:
@@ -34,8 +36,17 @@ def least_allocated_score(allocatable: list[int], requested: list[int]) -> int:
 def least_allocated(packing: Packing, counts: Ints) -> Ints:
     """A placement, N x S, of so many pods of each kind, as far as this order finds room.
 
-    The largest pods come first; ties go to the first node in name order.
+    The higher priorities come first, then the largest pods; each goes where it likes best, then
+    where least is allocated, then by name. What pods like keeps none of them out.
     """
+    loads = _spread_out(packing, counts)
+    if not packing.penalties.any() or int(loads.sum()) == int(counts.sum()):
+        return loads
+    indifferent = attrs.evolve(packing, penalties=np.zeros_like(packing.penalties))
+    return max(loads, _spread_out(indifferent, counts), key=packing.worth)
+
+
+def _spread_out(packing: Packing, counts: Ints) -> Ints:
     room: list[list[int]] = packing.free.tolist()
     size: list[list[int]] = packing.allocatable[:, :2].tolist()
     loads = packing.nothing()
@@ -44,14 +55,14 @@ def least_allocated(packing: Packing, counts: Ints) -> Ints:
         used = [size[node][r] - room[node][r] + requests[r] for r in (0, 1)]
         return least_allocated_score(size[node], used)
 
-    for _, kind in sorted(
-        zip(sizes(packing), range(len(packing.kinds)), strict=True), key=lambda e: (-e[0], e[1])
-    ):
+    for kind in by_size(packing, largest_first=True):
         requests: list[int] = packing.requests[kind].tolist()
+        most: list[int] = packing.most[:, kind].tolist()
+        penalties: list[int] = packing.penalties[:, kind].tolist()
         asked = [r for r, amount in enumerate(requests) if amount]
         # Only the node that was chosen changes, so that a heap stays right.
         best = [
-            (-score(node, requests), node)
+            (penalties[node], -score(node, requests), node)
             for node in np.flatnonzero(packing.feasible[:, kind]).tolist()
             if all(requests[r] <= room[node][r] for r in asked)
         ]
@@ -59,11 +70,12 @@ def least_allocated(packing: Packing, counts: Ints) -> Ints:
         for _ in range(int(counts[kind])):
             if not best:
                 break
-            node = best[0][1]
+            node = best[0][-1]
             room[node] = [free - amount for free, amount in zip(room[node], requests, strict=True)]
             loads[node, kind] += 1
-            if all(requests[r] <= room[node][r] for r in asked):
-                heapq.heapreplace(best, (-score(node, requests), node))
+            most[node] -= 1
+            if most[node] and all(requests[r] <= room[node][r] for r in asked):
+                heapq.heapreplace(best, (penalties[node], -score(node, requests), node))
             else:
                 heapq.heappop(best)
     return loads
@@ -98,22 +110,37 @@ class CloudRoom:
         return self.table is not None or int(self.whole.sum()) == int(self.packing.counts.sum())
 
     def capacity(self, limits: Ints) -> Ints:
-        """How many pods the cloud takes of what is left over, for every vector on the edge.
+        """What the cloud takes of what is left over, for every vector on the edge: its worth.
 
         The vectors are those up to the limits; the answer has the shape limits + 1.
         """
+        weights = self.packing.weights or [1] * len(limits)
         left = [
             count - np.arange(limit + 1)
             for count, limit in zip(self.packing.counts.tolist(), limits.tolist(), strict=True)
         ]
         if self.table is None:
             surely = self.whole.sum(axis=0).tolist()
-            taken = [np.minimum(n, most) for n, most in zip(left, surely, strict=True)]
+            taken = [
+                weight * np.minimum(n, most)
+                for n, most, weight in zip(left, surely, weights, strict=True)
+            ]
             return reduce(lambda sums, more: sums[..., None] + more, taken, np.zeros((), np.int64))
         most = self._sums(self.table)
         for axis in range(most.ndim):
             np.maximum.accumulate(most, axis=axis, out=most)
         return most[np.ix_(*map(np.minimum, left, self.table.limits.tolist()))]
+
+    def least_penalties(self, limits: Ints) -> Ints:
+        """The penalties of what is left over, for every vector on the edge, up to the limits.
+
+        As if each of these pods could have the node of the cloud that it likes best.
+        """
+        packing = self.packing
+        on_edge = tuple((limits + 1).tolist())
+        least = np.where(packing.feasible, packing.penalties, _NOWHERE).min(0, initial=_NOWHERE)
+        least = np.where(packing.feasible.any(axis=0), least, 0)
+        return int(least @ packing.counts) - vector_sums(on_edge, least.tolist())
 
     def place(self, counts: Ints) -> Ints:
         """A placement of so many pods of each kind: as many as `capacity` says."""
@@ -122,16 +149,17 @@ class CloudRoom:
             return spread
         if self.table is None:
             kept = _at_most(self.whole, counts)
-            return max(spread, kept, key=lambda loads: int(loads.sum()))
+            return max(spread, kept, key=self.packing.worth)
         within = np.minimum(counts, self.table.limits).tolist()
         number = self._sums(self.table)[tuple(slice(n + 1) for n in within)]
-        if int(spread.sum()) == int(number.max()):
+        if self.packing.worth(spread) == int(number.max()):
             return spread
         vector = np.unravel_index(int(number.argmax()), number.shape)
         return self.table.loads(np.array(vector, dtype=np.int64))
 
     @staticmethod
     def _sums(table: MatchTable) -> Ints:
-        """The number of pods of each vector the cloud can take; -1 where it cannot."""
+        """The worth of each vector the cloud can take; -1 where it cannot."""
         costs = table.costs()
-        return np.where(costs < UNREACHABLE, vector_sums(costs.shape), -1)
+        sums = vector_sums(costs.shape, table.packing.weights)
+        return np.where(costs < UNREACHABLE, sums, -1)

@@ -4,16 +4,21 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Self
 
 import attrs
+import numpy as np
 
 from kubedsm.core.model import Pod, PodClass, SchedulingRules, Snapshot, Uid
 from kubedsm.core.node_index import NodeIndex
 from kubedsm.core.residents import Residents, keys_looked_at
 from kubedsm.core.room import BASIC_RESOURCES, Room
 from kubedsm.core.rules.node_rules import TIER_RULE
+from kubedsm.core.rules.pod_affinity import NO_AFFINITY
 from kubedsm.core.rules.rejection import Mask, Refusal, Rejection
 from kubedsm.core.rules.scene import EquivalenceClass, Rule, Scene
+from kubedsm.core.rules.spread import UNEVEN
 from kubedsm.core.rules.table import DYNAMIC_RULES, POD_RULES, STATIC_RULES
 
+#: A node that was refused for one of these may be accepted once another pod is in place.
+OPENING = frozenset({UNEVEN, NO_AFFINITY})
 #: a pod and the position of its node
 Placed = tuple[Pod, int]
 
@@ -34,6 +39,15 @@ class Verdict:
     accepted: Mask
     #: those of them that are of a tier
     tiered: Mask
+
+    @property
+    def openable(self) -> Mask:
+        """The nodes that are refused, if at all, for what other pods may mend by coming."""
+        mask = np.ones_like(self.tiered)
+        for finding in self.findings:
+            if finding.refusal.reasons[0] not in OPENING:
+                mask &= ~finding.refusal.nodes
+        return mask
 
     def rejection(self, position: int, *, tier: bool) -> Rejection | None:
         if self.everywhere is not None:
@@ -75,7 +89,7 @@ class ClusterView:
         # So that the first pod that is asked about need not wait for it.
         for resource in BASIC_RESOURCES:
             room.column(resource)
-        for key in frozenset().union(*(_node_labels(c.rules) for c in classes)):
+        for key in frozenset().union(*(node_labels(c.rules) for c in classes)):
             nodes.label(key)
         return cls(Scene(nodes, room, residents, snapshot.surroundings), base)
 
@@ -166,7 +180,7 @@ def _placed(snapshot: Snapshot, nodes: NodeIndex) -> Iterator[tuple[Uid, Placed]
             yield uid, (pod, position)
 
 
-def _node_labels(rules: SchedulingRules) -> Iterator[str]:
+def node_labels(rules: SchedulingRules) -> Iterator[str]:
     """The labels of nodes that these rules look at."""
     for label, _ in rules.node_selector:
         yield label
@@ -175,14 +189,15 @@ def _node_labels(rules: SchedulingRules) -> Iterator[str]:
             yield requirement.key
     for affinity in (*rules.affinity, *rules.anti_affinity):
         yield affinity.topology_key
-    for constraint in rules.spread:
+    for constraint in (*rules.spread, *rules.preferences.spread):
         yield constraint.topology_key
 
 
 def _concerns_others(rules: SchedulingRules) -> bool:
-    """Whether where such a pod is, or may be, has to do with where others are, room aside."""
+    """Whether where such a pod is, or had better be, has to do with where others are."""
     return bool(
-        rules.ports
+        rules.preferences
+        or rules.ports
         or rules.affinity
         or rules.anti_affinity
         or rules.spread

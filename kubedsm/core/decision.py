@@ -6,20 +6,21 @@ and at what fragmentation, `split` what QoS the best sharing among the workloads
 compares sums of resources only; here a vector counts only if `match` really places it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import attrs
 import numpy as np
 
-from kubedsm.core.best_fit import BestFit
+from kubedsm.core.best_fit import BestFit, by_size
 from kubedsm.core.cloud import CloudRoom
 from kubedsm.core.fragmentation import Fragmentation, Ints
 from kubedsm.core.greedy import pick_greedily
-from kubedsm.core.match import UNREACHABLE, Bounds, tabulate, vector_sums
+from kubedsm.core.match import UNREACHABLE, Bounds, MatchTable, tabulate, vector_sums
 from kubedsm.core.model import NodeName, Pod, Share, Tier, Uid, Workload
 from kubedsm.core.objective import Objective, Promises
 from kubedsm.core.packing import Packing, Targets
+from kubedsm.core.rules.rejection import Rejection
 from kubedsm.core.split import Picks, best_split, claimants
 
 
@@ -38,14 +39,16 @@ class Decision:
     are carried out, 2^-32 of a node each.
     """
 
-    #: in the order in which the pods are served
+    #: in the order in which the pods are served; where rules of pods about pods have a say, in one
+    #: in which each pod keeps them as it comes
     bindings: tuple[Binding, ...] = ()
     #: pods that fit nowhere: why not, for every node, against the room that is left then
-    unplaced: Mapping[Uid, Mapping[NodeName, tuple[str, ...]]] = attrs.field(factory=dict)
+    unplaced: Mapping[Uid, Mapping[NodeName, Rejection]] = attrs.field(factory=dict)
     score_before: int = 0
     score_after: int = 0
     fragmentation: int = 0
-    #: nothing better exists: no more pods placed, no greater QoS, no less fragmentation
+    #: nothing better exists: no more pods placed, no greater QoS, both by priority; and no edge
+    #: that is liked better, or is less fragmented, with as many pods
     proven: bool = True
     shares_before: Mapping[Workload, Share] = attrs.field(factory=dict)
     shares_after: Mapping[Workload, Share] = attrs.field(factory=dict)
@@ -57,8 +60,8 @@ class Choice:
 
     edge: Targets
     cloud: Targets
-    #: what is left of the edge nodes' room, N x R
-    edge_room: Ints
+    #: of all edge nodes together
+    fragmentation: int
     proven: bool
 
 
@@ -73,12 +76,13 @@ def make_decision(
 ) -> Choice:
     """Place the batch; both packings have the same kinds of pods.
 
-    Most pods placed at all, then the greatest QoS, then the least fragmentation of the edge, then
-    the first vector in lexicographic order. Beyond the bounds pods are picked by QoS gained for
-    their size, and the choice is not proven.
+    Most pods placed at all, those of the highest priority first of all; then the greatest QoS of
+    the workloads of the highest level, then of the next ones; then where pods like to be; then the
+    least fragmentation of the edge; then the first vector in lexicographic order. Beyond the
+    bounds pods are picked by QoS gained for their size, and the choice is not proven.
     """
     members = claimants(edge, shares, promises, objective)
-    table = tabulate(edge, fragmentation, bounds)
+    table = tabulate(edge, fragmentation, bounds) if edge.weights is not None else None
     split = best_split(members, table.limits, bounds) if table else None
     cloud_room = CloudRoom.of(cloud, bounds)
     if table is None or split is None:
@@ -86,8 +90,7 @@ def make_decision(
         picks, loads = pick_greedily(edge, members)
     else:
         proven = cloud_room.exact
-        capacity = cloud_room.capacity(table.limits)
-        vector = _best_vector(table.costs(), split.values(), capacity)
+        vector = _best_vector(table, split.values(), cloud_room)
         picks, loads = split.picks(vector), table.loads(vector)
     left = edge.counts - loads.sum(axis=0)
     cloud_loads = cloud_room.place(left)
@@ -103,18 +106,21 @@ def make_decision(
     return Choice(
         edge.targets(loads, chosen),
         cloud.targets(cloud_loads, others),
-        edge.room_after(loads),
+        int(fragmentation.costs(edge.axes, edge.allocatable, edge.room_after(loads)).sum()),
         proven,
     )
 
 
-def _best_vector(costs: Ints, values: Ints, capacity: Ints) -> Ints:
-    """costs, values, capacity: of every vector on the edge, arrays of one shape."""
-    reached = costs < UNREACHABLE
-    placed = np.where(reached, vector_sums(costs.shape) + capacity, -1)
+def _best_vector(table: MatchTable, values: Sequence[Ints], cloud: CloudRoom) -> Ints:
+    """values: the QoS of every vector on the edge, one array a level."""
+    costs = table.costs()
+    worth = vector_sums(costs.shape, table.packing.weights) + cloud.capacity(table.limits)
+    placed = np.where(costs < UNREACHABLE, worth, -1)
     best = placed == placed.max()
-    best &= values == values[best].max()
-    cheapest = int(np.where(best, costs, UNREACHABLE).argmin())
+    for of_level in values:
+        best &= of_level == of_level[best].max()
+    costs = costs + table.unit * cloud.least_penalties(table.limits)
+    cheapest = int(np.where(best, costs, np.iinfo(np.int64).max).argmin())
     return np.array(np.unravel_index(cheapest, costs.shape), dtype=np.int64)
 
 
@@ -138,8 +144,8 @@ def _by_pick(packing: Packing, picks: Picks) -> tuple[list[list[Pod]], list[list
 def _filled_up(packing: Packing, loads: Ints, counts: Ints) -> Ints:
     """The placement with so many more pods of each kind, as far as they fit."""
     room = BestFit(packing, loads)
-    for kind, count in enumerate(counts.tolist()):
-        for _ in range(count):
+    for kind in by_size(packing):
+        for _ in range(int(counts[kind])):
             if not room.place(kind):
                 break
     return room.loads

@@ -6,7 +6,7 @@ import numpy as np
 from kubedsm.core.edge_problem import EdgeProblem
 from kubedsm.core.fragmentation import Ints
 from kubedsm.core.free_edge import FreeEdge
-from kubedsm.core.gains import Gains
+from kubedsm.core.gains import Gains, standing
 
 
 @attrs.frozen(eq=False)
@@ -15,7 +15,7 @@ class MigrationDecision:
     chosen: Ints
     #: how many of `FreeEdge`'s pods leave for them
     freed: int
-    #: nano-units of QoS
+    #: nano-units of QoS, of all priorities together
     gain: int
     #: how many choices there were
     choices: int
@@ -39,5 +39,5 @@ def make_decision_with_migration(
         [item.workload for item in problem.items], choices - freeing.counts[freed]
     )
     moves = choices.sum(axis=1) + freed
-    best = int(np.lexsort((moves, -gain))[0])
-    return MigrationDecision(choices[best], int(freed[best]), int(gain[best]), number)
+    best = int(np.lexsort((moves, -standing(gain)))[0])
+    return MigrationDecision(choices[best], int(freed[best]), int(gain[best].sum()), number)

@@ -10,11 +10,14 @@ pod added or taken away, copies of N. Making one reads all pods once if any has 
 ports or volumes, and hardly anything if none has.
 """
 
+from collections.abc import Sequence
+
 import attrs
 
 from kubedsm.core.cluster_view import ClusterView, Verdict
 from kubedsm.core.fit import unschedulable_message
 from kubedsm.core.model import Node, NodeName, Pod, Snapshot, Uid
+from kubedsm.core.preferences import penalties
 from kubedsm.core.rules.rejection import Rejection
 from kubedsm.core.rules.scene import EquivalenceClass
 
@@ -69,14 +72,28 @@ class Feasibility:
         names = self._view.scene.nodes.names
         return [names[position] for position in mask.nonzero()[0].tolist()]
 
+    def openable(self, pod: Pod) -> list[NodeName]:
+        """Those nodes, and the ones that would take the pod if certain others were in place.
+
+        Nodes, that is, that only spread constraints or its own affinity refuse; in name order.
+        """
+        if pod.gated:
+            return []
+        verdict = self._verdict(pod)
+        if verdict.everywhere is not None:
+            return []
+        names = self._view.scene.nodes.names
+        return [names[position] for position in verdict.openable.nonzero()[0].tolist()]
+
+    def penalties(self, pod: Pod, nodes: Sequence[NodeName]) -> list[int]:
+        """How much less than the best of these nodes the pod likes each; see `preferences`."""
+        view = self._view.telling_apart(pod)
+        positions = [view.scene.nodes.positions[name] for name in nodes]
+        return penalties(view.equivalence(pod), view.scene, positions)
+
     def message(self, pod: Pod, *, tier: bool = True) -> str:
         """What to say of a pod that no node would take, as kube-scheduler says it."""
-        everywhere = _gates(pod) or self._verdict(pod).everywhere
-        count = len(self.nodes)
-        if everywhere is not None and count:
-            return f"0/{count} nodes are available: {', '.join(everywhere.reasons)}."
-        rejections = self.rejections(pod, tier=tier)
-        return unschedulable_message({name: r.reasons for name, r in rejections.items()})
+        return unschedulable_message(self.rejections(pod, tier=tier))
 
     def with_pod(self, pod: Pod, node: NodeName) -> "Feasibility":
         """The same with this pod on that node, whether it fits or not.

@@ -13,8 +13,8 @@ from kubedsm.core.rules.rejection import Rejection
 from kubedsm.core.rules.resources import shortages
 
 __all__ = [
-    "ROOM_RULE", "Rejection", "reasons", "rejection", "shortages", "static_reasons",
-    "static_rejection", "unschedulable_message",
+    "ROOM_RULE", "Rejection", "counted_reasons", "reasons", "rejection", "shortages",
+    "static_reasons", "static_rejection", "unschedulable_message",
 ]  # fmt: skip
 
 #: Asked after all that a node is whatever is on it: one that never could is not short of anything.
@@ -54,10 +54,17 @@ def reasons(pod_class: PodClass, node: Node, free: Resources) -> tuple[str, ...]
     return rejected.reasons if rejected else ()
 
 
-def unschedulable_message(reasons_by_node: Mapping[NodeName, tuple[str, ...]]) -> str:
+def unschedulable_message(rejections: Mapping[NodeName, Rejection]) -> str:
     """What kube-scheduler says in Events and in the condition PodScheduled."""
-    if not reasons_by_node:
+    if not rejections:
         return "no nodes available to schedule pods"
-    counts = Counter(reason for given in reasons_by_node.values() for reason in given)
-    histogram = ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items()))
-    return f"0/{len(reasons_by_node)} nodes are available: {histogram}."
+    everywhere = next((r for r in rejections.values() if r.everywhere), None)
+    # What is about the pod is not counted.
+    why = ", ".join(everywhere.reasons) if everywhere else counted_reasons(rejections)
+    return f"0/{len(rejections)} nodes are available: {why}."
+
+
+def counted_reasons(rejections: Mapping[NodeName, Rejection]) -> str:
+    """How many nodes have which reason, as in `2 Insufficient cpu, 1 Insufficient memory`."""
+    counts = Counter(reason for rejected in rejections.values() for reason in rejected.reasons)
+    return ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items()))

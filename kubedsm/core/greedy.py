@@ -1,7 +1,7 @@
 """Which pods go to the edge when there are too many possibilities to compare.
 
-One pod after the other: the one that adds most QoS for its size, the sizes and gains looked at
-anew after every pick; each on the node where it fits best.
+One pod after the other, by priority: the one that adds most QoS for its size, the sizes and gains
+looked at anew after every pick; each on the node where it fits best.
 """
 
 from collections.abc import Sequence
@@ -21,10 +21,11 @@ def pick_greedily(edge: Packing, members: Sequence[Claimant]) -> tuple[Picks, In
     # (member, kind) in name order; one that finds no room any more never will.
     candidates = [(m, kind) for m, member in enumerate(members) for kind in member.kinds()]
 
-    def score(candidate: tuple[int, int]) -> float:
+    def score(candidate: tuple[int, int]) -> tuple[int, float]:
         m, kind = candidate
         values, number = members[m].values, taken[m]
-        return float(values[number + 1] - values[number]) / size[kind]
+        gain = float(values[number + 1] - values[number])
+        return edge.kinds[kind].rank.priority, gain / size[kind]
 
     while candidates:
         best = max(candidates, key=score)

@@ -5,6 +5,9 @@ are interchangeable, so a set is a vector of counts, and the same optimum comes 
 one cell a count vector: a node's transition is, for every load that fits on it, one shift of the
 whole table and one minimum. Targets are found by walking back through the layers.
 
+What pods prefer comes before fragmentation: a cost is a number of two digits, the penalties of the
+pods on their nodes and below them the fragmentation, of all nodes together.
+
 Vectors are flattened in mixed radix. A digit that could overflow has room for it, in cells that
 are cleared after each node; walking back must look at the digits, since those may borrow.
 """
@@ -15,12 +18,16 @@ import attrs
 import numpy as np
 
 from kubedsm.core.best_fit import best_fit_increasing
-from kubedsm.core.fragmentation import Fragmentation, Ints
+from kubedsm.core.fragmentation import SCALE, Fragmentation, Ints
 from kubedsm.core.model import Node, NodeName, Pod, Resources
 from kubedsm.core.packing import Packing, Targets, kinds
 
 #: More than any sum of costs, and far enough from the end of 64 bits to add costs to.
 UNREACHABLE = 2**61
+#: No sum of costs is greater; an addition to something UNREACHABLE stays within 64 bits.
+_LARGEST_SUM = 2**60
+#: an axis each; numpy 1.26 has no more
+_MOST_KINDS = 32
 #: Cells computed by one numpy call: enough to hide its overhead, few enough to stay in the cache.
 _BLOCK = 2**14
 
@@ -64,6 +71,8 @@ class MatchTable:
     strides: Ints
     options: tuple[_Options, ...]
     layers: tuple[Ints, ...]
+    #: what one point of penalty costs
+    unit: int
 
     def costs(self) -> Ints:
         """One cell a vector, of shape limits + 1; UNREACHABLE or more where it does not fit."""
@@ -99,7 +108,10 @@ def tabulate(
 
     Without a measure of fragmentation every placement costs nothing.
     """
-    options = _options(packing, fragmentation, bounds)
+    if len(packing.kinds) > _MOST_KINDS:
+        return None
+    lost, unit = _digits(packing)
+    options = _options(packing, fragmentation, bounds, lost, unit)
     if options is None:
         return None
     none = np.zeros((1, len(packing.kinds)), dtype=np.int64)
@@ -120,7 +132,25 @@ def tabulate(
     if sum(lengths) > bounds.states or steps > bounds.steps:
         return None
     layers = _layers(options, lengths, places, _outside(sizes, limits, total))
-    return MatchTable(packing, limits, sizes, places, options, layers)
+    return MatchTable(packing, limits, sizes, places, options, layers, unit)
+
+
+def _digits(packing: Packing) -> tuple[int, int]:
+    """How many bits of each node's fragmentation are dropped, and what a point of penalty costs.
+
+    A point costs more than all fragmentation there can be, SCALE a node. None are dropped as long
+    as that times all penalties is at most _LARGEST_SUM: 2^28 pods times nodes times points.
+    """
+    worst = max((p for kind in packing.kinds for p in kind.penalties.values()), default=0)
+    points = int(packing.counts.sum()) * worst + 1
+    lost = 0
+    while points > 1 and points * _unit(packing, lost) > _LARGEST_SUM:
+        lost += 1
+    return lost, _unit(packing, lost)
+
+
+def _unit(packing: Packing, lost: int) -> int:
+    return len(packing.nodes) * (SCALE >> lost) + 1
 
 
 def _outside(sizes: tuple[int, ...], limits: Ints, total: int) -> Ints | None:
@@ -155,15 +185,15 @@ def _layers(
 
 
 def _options(
-    packing: Packing, fragmentation: Fragmentation | None, bounds: Bounds
+    packing: Packing, fragmentation: Fragmentation | None, bounds: Bounds, lost: int, unit: int
 ) -> tuple[_Options, ...] | None:
     """The options of every node; nodes that are alike share theirs."""
     alike: dict[bytes, int] = {}
     first: list[int] = []
     which: list[int] = []
-    looks = zip(packing.free, packing.allocatable, packing.feasible, strict=True)
-    for node, (free, allocatable, feasible) in enumerate(looks):
-        look = free.tobytes() + allocatable.tobytes() + feasible.tobytes()
+    looks = np.hstack((packing.free, packing.allocatable, packing.most, packing.penalties))
+    for node, of_node in enumerate(looks):
+        look = of_node.tobytes()
         if look not in alike:
             alike[look] = len(first)
             first.append(node)
@@ -175,7 +205,9 @@ def _options(
     if fragmentation is None:
         costs = np.zeros(len(owner), dtype=np.int64)
     else:
-        costs = fragmentation.costs(packing.axes, packing.allocatable[owner], room)
+        costs = fragmentation.costs(packing.axes, packing.allocatable[owner], room) >> lost
+    if packing.penalties.any():
+        costs = costs + unit * (loads * packing.penalties[owner]).sum(axis=1)
     ends = np.searchsorted(owner, first, side="right").tolist()
     starts = [0, *ends[:-1]]
     distinct = (
@@ -203,7 +235,7 @@ def _enumerate(packing: Packing, nodes: Ints, most: int) -> tuple[Ints, Ints, In
         fitting = np.full(len(owner), count, dtype=np.int64)
         if len(asked):
             fitting = np.minimum(fitting, (room[:, asked] // requests[asked]).min(axis=1))
-        repeats = fitting * packing.feasible[owner, kind] + 1
+        repeats = np.minimum(fitting, packing.most[owner, kind]) + 1
         ends = repeats.cumsum()
         total = int(ends[-1]) if len(ends) else 0
         if total > most:
@@ -262,9 +294,9 @@ def _most_then_cheapest(costs: Ints) -> Ints:
     return np.array(np.unravel_index(int(best.argmin()), costs.shape), dtype=np.int64)
 
 
-def vector_sums(shape: tuple[int, ...]) -> Ints:
-    """The number of pods in each vector of a box."""
+def vector_sums(shape: tuple[int, ...], weights: Sequence[int] | None = None) -> Ints:
+    """The number of pods in each vector of a box, each counting what its kind weighs."""
     sums = np.zeros((), dtype=np.int64)
-    for size in shape:
-        sums = sums[..., None] + np.arange(size)
+    for size, weight in zip(shape, weights or [1] * len(shape), strict=True):
+        sums = sums[..., None] + weight * np.arange(size)
     return sums

@@ -129,7 +129,7 @@ class PodAffinityTerm:
 
 @attrs.frozen(slots=True)
 class SpreadConstraint:
-    """A topologySpreadConstraint with whenUnsatisfiable DoNotSchedule; labels worked in too."""
+    """A topologySpreadConstraint; labels worked in too."""
 
     topology_key: str
     max_skew: int
@@ -161,6 +161,25 @@ class Disk:
 
 
 @attrs.frozen(slots=True, cache_hash=True)
+class Preferences:
+    """What a pod would like of a node, if there is a choice; terms with their weights."""
+
+    #: preferredDuringScheduling terms
+    node_affinity: tuple[tuple[int, NodeSelectorTerm], ...] = ()
+    affinity: tuple[tuple[int, PodAffinityTerm], ...] = ()
+    anti_affinity: tuple[tuple[int, PodAffinityTerm], ...] = ()
+    #: constraints with whenUnsatisfiable ScheduleAnyway
+    spread: tuple[SpreadConstraint, ...] = ()
+
+    def __bool__(self) -> bool:
+        """Whether there are any."""
+        return bool(self.node_affinity or self.affinity or self.anti_affinity or self.spread)
+
+
+_NO_PREFERENCES = Preferences()
+
+
+@attrs.frozen(slots=True, cache_hash=True)
 class SchedulingRules:
     """What a pod demands of a node beside room. One field a family of Filter plugins."""
 
@@ -171,11 +190,13 @@ class SchedulingRules:
     ports: tuple[HostPort, ...] = ()
     affinity: tuple[PodAffinityTerm, ...] = ()
     anti_affinity: tuple[PodAffinityTerm, ...] = ()
+    #: constraints with whenUnsatisfiable DoNotSchedule
     spread: tuple[SpreadConstraint, ...] = ()
     claims: tuple[ClaimReference, ...] = ()
     disks: tuple[Disk, ...] = ()
     #: spec.resourceClaims, by name
     resource_claims: tuple[str, ...] = ()
+    preferences: Preferences = _NO_PREFERENCES
 
 
 @attrs.frozen(slots=True, order=True)
@@ -202,6 +223,8 @@ class PodClass:
     requests: Resources
     rules: SchedulingRules
     priority: int = 0
+    #: whether it may take the room of pods of lower priority: preemptionPolicy is not Never
+    preempts: bool = True
 
 
 @attrs.frozen(slots=True)
@@ -241,6 +264,8 @@ class Pod:
     gates: tuple[str, ...] = attrs.field(default=(), eq=False)
     #: why it must not be moved, whatever that would gain; empty if it may be
     pinned: str = attrs.field(default="", eq=False)
+    #: it asked for that, or is its node's own, which only the node can remove
+    untouchable: bool = attrs.field(default=False, eq=False)
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
@@ -253,6 +278,11 @@ class Pod:
     def finished(self) -> bool:
         """Its containers will never run again, so that it holds no room."""
         return self.phase in ("Succeeded", "Failed")
+
+    @property
+    def waits_for_node(self) -> bool:
+        """Whoever is its scheduler may bind it now."""
+        return self.node_name is None and not (self.finished or self.terminating or self.gated)
 
     @property
     def counts_for_qos(self) -> bool:
@@ -329,8 +359,8 @@ class Snapshot:
                 pod
                 for pod in pods
                 if pod.scheduler_name == self.scheduler_name
+                and pod.waits_for_node
                 and pod.uid not in self.placed
-                and not (pod.finished or pod.terminating or pod.gated)
             ),
             key=lambda pod: (pod.created, pod.namespace, pod.name),
         )

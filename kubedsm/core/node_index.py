@@ -14,6 +14,7 @@ from kubedsm.core.rules.node_rules import (
     NO_TIER,
     NOT_NAMED,
     UNSCHEDULABLE,
+    disliked_taints,
     named_nodes,
     tolerated,
     untolerated,
@@ -143,6 +144,11 @@ class NodeIndex:
             Refusal(np.isin(self._taints.codes, codes), (reason,))
             for reason, codes in by_reason.items()
         ]
+
+    def disliked(self, tolerations: tuple[Toleration, ...]) -> NDArray[np.int64]:
+        """How many taints that ask pods to stay away, if they can, these do not tolerate."""
+        table = [disliked_taints(tolerations, _taints(taints)) for taints in self._taints.values]
+        return np.array(table, dtype=np.int64)[self._taints.codes]
 
     def tolerable(self, tolerations: tuple[Toleration, ...]) -> Mask:
         """The nodes without any taint that these do not tolerate."""

@@ -3,10 +3,14 @@
 Pods of one *kind* are interchangeable to every node at hand: they request the same and may run on
 the same nodes. Several pod classes may be one kind. A set of pods is then a vector of counts, one
 a kind, and a placement is a matrix of counts, its *loads*: one row a node, one column a kind.
+
+Where pods of several priorities are placed together, those of a kind have the same, and so have
+their workloads.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Self
+from functools import cached_property
+from typing import NamedTuple, Self
 
 import attrs
 import numpy as np
@@ -14,9 +18,25 @@ from numpy.typing import NDArray
 
 from kubedsm.core.fit import reasons
 from kubedsm.core.fragmentation import Ints, axes_of, canonical, row
-from kubedsm.core.model import Node, NodeName, Pod, PodClass, Resources
+from kubedsm.core.model import Node, NodeName, Pod, PodClass, Resources, Workload
 
+#: Where no more are told apart, any number of pods may be on a node.
+UNLIMITED = 2**31
+#: far enough from the end of 64 bits to add it up
+_MOST_WORTH = 2**61
 Targets = tuple[tuple[Pod, NodeName], ...]
+
+
+class Rank(NamedTuple):
+    """Whom a kind goes before, if priorities are told apart: the greater rank is served first."""
+
+    #: of the pods
+    priority: int = 0
+    #: of their workload: the greatest priority of its pods in the batch
+    level: int = 0
+
+
+NO_RANK = Rank()
 
 
 @attrs.frozen(eq=False)
@@ -27,6 +47,11 @@ class Kind:
     pods: tuple[Pod, ...]
     #: the nodes that take such a pod, as they are now
     nodes: frozenset[NodeName]
+    rank: Rank = NO_RANK
+    #: the nodes that would never take a second one
+    once: frozenset[NodeName] = frozenset()
+    #: how much less than the best of its nodes such a pod likes a node; without zeros
+    penalties: Mapping[NodeName, int] = attrs.field(factory=dict)
 
 
 def turn(pod: Pod) -> tuple[int, float, str, str]:
@@ -34,22 +59,47 @@ def turn(pod: Pod) -> tuple[int, float, str, str]:
     return -pod.pod_class.priority, pod.created, pod.namespace, pod.name
 
 
-def kinds(
-    pods: Iterable[Pod], nodes: Sequence[Node], free: Mapping[NodeName, Resources]
-) -> tuple[Kind, ...]:
-    """The kinds of these pods on these nodes, in canonical order."""
-    by_class: dict[PodClass, list[Pod]] = {}
+def levels_of(pods: Iterable[Pod]) -> dict[Workload, int] | None:
+    """The level of each workload; None if all these pods are of one priority."""
+    levels: dict[Workload, int] = {}
+    priorities = set()
     for pod in pods:
-        by_class.setdefault(pod.pod_class, []).append(pod)
-    merged: dict[tuple[Resources, frozenset[NodeName]], list[Pod]] = {}
-    for pod_class, members in by_class.items():
+        priority = pod.pod_class.priority
+        priorities.add(priority)
+        levels[pod.workload] = max(priority, levels.get(pod.workload, priority))
+    return levels if len(priorities) > 1 else None
+
+
+def rank_of(pod: Pod, levels: Mapping[Workload, int] | None) -> Rank:
+    return NO_RANK if levels is None else Rank(pod.pod_class.priority, levels[pod.workload])
+
+
+def kinds(
+    pods: Iterable[Pod],
+    nodes: Sequence[Node],
+    free: Mapping[NodeName, Resources],
+    levels: Mapping[Workload, int] | None = None,
+) -> tuple[Kind, ...]:
+    """The kinds of these pods on these nodes, in canonical order, as if no pod spoke of others.
+
+    levels: of the workloads, if priorities are to be told apart.
+    """
+    by_class: dict[tuple[PodClass, Rank], list[Pod]] = {}
+    for pod in pods:
+        by_class.setdefault((pod.pod_class, rank_of(pod, levels)), []).append(pod)
+    merged: dict[tuple[Resources, frozenset[NodeName], Rank], list[Pod]] = {}
+    for (pod_class, of_class), members in by_class.items():
         fitting = frozenset(n.name for n in nodes if not reasons(pod_class, n, free[n.name]))
-        merged.setdefault((pod_class.requests, fitting), []).extend(members)
+        merged.setdefault((pod_class.requests, fitting, of_class), []).extend(members)
+    return in_order(
+        Kind(requests, tuple(sorted(members, key=turn)), fitting, of_kind)
+        for (requests, fitting, of_kind), members in merged.items()
+    )
+
+
+def in_order(listed: Iterable[Kind]) -> tuple[Kind, ...]:
     return tuple(
-        Kind(requests, tuple(sorted(members, key=turn)), fitting)
-        for (requests, fitting), members in sorted(
-            merged.items(), key=lambda entry: (canonical(entry[0][0]), sorted(entry[0][1]))
-        )
+        sorted(listed, key=lambda k: (canonical(k.requests), sorted(k.nodes), turn(k.pods[0])))
     )
 
 
@@ -69,8 +119,10 @@ class Packing:
     counts: Ints
     #: S x R
     requests: Ints
-    #: N x S
-    feasible: NDArray[np.bool_]
+    #: N x S, how many pods of the kind the node takes at most, whatever its room
+    most: Ints
+    #: N x S, how much each pod of the kind would rather not be there
+    penalties: Ints
     #: N x R
     allocatable: Ints
     #: N x R
@@ -96,9 +148,8 @@ class Packing:
             requests=np.array([row(kind.requests, axes) for kind in kinds], dtype=np.int64).reshape(
                 len(kinds), len(axes)
             ),
-            feasible=np.array(
-                [[node.name in kind.nodes for kind in kinds] for node in ordered], dtype=np.bool_
-            ).reshape(len(ordered), len(kinds)),
+            most=_most(kinds, ordered),
+            penalties=_penalties(kinds, ordered),
             allocatable=np.array(
                 [row(node.allocatable, axes) for node in ordered], dtype=np.int64
             ).reshape(shape),
@@ -106,6 +157,31 @@ class Packing:
                 shape
             ),
         )
+
+    @property
+    def feasible(self) -> NDArray[np.bool_]:
+        """N x S, the nodes of each kind."""
+        feasible: NDArray[np.bool_] = self.most > 0
+        return feasible
+
+    @cached_property
+    def weights(self) -> tuple[int, ...] | None:
+        """What a pod of each kind counts: more than all pods of lower priorities together.
+
+        None if the sum of all would be too much for 64 bits.
+        """
+        priorities = [kind.rank.priority for kind in self.kinds]
+        worth: dict[int, int] = {}
+        total = 0
+        for priority in sorted(set(priorities)):
+            worth[priority] = total + 1
+            counts = zip(self.counts.tolist(), priorities, strict=True)
+            total += worth[priority] * sum(n for n, of_kind in counts if of_kind == priority)
+        return tuple(worth[p] for p in priorities) if total < _MOST_WORTH else None
+
+    def worth(self, loads: Ints) -> int:
+        """How many pods such a placement has; those of higher priority count first."""
+        return int((loads.sum(axis=0) * np.array(self.weights or 1, dtype=np.int64)).sum())
 
     def nothing(self) -> Ints:
         """The loads of a placement that places no pod."""
@@ -124,3 +200,21 @@ class Packing:
             for node, kind in np.argwhere(loads).tolist()
             for _ in range(int(loads[node, kind]))
         )
+
+
+def _most(kinds: Sequence[Kind], nodes: Sequence[Node]) -> Ints:
+    most = np.zeros((len(nodes), len(kinds)), dtype=np.int64)
+    for column, kind in enumerate(kinds):
+        most[:, column] = [UNLIMITED if node.name in kind.nodes else 0 for node in nodes]
+        if kind.once:
+            once = [node.name in kind.once for node in nodes]
+            most[:, column] = np.where(once, np.minimum(most[:, column], 1), most[:, column])
+    return most
+
+
+def _penalties(kinds: Sequence[Kind], nodes: Sequence[Node]) -> Ints:
+    penalties = np.zeros((len(nodes), len(kinds)), dtype=np.int64)
+    for column, kind in enumerate(kinds):
+        if kind.penalties:
+            penalties[:, column] = [kind.penalties.get(node.name, 0) for node in nodes]
+    return penalties

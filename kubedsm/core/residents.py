@@ -11,7 +11,13 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from kubedsm.core.model import Pod, PodAffinityTerm, PodClass
+from kubedsm.core.model import (
+    Pod,
+    PodAffinityTerm,
+    PodClass,
+    Preferences,
+    SchedulingRules,
+)
 from kubedsm.core.selectors import Selector, keys_of, selects
 from kubedsm.core.surroundings import Surroundings
 
@@ -19,6 +25,8 @@ K = TypeVar("K")
 #: how many there are, by position of the node; no zeros
 Counts = dict[int, int]
 Ints = NDArray[np.int64]
+#: kube-scheduler's default
+HARD_POD_AFFINITY_WEIGHT = 1
 
 
 @attrs.frozen(slots=True, cache_hash=True)
@@ -50,6 +58,27 @@ class Peer(NamedTuple):
     terminating: bool
 
 
+def preferred_selectors(preferences: Preferences) -> list[Selector]:
+    terms = (*preferences.affinity, *preferences.anti_affinity)
+    return [
+        *(term.selector for _, term in terms),
+        *(constraint.selector for constraint in preferences.spread),
+    ]
+
+
+def wishes_of(rules: SchedulingRules) -> Iterator[tuple[int, PodAffinityTerm]]:
+    """Whom pods with these rules like to have near them, and how much; below zero, how little.
+
+    What they demand counts a little, as by kube-scheduler's hardPodAffinityWeight.
+    """
+    for term in rules.affinity:
+        yield HARD_POD_AFFINITY_WEIGHT, term
+    if rules.preferences:
+        yield from rules.preferences.affinity
+        for weight, term in rules.preferences.anti_affinity:
+            yield -weight, term
+
+
 def keys_looked_at(classes: Iterable[PodClass]) -> frozenset[str] | None:
     """The labels that rules of these about pods look at; None if they have no such rule."""
     keys: set[str] = set()
@@ -58,6 +87,8 @@ def keys_looked_at(classes: Iterable[PodClass]) -> frozenset[str] | None:
         rules = pod_class.rules
         selectors = [term.selector for term in (*rules.affinity, *rules.anti_affinity)]
         selectors += [constraint.selector for constraint in rules.spread]
+        if rules.preferences:
+            selectors += preferred_selectors(rules.preferences)
         found = found or bool(selectors)
         keys.update(*map(keys_of, selectors))
     return frozenset(keys) if found else None
@@ -74,6 +105,8 @@ class Residents:
     peers: dict[Peer, Counts] = attrs.field(factory=dict)
     #: pods with that anti-affinity term
     holders: dict[PodAffinityTerm, Counts] = attrs.field(factory=dict)
+    #: pods with that wish
+    wishes: dict[tuple[int, PodAffinityTerm], Counts] = attrs.field(factory=dict)
     #: addresses occupied, by protocol and port
     ports: dict[tuple[str, int], dict[int, tuple[str, ...]]] = attrs.field(factory=dict)
     #: how many pods mount a claim, by its namespace and name
@@ -114,6 +147,9 @@ class Residents:
         for term in rules.anti_affinity:
             counts = self.holders.setdefault(term, {})
             counts[position] = counts.get(position, 0) + 1
+        for wish in wishes_of(rules):
+            counts = self.wishes.setdefault(wish, {})
+            counts[position] = counts.get(position, 0) + 1
         for port in rules.ports:
             addresses = self.ports.setdefault((port.protocol, port.port), {})
             addresses[position] = (*addresses.get(position, ()), port.ip)
@@ -136,6 +172,7 @@ class Residents:
             self,
             peers=self.peers if self.keys is None else _changed(self.peers, [peer], position, by),
             holders=_changed(self.holders, rules.anti_affinity, position, by),
+            wishes=_changed(self.wishes, wishes_of(rules), position, by),
             ports=_listed(
                 self.ports,
                 [((port.protocol, port.port), port.ip) for port in rules.ports],

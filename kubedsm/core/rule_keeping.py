@@ -1,24 +1,34 @@
 """A batch kept within the rules about other pods: ports, affinity, spread, volumes.
 
-`match` knows what a class and a node say of each other. What pods say of each other is checked
-afterwards, one binding after the other, each seeing those before it; a pod whose node refuses it
-goes to another that takes it, the edge first, or stays out.
+`match` knows what a class and a node say of each other, and what the pods that are there already
+say. What the pods of the batch say of each other is checked here, one after the other, each seeing
+those before it; a pod whose node refuses it waits while others of the batch may still change that,
+goes to the best other node then, or stays out.
+
+In the end every pod of the batch keeps its rules with all others in place, and there is an order in
+which each kept them as it came: the one given.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 
-from kubedsm.core.feasibility import Feasibility
-from kubedsm.core.model import NodeName, Pod, Resources, Snapshot, Tier, Uid
+from kubedsm.core.feasibility import Feasibility, Rejection
+from kubedsm.core.model import NodeName, Pod, Resources, Uid
+from kubedsm.core.packing import turn
+from kubedsm.core.settling import Gains, Placed, Settling
+from kubedsm.core.surroundings import Surroundings
+
+#: Taking pods out makes room for others, which may be in the way of the next ones.
+_ROUNDS = 3
 
 
 @attrs.frozen(slots=True)
 class Kept:
-    #: pod and node, in the order given
-    placed: tuple[tuple[Pod, NodeName], ...]
+    #: pod and node, in an order in which the rules allow each after those before it
+    placed: tuple[Placed, ...]
     #: why not, for every node, of those that no node takes any more
-    refused: Mapping[Uid, Mapping[NodeName, tuple[str, ...]]]
+    refused: Mapping[Uid, Mapping[NodeName, Rejection]]
     #: whether anything had to be changed
     changed: bool
 
@@ -38,45 +48,48 @@ def speaks_of_others(pod: Pod) -> bool:
 
 
 def keep_rules(
-    snapshot: Snapshot, placed: Sequence[tuple[Pod, NodeName]], left_over: Iterable[Pod]
+    feasibility: Feasibility,
+    free: Mapping[NodeName, Resources],
+    surroundings: Surroundings,
+    planned: Sequence[Placed],
+    left_over: Iterable[Pod],
+    gains: Gains,
 ) -> Kept:
     """What of these placements the rules allow, after mending what they do not.
 
-    Pods left over are only looked at for why they are: their reasons may be rules about others.
+    Higher priorities are settled first, so that they never stay out for lower ones. A pod that was
+    left over gets a node too, if the others of its priority leave one to it.
     """
-    feasibility = Feasibility.of(snapshot)
-    tier = {node.name: node.tier for node in snapshot.nodes.values()}
-    free = dict(snapshot.free)
-    kept: list[tuple[Pod, NodeName]] = []
-    homeless: list[Pod] = []
-    changed = False
-    for pod, wanted in placed:
-        node: NodeName | None = wanted
-        if feasibility.rejection(pod, wanted) is not None:
-            changed = True
-            node = _another(feasibility, pod, tier, free)
-        if node is None:
-            homeless.append(pod)
-            continue
-        feasibility = feasibility.with_pod(pod, node)
-        free[node] -= pod.requests
-        kept.append((pod, node))
-    refused = {
-        pod.uid: {name: why.reasons for name, why in feasibility.rejections(pod).items()}
-        for pod in (*homeless, *left_over)
-    }
-    return Kept(tuple(kept), refused, changed)
+    left_over = list(left_over)
+    if not any(speaks_of_others(pod) for pod in (*(pod for pod, _ in planned), *left_over)):
+        return Kept(tuple(planned), _rejections(feasibility, planned, left_over), changed=False)
+    batch = Settling(feasibility, dict(free), surroundings, gains)
+    wanted = {pod.uid: node for pod, node in planned}
+    everybody = sorted((*(pod for pod, _ in planned), *left_over), key=turn)
+    for priority in sorted({pod.pod_class.priority for pod in everybody}, reverse=True):
+        level = [pod for pod in everybody if pod.pod_class.priority == priority]
+        batch.settle([(p, wanted[p.uid]) for p in level if p.uid in wanted])
+        batch.retry(p for p in level if p.uid not in batch.placed)
+        batch.make_sound()
+    if batch.homes != wanted:
+        batch.promote()
+    for _ in range(_ROUNDS):
+        batch.retry(pod for pod in everybody if pod.uid not in batch.placed)
+        if not batch.make_sound():
+            break
+    while batch.make_sound():  # each time with fewer pods
+        pass
+    return Kept(
+        tuple(batch.placed.values()),
+        {pod.uid: batch.rejections(pod) for pod in everybody if pod.uid not in batch.placed},
+        changed=batch.homes != wanted,
+    )
 
 
-def _another(
-    feasibility: Feasibility,
-    pod: Pod,
-    tier: Mapping[NodeName, Tier | None],
-    free: Mapping[NodeName, Resources],
-) -> NodeName | None:
-    """The edge node with the least room to spare that takes the pod, or the roomiest other."""
-    nodes = feasibility.feasible(pod)
-    edge = [name for name in nodes if tier[name] is Tier.EDGE]
-    if edge:
-        return min(edge, key=lambda name: (free[name].cpu, free[name].memory, name))
-    return min(nodes, key=lambda name: (-free[name].cpu, -free[name].memory, name), default=None)
+def _rejections(
+    feasibility: Feasibility, placed: Iterable[Placed], left_over: Sequence[Pod]
+) -> dict[Uid, dict[NodeName, Rejection]]:
+    if left_over:
+        for pod, node in placed:
+            feasibility = feasibility.with_pod(pod, node)
+    return {pod.uid: feasibility.rejections(pod) for pod in left_over}

@@ -33,6 +33,8 @@ class Claimant:
     counts: Ints
     #: its QoS with 0, 1, 2 ... of the batch's pods on the edge
     values: Ints
+    #: the rank of all its kinds has this level
+    level: int
 
     def kinds(self) -> list[int]:
         return [int(kind) for kind in np.flatnonzero(self.counts)]
@@ -56,7 +58,8 @@ def claimants(
         share = shares.get(workload, Share())
         edge = share.edge + np.arange(int(counts[workload].sum()) + 1)
         values = objective.scores(edge, share.total, promises(workload))
-        found.append(Claimant(workload, counts[workload], values))
+        level = packing.kinds[int(counts[workload].argmax())].rank.level
+        found.append(Claimant(workload, counts[workload], values, level))
     return tuple(found)
 
 
@@ -68,6 +71,10 @@ class _Component:
     members: tuple[Claimant, ...]
     #: layers[i]: what the first i members make of each vector
     layers: tuple[Ints, ...]
+
+    @property
+    def level(self) -> int:
+        return self.members[0].level
 
     def picks(self, vector: Sequence[int]) -> Iterator[tuple[tuple[Workload, int], int]]:
         """How many pods of which member make up the vector; of equal ones, the first get more."""
@@ -101,16 +108,20 @@ class Split:
     #: S
     limits: tuple[int, ...]
 
-    def values(self) -> Ints:
-        """The greatest QoS of the batch's workloads for every vector, of shape limits + 1."""
-        total = np.zeros(tuple(n + 1 for n in self.limits), dtype=np.int64)
-        for component in self.components:
+    def values(self) -> list[Ints]:
+        """The greatest QoS of the batch's workloads for every vector, of shape limits + 1.
+
+        One array a level, the greatest first.
+        """
+        found: dict[int, Ints] = {}
+        for component in sorted(self.components, key=lambda c: -c.level):
             grid = component.layers[-1]
             shape = [1] * len(self.limits)
             for kind, size in zip(component.kinds, grid.shape, strict=True):
                 shape[kind] = size
-            total += grid.reshape(shape)
-        return total
+            nothing = np.zeros(tuple(n + 1 for n in self.limits), dtype=np.int64)
+            found[component.level] = found.get(component.level, nothing) + grid.reshape(shape)
+        return list(found.values())
 
     def picks(self, vector: Ints) -> Picks:
         """Whose pods they are."""

@@ -88,6 +88,10 @@ class Surroundings:
         things.pop(key, None)
         return attrs.evolve(self, **{_FIELDS[kind]: things})
 
+    def get(self, kind: type[Surrounding], key: Key) -> Surrounding | None:
+        thing: Surrounding | None = self._things(kind).get(key)
+        return thing
+
     def _things(self, kind: type[Surrounding]) -> Mapping[Key, Any]:
         return getattr(self, _FIELDS[kind]) or {}
 

@@ -2,6 +2,7 @@
 
 import json
 
+import attrs
 import pytest
 
 from kubedsm.cluster import wire, wire_pods
@@ -11,12 +12,14 @@ from kubedsm.core.model import (
     Disk,
     HostPort,
     PodAffinityTerm,
+    Preferences,
     SpreadConstraint,
 )
 from kubedsm.core.selectors import NodeSelectorTerm, Requirement
 from kubedsm.core.surroundings import Claim, Namespace, StorageClass, Volume
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 Gi = 2**30
 
 
@@ -59,11 +62,39 @@ def test_node_affinity():
     assert rules(affinity={"nodeAffinity": {REQUIRED: {}}}).node_affinity == ()
 
 
-def test_preferences_are_no_rules():
-    preferred = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1}]}
-    given = {"podAffinity": preferred, "podAntiAffinity": preferred, "nodeAffinity": preferred}
-    anyway = [{"maxSkew": 1, "topologyKey": "z", "whenUnsatisfiable": "ScheduleAnyway"}]
-    assert rules(affinity=given, topologySpreadConstraints=anyway) == rules()
+def test_preferences_are_no_demands():
+    near = {PREFERRED: [{"weight": 7, "podAffinityTerm": term()}]}
+    far = {PREFERRED: [{"weight": 8, "podAffinityTerm": term(matchLabelKeys=["side"])}]}
+    expression = {"key": "gen", "operator": "Exists"}
+    node = {PREFERRED: [{"weight": 9, "preference": {"matchExpressions": [expression]}}]}
+    anyway = {"maxSkew": 3, "topologyKey": "z", "whenUnsatisfiable": "ScheduleAnyway"}
+    given = rules(
+        labels={"side": "b"},
+        affinity={"podAffinity": near, "podAntiAffinity": far, "nodeAffinity": node},
+        topologySpreadConstraints=[anyway],
+    )
+    assert attrs.evolve(given, preferences=Preferences()) == rules()
+    other = (Requirement("app", "In", ("a",)), Requirement("side", "In", ("b",)))
+    assert given.preferences == Preferences(
+        node_affinity=((9, NodeSelectorTerm((Requirement("gen", "Exists"),))),),
+        affinity=((7, PodAffinityTerm("zone", A, ("shop",))),),
+        anti_affinity=((8, PodAffinityTerm("zone", other, ("shop",))),),
+        spread=(SpreadConstraint("z", 3, None, "shop"),),
+    )
+    assert given.preferences
+    assert not rules().preferences
+
+
+@pytest.mark.parametrize(
+    ("given", "path"),
+    [
+        ({"podAffinity": {PREFERRED: [{"weight": 1}]}}, "podAffinity"),
+        ({"nodeAffinity": {PREFERRED: [{"preference": {}}]}}, "nodeAffinity"),
+    ],
+)
+def test_a_preference_that_lacks_something_is_named(given, path):
+    with pytest.raises(WireError, match=rf"spec\.affinity\.{path}\.{PREFERRED}\[0\]"):
+        rules(affinity=given)
 
 
 def term(**more):

@@ -1,12 +1,13 @@
 """The algorithms in their literal, exponential forms: what the fast ones must agree with."""
 
+from collections import Counter
 from itertools import product
 
 from kubedsm.bench.literal_match import literal_fragmentation, literal_match
 from kubedsm.core.fit import reasons
 from kubedsm.core.fragmentation import Fragmentation, request_mix
 from kubedsm.core.model import Share, Tier
-from kubedsm.core.objective import quality
+from kubedsm.core.objective import Objective, quality
 
 
 def literal_decision(instance, objective, measure):
@@ -60,3 +61,23 @@ def qos_with(instance, chosen, objective):
         share = shares[pod.workload]
         shares[pod.workload] = Share(share.edge + 1, share.total)
     return quality(shares, instance.promises, objective)
+
+
+def standing(snapshot, batch, homes, promises):
+    """Pods placed, by priority; then QoS, by the greatest priority of the workload's pods.
+
+    homes: the nodes of pods of the batch, by uid.
+    """
+    priorities = sorted({p.pod_class.priority for p in batch}, reverse=True)
+    placed = Counter(p.pod_class.priority for p in batch if p.uid in homes)
+    shares, levels = snapshot.shares(), {}
+    for p in batch:
+        levels[p.workload] = max(p.pod_class.priority, levels.get(p.workload, -1))
+        if p.uid in homes and snapshot.nodes[homes[p.uid]].tier is Tier.EDGE:
+            share = shares[p.workload]
+            shares[p.workload] = Share(share.edge + 1, share.total)
+    qos = [
+        quality({w: shares[w] for w in levels if levels[w] == p}, promises, Objective())
+        for p in priorities
+    ]
+    return [placed[p] for p in priorities], qos

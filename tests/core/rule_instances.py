@@ -1,6 +1,7 @@
 """Small clusters with every rule about pods in them, named or drawn from a seed."""
 
 import random
+from functools import cache
 
 import attrs
 from placement_instances import node, resources, snapshot
@@ -13,6 +14,7 @@ from kubedsm.core.model import (
     Pod,
     PodAffinityTerm,
     PodClass,
+    Preferences,
     SchedulingRules,
     SpreadConstraint,
     Taint,
@@ -27,6 +29,7 @@ from kubedsm.core.surroundings import Claim, Namespace, StorageClass, Surroundin
 HOST = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
 TAINT = Taint("dedicated", "ml", "NoSchedule")
+DISLIKED = Taint("old", "", "PreferNoSchedule")
 
 
 def app(*names):
@@ -34,13 +37,23 @@ def app(*names):
     return (Requirement("app", "In", names),)
 
 
-def pod(name, labels=(), *, on=None, requests=None, namespace="shop", terminating=False, **rules):
+def pod(
+    name,
+    labels=(),
+    *,
+    on=None,
+    requests=None,
+    namespace="shop",
+    terminating=False,
+    priority=0,
+    **rules,
+):
     return Pod(
         uid=Uid(f"uid-{name}"),
         namespace=namespace,
         name=name,
         workload=Workload(namespace, "Pod", name),
-        pod_class=PodClass(requests or resources(1, 1), SchedulingRules(**rules)),
+        pod_class=PodClass(requests or resources(1, 1), SchedulingRules(**rules), priority),
         scheduler_name="kubedsm",
         node_name=NodeName(on) if on else None,
         terminating=terminating,
@@ -143,7 +156,22 @@ def _rules(rng, namespace):
         "claims": some(
             (0, 0, 0, 0, 1), lambda: ClaimReference(namespace, rng.choice(("disk", "once", "far")))
         ),
+        "preferences": _preferences(rng, namespace) if rng.random() < 0.3 else Preferences(),
     }
+
+
+def _preferences(rng, namespace):
+    def some(make):
+        return tuple((rng.choice((1, 10, 100)), make()) for _ in range(rng.choice((0, 0, 1, 2))))
+
+    def on_node():
+        operator = rng.choice(("Gt", "In", "Exists"))
+        return NodeSelectorTerm((Requirement("gen", operator, (rng.choice("12"),)),))
+
+    constraints = tuple(_constraint(rng, namespace) for _ in range(rng.choice((0, 0, 1, 2))))
+    return Preferences(
+        some(on_node), some(lambda: _term(rng)), some(lambda: _term(rng)), constraints
+    )
 
 
 def drawn_pod(rng, name, on=None):
@@ -158,6 +186,7 @@ def drawn_pod(rng, name, on=None):
         namespace=namespace,
         terminating=on is not None and rng.random() < 0.15,
         requests=resources(rng.choice((0, 0.5, 1)), rng.choice((0, 1))),
+        priority=rng.choice((0, 0, 0, 10, 1000)),
         **_rules(rng, namespace),
     )
 
@@ -170,7 +199,7 @@ def drawn(seed):
             f"n{i}",
             rng.choice(("x", "y", "z", None)),
             tier=rng.choice((Tier.EDGE, Tier.EDGE, Tier.CLOUD, None)),
-            taints=[TAINT] if rng.random() < 0.25 else [],
+            taints=[t for t, odds in ((TAINT, 0.25), (DISLIKED, 0.15)) if rng.random() < odds],
             unschedulable=rng.random() < 0.1,
             labels={"gen": rng.choice(("1", "2", "3", "new"))} if rng.random() < 0.8 else {},
         )
@@ -180,6 +209,47 @@ def drawn(seed):
         drawn_pod(rng, f"old-{i}", on=rng.choice(nodes).name) for i in range(rng.randint(0, 8))
     ]
     waiting = [drawn_pod(rng, f"new-{i}") for i in range(rng.randint(1, 4))]
+    return cluster(nodes, [*existing, *waiting], _surroundings()), waiting
+
+
+def drawn_batch(seed):
+    """A cluster, and replicas of a few workloads with a rule or two each: most find a node."""
+    rng = random.Random(seed)
+    nodes = [
+        zoned(
+            f"n{i}",
+            rng.choice(("x", "x", "y", "y", "z", None)),
+            tier=rng.choice((Tier.EDGE, Tier.CLOUD)),
+            cpu=rng.choice((2, 4)),
+            taints=[t for t, odds in ((TAINT, 0.1), (DISLIKED, 0.15)) if rng.random() < odds],
+            labels={"gen": rng.choice(("1", "2", "3"))},
+        )
+        for i in range(rng.choice((2, 3, 4, 4, 5, 6)))
+    ]
+    existing = _replicas(rng, "old", 1)
+    existing = [attrs.evolve(old, node_name=rng.choice(nodes).name) for old in existing]
+    waiting = [p for i in range(rng.choice((1, 2, 2, 3))) for p in _replicas(rng, f"new-{i}", 3)]
+    return cluster(nodes, [*existing, *waiting], _surroundings()), waiting
+
+
+def _replicas(rng, name, most):
+    one = drawn_pod(rng, name)
+    asked = {
+        field: value
+        for field, value in attrs.asdict(one.pod_class.rules, recurse=False).items()
+        if value
+    }
+    kept = rng.sample(sorted(asked), min(len(asked), rng.choice((0, 1, 1, 2, 2))))
+    rules = SchedulingRules(**{field: asked[field] for field in kept})
+    pod_class = PodClass(resources(rng.choice((0.5, 1)), 1), rules, one.pod_class.priority)
+    return [
+        attrs.evolve(one, uid=Uid(f"uid-{name}-{i}"), name=f"{name}-{i}", pod_class=pod_class)
+        for i in range(rng.randint(1, most))
+    ]
+
+
+@cache
+def _surroundings():
     only_x = (NodeSelectorTerm((Requirement(ZONE, "In", ("x",)),)),)
     claims = [
         Claim(namespace, name, volume=f"pv-{name}", bound=True, once_per_pod=name == "once")
@@ -196,4 +266,4 @@ def drawn(seed):
         StorageClass("local", waits_for_consumer=True),
     ):
         surroundings = surroundings.having(thing)
-    return cluster(nodes, [*existing, *waiting], surroundings), waiting
+    return surroundings

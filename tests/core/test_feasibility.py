@@ -6,9 +6,9 @@ import attrs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from literal_rules import literal_rule
 from rule_instances import HOST, app, cluster, drawn, drawn_pod, near, pod, zoned
 
+from kubedsm.bench.literal_rules import literal_rule
 from kubedsm.core.feasibility import Feasibility
 from kubedsm.core.fit import static_rejection
 from kubedsm.core.model import NodeName

@@ -17,6 +17,7 @@ from kubedsm.core.model import (
     Tier,
     Toleration,
 )
+from kubedsm.core.rules.rejection import Rejection
 
 EDGE = Tier.EDGE
 PLAIN = PodClass(resources(1, 1), SchedulingRules())
@@ -106,9 +107,9 @@ def test_the_first_rule_in_kube_schedulers_order_gives_the_reasons():
 def test_the_message_counts_reasons_and_sorts_them_as_text():
     taint = "node(s) had untolerated taint {a: 1}"
     given = {
-        **{NodeName(f"t{i}"): (taint,) for i in range(3)},
-        NodeName("x"): ("Insufficient cpu", "Insufficient memory"),
-        NodeName("y"): ("Insufficient cpu",),
+        **{NodeName(f"t{i}"): Rejection("TaintToleration", (taint,)) for i in range(3)},
+        NodeName("x"): Rejection("NodeResourcesFit", ("Insufficient cpu", "Insufficient memory")),
+        NodeName("y"): Rejection("NodeResourcesFit", ("Insufficient cpu",)),
     }
     assert unschedulable_message(given) == (
         f"0/5 nodes are available: 1 Insufficient memory, 2 Insufficient cpu, 3 {taint}."
@@ -116,11 +117,19 @@ def test_the_message_counts_reasons_and_sorts_them_as_text():
 
 
 def test_ten_sorts_before_two_as_kube_scheduler_has_it():
-    given = {NodeName(f"a{i}"): ("Too many pods",) for i in range(10)}
-    given |= {NodeName(f"b{i}"): ("Insufficient cpu",) for i in range(2)}
+    crowded = Rejection("NodeResourcesFit", ("Too many pods",))
+    short = Rejection("NodeResourcesFit", ("Insufficient cpu",))
+    given = {NodeName(f"a{i}"): crowded for i in range(10)}
+    given |= {NodeName(f"b{i}"): short for i in range(2)}
     assert unschedulable_message(given) == (
         "0/12 nodes are available: 10 Too many pods, 2 Insufficient cpu."
     )
+
+
+def test_what_is_about_the_pod_counts_no_nodes():
+    unbound = Rejection("VolumeBinding", ("pod has unbound claims",), everywhere=True)
+    given = {NodeName("x"): unbound, NodeName("y"): unbound}
+    assert unschedulable_message(given) == "0/2 nodes are available: pod has unbound claims."
 
 
 def test_no_node_at_all():

@@ -9,12 +9,13 @@ from placement_instances import drawn, node, pod, resources, snapshot
 from placement_literal import qos_with
 
 from kubedsm.bench.literal_match import literal_fragmentation
-from kubedsm.core.fit import reasons
+from kubedsm.core.fit import reasons, rejection
 from kubedsm.core.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.core.immediate import immediate_schedule
 from kubedsm.core.match import Bounds
 from kubedsm.core.model import PodClass, SchedulingRules, Tier
 from kubedsm.core.objective import Objective, Promise
+from kubedsm.core.rules.rejection import Rejection
 
 DEFAULT = Objective()
 
@@ -37,10 +38,9 @@ def check(case, decision, measure):
     for uid, why in decision.unplaced.items():
         assert set(why) == set(shot.nodes)
         assert why == {
-            name: reasons(shot.pods[uid].pod_class, at, free[name])
+            name: rejection(shot.pods[uid].pod_class, at, free[name])
             for name, at in shot.nodes.items()
         }
-        assert all(why.values())
     chosen = [waiting for waiting, _, tier in decision.bindings if tier is Tier.EDGE]
     assert decision.score_before == qos_with(case, [], DEFAULT)
     assert decision.score_after == qos_with(case, chosen, DEFAULT)
@@ -76,7 +76,9 @@ def test_one_tier_alone(tier):
         ("a-0", "n", tier),
         ("a-1", "n", tier),
     ]
-    assert decision.unplaced == {pods[2].uid: {"n": ("Insufficient cpu",)}}
+    assert decision.unplaced == {
+        pods[2].uid: {"n": Rejection("NodeResourcesFit", ("Insufficient cpu",))}
+    }
 
 
 def test_no_node_at_all():

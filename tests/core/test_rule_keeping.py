@@ -1,22 +1,26 @@
 """Batches keep the rules that pods have about each other."""
 
 import os
+import subprocess
+import sys
 
 import attrs
 import pytest
-from literal_rules import literal_rule
-from rule_instances import app, cluster, drawn, evenly, near, pod, zoned
+from rule_instances import app, cluster, drawn, drawn_batch, evenly, near, pod, zoned
 
+from kubedsm.bench.literal_rules import literal_rule
+from kubedsm.core.decision import Binding
 from kubedsm.core.immediate import immediate_schedule
+from kubedsm.core.match import Bounds
 from kubedsm.core.model import HostPort, Tier
 from kubedsm.core.objective import Objective, Promise
 
 #: in the suite; KUBEDSM_RULE_BATCHES=100000 makes the long form
-BATCHES = int(os.environ.get("KUBEDSM_RULE_BATCHES", "1000"))
+BATCHES = int(os.environ.get("KUBEDSM_RULE_BATCHES", "5000"))
 
 
-def scheduled(snapshot, pods):
-    return immediate_schedule(snapshot, pods, lambda _: Promise(), Objective())
+def scheduled(snapshot, pods, bounds=None):
+    return immediate_schedule(snapshot, pods, lambda _: Promise(), Objective(), bounds=bounds)
 
 
 def waiting_in(nodes, pods, *others):
@@ -34,8 +38,8 @@ def test_pods_that_keep_away_from_each_other_get_a_node_each():
     decision = waiting_in([zoned("e1"), zoned("e2")], pods)
     assert nodes_of(decision) == ["e1", "e2"]
     [refused] = decision.unplaced.values()
-    assert all("anti-affinity" in reasons[0] for reasons in refused.values())
-    assert not decision.proven
+    assert all("anti-affinity" in why.reasons[0] for why in refused.values())
+    assert decision.proven
 
 
 def test_two_pods_cannot_have_one_port_of_a_node():
@@ -56,23 +60,99 @@ def test_the_words_for_a_pod_that_others_refuse_name_the_rule():
     there = pod("there", {"app": "b"}, on="e1", anti_affinity=(apart,))
     decision = waiting_in([zoned("e1")], [pod("p", {"app": "a"})], there)
     [refused] = decision.unplaced.values()
-    assert "anti-affinity" in refused["e1"][0]
+    assert "anti-affinity" in refused["e1"].reasons[0]
+
+
+def joined(snapshot, placed):
+    """The snapshot with those pods on those nodes."""
+    free = dict(snapshot.free)
+    for binding in placed:
+        free[binding.node] -= binding.pod.requests
+    nodes = {binding.pod.uid: binding.node for binding in placed}
+    return attrs.evolve(snapshot, placed={**snapshot.placed, **nodes}, free=free)
+
+
+def refused_by(snapshot, binding):
+    return literal_rule(snapshot, binding.pod, snapshot.nodes[binding.node])
 
 
 @pytest.mark.parametrize("tenth", range(10))
 def test_no_batch_breaks_a_rule(tenth):
+    """Each placed pod is allowed as it comes, and with all the others in place."""
     for seed in range(tenth * BATCHES // 10, (tenth + 1) * BATCHES // 10):
-        snapshot, waiting = drawn(seed)
-        decision = scheduled(snapshot, waiting)
-        for binding in decision.bindings:
-            assert literal_rule(snapshot, binding.pod, snapshot.nodes[binding.node]) is None, seed
-            snapshot = attrs.evolve(
-                snapshot,
-                placed={**snapshot.placed, binding.pod.uid: binding.node},
-                free={
-                    **snapshot.free,
-                    binding.node: snapshot.free[binding.node] - binding.pod.requests,
-                },
-            )
+        snapshot, waiting = drawn(seed) if seed % 3 == 0 else drawn_batch(seed)
+        bindings = scheduled(snapshot, waiting).bindings
+        for number, binding in enumerate(bindings):
+            assert snapshot.nodes[binding.node].tier is binding.tier
+            assert refused_by(joined(snapshot, bindings[:number]), binding) is None, seed
+            others = [other for other in bindings if other is not binding]
+            assert refused_by(joined(snapshot, others), binding) is None, seed
+
+
+def sound(snapshot, bindings):
+    """Whether all of these keep their rules with the others in place."""
+    return all(
+        refused_by(joined(snapshot, [other for other in bindings if other is not b]), b) is None
+        for b in bindings
+    )
+
+
+@pytest.mark.parametrize("bounds", [Bounds(), Bounds(states=2)])
+def test_nobody_stays_out_for_one_of_lower_priority(bounds):
+    left_out = 0
+    for seed in range(600):
+        snapshot, waiting = drawn_batch(seed)
+        decision = scheduled(snapshot, waiting, bounds)
         placed = {binding.pod.uid for binding in decision.bindings}
         assert placed | decision.unplaced.keys() == {p.uid for p in waiting}
+        for out in (p for p in waiting if p.uid not in placed):
+            assert decision.unplaced[out.uid].keys() == snapshot.nodes.keys(), seed
+            priority = out.pod_class.priority
+            before = [b for b in decision.bindings if b.pod.pod_class.priority >= priority]
+            if len(before) == len(decision.bindings) or not sound(snapshot, before):
+                continue  # nobody is lower, or these need some of the lower ones
+            left_out += 1
+            for node in snapshot.nodes.values():
+                if node.tier is not None:
+                    there = Binding(out, node.name, node.tier)
+                    assert not sound(snapshot, [*before, there]), seed
+    assert left_out > 30
+
+
+@pytest.mark.parametrize("bounds", [Bounds(), Bounds(states=2)])
+def test_the_order_of_the_input_changes_nothing(bounds):
+    for seed in range(150):
+        snapshot, waiting = drawn_batch(seed)
+        turned = attrs.evolve(
+            snapshot,
+            nodes=dict(reversed(snapshot.nodes.items())),
+            pods=dict(reversed(snapshot.pods.items())),
+            free=dict(reversed(snapshot.free.items())),
+            placed=dict(reversed(snapshot.placed.items())),
+        )
+        decision = scheduled(snapshot, waiting, bounds)
+        assert scheduled(turned, waiting[::-1], bounds) == decision, seed
+        assert scheduled(turned, waiting[::-1], bounds).bindings == decision.bindings, seed
+
+
+_PRINT = """
+from test_rule_keeping import drawn_batch, scheduled
+for seed in range(60):
+    decision = scheduled(*drawn_batch(seed))
+    print([(b.pod.name, b.node) for b in decision.bindings], decision.unplaced)
+"""
+
+
+def test_the_seed_of_hashing_changes_nothing():
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", _PRINT],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)},
+            capture_output=True,
+            check=True,
+            text=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(outputs) == 1
+    assert outputs.pop().count("\n") == 60

@@ -1,14 +1,15 @@
 """What is neither node nor pod, as the mirror is told of it."""
 
+from kubedsm.core.change import Change
 from kubedsm.core.events import KindKnown, SurroundingApplied, SurroundingDeleted
-from kubedsm.core.mirror import Change, ClusterMirror
+from kubedsm.core.mirror import ClusterMirror
 from kubedsm.core.surroundings import Claim, Namespace, StorageClass, Surroundings, Volume
 
 
 def told(*events):
     mirror = ClusterMirror()
     for event in events:
-        assert mirror.apply(event) == Change()
+        mirror.apply(event)
     return mirror.snapshot().surroundings
 
 
@@ -32,6 +33,17 @@ def test_the_last_state_counts_and_what_is_deleted_is_gone():
     gone = told(*events, SurroundingDeleted(Claim, ("shop", "data")))
     assert gone.claims == {("other", "data"): other}
     assert told(SurroundingDeleted(StorageClass, ("x",))).storage_classes == {}
+
+
+def test_each_event_says_what_was_and_what_is():
+    mirror = ClusterMirror()
+    old, new = Claim("shop", "data"), Claim("shop", "data", volume="pv", bound=True)
+    assert mirror.apply(KindKnown(Claim)) == Change(known=Claim)
+    assert mirror.apply(SurroundingApplied(old)) == Change(surrounding_after=old)
+    changed = Change(surrounding_before=old, surrounding_after=new)
+    assert mirror.apply(SurroundingApplied(new)) == changed
+    gone = mirror.apply(SurroundingDeleted(Claim, ("shop", "data")))
+    assert gone == Change(surrounding_before=new)
 
 
 def test_a_snapshot_does_not_change_afterwards():

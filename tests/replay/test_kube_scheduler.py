@@ -8,14 +8,14 @@ from clusters import MI, PAPER, PROMISED, node, pod, snapshot
 
 from kubedsm.core.cloud import least_allocated_score
 from kubedsm.core.model import Tier
-from kubedsm.core.policies.in_turn import Room
-from kubedsm.core.policies.kube_scheduler import KubeScheduler, scores, total_scores
-from kubedsm.core.policies.kube_scheduler_scores import (
+from kubedsm.core.node_scores import (
     balanced_allocation_score,
     normalized,
     normalized_spread,
     spread_score,
 )
+from kubedsm.core.policies.in_turn import Room
+from kubedsm.core.policies.kube_scheduler import KubeScheduler, scores, total_scores
 
 KUBE_SCHEDULER = KubeScheduler(*PROMISED)
 

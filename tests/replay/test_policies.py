@@ -8,6 +8,7 @@ from clusters import MI, PROMISED, node, pod, snapshot
 
 from kubedsm.core.model import Share, Tier, Workload
 from kubedsm.core.policies.registry import POLICIES
+from kubedsm.core.rules.rejection import Rejection
 
 #: free cores: big 4, small 2; the cloud has two nodes
 BIG = node("big", Tier.EDGE, 4, 8000 * MI)
@@ -74,8 +75,9 @@ def test_every_policy_keeps_to_the_room_and_says_why_the_rest_waits(policy):
     assert Counter(nodes) == {"big": 3, "small": 2}
     assert [b.pod.name for b in decision.bindings] == ["a-0", "a-1", "a-2", "a-3", "a-4"]
     assert len(decision.unplaced) == 4
-    for reasons in decision.unplaced.values():
-        assert dict(reasons) == {"big": ("Insufficient cpu",), "small": ("Insufficient cpu",)}
+    short = Rejection("NodeResourcesFit", ("Insufficient cpu",))
+    for rejections in decision.unplaced.values():
+        assert rejections == {"big": short, "small": short}
 
 
 @pytest.mark.parametrize("policy", POLICIES)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 import attrs
 
 from kubedsm.core.decision import Binding, Decision
-from kubedsm.core.feasibility import Feasibility
+from kubedsm.core.feasibility import Feasibility, Rejection
 from kubedsm.core.fragmentation import Fragmentation, request_mix
 from kubedsm.core.model import Node, NodeName, Pod, Resources, Share, Snapshot, Tier, Uid, Workload
 from kubedsm.core.objective import Objective, Promises, quality
@@ -45,11 +45,6 @@ class Room:
         """The nodes that take the pod, in name order."""
         return [self.nodes[name] for name in self.feasibility.feasible(pod)]
 
-    def rejections(self, pod: Pod) -> dict[NodeName, tuple[str, ...]]:
-        """Why not, for each node that does not take the pod."""
-        rejections = self.feasibility.rejections(pod)
-        return {name: rejection.reasons for name, rejection in rejections.items()}
-
     def put(self, pod: Pod, node: Node) -> None:
         self.feasibility = self.feasibility.with_pod(pod, node.name)
         self.free[node.name] -= pod.requests
@@ -70,12 +65,12 @@ def place_in_turn(
     """Place the pods in the order in which they are served."""
     room = Room.of(snapshot)
     bindings: list[Binding] = []
-    unplaced: dict[Uid, Mapping[NodeName, tuple[str, ...]]] = {}
+    unplaced: dict[Uid, Mapping[NodeName, Rejection]] = {}
     for pod in sorted(pods, key=turn):
         fitting = room.fitting(pod)
         node = choose(pod, fitting, room) if fitting else None
         if node is None or node.tier is None:
-            unplaced[pod.uid] = room.rejections(pod)
+            unplaced[pod.uid] = room.feasibility.rejections(pod)
             continue
         room.put(pod, node)
         bindings.append(Binding(pod, node.name, node.tier))

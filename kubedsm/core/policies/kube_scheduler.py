@@ -12,18 +12,20 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from kubedsm.core import preferences
 from kubedsm.core.cloud import least_allocated_score
 from kubedsm.core.decision import Decision
-from kubedsm.core.model import Node, NodeName, Pod, Snapshot, Tier, Toleration
-from kubedsm.core.objective import Objective, Promises
-from kubedsm.core.policies.in_turn import Room, pick, place_in_turn
-from kubedsm.core.policies.kube_scheduler_scores import (
+from kubedsm.core.model import Node, NodeName, Pod, Snapshot, Tier
+from kubedsm.core.node_scores import (
     balanced_allocation_score,
     normalized,
     normalized_spread,
     or_default,
     spread_score,
 )
+from kubedsm.core.objective import Objective, Promises
+from kubedsm.core.policies.in_turn import Room, pick, place_in_turn
+from kubedsm.core.rules.node_rules import disliked_taints
 
 if TYPE_CHECKING:
     import random
@@ -32,9 +34,7 @@ if TYPE_CHECKING:
 WEIGHTS: Mapping[str, int] = {
     "NodeResourcesFit": 1,
     "NodeResourcesBalancedAllocation": 1,
-    "NodeAffinity": 2,
-    "TaintToleration": 3,
-    "PodTopologySpread": 2,
+    **preferences.WEIGHTS,
 }
 #: what the preference for the edge weighs among a pod's preferences; there is no other
 _AFFINITY_WEIGHT = 100
@@ -73,11 +73,11 @@ def total_scores(rated: Scores) -> list[int]:
 
 def scores(pod: Pod, nodes: Sequence[Node], room: Room) -> Scores:
     """What each plugin gives each of the nodes that take the pod, normalised, unweighted."""
-    preferences = [_AFFINITY_WEIGHT if node.tier is Tier.EDGE else 0 for node in nodes]
-    taints = [_disliked_taints(pod, node) for node in nodes]
+    liked = [_AFFINITY_WEIGHT if node.tier is Tier.EDGE else 0 for node in nodes]
+    taints = [disliked_taints(pod.pod_class.rules.tolerations, node.taints) for node in nodes]
     found = {
         "NodeResourcesFit": [_least_allocated(pod, node, room.pods[node.name]) for node in nodes],
-        "NodeAffinity": normalized(preferences),
+        "NodeAffinity": normalized(liked),
         "TaintToleration": normalized(taints, reverse=True),
     }
     if pod.requests.cpu or pod.requests.memory:
@@ -102,19 +102,6 @@ def _balanced(pod: Pod, node: Node, room: Room) -> int:
         (size.cpu, size.memory),
         (size.cpu - free.cpu + more.cpu, size.memory - free.memory + more.memory),
     )
-
-
-def _disliked_taints(pod: Pod, node: Node) -> int:
-    tolerations = [t for t in pod.pod_class.rules.tolerations if _covers_preferences(t)]
-    return sum(
-        taint.effect == "PreferNoSchedule"
-        and not any(toleration.tolerates(taint) for toleration in tolerations)
-        for taint in node.taints
-    )
-
-
-def _covers_preferences(toleration: Toleration) -> bool:
-    return toleration.effect in ("", "PreferNoSchedule")
 
 
 def _spread(pod: Pod, nodes: Sequence[Node], room: Room) -> list[int]:

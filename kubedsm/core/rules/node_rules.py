@@ -18,6 +18,7 @@ NO_MATCH = "node(s) didn't match Pod's node affinity/selector"
 NOT_NAMED = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
 CONFLICT = "pod affinity terms conflict"
 NO_TIER = "node(s) had no label that makes them edge or cloud"
+PREFERS_NO_PODS = "PreferNoSchedule"
 _KEEPS_PODS_AWAY = ("NoSchedule", "NoExecute")
 
 #: The reason why the node is no place for the pod, or "".
@@ -34,6 +35,12 @@ def untolerated(tolerations: Iterable[Toleration], taints: Iterable[Taint]) -> s
         if taint.effect in _KEEPS_PODS_AWAY and not tolerated(tolerations, taint):
             return f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
     return ""
+
+
+def disliked_taints(tolerations: Iterable[Toleration], taints: Iterable[Taint]) -> int:
+    """How many taints would rather have the pod elsewhere, and are not tolerated."""
+    listed = tuple(tolerations)
+    return sum(t.effect == PREFERS_NO_PODS and not tolerated(listed, t) for t in taints)
 
 
 def node_unschedulable(pod_class: PodClass, node: Node) -> str:

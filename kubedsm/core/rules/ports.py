@@ -9,14 +9,15 @@ from kubedsm.core.rules.scene import EquivalenceClass, Scene
 NO_FREE_PORTS = "node(s) didn't have free ports for the requested pod ports"
 
 
-def _taken(ip: str, addresses: Iterable[str]) -> bool:
+def taken(ip: str, addresses: Iterable[str]) -> bool:
+    """Whether a port of that address cannot be had where these occupy it."""
     return ip == EVERY_ADDRESS or any(other in (ip, EVERY_ADDRESS) for other in addresses)
 
 
 def node_ports(candidate: EquivalenceClass, scene: Scene) -> Iterator[Refusal]:
-    taken: set[int] = set()
+    full: set[int] = set()
     for port in candidate.rules.ports:
         occupied = scene.residents.ports.get((port.protocol, port.port), {})
-        taken.update(p for p, addresses in occupied.items() if _taken(port.ip, addresses))
-    if taken:
-        yield Refusal(scene.nodes.at(taken), (NO_FREE_PORTS,))
+        full.update(p for p, addresses in occupied.items() if taken(port.ip, addresses))
+    if full:
+        yield Refusal(scene.nodes.at(full), (NO_FREE_PORTS,))

@@ -29,20 +29,21 @@ def pod_topology_spread(candidate: EquivalenceClass, scene: Scene) -> Iterator[R
     own = candidate.label_map()
     for constraint, column in zip(constraints, columns, strict=True):
         yield Refusal(~column.present, (NO_LABEL,))
-        counted = labelled & _eligible(candidate, constraint, scene)
+        counted = labelled & eligible(candidate, constraint, scene)
         matching, least = _matching(constraint, column, counted, scene)
         newcomer = selects(constraint.selector, own)
         skew = matching[column.codes] + newcomer - least
         yield Refusal(skew > constraint.max_skew, (UNEVEN,))
 
 
-def _eligible(candidate: EquivalenceClass, constraint: SpreadConstraint, scene: Scene) -> Mask:
-    eligible = scene.nodes.every()
+def eligible(candidate: EquivalenceClass, constraint: SpreadConstraint, scene: Scene) -> Mask:
+    """The nodes whose pods count."""
+    nodes = scene.nodes.every()
     if constraint.honor_affinity:
-        eligible &= scene.nodes.affine(candidate.rules)
+        nodes &= scene.nodes.affine(candidate.rules)
     if constraint.honor_taints:
-        eligible &= scene.nodes.tolerable(candidate.rules.tolerations)
-    return eligible
+        nodes &= scene.nodes.tolerable(candidate.rules.tolerations)
+    return nodes
 
 
 def _matching(

@@ -5,7 +5,7 @@ A claim whose volume would have to be made for the pod first is not for us: it i
 
 from collections.abc import Iterator
 
-from kubedsm.core.model import ClaimReference, SchedulingRules
+from kubedsm.core.model import ClaimReference, Disk, SchedulingRules
 from kubedsm.core.node_index import Column, NodeIndex
 from kubedsm.core.rules.rejection import Mask, Refusal, Rejection
 from kubedsm.core.rules.scene import EquivalenceClass, Scene
@@ -105,12 +105,17 @@ def _volumes(rules: SchedulingRules, surroundings: Surroundings) -> Iterator[Vol
             yield volume
 
 
+def shared_disk(disk: Disk) -> bool:
+    """Whether pods of one node may use it together, if all of them say the same of it."""
+    return disk.read_only and disk.kind not in _NEVER_SHARED
+
+
 def volume_restrictions(candidate: EquivalenceClass, scene: Scene) -> Iterator[Refusal]:
     rules, residents = candidate.rules, scene.residents
     taken: set[int] = set()
     for disk in rules.disks:
         uses = residents.disks.get((disk.kind, disk.identity), {})
-        shared = disk.read_only and disk.kind not in _NEVER_SHARED
+        shared = shared_disk(disk)
         taken.update(p for p, reading in uses.items() if not (shared and all(reading)))
     if taken:
         yield Refusal(scene.nodes.at(taken), (NO_DISK,))

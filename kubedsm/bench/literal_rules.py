@@ -1,18 +1,19 @@
 """Every rule in its plainest form: one pod, one node, and a loop over all the other pods."""
 
+from collections.abc import Iterator, Sequence
+
 from kubedsm.core.fit import shortages, static_rejection
-from kubedsm.core.model import EVERY_ADDRESS
-from kubedsm.core.rules.node_rules import (
-    TIER_RULE,
-    node_affinity,
-    taint_toleration,
-)
+from kubedsm.core.model import EVERY_ADDRESS, Node, Pod, PodAffinityTerm, Snapshot, SpreadConstraint
+from kubedsm.core.rules.node_rules import TIER_RULE, node_affinity, taint_toleration
 from kubedsm.core.selectors import any_selects, selects
+from kubedsm.core.surroundings import Volume
 
-ZONES = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
+_ZONES = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
+
+Others = Sequence[tuple[Pod, Node]]
 
 
-def literal_rule(snapshot, pod, node):
+def literal_rule(snapshot: Snapshot, pod: Pod, node: Node) -> str | None:
     """The name of the first rule that refuses the node, tiers aside; None if it is accepted."""
     rejected = static_rejection(pod.pod_class, node)
     if rejected is not None and rejected.rule != TIER_RULE:
@@ -31,11 +32,11 @@ def literal_rule(snapshot, pod, node):
             volume.nodes is None or any_selects(volume.nodes, node.name, node.labels)
             for volume in _volumes(snapshot, pod)
         ),
-        "VolumeZone": not any(key in node.labels for key in ZONES)
+        "VolumeZone": not any(key in node.labels for key in _ZONES)
         or all(
             node.labels.get(key) in volume.labels[key].split("__")
             for volume in _volumes(snapshot, pod)
-            for key in ZONES
+            for key in _ZONES
             if key in volume.labels
         ),
         "PodTopologySpread": all(
@@ -48,7 +49,21 @@ def literal_rule(snapshot, pod, node):
     return next((name for name, kept in rules.items() if not kept), None)
 
 
-def _clash(pod, other):
+def meant(snapshot: Snapshot, term: PodAffinityTerm, pod: Pod) -> bool:
+    """Whether the term is about that pod."""
+    named = pod.namespace in term.namespaces
+    if not named:
+        named = snapshot.surroundings.namespace_selected(term.namespace_selector, pod.namespace)
+    return named and selects(term.selector, pod.labels)
+
+
+def together(term: PodAffinityTerm, node: Node, at: Node) -> bool:
+    """Whether the two nodes are one domain of the term's topology."""
+    key = term.topology_key
+    return key in node.labels and at.labels.get(key) == node.labels[key]
+
+
+def _clash(pod: Pod, other: Pod) -> bool:
     return any(
         (a.port, a.protocol) == (b.port, b.protocol)
         and (a.ip == b.ip or EVERY_ADDRESS in (a.ip, b.ip))
@@ -57,8 +72,8 @@ def _clash(pod, other):
     )
 
 
-def _mounted_already(snapshot, pod, others):
-    claims = snapshot.surroundings.claims
+def _mounted_already(snapshot: Snapshot, pod: Pod, others: Others) -> bool:
+    claims = snapshot.surroundings.claims or {}
     mounted = {(c.namespace, c.name) for o, _ in others for c in o.pod_class.rules.claims}
     return any(
         claims[c.namespace, c.name].once_per_pod and (c.namespace, c.name) in mounted
@@ -66,28 +81,30 @@ def _mounted_already(snapshot, pod, others):
     )
 
 
-def _volumes(snapshot, pod):
+def _volumes(snapshot: Snapshot, pod: Pod) -> Iterator[Volume]:
+    claims, volumes = snapshot.surroundings.claims or {}, snapshot.surroundings.volumes or {}
     for claim in pod.pod_class.rules.claims:
-        bound = snapshot.surroundings.claims[claim.namespace, claim.name]
-        yield snapshot.surroundings.volumes[bound.volume,]
+        yield volumes[claims[claim.namespace, claim.name].volume,]
 
 
-def _even(snapshot, pod, node, constraint, others):
+def _even(
+    snapshot: Snapshot, pod: Pod, node: Node, constraint: SpreadConstraint, others: Others
+) -> bool:
     key = constraint.topology_key
     if key not in node.labels:
         return False
     keys = [other.topology_key for other in pod.pod_class.rules.spread]
-    eligible = [
-        candidate
+    eligible = {
+        candidate.name
         for candidate in snapshot.nodes.values()
         if all(each in candidate.labels for each in keys)
         and not (constraint.honor_affinity and node_affinity(pod.pod_class, candidate))
         and not (constraint.honor_taints and taint_toleration(pod.pod_class, candidate))
-    ]
-    matching = {candidate.labels[key]: 0 for candidate in eligible}
+    }
+    matching = {snapshot.nodes[name].labels[key]: 0 for name in eligible}
     for other, at in others:
         if (
-            at in eligible
+            at.name in eligible
             and constraint.selector != ()
             and not other.terminating
             and other.namespace == pod.namespace
@@ -99,32 +116,20 @@ def _even(snapshot, pod, node, constraint, others):
     return matching.get(node.labels[key], 0) + newcomer - least <= constraint.max_skew
 
 
-def _meant(snapshot, term, pod):
-    named = pod.namespace in term.namespaces
-    if not named:
-        named = snapshot.surroundings.namespace_selected(term.namespace_selector, pod.namespace)
-    return named and selects(term.selector, pod.labels)
-
-
-def _together(term, node, at):
-    key = term.topology_key
-    return key in node.labels and at.labels.get(key) == node.labels[key]
-
-
-def _near_enough(snapshot, pod, node, others):
+def _near_enough(snapshot: Snapshot, pod: Pod, node: Node, others: Others) -> bool:
     terms = pod.pod_class.rules.affinity
-    friends = [(o, at) for o, at in others if all(_meant(snapshot, term, o) for term in terms)]
+    friends = [(o, at) for o, at in others if all(meant(snapshot, term, o) for term in terms)]
     if not all(term.topology_key in node.labels for term in terms):
         return False
-    if all(any(_together(term, node, at) for _, at in friends) for term in terms):
+    if all(any(together(term, node, at) for _, at in friends) for term in terms):
         return True
     nobody = not any(term.topology_key in at.labels for _, at in friends for term in terms)
-    return nobody and all(_meant(snapshot, term, pod) for term in terms)
+    return nobody and all(meant(snapshot, term, pod) for term in terms)
 
 
-def _far_enough(snapshot, pod, node, others):
+def _far_enough(snapshot: Snapshot, pod: Pod, node: Node, others: Others) -> bool:
     return not any(
-        _together(term, node, at) and _meant(snapshot, term, shunned)
+        together(term, node, at) and meant(snapshot, term, shunned)
         for other, at in others
         for shunned, terms in (
             (other, pod.pod_class.rules.anti_affinity),

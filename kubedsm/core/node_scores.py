@@ -1,7 +1,8 @@
 """The arithmetic of kube-scheduler's Score plugins: integers where it has integers.
 
 Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins, Kubernetes 1.36: noderesources,
-helper.DefaultNormalizeScore, podtopologyspread. LeastAllocated is in `kubedsm.core.cloud`.
+helper.DefaultNormalizeScore, interpodaffinity, podtopologyspread. LeastAllocated is in
+`kubedsm.core.cloud`.
 """
 
 import math
@@ -39,6 +40,14 @@ def normalized(scores: Sequence[int], *, reverse: bool = False) -> list[int]:
         return [MAX_NODE_SCORE if reverse else score for score in scores]
     scaled = [MAX_NODE_SCORE * score // greatest for score in scores]
     return [MAX_NODE_SCORE - score for score in scaled] if reverse else scaled
+
+
+def normalized_neighbours(scores: Sequence[int]) -> list[int]:
+    """InterPodAffinity's scores, which may be below zero: the least becomes 0, the greatest 100."""
+    least, greatest = min(scores, default=0), max(scores, default=0)
+    if least == greatest:
+        return [0] * len(scores)
+    return [int(MAX_NODE_SCORE * ((score - least) / (greatest - least))) for score in scores]
 
 
 def spread_score(terms: Iterable[tuple[int, int, int]]) -> int:
