@@ -5,6 +5,8 @@ import enum
 from kubedsm.cluster.live import LiveOwner, LivePod
 from plans.migration import MoveMode
 
+CLAIM_NOT_SHARED = "it has a volume claim, which two copies may not be able to share"
+
 
 def objection(
     live: LivePod,
@@ -44,7 +46,7 @@ def _surge_objection(live: LivePod, services_by_template: list[str]) -> str:
     if services_by_template:
         return f"Service {services_by_template[0]} selects by template hash, and would lose it"
     if live.has_claims:
-        return "it has a volume claim, which two copies may not be able to share"
+        return CLAIM_NOT_SHARED
     return ""
 
 

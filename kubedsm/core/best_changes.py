@@ -22,16 +22,16 @@ from numpy.typing import NDArray
 from kubedsm.core.edge_changes import Changes, changes_within, fragmentation_changes, touching
 from kubedsm.core.edge_problem import EdgeProblem
 from kubedsm.core.fragmentation import SCALE, Ints
-from kubedsm.core.gains import Gains
+from kubedsm.core.gains import Gain, Gains, standing, worthwhile
 from kubedsm.core.match import UNREACHABLE, Bounds
-from kubedsm.core.move_groups import LEAST_GAIN
 from kubedsm.core.node_walk import Options, walk
-from kubedsm.core.objective import NANO
 from kubedsm.core.relaxation import most_added, reachable, weights
 from kubedsm.core.suggestion import SuggestLimits
 
 #: How many differences are tried at once; the last batch takes all that are left.
 _BATCHES = (6, 48, 384)
+#: Comparing vectors is so much quicker than a step of the DP.
+_DISTANCES_A_STEP = 50
 #: With more moves the relaxation takes longer than what it saves.
 _MOST_RELAXED = 16
 
@@ -44,10 +44,17 @@ class TooManyError(Exception):
 class Solution:
     #: N x I
     changes: Ints
-    #: nano-units of QoS gained, moves, fragmentation added: what counts, in this order
-    rank: tuple[int, int, int]
+    #: QoS gained, moves, fragmentation added: what counts, in this order
+    gain: Gain
+    moves: int
+    fragmentation: int
     #: how many differences there are
     states: int
+
+    @property
+    def rank(self) -> tuple[Gain, int, int]:
+        """Greater is better."""
+        return self.gain, -self.moves, -self.fragmentation
 
 
 @attrs.frozen(eq=False)
@@ -58,6 +65,10 @@ class _Search:
     changes: Changes
     #: N x X
     worthwhile: NDArray[np.bool_]
+    #: X x L
+    gains: Ints
+    #: X: compares as the gains do
+    standing: Ints
 
     def allowed(self, differences: Ints) -> Ints:
         """How many touches there may be when one of these, given by index, is reached."""
@@ -93,10 +104,9 @@ def best_changes(
     """
     if not problem.items or not problem.supply.any() or not limits.max_moves:
         return
-    search = _search(problem, limits, bounds)
-    vectors = search.changes.vectors
-    gain = gains.of_vectors([item.workload for item in problem.items], vectors)
-    ranked = _candidates(search, gain)
+    search = _search(problem, gains, limits, bounds)
+    vectors, gain = search.changes.vectors, search.standing
+    ranked = _candidates(search)
     start = 0
     for size in (*_BATCHES, len(ranked)):
         end = min(start + size, len(ranked))
@@ -104,11 +114,11 @@ def best_changes(
             end += 1
         held = [at for at in ranked[start:end].tolist() if _cloud_holds(problem, vectors[at])]
         if held:
-            yield from _solved(search, gain, np.array(held, dtype=np.int64))
+            yield from _solved(search, np.array(held, dtype=np.int64))
         start = end
 
 
-def _search(problem: EdgeProblem, limits: SuggestLimits, bounds: Bounds) -> _Search:
+def _search(problem: EdgeProblem, gains: Gains, limits: SuggestLimits, bounds: Bounds) -> _Search:
     most = limits.max_moves
     present = problem.present.sum(axis=0)
     reordered = np.minimum(present, limits.max_edge_reorder)
@@ -121,20 +131,21 @@ def _search(problem: EdgeProblem, limits: SuggestLimits, bounds: Bounds) -> _Sea
     if vectors is None:
         raise TooManyError
     changes = Changes.of(vectors)
-    worthwhile = changes.needed(changes.possible(problem, problem.present, problem.free))
+    needed = changes.needed(changes.possible(problem, problem.present, problem.free))
+    gained = gains.of_vectors([item.workload for item in problem.items], vectors)
     # Asked first, since then there is mostly nothing more to ask.
     problem.cloud.holds(np.minimum(problem.cloud.packing.counts, most))
-    return _Search(problem, limits, bounds, changes, worthwhile)
+    return _Search(problem, limits, bounds, changes, needed, gained, standing(gained))
 
 
-def _candidates(search: _Search, gain: Ints) -> Ints:
+def _candidates(search: _Search) -> Ints:
     """The differences that might be possible and give more QoS, the greatest first."""
     problem, vectors = search.problem, search.changes.vectors
     awaited = np.array([len(item.waiting) for item in problem.items], dtype=np.int64)
     fetched = np.maximum(vectors - awaited, 0).sum(axis=1)
     room = np.maximum(problem.free, 0).sum(axis=0)
     kept = (
-        (gain > LEAST_GAIN * NANO)
+        worthwhile(search.gains)
         & (vectors <= problem.supply).all(axis=1)
         & (fetched <= search.limits.max_cloud_to_edge)
         & (vectors @ problem.requests <= room).all(axis=1)
@@ -145,7 +156,7 @@ def _candidates(search: _Search, gain: Ints) -> Ints:
         added = most_added(vectors, search.worthwhile, weighing, search.limits.max_moves)
         touches = search.allowed(found)
         found = found[reachable(vectors[found], touches, added, weighing)]
-    return found[np.lexsort((found, search.changes.touched[found], -gain[found]))]
+    return found[np.lexsort((found, search.changes.touched[found], -search.standing[found]))]
 
 
 def _cloud_holds(problem: EdgeProblem, difference: Ints) -> bool:
@@ -153,8 +164,8 @@ def _cloud_holds(problem: EdgeProblem, difference: Ints) -> bool:
     return counts is not None and problem.cloud.holds(counts)
 
 
-def _solved(search: _Search, gain: Ints, batch: Ints) -> Iterator[Solution]:
-    touched = search.changes.touched
+def _solved(search: _Search, batch: Ints) -> Iterator[Solution]:
+    touched, gain = search.changes.touched, search.standing
     allowed = search.allowed(batch)
     ceilings = _reach(search, batch, allowed)
     states = np.flatnonzero(ceilings >= touched)
@@ -176,7 +187,7 @@ def _solved(search: _Search, gain: Ints, batch: Ints) -> Iterator[Solution]:
     while at < len(order):
         first = order[at]
         same = order[(gain[batch[order]] == gain[batch[first]]) & (moves[order] == moves[first])]
-        yield from _cheapest(search, batch[same], spent[same], int(gain[batch[first]]))
+        yield from _cheapest(search, batch[same], spent[same])
         at += len(same)
 
 
@@ -186,6 +197,8 @@ def _reach(search: _Search, targets: Ints, allowed: Ints) -> Ints:
     allowed: how many there may be at each target.
     """
     vectors = search.changes.columns
+    if len(targets) * vectors.size > _DISTANCES_A_STEP * search.bounds.steps:
+        raise TooManyError
     ceilings = np.full(vectors.shape[1], -1, dtype=np.int16)
     for target, most in zip(targets.tolist(), allowed.tolist(), strict=True):
         distance = np.abs(vectors - vectors[:, target, None]).sum(axis=0, dtype=np.int16)
@@ -193,7 +206,7 @@ def _reach(search: _Search, targets: Ints, allowed: Ints) -> Ints:
     return ceilings.astype(np.int64)
 
 
-def _cheapest(search: _Search, targets: Ints, spent: Ints, gain: int) -> Iterator[Solution]:
+def _cheapest(search: _Search, targets: Ints, spent: Ints) -> Iterator[Solution]:
     """These targets, in as many touches each, with the least fragmentation; the least first."""
     problem = search.problem
     scale = 4 * SCALE * (len(problem.nodes) + 1)
@@ -215,4 +228,5 @@ def _cheapest(search: _Search, targets: Ints, spent: Ints, gain: int) -> Iterato
             if vector is not None:
                 changes[node] = vector
         moves = int(spent[at] + search.changes.touched[targets[at]]) // 2
-        yield Solution(changes, (gain, moves, int(added[at])), len(search.changes.vectors))
+        gain = tuple(search.gains[targets[at]].tolist())
+        yield Solution(changes, gain, moves, int(added[at]), len(search.changes.vectors))

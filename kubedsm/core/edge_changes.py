@@ -65,13 +65,18 @@ class Changes:
         for node, free_here in enumerate(free):
             kept = np.ones(len(self.vectors), dtype=np.bool_)
             bounds = zip(
-                self.columns, -present[node], problem.may_run[node] * greatest, strict=True
+                self.columns, -present[node], np.minimum(problem.most[node], greatest), strict=True
             )
             for column, lowest, highest in bounds:
                 kept &= (column >= lowest) & (column <= highest)
             for needed, room, indifferent in zip(demand, free_here, unasked, strict=True):
                 kept &= (needed <= room) | indifferent
             fits[node] = kept
+        for on, coming, there in problem.clashes:
+            for node in np.flatnonzero(on).tolist():
+                # Nobody of the one may come while there is anybody of the other, himself aside.
+                left = self.columns[there] + present[node, there] - (coming == there)
+                fits[node] &= (self.columns[coming] <= 0) | (left <= 0)
         return fits
 
     def needed(self, possible: NDArray[np.bool_]) -> NDArray[np.bool_]:

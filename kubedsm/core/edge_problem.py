@@ -1,60 +1,35 @@
 """What may change on the edge, as arrays: the problem that both forms of `suggest` solve.
 
-Pods of one workload that all nodes treat alike are an *item*. A change of the edge is a matrix of
-integers, one row a node and one column an item: how many pods of the item come (above zero) or
-leave. Its column sums are what the edge gains or loses, and that is all QoS depends on.
+Pods of one workload that all nodes, and all other pods, treat alike are an *item*. A change of the
+edge is a matrix of integers, one row a node and one column an item: how many pods of the item come
+(above zero) or leave. Its column sums are what the edge gains or loses, and that is all QoS depends
+on.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Self
 
 import attrs
 import numpy as np
-from numpy.typing import NDArray
 
 from kubedsm.core.cloud_hold import CloudHold
-from kubedsm.core.fit import reasons, static_reasons
-from kubedsm.core.fragmentation import Fragmentation, Ints, axes_of, canonical
+from kubedsm.core.edge_items import LARGEST, Item, items_of, ruled_kinds, stranded
+from kubedsm.core.edge_rules import Clash, EdgeRules
+from kubedsm.core.fragmentation import Fragmentation, Ints, axes_of
 from kubedsm.core.match import Bounds
-from kubedsm.core.model import Node, NodeName, Pod, PodClass, Resources, Snapshot, Tier, Workload
+from kubedsm.core.model import Node, NodeName, Pod, Resources, Snapshot, Tier, Workload
 from kubedsm.core.movable import Movable
-from kubedsm.core.packing import Packing, kinds, turn
+from kubedsm.core.packing import Packing, kinds
 
-#: Larger amounts could overflow when a few of them are added.
-_LARGEST = 2**58
+#: More pods than there are.
+_ALL = 2**31
 
 
 def signed_row(amounts: Resources, axes: tuple[str, ...]) -> list[int]:
     """The amounts as a row of an array. Free room below zero stays so: it takes leaving to mend."""
     named = dict(amounts.items())
-    return [min(max(named.get(name, 0), -_LARGEST), _LARGEST) for name in axes]
-
-
-def leaving_turn(pod: Pod) -> tuple[float, str, str]:
-    """The order in which pods of an item are moved: the youngest, that did the least yet, first."""
-    return -pod.created, pod.namespace, pod.name
-
-
-@attrs.frozen(eq=False)
-class Item:
-    workload: Workload
-    requests: Resources
-    #: the edge nodes that would take such a pod if they had room
-    edge_nodes: frozenset[NodeName]
-    #: as which kind of `CloudHold` such a pod goes to the cloud; None: no cloud node has room
-    cloud_kind: int | None
-    #: pods on the edge that may be moved, by node
-    here: Mapping[NodeName, tuple[Pod, ...]]
-    #: pods in the cloud that may be moved
-    outside: tuple[Pod, ...]
-    #: pods that wait for a node and fit on none now
-    waiting: tuple[Pod, ...]
-
-    @property
-    def supply(self) -> int:
-        """How many could come to the edge."""
-        return len(self.outside) + len(self.waiting)
+    return [min(max(named.get(name, 0), -LARGEST), LARGEST) for name in axes]
 
 
 @attrs.frozen(eq=False)
@@ -73,12 +48,17 @@ class EdgeProblem:
     allocatable: Ints
     #: N x I: pods that may leave
     present: Ints
-    #: N x I: room aside
-    may_run: NDArray[np.bool_]
+    #: N x I: how many may come, room aside
+    most: Ints
     #: I
     supply: Ints
+    #: I: how many may go to the cloud, room aside
+    away: Ints
     fragmentation: Fragmentation
     cloud: CloudHold
+    #: None if no rule about other pods concerns ours
+    rules: EdgeRules | None = None
+    clashes: tuple[Clash, ...] = ()
 
     @classmethod
     def of(
@@ -92,14 +72,18 @@ class EdgeProblem:
         for pod in snapshot.pods.values():
             if pod.scheduler_name == snapshot.scheduler_name and not movable(pod):
                 (here if pod.node_name in at_edge else outside).append(pod)
-        waiting = _stranded(snapshot, [*nodes, *cloud_nodes])
+        rules = EdgeRules.of(snapshot, [*here, *outside])
+        waiting = stranded(snapshot, [*nodes, *cloud_nodes], rules)
+        pods = [*here, *outside, *waiting]
         packing = Packing.of(
-            kinds([*here, *outside, *waiting], cloud_nodes, snapshot.free),
+            kinds(pods, cloud_nodes, snapshot.free)
+            if rules is None
+            else ruled_kinds(pods, cloud_nodes, snapshot.free, rules),
             cloud_nodes,
             snapshot.free,
         )
         cloud = CloudHold(attrs.evolve(packing, counts=_count(packing, here)), bounds)
-        items = _items(nodes, cloud, here, outside, waiting)
+        items = items_of(nodes, cloud, rules, here, outside, waiting)
         axes = axes_of(
             [*(item.requests for item in items), *(vector for vector, _ in fragmentation.mix)]
         )
@@ -115,13 +99,16 @@ class EdgeProblem:
                 [[len(item.here.get(node.name, ())) for item in items] for node in nodes],
                 dtype=np.int64,
             ).reshape(shape),
-            may_run=np.array(
-                [[node.name in item.edge_nodes for item in items] for node in nodes],
-                dtype=np.bool_,
+            most=np.array(
+                [[_ALL * (node.name in item.edge_nodes) for item in items] for node in nodes],
+                dtype=np.int64,
             ).reshape(shape),
             supply=np.array([item.supply for item in items], dtype=np.int64),
+            away=np.full(len(items), _ALL),
             fragmentation=fragmentation,
             cloud=cloud,
+            rules=rules,
+            clashes=tuple(rules.clashes([item.pods[0] for item in items], nodes) if rules else ()),
         )
 
     def only(self, workloads: Iterable[Workload]) -> "EdgeProblem":
@@ -133,9 +120,33 @@ class EdgeProblem:
             items=tuple(self.items[i] for i in kept),
             requests=self.requests[kept],
             present=self.present[:, kept],
-            may_run=self.may_run[:, kept],
+            most=self.most[:, kept],
             supply=self.supply[kept],
+            away=self.away[kept],
+            clashes=tuple(
+                (on, kept.index(one), kept.index(other))
+                for on, one, other in self.clashes
+                if one in kept and other in kept
+            ),
         )
+
+    def item_of(self, pod: Pod) -> int:
+        """The index of its item; it must be of one."""
+        return next(at for at, item in enumerate(self.items) if pod in item.pods)
+
+    def at_most(self, pod: Pod, node: NodeName, number: int) -> "EdgeProblem":
+        """The same with no more than so many pods of that pod's item sent to that node.
+
+        For a node that is none of the edge: to the cloud.
+        """
+        item = self.item_of(pod)
+        names = [one.name for one in self.nodes]
+        most, away = self.most.copy(), self.away.copy()
+        if node in names:
+            most[names.index(node), item] = number
+        else:
+            away[item] = number
+        return attrs.evolve(self, most=most, away=away)
 
     @cached_property
     def workloads(self) -> tuple[Workload, ...]:
@@ -151,9 +162,11 @@ class EdgeProblem:
         None if one of them has no place in the cloud at all.
         """
         counts = np.zeros(len(self.cloud.packing.kinds), dtype=np.int64)
-        for item, number in zip(self.items, leaving.tolist(), strict=True):
+        for item, number, most in zip(
+            self.items, leaving.tolist(), self.away.tolist(), strict=True
+        ):
             if number:
-                if item.cloud_kind is None:
+                if item.cloud_kind is None or number > most:
                     return None
                 counts[item.cloud_kind] += number
         return counts
@@ -170,69 +183,3 @@ def _count(packing: Packing, pods: Iterable[Pod]) -> Ints:
 def _rows(amounts: Iterable[Resources], axes: tuple[str, ...]) -> Ints:
     rows = [signed_row(amount, axes) for amount in amounts]
     return np.array(rows, dtype=np.int64).reshape(len(rows), len(axes))
-
-
-def _stranded(snapshot: Snapshot, nodes: list[Node]) -> list[Pod]:
-    """The pods that wait for us and fit on no node; the others only have not had their turn."""
-    fits: dict[PodClass, bool] = {}
-    found = []
-    for pod in snapshot.schedulable(snapshot.pods.values()):
-        if pod.pod_class not in fits:
-            fits[pod.pod_class] = any(
-                not reasons(pod.pod_class, node, snapshot.free[node.name]) for node in nodes
-            )
-        if pod.counts_for_qos and not fits[pod.pod_class]:
-            found.append(pod)
-    return found
-
-
-def _items(
-    nodes: tuple[Node, ...],
-    cloud: CloudHold,
-    here: list[Pod],
-    outside: list[Pod],
-    waiting: list[Pod],
-) -> tuple[Item, ...]:
-    """In canonical order: by workload, then by what they request and where they may run."""
-    taking: dict[PodClass, frozenset[NodeName]] = {}
-    kind_of = {p.pod_class: i for i, kind in enumerate(cloud.packing.kinds) for p in kind.pods}
-    usable = [bool(column.any()) for column in cloud.packing.feasible.T]
-    parts: dict[
-        tuple[Workload, Resources, frozenset[NodeName], int | None], tuple[list[Pod], ...]
-    ] = {}
-    for part, pods in enumerate((here, outside, waiting)):
-        for pod in pods:
-            pod_class = pod.pod_class
-            if pod_class not in taking:
-                # Amounts that nobody has would overflow the sums.
-                absurd = any(amount > _LARGEST for _, amount in pod_class.requests.items())
-                taking[pod_class] = frozenset(
-                    n.name for n in nodes if not absurd and not static_reasons(pod_class, n)
-                )
-            kind = kind_of[pod_class]
-            goes = kind if usable[kind] else None
-            key = (pod.workload, pod_class.requests, taking[pod_class], goes)
-            parts.setdefault(key, ([], [], []))[part].append(pod)
-    ordered = sorted(
-        parts.items(),
-        key=lambda e: (e[0][0], canonical(e[0][1]), sorted(e[0][2]), e[0][3] is None, e[0][3] or 0),
-    )
-    return tuple(_item(key, *lists) for key, lists in ordered)
-
-
-def _item(
-    key: tuple[Workload, Resources, frozenset[NodeName], int | None],
-    here: list[Pod],
-    outside: list[Pod],
-    waiting: list[Pod],
-) -> Item:
-    by_node: dict[NodeName, list[Pod]] = {}
-    for pod in sorted(here, key=leaving_turn):
-        if pod.node_name is not None:
-            by_node.setdefault(pod.node_name, []).append(pod)
-    return Item(
-        *key,
-        here={name: tuple(pods) for name, pods in by_node.items()},
-        outside=tuple(sorted(outside, key=leaving_turn)),
-        waiting=tuple(sorted(waiting, key=turn)),
-    )

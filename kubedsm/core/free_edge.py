@@ -43,7 +43,7 @@ class FreeEdge:
 
 
 def free_edge_as_needed(problem: EdgeProblem, gains: Gains) -> FreeEdge:
-    """The pods that may leave, by how little QoS is lost for their size, the least loss first.
+    """The pods that may leave: of the lowest priority, by how little QoS is lost for their size.
 
     Looked at anew after every pick; ties go to the first item in canonical order. A pod that the
     cloud cannot hold beside those before it stays. Since the order is the same whatever the need,
@@ -58,11 +58,11 @@ def free_edge_as_needed(problem: EdgeProblem, gains: Gains) -> FreeEdge:
     picked: list[int] = []
     nodes: list[NodeName] = []
 
-    def score(index: int) -> float:
+    def score(index: int) -> tuple[int, float]:
         workload = problem.items[index].workload
         change = gone.get(workload, 0)
         lost = gains.of_workload(workload, change - 1) - gains.of_workload(workload, change)
-        return lost / sizes[index]
+        return gains.level[workload], lost / sizes[index]
 
     able = [at for at, queue in enumerate(queues) if queue]
     while able:

@@ -8,7 +8,7 @@ leave its target. Moves that wait for one another, in whichever direction, are a
 from collections.abc import Iterable, Mapping, Sequence
 
 from kubedsm.core.fit import shortages
-from kubedsm.core.gains import Gains
+from kubedsm.core.gains import LEAST_GAIN, Gain, Gains, leading
 from kubedsm.core.model import NodeName, Resources, Uid, Workload
 from kubedsm.core.objective import NANO
 from kubedsm.core.suggestion import MoveKind
@@ -16,9 +16,6 @@ from kubedsm.core.transfers import Transfer
 
 Needs = dict[Uid, frozenset[Uid]]
 Group = tuple[Transfer, ...]
-
-#: Points of QoS a move. Less is no gain.
-LEAST_GAIN = 1e-6
 
 
 def needs_of(moves: Sequence[Transfer], free: Mapping[NodeName, Resources]) -> Needs:
@@ -127,7 +124,7 @@ def edge_changes(moves: Iterable[Transfer]) -> dict[Workload, int]:
     return changes
 
 
-def gains_of(gains: Gains, moves: Iterable[Transfer]) -> int:
+def gains_of(gains: Gains, moves: Iterable[Transfer]) -> Gain:
     return gains.of_changes(edge_changes(moves))
 
 
@@ -136,10 +133,11 @@ def moves_of(part: Iterable[Transfer]) -> int:
     return sum(move.source is not None for move in part)
 
 
-def per_move(gain: int, part: Iterable[Transfer]) -> float:
-    """Points of QoS a move."""
-    return gain / NANO / max(1, moves_of(part))
+def per_move(gain: Gain, part: Iterable[Transfer]) -> tuple[float, ...]:
+    """Points of QoS a move, by level."""
+    moves = max(1, moves_of(part))
+    return tuple(amount / NANO / moves for amount in gain)
 
 
-def worth(gain: int, part: Iterable[Transfer]) -> bool:
-    return per_move(gain, part) > LEAST_GAIN
+def worth(gain: Gain, part: Iterable[Transfer]) -> bool:
+    return leading(per_move(gain, part)) > LEAST_GAIN

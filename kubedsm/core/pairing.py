@@ -1,16 +1,22 @@
 """Carrying out a change of the edge so that, if possible, no moves need each other's room."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import islice
 
 import attrs
 import numpy as np
 
 from kubedsm.core.edge_problem import EdgeProblem
+from kubedsm.core.feasibility import Feasibility
 from kubedsm.core.fragmentation import Ints
 from kubedsm.core.model import NodeName, Resources, Uid
 from kubedsm.core.move_groups import cycles, needs_of
+from kubedsm.core.move_order import RefusedMove, order_of
 from kubedsm.core.suggestion import MoveKind
 from kubedsm.core.transfers import Transfer, transfers
+
+#: Under rules, the ways that are looked at: the pods of an item are the same to all rules.
+_RULED_WAYS = 3
 
 
 @attrs.frozen(eq=False)
@@ -19,11 +25,17 @@ class Pairing:
     cycles: tuple[frozenset[Uid], ...]
 
 
-def pair(problem: EdgeProblem, changes: Ints, free: Mapping[NodeName, Resources]) -> Pairing | None:
-    """The way with the fewest cycles; None if the cloud cannot hold what it would have to.
+def pair(
+    problem: EdgeProblem, changes: Ints, free: Mapping[NodeName, Resources]
+) -> Pairing | RefusedMove | None:
+    """The way with the fewest cycles, or how far the rules about other pods let it come.
 
-    That is what goes there, and one pod of each cycle on its way through.
+    None if the cloud cannot hold what it would have to: what goes there, and one pod of each
+    cycle on its way through.
     """
+    if problem.rules is not None:
+        ways = islice(transfers(problem, changes), _RULED_WAYS)
+        return _allowed(problem.rules.feasibility, ways, free)
     best = None
     for moves in transfers(problem, changes):
         found = tuple(cycles(needs_of(moves, free)))
@@ -32,6 +44,26 @@ def pair(problem: EdgeProblem, changes: Ints, free: Mapping[NodeName, Resources]
         if (best is None or len(found) < len(best.cycles)) and _breakable(problem, moves, found):
             best = Pairing(moves, found)
     return best
+
+
+def _allowed(
+    feasibility: Feasibility,
+    ways: Iterable[tuple[Transfer, ...]],
+    free: Mapping[NodeName, Resources],
+) -> Pairing | RefusedMove | None:
+    best: Pairing | None = None
+    refusal: RefusedMove | None = None
+    for moves in ways:
+        order = order_of(feasibility, moves, free)
+        if isinstance(order, RefusedMove):
+            refusal = refusal or order
+            continue
+        found = Pairing(order.moves, tuple(cycles(order.needs)))
+        if best is None or len(found.cycles) < len(best.cycles):
+            best = found
+        if not best.cycles:
+            break
+    return best or refusal
 
 
 def _breakable(

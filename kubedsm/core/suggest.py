@@ -1,11 +1,14 @@
 """Which pods should be moved: to the edge, to the cloud, or from one edge node to another.
 
 `exact` looks for the best suggestion within the limits; `paper` is Algorithms 2 and 4-6 of the
-KubeDSM paper. Both give moves in groups; a group is taken or left by what it is worth.
+KubeDSM paper. Both give moves that the scheduling rules allow, in groups; a group is taken or left
+by what it is worth.
 """
 
 from collections.abc import Iterable, Mapping
 from typing import Literal
+
+import attrs
 
 from kubedsm.core.edge_problem import EdgeProblem
 from kubedsm.core.fragmentation import Fragmentation, Measure, request_mix
@@ -16,7 +19,8 @@ from kubedsm.core.movable import Movable, default_movable
 from kubedsm.core.move_groups import edge_changes, gains_of, needs_of
 from kubedsm.core.not_taken import Outcome, not_taken
 from kubedsm.core.objective import Objective, Promises, quality
-from kubedsm.core.pairing import pair
+from kubedsm.core.pairing import Pairing, pair
+from kubedsm.core.proposal import allowed_of
 from kubedsm.core.reorder_edge import reorder_edge
 from kubedsm.core.suggest_exact import suggest_exact
 from kubedsm.core.suggest_paper import suggest_paper
@@ -70,15 +74,16 @@ def suggest(
     the edge, and it counts as a gain that they will be placed there.
 
     Carried out as it says, a suggestion leads to a strictly greater QoS (or, with defragment, to
-    the same QoS and strictly less fragmentation): so suggesting comes to an end.
+    the same QoS and strictly less fragmentation): so suggesting comes to an end. QoS is greater
+    if that of the highest priority that changes is, whatever lower ones lose.
     """
     forbidden = default_movable(snapshot)
 
     def objection(pod: Pod) -> str:
         return forbidden(pod) or movable(pod)
 
-    shares = snapshot.shares()
-    gains = Gains(shares, promises, objective)
+    gains = Gains.of(snapshot, promises, objective)
+    shares = gains.shares
     fragmentation = Fragmentation(measure, request_mix(snapshot))
     problem = EdgeProblem.of(snapshot, objection, fragmentation, bounds)
     form = suggest_exact if algorithm == "exact" else suggest_paper
@@ -88,8 +93,17 @@ def suggest(
         return fragmentation.of(problem.nodes, _free_after(snapshot.free, moves))
 
     def take(moves: tuple[Transfer, ...]) -> Taken:
-        needs = needs_of(moves, snapshot.free)
-        return take_groups(moves, needs, gains, limits, fragmentation_after)
+        if problem.rules is None:
+            needs = needs_of(moves, snapshot.free)
+            return take_groups(moves, needs, gains, limits, fragmentation_after)
+        order, refused = allowed_of(problem.rules.feasibility, moves, snapshot.free)
+        taken = take_groups(order.moves, order.needs, gains, limits, fragmentation_after)
+        left = (*taken.left, *(((refusal.move,), refusal.reason) for refusal in refused))
+        if taken.left and taken.groups:
+            # The rules may have allowed some of these only beside what was left out.
+            taken = take(tuple(taken.moves))
+            left += taken.left
+        return attrs.evolve(taken, left=left)
 
     taken = take(found.moves)
     if not taken.groups and limits.defragment:
@@ -105,13 +119,13 @@ def suggest(
     moves = taken.moves
     free = _free_after(snapshot.free, moves)
     counted = algorithm == "exact"
-    outcome = Outcome(snapshot, problem, taken, limits, counted, found.proven, free)
+    outcome = Outcome(snapshot, problem, taken, limits, counted, found.proven, free, found.refused)
     before = quality(shares, promises, objective)
     moved = {move.pod.uid for move in moves if move.source is not None}
     return Suggestion(
         before=Score(before, shares, fragmentation.of(problem.nodes, snapshot.free)),
         after=Score(
-            before + gains_of(gains, moves),
+            before + sum(gains_of(gains, moves)),
             _shares_after(shares, moves),
             fragmentation.of(problem.nodes, free),
         ),
@@ -129,7 +143,7 @@ def _tidied(
 ) -> tuple[Transfer, ...]:
     reordered = reorder_edge(problem, problem.free, problem.present, most, bounds)
     pairing = None if reordered is None else pair(problem, reordered, free)
-    return () if pairing is None else pairing.moves
+    return pairing.moves if isinstance(pairing, Pairing) else ()
 
 
 def _moves(taken: Taken) -> tuple[Move, ...]:

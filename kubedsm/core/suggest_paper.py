@@ -16,10 +16,11 @@ from kubedsm.core.free_edge import free_edge_as_needed, item_sizes
 from kubedsm.core.gains import Gains
 from kubedsm.core.match import Bounds, match
 from kubedsm.core.model import NodeName, Resources
-from kubedsm.core.pairing import pair
+from kubedsm.core.move_order import RefusedMove
+from kubedsm.core.pairing import Pairing, pair
+from kubedsm.core.proposal import Proposal, allowed_of
 from kubedsm.core.reorder_edge import reorder_edge
 from kubedsm.core.suggestion import SuggestLimits
-from kubedsm.core.transfers import Proposal
 
 
 def suggest_paper(
@@ -32,7 +33,7 @@ def suggest_paper(
     """Up to `max_cloud_to_edge` pods to the edge, and up to `max_edge_reorder` moves within it.
 
     First the moves within the edge that leave the least fragmentation, then as many of the chosen
-    candidates as fit.
+    candidates as fit; of all these what the rules about other pods allow.
     """
     plan = paper_plan(problem, gains, limits, bounds)
     states = plan.decision.choices
@@ -40,7 +41,11 @@ def suggest_paper(
         return Proposal(proven=False, states=states)
     placed = _placed(problem, plan.decision.chosen, plan.changes, free, bounds)
     pairing = pair(problem, plan.changes + placed, free)
-    return Proposal(() if pairing is None else pairing.moves, proven=False, states=states)
+    if isinstance(pairing, RefusedMove) and problem.rules is not None:
+        order, refused = allowed_of(problem.rules.feasibility, pairing.moves, free)
+        return Proposal(order.moves, proven=False, states=states, refused=refused)
+    moves = pairing.moves if isinstance(pairing, Pairing) else ()
+    return Proposal(moves, proven=False, states=states)
 
 
 @attrs.frozen(eq=False)
@@ -78,7 +83,7 @@ def paper_plan(
 
 
 def cloud_to_edge_candidates(problem: EdgeProblem, gains: Gains, most: int, choices: int) -> Ints:
-    """How many pods of each item, I, are picked by QoS gained for their size.
+    """How many pods of each item, I, are picked by priority, then by QoS gained for their size.
 
     Looked at anew after every pick, up to `most`, or until there are so many `choices` among them.
     One fits if the free room of all edge nodes together is
@@ -96,12 +101,13 @@ def cloud_to_edge_candidates(problem: EdgeProblem, gains: Gains, most: int, choi
         more = gains.of_workload(workload, now + 1) - gains.of_workload(workload, now)
         return more / sizes[index]
 
+    def turn(index: int) -> tuple[int, float]:
+        return -gains.level[problem.items[index].workload], score(index)
+
     while able and int(candidates.sum()) < most and int(np.prod(candidates + 1)) < choices:
-        best = max(able, key=score)
+        best = max(able, key=turn)
         requests = problem.requests[best]
-        if score(best) <= 0:
-            break
-        if not bool(((requests <= room) | (requests == 0)).all()):
+        if score(best) <= 0 or not bool(((requests <= room) | (requests == 0)).all()):
             able.remove(best)
             continue
         room = room - requests

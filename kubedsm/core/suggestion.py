@@ -24,7 +24,8 @@ class Move:
     kind: MoveKind
     #: moves of one group are taken or left together
     group: int
-    #: of its group: the QoS, in points, that would be lost without it, a move
+    #: of its group: the QoS, in points, that would be lost without it, a move, at the highest
+    #: priority at which any would
     gain: float
 
 
@@ -32,7 +33,7 @@ class Move:
 class Score:
     """Of the whole cluster."""
 
-    #: nano-units of QoS
+    #: nano-units of QoS, of all priorities together
     qos: int
     shares: Mapping[Workload, Share]
     #: of all edge nodes together, 2^-32 of a node each
@@ -55,10 +56,11 @@ class Awaited(NamedTuple):
 class Suggestion:
     """Moves worth their disruption.
 
-    `needs` says, for every move, which moves must have freed their room (the old pod DELETED)
-    before it may start; the cloud's room is counted as if nothing left it, so that a move into
-    the cloud needs nothing. Moves that need each other are a cycle, to be broken through the
-    cloud, which can hold one pod of each cycle beside what goes there anyway.
+    `needs` says, for every move, which moves must be over (the old pod DELETED) before it may
+    start: those that free its room, or without which a rule about other pods could refuse it. The
+    cloud's room is counted as if nothing left it, so that no move into the cloud needs room. Moves
+    that need each other are a cycle, to be broken through the cloud, which can hold one pod of
+    each cycle beside what goes there anyway.
     """
 
     before: Score
@@ -84,6 +86,6 @@ class SuggestLimits:
     max_moves: int = attrs.field(default=6, validator=validators.ge(0))
     max_cloud_to_edge: int = attrs.field(default=5, validator=validators.ge(0))
     max_edge_reorder: int = attrs.field(default=3, validator=validators.ge(0))
-    #: points of QoS a move
+    #: points of QoS a move, at the highest priority that gains
     min_gain: float = attrs.field(default=0.0, validator=validators.ge(0.0))
     defragment: bool = False

@@ -5,10 +5,9 @@ from collections.abc import Callable, Iterable, Sequence
 import attrs
 
 from kubedsm.core.fragmentation import SCALE
-from kubedsm.core.gains import Gains
+from kubedsm.core.gains import LEAST_GAIN, Gain, Gains, leading
 from kubedsm.core.model import Uid
 from kubedsm.core.move_groups import (
-    LEAST_GAIN,
     Group,
     Needs,
     cycles,
@@ -31,7 +30,8 @@ FragmentationAfter = Callable[[Iterable[Transfer]], int]
 @attrs.frozen
 class Taken:
     groups: tuple[Group, ...] = ()
-    #: of each group: the QoS that would be lost without it, in points a move
+    #: of each group: the QoS that would be lost without it, in points a move, at the highest
+    #: priority at which any would
     gains: tuple[float, ...] = ()
     #: of all the moves that were proposed
     needs: Needs = attrs.field(factory=dict)
@@ -60,25 +60,28 @@ def take_groups(
     while kept:
         everything = [move for group in kept for move in group]
         whole = gains_of(gains, everything)
-        marginal: list[tuple[float, str]] = []
+        marginal: list[tuple[tuple[float, ...], str]] = []
         for group in kept:
             others = [move for other in kept if other is not group for move in other]
-            gain = per_move(whole - gains_of(gains, others), group)
+            without = gains_of(gains, others)
+            lost = tuple(all_ - less for all_, less in zip(whole, without, strict=True))
+            gain = per_move(lost, group)
             if any(edge_changes(group).values()):
-                objection = _gain_objection(gain, gains_of(gains, group), group, limits)
+                objection = _gain_objection(leading(gain), gains_of(gains, group), group, limits)
             else:
                 drop = fragmentation_after(others) - fragmentation_after(everything)
                 objection = _order_objection(drop, group, circular, limits)
             marginal.append((gain, objection))
         refused = [(gain, at) for at, (gain, objection) in enumerate(marginal) if objection]
         if not refused:
-            return Taken(tuple(kept), tuple(gain for gain, _ in marginal), needs, tuple(left))
+            worths = tuple(leading(gain) for gain, _ in marginal)
+            return Taken(tuple(kept), worths, needs, tuple(left))
         worst = min(refused)[1]
         left.append((kept.pop(worst), marginal[worst][1]))
     return Taken(left=tuple(left))
 
 
-def _gain_objection(gain: float, alone: int, group: Group, limits: SuggestLimits) -> str:
+def _gain_objection(gain: float, alone: Gain, group: Group, limits: SuggestLimits) -> str:
     if not worth(alone, group) or gain <= LEAST_GAIN:
         return "its group of moves gains no QoS"
     if gain < limits.min_gain:

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, permutations, product
 from typing import NamedTuple
 
-import attrs
 import numpy as np
 
-from kubedsm.core.edge_problem import EdgeProblem, Item
+from kubedsm.core.edge_items import Item
+from kubedsm.core.edge_problem import EdgeProblem
 from kubedsm.core.fragmentation import Ints
 from kubedsm.core.model import NodeName, Pod
 from kubedsm.core.suggestion import MoveKind
@@ -23,17 +23,6 @@ class Transfer(NamedTuple):
     source: NodeName | None
     target: NodeName
     kind: MoveKind | None
-
-
-@attrs.frozen(eq=False)
-class Proposal:
-    """The moves that one of the forms of `suggest` came to."""
-
-    moves: tuple[Transfer, ...] = ()
-    #: nothing better exists within the limits
-    proven: bool = True
-    #: how many states were compared
-    states: int = 0
 
 
 #: Pod and node it leaves or gets.

@@ -21,7 +21,7 @@ from kubedsm.core.suggestion import SuggestLimits
 
 OBJECTIVES = (
     Objective(),
-    Objective(),
+    Objective(gamma=10),
     Objective(alpha=1, beta=0, gamma=10),
     Objective(alpha=5, beta=4, gamma=6),
 )

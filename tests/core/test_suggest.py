@@ -30,7 +30,7 @@ def suggested(nodes, pods, promised=None, limits=DEFAULT, **more):
     found = suggest(
         shot,
         lambda w: promises.get(w.name, Promise()),
-        more.pop("objective", Objective()),
+        more.pop("objective", Objective(gamma=10)),
         limits,
         **more,
     )

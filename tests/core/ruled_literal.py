@@ -1,0 +1,185 @@
+"""The literal forms that `suggest` must agree with where pods have rules about each other."""
+
+import random
+from collections import Counter
+from itertools import combinations, groupby, permutations, product
+
+import attrs
+
+from kubedsm.bench.literal_rules import literal_rule
+from kubedsm.core.fit import shortages
+from kubedsm.core.fragmentation import Fragmentation, request_mix
+from kubedsm.core.model import Share, Tier
+from kubedsm.core.movable import default_movable
+from kubedsm.core.objective import quality
+
+CLOUD = "the cloud"
+
+
+def put(shot, pod, node):
+    """The snapshot with the pod on that node, wherever it was; nowhere for None."""
+    placed, free = dict(shot.placed), dict(shot.free)
+    if pod.uid in placed:
+        free[placed.pop(pod.uid)] += pod.requests
+    if node is not None:
+        placed[pod.uid] = node
+        free[node] -= pod.requests
+    return attrs.evolve(shot, pods={**shot.pods, pod.uid: pod}, placed=placed, free=free)
+
+
+def allowed(shot, pod, node):
+    return literal_rule(put(shot, pod, None), pod, shot.nodes[node]) is None
+
+
+def by_priority(shot, shares, case):
+    """The QoS at each priority, the highest first."""
+    priorities = {}
+    for pod in shot.pods.values():
+        if pod.workload in shares and pod.counts_for_qos:
+            priorities.setdefault(pod.workload, []).append(pod.pod_class.priority)
+    levels = sorted({max(p) for p in priorities.values()}, reverse=True)
+    return tuple(
+        quality(
+            {w: share for w, share in shares.items() if max(priorities[w]) == level},
+            case.promises,
+            case.objective,
+        )
+        for level in levels
+    )
+
+
+class RuledOracle:
+    """Every choice of moves, each with every order in which it might be carried out."""
+
+    def __init__(self, case):
+        self.case, self.shot = case, case.snapshot
+        self.edge = [n.name for n in self.shot.of_tier(Tier.EDGE)]
+        self.cloud = [n.name for n in self.shot.of_tier(Tier.CLOUD)]
+        self.fragmentation = Fragmentation(mix=request_mix(self.shot))
+
+    def best(self):
+        """QoS by priority, minus moves, minus fragmentation: the best that can be reached."""
+        ranked = sorted(((self._worth(steps), steps) for steps in self._choices()), key=_first)
+        for worth, same in groupby(reversed(ranked), key=_first):
+            measured = sorted(((self._fragmentation(s), s) for _, s in same), key=_first)
+            for fragmentation, steps in measured:
+                if self._possible(steps):
+                    return *worth, -fragmentation
+        raise AssertionError("doing nothing is always allowed")
+
+    def _choices(self):
+        movable = default_movable(self.shot)
+        options = []
+        for pod in self.shot.pods.values():
+            source = pod.node_name
+            targets = []
+            if source is None:
+                if not any(allowed(self.shot, pod, n) for n in (*self.edge, *self.cloud)):
+                    targets = self.edge
+            elif not movable(pod):
+                targets = [n for n in self.edge if n != source]
+                targets += [CLOUD] if source in self.edge else []
+            if targets:
+                options.append([(pod, source, target) for target in targets])
+        most = min(self.case.limits.max_moves, len(options))
+        for number in range(most + 1):
+            for chosen in combinations(options, number):
+                yield from filter(self._within, product(*chosen))
+
+    def _kind(self, step):
+        _, source, target = step
+        if source is None:
+            return "placed"
+        return "in" if source not in self.edge else "out" if target == CLOUD else "within"
+
+    def _within(self, steps):
+        kinds = Counter(map(self._kind, steps))
+        out = {step[0].workload for step in steps if self._kind(step) == "out"}
+        come = {step[0].workload for step in steps if self._kind(step) in ("in", "placed")}
+        return (
+            kinds["in"] <= self.case.limits.max_cloud_to_edge
+            and kinds["within"] <= self.case.limits.max_edge_reorder
+            and not out & come
+        )
+
+    def _worth(self, steps):
+        shares = self.shot.shares()
+        for pod, source, target in steps:
+            share = shares[pod.workload]
+            change = (target in self.edge) - (source in self.edge)
+            shares[pod.workload] = Share(share.edge + change, share.total)
+        return by_priority(self.shot, shares, self.case), -len(steps)
+
+    def _fragmentation(self, steps):
+        free = dict(self.shot.free)
+        for pod, source, target in steps:
+            if source is not None:
+                free[source] += pod.requests
+            if target != CLOUD:
+                free[target] -= pod.requests
+        return self.fragmentation.of(self.shot.of_tier(Tier.EDGE), free)
+
+    def _possible(self, steps):
+        room = {name: self.shot.free[name] for name in self.cloud}
+        if any(self._carried_out(self.shot, room, order) for order in permutations(steps)):
+            return True
+        for step in steps:
+            if self._kind(step) != "within":
+                continue
+            for name in self.cloud:
+                pod = step[0]
+                if not allowed(self.shot, pod, name):
+                    continue
+                parked = put(self.shot, pod, name)
+                less = {**room, name: room[name] - pod.requests}
+                if any(self._carried_out(parked, less, order) for order in permutations(steps)):
+                    return True
+        return False
+
+    def _carried_out(self, shot, room, order):
+        """Whether it can be done in that order; the cloud's room is never given back."""
+        if not order:
+            return True
+        (pod, _, target), *rest = order
+        if target != CLOUD:
+            return allowed(shot, pod, target) and self._carried_out(
+                put(shot, pod, target), room, rest
+            )
+        return any(
+            allowed(shot, pod, name)
+            and not shortages(pod.requests, room[name])
+            and self._carried_out(
+                put(shot, pod, name), {**room, name: room[name] - pod.requests}, rest
+            )
+            for name in self.cloud
+        )
+
+
+def _first(entry):
+    return entry[0]
+
+
+def refusals(shot, suggestion, seed):
+    """Moves that are refused when all is carried out in some order that the needs allow.
+
+    Begun moves overlap at random: the new pod is there for a while before the old one is gone.
+    """
+    rng = random.Random(seed)
+    waiting = {move.pod.uid: move for move in suggestion.moves}
+    doubled, done, refused = {}, set(), []
+    while waiting or doubled:
+        ready = [u for u in waiting if suggestion.needs[u] <= done]
+        if ready and (not doubled or rng.random() < 0.6):
+            move = waiting.pop(rng.choice(sorted(ready)))
+            if not allowed(shot, move.pod, move.target):
+                refused.append(move)
+            old = attrs.evolve(move.pod, uid=f"{move.pod.uid} (old)")
+            shot = put(put(shot, move.pod, move.target), old, move.source)
+            doubled[move.pod.uid] = old
+        elif doubled:
+            uid = rng.choice(sorted(doubled))
+            shot = put(shot, doubled.pop(uid), None)
+            done.add(uid)
+        else:
+            return None  # a cycle, which takes a detour
+    return refused
