@@ -1,17 +1,21 @@
-"""Pods that wait for a node: ready to be decided on, backing off, or waiting for help.
+"""Pods that wait for a node: ready to be decided on, backing off, or refused by every node.
 
-The three queues of kube-scheduler. A pod that fits nowhere is tried again at once when something
-happens that could help it, and after `FLUSH` seconds in any case; one whose bind failed is tried
-again after a back-off that doubles.
+The three queues of kube-scheduler. Ready pods are served by priority, then age. One that no node
+takes is tried again once something happens that could change that (`core.queueing_hints`), and
+after `FLUSH` seconds in any case; one whose bind failed after a back-off that doubles.
 """
 
 import asyncio
+import heapq
 import random
+from collections.abc import Callable
 
 import attrs
 
 from kubedsm.clock import Clock
-from kubedsm.core.model import Uid
+from kubedsm.core.model import Pod, Uid
+from kubedsm.core.packing import turn
+from kubedsm.core.queueing_hints import Refused, still_refused_itself
 
 #: kube-scheduler's podInitialBackoffSeconds and podMaxBackoffSeconds
 INITIAL_BACK_OFF = 1.0
@@ -33,11 +37,16 @@ class SchedulingQueue:
     def __init__(self, clock: Clock, rng: random.Random) -> None:
         self._clock = clock
         self._rng = rng
+        #: all that are in one of the queues
+        self._pods: dict[Uid, Pod] = {}
         #: insertion-ordered set
         self._active: dict[Uid, None] = {}
         #: when to try again
         self._backing_off: dict[Uid, float] = {}
         self._unschedulable: dict[Uid, float] = {}
+        #: why the unschedulable ones are; far fewer than they, and so asked in their place
+        self._refused: dict[Uid, Refused] = {}
+        self._refused_by: dict[Refused, dict[Uid, None]] = {}
         self._failures: dict[Uid, int] = {}
         self._changed = asyncio.Event()
         #: on the clock; the batch window looks at it
@@ -48,55 +57,69 @@ class SchedulingQueue:
         return len(self._active)
 
     def __contains__(self, uid: Uid) -> bool:
-        return uid in self._active or uid in self._backing_off or uid in self._unschedulable
+        return uid in self._pods
 
     @property
     def statistics(self) -> QueueStatistics:
         return QueueStatistics(len(self._active), len(self._backing_off), len(self._unschedulable))
 
-    def add(self, uid: Uid) -> None:
+    def add(self, pod: Pod) -> None:
         """Make the pod ready to be decided on now."""
-        self._backing_off.pop(uid, None)
-        self._unschedulable.pop(uid, None)
-        if uid not in self._active:
-            self._active[uid] = None
+        if pod.uid not in self._active:
+            self._take_out(pod.uid)
+            self._active[pod.uid] = None
             self.last_arrival = self._clock.monotonic()
             self._changed.set()
+        self._pods[pod.uid] = pod
 
-    def back_off(self, uid: Uid) -> None:
+    def back_off(self, pod: Pod) -> None:
         """Try the pod again later, because binding it failed."""
-        failures = self._failures.get(uid, 0)
-        self._failures[uid] = failures + 1
+        failures = self._failures.get(pod.uid, 0)
+        self._failures[pod.uid] = failures + 1
         seconds = min(LONGEST_BACK_OFF, INITIAL_BACK_OFF * 2 ** min(failures, 10))
         seconds *= 1 - self._rng.random() / 5
-        self._active.pop(uid, None)
-        self._unschedulable.pop(uid, None)
-        self._backing_off[uid] = self._clock.monotonic() + seconds
+        self._take_out(pod.uid)
+        self._pods[pod.uid] = pod
+        self._backing_off[pod.uid] = self._clock.monotonic() + seconds
         self._changed.set()
 
-    def wait_for_help(self, uid: Uid) -> None:
-        """Try the pod again when something helps, because it fits nowhere."""
-        self._active.pop(uid, None)
-        self._unschedulable[uid] = self._clock.monotonic() + FLUSH
+    def wait_for_help(self, pod: Pod, rules: frozenset[str]) -> None:
+        """Try the pod again when a node may take it which refuses it now, by one of these rules."""
+        self._take_out(pod.uid)
+        self._pods[pod.uid] = pod
+        self._unschedulable[pod.uid] = self._clock.monotonic() + FLUSH
+        self._file(pod.uid, Refused.of(pod, rules))
         self._changed.set()
 
-    def something_helped(self) -> None:
-        """Room came free or a rule was lifted: the unschedulable pods may fit now."""
-        for uid in list(self._unschedulable):
-            self.add(uid)
+    def reconsider(self, judged: Callable[[Refused], Refused | None]) -> None:
+        """Try those again of which nothing stands any more: None."""
+        for refused, uids in list(self._refused_by.items()):
+            standing = judged(refused)
+            if standing == refused:
+                continue
+            for uid in list(uids):
+                self._stands(uid, standing)
+
+    def update(self, pod: Pod) -> None:
+        """Take in that a pod changed which may be waiting."""
+        if pod.uid not in self._pods:
+            return
+        self._pods[pod.uid] = pod
+        refused = self._refused.get(pod.uid)
+        if refused is not None:
+            self._stands(pod.uid, still_refused_itself(refused, pod))
 
     def forget(self, uid: Uid) -> None:
         """Drop the pod: it is bound, or gone."""
-        self._active.pop(uid, None)
-        self._backing_off.pop(uid, None)
-        self._unschedulable.pop(uid, None)
+        self._take_out(uid)
         self._failures.pop(uid, None)
 
     def pop(self, most: int) -> list[Uid]:
-        """Take up to that many pods, in the order they became ready."""
-        taken = list(self._active)[:most]
+        """Take up to that many pods: the highest priorities first, then the oldest."""
+        ready = [self._pods[uid] for uid in self._active]
+        taken = [pod.uid for pod in heapq.nsmallest(most, ready, key=turn)]
         for uid in taken:
-            del self._active[uid]
+            self._take_out(uid)
         return taken
 
     async def wait_active(self) -> None:
@@ -114,7 +137,33 @@ class SchedulingQueue:
     def _promote(self, now: float) -> None:
         for waiting in (self._backing_off, self._unschedulable):
             for uid in [uid for uid, due in waiting.items() if due <= now]:
-                self.add(uid)
+                self.add(self._pods[uid])
+
+    def _stands(self, uid: Uid, refused: Refused | None) -> None:
+        if refused is None:
+            self.add(self._pods[uid])
+        else:
+            self._unfile(uid)
+            self._file(uid, refused)
+
+    def _file(self, uid: Uid, refused: Refused) -> None:
+        self._refused[uid] = refused
+        self._refused_by.setdefault(refused, {})[uid] = None
+
+    def _unfile(self, uid: Uid) -> None:
+        refused = self._refused.pop(uid, None)
+        if refused is not None:
+            uids = self._refused_by[refused]
+            del uids[uid]
+            if not uids:
+                del self._refused_by[refused]
+
+    def _take_out(self, uid: Uid) -> None:
+        self._pods.pop(uid, None)
+        self._active.pop(uid, None)
+        self._backing_off.pop(uid, None)
+        self._unschedulable.pop(uid, None)
+        self._unfile(uid)
 
 
 async def batch_window(

@@ -19,6 +19,10 @@ CLUSTER_RIGHTS = {
     ("", "nodes", "get list watch"),
     ("", "pods", "get list watch"),
     ("", "services", "get list watch"),
+    ("", "namespaces", "get list watch"),
+    ("", "persistentvolumeclaims", "get list watch"),
+    ("", "persistentvolumes", "get list watch"),
+    ("storage.k8s.io", "storageclasses", "get list watch"),
     ("apps", "deployments", "get list watch"),
     ("apps", "replicasets", "get list watch"),
     ("apps", "statefulsets", "get list watch"),
@@ -27,7 +31,7 @@ CLUSTER_RIGHTS = {
     ("", "pods", "patch"),
     ("", "pods/status", "patch"),
     ("", "pods/eviction", "create"),
-    ("", "events", "create patch"),
+    ("", "events", "create list patch"),
     ("events.k8s.io", "events", "create patch"),
 }
 #: and in its own namespace

@@ -33,7 +33,9 @@ from kubedsm.cluster.port import (
     Cluster,
     ClusterError,
     Expired,
+    Forbidden,
     Invalid,
+    NotFound,
     Request,
 )
 from kubedsm.cluster.watched import Watched
@@ -81,7 +83,8 @@ class Reflector(Generic[T, E]):
 
     `on_synced` is called once, after the first complete list. `report` gets a line for the log
     when something goes wrong, when that changes, and when it is over; and one for each object
-    that cannot be read.
+    that cannot be read. With `on_refused` the kind may be one that we have no right to see (403),
+    or that is not served (404): it is called if that is what the first list is answered.
     """
 
     def __init__(
@@ -94,6 +97,7 @@ class Reflector(Generic[T, E]):
         on_synced: Callable[[], None],
         report: Callable[[str], None],
         *,
+        on_refused: Callable[[], None] | None = None,
         silent_after: float = SILENT_AFTER,
         page_size: int = PAGE_SIZE,
     ) -> None:
@@ -104,6 +108,7 @@ class Reflector(Generic[T, E]):
         self._on_event = on_event
         self._on_synced = on_synced
         self._report = report
+        self._on_refused = on_refused
         self._silent_after = silent_after
         self._page_size = page_size
         self._backoff = Backoff(rng)
@@ -119,6 +124,8 @@ class Reflector(Generic[T, E]):
         self._stale_lists = 0
         self._last_line_at: float | None = None
         self._trouble: ClusterError | WireError | None = None
+        #: by the first list; it is tried again all the same, for a right may be granted
+        self.refused = False
 
     @property
     def synced(self) -> bool:
@@ -293,9 +300,18 @@ class Reflector(Generic[T, E]):
 
     def _in_trouble(self, error: ClusterError | WireError) -> None:
         """Report it, unless it is the same trouble as before."""
+        refused = (
+            self._on_refused is not None
+            and not self.synced
+            and isinstance(error, Forbidden | NotFound)
+        )
         if _sort_of(error) != _sort_of(self._trouble):
-            self._report(f"{self._watched.kind} watch: {error}; trying again")
+            meanwhile = "taken as unknown until it is allowed" if refused else "trying again"
+            self._report(f"{self._watched.kind} watch: {error}; {meanwhile}")
         self._trouble = error
+        if refused and self._on_refused is not None and not self.refused:
+            self.refused = True
+            self._on_refused()
 
     def _out_of_trouble(self) -> None:
         if self._trouble is not None:

@@ -1,7 +1,7 @@
 """What can be watched: where it is served, how its JSON is read, which events it makes."""
 
-from collections.abc import Callable
-from typing import Generic, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, TypeVar
 
 import attrs
 import msgspec
@@ -17,7 +17,7 @@ from kubedsm.core.events import (
     SurroundingDeleted,
 )
 from kubedsm.core.model import Node, NodeName, Pod, Uid
-from kubedsm.core.surroundings import Claim, Namespace, StorageClass, Volume
+from kubedsm.core.surroundings import Claim, Namespace, StorageClass, Surrounding, Volume
 
 T = TypeVar("T")
 E = TypeVar("E")
@@ -84,3 +84,10 @@ STORAGE_CLASSES: Watched[StorageClass, ClusterEvent] = Watched(
     SurroundingApplied,
     lambda storage: SurroundingDeleted(StorageClass, (storage.name,)),
 )
+
+SURROUNDINGS: Mapping[type[Surrounding], Watched[Any, ClusterEvent]] = {
+    Namespace: NAMESPACES,
+    Claim: CLAIMS,
+    Volume: VOLUMES,
+    StorageClass: STORAGE_CLASSES,
+}

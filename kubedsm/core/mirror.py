@@ -6,8 +6,11 @@ pods included, whoever scheduled them), or reserved. Nothing here awaits, so a d
 snapshot and reserved in the same breath cannot be overtaken.
 """
 
+from collections.abc import Callable
+
 import attrs
 
+from kubedsm.core.change import Change, Freed, freed, holds_room
 from kubedsm.core.events import (
     ClusterEvent,
     KindKnown,
@@ -26,28 +29,17 @@ from kubedsm.core.model import (
     PodClass,
     Resources,
     Snapshot,
-    Tier,
     Tiers,
     Uid,
     Workload,
 )
-from kubedsm.core.surroundings import Surroundings
+from kubedsm.core.surroundings import Surroundings, key_of
 
 NOTHING = Resources()
 
 
 class ReservationError(Exception):
     """The room asked for is not there (any more)."""
-
-
-@attrs.frozen(slots=True)
-class Change:
-    """What one event changed; equal sides mean that it told us nothing new."""
-
-    pod_before: Pod | None = None
-    pod_after: Pod | None = None
-    node_before: Node | None = None
-    node_after: Node | None = None
 
 
 @attrs.frozen(slots=True)
@@ -89,10 +81,6 @@ class Claim:
         )
 
 
-def holds_room(pod: Pod) -> bool:
-    return pod.node_name is not None and not pod.finished
-
-
 def older(pod: Pod, than: Pod) -> bool:
     """Whether this is a state of the pod that was overtaken: a live read can be, or a replay."""
     versions = (pod.resource_version, than.resource_version)
@@ -113,6 +101,8 @@ class ClusterMirror:
         self._claims: dict[str, Claim] = {}
         self._claimed: dict[Uid, str] = {}
         self._surroundings = Surroundings()
+        #: told of every reservation that is given back; set by whoever looks for room
+        self.on_released: Callable[[Change], None] | None = None
         #: how often anything may have become different
         self.changes = 0
 
@@ -122,7 +112,8 @@ class ClusterMirror:
             case PodApplied(pod):
                 return self._pod_applied(pod)
             case PodDeleted(uid):
-                return Change(pod_before=self._forget_pod(uid))
+                gone = self._forget_pod(uid)
+                return Change(pod_before=gone, freed=freed(gone, None))
             case NodeApplied(node):
                 before = self._nodes.get(node.name)
                 after = attrs.evolve(node, tier=self._tiers.of(node.labels))
@@ -131,12 +122,16 @@ class ClusterMirror:
             case NodeDeleted(name):
                 return Change(node_before=self._nodes.pop(name, None))
             case SurroundingApplied(thing):
+                known = self._surroundings.get(type(thing), key_of(thing))
                 self._surroundings = self._surroundings.having(thing)
+                return Change(surrounding_before=known, surrounding_after=thing)
             case SurroundingDeleted(kind, key):
+                known = self._surroundings.get(kind, key)
                 self._surroundings = self._surroundings.lacking(kind, key)
+                return Change(surrounding_before=known)
             case KindKnown(kind):
                 self._surroundings = self._surroundings.knowing(kind)
-        return Change()
+                return Change(known=kind)
 
     def _pod_applied(self, pod: Pod) -> Change:
         key = (pod.namespace, pod.name)
@@ -157,9 +152,10 @@ class ClusterMirror:
             self.release(pod.uid)
         elif before is None:
             self._assign_claim(pod)
-        return Change(pod_before=before, pod_after=pod)
+        return Change(pod_before=before, pod_after=pod, freed=freed(before, pod))
 
     def _forget_pod(self, uid: Uid) -> Pod | None:
+        self.release(uid)
         pod = self._pods.pop(uid, None)
         if pod is None:
             return None
@@ -167,7 +163,6 @@ class ClusterMirror:
             del self._uids[pod.namespace, pod.name]
         if holds_room(pod):
             self._add_used(pod, -1)
-        self.release(uid)
         self._claimed.pop(uid, None)
         return pod
 
@@ -178,9 +173,12 @@ class ClusterMirror:
     def pod(self, uid: Uid) -> Pod | None:
         return self._pods.get(uid)
 
-    def tier(self, node: NodeName) -> Tier | None:
-        known = self._nodes.get(node)
-        return None if known is None else known.tier
+    def node(self, name: NodeName) -> Node | None:
+        return self._nodes.get(name)
+
+    @property
+    def surroundings(self) -> Surroundings:
+        return self._surroundings
 
     def reserve(self, holder: str, node: NodeName, requests: Resources) -> None:
         """Hold room on a node until `release`, or until the pod of that uid is bound.
@@ -195,7 +193,7 @@ class ClusterMirror:
             raise ReservationError(f"{pod} is on {pod.node_name} already")
         if node not in self._nodes:
             raise ReservationError(f"node {node} is gone")
-        free = self._free(node)
+        free = self.free(node)
         short = [name for name, amount in requests.items() if amount > max(0, free.amount(name))]
         if short:
             raise ReservationError(f"node {node} has not enough {', '.join(short)}")
@@ -203,7 +201,22 @@ class ClusterMirror:
         self._reservations[holder] = Reservation(holder, node, requests)
         _book(self._reserved, node, requests)
 
-    def release(self, holder: str) -> Reservation | None:
+    def release(self, holder: str) -> None:
+        """Give back the room that is held, if any: the pod is on its node, or will not be."""
+        reservation = self._give_back(holder)
+        if reservation is None or self.on_released is None:
+            return
+        pod = self._pods.get(Uid(holder))
+        node, there, left = reservation.node, None, NOTHING
+        if pod is not None:
+            there = attrs.evolve(pod, node_name=node, phase="Pending")
+            if holds_room(pod) and pod.node_name == node:
+                left = pod.requests
+        if reservation.requests != left:
+            room = Freed(node, reservation.requests - left)
+            self.on_released(Change(pod_before=there, pod_after=pod, freed=room))
+
+    def _give_back(self, holder: str) -> Reservation | None:
         reservation = self._reservations.pop(holder, None)
         if reservation is not None:
             self.changes += 1
@@ -212,10 +225,31 @@ class ClusterMirror:
 
     def hand_over(self, holder: str, pod: str) -> None:
         """Let the room that a move holds be held for the pod it is meant for, until it is bound."""
-        reservation = self.release(holder)
+        reservation = self._give_back(holder)
         if reservation is not None:
             self._reservations[pod] = attrs.evolve(reservation, holder=pod)
             _book(self._reserved, reservation.node, reservation.requests)
+
+    def reserved(self, holder: str) -> bool:
+        return holder in self._reservations
+
+    def nominate(self, pod: Pod, node: NodeName) -> None:
+        """Keep room for the pod that is about to come free there: `free` may fall below zero.
+
+        It is held until `withdraw`; what is free to the pod itself shows only after that.
+        """
+        holder = _nomination(pod.uid)
+        self._give_back(holder)
+        self.changes += 1
+        self._reservations[holder] = Reservation(holder, node, pod.requests)
+        _book(self._reserved, node, pod.requests)
+
+    def withdraw(self, uid: Uid, *, silently: bool = False) -> None:
+        """Give back the room the pod was nominated to, if any; silently, if only for a moment."""
+        if silently:
+            self._give_back(_nomination(uid))
+        else:
+            self.release(_nomination(uid))
 
     def claim(self, claimant: str, claim: Claim) -> None:
         """Give the claimant the next pod of that description, first come first served."""
@@ -240,7 +274,8 @@ class ClusterMirror:
             del self._claims[claimant]
             self._claimed[pod.uid] = claimant
 
-    def _free(self, name: NodeName) -> Resources:
+    def free(self, name: NodeName) -> Resources:
+        """The room that nobody holds. Raises KeyError for a node that is not there."""
         free = self._nodes[name].allocatable
         for booked in (self._used, self._reserved):
             if name in booked:
@@ -257,19 +292,11 @@ class ClusterMirror:
         return Snapshot(
             nodes=dict(self._nodes),
             pods=dict(self._pods),
-            free={name: self._free(name) for name in self._nodes},
+            free={name: self.free(name) for name in self._nodes},
             placed=placed,
             scheduler_name=self._scheduler_name,
             surroundings=self._surroundings,
         )
-
-    def waiting(self) -> list[Pod]:
-        """Pods that are ours to place, hold no reservation and belong to no migration."""
-        return [
-            pod
-            for pod in self.snapshot().schedulable(self._pods.values())
-            if pod.uid not in self._claimed
-        ]
 
     def check_invariants(self) -> None:
         """Raise AssertionError if the books disagree with the objects they are kept about."""
@@ -291,6 +318,10 @@ class ClusterMirror:
                 f"{pod_or_none} is bound and still holds a reservation on {reservation.node}",
             )
         _require(self._claimed.keys() <= self._pods.keys(), "a claim outlives its pod")
+
+
+def _nomination(uid: Uid) -> str:
+    return f"nomination of {uid}"
 
 
 def _book(

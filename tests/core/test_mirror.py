@@ -2,6 +2,7 @@ import random
 
 import pytest
 
+from kubedsm.core.change import Change, Freed
 from kubedsm.core.events import NodeApplied, NodeDeleted, PodApplied, PodDeleted
 from kubedsm.core.mirror import Claim, ClusterMirror, ReservationError
 from kubedsm.core.model import (
@@ -40,7 +41,9 @@ def mirror(*events):
 def test_the_tier_comes_from_the_configured_label():
     made = mirror(NodeApplied(node("n2")), NodeApplied(node("n5", tier="cloud")))
     made.apply(NodeApplied(node("n9", tier="fog")))
-    assert [made.tier(NodeName(n)) for n in ("n2", "n5", "n9")] == [Tier.EDGE, Tier.CLOUD, None]
+    assert [made.node(NodeName(n)).tier for n in ("n2", "n5")] == [Tier.EDGE, Tier.CLOUD]
+    assert made.node(NodeName("n9")).tier is None
+    assert made.node(NodeName("gone")) is None
     assert [n.name for n in made.snapshot().of_tier(Tier.EDGE)] == ["n2"]
 
 
@@ -77,7 +80,7 @@ def test_a_reservation_holds_room_until_the_pod_is_seen_on_its_node():
     made.apply(PodApplied(pod("a", node_name="n2", resource_version="2")))
     made.check_invariants()
     assert made.snapshot().free["n2"].cpu == 3000
-    assert made.release("a") is None
+    made.release("a")
 
 
 @pytest.mark.parametrize(
@@ -138,9 +141,8 @@ def test_a_claim_takes_the_next_new_pod_of_its_workload_only():
     made.apply(PodApplied(pod("c")))
     made.check_invariants()
     assert [made.claimant(Uid(u)) for u in "axbc"] == [None, None, "move-1", "move-2"]
-    assert {p.uid for p in made.waiting()} == {"a", "x"}
     made.unclaim("move-1")
-    assert {p.uid for p in made.waiting()} == {"a", "b", "x"}
+    assert [made.claimant(Uid(u)) for u in "axbc"] == [None, None, None, "move-2"]
 
 
 def test_shares_count_neither_terminating_nor_detached_nor_foreign_pods():
@@ -191,3 +193,58 @@ def test_the_books_agree_after_any_history():
         if made.pod(Uid(uid)) is None:
             made.release(uid)
         made.check_invariants()
+
+
+def released(made):
+    told = []
+    made.on_released = told.append
+    return told
+
+
+def test_room_that_is_given_back_is_told_of():
+    made = mirror(NodeApplied(node()), PodApplied(pod("a")))
+    told = released(made)
+    made.reserve("a", NodeName("n2"), ONE_CORE.requests)
+    made.reserve("move-1", NodeName("n2"), ONE_CORE.requests)
+    made.release("a")
+    made.release("move-1")
+    room = Freed(NodeName("n2"), ONE_CORE.requests)
+    there = pod("a", node_name="n2")
+    assert told == [
+        Change(pod_before=there, pod_after=pod("a"), freed=room),
+        Change(freed=room),
+    ]
+
+
+def test_room_that_goes_over_to_the_pod_was_not_given_back():
+    made = mirror(NodeApplied(node()), NodeApplied(node("n5")), PodApplied(pod("a")))
+    told = released(made)
+    made.reserve("move-1", NodeName("n2"), ONE_CORE.requests)
+    made.hand_over("move-1", "a")
+    made.apply(PodApplied(pod("a", node_name="n2")))
+    assert told == []
+    made.apply(PodApplied(pod("b")))
+    made.reserve("b", NodeName("n2"), ONE_CORE.requests)
+    made.apply(PodApplied(pod("b", node_name="n5")))
+    [change] = told
+    assert change.freed == Freed(NodeName("n2"), ONE_CORE.requests)
+    assert change.pod_before.node_name == "n2"
+
+
+SMALLER = PodClass(Resources(cpu=400, memory=2**30, pods=1), SchedulingRules())
+
+
+@pytest.mark.parametrize(
+    ("event", "amount"),
+    [
+        (PodDeleted(Uid("a"), "shop", "a"), ONE_CORE.requests),
+        (PodApplied(pod("a", node_name="n2", phase="Succeeded")), ONE_CORE.requests),
+        (PodApplied(pod("a", node_name="n2", pod_class=SMALLER)), Resources(cpu=600)),
+        (PodApplied(pod("a", node_name="n2", ready=True)), None),
+    ],
+    ids=["deleted", "finished", "resized", "ready"],
+)
+def test_a_change_says_what_room_came_free(event, amount):
+    made = mirror(NodeApplied(node()), PodApplied(pod("a", node_name="n2")))
+    freed = Freed(NodeName("n2"), amount) if amount is not None else None
+    assert made.apply(event).freed == freed

@@ -68,12 +68,14 @@ class World:
         return self.cluster.api
 
     @asynccontextmanager
-    async def scheduler(self, faults=None, seed=0):
+    async def scheduler(self, faults=None, seed=0, policy=None):
         """Run a scheduler until the block is left."""
         front = EmulatedFront(
             self.cluster.routes, self.clock, faults=faults or self.faults, latency=0.01
         )
-        self.runtime = Runtime(front, self.configuration, self.clock, random.Random(seed))
+        self.runtime = Runtime(
+            front, self.configuration, self.clock, random.Random(seed), policy=policy
+        )
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(self.runtime.run())
             tasks.create_task(self._check_books(running))

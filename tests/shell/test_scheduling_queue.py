@@ -1,12 +1,33 @@
 import asyncio
 import random
 
+import attrs
 import pytest
 
 from kubedsm.clock import SystemClock
+from kubedsm.core.model import Pod, PodClass, Resources, SchedulingRules, Uid, Workload
 from kubedsm.scheduling_queue import FLUSH, SchedulingQueue, batch_window
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+
+FIT = frozenset({"NodeResourcesFit"})
+
+
+def pod(name, priority=0, created=0.0, cpu=100, **labels):
+    return Pod(
+        uid=Uid(name),
+        namespace="shop",
+        name=name,
+        workload=Workload("shop", "Deployment", "web"),
+        pod_class=PodClass(Resources(cpu=cpu), SchedulingRules(), priority),
+        scheduler_name="kubedsm",
+        created=created,
+        labels=labels,
+    )
+
+
+A, B = pod("a"), pod("b")
 
 
 @pytest.fixture
@@ -19,19 +40,33 @@ def queue(clock):
     return SchedulingQueue(clock, random.Random(1))
 
 
-async def test_pods_come_out_in_the_order_they_came_in(queue):
-    for uid in ("b", "a", "c", "a"):
-        queue.add(uid)
-    assert queue.pop(2) == ["b", "a"]
-    assert queue.pop(9) == ["c"]
+async def test_the_highest_priority_comes_out_first_then_the_oldest(queue):
+    for each in (
+        pod("young", created=9.0),
+        pod("urgent", priority=10, created=8.0),
+        pod("b", created=3.0),
+        pod("a", created=3.0),
+        pod("lowly", priority=-1),
+    ):
+        queue.add(each)
+    assert queue.pop(1) == ["urgent"]
+    assert queue.pop(2) == ["a", "b"]
+    assert queue.pop(9) == ["young", "lowly"]
     assert queue.pop(9) == []
+
+
+async def test_a_pod_is_served_once_and_as_it_is_now(queue):
+    queue.add(A)
+    queue.add(pod("b", priority=1))
+    queue.add(pod("a", priority=2))
+    assert queue.pop(9) == ["a", "b"]
 
 
 async def test_a_failed_bind_backs_off_longer_each_time(queue, clock):
     waited = []
     for _ in range(6):
         started = clock.monotonic()
-        queue.back_off("a")
+        queue.back_off(A)
         assert len(queue) == 0
         await queue.wait_active()
         queue.pop(1)
@@ -42,30 +77,81 @@ async def test_a_failed_bind_backs_off_longer_each_time(queue, clock):
 
 async def test_a_bound_pod_starts_its_back_off_anew(queue, clock):
     for _ in range(5):
-        queue.back_off("a")
+        queue.back_off(A)
     queue.forget("a")
-    queue.back_off("a")
+    queue.back_off(A)
     started = clock.monotonic()
     await queue.wait_active()
     assert clock.monotonic() - started <= 1
 
 
 async def test_an_unschedulable_pod_waits_for_help_and_not_longer(queue, clock):
-    queue.wait_for_help("a")
-    queue.wait_for_help("b")
+    queue.wait_for_help(A, FIT)
+    queue.wait_for_help(B, FIT)
     assert len(queue) == 0
-    queue.something_helped()
+    queue.reconsider(lambda _: None)
     assert queue.pop(9) == ["a", "b"]
-    queue.wait_for_help("a")
+    queue.wait_for_help(A, FIT)
     started = clock.monotonic()
     await queue.wait_active()
     assert clock.monotonic() - started == pytest.approx(FLUSH)
     assert queue.pop(9) == ["a"]
 
 
+async def test_pods_alike_are_judged_once(queue):
+    others = [pod("c", cpu=200), pod("d", app="x")]
+    for each in (A, B, *others):
+        queue.wait_for_help(each, FIT)
+    judged = []
+
+    def judge(refused):
+        judged.append(refused)
+        return None if refused.candidate.pod_class == A.pod_class else refused
+
+    queue.reconsider(judge)
+    assert len(judged) == 3
+    assert sorted(queue.pop(9)) == ["a", "b", "d"]
+    assert queue.statistics.unschedulable == 1
+
+
+async def test_a_judgement_is_remembered(queue):
+    queue.wait_for_help(A, FIT)
+    queue.reconsider(lambda refused: attrs.evolve(refused, rules=refused.rules | {"NodePorts"}))
+    seen = []
+    queue.reconsider(lambda refused: seen.append(refused.rules))
+    assert seen == [{"NodeResourcesFit", "NodePorts"}]
+
+
+@pytest.mark.parametrize(
+    ("rules", "now", "retried"),
+    [
+        (FIT, pod("a"), False),
+        (FIT, pod("a", cpu=50), True),
+        (FIT, pod("a", app="x"), False),
+        ({"InterPodAffinity"}, pod("a", app="x"), True),
+        ({"PodTopologySpread"}, pod("a", app="x"), True),
+        ({"InterPodAffinity"}, pod("a"), False),
+    ],
+)
+async def test_a_change_of_the_pod_itself_may_help(queue, rules, now, retried):
+    queue.wait_for_help(A, frozenset(rules))
+    queue.update(now)
+    assert len(queue) == retried
+
+
+async def test_a_pod_that_nobody_waits_for_is_not_taken_in(queue):
+    queue.update(A)
+    assert A.uid not in queue
+    queue.wait_for_help(A, FIT)
+    queue.forget(A.uid)
+    queue.reconsider(lambda _: None)
+    assert A.uid not in queue
+    assert len(queue) == 0
+
+
 async def test_help_is_no_use_to_a_pod_that_backs_off(queue):
-    queue.back_off("a")
-    queue.something_helped()
+    queue.back_off(A)
+    queue.reconsider(lambda _: None)
     assert len(queue) == 0
     assert "a" in queue
 
@@ -73,7 +159,7 @@ async def test_help_is_no_use_to_a_pod_that_backs_off(queue):
 async def arrive(queue, clock, *gaps):
     for number, gap in enumerate(gaps):
         await clock.sleep(gap)
-        queue.add(f"p{number}")
+        queue.add(pod(f"p{number}"))
 
 
 async def closes_after(queue, clock, *gaps, size=100):
