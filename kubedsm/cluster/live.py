@@ -16,6 +16,8 @@ from kubedsm.cluster.port import Cluster, NotFound, Request
 from kubedsm.cluster.verbs import answer_of, pod_path
 from kubedsm.cluster.wire_errors import UNREADABLE, unreadable
 from kubedsm.core.model import MIGRATING_LABEL, TEMPLATE_HASH_LABEL, Pod
+from kubedsm.core.preemption import Budget
+from kubedsm.core.selectors import Requirement, selects
 
 T = TypeVar("T")
 Labels = dict[str, str]
@@ -34,6 +36,7 @@ class _Reference(_Shape, frozen=True):
 
 class _Metadata(_Shape, frozen=True):
     name: str = ""
+    namespace: str = ""
     uid: str = ""
     generation: int = 0
     deletion_timestamp: str | None = None
@@ -52,24 +55,16 @@ class _Selector(_Shape, frozen=True):
     match_labels: Labels | None = None
     match_expressions: tuple[_Expression, ...] | None = None
 
-    def matches(self, labels: Labels) -> bool:
-        wanted = (self.match_labels or {}).items()
-        return all(labels.get(key) == value for key, value in wanted) and all(
-            _expressed(expression, labels) for expression in self.match_expressions or ()
+    @property
+    def requirements(self) -> tuple[Requirement, ...]:
+        equal = (Requirement(k, "In", (v,)) for k, v in (self.match_labels or {}).items())
+        more = (
+            Requirement(e.key, e.operator, e.values or ()) for e in self.match_expressions or ()
         )
+        return (*equal, *more)
 
-
-def _expressed(expression: _Expression, labels: Labels) -> bool:
-    present = expression.key in labels
-    match expression.operator:
-        case "Exists":
-            return present
-        case "DoesNotExist":
-            return not present
-        case "In":
-            return labels.get(expression.key) in (expression.values or ())
-        case _:
-            return labels.get(expression.key) not in (expression.values or ())
+    def matches(self, labels: Labels) -> bool:
+        return selects(self.requirements, labels)
 
 
 class _PodSpec(_Shape, frozen=True):
@@ -316,6 +311,19 @@ async def budgets_of(cluster: Cluster, pod: Pod, *, timeout: float) -> list[tupl
         (budget.metadata.name, budget.status.disruptions_allowed)
         for budget in budgets
         if budget.spec.selector is not None and budget.spec.selector.matches(labels)
+    ]
+
+
+async def all_budgets(cluster: Cluster, *, timeout: float) -> list[Budget]:
+    """Every disruption budget. One without a selector, or with an empty one, covers nothing."""
+    body = await answer_of(cluster, Request("GET", "/apis/policy/v1/poddisruptionbudgets"), timeout)
+    budgets = [
+        _read("PodDisruptionBudget", i, _Budget) for i in _read("List", body, _Items).items or ()
+    ]
+    return [
+        Budget(budget.metadata.namespace, requirements, budget.status.disruptions_allowed)
+        for budget in budgets
+        if budget.spec.selector and (requirements := budget.spec.selector.requirements)
     ]
 
 

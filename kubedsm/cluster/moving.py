@@ -66,17 +66,22 @@ async def _patch(cluster: Cluster, pod: Pod, metadata: dict[str, Any], timeout: 
     await answer_of(cluster, request, timeout)
 
 
-async def evict(cluster: Cluster, pod: Pod, *, timeout: float) -> None:
+async def evict(cluster: Cluster, pod: Pod, *, timeout: float, dry_run: bool = False) -> None:
     """Ask for the pod's graceful deletion, by leave of the budgets that cover it.
+
+    With `dry_run`, only ask for the leave.
 
     Raises DisruptionBudgetExceeded if one refuses for now, Conflict if the name belongs to
     another pod by now, ServerError if several budgets cover it, which no retry will mend.
     """
+    options: dict[str, Any] = {"preconditions": {"uid": pod.uid}}
+    if dry_run:
+        options["dryRun"] = ["All"]
     body = {
         "apiVersion": "policy/v1",
         "kind": "Eviction",
         "metadata": {"name": pod.name, "namespace": pod.namespace},
-        "deleteOptions": {"preconditions": {"uid": pod.uid}},
+        "deleteOptions": options,
     }
     path = f"{pod_path(pod.namespace, pod.name)}/eviction"
     await answer_of(cluster, Request("POST", path, body=body), timeout)

@@ -172,6 +172,11 @@ def _namespace_path(namespace: str) -> str:
     return f"/api/v1/namespaces/{quote(namespace, safe='')}"
 
 
+def events_path(namespace: str) -> str:
+    """Of the Events in their core/v1 form."""
+    return f"{_namespace_path(namespace)}/events"
+
+
 def pod_path(namespace: str, name: str) -> str:
     return f"{_namespace_path(namespace)}/pods/{quote(name, safe='')}"
 
