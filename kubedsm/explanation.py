@@ -15,7 +15,7 @@ from kubedsm.core.cloud import least_allocated_score
 from kubedsm.core.feasibility import Feasibility, Rejection
 from kubedsm.core.fragmentation import SCALE, Fragmentation, Ints, axes_of, request_mix, row
 from kubedsm.core.immediate import immediate_schedule
-from kubedsm.core.model import Node, NodeName, Pod, Resources, Share, Snapshot, Tier
+from kubedsm.core.model import Node, NodeName, Pod, Resources, Share, Snapshot, Tier, Uid
 from kubedsm.core.objective import NANO, Objective, Promises
 from kubedsm.core.rules.node_rules import NO_TIER
 
@@ -80,11 +80,19 @@ class Explanation:
     pod: str
     #: in name order
     nodes: tuple[NodeExplanation, ...]
-    #: the node it is on, or that it would be put on now
+    #: the node it is on, or that it would be put on now; of a decision, the node decided on
     chosen: NodeName | None
     bound: bool
     #: kube-scheduler's words for a pod that no node takes
     message: str
+    #: RFC 3339; empty if this is no decision that was made
+    decided_at: str = ""
+    #: of which moment the nodes are told: decision, now, or neither, as in a dump
+    nodes_as_of: str = ""
+    #: moves of the pod, and the one that it was made for
+    moves: tuple[Mapping[str, Any], ...] = ()
+    #: why it was put where it was, in a line
+    summary: str = ""
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -93,6 +101,10 @@ class Explanation:
             "chosen": self.chosen,
             "bound": self.bound,
             "message": self.message or None,
+            "decidedAt": self.decided_at or None,
+            "nodesAsOf": self.nodes_as_of or None,
+            "moves": list(self.moves),
+            "summary": self.summary or None,
         }
 
 
@@ -118,35 +130,57 @@ class Explainer:
         self._objective = objective
 
     def explain(self, pod: Pod) -> Explanation:
-        snapshot, feasibility = self._snapshot, self._feasibility
-        if pod.node_name is not None and not pod.finished and pod.node_name in snapshot.nodes:
-            feasibility = feasibility.without_pod(pod.uid)
-        snapshot = _with_pod_waiting(snapshot, pod)
+        case = self._without(pod)
+        nodes = self._judged(case)
+        return Explanation(
+            pod=str(pod),
+            nodes=nodes,
+            chosen=pod.node_name or self._chosen(case),
+            bound=pod.node_name is not None,
+            message=""
+            if case.usable or pod.node_name
+            else case.feasibility.message(case.pod, tier=self._tiers),
+        )
+
+    def nodes(self, uid: Uid) -> tuple[NodeExplanation, ...]:
+        """What each node is for that pod of the snapshot. Raises KeyError if there is none."""
+        return self._judged(self._without(self._snapshot.pods[uid]))
+
+    def rejections(self, uid: Uid) -> dict[NodeName, Rejection]:
+        """The nodes where the scheduler cannot put that pod. Raises KeyError if there is none."""
+        pod = self._snapshot.pods[uid]
+        return self._vacated(pod).rejections(pod, tier=self._tiers)
+
+    def _without(self, pod: Pod) -> "_Case":
+        """The pod, and the cluster as if it were nowhere yet."""
+        feasibility = self._vacated(pod)
+        snapshot = _with_pod_waiting(self._snapshot, pod)
         pod = snapshot.pods[pod.uid]
         rejections = feasibility.rejections(pod, tier=False)
-        usable = [
+        usable = tuple(
             node.name
             for node in feasibility.nodes
             if node.name not in rejections and (node.tier is not None or not self._tiers)
-        ]
-        scores = self._scores(snapshot, pod, usable)
-        bound = self._snapshot.pods[pod.uid].node_name
-        return Explanation(
-            pod=str(pod),
-            nodes=tuple(
-                NodeExplanation(
-                    node.name,
-                    node.tier,
-                    rejections.get(node.name),
-                    tierless := self._tiers and node.tier is None,
-                    _change(pod, rejections.get(node.name), snapshot.free[node.name], tierless),
-                    scores.get(node.name),
-                )
-                for node in feasibility.nodes
-            ),
-            chosen=bound or self._chosen(snapshot, pod, usable),
-            bound=bound is not None,
-            message="" if usable or bound else feasibility.message(pod, tier=self._tiers),
+        )
+        return _Case(pod, snapshot, feasibility, rejections, usable)
+
+    def _vacated(self, pod: Pod) -> Feasibility:
+        on_node = pod.node_name in self._snapshot.nodes and not pod.finished
+        return self._feasibility.without_pod(pod.uid) if on_node else self._feasibility
+
+    def _judged(self, case: "_Case") -> tuple[NodeExplanation, ...]:
+        pod, snapshot, rejections = case.pod, case.snapshot, case.rejections
+        scores = self._scores(snapshot, pod, case.usable)
+        return tuple(
+            NodeExplanation(
+                node.name,
+                node.tier,
+                rejections.get(node.name),
+                tierless := self._tiers and node.tier is None,
+                _change(pod, rejections.get(node.name), snapshot.free[node.name], tierless),
+                scores.get(node.name),
+            )
+            for node in case.feasibility.nodes
         )
 
     def _scores(
@@ -171,17 +205,34 @@ class Explainer:
                 scores[name] = Score(0.0, least_allocated=rank)
         return scores
 
-    def _chosen(self, snapshot: Snapshot, pod: Pod, usable: Iterable[NodeName]) -> NodeName | None:
-        """Where the pod would go if it were alone, on one of these nodes."""
-        allowed = set(usable)
+    def _chosen(self, case: "_Case") -> NodeName | None:
+        """Where the pod would go if it were alone, on one of the usable nodes."""
+        snapshot = case.snapshot
         nodes = snapshot.nodes
         if not self._tiers:
             nodes = {name: attrs.evolve(n, tier=Tier.CLOUD) for name, n in nodes.items()}
+        allowed = set(case.usable)
         free = {n: room if n in allowed else Resources() for n, room in snapshot.free.items()}
         decision = immediate_schedule(
-            attrs.evolve(snapshot, nodes=nodes, free=free), [pod], self._promises, self._objective
+            attrs.evolve(snapshot, nodes=nodes, free=free),
+            [case.pod],
+            self._promises,
+            self._objective,
         )
         return decision.bindings[0].node if decision.bindings else None
+
+
+@attrs.frozen(slots=True)
+class _Case:
+    """A pod to be placed as the only one, and the cluster without it."""
+
+    pod: Pod
+    snapshot: Snapshot
+    feasibility: Feasibility
+    #: by kube-scheduler's rules alone
+    rejections: Mapping[NodeName, Rejection]
+    #: nodes that the scheduler may put it on
+    usable: tuple[NodeName, ...]
 
 
 def _with_pod_waiting(snapshot: Snapshot, pod: Pod) -> Snapshot:

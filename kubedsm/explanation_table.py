@@ -1,43 +1,60 @@
-"""An explanation as a table for people."""
+"""An explanation as a table for people: from its JSON, wherever that comes from."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from kubedsm.core.rules.node_rules import NO_TIER, TIER_RULE
-from kubedsm.explanation import Explanation, NodeExplanation, Score
+from kubedsm.core.rules.node_rules import TIER_RULE
+
+Said = Mapping[str, Any]
 
 
-def explanation_table(explanation: Explanation) -> RenderableType:
-    table = Table(title=explanation.pod, title_justify="left")
+def explanation_table(said: Said) -> RenderableType:
+    lines = [Text(line) for line in (*_outcome(said), *map(_moved, said["moves"]))]
+    if not said["nodes"]:
+        return Group(Text(said["pod"]), *lines)
+    title = said["pod"] + {"now": " (nodes as they are now)"}.get(said["nodesAsOf"], "")
+    table = Table(title=title, title_justify="left")
     for heading in ("node", "tier", "fits"):
         table.add_column(heading, no_wrap=True)
     table.add_column("score, or why not and what would help")
-    for node in explanation.nodes:
-        tier = node.tier.value if node.tier else ""
-        table.add_row(*map(Text, (node.node, tier, "no" if node.change else "yes", _why(node))))
-    if explanation.bound:
-        outcome = f"It is on {explanation.chosen}."
-    elif explanation.chosen is not None:
-        outcome = f"It would be put on {explanation.chosen}."
+    for node in said["nodes"]:
+        fits = "no" if node["change"] else "yes"
+        table.add_row(*map(Text, (node["node"], node["tier"] or "", fits, _why(node))))
+    return Group(table, *lines)
+
+
+def _outcome(said: Said) -> Iterator[str]:
+    chosen, decided = said["chosen"], said["decidedAt"]
+    if decided:
+        yield f"Decided at {decided}: {said['message'] if chosen is None else f'put on {chosen}'}"
+        if said["summary"]:
+            yield f"Because: {said['summary']}"
+    elif chosen is None:
+        yield said["message"]
     else:
-        outcome = explanation.message
-    return Group(table, Text(outcome))
+        yield f"It is on {chosen}." if said["bound"] else f"It would be put on {chosen}."
 
 
-def _why(node: NodeExplanation) -> str:
-    if node.rejection is not None:
-        reasons = ", ".join(node.rejection.reasons)
-        return f"{node.rejection.rule}: {reasons}\n{node.change}"
-    if node.tierless:
-        return f"{TIER_RULE}: {NO_TIER}\n{node.change}"
-    return _shown(node.score) if node.score else ""
+def _moved(move: Said) -> str:
+    route = f" from {move['from']} to {move['to']} ({move['kind']})" if move["from"] else ""
+    reason = f": {move['reason']}" if move["reason"] else ""
+    return f"Move of {move['pod']} at {move['at']}{route} {move['outcome']}{reason}"
 
 
-def _shown(score: Score) -> str:
-    shown = f"QoS {score.qos:+.3f}"
-    if score.fragmentation is not None:
-        shown += f", fragmentation {score.fragmentation:+.3f}"
-    if score.least_allocated is not None:
-        shown += f", least allocated {score.least_allocated}"
+def _why(node: Said) -> str:
+    if node["rule"]:
+        return f"{node['rule']}: {', '.join(node['reasons'])}\n{node['change']}"
+    if node["tierRule"]:
+        return f"{TIER_RULE}: {node['tierRule']}\n{node['change']}"
+    if node["score"] is None:
+        return ""
+    shown = f"QoS {node['score']:+.3f}"
+    if node["fragmentation"] is not None:
+        shown += f", fragmentation {node['fragmentation']:+.3f}"
+    if node["leastAllocated"] is not None:
+        shown += f", least allocated {node['leastAllocated']}"
     return shown

@@ -37,6 +37,10 @@ class Ended:
     #: the old pod is gone and its replacement had to be placed anew
     outcome: str
     reason: str
+    #: of its order
+    move: str = ""
+    #: the pod that took the old one's place, if there is one
+    replacement: Pod | None = None
 
 
 @attrs.frozen(slots=True)
@@ -61,6 +65,7 @@ class Migrator:
         clock: Clock,
         on_released: Callable[[Pod], None],
         on_ended: Callable[[Ended], None],
+        on_dropped: Callable[[str, str], None],
     ) -> None:
         self._mirror = mirror
         self._manager = manager
@@ -69,6 +74,8 @@ class Migrator:
         self._clock = clock
         self._on_released = on_released
         self._on_ended = on_ended
+        #: hears of a move that was never begun, and why
+        self._on_dropped = on_dropped
         self._orders: dict[str, MoveOrder] = {}
         self._plan_of: dict[str, str] = {}
         self._groups: dict[str, Group] = {}
@@ -216,7 +223,10 @@ class Migrator:
         pod = self._pods.pop(move, None)
         if pod is not None:
             self.limits.leave(move)
-            self._on_ended(_ended(pod, steps))
+            ended = _ended(pod, steps)
+            self._on_ended(attrs.evolve(ended, move=move, replacement=replacement))
+        else:
+            self._on_dropped(move, _lost(steps))
         if replacement is not None:
             self._on_released(replacement)
         self._admit()
@@ -238,10 +248,15 @@ class Migrator:
 def _ended(pod: Pod, steps: Sequence[Step]) -> Ended:
     of = {step.kind: step for step in steps}
     target = steps[0].node
-    lost = next((s.reason for s in steps if s.state is StepState.FAILED), "")
+    lost = _lost(steps)
     if all(of[k].state is StepState.DONE for k in (StepKind.EVICT, StepKind.AWAIT_READY)):
         return Ended(pod, target, "completed", lost)
     restored = of.get(StepKind.RESTORE)
     if restored is not None and restored.state is StepState.DONE:
         return Ended(pod, target, "taken back", lost)
     return Ended(pod, target, "failed", lost)
+
+
+def _lost(steps: Sequence[Step]) -> str:
+    """Why the first step that failed did."""
+    return next((step.reason for step in steps if step.state is StepState.FAILED), "")

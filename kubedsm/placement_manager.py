@@ -25,8 +25,9 @@ from kubedsm.cluster.port import (
     Unreachable,
 )
 from kubedsm.cluster.wire import WireError
+from kubedsm.core.change import Change
 from kubedsm.core.events import PodApplied
-from kubedsm.core.mirror import Change, ClusterMirror
+from kubedsm.core.mirror import ClusterMirror
 from kubedsm.core.model import Node, NodeName, Pod, Uid
 from kubedsm.mover import seen
 from kubedsm.tier_marks import DELETION_COST, DELETION_COST_ANNOTATION, TIER_LABEL
@@ -226,7 +227,8 @@ class PlacementManager:
             pod = self._mirror.pod(Uid(step.pod))
             if pod is None or not self.wanted(plan_id, step.id):
                 return  # settled while it waited for a slot
-            tier = self._mirror.tier(NodeName(step.node))
+            node = self._mirror.node(NodeName(step.node))
+            tier = None if node is None else node.tier
             try:
                 # The API server copies both to the pod, at no extra call.
                 await verbs.bind(

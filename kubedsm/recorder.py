@@ -6,6 +6,7 @@ the oldest go first when there are too many, and a failed one is not tried again
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 
 import attrs
 import structlog
@@ -37,12 +38,13 @@ class FailedScheduling:
 
 @attrs.frozen(slots=True)
 class Note:
-    """An Event about a migration."""
+    """An Event about a migration, or a preemption."""
 
     pod: Pod
     reason: str
     text: str
     warning: bool = False
+    action: str = "Migrating"
 
 
 @attrs.frozen(slots=True)
@@ -57,8 +59,17 @@ Entry = Scheduled | FailedScheduling | Note | Retiered
 
 
 class Recorder:
-    def __init__(self, cluster: Cluster, clock: Clock, quiet: asyncio.Event, instance: str) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        clock: Clock,
+        quiet: asyncio.Event,
+        instance: str,
+        why: Callable[[Pod], str],
+    ) -> None:
         self._cluster = cluster
+        #: why a pod was put where it was, in a line, or nothing
+        self._why = why
         self._instance = instance
         self._clock = clock
         self._quiet = quiet
@@ -87,6 +98,13 @@ class Recorder:
         self.forget(pod.uid)
         reason = "Migrated" if completed else "MigrationFailed"
         self._add(Note(pod, reason, text, warning=not completed))
+
+    def preempted(self, victim: Pod, by: Pod, node: NodeName) -> None:
+        text = f"Preempted by pod {by.uid} on node {node}"
+        self._add(Note(victim, "Preempted", text, action="Preempting"))
+
+    def not_preempted(self, pod: Pod, text: str) -> None:
+        self._add(Note(pod, "PreemptionFailed", text, warning=True, action="Preempting"))
 
     def retiered(self, pod: Pod, tier: Tier) -> None:
         self._add(Retiered(pod, tier))
@@ -120,6 +138,8 @@ class Recorder:
         match entry:
             case Scheduled(pod, node):
                 note = f"Successfully assigned {pod} to {node}"
+                if why := self._why(pod):
+                    note += f": {why}"
                 await self._event(pod, "Scheduled", "Binding", note)
             case FailedScheduling(pod, message):
                 now = self._clock.wall()
@@ -127,8 +147,8 @@ class Recorder:
                     self._cluster, pod, message, since=now, timeout=REQUEST_TIMEOUT
                 )
                 await self._event(pod, "FailedScheduling", "Scheduling", message, warning=True)
-            case Note(pod, reason, text, warning):
-                await self._event(pod, reason, "Migrating", text, warning=warning)
+            case Note(pod, reason, text, warning, action):
+                await self._event(pod, reason, action, text, warning=warning)
             case Retiered(pod, tier):
                 await moving.annotate(
                     self._cluster,

@@ -2,19 +2,23 @@
 
 import asyncio
 import random
+from collections.abc import Mapping, Sequence
 
 import attrs
 import structlog
 
 from kubedsm.clock import Clock
 from kubedsm.config import Batch
+from kubedsm.core.change import Change
 from kubedsm.core.decision import Decision
 from kubedsm.core.fit import unschedulable_message
-from kubedsm.core.mirror import Change, ClusterMirror
-from kubedsm.core.model import NodeName, Pod
+from kubedsm.core.mirror import ClusterMirror
+from kubedsm.core.model import NodeName, Pod, Snapshot, Uid
 from kubedsm.core.policies.policy import Policy
+from kubedsm.decision_record import DecisionRecord
 from kubedsm.migrator import Migrator
 from kubedsm.placement_manager import Placement, PlacementManager
+from kubedsm.preemptor import Preemptor
 from kubedsm.recorder import Recorder
 from kubedsm.scheduling_queue import SchedulingQueue, batch_window
 from plans.steps import Step, StepState
@@ -31,6 +35,9 @@ class Scheduler:
     manager: PlacementManager
     migrator: Migrator
     recorder: Recorder
+    record: DecisionRecord
+    #: None where preemption is disabled
+    preemptor: Preemptor | None
     policy: Policy
     batch: Batch
     clock: Clock
@@ -48,10 +55,23 @@ class Scheduler:
             self._schedule_batch()
 
     def _schedule_batch(self) -> None:
-        """Decide, reserve and ask: nothing here awaits, so nothing can come between."""
+        """Decide on what is ready; on a pod that room is held for, by itself and before others."""
+        uids = self.queue.pop(self.batch.size)
+        if self.preemptor is not None:
+            for uid in self.preemptor.nominated(uids):
+                with self.preemptor.lifted([uid]):
+                    self._decide([uid])
+                uids.remove(uid)
+        self._decide(uids)
+
+    def _decide(self, uids: Sequence[Uid]) -> None:
+        """Decide, reserve and ask.
+
+        Nothing here awaits, so nothing can come between: a pod is back in the queue, with the
+        rules that refused it, before the next event is handled that could help it.
+        """
         started = self.clock.monotonic()
         snapshot = self.mirror.snapshot()
-        uids = self.queue.pop(self.batch.size)
         pods = snapshot.schedulable(snapshot.pods[uid] for uid in uids if uid in snapshot.pods)
         if not pods:
             return
@@ -60,7 +80,13 @@ class Scheduler:
         self.migrator.give_way("new pods came")
         if placements:
             self.manager.place(placements)
-        self._say_why_not(decision)
+        messages = {
+            uid: unschedulable_message(rejections) for uid, rejections in decision.unplaced.items()
+        }
+        self.record.batch(snapshot, decision, messages)
+        self._say_why_not(snapshot, decision, messages)
+        if self.preemptor is not None:
+            self.preemptor.consider(decision.unplaced)
         log.info(
             "batch",
             pods=len(pods),
@@ -70,22 +96,31 @@ class Scheduler:
             milliseconds=round(1000 * (self.clock.monotonic() - started), 2),
         )
 
-    def _say_why_not(self, decision: Decision) -> None:
-        for uid, reasons in decision.unplaced.items():
-            pod = self.mirror.pod(uid)
-            if pod is not None:
-                self.queue.wait_for_help(uid)
-                self.recorder.failed_scheduling(pod, unschedulable_message(reasons))
+    def _say_why_not(
+        self, snapshot: Snapshot, decision: Decision, messages: Mapping[Uid, str]
+    ) -> None:
+        for uid, rejections in decision.unplaced.items():
+            pod = snapshot.pods[uid]
+            if rejections.keys() >= snapshot.nodes.keys():
+                rules = frozenset(rejected.rule for rejected in rejections.values())
+                self.queue.wait_for_help(pod, rules)
+            else:
+                # A node would take it: it needs another decision, and nothing has to happen first.
+                self.queue.back_off(pod)
+            self.recorder.failed_scheduling(pod, messages[uid])
 
     def settled(self, pod: Pod, step: Step) -> None:
         """Take note of how a bind ended."""
         if step.state is StepState.DONE:
             self.recorder.scheduled(pod, NodeName(step.node))
             return
-        self.queue.something_helped()  # the room that was held for it is free again
-        if pod.node_name is None and not (pod.terminating or pod.finished):
-            self.queue.back_off(pod.uid)
+        if pod.waits_for_node:
+            self.queue.back_off(pod)
+            if self.preemptor is not None:
+                self.preemptor.unbound(pod)
 
     def changed(self, change: Change) -> None:
         if change.pod_after is None and change.pod_before is not None:
             self.recorder.forget(change.pod_before.uid)
+        if self.preemptor is not None:
+            self.preemptor.observe(change)

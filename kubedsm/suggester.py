@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 
 import attrs
 import structlog
@@ -10,13 +10,17 @@ import structlog
 from kubedsm.clock import Clock
 from kubedsm.config import Configuration
 from kubedsm.core.best_fit import size
-from kubedsm.core.fit import reasons
+from kubedsm.core.feasibility import Feasibility
+from kubedsm.core.gains import Gains, leading
 from kubedsm.core.mirror import ClusterMirror
 from kubedsm.core.model import NodeName, Pod, Resources, Share, Snapshot, Tier, Uid, Workload
-from kubedsm.core.objective import quality
+from kubedsm.core.move_order import stopover
 from kubedsm.core.policies.policy import MigratingPolicy
 from kubedsm.core.suggestion import Move, MoveKind, Suggestion
+from kubedsm.decision_entries import MoveChoice, planned, proposed
+from kubedsm.decision_record import DecisionRecord
 from kubedsm.migrator import Group, Migrator
+from kubedsm.move_checks import CLAIM_NOT_SHARED
 from kubedsm.placement_manager import PlacementManager
 from kubedsm.recorder import Recorder
 from kubedsm.scheduling_queue import SchedulingQueue
@@ -35,12 +39,15 @@ class Suggester:
     manager: PlacementManager
     migrator: Migrator
     recorder: Recorder
+    record: DecisionRecord
     policy: MigratingPolicy
     configuration: Configuration
     clock: Clock
     synced: asyncio.Event
     #: the pause switch: whether no move may be begun now
     paused: Callable[[], Awaitable[bool]]
+    #: whether room is being made already, by preemption
+    preempting: Callable[[], bool]
     _plans: "itertools.count[int]" = attrs.field(factory=lambda: itertools.count(1), init=False)
     #: the mirror's changes when nothing was worth moving, and nothing rested
     _nothing_at: int | None = attrs.field(default=None, init=False)
@@ -58,6 +65,7 @@ class Suggester:
         return (
             len(self.queue) == 0
             and self.manager.quiet.is_set()
+            and not self.preempting()
             and self.mirror.changes != self._nothing_at
         )
 
@@ -77,6 +85,7 @@ class Suggester:
             mode=self.configuration.suggester.mode,
         )
         if self.configuration.suggester.mode == "suggest":
+            self.record.suggestion(snapshot, suggestion, [proposed(m) for m in suggestion.moves])
             for move in suggestion.moves:
                 self.recorder.proposed(move.pod, proposal(move))
             return
@@ -85,17 +94,25 @@ class Suggester:
     def begin(self, snapshot: Snapshot, suggestion: Suggestion) -> None:
         """Have the moves done, each group that can be carried out as one plan."""
         waiting = [awaited.pod.uid for awaited in suggestion.awaited]
+        groups: dict[str, Group] = {}
+        choices: list[MoveChoice] = []
         for _, moves in by_group(suggestion):
             plan_id = f"plan-{next(self._plans)}"
             arranged = arrange(plan_id, snapshot, moves, suggestion, self.configuration)
+            choices += move_choices(plan_id, moves, arranged)
             if arranged.impossible:
                 log.info("group dropped", reason=arranged.impossible)
                 continue
             pods = tuple(move.pod for move in moves)
-            group = Group(arranged.orders, pods, self._worth(moves, waiting))
+            groups[plan_id] = Group(arranged.orders, pods, self._worth(moves, waiting))
+        self.record.suggestion(snapshot, suggestion, choices)
+        for plan_id, group in groups.items():
             self.migrator.migrate(plan_id, group)
 
     def _resting(self, pod: Pod) -> str:
+        hindrance = hindered(pod, self.configuration)
+        if hindrance:
+            return hindrance
         resting = self.migrator.limits.resting(pod.workload, self.clock.monotonic())
         self._resters += resting
         return "its workload was moved a moment ago" if resting else ""
@@ -107,12 +124,32 @@ class Suggester:
                 return True
             if any(uid in snapshot.pods and uid not in snapshot.placed for uid in waiting):
                 return True
-            shares = snapshot.shares()
             promise, objective = self.configuration.promise, self.configuration.objective_function
-            after = shares_after(shares, moves)
-            return quality(after, promise, objective) > quality(shares, promise, objective)
+            gains = Gains.of(snapshot, promise, objective)
+            after = shares_after(gains.shares, moves)
+            changes = {w: share.edge - gains.shares[w].edge for w, share in after.items()}
+            return leading(gains.of_changes(changes)) > 0
 
         return worth
+
+
+def move_choices(plan_id: str, moves: Sequence[Move], arranged: Ordered) -> list[MoveChoice]:
+    """What becomes of the moves of a group, as the record has it."""
+    if arranged.impossible:
+        return [
+            attrs.evolve(proposed(move), outcome="dropped", reason=arranged.impossible)
+            for move in moves
+        ]
+    by_id = {f"{plan_id}/{move.pod}": move for move in moves}
+    orders = {order.id: order for order in arranged.orders}
+    continued = {order.second_leg_of: order.id for order in arranged.orders if order.second_leg_of}
+    choices = []
+    for order in arranged.orders:
+        move = by_id[continued.get(order.id, order.id)]
+        stopover = orders.get(order.second_leg_of)
+        source = move.source if stopover is None else NodeName(stopover.target)
+        choices.append(planned(order.id, move, source=source, target=NodeName(order.target)))
+    return choices
 
 
 def by_group(suggestion: Suggestion) -> Iterator[tuple[int, list[Move]]]:
@@ -121,7 +158,7 @@ def by_group(suggestion: Suggestion) -> Iterator[tuple[int, list[Move]]]:
         yield number, list(members)
 
 
-def shares_after(shares: dict[Workload, Share], moves: Iterable[Move]) -> dict[Workload, Share]:
+def shares_after(shares: Mapping[Workload, Share], moves: Iterable[Move]) -> dict[Workload, Share]:
     after = dict(shares)
     for move in moves:
         share = after.get(move.pod.workload)
@@ -143,6 +180,13 @@ def mode_of(pod: Pod, configuration: Configuration) -> MoveMode:
     if pod.workload.kind != "Deployment":
         return MoveMode.RECREATE
     return MoveMode(configuration.migration_mode(pod.workload))
+
+
+def hindered(pod: Pod, configuration: Configuration) -> str:
+    """Why its move would be refused when it starts, as far as that is known before."""
+    if pod.pod_class.rules.claims and mode_of(pod, configuration) is MoveMode.SURGE:
+        return CLAIM_NOT_SHARED
+    return ""
 
 
 def arrange(
@@ -173,17 +217,17 @@ def arrange(
         cpu=max((node.allocatable.cpu for node in edge), default=1),
         memory=max((node.allocatable.memory for node in edge), default=1),
     )
-    room = dict(snapshot.free)
+    room = {node.name: snapshot.free[node.name] for node in snapshot.of_tier(Tier.CLOUD)}
     for move in suggestion.moves:
-        room[move.target] -= move.pod.requests
+        if move.target in room:
+            room[move.target] -= move.pod.requests
 
     def detour(order: MoveOrder) -> NodeName | None:
         pod = pods[order.id]
-        for node in sorted(snapshot.of_tier(Tier.CLOUD), key=lambda n: (-room[n.name].cpu, n.name)):
-            if not reasons(pod.pod_class, node, room[node.name]):
-                room[node.name] -= pod.requests
-                return node.name
-        return None
+        name = stopover(Feasibility.of(snapshot).without_pod(pod.uid), pod, room)
+        if name is not None:
+            room[name] -= pod.requests
+        return name
 
     sizes = {identity: size(pod.requests, greatest) for identity, pod in pods.items()}
     return ordered(orders, sizes, detour)

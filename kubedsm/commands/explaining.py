@@ -1,23 +1,51 @@
 """`kubedsm explain`: every node, why it would take a pod or not, and what was chosen."""
 
-from collections.abc import Iterable
+import random
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
+from yarl import URL
 
-from kubedsm import offline
+from kubedsm import asking, offline, suggesting
+from kubedsm.clock import SystemClock
+from kubedsm.cluster import verbs
 from kubedsm.cluster.dump import Malformed
+from kubedsm.cluster.kubernetes import KubernetesCluster
+from kubedsm.cluster.port import ClusterError
+from kubedsm.cluster.wire_errors import WireError
 from kubedsm.commands.console import (
+    STARTUP_TIMEOUT,
     config_file,
     configuration_at,
+    kubeconfig_context,
+    kubeconfig_file,
+    log_to,
     output,
     print_json,
     read_dump,
     remark,
+    until_interrupted,
 )
+from kubedsm.config import Configuration
 from kubedsm.core.model import Pod, Snapshot
+from kubedsm.diagnostics import LOOPBACK, PORT
 from kubedsm.explanation import Explainer, knows_tiers, pending
 from kubedsm.explanation_table import explanation_table
+
+Said = Mapping[str, Any]
+
+
+def _server(_context: click.Context, _option: click.Parameter, value: str) -> str:
+    try:
+        url = URL(value)
+    except ValueError:
+        url = URL()
+    if url.scheme not in ("http", "https") or not url.host:
+        raise click.BadParameter(f"{value} is no address such as http://{LOOPBACK}:{PORT}")
+    return value
 
 
 @click.command()
@@ -28,40 +56,103 @@ from kubedsm.explanation_table import explanation_table
 @click.option(
     "--from",
     "dump_path",
-    required=True,
     type=click.Path(allow_dash=True),
     help="What `kubectl get nodes,pods,namespaces,pvc,pv,storageclasses -A -o json` printed;"
-    " - for standard input.",
+    " - for standard input. Without it the running scheduler is asked.",
+)
+@click.option(
+    "--server",
+    default=f"http://{LOOPBACK}:{PORT}",
+    show_default=True,
+    callback=_server,
+    help="Where the running scheduler answers: `kubedsm run --diagnostics-port`.",
 )
 @config_file
+@kubeconfig_file
+@kubeconfig_context
 @output
 def explain(
-    pod_name: str | None, everyone: bool, dump_path: str, config_path: str | None, output: str
+    pod_name: str | None,
+    everyone: bool,
+    dump_path: str | None,
+    server: str,
+    config_path: str | None,
+    kubeconfig_path: Path | None,
+    context: str | None,
+    output: str,
 ) -> None:
     """Say why a pod fits on each node, or does not.
 
-    POD is NAME or NAMESPACE/NAME. `feasible` is kube-scheduler's verdict; a node that belongs to
-    no tier is told apart. With --all -o json there is one object a line.
+    POD is NAME or NAMESPACE/NAME. Asked is the running scheduler, which knows what it decided on;
+    if there is none, or it knows nothing of the pod, the cluster: the pod's Events, and its nodes
+    as they are now. `feasible` is kube-scheduler's verdict; a node that belongs to no tier is told
+    apart. With --all -o json there is one object a line.
     """
     if everyone == (pod_name is not None):
         raise click.UsageError("name a pod, or say --all")
+    log_to(level="ERROR")
     configuration = configuration_at(config_path)
-    dump = read_dump(dump_path)
-    snapshot = offline.mirror_of(dump, configuration).snapshot()
-    pods = pending(snapshot) if pod_name is None else [_named(pod_name, snapshot, dump.malformed)]
+
+    def show(answers: Iterable[Said]) -> None:
+        console = Console()
+        for said in answers:
+            if output == "json":
+                print_json(said)
+            else:
+                console.print(explanation_table(said))
+
+    if dump_path is not None:
+        dump = read_dump(dump_path)
+        snapshot = offline.mirror_of(dump, configuration).snapshot()
+        explainer = _explainer(snapshot, configuration)
+        pods = _pods(pod_name, snapshot, dump.malformed)
+        show(explainer.explain(pod).as_json() for pod in pods)
+        return
+
+    async def ask() -> None:
+        try:
+            answers = await asking.ask(server, pod_name)
+        except asking.QuestionRefusedError as error:
+            raise click.ClickException(str(error)) from None
+        if answers is None:
+            answers = await _from_cluster(server, pod_name, configuration, kubeconfig_path, context)
+        show(answers)
+
+    until_interrupted(ask())
+
+
+async def _from_cluster(
+    server: str,
+    pod_name: str | None,
+    configuration: Configuration,
+    kubeconfig_path: Path | None,
+    context: str | None,
+) -> list[Said]:
+    clock, rng = SystemClock(), random.Random()
+    try:
+        async with await KubernetesCluster.connect(kubeconfig_path, context) as cluster:
+            await verbs.version(cluster, timeout=STARTUP_TIMEOUT)
+            snapshot = await suggesting.read_snapshot(cluster, configuration, clock, rng)
+            pods = _pods(pod_name, snapshot, ())
+            explainer = _explainer(snapshot, configuration)
+            return [(await asking.from_cluster(cluster, explainer, pod)).as_json() for pod in pods]
+    except (ClusterError, WireError, OSError) as error:
+        raise click.ClickException(
+            f"no running scheduler knows of it at {server}, and in the cluster: {error}"
+        ) from None
+
+
+def _explainer(snapshot: Snapshot, configuration: Configuration) -> Explainer:
     if snapshot.nodes and not knows_tiers(snapshot):
         remark(
             f"no node has a label {' or '.join(configuration.tiers.labels)}:"
             " judged by kube-scheduler's rules alone"
         )
-    explainer = Explainer(snapshot, configuration.promise, configuration.objective_function)
-    console = Console()
-    for pod in pods:
-        explanation = explainer.explain(pod)
-        if output == "json":
-            print_json(explanation.as_json())
-        else:
-            console.print(explanation_table(explanation))
+    return Explainer(snapshot, configuration.promise, configuration.objective_function)
+
+
+def _pods(name: str | None, snapshot: Snapshot, malformed: Iterable[Malformed]) -> list[Pod]:
+    return pending(snapshot) if name is None else [_named(name, snapshot, malformed)]
 
 
 def _named(name: str, snapshot: Snapshot, malformed: Iterable[Malformed]) -> Pod:

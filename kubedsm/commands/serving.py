@@ -27,6 +27,7 @@ from kubedsm.commands.console import (
     until_interrupted,
     written_kubeconfig,
 )
+from kubedsm.diagnostics import PORT, Diagnostics
 from kubedsm.runtime import Runtime
 
 
@@ -40,6 +41,13 @@ from kubedsm.runtime import Runtime
     show_default=True,
     help="Where the ConfigMap `kubedsm` with the pause switch is.",
 )
+@click.option(
+    "--diagnostics-port",
+    type=click.IntRange(0, 65535),
+    default=PORT,
+    show_default=True,
+    help="Where `kubedsm explain` asks, on loopback only; 0 takes any.",
+)
 @click.option("-v", "--verbose", is_flag=True, help="Log more.")
 @output
 def run(
@@ -47,6 +55,7 @@ def run(
     kubeconfig_path: Path | None,
     context: str | None,
     namespace: str,
+    diagnostics_port: int,
     verbose: bool,
     output: str,
 ) -> None:
@@ -61,15 +70,22 @@ def run(
     async def serve() -> None:
         async with await KubernetesCluster.connect(kubeconfig_path, context) as cluster:
             version = await verbs.version(cluster, timeout=STARTUP_TIMEOUT)
-            structlog.get_logger().info("connected", version=version, kubedsm=__version__)
-            await Runtime(
+            runtime = Runtime(
                 cluster,
                 configuration,
                 SystemClock(),
                 random.Random(),
                 instance=socket.gethostname(),
                 namespace=namespace,
-            ).run()
+            )
+            async with Diagnostics(runtime.decisions, diagnostics_port) as diagnostics:
+                structlog.get_logger().info(
+                    "connected",
+                    version=version,
+                    kubedsm=__version__,
+                    diagnostics=diagnostics.url or "none",
+                )
+                await runtime.run()
 
     until_interrupted(serve())
 

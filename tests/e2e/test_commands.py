@@ -125,13 +125,17 @@ def test_a_scheduler_that_is_killed_again_and_again_leaves_no_pod_unplaced():
     with Server() as server:
         wanted = 0
         for number in range(3):
-            with Process("run", "--kubeconfig", server.kubeconfig) as scheduler:
+            with Process(
+                "run", "--kubeconfig", server.kubeconfig, "--diagnostics-port", "0"
+            ) as scheduler:
                 before = server.bound()
                 server.deploy(f"web-{number}", 60)
                 wanted += 60
                 server.until(lambda before=before: server.bound() > before)
                 scheduler.process.kill()
-        with Process("run", "--kubeconfig", server.kubeconfig) as scheduler:
+        with Process(
+            "run", "--kubeconfig", server.kubeconfig, "--diagnostics-port", "0"
+        ) as scheduler:
             server.deploy("last", 10)
             server.until(lambda: server.bound() == wanted + 10)
             code, out, err = scheduler.stop(signal.SIGTERM)
@@ -140,7 +144,9 @@ def test_a_scheduler_that_is_killed_again_and_again_leaves_no_pod_unplaced():
 
 
 def test_run_logs_json_on_stdout_when_asked_for(server):
-    with Process("run", "--kubeconfig", server.kubeconfig, "-o", "json") as scheduler:
+    with Process(
+        "run", "--kubeconfig", server.kubeconfig, "--diagnostics-port", "0", "-o", "json"
+    ) as scheduler:
         events = [json.loads(scheduler.line())["event"] for _ in range(2)]
         assert events == ["connected", "synced"]
         assert scheduler.stop(signal.SIGINT)[0] == 0

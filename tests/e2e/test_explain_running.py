@@ -1,0 +1,199 @@
+"""`kubedsm explain` without a dump: asked of the running scheduler, or read from the cluster."""
+
+import json
+import signal
+import socket
+import urllib.error
+import urllib.request
+
+import pytest
+from test_commands import PATIENCE, Process, Server, kubedsm, unreachable
+
+pytestmark = pytest.mark.http
+
+
+class Scheduler(Process):
+    """`kubedsm run` on a port of its own choosing."""
+
+    def __init__(self, server, *arguments):
+        super().__init__(
+            "run", "--kubeconfig", server.kubeconfig, "-o", "json", "--diagnostics-port",
+            *(arguments or ("0",)),
+        )  # fmt: skip
+        self.said = [json.loads(self.line())]
+        while self.said[-1]["event"] != "connected":
+            self.said.append(json.loads(self.line()))
+        self.url = self.said[-1]["diagnostics"]
+
+    def get(self, path):
+        with urllib.request.urlopen(self.url + path, timeout=PATIENCE) as answer:
+            return json.load(answer)
+
+    def refusal(self, path):
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            self.get(path)
+        with refused.value as answer:
+            return answer.code, answer.read().decode()
+
+
+@pytest.fixture(scope="module")
+def server():
+    """Three pods on the paper's cluster, one that fits nowhere, and their Events."""
+    with Server() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def scheduler(server):
+    with Scheduler(server) as running:
+        server.deploy("web", 3)
+        server.deploy("huge", 1, cpu="64")
+        server.until(lambda: server.bound() == 3 and len(events(server)) == 4)
+        yield running
+
+
+def events(server):
+    return server.call("GET", "/api/v1/events")["items"]
+
+
+def names(server, app):
+    pods = server.call("GET", f"/api/v1/pods?labelSelector=app%3D{app}")["items"]
+    return [pod["metadata"]["name"] for pod in pods]
+
+
+def explained(*arguments):
+    done = kubedsm("explain", *arguments, "-o", "json")
+    assert (done.returncode, done.stderr) == (0, "")
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_decisions_are_served_newest_first(server, scheduler):
+    said = scheduler.get("/decisions")["decisions"]
+    numbers = [decision["number"] for decision in said]
+    assert numbers == sorted(numbers, reverse=True)
+    placed = {p["pod"]: p["node"] for d in said for p in d["pods"]}
+    assert len(placed) == 4
+    assert scheduler.get("/decisions?limit=1")["decisions"] == said[:1]
+    [huge] = names(server, "huge")
+    for name in (huge, f"default/{huge}"):
+        [decision] = scheduler.get(f"/decisions?pod={name}")["decisions"]
+        [message] = [p["message"] for p in decision["pods"] if p["pod"] == f"default/{huge}"]
+        assert message == "0/4 nodes are available: 4 Insufficient cpu."
+    assert scheduler.get("/decisions?pod=nobody")["decisions"] == []
+
+
+@pytest.mark.parametrize(
+    ("path", "code", "says"),
+    [
+        ("/decisions?limit=0", 400, "limit: 0 is not between 1 and 512"),
+        ("/decisions?limit=513", 400, "limit: 513 is not between 1 and 512"),
+        ("/decisions?limit=many", 400, "limit: many is not between 1 and 512"),
+        ("/decisions?limit=1&limit=2", 400, "limit: given twice"),
+        ("/decisions?pod=", 400, "pod: empty"),
+        ("/decisions?name=web", 400, "name: unknown, only pod, limit can be asked for"),
+        ("/decisions/pending?pod=web", 400, "pod: unknown, only nothing can be asked for"),
+        ("/decisions/explain", 400, "pod: missing"),
+        ("/decisions/explain?pod=nobody", 404, "nothing was decided about a pod nobody"),
+    ],
+)
+def test_bad_questions_get_one_line(scheduler, path, code, says):
+    assert scheduler.refusal(path) == (code, f"{says}\n")
+
+
+def test_a_bound_pod_is_explained_by_the_running_scheduler(server, scheduler):
+    name = names(server, "web")[0]
+    [said] = explained(f"default/{name}", "--server", scheduler.url)
+    pod = server.call("GET", f"/api/v1/namespaces/default/pods/{name}")
+    assert (said["pod"], said["chosen"]) == (f"default/{name}", pod["spec"]["nodeName"])
+    assert (said["bound"], said["moves"], said["nodesAsOf"]) == (True, [], "decision")
+    assert [n["node"] for n in said["nodes"]] == ["n2", "n3", "n4", "n5"]
+    assert all(n["feasible"] for n in said["nodes"])
+    assert said["decidedAt"]
+    done = kubedsm("explain", name, "--server", scheduler.url)
+    assert f"put on {said['chosen']}" in done.stdout
+    assert "least allocated" in done.stdout
+
+
+def test_all_pending_pods_are_explained_by_the_running_scheduler(server, scheduler):
+    [said] = explained("--all", "--server", scheduler.url)
+    assert said["pod"] == f"default/{names(server, 'huge')[0]}"
+    assert said["chosen"] is None
+    assert said["message"] == "0/4 nodes are available: 4 Insufficient cpu."
+    assert {n["rule"] for n in said["nodes"]} == {"NodeResourcesFit"}
+
+
+def unused():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{taken.getsockname()[1]}"
+
+
+def test_without_a_scheduler_the_events_tell(server, scheduler):
+    cluster = ("--server", unused(), "--kubeconfig", server.kubeconfig)
+    name = names(server, "web")[0]
+    [told] = explained(name, "--server", scheduler.url)
+    [said] = explained(name, *cluster)
+    assert said.keys() == told.keys()
+    assert (said["pod"], said["chosen"], said["bound"]) == (told["pod"], told["chosen"], True)
+    assert said["summary"] == told["summary"]
+    assert "edge share of default/web 0/3 -> 3/3, promised 1" in said["summary"]
+    assert (said["nodesAsOf"], said["moves"]) == ("now", [])
+    assert said["decidedAt"] >= told["decidedAt"]
+    [waiting] = explained("--all", *cluster)
+    assert (waiting["chosen"], waiting["bound"]) == (None, False)
+    assert waiting["message"] == "0/4 nodes are available: 4 Insufficient cpu."
+    assert "nodes as they are now" in kubedsm("explain", name, *cluster).stdout
+
+
+def test_a_scheduler_that_knows_nothing_of_the_pod_is_not_the_end(server, scheduler):
+    with Scheduler(server) as another:
+        name = names(server, "web")[0]
+        assert another.refusal(f"/decisions/explain?pod={name}")[0] == 404
+        cluster = ("--server", another.url, "--kubeconfig", server.kubeconfig)
+        assert explained(name, *cluster)[0]["summary"]
+
+
+def test_whoever_answers_on_the_port_may_be_somebody_else(server, scheduler):
+    name = names(server, "web")[0]
+    [said] = explained(name, "--server", server.url, "--kubeconfig", server.kubeconfig)
+    assert said["nodesAsOf"] == "now"
+
+
+def test_a_taken_port_is_no_reason_to_stop(server, scheduler):
+    port = scheduler.url.rpartition(":")[2]
+    with Scheduler(server, port) as second:
+        warning, connected = second.said
+        assert (warning["level"], warning["event"]) == ("warning", "no diagnostics")
+        assert warning["address"] == f"127.0.0.1:{port}"
+        assert connected["diagnostics"] == "none"
+        assert second.stop(signal.SIGTERM)[0] == 0
+
+
+def test_it_stops_in_good_order_and_frees_its_port(server):
+    with Scheduler(server) as first:
+        port = first.url.rpartition(":")[2]
+        assert first.get("/decisions")["decisions"] is not None
+        code, _, err = first.stop(signal.SIGTERM)
+        assert (code, err) == (0, "")
+    with Scheduler(server, port) as second:
+        assert second.url == f"http://127.0.0.1:{port}"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (lambda _: ["web"], 1, "no running scheduler knows of it at"),
+        (lambda _: ["web", "--server", "nowhere"], 2, "nowhere is no address such as http://"),
+        (lambda s: ["nobody", "--kubeconfig", s.kubeconfig], 1, "there is no pod nobody"),
+    ],
+    ids=["nobody answers", "no address", "no such pod"],
+)
+def test_what_cannot_be_asked_gets_one_line(server, tmp_path, arguments, code, says):
+    given = arguments(server)
+    given += [] if "--server" in given else ["--server", unused()]
+    given += [] if "--kubeconfig" in given else ["--kubeconfig", unreachable(tmp_path)]
+    done = kubedsm("explain", *given)
+    assert (done.returncode, done.stdout) == (code, "")
+    [line] = done.stderr.splitlines()
+    assert line.startswith("kubedsm: error: ")
+    assert says in line
