@@ -113,7 +113,7 @@ class Suggester:
         default="exact", metadata=choice("exact", "paper")
     )
     #: seconds
-    period: float = attrs.field(default=10.0, metadata=duration("10ms", "24h"))
+    period: float = attrs.field(default=3.0, metadata=duration("10ms", "24h"))
     max_moves: int = attrs.field(default=6, metadata=whole(0, 1000))
     max_cloud_to_edge: int = attrs.field(default=5, metadata=whole(0, 1000))
     max_edge_reorder: int = attrs.field(default=3, metadata=whole(0, 1000))
@@ -125,10 +125,10 @@ class Suggester:
 class Migration:
     mode: Mode = attrs.field(default="surge", metadata=choice("surge", "recreate"))
     max_concurrent: int = attrs.field(default=3, metadata=whole(1, 1000))
-    max_per_node: int = attrs.field(default=2, metadata=whole(1, 1000))
+    max_per_node: int = attrs.field(default=3, metadata=whole(1, 1000))
     max_per_workload: int = attrs.field(default=3, metadata=whole(1, 1000))
     #: seconds, all three
-    cooldown: float = attrs.field(default=10.0, metadata=duration("0s", "24h"))
+    cooldown: float = attrs.field(default=0.0, metadata=duration("0s", "24h"))
     drain_delay: float = attrs.field(default=2.0, metadata=duration("0s", "1h"))
     deadline: float = attrs.field(default=60.0, metadata=duration("100ms", "24h"))
 
@@ -143,18 +143,13 @@ class Objective:
     kind: ObjectiveKind = attrs.field(default="share", metadata=choice(*get_args(ObjectiveKind)))
     alpha: float = attrs.field(default=1.0, metadata=number(0, 1000))
     beta: float = attrs.field(default=0.1, metadata=number(0, 1000))
-    gamma: float = attrs.field(default=10.0, metadata=number(0, 1000))
+    gamma: float = attrs.field(default=0.0, metadata=number(0, 1000))
 
     def __attrs_post_init__(self) -> None:
         if self.beta >= self.alpha:
             with at("beta"):
                 raise ConfigurationError(
                     f"{shown(self.beta)} is not below alpha, {shown(self.alpha)}"
-                )
-        if self.gamma <= self.alpha:
-            with at("gamma"):
-                raise ConfigurationError(
-                    f"{shown(self.gamma)} is not above alpha, {shown(self.alpha)}"
                 )
 
 
@@ -213,11 +208,18 @@ class Configuration:
     api_version: str = attrs.field(default=API_VERSION, metadata=choice(API_VERSION))
     kind: str = attrs.field(default=KIND, metadata=choice(KIND))
     scheduler_name: str = attrs.field(default="kubedsm", metadata=_NAME)
+    preemption: Literal["disabled", "enabled"] = attrs.field(
+        default="disabled", metadata=choice("disabled", "enabled")
+    )
     tiers: Tiers = attrs.field(default=Tiers(), metadata=_TIERS)
     batch: Batch = attrs.field(default=Batch(), metadata=section(Batch))
     suggester: Suggester = attrs.field(default=Suggester(), metadata=section(Suggester))
     migration: Migration = attrs.field(default=Migration(), metadata=section(Migration))
     objective: Objective = attrs.field(default=Objective(), metadata=section(Objective))
+    #: how the room that nobody can use is measured
+    fragmentation: Literal["unusable", "product"] = attrs.field(
+        default="unusable", metadata=choice("unusable", "product")
+    )
     services: Mapping[str, Service] = attrs.field(
         default={EVERY_SERVICE: Service(qos=1.0, weight=1.0)}, metadata=_SERVICES
     )
@@ -288,6 +290,23 @@ def load_file(path: str | Path) -> Configuration:
         return load(Path(path).read_bytes(), str(path))
     except OSError as error:
         raise ConfigurationError(error.strerror or str(error), source=str(path)) from None
+
+
+def with_settings(configuration: Configuration, settings: Mapping[str, str]) -> Configuration:
+    """The same with some values changed, given as YAML under dotted keys: `suggester.period`.
+
+    Raises ConfigurationError.
+    """
+    content = document(configuration)
+    for key, value in settings.items():
+        *sections, last = key.split(".")
+        place = content
+        for name in sections:
+            place = place.setdefault(name, {})
+            if not isinstance(place, dict):
+                raise ConfigurationError("no section", tuple(sections))
+        place[last] = _decoded(value)
+    return structured(Configuration, content)
 
 
 def dump(configuration: Configuration) -> str:

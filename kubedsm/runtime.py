@@ -3,25 +3,34 @@
 import asyncio
 import random
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import structlog
 
 from kubedsm.clock import Clock
 from kubedsm.cluster.port import Cluster
 from kubedsm.cluster.reflector import Reflector
-from kubedsm.cluster.watched import NODES, PODS
+from kubedsm.cluster.watched import NODES, PODS, SURROUNDINGS
 from kubedsm.config import Configuration
-from kubedsm.core.mirror import Change, ClusterMirror
+from kubedsm.core.change import Change
+from kubedsm.core.events import ClusterEvent, KindKnown
+from kubedsm.core.fragmentation import Measure
+from kubedsm.core.mirror import ClusterMirror
 from kubedsm.core.model import Node, Pod, Tier
 from kubedsm.core.policies.kubedsm import KubeDSM
 from kubedsm.core.policies.policy import MigratingPolicy, Policy
 from kubedsm.core.suggestion import SuggestLimits
+from kubedsm.core.surroundings import Surrounding
+from kubedsm.decision_explanation import Decisions
+from kubedsm.decision_record import DecisionRecord
 from kubedsm.event_handler import EventHandler
 from kubedsm.migrator import Ended, Migrator
 from kubedsm.move_limits import MoveLimits
 from kubedsm.mover import Mover
 from kubedsm.pause_switch import PauseSwitch
 from kubedsm.placement_manager import Limits, PlacementManager
+from kubedsm.preemptor import Preemptor
 from kubedsm.recorder import Recorder
 from kubedsm.scheduler import Scheduler
 from kubedsm.scheduling_queue import SchedulingQueue
@@ -45,6 +54,7 @@ def policy_of(configuration: Configuration) -> KubeDSM:
             suggester.defragment,
         ),
         suggester.algorithm,
+        Measure(configuration.fragmentation),
     )
 
 
@@ -75,7 +85,13 @@ class Runtime:
         self.synced = asyncio.Event()
         limits = Limits()
         self.manager = PlacementManager(cluster, self.mirror, clock, self._bound, limits)
-        self._recorder = Recorder(cluster, clock, self.manager.quiet, instance)
+        record = DecisionRecord(clock)
+        self.decisions = Decisions(
+            record, self.mirror, configuration.promise, configuration.objective_function
+        )
+        self._recorder = Recorder(
+            cluster, clock, self.manager.quiet, instance, self.decisions.summary
+        )
         self.migrator = Migrator(
             self.mirror,
             self.manager,
@@ -84,14 +100,32 @@ class Runtime:
             clock,
             self._released,
             self._ended,
+            lambda move, reason: record.move_ended(move, "dropped", reason),
         )
         self.manager.moves = self.migrator
+        self._preemptor = (
+            Preemptor(
+                mirror=self.mirror,
+                queue=self.queue,
+                cluster=cluster,
+                recorder=self._recorder,
+                clock=clock,
+                promises=configuration.promise,
+                objective=configuration.objective_function,
+                under_way=self.manager.follows,
+                timeout=limits.request_timeout,
+            )
+            if configuration.preemption == "enabled"
+            else None
+        )
         self._scheduler = Scheduler(
             mirror=self.mirror,
             queue=self.queue,
             manager=self.manager,
             migrator=self.migrator,
             recorder=self._recorder,
+            record=record,
+            preemptor=self._preemptor,
             policy=policy,
             batch=configuration.batch,
             clock=clock,
@@ -105,19 +139,34 @@ class Runtime:
                 manager=self.manager,
                 migrator=self.migrator,
                 recorder=self._recorder,
+                record=record,
                 policy=policy,
                 configuration=configuration,
                 clock=clock,
                 synced=self.synced,
                 paused=PauseSwitch(cluster, namespace, limits.request_timeout),
+                preempting=lambda: self._preemptor is not None and self._preemptor.busy,
             )
             if isinstance(policy, MigratingPolicy)
             else None
         )
         handler = EventHandler(self.mirror, self.queue, configuration.scheduler_name, self._observe)
-        self._reflectors = [
+        self._reflectors: list[Reflector[Any, ClusterEvent]] = [
             Reflector(cluster, watched, clock, rng, handler.handle, self._note_synced, log.warning)
             for watched in (NODES, PODS)
+        ]
+        self._reflectors += [
+            Reflector(
+                cluster,
+                watched,
+                clock,
+                rng,
+                handler.handle,
+                partial(self._note_known, handler, kind),
+                log.warning,
+                on_refused=self._note_synced,
+            )
+            for kind, watched in SURROUNDINGS.items()
         ]
 
     async def run(self) -> None:
@@ -126,6 +175,8 @@ class Runtime:
             tasks.create_task(self.migrator.run(self.synced))
             tasks.create_task(self._recorder.run())
             tasks.create_task(self._scheduler.run())
+            if self._preemptor is not None:
+                tasks.create_task(self._preemptor.run())
             if self.suggester is not None:
                 tasks.create_task(self.suggester.run())
             tasks.create_task(self.follow())
@@ -156,8 +207,8 @@ class Runtime:
 
     def _released(self, pod: Pod) -> None:
         """Place a pod that a move claimed and has no use for any more, if it still waits."""
-        if pod.node_name is None and not (pod.terminating or pod.finished):
-            self.queue.add(pod.uid)
+        if pod.waits_for_node:
+            self.queue.add(pod)
 
     def _ended(self, ended: Ended) -> None:
         completed = ended.outcome == "completed"
@@ -167,12 +218,21 @@ class Runtime:
             else f"Move to {ended.target} {ended.outcome}: {ended.reason}"
         )
         log.info("move ended", pod=str(ended.pod), outcome=ended.outcome, reason=ended.reason)
+        self.decisions.record.move_ended(ended.move, ended.outcome, ended.reason, ended.replacement)
         self._recorder.moved(ended.pod, text, completed=completed)
+        replacement = ended.replacement
+        if completed and replacement is not None and replacement.node_name is not None:
+            self._recorder.scheduled(replacement, replacement.node_name)
         if self._on_ended is not None:
             self._on_ended(ended)
 
+    def _note_known(self, handler: EventHandler, kind: type[Surrounding]) -> None:
+        handler.handle(KindKnown(kind))
+        self._note_synced()
+
     def _note_synced(self) -> None:
-        if not all(reflector.synced for reflector in self._reflectors):
+        settled = all(reflector.synced or reflector.refused for reflector in self._reflectors)
+        if self.synced.is_set() or not settled:
             return
         snapshot = self.mirror.snapshot()
         tiers = {tier: len(snapshot.of_tier(tier)) for tier in Tier}

@@ -58,14 +58,15 @@ def normal(
     coefficients: Mapping[str, float] = PAPER_COEFFICIENTS,
     endpoint: str = "http://{service}/",
     final: Mapping[str, int] | None = None,
+    most_replicas: int = MOST_REPLICAS,
 ) -> Scenario:
     """The paper's scenario `mean_sigma`: demand that varies about a multiple of the edge.
 
-    Per cycle and service, drawn anew, replicas = clip(round(N(mean coef, sigma coef)), 1, 10),
-    and the rate is 5 requests a second for each. `final` gives the last cycle's replicas instead,
-    for the services it names. The draws depend on the seed, the number and the order of the
-    services only: they come from `random.Random.random`, the one method whose sequence Python
-    keeps from version to version.
+    Per cycle and service, drawn anew, replicas = clip(round(N(mean coef, sigma coef)), 1,
+    `most_replicas`), and the rate is 5 requests a second for each. `final` gives the last cycle's
+    replicas instead, for the services it names. The draws depend on the seed, the number and the
+    order of the services only: they come from `random.Random.random`, the one method whose
+    sequence Python keeps from version to version.
 
     Raises GeneratorError.
     """
@@ -82,14 +83,14 @@ def normal(
     for service, replicas in last.items():
         if service not in coefficients:
             raise GeneratorError(f"final: no service {service!r} among {', '.join(coefficients)}")
-        if not 0 <= replicas <= MOST_REPLICAS:
+        if not 0 <= replicas <= most_replicas:
             raise GeneratorError(
-                f"final: {replicas} replicas of {service} are not between 0 and {MOST_REPLICAS}"
+                f"final: {replicas} replicas of {service} are not between 0 and {most_replicas}"
             )
     rng = random.Random(seed)
     drawn = [
         {
-            service: _clipped(_normal(rng, mean * coefficient, sigma * coefficient))
+            service: _clipped(_normal(rng, mean * coefficient, sigma * coefficient), most_replicas)
             for service, coefficient in coefficients.items()
         }
         for _ in range(cycles)
@@ -116,5 +117,5 @@ def _normal(rng: random.Random, mean: float, sigma: float) -> float:
     return mean + sigma * radius * math.cos(2 * math.pi * rng.random())
 
 
-def _clipped(replicas: float) -> int:
-    return max(LEAST_REPLICAS, min(MOST_REPLICAS, round(replicas)))
+def _clipped(replicas: float, most: int) -> int:
+    return max(LEAST_REPLICAS, min(most, round(replicas)))

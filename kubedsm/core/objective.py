@@ -56,23 +56,25 @@ def promised_pods(qos: float, total: int) -> int:
 class Objective:
     """`share`: F(x) = alpha x below the promise, beta x + gamma from it on.
 
-    0 <= beta < alpha < gamma. `latency`: by how many seconds the cloud's response time is longer.
+    0 <= beta < alpha, and 0 <= gamma. The paper has gamma far above alpha: promises kept count
+    first, and shares only between placements that keep as many. With none, every share counts.
+    `latency`: by how many seconds the cloud's response time is longer.
     """
 
     kind: Kind = attrs.field(default="share", validator=validators.in_(get_args(Kind)))
     alpha: float = 1.0
     beta: float = 0.1
-    gamma: float = 10.0
+    gamma: float = 0.0
     #: seconds, tC - tE
     tier_gap: float = attrs.field(
         default=0.06, validator=[validators.gt(0.0), validators.le(_GREATEST)]
     )
 
     def __attrs_post_init__(self) -> None:
-        if not 0 <= self.beta < self.alpha < self.gamma <= _GREATEST:
+        if not (0 <= self.beta < self.alpha <= _GREATEST and 0 <= self.gamma <= _GREATEST):
             raise ValueError(
-                f"objective: 0 <= beta < alpha < gamma <= {_GREATEST:g} must hold, not "
-                f"beta {self.beta:g}, alpha {self.alpha:g}, gamma {self.gamma:g}"
+                f"objective: 0 <= beta < alpha <= {_GREATEST:g} and 0 <= gamma <= {_GREATEST:g} "
+                f"must hold, not beta {self.beta:g}, alpha {self.alpha:g}, gamma {self.gamma:g}"
             )
 
     def score(self, edge: int, total: int, qos: float, weight: float) -> int:

@@ -15,7 +15,7 @@ from kubedsm.cluster.emulator.cluster_file import load as load_cluster
 from kubedsm.config import Configuration, load_file
 from kubedsm.config_fields import ConfigurationError
 from kubedsm.core.policies.registry import KUBEDSM
-from kubedsm.replay import presets
+from kubedsm.replay import presets, tuning
 from kubedsm.replay.evaluation import tables as markdown_tables
 from kubedsm.replay.page import page
 from kubedsm.replay.report import Report, report, tables
@@ -28,16 +28,29 @@ from kubedsm.replay.world import Run, Setup
 from loadgen.scenario import ScenarioError
 
 DEFAULT_POLICIES = (KUBEDSM, *BASELINES)
+_PAPER, _TUNING = "paper", "tuning"
+#: by name, and whether it is to be full
+_PRESETS = {
+    (_PAPER, False): presets.reduced,
+    (_PAPER, True): presets.full,
+    (_TUNING, False): tuning.tuning,
+    (_TUNING, True): tuning.tuning,
+}
 
 
 @click.command()
 @click.argument("scenarios", nargs=-1, metavar="[SCENARIO]...")
 @click.option(
-    "--preset", type=click.Choice(["paper"]), help="The paper's ten scenarios, all policies."
+    "--preset",
+    type=click.Choice([_PAPER, _TUNING]),
+    help="`paper`: its ten scenarios, all policies. `tuning`: KubeDSM with each setting changed in"
+    " turn, on those and on 20 random clusters.",
 )
-@click.option("--full", is_flag=True, help="With --preset: all of docs/evaluation.md, 5 seeds.")
+@click.option("--full", is_flag=True, help="With --preset: 5 seeds, and all of docs/evaluation.md.")
 @click.option(
-    "--policies", help=f"With commas between, of: {', '.join(CONTENDERS)}. [the first six]"
+    "--policies",
+    help=f"With commas between, of: {', '.join(CONTENDERS)}; or settings of KubeDSM, such as"
+    " suggester.period=5s+migration.cooldown=0s. [the first six]",
 )
 @click.option(
     "--cluster",
@@ -91,23 +104,25 @@ def replay(
         chosen = _policies(policies, setup)
         numbers = range(1, 1 + (seeds or (presets.FULL_SEEDS if full else presets.REDUCED_SEEDS)))
         if preset:
-            make = presets.full if full else presets.reduced
-            planned = make(numbers, setup)
-            if chosen:
-                planned = [run for run in planned if run.policy in chosen]
+            planned = _PRESETS[preset, full](numbers, setup)
+            planned = [run for run in planned if not chosen or run.policy in chosen]
         else:
             planned = runs(sources(scenarios), chosen or DEFAULT_POLICIES, numbers, setup)
         if out is not None:
             out.mkdir(parents=True, exist_ok=True)
     found = report(_carry_out(planned, jobs or processors()))
+    write = _write_tuning if preset == _TUNING else _write
     if output == "json":
         sys.stdout.buffer.write(_json(found))
         sys.stdout.buffer.flush()
+    elif preset == _TUNING:
+        click.echo(tuning.table(found), nl=False)
     else:
         Console().print(tables(found))
     if out is not None:
         with _problems():
-            _write(found, out)
+            (out / "results.json").write_bytes(_json(found))
+            write(found, out)
 
 
 @contextmanager
@@ -154,8 +169,11 @@ def _json(found: Report) -> bytes:
     return orjson.dumps(found) + b"\n"
 
 
+def _write_tuning(found: Report, out: Path) -> None:
+    (out / "tables.md").write_text(tuning.table(found), encoding="utf-8")
+
+
 def _write(found: Report, out: Path) -> None:
-    (out / "results.json").write_bytes(_json(found))
     try:
         from kubedsm.replay.plots import pictures  # noqa: PLC0415 - matplotlib is an extra
     except ModuleNotFoundError as error:

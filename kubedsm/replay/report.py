@@ -84,6 +84,8 @@ _COLUMNS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
 HEADINGS = ("scenario", "policy", *_COLUMNS)
 #: what a terminal of 80 columns has no room for
 _ONLY_ON_PAPER = HEADINGS.index(NETWORK)
+#: letters of the longest policy's name; only settings are longer
+_NAME = 19
 
 
 def rows_of(found: Report) -> list[tuple[str, ...]]:
@@ -109,7 +111,12 @@ def tables(found: Report) -> Group:
         made = Table(title=f"\n{scenario}", title_justify="left", box=SIMPLE_HEAD, padding=0)
         for heading in _narrow(HEADINGS):
             first = heading == "policy"
-            made.add_column(heading, justify="left" if first else "right", no_wrap=first)
+            made.add_column(
+                heading,
+                justify="left" if first else "right",
+                overflow="fold",
+                width=_NAME if first else None,
+            )
         for row in rows:
             if row[0] == scenario:
                 made.add_row(*_narrow(row))

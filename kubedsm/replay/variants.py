@@ -1,6 +1,7 @@
 """Who can be replayed, by name: the policies, and KubeDSM with other configurations.
 
-The variants are those of the KubeDSM paper (arXiv 2501.07130), and its own suggester.
+The variants are those of the KubeDSM paper (arXiv 2501.07130), and its own suggester. KubeDSM with
+some settings changed goes by these: `suggester.period=5s`, or several with `+` between them.
 """
 
 import difflib
@@ -10,7 +11,8 @@ from typing import Any
 import attrs
 
 from kubedsm.cluster.emulator.paper import NAMESPACE
-from kubedsm.config import EVERY_SERVICE, Configuration, Service
+from kubedsm.config import EVERY_SERVICE, Configuration, Service, with_settings
+from kubedsm.config_fields import ConfigurationError
 from kubedsm.core.policies.registry import KUBEDSM, POLICIES
 
 Change = Callable[[Configuration], Configuration]
@@ -90,9 +92,21 @@ CONTENDERS: Mapping[str, Contender] = {
 }
 
 
+def _with_settings(name: str) -> Contender:
+    def change(configuration: Configuration) -> Configuration:
+        settings = (setting.partition("=") for setting in name.split("+"))
+        return with_settings(configuration, {key: value for key, _, value in settings})
+
+    try:
+        change(Configuration())
+    except ConfigurationError as error:
+        raise UnknownPolicyError(f"no policy {name!r}: {error}") from None
+    return Contender(KUBEDSM, change)
+
+
 def contender(name: str, services: Iterable[str]) -> Contender:
     """Who goes by that name. Raises UnknownPolicyError, also if it lacks its services."""
-    found = CONTENDERS.get(name)
+    found = _with_settings(name) if "=" in name else CONTENDERS.get(name)
     if found is None:
         close = difflib.get_close_matches(name, CONTENDERS, 1)
         hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(CONTENDERS)}"

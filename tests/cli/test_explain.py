@@ -84,7 +84,7 @@ def test_scores_choice_and_what_would_help(explain):
     (said,) = explained(explain, "a", items=items)
     by_name = {n["node"]: n for n in said["nodes"]}
     assert (said["pod"], said["chosen"], said["bound"]) == ("shop/a", "e1", False)
-    assert by_name["e1"]["score"] == pytest.approx(11)  # from alpha below to gamma at the promise
+    assert by_name["e1"]["score"] == pytest.approx(1)  # the whole share, alpha
     assert by_name["e1"]["fragmentation"] is not None
     assert (by_name["c1"]["score"], by_name["c2"]["score"]) == (0, 0)
     assert by_name["c1"]["leastAllocated"] < by_name["c2"]["leastAllocated"]

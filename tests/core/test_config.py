@@ -28,11 +28,12 @@ kind: KubeDSMConfiguration
 schedulerName: kubedsm
 tiers: {label: kubedsm.io/tier, edge: [edge], cloud: [cloud]}
 batch: {idle: 5ms, max: 200ms, size: 256}
-suggester: {mode: apply, algorithm: exact, period: 10s, maxMoves: 6, maxCloudToEdge: 5,
+suggester: {mode: apply, algorithm: exact, period: 3s, maxMoves: 6, maxCloudToEdge: 5,
             maxEdgeReorder: 3, minGain: 0, defragment: false}
-migration: {mode: surge, maxConcurrent: 3, maxPerNode: 2, maxPerWorkload: 3, cooldown: 10s,
+migration: {mode: surge, maxConcurrent: 3, maxPerNode: 3, maxPerWorkload: 3, cooldown: 0s,
             drainDelay: 2s, deadline: 60s}
-objective: {kind: share, alpha: 1, beta: 0.1, gamma: 10}
+objective: {kind: share, alpha: 1, beta: 0.1, gamma: 0}
+fragmentation: unusable
 services:
   "*": {qos: 1.0, weight: 1}
   shop/cart: {qos: 0.5}
@@ -66,9 +67,9 @@ def test_the_full_form_spells_out_the_defaults():
     assert given.tiers == Tiers(("kubedsm.io/tier",))
     assert attrs.evolve(given, tiers=Tiers(), services=Configuration().services) == Configuration()
     assert given.batch == Batch(idle=0.005, max=0.2, size=256)
-    assert given.suggester == Suggester("apply", "exact", 10.0, 6, 5, 3, 0.0, defragment=False)
-    assert given.migration == Migration("surge", 3, 2, 3, 10.0, 2.0, 60.0)
-    assert given.objective == Objective("share", 1.0, 0.1, 10.0)
+    assert given.suggester == Suggester("apply", "exact", 3.0, 6, 5, 3, 0.0, defragment=False)
+    assert given.migration == Migration("surge", 3, 3, 3, 0.0, 2.0, 60.0)
+    assert given.objective == Objective("share", 1.0, 0.1, 0.0)
     assert given.latency == Latency(0.02, 0.08)
     assert given.services == {
         "*": Service(qos=1.0, weight=1.0),
@@ -175,7 +176,8 @@ REFUSALS: dict[str | bytes, str] = {
     ),
     "objective: {beta: 1}": "objective.beta: 1 is not below alpha, 1",
     "objective: {beta: -1}": "objective.beta: -1 is not between 0 and 1000",
-    "objective: {alpha: 20}": "objective.gamma: 10 is not above alpha, 20",
+    "objective: {alpha: 0}": "objective.beta: 0.1 is not below alpha, 0",
+    "fragmentation: waste": "fragmentation: 'waste' is not unusable or product",
     "objective: {gamma: 1e9}": "objective.gamma: 1000000000 is not between 0 and 1000",
     "objective: {gamma: -" + "9" * 400 + "}": (
         "objective.gamma: a huge number is not a number between 0 and 1000"
@@ -300,8 +302,8 @@ def batches(draw):
 
 @st.composite
 def objectives(draw):
-    beta, alpha, gamma = sorted(draw(st.sets(st.floats(0, 1000), min_size=3, max_size=3)))
-    return Objective("share", alpha, beta, gamma)
+    beta, alpha = sorted(draw(st.sets(st.floats(0, 1000), min_size=2, max_size=2)))
+    return Objective("share", alpha, beta, draw(st.floats(0, 1000)))
 
 
 @st.composite
@@ -353,7 +355,7 @@ def test_the_dumped_defaults_name_every_key():
     dumped = dump(Configuration())
     assert dumped.startswith("apiVersion: kubedsm.io/v1alpha1\nkind: KubeDSMConfiguration\n")
     assert "idle: 5ms" in dumped
-    assert "period: 10s" in dumped
+    assert "period: 3s" in dumped
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal
 import attrs
 
 from kubedsm.core.decision import Decision
+from kubedsm.core.fragmentation import Measure
 from kubedsm.core.immediate import immediate_schedule
 from kubedsm.core.model import Pod, Snapshot
 from kubedsm.core.movable import Movable
@@ -23,9 +24,10 @@ class KubeDSM:
     objective: Objective
     limits: SuggestLimits = attrs.field(factory=SuggestLimits)
     algorithm: Literal["exact", "paper"] = "exact"
+    measure: Measure = Measure.UNUSABLE
 
     def place(self, snapshot: Snapshot, pods: Sequence[Pod], rng: "random.Random") -> Decision:  # noqa: ARG002 - nothing is left to chance
-        return immediate_schedule(snapshot, pods, self.promises, self.objective)
+        return immediate_schedule(snapshot, pods, self.promises, self.objective, self.measure)
 
     def suggest(self, snapshot: Snapshot, movable: Movable) -> Suggestion:
         return suggest(
@@ -34,5 +36,6 @@ class KubeDSM:
             self.objective,
             self.limits,
             algorithm=self.algorithm,
+            measure=self.measure,
             movable=movable,
         )

@@ -1,0 +1,86 @@
+"""Which defaults measure best: one setting changed at a time, on the paper's clusters and others.
+
+KubeDSM as it comes, and with each setting of `FACTORS` in turn, plays the paper's ten scenarios
+and 20 random clusters.
+"""
+
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kubedsm.config import Configuration, with_settings
+from kubedsm.core.policies.registry import KUBEDSM
+from kubedsm.replay.presets import PAPER_SCENARIOS
+from kubedsm.replay.random_clusters import random_cluster
+from kubedsm.replay.report import Report, number
+from kubedsm.replay.sources import recipe, runs
+from kubedsm.replay.world import Run, Setup
+
+RANDOM_CLUSTERS = 20
+#: the values tried, the defaults among them
+FACTORS: Mapping[str, Sequence[str]] = {
+    "fragmentation": ("unusable", "product"),
+    "objective.beta": ("0", "0.1", "0.5"),
+    "objective.gamma": ("0", "0.1", "0.3", "10"),
+    "suggester.period": ("2s", "3s", "5s", "10s", "20s"),
+    "suggester.maxMoves": ("2", "3", "4", "6", "10"),
+    "suggester.maxCloudToEdge": ("2", "3", "5", "10"),
+    "suggester.maxEdgeReorder": ("0", "1", "3", "6"),
+    "suggester.minGain": ("0", "0.01", "0.02", "0.05", "0.1"),
+    "suggester.defragment": ("false", "true"),
+    "migration.cooldown": ("0s", "5s", "10s", "30s"),
+    "migration.maxConcurrent": ("1", "3", "6"),
+    "migration.maxPerNode": ("1", "2", "3", "6"),
+    "migration.maxPerWorkload": ("1", "3", "6"),
+}
+_COLUMNS = {"edgeRatio": "edge ratio", "migrations": "migrations"}
+
+
+def tuning(seeds: Sequence[int], setup: Setup) -> list[Run]:
+    """Every setting that is not the default, and the defaults, everywhere."""
+    names = [
+        f"{key}={value}"
+        for key, values in FACTORS.items()
+        for value in values
+        if not _is_default(key, value)
+    ]
+    everybody = [KUBEDSM, *names]
+    paper = [recipe(name, *PAPER_SCENARIOS[name]) for name in PAPER_SCENARIOS]
+    found = runs(paper, everybody, seeds, setup)
+    for index in range(1, RANDOM_CLUSTERS + 1):
+        source, other = random_cluster(index, setup)
+        found += runs([source], everybody, seeds, other)
+    return found
+
+
+def _is_default(key: str, value: str) -> bool:
+    return with_settings(Configuration(), {key: value}) == Configuration()
+
+
+def table(found: Report) -> str:
+    """Markdown: of each setting the means over the paper's scenarios and the other clusters."""
+    rows: dict[str, list[Mapping[str, Any]]] = {}
+    for row in found["means"]:
+        rows.setdefault(row["policy"], []).append(row)
+    lines = []
+    for key, values in FACTORS.items():
+        for value in values:
+            default = _is_default(key, value)
+            of_setting = rows.get(KUBEDSM if default else f"{key}={value}")
+            if of_setting:
+                shown = f"**{value}**" if default else value
+                lines.append(f"| {key} | {shown} | {' | '.join(_measured(of_setting))} |")
+    columns = [f"{what}, {where}" for where in ("paper", "random") for what in _COLUMNS.values()]
+    headings = " | ".join(["setting", "value", *columns, "edge ratio, both"])
+    rule = " | ".join(["---", "---", *("---:" for _ in columns), "---:"])
+    return "\n".join([f"| {headings} |", f"| {rule} |", *lines]) + "\n"
+
+
+def _measured(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    cells, ratios = [], []
+    for of_paper in (True, False):
+        chosen = [row for row in rows if (row["scenario"] in PAPER_SCENARIOS) is of_paper]
+        means = {key: statistics.fmean(row[key] for row in chosen) for key in _COLUMNS}
+        ratios.append(means["edgeRatio"])
+        cells += [number(means["edgeRatio"], 4), number(means["migrations"], 1)]
+    return [*cells, number(statistics.fmean(ratios), 4)]
