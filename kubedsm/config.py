@@ -28,10 +28,13 @@ from kubedsm.config_fields import (
     whole,
 )
 from kubedsm.core.duration import format_duration
+from kubedsm.core.fragmentation import Measure
 from kubedsm.core.model import Tiers, Workload
 from kubedsm.core.objective import Kind as ObjectiveKind
 from kubedsm.core.objective import Objective as ObjectiveFunction
 from kubedsm.core.objective import Promise
+from kubedsm.core.policies.kubedsm import KubeDSM
+from kubedsm.core.suggestion import SuggestLimits
 
 API_VERSION = "kubedsm.io/v1alpha1"
 KIND = "KubeDSMConfiguration"
@@ -261,6 +264,23 @@ class Configuration:
         if given.kind != "latency":
             return ObjectiveFunction(given.kind, given.alpha, given.beta, given.gamma)
         return ObjectiveFunction(given.kind, given.alpha, given.beta, given.gamma, gap)
+
+    @property
+    def policy(self) -> KubeDSM:
+        suggester = self.suggester
+        return KubeDSM(
+            self.promise,
+            self.objective_function,
+            SuggestLimits(
+                suggester.max_moves,
+                suggester.max_cloud_to_edge,
+                suggester.max_edge_reorder,
+                suggester.min_gain,
+                suggester.defragment,
+            ),
+            suggester.algorithm,
+            Measure(self.fragmentation),
+        )
 
     def migration_mode(self, workload: Workload) -> Mode:
         return self._own(workload).mode or self._every().mode or self.migration.mode

@@ -12,7 +12,7 @@ import attrs
 from kubedsm.core.fit import counted_reasons
 from kubedsm.core.mirror import ClusterMirror
 from kubedsm.core.model import NodeName, Pod, Snapshot, Uid
-from kubedsm.core.objective import Objective, Promises
+from kubedsm.core.policies.kubedsm import KubeDSM
 from kubedsm.decision_entries import Entry, called, rfc3339
 from kubedsm.decision_record import Basis, Chosen, DecisionRecord
 from kubedsm.explanation import Explainer, Explanation, NodeExplanation
@@ -41,8 +41,7 @@ class Decisions:
 
     record: DecisionRecord
     mirror: ClusterMirror
-    promises: Promises
-    objective: Objective
+    policy: KubeDSM
     #: of the entry that was asked about last: pods of one batch are asked about in a row
     _explainer: tuple[int, Explainer] | None = attrs.field(default=None, init=False)
 
@@ -116,7 +115,7 @@ class Decisions:
             before, after = basis.shares_before[workload], basis.shares_after[workload]
             parts.append(
                 f"edge share of {workload} {before.edge}/{before.total} ->"
-                f" {after.edge}/{after.total}, promised {self.promises(workload).qos:g}"
+                f" {after.edge}/{after.total}, promised {self.policy.promises(workload).qos:g}"
             )
         explainer = self._explainer_of(chosen.entry, basis)
         rejections = explainer.rejections(chosen.uid)
@@ -127,7 +126,7 @@ class Decisions:
 
     def _explainer_of(self, entry: Entry, basis: Basis) -> Explainer:
         if self._explainer is None or self._explainer[0] != entry.number:
-            explainer = Explainer(decided(basis, entry), self.promises, self.objective)
+            explainer = Explainer(decided(basis, entry), self.policy)
             self._explainer = (entry.number, explainer)
         return self._explainer[1]
 
@@ -137,7 +136,7 @@ class Decisions:
 
         def explainer(number: int, snapshot: Callable[[], Snapshot]) -> Explainer:
             if number not in explainers:
-                explainers[number] = Explainer(snapshot(), self.promises, self.objective)
+                explainers[number] = Explainer(snapshot(), self.policy)
             return explainers[number]
 
         return [_explained(each, explainer) for each in recalled]

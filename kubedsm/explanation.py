@@ -14,9 +14,9 @@ import numpy as np
 from kubedsm.core.cloud import least_allocated_score
 from kubedsm.core.feasibility import Feasibility, Rejection
 from kubedsm.core.fragmentation import SCALE, Fragmentation, Ints, axes_of, request_mix, row
-from kubedsm.core.immediate import immediate_schedule
 from kubedsm.core.model import Node, NodeName, Pod, Resources, Share, Snapshot, Tier, Uid
-from kubedsm.core.objective import NANO, Objective, Promises
+from kubedsm.core.objective import NANO
+from kubedsm.core.policies.kubedsm import KubeDSM
 from kubedsm.core.rules.node_rules import NO_TIER
 
 #: what would have to change, by the rule that refuses; of room it is said how much
@@ -38,10 +38,12 @@ _LABEL_THE_NODE = "give the node the label of a tier"
 
 @attrs.frozen(slots=True)
 class Score:
-    """What the scheduler ranks feasible nodes by: the QoS first."""
+    """What the scheduler ranks feasible nodes by, in this order."""
 
     #: how much QoS is won, in points
     qos: float
+    #: how much less than the best of them the pod prefers it, see `core.preferences`
+    penalty: int
     #: edge: how much fragmentation is added, in nodes; the least wins
     fragmentation: float | None = None
     #: cloud: kube-scheduler's LeastAllocated, 0..100; the greatest wins
@@ -70,6 +72,7 @@ class NodeExplanation:
             "tierRule": NO_TIER if self.tierless else None,
             "change": self.change or None,
             "score": score.qos if score else None,
+            "penalty": score.penalty if score else None,
             "fragmentation": score.fragmentation if score else None,
             "leastAllocated": score.least_allocated if score else None,
         }
@@ -122,12 +125,11 @@ def pending(snapshot: Snapshot) -> list[Pod]:
 class Explainer:
     """Explains pods of one snapshot, each as if it were the only one to be placed."""
 
-    def __init__(self, snapshot: Snapshot, promises: Promises, objective: Objective) -> None:
+    def __init__(self, snapshot: Snapshot, policy: KubeDSM) -> None:
         self._snapshot = snapshot
         self._feasibility = Feasibility.of(snapshot)
         self._tiers = knows_tiers(snapshot)
-        self._promises = promises
-        self._objective = objective
+        self._policy = policy
 
     def explain(self, pod: Pod) -> Explanation:
         case = self._without(pod)
@@ -170,7 +172,7 @@ class Explainer:
 
     def _judged(self, case: "_Case") -> tuple[NodeExplanation, ...]:
         pod, snapshot, rejections = case.pod, case.snapshot, case.rejections
-        scores = self._scores(snapshot, pod, case.usable)
+        scores = self._scores(case)
         return tuple(
             NodeExplanation(
                 node.name,
@@ -183,26 +185,28 @@ class Explainer:
             for node in case.feasibility.nodes
         )
 
-    def _scores(
-        self, snapshot: Snapshot, pod: Pod, usable: Sequence[NodeName]
-    ) -> Mapping[NodeName, Score]:
+    def _scores(self, case: "_Case") -> Mapping[NodeName, Score]:
+        pod, snapshot, usable = case.pod, case.snapshot, case.usable
         share = snapshot.shares().get(pod.workload, Share())
-        promise = self._promises(pod.workload)
+        promise = self._policy.promises(pod.workload)
         before, after = (
-            self._objective.score(edge, share.total, promise.qos, promise.weight)
+            self._policy.objective.score(edge, share.total, promise.qos, promise.weight)
             for edge in (share.edge, share.edge + 1)
         )
         won = (after - before) / NANO
+        fragmentation = Fragmentation(self._policy.measure, request_mix(snapshot))
         edge = [n for n in map(snapshot.nodes.__getitem__, usable) if n.tier is Tier.EDGE]
+        added = _added(fragmentation, pod, edge, snapshot.free)
+        penalties = dict(zip(usable, case.feasibility.penalties(pod, usable), strict=True))
         scores = {
-            node.name: Score(won, fragmentation=added / SCALE)
-            for node, added in zip(edge, _added_fragmentation(snapshot, pod, edge), strict=True)
+            node.name: Score(won, penalties[node.name], fragmentation=more / SCALE)
+            for node, more in zip(edge, added, strict=True)
         }
         for name in usable:
             if name not in scores:
                 left = snapshot.free[name] - pod.requests
                 rank = _least_allocated(snapshot.nodes[name], left)
-                scores[name] = Score(0.0, least_allocated=rank)
+                scores[name] = Score(0.0, penalties[name], least_allocated=rank)
         return scores
 
     def _chosen(self, case: "_Case") -> NodeName | None:
@@ -213,12 +217,7 @@ class Explainer:
             nodes = {name: attrs.evolve(n, tier=Tier.CLOUD) for name, n in nodes.items()}
         allowed = set(case.usable)
         free = {n: room if n in allowed else Resources() for n, room in snapshot.free.items()}
-        decision = immediate_schedule(
-            attrs.evolve(snapshot, nodes=nodes, free=free),
-            [case.pod],
-            self._promises,
-            self._objective,
-        )
+        decision = self._policy.decide(attrs.evolve(snapshot, nodes=nodes, free=free), [case.pod])
         return decision.bindings[0].node if decision.bindings else None
 
 
@@ -251,20 +250,24 @@ def _with_pod_waiting(snapshot: Snapshot, pod: Pod) -> Snapshot:
     )
 
 
-def _added_fragmentation(snapshot: Snapshot, pod: Pod, nodes: Sequence[Node]) -> list[int]:
+def _added(
+    fragmentation: Fragmentation,
+    pod: Pod,
+    nodes: Sequence[Node],
+    room: Mapping[NodeName, Resources],
+) -> list[int]:
     """What the pod would add to the fragmentation of each of these nodes, were it there."""
     if not nodes:
         return []
-    fragmentation = Fragmentation(mix=request_mix(snapshot))
     axes = axes_of(vector for vector, _ in fragmentation.mix)
 
     def rows(amounts: Iterable[Resources]) -> Ints:
         return np.array([row(each, axes) for each in amounts], dtype=np.int64)
 
     size = rows(node.allocatable for node in nodes)
-    free = [snapshot.free[node.name] for node in nodes]
+    free = [room[node.name] for node in nodes]
     before = fragmentation.costs(axes, size, rows(free))
-    after = fragmentation.costs(axes, size, rows(room - pod.requests for room in free))
+    after = fragmentation.costs(axes, size, rows(left - pod.requests for left in free))
     added: list[int] = (after - before).tolist()
     return added
 

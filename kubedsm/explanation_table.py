@@ -53,6 +53,8 @@ def _why(node: Said) -> str:
     if node["score"] is None:
         return ""
     shown = f"QoS {node['score']:+.3f}"
+    if node["penalty"]:
+        shown += f", {node['penalty']} less preferred"
     if node["fragmentation"] is not None:
         shown += f", fragmentation {node['fragmentation']:+.3f}"
     if node["leastAllocated"] is not None:

@@ -7,7 +7,6 @@ import attrs
 from kubedsm.cluster.dump import Dump, Malformed
 from kubedsm.config import Configuration
 from kubedsm.core.decision import Decision
-from kubedsm.core.immediate import immediate_schedule
 from kubedsm.core.mirror import ClusterMirror
 from kubedsm.core.model import Snapshot
 from kubedsm.core.objective import NANO
@@ -64,12 +63,8 @@ def place(dump: Dump, configuration: Configuration) -> OfflinePlacement:
     """Decide for the pods of a dump that wait for us, as one batch."""
     ours = configuration.scheduler_name
     snapshot = mirror_of(dump, configuration).snapshot()
-    decision = immediate_schedule(
-        snapshot,
-        snapshot.schedulable(snapshot.pods.values()),
-        configuration.promise,
-        configuration.objective_function,
-    )
+    waiting_for_us = snapshot.schedulable(snapshot.pods.values())
+    decision = configuration.policy.decide(snapshot, waiting_for_us)
     waiting = [pod for pod in snapshot.pods.values() if pod.waits_for_node]
     return OfflinePlacement(
         snapshot,

@@ -15,12 +15,9 @@ from kubedsm.cluster.watched import NODES, PODS, SURROUNDINGS
 from kubedsm.config import Configuration
 from kubedsm.core.change import Change
 from kubedsm.core.events import ClusterEvent, KindKnown
-from kubedsm.core.fragmentation import Measure
 from kubedsm.core.mirror import ClusterMirror
 from kubedsm.core.model import Node, Pod, Tier
-from kubedsm.core.policies.kubedsm import KubeDSM
 from kubedsm.core.policies.policy import MigratingPolicy, Policy
-from kubedsm.core.suggestion import SuggestLimits
 from kubedsm.core.surroundings import Surrounding
 from kubedsm.decision_explanation import Decisions
 from kubedsm.decision_record import DecisionRecord
@@ -39,23 +36,6 @@ from kubedsm.tier_marks import TIER_LABEL
 from plans.steps import Step
 
 log = structlog.get_logger()
-
-
-def policy_of(configuration: Configuration) -> KubeDSM:
-    suggester = configuration.suggester
-    return KubeDSM(
-        configuration.promise,
-        configuration.objective_function,
-        SuggestLimits(
-            suggester.max_moves,
-            suggester.max_cloud_to_edge,
-            suggester.max_edge_reorder,
-            suggester.min_gain,
-            suggester.defragment,
-        ),
-        suggester.algorithm,
-        Measure(configuration.fragmentation),
-    )
 
 
 class Runtime:
@@ -77,8 +57,10 @@ class Runtime:
         namespace: str = "kubedsm",
         on_ended: Callable[[Ended], None] | None = None,
     ) -> None:
-        policy = policy or policy_of(configuration)
+        policy = policy or configuration.policy
         self._scheduler_name = configuration.scheduler_name
+        # Its own, so that what policies leave to chance depends on nothing else.
+        chance = random.Random(rng.getrandbits(64))
         self._on_ended = on_ended
         self.mirror = ClusterMirror(configuration.scheduler_name, configuration.tiers)
         self.queue = SchedulingQueue(clock, rng)
@@ -86,9 +68,7 @@ class Runtime:
         limits = Limits()
         self.manager = PlacementManager(cluster, self.mirror, clock, self._bound, limits)
         record = DecisionRecord(clock)
-        self.decisions = Decisions(
-            record, self.mirror, configuration.promise, configuration.objective_function
-        )
+        self.decisions = Decisions(record, self.mirror, configuration.policy)
         self._recorder = Recorder(
             cluster, clock, self.manager.quiet, instance, self.decisions.summary
         )
@@ -129,7 +109,7 @@ class Runtime:
             policy=policy,
             batch=configuration.batch,
             clock=clock,
-            rng=rng,
+            rng=chance,
             synced=self.synced,
         )
         self.suggester = (

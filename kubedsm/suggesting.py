@@ -18,7 +18,7 @@ from kubedsm.core.model import Snapshot, Uid
 from kubedsm.core.objective import NANO
 from kubedsm.core.suggestion import Score, Suggestion
 from kubedsm.migrator import Ended
-from kubedsm.runtime import Runtime, policy_of
+from kubedsm.runtime import Runtime
 from kubedsm.suggester import arrange, by_group, hindered, mode_of
 from plans.migration import MoveOrder
 from plans.ordering import stages
@@ -76,7 +76,7 @@ def _score(score: Score) -> dict[str, Any]:
 
 def advise(snapshot: Snapshot, configuration: Configuration) -> Advice:
     """What would be moved on this snapshot."""
-    policy = policy_of(configuration)
+    policy = configuration.policy
     suggestion = policy.suggest(snapshot, lambda pod: hindered(pod, configuration))
     orders: list[MoveOrder] = []
     dropped: dict[int, str] = {}

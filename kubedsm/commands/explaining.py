@@ -148,7 +148,7 @@ def _explainer(snapshot: Snapshot, configuration: Configuration) -> Explainer:
             f"no node has a label {' or '.join(configuration.tiers.labels)}:"
             " judged by kube-scheduler's rules alone"
         )
-    return Explainer(snapshot, configuration.promise, configuration.objective_function)
+    return Explainer(snapshot, configuration.policy)
 
 
 def _pods(name: str | None, snapshot: Snapshot, malformed: Iterable[Malformed]) -> list[Pod]:

@@ -15,7 +15,6 @@ import numpy as np
 from kubedsm.core.model import SpreadConstraint
 from kubedsm.core.node_index import Column
 from kubedsm.core.node_scores import (
-    MAX_NODE_SCORE,
     normalized,
     normalized_neighbours,
     normalized_spread,
@@ -33,8 +32,6 @@ WEIGHTS: Mapping[str, int] = {
     "PodTopologySpread": 2,
     "InterPodAffinity": 2,
 }
-#: No penalty is greater.
-GREATEST_PENALTY = MAX_NODE_SCORE * sum(WEIGHTS.values())
 _HOSTNAME = "kubernetes.io/hostname"
 
 
@@ -63,7 +60,7 @@ def scores(
 
 
 def penalties(candidate: EquivalenceClass, scene: Scene, positions: Sequence[int]) -> list[int]:
-    """How much less than the best of these nodes each of them is liked; 0..GREATEST_PENALTY."""
+    """How much less than the best of these nodes each of them is liked; 0..900."""
     total = np.zeros(len(positions), dtype=np.int64)
     for plugin, given in scores(candidate, scene, positions).items():
         total += WEIGHTS[plugin] * np.array(given, dtype=np.int64)

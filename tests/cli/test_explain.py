@@ -94,6 +94,35 @@ def test_scores_choice_and_what_would_help(explain):
     assert by_name["full"]["score"] is None
 
 
+def test_what_a_pod_prefers_is_said_and_decides_where_qos_does_not(explain):
+    prefers = {"key": "disk", "operator": "In", "values": ["ssd"]}
+    term = {"weight": 10, "preference": {"matchExpressions": [prefers]}}
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [term]}}
+    items = [
+        node("e1"),
+        node("e2", labels={"disk": "ssd"}),
+        node("c1", "cloud", labels={"disk": "ssd"}),
+        pod("a", affinity=affinity),
+    ]
+    (said,) = explained(explain, "a", items=items)
+    assert said["chosen"] == "e2"
+    assert {n["node"]: n["penalty"] for n in said["nodes"]} == {"e1": 200, "e2": 0, "c1": 0}
+    assert "200 less preferred" in explain("a", items=items).output
+
+
+def test_fragmentation_is_measured_as_configured(explain, tmp_path):
+    config = tmp_path / "config.yaml"
+    items = [node("e1"), pod("a")]
+
+    def added(measure):
+        config.write_text(f"fragmentation: {measure}")
+        (said,) = explained(explain, "a", "--config", str(config), items=items)
+        return said["nodes"][0]["fragmentation"]
+
+    assert added("product") == pytest.approx(1 - 0.9)  # an empty node 0.9, this one a full 1
+    assert added("unusable") != added("product")
+
+
 def test_a_node_of_no_tier_is_feasible_and_never_chosen(explain):
     (said,) = explained(explain, "a", items=[node("n1", None), node("c1", "cloud"), pod("a")])
     cloud, tierless = said["nodes"]

@@ -19,7 +19,6 @@ from kubedsm.cluster.emulator.resources import (
 )
 from kubedsm.cluster.port import Forbidden
 from kubedsm.config import Configuration
-from kubedsm.runtime import policy_of
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
@@ -33,7 +32,7 @@ SOON, LONG = 1.0, 20.0
 class Counting:
     """The configured policy, and how often it was asked. It suggests no moves."""
 
-    policy: object = attrs.field(factory=lambda: policy_of(Configuration()))
+    policy: object = attrs.field(factory=lambda: Configuration().policy)
     decisions: int = 0
 
     def place(self, snapshot, pods, rng):

@@ -27,6 +27,9 @@ class KubeDSM:
     measure: Measure = Measure.UNUSABLE
 
     def place(self, snapshot: Snapshot, pods: Sequence[Pod], rng: "random.Random") -> Decision:  # noqa: ARG002 - nothing is left to chance
+        return self.decide(snapshot, pods)
+
+    def decide(self, snapshot: Snapshot, pods: Sequence[Pod]) -> Decision:
         return immediate_schedule(snapshot, pods, self.promises, self.objective, self.measure)
 
     def suggest(self, snapshot: Snapshot, movable: Movable) -> Suggestion:
