@@ -210,7 +210,10 @@ class ClusterMirror:
         node, there, left = reservation.node, None, NOTHING
         if pod is not None:
             there = attrs.evolve(pod, node_name=node, phase="Pending")
-            if holds_room(pod) and pod.node_name == node:
+            if pod.node_name != node:
+                # Of a pod that was bound elsewhere, its own event says so: here it is gone.
+                pod = attrs.evolve(pod, node_name=None)
+            elif holds_room(pod):
                 left = pod.requests
         if reservation.requests != left:
             room = Freed(node, reservation.requests - left)
