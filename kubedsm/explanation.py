@@ -27,6 +27,7 @@ _CHANGES = {
     "NodeAffinity": "let the node's labels and the pod's node selector and affinity agree",
     "NodePorts": "free the host port on the node",
     "VolumeRestrictions": "wait until the other pod with this volume is gone",
+    "NodeVolumeLimits": "take a pod with volumes of the same CSI driver from the node",
     "VolumeBinding": "bind the pod's claims to volumes that this node reaches",
     "VolumeZone": "bind the pod's claims to volumes of this node's zone",
     "PodTopologySpread": "put more matching pods elsewhere, or allow a greater maxSkew",

@@ -23,6 +23,7 @@ CLUSTER_RIGHTS = {
     ("", "persistentvolumeclaims", "get list watch"),
     ("", "persistentvolumes", "get list watch"),
     ("storage.k8s.io", "storageclasses", "get list watch"),
+    ("storage.k8s.io", "csinodes", "get list watch"),
     ("apps", "deployments", "get list watch"),
     ("apps", "replicasets", "get list watch"),
     ("apps", "statefulsets", "get list watch"),

@@ -28,6 +28,7 @@ def literal_rule(snapshot: Snapshot, pod: Pod, node: Node) -> str | None:
         "NodePorts": not any(_clash(pod, other) for other in here),
         "NodeResourcesFit": not shortages(pod.requests, snapshot.free[node.name]),
         "VolumeRestrictions": not _mounted_already(snapshot, pod, others),
+        "NodeVolumeLimits": _attachable(snapshot, pod, node, here),
         "VolumeBinding": all(
             volume.nodes is None or any_selects(volume.nodes, node.name, node.labels)
             for volume in _volumes(snapshot, pod)
@@ -85,6 +86,19 @@ def _volumes(snapshot: Snapshot, pod: Pod) -> Iterator[Volume]:
     claims, volumes = snapshot.surroundings.claims or {}, snapshot.surroundings.volumes or {}
     for claim in pod.pod_class.rules.claims:
         yield volumes[claims[claim.namespace, claim.name].volume,]
+
+
+def _attachable(snapshot: Snapshot, pod: Pod, node: Node, here: Sequence[Pod]) -> bool:
+    csi_node = (snapshot.surroundings.csi_nodes or {}).get((node.name,))
+    wanted, attached = (
+        {volume.csi for each in pods for volume in _volumes(snapshot, each) if volume.csi}
+        for pods in ([pod], here)
+    )
+    return csi_node is None or all(
+        sum(csi.driver == driver for csi in wanted | attached) <= most
+        for driver, most in csi_node.limits.items()
+        if any(csi.driver == driver for csi in wanted - attached)
+    )
 
 
 def _even(

@@ -24,6 +24,7 @@ from kubedsm.core.model import SchedulingRules
 from kubedsm.core.surroundings import (
     NAMESPACE_NAME_LABEL,
     Claim,
+    CSINode,
     Namespace,
     StorageClass,
     Surrounding,
@@ -37,8 +38,9 @@ SURROUNDINGS: Mapping[str, type[Surrounding]] = {
     "PersistentVolumeClaim": Claim,
     "PersistentVolume": Volume,
     "StorageClass": StorageClass,
+    "CSINode": CSINode,
 }
-CLUSTER_SCOPED = ("Node", "Namespace", "PersistentVolume", "StorageClass")
+CLUSTER_SCOPED = ("Node", "Namespace", "PersistentVolume", "StorageClass", "CSINode")
 #: lists within lists deeper than this are nobody's dump
 DEEPEST = 8
 
@@ -128,8 +130,12 @@ def _assumed(rules: Iterable[SchedulingRules], seen: set[str]) -> Iterator[tuple
         yield "PersistentVolumeClaim", "assumed that all are bound, to volumes every node reaches"
     elif "PersistentVolume" not in seen:
         yield "PersistentVolume", "assumed that every node reaches every volume"
-    elif "StorageClass" not in seen:
-        yield "StorageClass", "assumed that unbound claims of a class wait for their first consumer"
+    else:
+        if "StorageClass" not in seen:
+            what = "assumed that unbound claims of a class wait for their first consumer"
+            yield "StorageClass", what
+        if "CSINode" not in seen:
+            yield "CSINode", "assumed that every node takes any number of volumes"
 
 
 def _parsed(text: bytes, source: str) -> Any:
@@ -201,6 +207,7 @@ _READERS: Mapping[str, Callable[[dict[str, Any]], ClusterEvent]] = {
     "PersistentVolumeClaim": lambda item: SurroundingApplied(wire.CLAIMS.value(_namespaced(item))),
     "PersistentVolume": lambda item: SurroundingApplied(wire.VOLUMES.value(item)),
     "StorageClass": lambda item: SurroundingApplied(wire.STORAGE_CLASSES.value(item)),
+    "CSINode": lambda item: SurroundingApplied(wire.CSI_NODES.value(item)),
 }
 
 

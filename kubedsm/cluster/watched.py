@@ -17,7 +17,14 @@ from kubedsm.core.events import (
     SurroundingDeleted,
 )
 from kubedsm.core.model import Node, NodeName, Pod, Uid
-from kubedsm.core.surroundings import Claim, Namespace, StorageClass, Surrounding, Volume
+from kubedsm.core.surroundings import (
+    Claim,
+    CSINode,
+    Namespace,
+    StorageClass,
+    Surrounding,
+    Volume,
+)
 
 T = TypeVar("T")
 E = TypeVar("E")
@@ -84,10 +91,19 @@ STORAGE_CLASSES: Watched[StorageClass, ClusterEvent] = Watched(
     SurroundingApplied,
     lambda storage: SurroundingDeleted(StorageClass, (storage.name,)),
 )
+CSI_NODES: Watched[CSINode, ClusterEvent] = Watched(
+    "CSINode",
+    "/apis/storage.k8s.io/v1/csinodes",
+    wire.CSI_NODES.item,
+    wire.CSI_NODES.line,
+    SurroundingApplied,
+    lambda csi_node: SurroundingDeleted(CSINode, (csi_node.name,)),
+)
 
 SURROUNDINGS: Mapping[type[Surrounding], Watched[Any, ClusterEvent]] = {
     Namespace: NAMESPACES,
     Claim: CLAIMS,
     Volume: VOLUMES,
     StorageClass: STORAGE_CLASSES,
+    CSINode: CSI_NODES,
 }

@@ -21,7 +21,7 @@ from kubedsm.cluster.pod_requests import Amounts, FieldError, integers
 from kubedsm.cluster.port import ApiStatusError
 from kubedsm.cluster.wire_errors import UNREADABLE, Source, WireError, unreadable, wire_error
 from kubedsm.core.model import Node, NodeName, Pod, Resources, Taint
-from kubedsm.core.surroundings import Claim, Namespace, StorageClass, Volume
+from kubedsm.core.surroundings import Claim, CSINode, Namespace, StorageClass, Volume
 
 __all__ = [
     "Applied", "Bookmark", "ConfigMap", "Failed", "Identity", "Line", "Page", "Removed",
@@ -236,6 +236,9 @@ VOLUMES: Reader[schema.Volume, Volume] = Reader(
 )
 STORAGE_CLASSES: Reader[schema.StorageClass, StorageClass] = Reader(
     "StorageClass", schema.StorageClass, surroundings.storage_class
+)
+CSI_NODES: Reader[schema.CSINode, CSINode] = Reader(
+    "CSINode", schema.CSINode, surroundings.csi_node
 )
 
 pod, pod_item, pod_line = PODS.value, PODS.item, PODS.line

@@ -17,6 +17,7 @@ T = TypeVar("T")
 
 Name = Annotated[str, msgspec.Meta(min_length=1)]
 Time = Annotated[datetime, msgspec.Meta(tz=True)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 Quantities = dict[str, str | int | float]
 
 
@@ -162,8 +163,14 @@ class Claim(_Wire, frozen=True):
     status: ClaimStatus | None = None
 
 
+class CSISource(_Wire, frozen=True):
+    driver: str | None = None
+    volume_handle: str | None = None
+
+
 class VolumeSpec(_Wire, frozen=True):
     node_affinity: rules.VolumeNodeAffinity | None = None
+    csi: CSISource | None = None
 
 
 class Volume(_Wire, frozen=True):
@@ -174,6 +181,24 @@ class Volume(_Wire, frozen=True):
 class StorageClass(_Wire, frozen=True):
     metadata: Metadata
     volume_binding_mode: str | None = None
+
+
+class CSINodeAllocatable(_Wire, frozen=True):
+    count: Count | None = None
+
+
+class CSINodeDriver(_Wire, frozen=True):
+    name: str
+    allocatable: CSINodeAllocatable | None = None
+
+
+class CSINodeSpec(_Wire, frozen=True):
+    drivers: tuple[CSINodeDriver, ...] | None = None
+
+
+class CSINode(_Wire, frozen=True):
+    metadata: Metadata
+    spec: CSINodeSpec | None = None
 
 
 class AnyObject(_Wire, frozen=True):

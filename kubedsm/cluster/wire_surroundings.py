@@ -1,9 +1,16 @@
-"""Namespaces, claims, volumes and storage classes from their JSON."""
+"""Namespaces, claims, volumes, storage classes and CSINodes from their JSON."""
 
 from kubedsm.cluster import wire_schema as schema
 from kubedsm.cluster.pod_requests import FieldError
 from kubedsm.cluster.pod_rules import node_selector_terms
-from kubedsm.core.surroundings import Claim, Namespace, StorageClass, Volume
+from kubedsm.core.surroundings import (
+    Claim,
+    CSINode,
+    CSIVolume,
+    Namespace,
+    StorageClass,
+    Volume,
+)
 
 
 def namespace(shape: schema.Namespace) -> Namespace:
@@ -31,15 +38,31 @@ def claim(shape: schema.Claim) -> Claim:
 
 
 def volume(shape: schema.Volume) -> Volume:
-    affinity = shape.spec.node_affinity if shape.spec else None
-    required = affinity.required if affinity else None
+    spec = shape.spec or schema.VolumeSpec()
+    required = spec.node_affinity.required if spec.node_affinity else None
+    csi = spec.csi
     return Volume(
         shape.metadata.name,
         None if required is None else node_selector_terms(required),
         shape.metadata.labels or {},
+        CSIVolume(csi.driver, csi.volume_handle)
+        if csi and csi.driver and csi.volume_handle
+        else None,
     )
 
 
 def storage_class(shape: schema.StorageClass) -> StorageClass:
     waits = shape.volume_binding_mode == "WaitForFirstConsumer"
     return StorageClass(shape.metadata.name, waits)
+
+
+def csi_node(shape: schema.CSINode) -> CSINode:
+    drivers = shape.spec.drivers if shape.spec else None
+    return CSINode(
+        shape.metadata.name,
+        {
+            driver.name: driver.allocatable.count
+            for driver in drivers or ()
+            if driver.allocatable and driver.allocatable.count is not None
+        },
+    )

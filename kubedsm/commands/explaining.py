@@ -57,8 +57,8 @@ def _server(_context: click.Context, _option: click.Parameter, value: str) -> st
     "--from",
     "dump_path",
     type=click.Path(allow_dash=True),
-    help="What `kubectl get nodes,pods,namespaces,pvc,pv,storageclasses -A -o json` printed;"
-    " - for standard input. Without it the running scheduler is asked.",
+    help="What `kubectl get nodes,pods,namespaces,pvc,pv,storageclasses,csinodes -A -o json`"
+    " printed; - for standard input. Without it the running scheduler is asked.",
 )
 @click.option(
     "--server",

@@ -150,6 +150,10 @@ class ClaimReference:
     #: a generic ephemeral volume: the claim is made for the pod
     ephemeral: bool = False
 
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.namespace, self.name
+
 
 @attrs.frozen(slots=True)
 class Disk:

@@ -8,7 +8,7 @@ Source: KEP-4247 (per-plugin callback functions for efficient requeueing in the 
 and the EventsToRegister of kube-scheduler's plugins.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol, Self
 
 import attrs
@@ -22,7 +22,17 @@ from kubedsm.core.rules.node_rules import TIER_RULE
 from kubedsm.core.rules.ports import taken
 from kubedsm.core.rules.scene import EquivalenceClass
 from kubedsm.core.selectors import selects
-from kubedsm.core.surroundings import Claim, Namespace, StorageClass, Surroundings, Volume
+from kubedsm.core.surroundings import (
+    UNLIMITED,
+    Claim,
+    CSINode,
+    CSIVolume,
+    Namespace,
+    StorageClass,
+    Surrounding,
+    Surroundings,
+    Volume,
+)
 
 #: by these, what others see of the pod decides
 _LABEL_RULES = frozenset({"InterPodAffinity", "PodTopologySpread"})
@@ -134,19 +144,20 @@ def _volume_left(change: Change, candidate: EquivalenceClass, cluster: Cluster) 
         return False
     theirs = gone.pod_class.rules
     disks = {(disk.kind, disk.identity) for disk in theirs.disks}
-    claims = {(claim.namespace, claim.name) for claim in theirs.claims}
+    claims = {claim.key for claim in theirs.claims}
     return any((disk.kind, disk.identity) in disks for disk in rules.disks) or any(
-        (claim.namespace, claim.name) in claims for claim in rules.claims
+        claim.key in claims for claim in rules.claims
     )
 
 
 def _volumes_changed(change: Change, candidate: EquivalenceClass, cluster: Cluster) -> bool:
-    if _relabelled(change):
-        return True
+    return _relabelled(change) or _own_volumes_changed(change, candidate, cluster)
+
+
+def _own_volumes_changed(change: Change, candidate: EquivalenceClass, cluster: Cluster) -> bool:
     thing = change.surrounding_after or change.surrounding_before
-    keys = [(claim.namespace, claim.name) for claim in candidate.rules.claims]
-    claims = cluster.surroundings.claims or {}
-    known = [claims[key] for key in keys if key in claims]
+    keys = [claim.key for claim in candidate.rules.claims]
+    known = list(cluster.surroundings.claims_at(keys))
     match thing:
         case Claim(namespace, name):
             return (namespace, name) in keys
@@ -155,6 +166,41 @@ def _volumes_changed(change: Change, candidate: EquivalenceClass, cluster: Clust
         case StorageClass(name):
             return any(claim.storage_class == name for claim in known)
     return False
+
+
+def _attachable(change: Change, candidate: EquivalenceClass, cluster: Cluster) -> bool:
+    """Whether fewer volumes are on a node, or more may be, or one is that the candidate wants."""
+    if _own_volumes_changed(change, candidate, cluster):
+        return True
+    before, after = change.surrounding_before, change.surrounding_after
+    surroundings = cluster.surroundings
+    wanted = surroundings.csi_volumes_at(claim.key for claim in candidate.rules.claims)
+    drivers = {volume.driver for volume in wanted}
+    if isinstance(before or after, CSINode):
+        return any(_limit(after, driver) > _limit(before, driver) for driver in drivers)
+    had = set(_attached(_there(change.pod_before), before, surroundings))
+    has = set(_attached(_there(change.pod_after), after, surroundings))
+    left, came = had - has, has - had
+    return any(volume.driver in drivers for _, volume in left) or any(
+        volume in wanted for _, volume in came
+    )
+
+
+def _limit(csi_node: Surrounding | None, driver: str) -> int:
+    return csi_node.limit(driver) if isinstance(csi_node, CSINode) else UNLIMITED
+
+
+def _attached(
+    pod: Pod | None, thing: Surrounding | None, surroundings: Surroundings
+) -> Iterator[tuple[NodeName | None, CSIVolume]]:
+    """The CSI volumes that a pod has on its node, or that a claim or a volume stands for."""
+    if pod is not None:
+        keys = (claim.key for claim in pod.pod_class.rules.claims)
+        yield from ((pod.node_name, volume) for volume in surroundings.csi_volumes_at(keys))
+    if isinstance(thing, Claim):
+        thing = (surroundings.volumes or {}).get((thing.volume,))
+    if isinstance(thing, Volume) and thing.csi is not None:
+        yield None, thing.csi
 
 
 def _spread_changed(change: Change, candidate: EquivalenceClass, _: Cluster) -> bool:
@@ -233,6 +279,7 @@ HINTS: Mapping[str, Hint] = {
     "NodePorts": _port_freed,
     ROOM_RULE: _takes_it_now,
     "VolumeRestrictions": _volume_left,
+    "NodeVolumeLimits": _attachable,
     "VolumeBinding": _volumes_changed,
     "VolumeZone": _volumes_changed,
     "PodTopologySpread": _spread_changed,

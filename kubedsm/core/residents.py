@@ -4,7 +4,7 @@ Whoever is bound or reserved and has not finished is there, terminating pods inc
 counted by what can be told of them: by namespace and those labels that some selector looks at.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple, Self, TypeVar
 
 import attrs
@@ -19,7 +19,7 @@ from kubedsm.core.model import (
     SchedulingRules,
 )
 from kubedsm.core.selectors import Selector, keys_of, selects
-from kubedsm.core.surroundings import Surroundings
+from kubedsm.core.surroundings import CSIVolume, Surroundings
 
 K = TypeVar("K")
 #: how many there are, by position of the node; no zeros
@@ -115,6 +115,10 @@ class Residents:
     disks: dict[tuple[str, tuple[str, ...]], dict[int, tuple[bool, ...]]] = attrs.field(
         factory=dict
     )
+    #: how many pods use a volume
+    volumes: dict[CSIVolume, Counts] = attrs.field(factory=dict)
+    #: how many volumes a CSI driver has attached, each once a node
+    attached: dict[str, Counts] = attrs.field(factory=dict)
     _known: dict[tuple[Selection, ...], Ints] = attrs.field(factory=dict)
 
     @classmethod
@@ -154,8 +158,12 @@ class Residents:
             addresses = self.ports.setdefault((port.protocol, port.port), {})
             addresses[position] = (*addresses.get(position, ()), port.ip)
         for claim in rules.claims:
-            key = (claim.namespace, claim.name)
-            self.claims[key] = self.claims.get(key, 0) + 1
+            _count(self.claims, claim.key, 1)
+        for volume in self._csi_volumes(rules):
+            users = self.volumes.setdefault(volume, {})
+            if position not in users:
+                _count(self.attached.setdefault(volume.driver, {}), position, 1)
+            _count(users, position, 1)
         for disk in rules.disks:
             uses = self.disks.setdefault((disk.kind, disk.identity), {})
             uses[position] = (*uses.get(position, ()), disk.read_only)
@@ -167,7 +175,14 @@ class Residents:
         peer = Peer(namespace, labels, pod.terminating)
         claims = dict(self.claims) if rules.claims else self.claims
         for claim in rules.claims:
-            _count(claims, (claim.namespace, claim.name), by)
+            _count(claims, claim.key, by)
+        csi_volumes = self._csi_volumes(rules)
+        volumes = _changed(self.volumes, csi_volumes, position, by)
+        attached = [
+            volume.driver
+            for volume in csi_volumes
+            if (position in volumes.get(volume, ())) != (position in self.volumes.get(volume, ()))
+        ]
         return attrs.evolve(
             self,
             peers=self.peers if self.keys is None else _changed(self.peers, [peer], position, by),
@@ -186,8 +201,15 @@ class Residents:
                 position,
                 by,
             ),
+            volumes=volumes,
+            attached=_changed(self.attached, attached, position, by),
             known=dict(self._recounted(peer, position, by)),
         )
+
+    def _csi_volumes(self, rules: SchedulingRules) -> Collection[CSIVolume]:
+        if not rules.claims:
+            return ()
+        return self.surroundings.csi_volumes_at(claim.key for claim in rules.claims)
 
     def _recounted(
         self, peer: Peer, position: int, by: int
@@ -208,10 +230,15 @@ class Residents:
             known = np.zeros(self.size, dtype=np.int64)
             for peer, counts in self.peers.items():
                 if self._covered(selections, peer, dict(peer.labels)):
-                    positions = np.fromiter(counts.keys(), np.intp, len(counts))
-                    known[positions] += np.fromiter(counts.values(), np.int64, len(counts))
+                    _add(known, counts)
             self._known[selections] = known
         return known
+
+    def attached_by(self, driver: str) -> Ints:
+        """On each node, how many volumes that CSI driver has attached."""
+        attached = np.zeros(self.size, dtype=np.int64)
+        _add(attached, self.attached.get(driver, {}))
+        return attached
 
     def _covered(
         self, selections: tuple[Selection, ...], peer: Peer, labels: Mapping[str, str]
@@ -221,6 +248,11 @@ class Residents:
             and selection.covers(peer.namespace, labels, self.surroundings)
             for selection in selections
         )
+
+
+def _add(column: Ints, counts: Counts) -> None:
+    positions = np.fromiter(counts.keys(), np.intp, len(counts))
+    column[positions] += np.fromiter(counts.values(), np.int64, len(counts))
 
 
 def _count(counts: dict[K, int], key: K, by: int) -> None:

@@ -16,7 +16,14 @@ from kubedsm.core.model import (
     SpreadConstraint,
 )
 from kubedsm.core.selectors import NodeSelectorTerm, Requirement
-from kubedsm.core.surroundings import Claim, Namespace, StorageClass, Volume
+from kubedsm.core.surroundings import (
+    Claim,
+    CSINode,
+    CSIVolume,
+    Namespace,
+    StorageClass,
+    Volume,
+)
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -327,7 +334,30 @@ def test_namespaces_claims_volumes_and_storage_classes():
         "pv", (NodeSelectorTerm((Requirement("zone", "In", ("x",)),)),)
     )
     assert wire.VOLUMES.value({"metadata": {"name": "pv"}, "spec": {}}) == Volume("pv")
+    csi = {"driver": "ebs.csi.aws.com", "volumeHandle": "vol-1"}
+    read = wire.VOLUMES.value({"metadata": {"name": "pv"}, "spec": {"csi": csi}})
+    assert read.csi == CSIVolume("ebs.csi.aws.com", "vol-1")
+    del csi["volumeHandle"]
+    assert wire.VOLUMES.value({"metadata": {"name": "pv"}, "spec": {"csi": csi}}).csi is None
     waits = {"metadata": {"name": "w"}, "volumeBindingMode": "WaitForFirstConsumer"}
     assert wire.STORAGE_CLASSES.value(waits) == StorageClass("w", waits_for_consumer=True)
     with pytest.raises(WireError, match=r"PersistentVolumeClaim data: metadata.namespace: missing"):
         wire.CLAIMS.value({"metadata": {"name": "data"}})
+
+
+def test_csi_nodes():
+    drivers = [
+        {"name": "ebs.csi.aws.com", "nodeID": "i-1", "allocatable": {"count": 25}},
+        {"name": "none.example.com", "allocatable": {"count": 0}},
+        {"name": "nfs.example.com", "allocatable": {}},
+        {"name": "s3.example.com", "topologyKeys": None, "allocatable": None},
+    ]
+    read = wire.CSI_NODES.value({"metadata": {"name": "n1"}, "spec": {"drivers": drivers}})
+    assert read == CSINode("n1", {"ebs.csi.aws.com": 25, "none.example.com": 0})
+    assert read.limit("ebs.csi.aws.com") == 25
+    assert read.limit("nfs.example.com") > 10**6
+    for spec in (None, {"drivers": None}, {"drivers": []}):
+        assert wire.CSI_NODES.value({"metadata": {"name": "n1"}, "spec": spec}) == CSINode("n1")
+    drivers[0]["allocatable"]["count"] = 2**70
+    with pytest.raises(WireError, match=r"CSINode n1: spec.drivers\[0\].allocatable.count"):
+        wire.CSI_NODES.value({"metadata": {"name": "n1"}, "spec": {"drivers": drivers}})

@@ -24,7 +24,15 @@ from kubedsm.core.model import (
     Workload,
 )
 from kubedsm.core.selectors import NodeSelectorTerm, Requirement
-from kubedsm.core.surroundings import Claim, Namespace, StorageClass, Surroundings, Volume
+from kubedsm.core.surroundings import (
+    Claim,
+    CSINode,
+    CSIVolume,
+    Namespace,
+    StorageClass,
+    Surroundings,
+    Volume,
+)
 
 HOST = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
@@ -209,7 +217,7 @@ def drawn(seed):
         drawn_pod(rng, f"old-{i}", on=rng.choice(nodes).name) for i in range(rng.randint(0, 8))
     ]
     waiting = [drawn_pod(rng, f"new-{i}") for i in range(rng.randint(1, 4))]
-    return cluster(nodes, [*existing, *waiting], _surroundings()), waiting
+    return cluster(nodes, [*existing, *waiting], _surroundings(rng, nodes)), waiting
 
 
 def drawn_batch(seed):
@@ -229,7 +237,7 @@ def drawn_batch(seed):
     existing = _replicas(rng, "old", 1)
     existing = [attrs.evolve(old, node_name=rng.choice(nodes).name) for old in existing]
     waiting = [p for i in range(rng.choice((1, 2, 2, 3))) for p in _replicas(rng, f"new-{i}", 3)]
-    return cluster(nodes, [*existing, *waiting], _surroundings()), waiting
+    return cluster(nodes, [*existing, *waiting], _surroundings(rng, nodes)), waiting
 
 
 def _replicas(rng, name, most):
@@ -248,8 +256,22 @@ def _replicas(rng, name, most):
     ]
 
 
+def csi_node(rng, name):
+    """Limits of both drivers, of one, or of none."""
+    limits = {driver: rng.choice((0, 1, 1, 2)) for driver in ("fast", "slow")}
+    return CSINode(name, dict(rng.sample(sorted(limits.items()), rng.choice((0, 1, 2, 2)))))
+
+
+def _surroundings(rng, nodes):
+    surroundings = _around_every_cluster()
+    for each in nodes:
+        if rng.random() < 0.6:
+            surroundings = surroundings.having(csi_node(rng, each.name))
+    return surroundings
+
+
 @cache
-def _surroundings():
+def _around_every_cluster():
     only_x = (NodeSelectorTerm((Requirement(ZONE, "In", ("x",)),)),)
     claims = [
         Claim(namespace, name, volume=f"pv-{name}", bound=True, once_per_pod=name == "once")
@@ -259,9 +281,9 @@ def _surroundings():
     surroundings = Surroundings()
     for thing in (
         *claims,
-        Volume("pv-disk"),
-        Volume("pv-once", labels={ZONE: "x__y"}),
-        Volume("pv-far", only_x),
+        Volume("pv-disk", csi=CSIVolume("fast", "disk")),
+        Volume("pv-once", labels={ZONE: "x__y"}, csi=CSIVolume("fast", "once")),
+        Volume("pv-far", only_x, csi=CSIVolume("slow", "far")),
         Namespace("other", {"team": "x"}),
         StorageClass("local", waits_for_consumer=True),
     ):

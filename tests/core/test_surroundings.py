@@ -14,7 +14,7 @@ def told(*events):
 
 
 def test_nothing_is_known_at_first():
-    assert told() == Surroundings(None, None, None, None)
+    assert told() == Surroundings(None, None, None, None, None)
 
 
 def test_a_kind_is_known_from_the_first_we_hear_of_it():

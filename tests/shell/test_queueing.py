@@ -10,6 +10,7 @@ from conftest import emulated
 from kubedsm.cluster.emulator.front import RequestFault
 from kubedsm.cluster.emulator.paper import node
 from kubedsm.cluster.emulator.resources import (
+    CSI_NODES,
     NAMESPACES,
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
@@ -139,24 +140,30 @@ class Waiting:
         patch = {"spec": {"containers": [{"name": "c", "resources": resources}]}}
         self.world.api.patch(PODS, "default", name, patch, STRATEGIC, subresource="resize")
 
-    def claim(self, mode="ReadWriteOnce"):
+    def claim(self, mode="ReadWriteOnce", name="data"):
         self.world.api.create(
             PERSISTENT_VOLUME_CLAIMS,
             {
-                "metadata": {"name": "data", "namespace": "default"},
+                "metadata": {"name": name, "namespace": "default"},
                 "spec": {"accessModes": [mode], "storageClassName": "fast"},
             },
             namespace="default",
         )
 
-    def volume(self, labels=None, **affinity):
-        metadata = {"name": "pv", "labels": labels or {}}
-        self.world.api.create(PERSISTENT_VOLUMES, {"metadata": metadata, "spec": affinity})
+    def volume(self, labels=None, name="pv", **spec):
+        metadata = {"name": name, "labels": labels or {}}
+        self.world.api.create(PERSISTENT_VOLUMES, {"metadata": metadata, "spec": spec})
 
-    def bind_claim(self):
-        self.patch(PERSISTENT_VOLUME_CLAIMS, "data", {"spec": {"volumeName": "pv"}}, "", "default")
+    def bind_claim(self, name="data", volume="pv"):
+        self.patch(PERSISTENT_VOLUME_CLAIMS, name, {"spec": {"volumeName": volume}}, "", "default")
         bound = {"status": {"phase": "Bound"}}
-        self.patch(PERSISTENT_VOLUME_CLAIMS, "data", bound, "status", "default")
+        self.patch(PERSISTENT_VOLUME_CLAIMS, name, bound, "status", "default")
+
+    def csi_claim(self, name, driver="csi.example.com"):
+        """A claim bound to a volume of that CSI driver."""
+        self.volume(name=f"pv-{name}", csi={"driver": driver, "volumeHandle": name})
+        self.claim(name=name)
+        self.bind_claim(name, f"pv-{name}")
 
 
 @asynccontextmanager
@@ -244,6 +251,24 @@ def claim_of_one_pod(scene):
     scene.claim("ReadWriteOncePod")
     scene.bind_claim()
     scene.put(pod("owner", **MOUNTED), on="e1")
+
+
+def mounting(claim):
+    return {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": claim}}]}
+
+
+def csi_node(limit, name="e1"):
+    driver = {"name": "csi.example.com", "nodeID": name, "topologyKeys": None}
+    spec = {"drivers": [{**driver, "allocatable": {"count": limit}}]}
+    return {"metadata": {"name": name}, "spec": spec}
+
+
+def no_slot(scene):
+    """One volume of the driver may be attached to the node, and another pod's is."""
+    scene.world.api.create(CSI_NODES, csi_node(1))
+    scene.csi_claim("data")
+    scene.csi_claim("theirs")
+    scene.put(pod("owner", **mounting("theirs")), on="e1")
 
 
 WEB = {"labels": {"app": "web"}, **spread("web")}
@@ -335,6 +360,14 @@ HELP = {
         lambda s: s.label(NODES, "e1", **{ZONE: "a"}),
     ),
     "claim of one pod": (ONE, claim_of_one_pod, MOUNTED, lambda s: s.remove("owner")),
+    "volume detached": (ONE, no_slot, MOUNTED, lambda s: s.remove("owner")),
+    "more volumes allowed": (
+        ONE, no_slot, MOUNTED, lambda s: s.patch(CSI_NODES, "e1", {"spec": csi_node(2)["spec"]}),
+    ),
+    "CSINode gone": (ONE, no_slot, MOUNTED, lambda s: s.world.api.delete(CSI_NODES, "", "e1")),
+    "its volume attached for another pod": (
+        ONE, no_slot, MOUNTED, lambda s: s.put(pod("reader", **MOUNTED), on="e1"),
+    ),
     "disk": (
         ONE, lambda s: s.put(pod("owner", **DISK), on="e1"), DISK, lambda s: s.remove("owner"),
     ),
@@ -397,6 +430,18 @@ IN_VAIN = {
     "claim of another": (
         ONE, full, {}, lambda s: (s.volume(), s.claim(), s.bind_claim()),
     ),
+    "another driver's volume detached": (
+        ONE, lambda s: (no_slot(s), s.csi_claim("other", "other.example.com"),
+                        s.put(pod("third", **mounting("other")), on="e1")),
+        MOUNTED, lambda s: s.remove("third"),
+    ),
+    "fewer volumes allowed": (
+        ONE, no_slot, MOUNTED, lambda s: s.patch(CSI_NODES, "e1", {"spec": csi_node(0)["spec"]}),
+    ),
+    "another volume of the driver": (ONE, no_slot, MOUNTED, lambda s: s.csi_claim("more")),
+    "node of volumes labelled": (
+        ONE, no_slot, MOUNTED, lambda s: s.label(NODES, "e1", disk="ssd"),
+    ),
     "storage class": (
         ONE, full, {}, lambda s: s.world.api.create(
             STORAGE_CLASSES, {"metadata": {"name": "fast"}, "provisioner": "example.com/fast"}
@@ -444,7 +489,14 @@ class Refusing:
 
 
 @pytest.mark.parametrize(
-    "plural", ["namespaces", "persistentvolumeclaims", "persistentvolumes", "storageclasses"]
+    "plural",
+    [
+        "namespaces",
+        "persistentvolumeclaims",
+        "persistentvolumes",
+        "storageclasses",
+        "csinodes",
+    ],
 )
 async def test_what_may_not_be_seen_is_taken_as_unknown(plural, capsys):
     faults = Refusing(plural)
@@ -463,6 +515,15 @@ async def test_a_claim_that_may_not_be_seen_is_taken_for_bound():
     async with emulated(*ONE) as world, world.scheduler(Refusing("persistentvolumeclaims")):
         world.api.create(PODS, pod("mounting", **MOUNTED), namespace="default")
         await world.until_bound(1, 2)
+
+
+async def test_limits_that_may_not_be_seen_are_none():
+    async with emulated(*ONE) as world, world.scheduler(Refusing("csinodes")) as runtime:
+        scene = Waiting(world, None)
+        no_slot(scene)
+        world.api.create(PODS, pod("waiting", **MOUNTED), namespace="default")
+        await world.until(lambda: scene.bound, 2)
+        assert runtime.mirror.surroundings.csi_nodes is None
 
 
 async def test_a_right_that_is_granted_later_is_used():

@@ -109,6 +109,10 @@ STORAGE_CLASSES = Resource(
     "storage.k8s.io", "v1", "storageclasses", "storageclass", "StorageClass", namespaced=False,
     short_names=("sc",), storage_version_hash="K+m6uJwbjGY=",
 )  # fmt: skip
+CSI_NODES = Resource(
+    "storage.k8s.io", "v1", "csinodes", "csinode", "CSINode", namespaced=False,
+    storage_version_hash="Pe62DkZtjuo=",
+)  # fmt: skip
 LEASES = Resource(
     "coordination.k8s.io", "v1", "leases", "lease", "Lease",
     storage_version_hash="gqkMMb/YqFM=",
@@ -123,5 +127,5 @@ SERVED = (
     CONFIGMAPS, ENDPOINTS, EVENTS, NAMESPACES, NODES, PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES, PODS, RESOURCE_QUOTAS, SERVICE_ACCOUNTS, SERVICES, DEPLOYMENTS,
     REPLICA_SETS, STATEFUL_SETS, POD_DISRUPTION_BUDGETS, HORIZONTAL_POD_AUTOSCALERS,
-    STORAGE_CLASSES, LEASES, NEW_EVENTS,
+    STORAGE_CLASSES, CSI_NODES, LEASES, NEW_EVENTS,
 )  # fmt: skip

@@ -3,13 +3,14 @@
 from collections.abc import Callable, Iterable, Mapping
 
 import attrs
+import numpy as np
 
 from kubedsm.core.model import PodClass, SchedulingRules
 from kubedsm.core.node_index import NodeIndex
-from kubedsm.core.residents import Residents
+from kubedsm.core.residents import Ints, Residents
 from kubedsm.core.room import Room
 from kubedsm.core.rules.rejection import Refusal
-from kubedsm.core.surroundings import Surroundings
+from kubedsm.core.surroundings import UNLIMITED, Surroundings
 
 
 @attrs.frozen(slots=True, cache_hash=True)
@@ -35,12 +36,28 @@ class EquivalenceClass:
 
 @attrs.frozen(slots=True, eq=False)
 class Scene:
-    """The nodes, what is free on them, the pods on them, and the rest."""
+    """The nodes, what is free on them, the pods on them, and the rest.
+
+    Others are made of it for other pods on the nodes, never for other nodes or surroundings.
+    """
 
     nodes: NodeIndex
     room: Room
     residents: Residents
     surroundings: Surroundings
+    _limits: dict[str, Ints] = attrs.field(factory=dict)
+
+    def volume_limits(self, driver: str) -> Ints:
+        """How many volumes that CSI driver can attach to each node."""
+        limits = self._limits.get(driver)
+        if limits is None:
+            known = self.surroundings.csi_nodes or {}
+            limits = np.full(len(self.nodes), UNLIMITED, dtype=np.int64)
+            for name, position in self.nodes.positions.items():
+                if (name,) in known:
+                    limits[position] = known[name,].limit(driver)
+            self._limits[driver] = limits
+        return limits
 
 
 #: A rule: the nodes it rejects, in the order in which its own conditions are tried.

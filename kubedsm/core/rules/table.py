@@ -14,6 +14,7 @@ from kubedsm.core.rules.rejection import Refusal, Rejection
 from kubedsm.core.rules.resources import node_resources_fit
 from kubedsm.core.rules.scene import EquivalenceClass, Rule, Scene
 from kubedsm.core.rules.spread import pod_topology_spread
+from kubedsm.core.rules.volume_limits import node_volume_limits
 from kubedsm.core.rules.volumes import (
     claims_refused,
     volume_binding,
@@ -60,6 +61,7 @@ DYNAMIC_RULES: tuple[tuple[str, Rule], ...] = (
     ("NodePorts", node_ports),
     ("NodeResourcesFit", node_resources_fit),
     ("VolumeRestrictions", volume_restrictions),
+    ("NodeVolumeLimits", node_volume_limits),
     ("VolumeBinding", volume_binding),
     ("VolumeZone", volume_zone),
     ("PodTopologySpread", pod_topology_spread),

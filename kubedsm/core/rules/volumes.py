@@ -42,7 +42,7 @@ def claims_refused(rules: SchedulingRules, surroundings: Surroundings) -> Reject
         return None
     unbound = []
     for reference in rules.claims:
-        claim = surroundings.claims.get((reference.namespace, reference.name))
+        claim = surroundings.claims.get(reference.key)
         if claim is None or (reason := _useless(claim)):
             why = _missing(reference) if claim is None else reason
             return Rejection("VolumeBinding", (why,), everywhere=True)
@@ -92,17 +92,11 @@ def _volumes_missing(rules: SchedulingRules, surroundings: Surroundings) -> Reje
 
 
 def _claims(rules: SchedulingRules, surroundings: Surroundings) -> Iterator[Claim]:
-    for reference in rules.claims:
-        claim = (surroundings.claims or {}).get((reference.namespace, reference.name))
-        if claim is not None:
-            yield claim
+    return surroundings.claims_at(claim.key for claim in rules.claims)
 
 
 def _volumes(rules: SchedulingRules, surroundings: Surroundings) -> Iterator[Volume]:
-    for claim in _claims(rules, surroundings):
-        volume = (surroundings.volumes or {}).get((claim.volume,))
-        if volume is not None:
-            yield volume
+    return surroundings.volumes_at(claim.key for claim in rules.claims)
 
 
 def shared_disk(disk: Disk) -> bool:
