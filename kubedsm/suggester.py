@@ -29,6 +29,9 @@ from plans.ordering import Ordered, ordered
 
 log = structlog.get_logger()
 
+#: Times as long as a suggestion took, nobody waits for the next: new pods are placed meanwhile.
+REST = 9
+
 
 @attrs.define
 class Suggester:
@@ -55,11 +58,13 @@ class Suggester:
 
     async def run(self) -> None:
         await self.synced.wait()
-        settings = self.configuration.suggester
+        settings, thought = self.configuration.suggester, 0.0
         while settings.mode != "off":
-            await self.clock.sleep(settings.period)
+            await self.clock.sleep(max(settings.period, REST * thought))
             if self._all_is_quiet() and not await self.paused():
+                started = self.clock.monotonic()
                 self._suggest()
+                thought = self.clock.monotonic() - started
 
     def _all_is_quiet(self) -> bool:
         return (
