@@ -55,18 +55,24 @@ def main() -> NoReturn:
     except BrokenPipeError:
         sys.exit(141)
     except PROBLEMS as error:
-        _fail(str(error), 1)
+        _fail(_said(error), 1)
     except BaseExceptionGroup as group:
         problems, rest = group.split(PROBLEMS)
         if rest is not None or problems is None:
             raise
-        _fail(str(_first(problems)), 1)
+        _fail(_said(_first(problems)), 1)
     sys.exit(0)
 
 
 def _first(group: BaseExceptionGroup) -> BaseException:
     inner = group.exceptions[0]
     return _first(inner) if isinstance(inner, BaseExceptionGroup) else inner
+
+
+def _said(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
 
 
 def _fail(message: str, code: int) -> NoReturn:

@@ -152,6 +152,8 @@ def _policies(given: str | None, setup: Setup) -> list[str]:
         return []
     names = [name.strip() for name in given.split(",")]
     for name in names:
+        if not name:
+            raise UnknownPolicyError("--policies: a name is empty")
         if names.count(name) > 1:
             raise UnknownPolicyError(f"policy {name!r} is given twice")
         contender(name, setup.service_names)

@@ -13,7 +13,7 @@ from matplotlib.ticker import MaxNLocator
 from kubedsm.core.policies.registry import KUBEDSM
 from kubedsm.replay.presets import VARIANT_SCENARIO
 from kubedsm.replay.report import EMULATED, Report, policies_of, scenarios_of
-from kubedsm.replay.variants import BASELINES, MIGRATION_VARIANTS
+from kubedsm.replay.variants import BASELINES, CONTENDERS, MIGRATION_VARIANTS
 
 Row = Mapping[str, Any]
 
@@ -56,10 +56,12 @@ def _colours(policies: Sequence[str]) -> dict[str, str]:
 
 
 def _compared(rows: Sequence[Row]) -> list[str]:
-    """Whom the pictures of all policies show: variants have one of their own."""
+    """Whom the pictures of all policies show: the paper's variants have one of their own."""
     shown = (KUBEDSM, "paper-suggester", *BASELINES)
     present = policies_of(rows)
-    return [name for name in shown if name in present] or present[: len(_PALETTE)]
+    settings = [name for name in present if name not in CONTENDERS]
+    compared = [*(name for name in shown if name in present), *settings] or present
+    return compared[: len(_PALETTE)]
 
 
 def _by_key(rows: Sequence[Row]) -> dict[tuple[str, str], Row]:
@@ -232,6 +234,7 @@ def _bars(
         if whisker is not None:
             tops = [whisker(group, policy) or 0.0 for group in groups]
             axes.vlines(places, heights, tops, colors=colours[policy], linewidth=1)
-    axes.set_xticks(range(len(groups)), groups, fontsize=8)
+    labels = [group.replace(" ", "\n", 1) for group in groups]
+    axes.set_xticks(range(len(groups)), labels, fontsize=8)
     axes.set_xlim(-0.55, len(groups) - 0.45)
     axes.legend(fontsize=7, ncols=4, loc="upper center", bbox_to_anchor=(0.5, 1.14), frameon=False)

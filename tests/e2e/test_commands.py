@@ -218,7 +218,7 @@ BAD = {
     "missing option": (lambda p: ["place"], 2, "--from"),
     "bad output": (lambda p: ["emulate", "-o", "xml"], 2, "xml"),
     "port out of range": (lambda p: ["emulate", "--port", "70000"], 2, "70000"),
-    "no dump": (lambda p: ["place", "--from", p / "none"], 1, "none"),
+    "no dump": (lambda p: ["place", "--from", p / "none"], 1, "none: No such file"),
     "not a dump": (lambda p: ["place", "--from", write(p, "d", "}{")], 1, "neither JSON nor YAML"),
     "no cluster file": (lambda p: ["emulate", "--cluster", p / "none"], 1, "none"),
     "unknown tier": (
