@@ -20,7 +20,7 @@ from kubedsm.core.policies.kubedsm import KubeDSM
 from kubedsm.core.rules.node_rules import NO_TIER
 
 #: what would have to change, by the rule that refuses; of room it is said how much
-_CHANGES = {
+CHANGES = {
     "SchedulingGates": "remove the pod's scheduling gates",
     "NodeUnschedulable": "uncordon the node",
     "TaintToleration": "remove the taint, or let the pod tolerate it",
@@ -282,8 +282,8 @@ def _least_allocated(node: Node, left: Resources) -> int:
 def _change(pod: Pod, rejection: Rejection | None, free: Resources, tierless: bool) -> str:
     if rejection is None:
         return _LABEL_THE_NODE if tierless else ""
-    if rejection.rule in _CHANGES:
-        return _CHANGES[rejection.rule]
+    if rejection.rule in CHANGES:
+        return CHANGES[rejection.rule]
     lacking = [
         f"{amount - max(0, free.amount(name))}{_UNITS.get(name, '')} {name}"
         for name, amount in pod.requests.items()
