@@ -127,7 +127,7 @@ Side = Callable[[Timed, asyncio.Event], Coroutine[Any, Any, None]]
 
 
 async def run(
-    cluster: Cluster, clock: Clock, rng: random.Random, *, pods: int = 200, rounds: int = 5
+    cluster: Cluster, clock: Clock, rng: random.Random, *, pods: int = 200, rounds: int = 11
 ) -> BurstResult:
     """Let both sides bind `pods` pods, in turn, `rounds` times.
 

@@ -61,7 +61,7 @@ def rules(pods: int, nodes: int, output: str) -> None:
 
 @bench.command("burst")
 @click.option("-n", "--pods", type=click.IntRange(1, 5000), default=200, show_default=True)
-@click.option("--rounds", type=click.IntRange(1, 50), default=5, show_default=True)
+@click.option("--rounds", type=click.IntRange(1, 50), default=11, show_default=True)
 @output
 def burst_command(pods: int, rounds: int, output: str) -> None:
     """Pods of one Deployment at once over HTTP: KubeDSM beside a bare loop that posts binds.
