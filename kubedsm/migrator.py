@@ -81,6 +81,7 @@ class Migrator:
         self._groups: dict[str, Group] = {}
         #: plans of which a move has started
         self._begun: set[str] = set()
+        self._gave_way: set[str] = set()
         #: the pod each move is about, as it was when the move started
         self._pods: dict[str, Pod] = {}
         self._accepted: dict[str, Accepted] = {}
@@ -98,6 +99,7 @@ class Migrator:
     def give_way(self, reason: str) -> None:
         """Drop the groups of which no move has started."""
         for plan_id in [p for p in self._groups if p not in self._begun]:
+            self._gave_way.add(plan_id)
             self._refuse_waiting(plan_id, reason)
 
     def _refuse_waiting(self, plan_id: str, reason: str) -> None:
@@ -236,13 +238,23 @@ class Migrator:
         self._begun.discard(plan.id)
         for order in group.orders:
             del self._plan_of[order.id]
-        lost = {s.move for s in plan.steps if s.state is StepState.FAILED}
+        failures = {order.pod for order in group.orders if self._failed(plan, order)}
+        self._gave_way.discard(plan.id)
         workloads: dict[Workload, bool] = {}
         for pod in group.pods:
-            failed = any(o.pod == pod.uid and o.id in lost for o in group.orders)
+            failed = pod.uid in failures
             workloads[pod.workload] = workloads.get(pod.workload, False) or failed
         for workload, failed in workloads.items():
             self.limits.rest(workload, self._clock.monotonic(), failed=failed)
+
+    def _failed(self, plan: Plan, order: MoveOrder) -> bool:
+        """Whether the move went wrong: it neither gave way, nor did its pod leave before it."""
+        lost = [s for s in plan.steps if s.move == order.id and s.state is StepState.FAILED]
+        if not lost or plan.id in self._gave_way:
+            return False
+        pod = self._mirror.pod(Uid(order.pod))
+        leaving = pod is None or pod.terminating
+        return not (leaving and lost[0].kind is StepKind.START)
 
 
 def _ended(pod: Pod, steps: Sequence[Step]) -> Ended:

@@ -7,8 +7,9 @@ import attrs
 from kubedsm.config import Migration
 from kubedsm.core.model import Workload
 
-#: a workload whose move failed or was taken back rests longer each time, up to so many cooldowns
-LONGEST_REST = 32
+#: seconds that a workload rests more after a move that failed or was taken back, twice as long
+#: each time, whatever the cooldown
+FIRST_BACK_OFF, LONGEST_BACK_OFF = 10.0, 300.0
 
 
 @attrs.frozen(slots=True)
@@ -57,9 +58,13 @@ class MoveLimits:
 
     def rest(self, workload: Workload, now: float, *, failed: bool) -> None:
         """Leave the workload alone for a while, since a plan that moved it has ended."""
-        self._failures[workload] = self._failures[workload] + 1 if failed else 0
-        times = min(2 ** self._failures[workload], LONGEST_REST)
-        self._rests[workload] = now + self._limits.cooldown * times
+        until = now + self._limits.cooldown
+        if failed:
+            until += min(FIRST_BACK_OFF * 2 ** min(self._failures[workload], 10), LONGEST_BACK_OFF)
+            self._failures[workload] += 1
+        else:
+            del self._failures[workload]
+        self._rests[workload] = until
 
     def resting(self, workload: Workload, now: float) -> bool:
         return self._rests.get(workload, 0.0) > now

@@ -31,6 +31,7 @@ from kubedsm.cluster.emulator.resources import (
 )
 from kubedsm.cluster.port import OutcomeUnknown
 from kubedsm.config import load
+from kubedsm.core.model import Workload
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
@@ -338,3 +339,46 @@ async def test_a_burst_is_served_first_and_unstarted_groups_are_dropped():
         world.deploy("burst", 3)
         await world.until(lambda: None not in world.placed("burst"), 1)
         await quiet(world)
+
+
+def may_move(world):
+    """The workload web may be moved again now."""
+    limits, clock = world.runtime.migrator.limits, world.clock
+    return not limits.resting(Workload("default", "Deployment", "web"), clock.monotonic())
+
+
+WITHOUT_COOLDOWN = load("suggester: {mode: 'off'}\nmigration: {cooldown: 0s, drainDelay: 1s}", "t")
+
+
+async def test_a_workload_rests_after_a_failure_even_without_a_cooldown():
+    async with emulated(LARGE_CLOUD, configuration=WITHOUT_COOLDOWN) as world, world.scheduler():
+        await settle_on_cloud(world, "web", 1)
+        open_edge(world, node("e1", "edge", "1", "8Gi"))
+        await asyncio.sleep(0.1)
+        world.api.patch(NODES, "", "e1", {"spec": {"unschedulable": True}}, MERGE)
+        for seconds in (10, 20, 40):
+            await asyncio.sleep(0.1)
+            await hand_over(world, [(world.pods("web")[0], "e1", ())])
+            await quiet(world)
+            assert not may_move(world)
+            await asyncio.sleep(seconds - 1)
+            assert not may_move(world)
+            await asyncio.sleep(1.1)
+            assert may_move(world)
+
+
+async def test_nobody_rests_for_giving_way_or_for_a_pod_that_left():
+    async with emulated(LARGE_CLOUD, configuration=WITHOUT_COOLDOWN) as world, world.scheduler():
+        await settle_on_cloud(world, "web", 2)
+        open_edge(world, node("e1", "edge", "2", "8Gi"))
+        await asyncio.sleep(0.1)
+        one, other = world.pods("web")
+        await hand_over(world, [(one, "e1", ())])
+        world.runtime.migrator.give_way("new pods came")
+        await quiet(world)
+        assert may_move(world)
+        world.api.delete(PODS, "default", name(other))
+        await asyncio.sleep(0.05)
+        await hand_over(world, [(other, "e1", ())])
+        await quiet(world)
+        assert may_move(world)
