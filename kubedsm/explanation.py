@@ -189,12 +189,7 @@ class Explainer:
     def _scores(self, case: "_Case") -> Mapping[NodeName, Score]:
         pod, snapshot, usable = case.pod, case.snapshot, case.usable
         share = snapshot.shares().get(pod.workload, Share())
-        promise = self._policy.promises(pod.workload)
-        before, after = (
-            self._policy.objective.score(edge, share.total, promise.qos, promise.weight)
-            for edge in (share.edge, share.edge + 1)
-        )
-        won = (after - before) / NANO
+        won = self._policy.objective.gain(share, self._policy.promises(pod.workload)) / NANO
         fragmentation = Fragmentation(self._policy.measure, request_mix(snapshot))
         edge = [n for n in map(snapshot.nodes.__getitem__, usable) if n.tier is Tier.EDGE]
         added = _added(fragmentation, pod, edge, snapshot.free)

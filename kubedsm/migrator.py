@@ -13,7 +13,7 @@ import structlog
 from kubedsm.clock import Clock
 from kubedsm.core.feasibility import Feasibility
 from kubedsm.core.mirror import Claim, ClusterMirror, ReservationError
-from kubedsm.core.model import NodeName, Pod, Uid, Workload
+from kubedsm.core.model import NodeName, Pod, Uid
 from kubedsm.move_limits import MoveLimits, Underway
 from kubedsm.mover import Accepted, Mover
 from kubedsm.placement_manager import PlacementManager
@@ -240,12 +240,9 @@ class Migrator:
             del self._plan_of[order.id]
         failures = {order.pod for order in group.orders if self._failed(plan, order)}
         self._gave_way.discard(plan.id)
-        workloads: dict[Workload, bool] = {}
-        for pod in group.pods:
-            failed = pod.uid in failures
-            workloads[pod.workload] = workloads.get(pod.workload, False) or failed
-        for workload, failed in workloads.items():
-            self.limits.rest(workload, self._clock.monotonic(), failed=failed)
+        unlucky = {pod.workload for pod in group.pods if pod.uid in failures}
+        for workload in dict.fromkeys(pod.workload for pod in group.pods):
+            self.limits.rest(workload, self._clock.monotonic(), failed=workload in unlucky)
 
     def _failed(self, plan: Plan, order: MoveOrder) -> bool:
         """Whether the move went wrong: it neither gave way, nor did its pod leave before it."""

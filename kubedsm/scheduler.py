@@ -80,11 +80,10 @@ class Scheduler:
         self.migrator.give_way("new pods came")
         if placements:
             self.manager.place(placements)
-        messages = {
-            uid: unschedulable_message(rejections) for uid, rejections in decision.unplaced.items()
-        }
+        refusals = _refusals(snapshot, decision)
+        messages = {uid: refusal.message for uid, refusal in refusals.items()}
         self.record.batch(snapshot, decision, messages)
-        self._say_why_not(snapshot, decision, messages)
+        self._say_why_not(snapshot, refusals)
         if self.preemptor is not None:
             self.preemptor.consider(decision.unplaced)
         log.info(
@@ -96,18 +95,15 @@ class Scheduler:
             milliseconds=round(1000 * (self.clock.monotonic() - started), 2),
         )
 
-    def _say_why_not(
-        self, snapshot: Snapshot, decision: Decision, messages: Mapping[Uid, str]
-    ) -> None:
-        for uid, rejections in decision.unplaced.items():
+    def _say_why_not(self, snapshot: Snapshot, refusals: "Mapping[Uid, _Refusal]") -> None:
+        for uid, refusal in refusals.items():
             pod = snapshot.pods[uid]
-            if rejections.keys() >= snapshot.nodes.keys():
-                rules = frozenset(rejected.rule for rejected in rejections.values())
-                self.queue.wait_for_help(pod, rules)
+            if refusal.everywhere:
+                self.queue.wait_for_help(pod, refusal.rules)
             else:
                 # A node would take it: it needs another decision, and nothing has to happen first.
                 self.queue.back_off(pod)
-            self.recorder.failed_scheduling(pod, messages[uid])
+            self.recorder.failed_scheduling(pod, refusal.message)
 
     def settled(self, pod: Pod, step: Step) -> None:
         """Take note of how a bind ended."""
@@ -124,3 +120,26 @@ class Scheduler:
             self.recorder.forget(change.pod_before.uid)
         if self.preemptor is not None:
             self.preemptor.observe(change)
+
+
+@attrs.frozen(slots=True)
+class _Refusal:
+    """Why a pod was not placed."""
+
+    message: str
+    rules: frozenset[str]
+    #: no node would take it
+    everywhere: bool
+
+
+def _refusals(snapshot: Snapshot, decision: Decision) -> dict[Uid, _Refusal]:
+    # By identity: pods that are alike share their rejections, one for each of the nodes.
+    read: dict[int, _Refusal] = {}
+    for rejections in decision.unplaced.values():
+        if id(rejections) not in read:
+            read[id(rejections)] = _Refusal(
+                unschedulable_message(rejections),
+                frozenset(rejected.rule for rejected in rejections.values()),
+                rejections.keys() >= snapshot.nodes.keys(),
+            )
+    return {uid: read[id(rejections)] for uid, rejections in decision.unplaced.items()}

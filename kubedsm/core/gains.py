@@ -54,11 +54,7 @@ class Gains:
         key = (workload, change)
         if key not in self._known:
             share, promise = self.shares[workload], self._promises(workload)
-            before, after = (
-                self._objective.score(edge, share.total, promise.qos, promise.weight)
-                for edge in (share.edge, share.edge + change)
-            )
-            self._known[key] = after - before
+            self._known[key] = self._objective.gain(share, promise, change)
         return self._known[key]
 
     def of_changes(self, changes: Mapping[Workload, int]) -> Gain:

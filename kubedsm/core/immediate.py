@@ -151,12 +151,9 @@ class _Problem:
     @property
     def gains(self) -> Gains:
         def gains(workload: Workload, more: int) -> bool:
-            share, promise = self.shares.get(workload, Share()), self.promises(workload)
-            before, after = (
-                self.objective.score(share.edge + n, share.total, promise.qos, promise.weight)
-                for n in (more, more + 1)
-            )
-            return after > before
+            share = self.shares.get(workload, Share())
+            then = Share(share.edge + more, share.total)
+            return self.objective.gain(then, self.promises(workload)) > 0
 
         return gains
 

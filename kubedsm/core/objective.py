@@ -84,6 +84,14 @@ class Objective:
         kept = edge >= promised_pods(qos, total)
         return round(NANO * weight * self._value(edge / total, qos, kept=kept))
 
+    def gain(self, share: Share, promise: Promise, more: int = 1) -> int:
+        """What it adds that so many more (or fewer) of a workload's pods are on the edge."""
+        before, after = (
+            self.score(edge, share.total, promise.qos, promise.weight)
+            for edge in (share.edge, share.edge + more)
+        )
+        return after - before
+
     def _value(self, share: float, qos: float, *, kept: bool) -> float:
         match self.kind:
             case "share":

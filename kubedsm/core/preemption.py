@@ -88,12 +88,7 @@ class PreemptionSearch:
     @_gains_at_the_edge.default
     def _gains(self) -> bool:
         share = self.snapshot.shares().get(self.pod.workload, Share())
-        promise = self.promises(self.pod.workload)
-        before, after = (
-            self.objective.score(edge, share.total, promise.qos, promise.weight)
-            for edge in (share.edge, share.edge + 1)
-        )
-        return after > before
+        return self.objective.gain(share, self.promises(self.pod.workload)) > 0
 
     def room_to_come(self) -> NodeName | None:
         """A node that takes the pod without anybody's going, once those are gone who go anyway."""

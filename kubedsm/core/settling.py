@@ -215,8 +215,7 @@ class Settling:
         waiting = list(self.placed.values())
         for pod, _ in waiting:
             self._take(pod)
-        left = self._as_planned(waiting)
-        return bool(left)
+        return bool(self._as_planned(waiting))
 
     def _put(self, pod: Pod, node: NodeName) -> None:
         self.feasibility = self.feasibility.with_pod(pod, node)

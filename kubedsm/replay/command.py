@@ -29,13 +29,6 @@ from loadgen.scenario import ScenarioError
 
 DEFAULT_POLICIES = (KUBEDSM, *BASELINES)
 _PAPER, _TUNING = "paper", "tuning"
-#: by name, and whether it is to be full
-_PRESETS = {
-    (_PAPER, False): presets.reduced,
-    (_PAPER, True): presets.full,
-    (_TUNING, False): tuning.tuning,
-    (_TUNING, True): tuning.tuning,
-}
 
 
 @click.command()
@@ -104,7 +97,8 @@ def replay(
         chosen = _policies(policies, setup)
         numbers = range(1, 1 + (seeds or (presets.FULL_SEEDS if full else presets.REDUCED_SEEDS)))
         if preset:
-            planned = _PRESETS[preset, full](numbers, setup)
+            paper = presets.full if full else presets.reduced
+            planned = (paper if preset == _PAPER else tuning.tuning)(numbers, setup)
             planned = [run for run in planned if not chosen or run.policy in chosen]
         else:
             planned = runs(sources(scenarios), chosen or DEFAULT_POLICIES, numbers, setup)

@@ -1,11 +1,10 @@
 """Batches keep the rules that pods have about each other."""
 
 import os
-import subprocess
-import sys
 
 import attrs
 import pytest
+from hash_seeds import printed_by_hash_seeds
 from rule_instances import app, cluster, drawn, drawn_batch, evenly, near, pod, zoned
 
 from kubedsm.bench.literal_rules import literal_rule
@@ -144,15 +143,6 @@ for seed in range(60):
 
 
 def test_the_seed_of_hashing_changes_nothing():
-    outputs = {
-        subprocess.run(
-            [sys.executable, "-c", _PRINT],
-            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)},
-            capture_output=True,
-            check=True,
-            text=True,
-        ).stdout
-        for seed in ("1", "2")
-    }
+    outputs = printed_by_hash_seeds(_PRINT)
     assert len(outputs) == 1
     assert outputs.pop().count("\n") == 60
