@@ -5,7 +5,7 @@ import random
 
 import pytest
 from conftest import emulated
-from test_migrations import LARGE_CLOUD, ReadyPods, cleaned_up, open_edge
+from move_scenes import LARGE_CLOUD, ReadyPods, cleaned_up, open_edge
 
 from kubedsm.cluster.emulator.front import Delivery
 from kubedsm.cluster.emulator.paper import node
