@@ -46,6 +46,8 @@ class Invariants:
             self._check_room(name)
 
     def _check_room(self, name):
+        if not self._api.exists(NODES, "", name):
+            return  # as a real API server, which binds to any name
         allocatable = wire.node(self._api.get(NODES, "", name)).allocatable
         pods = [wire.pod(p) for p in self._api.list(PODS, fields=f"spec.nodeName={name}")]
         used = sum((p.requests for p in pods if not p.finished), Resources())

@@ -148,3 +148,9 @@ def both(one, other):
 
 def name(pod):
     return pod["metadata"]["name"]
+
+
+def becomes_unready(world, pod):
+    """Whatever it was, the pod is not Ready from now on."""
+    never = {"metadata": {"annotations": {"emulator.kubedsm.io/never-ready": "true"}}}
+    world.api.patch(PODS, "default", name(pod), never, MERGE)
