@@ -84,6 +84,7 @@ class World:
             random.Random(seed),
             policy=policy,
         )
+        self.witness.runtime = self.runtime
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(self.runtime.run())
             tasks.create_task(self._check_books(running))

@@ -22,6 +22,7 @@ from kubedsm.cluster.emulator.routes import Routes
 from kubedsm.cluster.live import LiveOwner
 from kubedsm.cluster.moving import MIGRATION_ANNOTATION
 from kubedsm.cluster.wire import pod as read
+from kubedsm.core.model import Uid
 from kubedsm.move_checks import Fate, fate
 from kubedsm.mover import Accepted, Mover
 from plans.migration import MoveMode
@@ -138,6 +139,14 @@ def leaves(still, name):
 async def test_what_the_move_needs_is_read_from_the_objects():
     assert await Still().check(SURGE) == Accepted(min_ready=7, grace=45, ready_to_keep=3)
     assert await Still().check(RECREATE) == Accepted(min_ready=7, grace=45, ready_to_keep=1)
+
+
+@pytest.mark.parametrize("mode", [SURGE, RECREATE])
+async def test_another_pod_of_that_name_is_not_the_one_to_be_moved(mode):
+    still = Still()
+    earlier = attrs.evolve(still.known(), uid=Uid("earlier"))
+    mover = Mover(still.front, still.clock, 10.0, 2.0)
+    assert await mover.check(earlier, "c1", mode) == "the pod is gone"
 
 
 #: what becomes of another pod of the workload, so that it is no longer one that is Ready and stays

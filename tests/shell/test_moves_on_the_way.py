@@ -282,7 +282,6 @@ async def test_a_scale_down_that_leaves_no_replacement_to_wait_for_ends_the_move
         open_edge(world, ONE_PLACE)
         await asyncio.sleep(0.1)
         old, other = world.pods("web")
-        # A cluster with a quota of the pods there are: the replacement is refused anyway.
         When(world, is_detached, lambda _: world.scale("web", 1))
         await hand_over(world, [(old, "e1", ())], deadline=300)
         await quiet(world, 30)

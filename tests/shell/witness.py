@@ -54,6 +54,8 @@ class Witness:
         self._api = api
         self.asked = []
         self.wrong = []
+        #: what asks, while it runs
+        self.runtime = None
         #: by uid: how many pods of its app were Ready, it included, when it was last looked at
         self._ready_before = defaultdict(lambda: deque(maxlen=3))
         api.store.subscribe(self._notice)
@@ -73,6 +75,7 @@ class Witness:
         asked = Asked(request, asyncio.get_running_loop().time())
         self.asked.append(asked)
         judge = {
+            "bind": self._judge_bind,
             "evict": self._judge_eviction,
             "dry-run": self._judge_uid_of_eviction,
             "detach": self._judge_detaching,
@@ -92,6 +95,15 @@ class Witness:
         if pod is not None:
             ready = self._ready_others(pod) + (_is_ready(pod) and not _leaving(pod))
             self._ready_before[pod["metadata"]["uid"]].append(ready)
+
+    def _judge_bind(self, asked):
+        """The replacement that a move has claimed is not the scheduler's to decide on."""
+        uid, runtime = asked.request.body["metadata"].get("uid"), self.runtime
+        self._require(uid, f"{asked.pod} bound without its uid")
+        claimed = runtime is not None and runtime.mirror.claimant(uid) is not None
+        self._require(
+            not (claimed and uid in runtime.queue), f"{asked.pod} is claimed by a move, and queued"
+        )
 
     def _judge_uid_of_eviction(self, asked):
         uid = asked.request.body["deleteOptions"].get("preconditions", {}).get("uid")
