@@ -408,11 +408,11 @@ def by_somebody_else(world, pod):
     [owner] = pod["metadata"]["ownerReferences"]
     labels = pod["metadata"]["labels"]
     note = {
-        "plan": "theirs",
+        "plan": f"plan-7/default/{name(pod)}",
         "replicaSet": owner["name"],
         "uid": owner["uid"],
         "target": "e1",
-        "since": "0.0",
+        "since": f"{world.clock.wall():.3f}",
     }
     metadata = {
         "labels": {
