@@ -33,6 +33,7 @@ from kubedsm.cluster.emulator.resources import (
     DEPLOYMENTS,
     POD_DISRUPTION_BUDGETS,
     PODS,
+    REPLICA_SETS,
 )
 from kubedsm.config import load
 from plans.migration import restore_plan
@@ -264,7 +265,7 @@ async def test_a_pod_that_goes_while_its_move_is_checked_leaves_nothing_behind()
     )
     async with by_hand() as world, world.scheduler(faults=faults):
         await settle_on_cloud(world, "web", 1)
-        open_edge(world, ONE_PLACE)
+        open_edge(world)
         await asyncio.sleep(0.1)
         [old] = world.pods("web")
         await hand_over(world, [(old, "e1", ())])
@@ -282,12 +283,22 @@ async def test_a_scale_down_that_leaves_no_replacement_to_wait_for_ends_the_move
         open_edge(world, ONE_PLACE)
         await asyncio.sleep(0.1)
         old, other = world.pods("web")
-        When(world, is_detached, lambda _: world.scale("web", 1))
+        [owner] = old["metadata"]["ownerReferences"]
+
+        def scale_down(_):
+            world.scale("web", 1)
+            # Before the ReplicaSet misses the pod, so that no replacement is ever made.
+            fewer = {"spec": {"replicas": 1}}
+            world.api.patch(REPLICA_SETS, "default", owner["name"], fewer, MERGE)
+
+        made = When(world, replacement(world), lambda pod: None)
+        When(world, is_detached, scale_down)
         await hand_over(world, [(old, "e1", ())], deadline=300)
         await quiet(world, 30)
         assert [a.pod for a in world.witness.of("evict")] == [name(old)]
         assert not world.witness.of("reattach")
         assert list(map(name, world.pods("web"))) == [name(other)]
+        assert not made.done
 
 
 async def test_a_rollout_is_waited_for_and_its_old_pod_not_given_back_to_be_deleted():
