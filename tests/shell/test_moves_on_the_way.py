@@ -266,7 +266,7 @@ async def test_new_pods_drop_the_groups_that_have_not_begun_and_no_other():
     async with by_hand(ONE_AT_A_TIME) as world, world.scheduler():
         await settle_on_cloud(world, "web", 1)
         await settle_on_cloud(world, "api", 1, seconds=9)
-        open_edge(world)
+        open_edge(world, node("e1", "edge", "4", "8Gi"))
         await asyncio.sleep(0.1)
         [web], [api] = world.pods("web"), world.pods("api")
         await hand_over(world, [(web, "e1", ())], plan="first")
