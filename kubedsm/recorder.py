@@ -99,6 +99,10 @@ class Recorder:
         reason = "Migrated" if completed else "MigrationFailed"
         self._add(Note(pod, reason, text, warning=not completed))
 
+    def stuck(self, pod: Pod, reason: str) -> None:
+        text = f"Detached by a move, and neither given back nor evicted yet: {reason}"
+        self._add(Note(pod, "MigrationFailed", text, warning=True))
+
     def preempted(self, victim: Pod, by: Pod, node: NodeName) -> None:
         text = f"Preempted by pod {by.uid} on node {node}"
         self._add(Note(victim, "Preempted", text, action="Preempting"))

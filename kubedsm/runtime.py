@@ -32,6 +32,7 @@ from kubedsm.recorder import Recorder
 from kubedsm.scheduler import Scheduler
 from kubedsm.scheduling_queue import SchedulingQueue
 from kubedsm.suggester import Suggester
+from kubedsm.supervisor import Supervisor
 from kubedsm.tier_marks import TIER_LABEL
 from plans.steps import Step
 
@@ -39,7 +40,7 @@ log = structlog.get_logger()
 
 
 class Runtime:
-    """One scheduler on one cluster. `run` ends when it is cancelled, or by the first error.
+    """One scheduler on one cluster. `run` ends when it is cancelled, or by a HopelessError.
 
     `instance` names this process in the Events it writes. The policy is the configured KubeDSM
     unless another one is to be compared with it. The pause switch is looked for in `namespace`.
@@ -65,8 +66,11 @@ class Runtime:
         self.mirror = ClusterMirror(configuration.scheduler_name, configuration.tiers)
         self.queue = SchedulingQueue(clock, rng)
         self.synced = asyncio.Event()
-        limits = Limits()
-        self.manager = PlacementManager(cluster, self.mirror, clock, self._bound, limits)
+        limits = Limits(slow_after=configuration.migration.deadline)
+        self.supervisor = Supervisor(clock, rng)
+        self.manager = PlacementManager(
+            cluster, self.mirror, clock, self._bound, self.supervisor, limits
+        )
         record = DecisionRecord(clock)
         self.decisions = Decisions(record, self.mirror, configuration.policy)
         self._recorder = Recorder(
@@ -81,6 +85,7 @@ class Runtime:
             self._released,
             self._ended,
             lambda move, reason: record.move_ended(move, "dropped", reason),
+            self._recorder.stuck,
         )
         self.manager.moves = self.migrator
         self._preemptor = (
@@ -111,6 +116,7 @@ class Runtime:
             clock=clock,
             rng=chance,
             synced=self.synced,
+            supervisor=self.supervisor,
         )
         self.suggester = (
             Suggester(
@@ -130,7 +136,15 @@ class Runtime:
             if isinstance(policy, MigratingPolicy)
             else None
         )
-        handler = EventHandler(self.mirror, self.queue, configuration.scheduler_name, self._observe)
+        handler = EventHandler(
+            self.mirror,
+            self.queue,
+            configuration.scheduler_name,
+            self.supervisor,
+            self.manager.observe,
+            self._scheduler.changed,
+            self._notice_tier,
+        )
         self._reflectors: list[Reflector[Any, ClusterEvent]] = [
             Reflector(cluster, watched, clock, rng, handler.handle, self._note_synced, log.warning)
             for watched in (NODES, PODS)
@@ -151,25 +165,24 @@ class Runtime:
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self.manager.run())
-            tasks.create_task(self.migrator.run(self.synced))
-            tasks.create_task(self._recorder.run())
-            tasks.create_task(self._scheduler.run())
+            keep = self.supervisor.keep
+            tasks.create_task(keep("plans", self.manager.run))
+            tasks.create_task(keep("sweep", partial(self.migrator.run, self.synced)))
+            tasks.create_task(keep("recorder", self._recorder.run))
+            tasks.create_task(keep("scheduler", self._scheduler.run))
             if self._preemptor is not None:
-                tasks.create_task(self._preemptor.run())
+                tasks.create_task(keep("preemptor", self._preemptor.run))
             if self.suggester is not None:
-                tasks.create_task(self.suggester.run())
+                tasks.create_task(keep("suggester", self.suggester.run))
             tasks.create_task(self.follow())
 
     async def follow(self) -> None:
         """Only keep the mirror, and write nothing, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             for reflector in self._reflectors:
-                tasks.create_task(reflector.run())
+                tasks.create_task(self.supervisor.keep("reflector", reflector.run))
 
-    def _observe(self, change: Change) -> None:
-        self.manager.observe(change)
-        self._scheduler.changed(change)
+    def _notice_tier(self, change: Change) -> None:
         before, after = change.node_before, change.node_after
         if before is not None and after is not None and before.tier is not after.tier:
             self._mark(after)

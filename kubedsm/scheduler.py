@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import attrs
 import structlog
@@ -21,6 +21,7 @@ from kubedsm.placement_manager import Placement, PlacementManager
 from kubedsm.preemptor import Preemptor
 from kubedsm.recorder import Recorder
 from kubedsm.scheduling_queue import SchedulingQueue, batch_window
+from kubedsm.supervisor import Supervisor
 from plans.steps import Step, StepState
 
 log = structlog.get_logger()
@@ -43,6 +44,7 @@ class Scheduler:
     clock: Clock
     rng: random.Random
     synced: asyncio.Event
+    supervisor: Supervisor
 
     async def run(self) -> None:
         await self.synced.wait()
@@ -60,11 +62,19 @@ class Scheduler:
         if self.preemptor is not None:
             for uid in self.preemptor.nominated(uids):
                 with self.preemptor.lifted([uid]):
-                    self._decide([uid])
+                    self._decide_each([uid])
                 uids.remove(uid)
-        self._decide(uids)
+        self._decide_each(uids)
 
-    def _decide(self, uids: Sequence[Uid]) -> None:
+    def _decide_each(self, uids: list[Uid]) -> None:
+        """Decide on all at once; if that fails, put off only the pods that it fails for."""
+        for uid in self.supervisor.isolate("decision", self._decide, uids):
+            pod = self.mirror.pod(uid)
+            if pod is not None and pod.waits_for_node:
+                self.queue.back_off(pod)
+                self.recorder.failed_scheduling(pod, "an error of the scheduler's own; see its log")
+
+    def _decide(self, uids: list[Uid]) -> None:
         """Decide, reserve and ask.
 
         Nothing here awaits, so nothing can come between: a pod is back in the queue, with the

@@ -76,6 +76,13 @@ class Cancelled:
     reason: str
 
 
+@attrs.frozen(slots=True)
+class Abandoned:
+    """Whoever carries the plan out has failed at it: end it, whatever it has come to."""
+
+    reason: str
+
+
 PlanEvent = (
     Begun
     | PodSeen
@@ -86,6 +93,7 @@ PlanEvent = (
     | OutcomeLost
     | TimePassed
     | Cancelled
+    | Abandoned
 )
 
 

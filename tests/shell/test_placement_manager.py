@@ -1,6 +1,7 @@
 """How binds end, each outcome alone, against a server whose every answer is scripted."""
 
 import asyncio
+import random
 from contextlib import asynccontextmanager
 
 import attrs
@@ -22,6 +23,7 @@ from kubedsm.core.model import (
     Workload,
 )
 from kubedsm.placement_manager import Limits, Placement, PlacementManager
+from kubedsm.supervisor import Supervisor
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
@@ -98,6 +100,7 @@ async def binding(cluster):
         mirror,
         SystemClock(),
         lambda pod, step: settled.append((pod.name, step.state.value, step.reason)),
+        Supervisor(SystemClock(), random.Random(0)),
         LIMITS,
     )
     async with asyncio.TaskGroup() as tasks:
@@ -238,8 +241,10 @@ async def test_no_more_binds_are_in_flight_than_allowed():
     pods = [attrs.evolve(POD, uid=Uid(f"u{n}"), name=f"web-{n}") for n in range(7)]
     for pod in pods:
         mirror.apply(PodApplied(pod))
+    clock = SystemClock()
+    supervisor = Supervisor(clock, random.Random(0))
     manager = PlacementManager(
-        Counting([CREATED]), mirror, SystemClock(), lambda pod, step: None, LIMITS
+        Counting([CREATED]), mirror, clock, lambda pod, step: None, supervisor, LIMITS
     )
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(manager.run())
