@@ -32,12 +32,12 @@ class EventHandler:
         mirror.on_released = self._help
 
     def handle(self, event: ClusterEvent) -> None:
-        self._supervisor.attempt("event", partial(self._handle, event), event=event)
+        self._supervisor.attempt("event", partial(self._handle, event), story=event)
 
     def _handle(self, event: ClusterEvent) -> None:
         change = self._mirror.apply(event)
         for observer in self._observers:
-            self._supervisor.attempt("event", partial(observer, change), event=event)
+            self._supervisor.attempt("event", partial(observer, change), story=event)
 
     def _enqueue(self, change: Change) -> None:
         before, after = change.pod_before, change.pod_after

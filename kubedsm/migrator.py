@@ -17,7 +17,8 @@ from kubedsm.core.mirror import Claim, ClusterMirror, ReservationError
 from kubedsm.core.model import NodeName, Pod, Uid
 from kubedsm.move_limits import MoveLimits, Underway
 from kubedsm.mover import Accepted, Mover
-from kubedsm.placement_manager import PlacementManager, Work
+from kubedsm.placement_manager import PlacementManager
+from kubedsm.supervisor import Work
 from plans.events import CallRefused, Cancelled, MoveAccepted, PlanEvent, ReplacementClaimed
 from plans.migration import MoveMode, MoveOrder, migration_plan, restore_plan
 from plans.steps import TERMINAL, Plan, Step, StepKind, StepState

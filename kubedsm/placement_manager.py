@@ -8,9 +8,9 @@ was applied.
 import asyncio
 import math
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 import attrs
 import structlog
@@ -32,7 +32,7 @@ from kubedsm.core.events import PodApplied
 from kubedsm.core.mirror import ClusterMirror, ReservationError
 from kubedsm.core.model import Node, NodeName, Pod, Uid
 from kubedsm.mover import seen
-from kubedsm.supervisor import Supervisor
+from kubedsm.supervisor import Supervisor, Work
 from kubedsm.tier_marks import DELETION_COST, DELETION_COST_ANNOTATION, TIER_LABEL
 from plans.advance import advance, bind_plan
 from plans.events import (
@@ -64,9 +64,6 @@ class Limits:
     #: a plan that takes longer is waited for by its own workloads only
     slow_after: float = 60.0
 
-
-#: what carries out a step
-Work = Callable[[], Coroutine[Any, Any, None]]
 
 #: of a plan, so many events are remembered
 STORY = 200
@@ -178,8 +175,9 @@ class PlacementManager:
         running = self._plans.get(plan_id)
         if running is None or not running.waits(step.id, step.state):
             return
-        if not await self._supervisor.finish(f"step {step.kind}", work(), story=running):
-            # Nobody knows how far it got: a live read tells.
+        well = await self._supervisor.finish(f"step {step.kind}", work, story=running)
+        if not well and step.pod:
+            # Nobody knows how far it got: a live read of the pod tells.
             self.tell(plan_id, OutcomeLost(step.id))
 
     def place(self, placements: Sequence[Placement]) -> None:

@@ -68,13 +68,12 @@ class Scheduler:
 
     def _decide_each(self, uids: list[Uid]) -> None:
         """Decide on all at once; if that fails, put off only the pods that it fails for."""
-        for uid in self.supervisor.isolate("decision", self._decide, uids):
-            pod = self.mirror.pod(uid)
-            if pod is not None and pod.waits_for_node:
-                self.queue.back_off(pod)
-                self.recorder.failed_scheduling(pod, "an error of the scheduler's own; see its log")
+        pods = [pod for pod in map(self.mirror.pod, uids) if pod is not None]
+        for pod in self.supervisor.isolate("decision", self._decide, pods):
+            self.queue.back_off(pod)
+            self.recorder.failed_scheduling(pod, "an error of the scheduler's own; see its log")
 
-    def _decide(self, uids: list[Uid]) -> None:
+    def _decide(self, waiting: list[Pod]) -> None:
         """Decide, reserve and ask.
 
         Nothing here awaits, so nothing can come between: a pod is back in the queue, with the
@@ -82,7 +81,7 @@ class Scheduler:
         """
         started = self.clock.monotonic()
         snapshot = self.mirror.snapshot()
-        pods = snapshot.schedulable(snapshot.pods[uid] for uid in uids if uid in snapshot.pods)
+        pods = snapshot.schedulable(waiting)
         if not pods:
             return
         decision = self.policy.place(snapshot, pods, self.rng)

@@ -18,6 +18,8 @@ from kubedsm.cluster.backoff import Backoff
 log = structlog.get_logger()
 
 T = TypeVar("T")
+#: what is awaited
+Work = Callable[[], Coroutine[Any, Any, None]]
 
 #: a loop that ran for so many seconds has worked, and begins anew at once
 WORKED_AFTER = 60.0
@@ -54,20 +56,20 @@ class Supervisor:
         except HopelessError:
             raise
         except Exception as error:  # noqa: BLE001 - as above
-            middle = len(items) // 2
-            failed = []
-            if middle:
-                failed += self.isolate(part, action, items[:middle])
-                failed += self.isolate(part, action, items[middle:])
-            if not failed:
-                self._catch(part, error, {"items": items})
-            return failed if middle else items
-        return []
+            cause = error
+        else:
+            return []
+        middle = len(items) // 2
+        halves = (items[:middle], items[middle:]) if middle else ()
+        failed = [item for half in halves for item in self.isolate(part, action, half)]
+        if not failed:
+            self._catch(part, cause, {"items": ", ".join(map(str, items))})
+        return failed if middle else items
 
-    async def finish(self, part: str, work: Coroutine[Any, Any, None], **story: object) -> bool:
+    async def finish(self, part: str, work: Work, **story: object) -> bool:
         """Await it; whether it ended without an exception."""
         try:
-            await work
+            await work()
         except HopelessError:
             raise
         except Exception as error:  # noqa: BLE001 - as above
@@ -75,11 +77,11 @@ class Supervisor:
             return False
         return True
 
-    async def keep(self, part: str, loop: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def keep(self, part: str, loop: Work) -> None:
         """Run a loop, and again after a back-off as often as an exception ends it."""
         backoff = Backoff(self._rng)
         began = self._clock.monotonic()
-        while not await self.finish(part, loop()):
+        while not await self.finish(part, loop):
             if self._clock.monotonic() - began >= WORKED_AFTER:
                 backoff.succeeded()
             await self._clock.sleep(backoff.failed())

@@ -25,6 +25,7 @@ from plans.proofs import DONE_WHEN_GONE, PROVED, SEEN, Meaning
 from plans.steps import (
     GIVEN_UP,
     LOST,
+    REREAD,
     TERMINAL,
     TRANSITIONS,
     Plan,
@@ -142,8 +143,10 @@ def _meaning(step: Step, event: PlanEvent, now: float) -> Meaning:
 
 
 def _overdue(step: Step, now: float) -> Meaning:
-    if step.verified_since is not None and now - step.verified_since >= GIVEN_UP:
-        return Trigger.DISPROVE, "nobody could tell whether it happened"
+    if step.verified_since is not None:
+        if now - step.verified_since >= GIVEN_UP:
+            return Trigger.DISPROVE, "nobody could tell whether it happened"
+        return Trigger.OVERDUE, ""
     match step.kind:
         case StepKind.SETTLE:
             return PROVED
@@ -166,8 +169,10 @@ def _take(
     state = TRANSITIONS.get((step.state, trigger))
     if state is None:
         return
-    deadline = now + step.timeout if state in OPEN else None
-    since = (step.verified_since or now) if state is StepState.VERIFYING else None
+    verifying = state is StepState.VERIFYING
+    patience = min(step.timeout, REREAD) if verifying else step.timeout
+    deadline = now + patience if state in OPEN else None
+    since = (step.verified_since or now) if verifying else None
     after = attrs.evolve(step, state=state, deadline=deadline, verified_since=since, reason=reason)
     changed[step.id] = after
     match state:

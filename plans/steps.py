@@ -17,8 +17,8 @@ import enum
 
 import attrs
 
-#: seconds that a step is verified for at most
-GIVEN_UP = 600.0
+#: seconds that a step is verified for at most, and from one read to the next
+GIVEN_UP, REREAD = 600.0, 60.0
 
 
 class StepKind(enum.StrEnum):

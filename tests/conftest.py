@@ -18,6 +18,8 @@ def pytest_configure() -> None:
 def logs_as_they_come() -> None:
     """Whatever a command of another test set up."""
     structlog.reset_defaults()
+    plain = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+    structlog.configure(processors=[structlog.processors.add_log_level, plain])
 
 
 @pytest.fixture(autouse=True)
