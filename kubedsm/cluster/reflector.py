@@ -174,6 +174,7 @@ class Reflector(Generic[T, E]):
             if not version:
                 version = page.resource_version
                 self._check_age(version)
+                self._version = version
             for item in page.items:
                 try:
                     read = self._watched.read_item(item)
@@ -183,6 +184,9 @@ class Reflector(Generic[T, E]):
                     anonymous = anonymous or not error.name
                     continue
                 present[read.identity.namespace, read.identity.name] = read.identity.uid
+                if self._known.overtook(read.identity):
+                    # No list this new can hold a state this old, unless that history was undone.
+                    self._rewound()
                 self._apply(read)
             token = page.continue_token
             if not token:
@@ -191,7 +195,6 @@ class Reflector(Generic[T, E]):
         if not anonymous:
             for gone in self._known.keep_only(present):
                 self._on_event(self._watched.deleted(gone))
-        self._version = version
         self._must_list = False
         self._silent_streams = 0
         self._lists += 1
@@ -217,8 +220,15 @@ class Reflector(Generic[T, E]):
             self._stale_lists += 1
             if self._stale_lists < STALE_LISTS:
                 raise StaleListError(f"a list at version {version} after {self._version} was seen")
-            self._known.forget_versions()
+            self._rewound()
         self._stale_lists = 0
+
+    def _rewound(self) -> None:
+        """Take any state from now on for a new one, and have the consumer do so."""
+        self._report(f"{self._watched.kind} watch: the cluster's history was rewound")
+        self._known.forget_versions()
+        if self._watched.rewound is not None:
+            self._on_event(self._watched.rewound)
 
     async def _watch(self) -> bool:
         """Follow one stream to its end; whether it lasted long enough to have worked."""
