@@ -28,6 +28,7 @@ from kubedsm.cluster.port import (
 from kubedsm.cluster.wire import WireError
 from kubedsm.core.model import Pod
 from kubedsm.move_checks import Fate, fate, objection
+from kubedsm.said_by_cause import SaidByCause
 from plans.events import CallRefused, OutcomeLost, PlanEvent, PodGone, PodSeen
 from plans.migration import MoveMode
 from plans.steps import Step
@@ -64,6 +65,7 @@ class Mover:
     clock: Clock
     timeout: float
     drain_delay: float
+    said: SaidByCause
 
     async def check(self, pod: Pod, source: str, mode: MoveMode) -> Accepted | str:
         """Judge the move on the live objects: what is needed to begin it, or why it may not be."""
@@ -104,7 +106,7 @@ class Mover:
                 self.cluster, found.pod, found.template_hash, note, timeout=self.timeout
             )
         except (OutcomeUnknown, ServerError) as error:
-            log.warning("detach unanswered", pod=str(pod), error=str(error))
+            self.said.log(log.warning, "detach unanswered", error, pod=str(pod))
             tell(OutcomeLost(step.id))
         except (ApiStatusError, Unreachable, WireError) as error:
             tell(CallRefused(step.id, f"detaching: {error}"))
@@ -139,14 +141,14 @@ class Mover:
                 enough = owner.gone or owner.ready_others >= min(ready_to_keep, owner.wanted)
                 if found.pod.uid == pod.uid and enough and wanted():
                     await moving.evict(self.cluster, pod, timeout=self.timeout)
-            except NotFound:
-                log.info("pod not found, the watch will tell", pod=str(pod))
+            except NotFound as error:
+                self.said.log(log.info, "pod not found, the watch will tell", error, pod=str(pod))
             except DisruptionBudgetExceeded as error:
-                log.info("eviction refused for now", pod=str(pod), error=error.message)
+                self.said.log(log.info, "eviction refused for now", error.message, pod=str(pod))
             except Conflict as error:
                 tell(CallRefused(step.id, f"evicting: {error}"))
             except (ClusterError, WireError) as error:
-                log.warning("eviction unanswered", pod=str(pod), error=str(error))
+                self.said.log(log.warning, "eviction unanswered", error, pod=str(pod))
             # A success shows in the watch, and the step is over before the next try.
             await self.clock.sleep(RETRY)
 
@@ -164,7 +166,7 @@ class Mover:
                     return
                 budget_refuses = await self._decide(found, budget_refuses=budget_refuses)
             except (ClusterError, WireError) as error:
-                log.warning("detached pod not restored yet", pod=str(pod), error=str(error))
+                self.said.log(log.warning, "detached pod not restored yet", error, pod=str(pod))
             await self.clock.sleep(RETRY)
 
     async def _decide(self, found: LivePod, *, budget_refuses: bool) -> bool:
