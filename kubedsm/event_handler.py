@@ -47,7 +47,7 @@ class EventHandler:
             return
         if not self._waits_for_us(after):
             self._queue.forget(after.uid)
-        elif before is None or before.gated or before.pod_class != after.pod_class:
+        elif before is None or not before.waits_for_node or before.pod_class != after.pod_class:
             self._queue.add(after)
         else:
             self._queue.update(after)

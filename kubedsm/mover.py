@@ -28,6 +28,7 @@ from kubedsm.cluster.port import (
 from kubedsm.cluster.wire import WireError
 from kubedsm.core.model import Pod
 from kubedsm.move_checks import Fate, fate, objection
+from kubedsm.said_by_cause import SaidByCause
 from plans.events import CallRefused, OutcomeLost, PlanEvent, PodGone, PodSeen
 from plans.migration import MoveMode
 from plans.steps import Step
@@ -65,6 +66,7 @@ class Mover:
     clock: Clock
     timeout: float
     drain_delay: float
+    said: SaidByCause
 
     async def check(self, pod: Pod, source: str, mode: MoveMode) -> Accepted | str:
         """Judge the move on the live objects: what is needed to begin it, or why it may not be."""
@@ -105,7 +107,7 @@ class Mover:
                 self.cluster, found.pod, found.template_hash, note, timeout=self.timeout
             )
         except (OutcomeUnknown, ServerError) as error:
-            log.warning("detach unanswered", pod=str(pod), error=str(error))
+            self.said.log(log.warning, "detach unanswered", error, pod=str(pod))
             tell(OutcomeLost(step.id))
         except (ApiStatusError, Unreachable, WireError) as error:
             tell(CallRefused(step.id, f"detaching: {error}"))
@@ -144,14 +146,14 @@ class Mover:
                     refused = f"only {owner.ready_others} other pods of its owner are Ready"
                 elif found.pod.uid == pod.uid and wanted():
                     await moving.evict(self.cluster, pod, timeout=self.timeout)
-            except NotFound:
-                log.info("pod not found, the watch will tell", pod=str(pod))
+            except NotFound as error:
+                self.said.log(log.info, "pod not found, the watch will tell", error, pod=str(pod))
             except DisruptionBudgetExceeded as error:
                 refused = error.message
             except Conflict as error:
                 tell(CallRefused(step.id, f"evicting: {error}"))
             except (ClusterError, WireError) as error:
-                log.warning("eviction unanswered", pod=str(pod), error=str(error))
+                self.said.log(log.warning, "eviction unanswered", error, pod=str(pod))
             if refused and self._too_late(step, pause):
                 tell(CallRefused(step.id, f"evicting: {refused}"))
             # A success shows in the watch, and the step is over before the next try.

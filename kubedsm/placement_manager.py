@@ -32,6 +32,7 @@ from kubedsm.core.events import PodApplied
 from kubedsm.core.mirror import ClusterMirror, ReservationError
 from kubedsm.core.model import Node, NodeName, Pod, Uid
 from kubedsm.mover import seen
+from kubedsm.said_by_cause import SaidByCause
 from kubedsm.supervisor import Supervisor, Work
 from kubedsm.tier_marks import DELETION_COST, DELETION_COST_ANNOTATION, TIER_LABEL
 from plans.advance import advance, bind_plan
@@ -144,6 +145,11 @@ class PlacementManager:
         self._alarm = math.inf
         #: set by whoever migrates
         self.moves: Moves | None = None
+        #: set while no bind is being asked for
+        self.no_bind_call = asyncio.Event()
+        self.no_bind_call.set()
+        self._bind_calls = 0
+        self._said = SaidByCause(clock)
         #: set while no plan is under way
         self.quiet = asyncio.Event()
         self.quiet.set()
@@ -312,6 +318,8 @@ class PlacementManager:
                 return  # settled while it waited for a slot
             node = self._mirror.node(NodeName(step.node))
             tier = None if node is None else node.tier
+            self._bind_calls += 1
+            self.no_bind_call.clear()
             try:
                 # The API server copies both to the pod, at no extra call.
                 await verbs.bind(
@@ -324,11 +332,15 @@ class PlacementManager:
                 )
             except (Conflict, OutcomeUnknown, ServerError) as error:
                 # A conflict can be a bind of ours whose answer got lost: only a read can tell.
-                log.warning("bind unanswered", pod=str(pod), node=step.node, error=str(error))
-                self.tell(plan_id, OutcomeLost(step.id))
+                self._said.log(log.warning, "bind unanswered", error, pod=str(pod), node=step.node)
+                self.tell(plan_id, OutcomeLost(step.id, str(error)))
             except (ApiStatusError, Unreachable) as error:
-                log.warning("bind refused", pod=str(pod), node=step.node, error=str(error))
+                self._said.log(log.warning, "bind refused", error, pod=str(pod), node=step.node)
                 self.tell(plan_id, CallRefused(step.id, str(error)))
+            finally:
+                self._bind_calls -= 1
+                if not self._bind_calls:
+                    self.no_bind_call.set()
 
     async def _read(self, plan_id: str, step: Step) -> None:
         pod = self._mirror.pod(Uid(step.pod))
@@ -340,7 +352,7 @@ class PlacementManager:
                 self._cluster, pod.namespace, pod.name, timeout=self._limits.request_timeout
             )
         except (ClusterError, WireError) as error:
-            log.warning("pod unreadable", pod=str(pod), error=str(error))
+            self._said.log(log.warning, "pod unreadable", error, pod=str(pod))
             return  # the step stays overdue, and is verified again, unless the watch tells
         if live.uid != step.pod or self._mirror.pod(Uid(step.pod)) is None:
             self.tell(plan_id, PodGone(step.pod))

@@ -30,6 +30,7 @@ from kubedsm.core.objective import Objective, Promises
 from kubedsm.core.packing import turn
 from kubedsm.core.preemption import Budget, Preemption, PreemptionSearch
 from kubedsm.recorder import Recorder
+from kubedsm.said_by_cause import SaidByCause
 from kubedsm.scheduling_queue import SchedulingQueue
 
 log = structlog.get_logger()
@@ -66,6 +67,7 @@ class Preemptor:
     under_way: Callable[[Uid], bool]
     #: seconds
     timeout: float
+    said: SaidByCause
     _wanted: dict[Uid, None] = attrs.field(factory=dict, init=False)
     _wake: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
     _nominations: dict[Uid, Nomination] = attrs.field(factory=dict, init=False)
@@ -171,7 +173,7 @@ class Preemptor:
         try:
             budgets = await live.all_budgets(self.cluster, timeout=self.timeout)
         except (ClusterError, WireError) as error:
-            log.warning("budgets unreadable", error=str(error))
+            self.said.log(log.warning, "budgets unreadable", error)
             budgets = []  # whether a pod may go, the API server decides
         while (pod := self._waiting(uid)) is not None:
             search = self._search(pod, budgets)
@@ -279,7 +281,7 @@ class Preemptor:
         self._end(pod.uid)
         self._shunned.setdefault(pod.uid, {})[node] = self.clock.monotonic() + BACK_OFF
         text = f"No room is made on node {node}: {reason}"
-        log.info("preemption given up", pod=str(pod), node=node, reason=reason)
+        self.said.log(log.info, "preemption given up", reason, pod=str(pod), node=node)
         if self._told.get(pod.uid) != text:
             self._told[pod.uid] = text
             self.recorder.not_preempted(pod, text)

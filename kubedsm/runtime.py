@@ -29,6 +29,7 @@ from kubedsm.pause_switch import PauseSwitch
 from kubedsm.placement_manager import Limits, PlacementManager
 from kubedsm.preemptor import Preemptor
 from kubedsm.recorder import Recorder
+from kubedsm.said_by_cause import SaidByCause
 from kubedsm.scheduler import Scheduler
 from kubedsm.scheduling_queue import SchedulingQueue
 from kubedsm.suggester import Suggester
@@ -66,7 +67,7 @@ class Runtime:
         self.mirror = ClusterMirror(configuration.scheduler_name, configuration.tiers)
         self.queue = SchedulingQueue(clock, rng)
         self.synced = asyncio.Event()
-        limits = Limits(slow_after=configuration.migration.deadline)
+        limits, said = Limits(slow_after=configuration.migration.deadline), SaidByCause(clock)
         self.supervisor = Supervisor(clock, rng)
         self.manager = PlacementManager(
             cluster, self.mirror, clock, self._bound, self.supervisor, limits
@@ -74,12 +75,21 @@ class Runtime:
         record = DecisionRecord(clock)
         self.decisions = Decisions(record, self.mirror, configuration.policy)
         self._recorder = Recorder(
-            cluster, clock, self.manager.quiet, instance, self.decisions.summary
+            cluster,
+            clock,
+            self.mirror,
+            self.manager,
+            self.supervisor,
+            said,
+            instance,
+            self.decisions.summary,
         )
         self.migrator = Migrator(
             self.mirror,
             self.manager,
-            Mover(cluster, clock, limits.request_timeout, configuration.migration.drain_delay),
+            Mover(
+                cluster, clock, limits.request_timeout, configuration.migration.drain_delay, said
+            ),
             MoveLimits(configuration.migration),
             clock,
             self._released,
@@ -99,6 +109,7 @@ class Runtime:
                 objective=configuration.objective_function,
                 under_way=self.manager.follows,
                 timeout=limits.request_timeout,
+                said=said,
             )
             if configuration.preemption == "enabled"
             else None
@@ -130,7 +141,7 @@ class Runtime:
                 configuration=configuration,
                 clock=clock,
                 synced=self.synced,
-                paused=PauseSwitch(cluster, namespace, limits.request_timeout),
+                paused=PauseSwitch(cluster, namespace, limits.request_timeout, said),
                 preempting=lambda: self._preemptor is not None and self._preemptor.busy,
             )
             if isinstance(policy, MigratingPolicy)

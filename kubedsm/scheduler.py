@@ -20,6 +20,7 @@ from kubedsm.migrator import Migrator
 from kubedsm.placement_manager import Placement, PlacementManager
 from kubedsm.preemptor import Preemptor
 from kubedsm.recorder import Recorder
+from kubedsm.said_by_cause import cause_of
 from kubedsm.scheduling_queue import SchedulingQueue, batch_window
 from kubedsm.supervisor import Supervisor
 from plans.steps import Step, StepState
@@ -117,10 +118,14 @@ class Scheduler:
     def settled(self, pod: Pod, step: Step) -> None:
         """Take note of how a bind ended."""
         if step.state is StepState.DONE:
+            self.queue.bound(pod.uid)
             self.recorder.scheduled(pod, NodeName(step.node))
             return
         if pod.waits_for_node:
-            self.queue.back_off(pod)
+            self.queue.back_off(pod, cause_of(step.reason, pod.name, pod.uid, step.node))
+            self.recorder.failed_scheduling(
+                pod, f"binding rejected: {step.reason}", reason="SchedulerError"
+            )
             if self.preemptor is not None:
                 self.preemptor.unbound(pod)
 

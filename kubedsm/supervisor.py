@@ -14,6 +14,7 @@ import structlog
 
 from kubedsm.clock import Clock
 from kubedsm.cluster.backoff import Backoff
+from kubedsm.said_by_cause import SaidByCause
 
 log = structlog.get_logger()
 
@@ -35,6 +36,7 @@ class Supervisor:
     def __init__(self, clock: Clock, rng: random.Random) -> None:
         self._clock = clock
         self._rng = rng
+        self._said = SaidByCause(clock)
         #: how many exceptions were caught, by part
         self.caught: Counter[str] = Counter()
 
@@ -89,5 +91,7 @@ class Supervisor:
 
     def _catch(self, part: str, error: Exception, story: dict[str, object]) -> None:
         self.caught[part] += 1
-        told = {name: str(value) for name, value in story.items()}
-        log.error("caught", part=part, error=repr(error), exc_info=error, **told)
+        more = self._said.more(part, repr(error))
+        if more is not None:
+            told = {name: str(value) for name, value in story.items()}
+            log.error("caught", part=part, error=repr(error), more=more, exc_info=error, **told)

@@ -126,7 +126,7 @@ def _meaning(step: Step, event: PlanEvent, now: float) -> Meaning:
         case PodSeen(live=live):
             meaning = SEEN[step.kind](step, event)
             if live and meaning is None and step.state is StepState.VERIFYING:
-                return Trigger.DISPROVE, "it did not happen in time"
+                return Trigger.DISPROVE, step.reason or "it did not happen in time"
             return meaning
         case PodGone():
             gone = step.kind in DONE_WHEN_GONE
@@ -135,8 +135,8 @@ def _meaning(step: Step, event: PlanEvent, now: float) -> Meaning:
             return PROVED
         case CallRefused() | Cancelled() | Abandoned():
             return _TOLD[type(event)], event.reason
-        case OutcomeLost() if step.state is StepState.ASKED:
-            return Trigger.OVERDUE, ""
+        case OutcomeLost(_, reason) if step.state is StepState.ASKED:
+            return Trigger.OVERDUE, reason
         case TimePassed() if step.deadline is not None and step.deadline <= now:
             return _overdue(step, now)
     return None
@@ -155,7 +155,7 @@ def _overdue(step: Step, now: float) -> Meaning:
         case StepKind.AWAIT_REPLACEMENT:
             # There is no pod to read: it is the pod that is missing.
             return Trigger.REFUSE, "no replacement came in time"
-    return Trigger.OVERDUE, ""
+    return Trigger.OVERDUE, step.reason
 
 
 def _take(

@@ -62,6 +62,8 @@ class OutcomeLost:
     """Nobody knows whether the call was applied: do not wait for the deadline to find out."""
 
     step: int
+    #: what was answered, if anything
+    reason: str = ""
 
 
 @attrs.frozen(slots=True)

@@ -80,7 +80,7 @@ async def story(mode, at=None, action=None):
             await world.until(lambda: bound(world, "neighbour"), 5)
             await world.until(runtime.manager.quiet.is_set, 60)
             mirror = runtime.mirror
-            assert not (mirror._reservations or mirror._claims or mirror._claimed)
+            assert [mirror._reservations, mirror._claims, mirror._claimed] == [{}, {}, {}]
             assert not len(runtime.migrator.limits)
             left = [p for p in world.api.list(PODS) if "kubedsm.io/migrating" in str(p)]
             await world.until(lambda: not left, 60)
@@ -108,7 +108,8 @@ async def test_a_pod_that_goes_in_the_turn_in_which_its_move_is_admitted():
         order = MoveOrder("a move", uid, "e1", MoveMode.SURGE, deadline=10)
         pods = (runtime.mirror.pod(uid),)
         runtime.migrator.migrate("a plan", Group((order,), pods, lambda: True))
-        runtime.manager.observe(runtime.mirror.apply(PodDeleted(uid, "default", pod["metadata"]["name"])))
+        gone = PodDeleted(uid, "default", pod["metadata"]["name"])
+        runtime.manager.observe(runtime.mirror.apply(gone))
         assert runtime.manager.quiet.is_set()
         await asyncio.sleep(20)
         assert not len(runtime.migrator.limits)

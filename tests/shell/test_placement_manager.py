@@ -167,7 +167,7 @@ async def test_a_bind_that_may_have_been_applied_is_read_live(answer):
 async def test_a_bind_that_was_not_applied_after_all_gives_its_room_back():
     async with binding(ScriptedCluster([OutcomeUnknown("reset")], [live_pod()])) as scene:
         await asyncio.sleep(2)
-        assert scene.settled == [("web-1", "failed", "it did not happen in time")]
+        assert scene.settled == [("web-1", "failed", "reset")]
         assert not scene.held
 
 
