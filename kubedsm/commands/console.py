@@ -31,9 +31,6 @@ kubeconfig_file = click.option(
 )
 kubeconfig_context = click.option("--context", help="Context of the kubeconfig.")
 
-#: seconds for the first answer of an API server
-STARTUP_TIMEOUT = 10.0
-
 
 def configuration_at(path: str | None) -> Configuration:
     return load_file(path) if path else Configuration()

@@ -1,6 +1,7 @@
 """The commands as a user runs them: processes, sockets, files, signals, exit codes."""
 
 import json
+import pathlib
 import signal
 import socket
 import subprocess
@@ -243,7 +244,7 @@ BAD = {
     ),
     "no kubeconfig": (lambda p: ["run", "--kubeconfig", p / "none"], 1, "none"),
     "bad kubeconfig": (lambda p: ["run", "--kubeconfig", write(p, "k", "{]")], 1, "k"),
-    "unreachable server": (lambda p: ["run", "--kubeconfig", unreachable(p)], 1, "127.0.0.1"),
+    "unreachable server": (lambda p: ["suggest", "--kubeconfig", unreachable(p)], 1, "127.0.0.1"),
 }
 
 
@@ -256,6 +257,16 @@ def test_bad_input_gets_one_line_and_an_exit_code(case, tmp_path):
     [line] = done.stderr.splitlines()
     assert line.startswith("kubedsm: error: ")
     assert says in line
+
+
+def test_run_ends_with_one_line_where_it_is_not_let_in(tmp_path):
+    with Server("--token", "right") as server:
+        config = json.loads(pathlib.Path(server.kubeconfig).read_text())
+        config["users"][0]["user"] = {"token": "wrong"}
+        done = kubedsm("run", "--kubeconfig", write(tmp_path, "k", json.dumps(config)))
+    assert done.returncode == 1
+    [line] = done.stderr.splitlines()
+    assert line.startswith("kubedsm: error: 401 Unauthorized")
 
 
 def test_a_taken_port_gets_one_line(server):

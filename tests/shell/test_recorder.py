@@ -144,10 +144,12 @@ async def test_only_the_newest_is_said_and_nothing_twice_in_a_row():
 async def test_what_comes_while_the_older_is_written_is_written_after_it():
     async with recording() as scene:
         scene.add(A)
+        scene.paper.latency = 5.0
         scene.recorder.failed_scheduling(A, "one")
         await asyncio.sleep(0.005)
+        scene.paper.latency = 0.01
         scene.recorder.failed_scheduling(A, "two")
-        await asyncio.sleep(1)
+        await asyncio.sleep(10)
         assert [text for _, _, text in scene.paper.conditions] == ["one", "two"]
 
 
