@@ -104,6 +104,14 @@ def test_state_that_keeps_a_pod_from_being_counted_or_bound():
     assert (pod.terminating, pod.gated, pod.ready) == (True, True, False)
 
 
+@pytest.mark.parametrize(
+    ("status", "ready"), [("True", True), ("False", False), ("Unknown", False)]
+)
+def test_a_pod_is_ready_only_if_it_says_so(status, ready):
+    conditions = [{"type": "PodScheduled", "status": "True"}, {"type": "Ready", "status": status}]
+    assert wire.pod(made_pod(status={"conditions": conditions})).ready is ready
+
+
 def test_pods_of_a_kind_share_one_class():
     tolerations = [{"key": "edge", "operator": "Exists"}, {"key": "b", "value": "c"}]
     one = wire.pod(made_pod(tolerations=tolerations, nodeSelector={"a": "1", "b": "2"}))

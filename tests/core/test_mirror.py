@@ -156,6 +156,30 @@ def test_a_claim_takes_the_next_new_pod_of_its_workload_only():
     assert [made.claimant(Uid(u)) for u in "axbc"] == [None, None, None, "move-2"]
 
 
+def hashed(uid, template):
+    return pod(uid, labels={"pod-template-hash": template})
+
+
+def test_a_claim_takes_no_pod_of_another_template():
+    made = mirror(NodeApplied(node()))
+    made.claim("move", Claim.for_replacement(hashed("old", "h1")))
+    made.apply(PodApplied(hashed("of-a-rollout", "h2")))
+    made.apply(PodApplied(pod("of-nobody")))
+    assert made.claimed_by("move") is None
+    made.apply(PodApplied(hashed("new", "h1")))
+    assert made.claimant(Uid("new")) == "move"
+
+
+def test_where_replacements_keep_the_name_a_claim_takes_no_pod_of_another():
+    database = Workload("shop", "StatefulSet", "db")
+    made = mirror(NodeApplied(node()), PodApplied(pod("old", "db-1", workload=database)))
+    made.claim("move", Claim.for_replacement(pod("old", "db-1", workload=database)))
+    made.apply(PodApplied(pod("scaled-up", "db-2", workload=database)))
+    assert made.claimed_by("move") is None
+    made.apply(PodApplied(pod("new", "db-1", workload=database)))
+    assert made.claimant(Uid("new")) == "move"
+
+
 def test_shares_count_neither_terminating_nor_detached_nor_foreign_pods():
     made = mirror(
         NodeApplied(node()),

@@ -254,3 +254,25 @@ async def test_no_more_binds_are_in_flight_than_allowed():
         await asyncio.sleep(3)
         running.cancel()
     assert most == LIMITS.binds_in_flight
+
+
+async def test_a_bind_that_is_settled_before_its_turn_is_not_sent():
+    cluster = ScriptedCluster([CREATED])
+    mirror = ClusterMirror()
+    mirror.apply(NodeApplied(EDGE))
+    pods = [attrs.evolve(POD, uid=Uid(f"u{n}"), name=f"web-{n}") for n in range(4)]
+    for pod in pods:
+        mirror.apply(PodApplied(pod))
+    manager = PlacementManager(cluster, mirror, SystemClock(), lambda pod, step: None, LIMITS)
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(manager.run())
+        await asyncio.sleep(0)
+        manager.place([Placement(pod, mirror.snapshot().nodes[NodeName("n2")]) for pod in pods])
+        await asyncio.sleep(0.2)
+        # Two are in flight, and two wait for their turn: one is bound by somebody else, one goes.
+        elsewhere = attrs.evolve(pods[2], node_name=NodeName("n7"), resource_version="6")
+        for event in (PodApplied(elsewhere), PodDeleted(Uid("u3"), "shop", "web-3")):
+            manager.observe(mirror.apply(event))
+        await asyncio.sleep(3)
+        running.cancel()
+    assert [r.path.split("/")[-2] for r in cluster.requests] == ["web-0", "web-1"]

@@ -316,6 +316,12 @@ HELP = {
         lambda s: s.put(pod("w-2", labels={"app": "web"}), on="e2"),
     ),
     "spread, matching pod leaves": (TWO, uneven, WEB, lambda s: s.remove("w-1")),
+    "spread, matching pod begins to go": (
+        TWO, uneven, WEB, lambda s: (
+            s.patch(PODS, "w-1", {"metadata": {"finalizers": ["example.com/stay"]}}, "", "default"),
+            s.remove("w-1"),
+        ),
+    ),
     "spread, matching pod relabelled": (
         TWO, uneven, WEB, lambda s: s.label(PODS, "w-1", "default", app="other"),
     ),
