@@ -263,7 +263,9 @@ async def test_a_bind_that_is_settled_before_its_turn_is_not_sent():
     pods = [attrs.evolve(POD, uid=Uid(f"u{n}"), name=f"web-{n}") for n in range(4)]
     for pod in pods:
         mirror.apply(PodApplied(pod))
-    manager = PlacementManager(cluster, mirror, SystemClock(), lambda pod, step: None, LIMITS)
+    clock = SystemClock()
+    supervisor = Supervisor(clock, random.Random(0))
+    manager = PlacementManager(cluster, mirror, clock, lambda pod, step: None, supervisor, LIMITS)
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(manager.run())
         await asyncio.sleep(0)
