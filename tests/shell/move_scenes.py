@@ -23,6 +23,9 @@ migration: {cooldown: 1s, drainDelay: 1s, deadline: 10s}
 )
 LARGE_CLOUD = node("c1", "cloud", "20", "40Gi")
 SMALL_EDGE = node("e1", "edge", "2", "8Gi")
+ONE_PLACE = node("e1", "edge", "1", "8Gi")
+#: moves are given by hand
+BY_HAND = load("suggester: {mode: 'off'}\nmigration: {drainDelay: 1s}", "test")
 
 
 class ReadyPods:
@@ -84,6 +87,10 @@ def open_edge(world, edge=SMALL_EDGE):
 
 def migrating(*nodes, **world):
     return emulated(*nodes, configuration=CONFIGURATION, **world)
+
+
+def by_hand(configuration=BY_HAND, **world):
+    return emulated(LARGE_CLOUD, configuration=configuration, **world)
 
 
 async def hand_over(world, moves, *, plan="plan-by-hand", worth=lambda: True, deadline=10):
@@ -154,3 +161,24 @@ def becomes_unready(world, pod):
     """Whatever it was, the pod is not Ready from now on."""
     never = {"metadata": {"annotations": {"emulator.kubedsm.io/never-ready": "true"}}}
     world.api.patch(PODS, "default", name(pod), never, MERGE)
+
+
+class AtRequest:
+    """Act when the n-th request of a kind is sent, before it is; it may fail then."""
+
+    def __init__(self, matches, action, n=1, fault=None):
+        self.left, self.matches, self.action, self.fault = n, matches, action, fault
+        self.done = False
+
+    def on_request(self, request):
+        if self.done or not self.matches(request):
+            return None
+        self.left -= 1
+        if self.left:
+            return None
+        self.done = True
+        self.action()
+        return self.fault
+
+    def on_line(self, request, line):
+        return None

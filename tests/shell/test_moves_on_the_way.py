@@ -11,9 +11,12 @@ from conftest import emulated
 from move_scenes import (
     LARGE_CLOUD,
     MERGE,
+    ONE_PLACE,
+    AtRequest,
     ReadyPods,
     When,
     becomes_unready,
+    by_hand,
     cleaned_up,
     hand_over,
     is_detached,
@@ -27,54 +30,27 @@ from move_scenes import (
 )
 from test_faults import answer
 
-from kubedsm.cluster.emulator.front import Delivery, RequestFault
+from kubedsm.cluster.emulator.front import RequestFault
 from kubedsm.cluster.emulator.paper import node
 from kubedsm.cluster.emulator.resources import (
     DEPLOYMENTS,
     POD_DISRUPTION_BUDGETS,
     PODS,
+    REPLICA_SETS,
 )
 from kubedsm.config import load
 from plans.migration import restore_plan
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
-ONE_PLACE = node("e1", "edge", "1", "8Gi")
-#: moves are given by hand
-BY_HAND = load("suggester: {mode: 'off'}\nmigration: {drainDelay: 1s}", "test")
 ONE_AT_A_TIME = load("suggester: {mode: 'off'}\nmigration: {maxConcurrent: 1}", "test")
 RECREATE = load("suggester: {mode: 'off'}\nmigration: {mode: recreate, drainDelay: 1s}", "test")
-
-
-class AtRequest:
-    """Act when the n-th request of a kind is sent, before it is; it may fail then."""
-
-    def __init__(self, matches, action, n=1, fault=None):
-        self.left, self.matches, self.action, self.fault = n, matches, action, fault
-        self.done = False
-
-    def on_request(self, request):
-        if self.done or not self.matches(request):
-            return None
-        self.left -= 1
-        if self.left:
-            return None
-        self.done = True
-        self.action()
-        return self.fault
-
-    def on_line(self, request, line):
-        return None
 
 
 def refuse_evictions(world):
     spec = {"minAvailable": 100, "selector": {"matchLabels": {"app": "web"}}}
     never = {"metadata": {"name": "never", "namespace": "default"}, "spec": spec}
     world.api.create(POD_DISRUPTION_BUDGETS, never, namespace="default")
-
-
-def by_hand(configuration=BY_HAND, **world):
-    return emulated(LARGE_CLOUD, configuration=configuration, **world)
 
 
 async def test_a_move_asks_for_one_thing_after_the_other():
@@ -172,83 +148,6 @@ async def test_a_pod_that_goes_while_its_eviction_is_prepared_is_not_evicted():
         assert world.placed("web") == {"e1": 1}
 
 
-def put_in_place_of(world, pod):
-    """Another pod of the same name, which looks like it and is nobody's to move."""
-    metadata = pod["metadata"]
-    metadata["labels"].pop("kubedsm.io/migrating", None)
-    world.api.delete(PODS, "default", name(pod), grace_seconds=0)
-    kept = {key: metadata[key] for key in ("name", "namespace", "labels")}
-    owners = metadata.get("ownerReferences")
-    made = {"metadata": kept | ({"ownerReferences": owners} if owners else {}), "spec": pod["spec"]}
-    world.api.create(PODS, made, namespace="default")
-    status = {"status": pod["status"]}
-    world.api.patch(PODS, "default", name(pod), status, MERGE, subresource="status")
-    return world.api.get(PODS, "default", name(pod))
-
-
-@pytest.mark.parametrize("read", [1, 2, 3, 4])
-async def test_whoever_takes_the_pods_name_on_the_way_is_left_alone(read):
-    namesakes = []
-
-    def swap():
-        current = world.api.get(PODS, "default", name(old))
-        namesakes.append(put_in_place_of(world, current))
-
-    def reads_the_pod(request):
-        return request.method == "GET" and request.path.endswith(f"/pods/{name(old)}")
-
-    faults = AtRequest(reads_the_pod, swap, n=read)
-    async with by_hand() as world:
-        async with world.scheduler():
-            await settle_on_cloud(world, "web", 1)
-            open_edge(world, ONE_PLACE)
-            await asyncio.sleep(0.1)
-        [old] = world.pods("web")
-        async with world.scheduler(faults=faults):
-            await world.runtime.synced.wait()
-            await hand_over(world, [(old, "e1", ())])
-            await quiet(world)
-            uids = {pod["metadata"]["uid"] for pod in namesakes}
-            for asked in world.witness.of("detach", "reattach", "evict"):
-                options = asked.request.body.get("deleteOptions", {})
-                metadata = options.get("preconditions") or asked.request.body["metadata"]
-                assert metadata["uid"] not in uids
-
-
-class NewsStops:
-    """A watch of pods that shows nothing new any more once it is told to stop."""
-
-    stopped = False
-
-    def on_request(self, request):
-        return None
-
-    def on_line(self, request, line):
-        late = self.stopped and request.path.endswith("/pods")
-        return Delivery((line,), delay=600.0) if late else None
-
-
-async def test_a_namesake_of_a_detached_pod_is_not_restored_in_its_place():
-    news = NewsStops()
-    async with by_hand() as world, world.scheduler(faults=news):
-        await settle_on_cloud(world, "web", 1)
-        open_edge(world, ONE_PLACE)
-        await asyncio.sleep(0.1)
-        [old] = world.pods("web")
-        fresh = replacement(world)
-        When(world, fresh, lambda pod: becomes_unready(world, pod))
-        await hand_over(world, [(old, "e1", ())])
-        await world.until(lambda: world.placed("web")["e1"], 5)
-        await asyncio.sleep(1)
-        news.stopped = True
-        stranger = put_in_place_of(world, world.api.get(PODS, "default", name(old)))
-        await world.until(world.runtime.manager.quiet.is_set, 40)
-        assert not world.witness.of("evict", "reattach")
-        left = world.api.get(PODS, "default", name(old))["metadata"]
-        assert left["uid"] == stranger["metadata"]["uid"]
-        assert "deletionTimestamp" not in left
-
-
 async def test_restoring_a_pod_that_is_gone_is_over_at_once():
     async with by_hand() as world, world.scheduler() as runtime:
         await runtime.synced.wait()
@@ -264,7 +163,7 @@ async def test_a_pod_that_goes_while_its_move_is_checked_leaves_nothing_behind()
     )
     async with by_hand() as world, world.scheduler(faults=faults):
         await settle_on_cloud(world, "web", 1)
-        open_edge(world, ONE_PLACE)
+        open_edge(world)
         await asyncio.sleep(0.1)
         [old] = world.pods("web")
         await hand_over(world, [(old, "e1", ())])
@@ -282,12 +181,22 @@ async def test_a_scale_down_that_leaves_no_replacement_to_wait_for_ends_the_move
         open_edge(world, ONE_PLACE)
         await asyncio.sleep(0.1)
         old, other = world.pods("web")
-        When(world, is_detached, lambda _: world.scale("web", 1))
+        [owner] = old["metadata"]["ownerReferences"]
+
+        def scale_down(_):
+            world.scale("web", 1)
+            # Before the ReplicaSet misses the pod, so that no replacement is ever made.
+            fewer = {"spec": {"replicas": 1}}
+            world.api.patch(REPLICA_SETS, "default", owner["name"], fewer, MERGE)
+
+        made = When(world, replacement(world), lambda pod: None)
+        When(world, is_detached, scale_down)
         await hand_over(world, [(old, "e1", ())], deadline=300)
         await quiet(world, 30)
         assert [a.pod for a in world.witness.of("evict")] == [name(old)]
         assert not world.witness.of("reattach")
         assert list(map(name, world.pods("web"))) == [name(other)]
+        assert not made.done
 
 
 async def test_a_rollout_is_waited_for_and_its_old_pod_not_given_back_to_be_deleted():
