@@ -30,7 +30,7 @@ from kubedsm.core.events import PodApplied
 from kubedsm.core.mirror import ClusterMirror
 from kubedsm.core.model import Node, NodeName, Pod, Uid
 from kubedsm.mover import seen
-from kubedsm.tier_marks import DELETION_COST, DELETION_COST_ANNOTATION, TIER_LABEL
+from kubedsm.tier_marks import tier_marks
 from plans.advance import advance, bind_plan
 from plans.events import (
     Ask,
@@ -228,15 +228,15 @@ class PlacementManager:
             if pod is None or not self.wanted(plan_id, step.id):
                 return  # settled while it waited for a slot
             node = self._mirror.node(NodeName(step.node))
-            tier = None if node is None else node.tier
+            marks = tier_marks(pod, None if node is None else node.tier)
             try:
                 # The API server copies both to the pod, at no extra call.
                 await verbs.bind(
                     self._cluster,
                     pod,
                     NodeName(step.node),
-                    annotations={DELETION_COST_ANNOTATION: DELETION_COST[tier]} if tier else {},
-                    labels={TIER_LABEL: tier.value} if tier else {},
+                    annotations=marks.annotations,
+                    labels=marks.labels,
                     timeout=self._limits.request_timeout,
                 )
             except (Conflict, OutcomeUnknown, ServerError) as error:

@@ -15,7 +15,7 @@ from kubedsm.clock import Clock
 from kubedsm.cluster import moving, verbs
 from kubedsm.cluster.port import Cluster, ClusterError
 from kubedsm.core.model import NodeName, Pod, Tier, Uid
-from kubedsm.tier_marks import DELETION_COST, DELETION_COST_ANNOTATION, TIER_LABEL
+from kubedsm.tier_marks import tier_marks
 
 log = structlog.get_logger()
 
@@ -150,12 +150,9 @@ class Recorder:
             case Note(pod, reason, text, warning, action):
                 await self._event(pod, reason, action, text, warning=warning)
             case Retiered(pod, tier):
+                marks = tier_marks(pod, tier)
                 await moving.annotate(
-                    self._cluster,
-                    pod,
-                    {TIER_LABEL: tier.value},
-                    {DELETION_COST_ANNOTATION: DELETION_COST[tier]},
-                    timeout=REQUEST_TIMEOUT,
+                    self._cluster, pod, marks.labels, marks.annotations, timeout=REQUEST_TIMEOUT
                 )
 
     async def _event(
