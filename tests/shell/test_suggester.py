@@ -2,12 +2,13 @@
 
 import asyncio
 import itertools
+from functools import partial
 
 import pytest
 from conftest import CLOUD, EDGE, emulated
 
 from kubedsm.clock import VirtualClock
-from kubedsm.cluster.emulator.resources import NODES
+from kubedsm.cluster.emulator.resources import NAMESPACES, NODES, PODS
 from kubedsm.config import load
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
@@ -63,3 +64,16 @@ async def test_thinking_takes_a_tenth_of_the_time_at_most(seconds, every):
     assert len(gaps) >= 2
     assert min(gaps) == pytest.approx(every, abs=0.6)
     assert max(gaps) == pytest.approx(every, abs=0.6)
+
+
+async def test_a_move_begun_for_a_namespaces_weight_is_worth_it_to_the_end():
+    fair = "suggester: {period: 1s}\nfairness: {perNamespace: true, namespaces: {default: 2}}"
+    async with emulated(EDGE, CLOUD, configuration=load(fair, "test")) as world:
+        world.api.create(NAMESPACES, {"metadata": {"name": "split"}})
+        async with world.scheduler():
+            for number in range(4):
+                world.deploy(f"part{number}", 1, namespace="split")
+            on_edge = partial(world.api.list, PODS, "split", fields="spec.nodeName=e1")
+            await world.until(lambda: len(on_edge()) == 4, 2)
+            world.deploy("web", 4)
+            await world.until(lambda: world.placed("web") == {"e1": 4}, 60)
