@@ -16,6 +16,7 @@ from kubedsm.commands.bench import bench
 from kubedsm.commands.deciding import place, suggest
 from kubedsm.commands.demo import demo
 from kubedsm.commands.explaining import explain
+from kubedsm.commands.private_files import TokenFileError
 from kubedsm.commands.serving import emulate, run
 from kubedsm.config_fields import ConfigurationError
 from kubedsm.replay.command import replay
@@ -30,6 +31,7 @@ PROBLEMS = (
     DumpError,
     OSError,
     WireError,
+    TokenFileError,
 )
 
 

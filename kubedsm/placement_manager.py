@@ -34,7 +34,7 @@ from kubedsm.core.model import Node, NodeName, Pod, Uid
 from kubedsm.mover import seen
 from kubedsm.said_by_cause import SaidByCause
 from kubedsm.supervisor import Supervisor, Work
-from kubedsm.tier_marks import DELETION_COST, DELETION_COST_ANNOTATION, TIER_LABEL
+from kubedsm.tier_marks import tier_marks
 from plans.advance import advance, bind_plan
 from plans.events import (
     Abandoned,
@@ -317,7 +317,7 @@ class PlacementManager:
             if pod is None or not self.wanted(plan_id, step.id):
                 return  # settled while it waited for a slot
             node = self._mirror.node(NodeName(step.node))
-            tier = None if node is None else node.tier
+            marks = tier_marks(pod, None if node is None else node.tier)
             self._bind_calls += 1
             self.no_bind_call.clear()
             try:
@@ -326,8 +326,8 @@ class PlacementManager:
                     self._cluster,
                     pod,
                     NodeName(step.node),
-                    annotations={DELETION_COST_ANNOTATION: DELETION_COST[tier]} if tier else {},
-                    labels={TIER_LABEL: tier.value} if tier else {},
+                    annotations=marks.annotations,
+                    labels=marks.labels,
                     timeout=self._limits.request_timeout,
                 )
             except (Conflict, OutcomeUnknown, ServerError) as error:

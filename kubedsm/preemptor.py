@@ -25,7 +25,7 @@ from kubedsm.cluster.port import (
 from kubedsm.cluster.wire_errors import WireError
 from kubedsm.core.change import Change
 from kubedsm.core.mirror import ClusterMirror
-from kubedsm.core.model import NodeName, Pod, PodClass, Uid, Workload
+from kubedsm.core.model import NodeName, Pod, PodClass, Snapshot, Uid, Workload
 from kubedsm.core.objective import Objective, Promises
 from kubedsm.core.packing import turn
 from kubedsm.core.preemption import Budget, Preemption, PreemptionSearch
@@ -61,7 +61,7 @@ class Preemptor:
     cluster: Cluster
     recorder: Recorder
     clock: Clock
-    promises: Promises
+    promises_in: Callable[[Snapshot], Promises]
     objective: Objective
     #: whether a plan is about the pod
     under_way: Callable[[Uid], bool]
@@ -158,8 +158,9 @@ class Preemptor:
         with self.lifted([pod.uid, *(n.pod.uid for n in self._less_important(pod))]):
             snapshot = self.mirror.snapshot()
         spared = [uid for uid in snapshot.placed if self.under_way(uid)]
+        promises = self.promises_in(snapshot)
         return PreemptionSearch(
-            snapshot, pod, self.promises, self.objective, self._leaving, spared, budgets
+            snapshot, pod, promises, self.objective, self._leaving, spared, budgets
         )
 
     def _less_important(self, pod: Pod) -> list[Nomination]:

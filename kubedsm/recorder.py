@@ -23,7 +23,7 @@ from kubedsm.core.model import NodeName, Pod, Tier, Uid
 from kubedsm.placement_manager import PlacementManager
 from kubedsm.said_by_cause import SaidByCause
 from kubedsm.supervisor import Supervisor
-from kubedsm.tier_marks import DELETION_COST, DELETION_COST_ANNOTATION, TIER_LABEL
+from kubedsm.tier_marks import tier_marks
 
 log = structlog.get_logger()
 
@@ -250,12 +250,9 @@ class Recorder:
             case Note(pod, reason, text, topic, warning):
                 return await self._event(pod, reason, topic.capitalize(), text, warning=warning)
             case Retiered(pod, tier):
+                marks = tier_marks(pod, tier)
                 await moving.annotate(
-                    self._cluster,
-                    pod,
-                    {TIER_LABEL: tier.value},
-                    {DELETION_COST_ANNOTATION: DELETION_COST[tier]},
-                    timeout=REQUEST_TIMEOUT,
+                    self._cluster, pod, marks.labels, marks.annotations, timeout=REQUEST_TIMEOUT
                 )
         return True
 

@@ -105,7 +105,7 @@ class Runtime:
                 cluster=cluster,
                 recorder=self._recorder,
                 clock=clock,
-                promises=configuration.promise,
+                promises_in=configuration.policy.promises_in,
                 objective=configuration.objective_function,
                 under_way=self.manager.follows,
                 timeout=limits.request_timeout,

@@ -136,8 +136,8 @@ class Suggester:
                 return True
             if any(uid in snapshot.pods and uid not in snapshot.placed for uid in waiting):
                 return True
-            promise, objective = self.configuration.promise, self.configuration.objective_function
-            gains = Gains.of(snapshot, promise, objective)
+            policy = self.configuration.policy
+            gains = Gains.of(snapshot, policy.promises_in(snapshot), policy.objective)
             after = shares_after(gains.shares, moves)
             changes = {w: share.edge - gains.shares[w].edge for w, share in after.items()}
             return leading(gains.of_changes(changes)) > 0

@@ -4,8 +4,7 @@ import asyncio
 import contextlib
 import signal
 import sys
-import tempfile
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ import orjson
 import structlog
 
 from kubedsm.cluster import dump as dumps
-from kubedsm.cluster.emulator.http import kubeconfig
 from kubedsm.config import Configuration, load_file
 
 output = click.option(
@@ -87,17 +85,3 @@ def until_interrupted(serving: Coroutine[Any, Any, None]) -> None:
             await task
 
     asyncio.run(serve())
-
-
-@contextlib.contextmanager
-def written_kubeconfig(url: str, token: str | None, path: str | None) -> Iterator[Path]:
-    """A kubeconfig for that server: where asked for, or in a folder that goes when we do."""
-    content = orjson.dumps(kubeconfig(url, token), option=orjson.OPT_INDENT_2)
-    if path is not None:
-        Path(path).write_bytes(content)
-        yield Path(path)
-        return
-    with tempfile.TemporaryDirectory(prefix="kubedsm-") as folder:
-        made = Path(folder) / "kubeconfig"
-        made.write_bytes(content)
-        yield made
