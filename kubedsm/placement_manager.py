@@ -312,35 +312,39 @@ class PlacementManager:
             self._on_bound(pod, step)
 
     async def _bind(self, plan_id: str, step: Step) -> None:
-        async with self._slots:
-            pod = self._mirror.pod(Uid(step.pod))
-            if pod is None or not self.wanted(plan_id, step.id):
-                return  # settled while it waited for a slot
-            node = self._mirror.node(NodeName(step.node))
-            marks = tier_marks(pod, None if node is None else node.tier)
-            self._bind_calls += 1
-            self.no_bind_call.clear()
-            try:
-                # The API server copies both to the pod, at no extra call.
-                await verbs.bind(
-                    self._cluster,
-                    pod,
-                    NodeName(step.node),
-                    annotations=marks.annotations,
-                    labels=marks.labels,
-                    timeout=self._limits.request_timeout,
-                )
-            except (Conflict, OutcomeUnknown, ServerError) as error:
-                # A conflict can be a bind of ours whose answer got lost: only a read can tell.
-                self._said.log(log.warning, "bind unanswered", error, pod=str(pod), node=step.node)
-                self.tell(plan_id, OutcomeLost(step.id, str(error)))
-            except (ApiStatusError, Unreachable) as error:
-                self._said.log(log.warning, "bind refused", error, pod=str(pod), node=step.node)
-                self.tell(plan_id, CallRefused(step.id, str(error)))
-            finally:
-                self._bind_calls -= 1
-                if not self._bind_calls:
-                    self.no_bind_call.set()
+        self._bind_calls += 1
+        self.no_bind_call.clear()
+        try:
+            async with self._slots:
+                await self._ask_to_bind(plan_id, step)
+        finally:
+            self._bind_calls -= 1
+            if not self._bind_calls:
+                self.no_bind_call.set()
+
+    async def _ask_to_bind(self, plan_id: str, step: Step) -> None:
+        pod = self._mirror.pod(Uid(step.pod))
+        if pod is None or not self.wanted(plan_id, step.id):
+            return  # settled while it waited for a slot
+        node = self._mirror.node(NodeName(step.node))
+        marks = tier_marks(pod, None if node is None else node.tier)
+        try:
+            # The API server copies both to the pod, at no extra call.
+            await verbs.bind(
+                self._cluster,
+                pod,
+                NodeName(step.node),
+                annotations=marks.annotations,
+                labels=marks.labels,
+                timeout=self._limits.request_timeout,
+            )
+        except (Conflict, OutcomeUnknown, ServerError) as error:
+            # A conflict can be a bind of ours whose answer got lost: only a read can tell.
+            self._said.log(log.warning, "bind unanswered", error, pod=str(pod), node=step.node)
+            self.tell(plan_id, OutcomeLost(step.id, str(error)))
+        except (ApiStatusError, Unreachable) as error:
+            self._said.log(log.warning, "bind refused", error, pod=str(pod), node=step.node)
+            self.tell(plan_id, CallRefused(step.id, str(error)))
 
     async def _read(self, plan_id: str, step: Step) -> None:
         pod = self._mirror.pod(Uid(step.pod))
