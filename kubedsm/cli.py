@@ -11,10 +11,12 @@ from kubedsm.cluster.dump import DumpError
 from kubedsm.cluster.emulator.cluster_file import ClusterFileError
 from kubedsm.cluster.emulator.http import AddressUnavailableError
 from kubedsm.cluster.port import ClusterError
+from kubedsm.cluster.wire_errors import WireError
 from kubedsm.commands.bench import bench
 from kubedsm.commands.deciding import place, suggest
 from kubedsm.commands.demo import demo
 from kubedsm.commands.explaining import explain
+from kubedsm.commands.private_files import TokenFileError
 from kubedsm.commands.serving import emulate, run
 from kubedsm.config_fields import ConfigurationError
 from kubedsm.replay.command import replay
@@ -28,6 +30,8 @@ PROBLEMS = (
     CredentialsError,
     DumpError,
     OSError,
+    WireError,
+    TokenFileError,
 )
 
 

@@ -12,6 +12,7 @@ import yaml
 from kubedsm.config_fields import (
     ConfigurationError,
     at,
+    by_name,
     checked,
     choice,
     document,
@@ -48,6 +49,7 @@ _SUBDOMAIN = rf"{_LABEL}(?:\.{_LABEL})*"
 _VALUE = "[A-Za-z0-9](?:[-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?"
 _SERVICE = re.compile(rf"{_LABEL}/{_SUBDOMAIN}")
 _NAME = text(re.compile(_SUBDOMAIN), "a name of lower-case letters, digits, - and .")
+_NAMESPACE = text(re.compile(_LABEL), "a namespace")
 _LABEL_KEYS = several(
     text(re.compile(rf"(?:{_SUBDOMAIN}/)?{_VALUE}"), "a label key, such as kubedsm.io/tier")
 )
@@ -195,6 +197,17 @@ _SERVICES = kind(_read_services, _check_services, _write_services)
 
 
 @attrs.frozen(field_transformer=checked)
+class Fairness:
+    """Whether splitting a workload gains anything; see `core.fairness`."""
+
+    per_namespace: bool = attrs.field(default=False, metadata=flag())
+    #: the weights of those that do not weigh 1
+    namespaces: Mapping[str, float] = attrs.field(
+        default={}, metadata=by_name(_NAMESPACE, number(0, 1000))
+    )
+
+
+@attrs.frozen(field_transformer=checked)
 class Latency:
     """Response times at the tiers, seconds: what turns a latency target into a QoS factor."""
 
@@ -226,6 +239,7 @@ class Configuration:
     services: Mapping[str, Service] = attrs.field(
         default={EVERY_SERVICE: Service(qos=1.0, weight=1.0)}, metadata=_SERVICES
     )
+    fairness: Fairness = attrs.field(default=Fairness(), metadata=section(Fairness))
     latency: Latency = attrs.field(default=Latency(), metadata=section(Latency))
 
     def __attrs_post_init__(self) -> None:
@@ -280,6 +294,7 @@ class Configuration:
             ),
             suggester.algorithm,
             Measure(self.fragmentation),
+            self.fairness.namespaces if self.fairness.per_namespace else None,
         )
 
     def migration_mode(self, workload: Workload) -> Mode:

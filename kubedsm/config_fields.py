@@ -256,5 +256,24 @@ def several(one: Kind) -> Kind:
     return kind(read, check, list)
 
 
+def by_name(name: Kind, one: Kind) -> Kind:
+    """Values by the names of what they are about; a mapping."""
+
+    def read(value: object) -> dict[Any, Any]:
+        values = {}
+        for key, given in mapping(value).items():
+            with at(key):
+                values[key] = one[_KIND].read(given)
+        return values
+
+    def check(values: Mapping[Any, Any]) -> None:
+        for key, value in values.items():
+            with at(key):
+                name[_KIND].check(key)
+                one[_KIND].check(value)
+
+    return kind(read, check, dict)
+
+
 def section(cls: type[attrs.AttrsInstance]) -> Kind:
     return kind(lambda value: structured(cls, value), lambda _: None, document)

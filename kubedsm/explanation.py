@@ -189,7 +189,8 @@ class Explainer:
     def _scores(self, case: "_Case") -> Mapping[NodeName, Score]:
         pod, snapshot, usable = case.pod, case.snapshot, case.usable
         share = snapshot.shares().get(pod.workload, Share())
-        won = self._policy.objective.gain(share, self._policy.promises(pod.workload)) / NANO
+        promise = self._policy.promises_in(snapshot)(pod.workload)
+        won = self._policy.objective.gain(share, promise) / NANO
         fragmentation = Fragmentation(self._policy.measure, request_mix(snapshot))
         edge = [n for n in map(snapshot.nodes.__getitem__, usable) if n.tier is Tier.EDGE]
         added = _added(fragmentation, pod, edge, snapshot.free)

@@ -6,6 +6,7 @@ objects; a group of which no move has started yet gives way to a burst of new po
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import attrs
 import structlog
@@ -17,14 +18,16 @@ from kubedsm.core.model import NodeName, Pod, Uid
 from kubedsm.move_limits import MoveLimits, Underway
 from kubedsm.mover import Accepted, Mover
 from kubedsm.placement_manager import PlacementManager
+from kubedsm.supervisor import Work
 from plans.events import CallRefused, Cancelled, MoveAccepted, PlanEvent, ReplacementClaimed
 from plans.migration import MoveMode, MoveOrder, migration_plan, restore_plan
 from plans.steps import TERMINAL, Plan, Step, StepKind, StepState
 
 log = structlog.get_logger()
 
-#: seconds between two looks for pods that were left behind
-SWEEP = 30.0
+#: seconds between two looks for pods that were left behind; for one that could not be seen to,
+#: twice as many each time
+SWEEP, LONGEST_SWEEP = 30.0, 600.0
 
 
 @attrs.frozen(slots=True)
@@ -66,6 +69,7 @@ class Migrator:
         on_released: Callable[[Pod], None],
         on_ended: Callable[[Ended], None],
         on_dropped: Callable[[str, str], None],
+        on_stuck: Callable[[Pod, str], None],
     ) -> None:
         self._mirror = mirror
         self._manager = manager
@@ -76,6 +80,10 @@ class Migrator:
         self._on_ended = on_ended
         #: hears of a move that was never begun, and why
         self._on_dropped = on_dropped
+        #: hears of a detached pod that could neither be given back nor evicted, and why
+        self._on_stuck = on_stuck
+        #: how often that was so, and when it is tried again
+        self._stuck: dict[str, tuple[int, float]] = {}
         self._orders: dict[str, MoveOrder] = {}
         self._plan_of: dict[str, str] = {}
         self._groups: dict[str, Group] = {}
@@ -114,21 +122,28 @@ class Migrator:
         await synced.wait()
         self._sweeping = True
         while True:
-            for pod in self._mirror.snapshot().pods.values():
+            pods = self._mirror.snapshot().pods
+            self._stuck = {uid: tries for uid, tries in self._stuck.items() if uid in pods}
+            for pod in pods.values():
                 self.observed(pod)
+            self._admit()  # moves that have become slow count no more
             await self._clock.sleep(SWEEP)
 
     def observed(self, pod: Pod) -> None:
         if self._manager.follows(pod.uid):
             return
         move = self._mirror.claimant(pod.uid)
-        if move is not None:
+        if move is not None and move in self._plan_of:
             plan_id = self._plan_of[move]
             self._manager.follow(pod.uid, plan_id)
             self._manager.tell(plan_id, ReplacementClaimed(move, pod.uid))
-        elif pod.detached and self._sweeping and not pod.terminating:
+        elif pod.detached and self._sweeping and not pod.terminating and self._due(pod):
             log.info("detached pod found", pod=str(pod))
             self._manager.begin(restore_plan(pod.uid))
+
+    def _due(self, pod: Pod) -> bool:
+        _, again = self._stuck.get(pod.uid, (0, 0.0))
+        return again <= self._clock.monotonic()
 
     def asked(self, plan_id: str, step: Step) -> None:
         def tell(event: PlanEvent) -> None:
@@ -137,20 +152,23 @@ class Migrator:
         def wanted() -> bool:
             return self._manager.wanted(plan_id, step.id)
 
+        def spawn(work: Work) -> None:
+            self._manager.spawn(plan_id, step, work)
+
         pod = self._pods.get(step.move) or self._mirror.pod(Uid(step.pod))
         match step.kind:
             case StepKind.START:
                 self._waiting.append((plan_id, step))
                 self._admit()
             case StepKind.DETACH if pod is not None:
-                self._manager.spawn(self._mover.detach(step, pod, tell))
+                spawn(partial(self._mover.detach, step, pod, tell))
             case StepKind.AWAIT_REPLACEMENT if pod is not None:
-                self._manager.spawn(self._mover.await_replacement(step, pod, wanted, tell))
+                spawn(partial(self._mover.await_replacement, step, pod, wanted, tell))
             case StepKind.EVICT if pod is not None:
                 keep = self._accepted[step.move].ready_to_keep
-                self._manager.spawn(self._mover.evict(step, pod, keep, wanted, tell))
+                spawn(partial(self._mover.evict, step, pod, keep, wanted, tell))
             case StepKind.RESTORE if pod is not None:
-                self._manager.spawn(self._mover.restore(pod, wanted, tell))
+                spawn(partial(self._mover.restore, step, pod, wanted, tell))
             case _:
                 self._manager.look_again(plan_id, step.pod)
 
@@ -164,11 +182,13 @@ class Migrator:
                 self._manager.tell(plan_id, CallRefused(step.id, "the pod is gone"))
                 continue
             breaks_first = self._orders[step.move].mode is MoveMode.RECREATE
-            underway = Underway(pod.workload, pod.node_name, step.node, breaks_first)
+            now = self._clock.monotonic()
+            underway = Underway(pod.workload, pod.node_name, step.node, now, breaks_first)
             if self.limits.admit(step.move, underway):
                 self._waiting.remove((plan_id, step))
                 self._pods[step.move] = pod
-                self._manager.spawn(self._start(plan_id, step, pod, pod.node_name))
+                start = partial(self._start, plan_id, step, pod, pod.node_name)
+                self._manager.spawn(plan_id, step, start)
 
     async def _start(self, plan_id: str, step: Step, pod: Pod, source: NodeName) -> None:
         order, group = self._orders[step.move], self._groups[plan_id]
@@ -210,10 +230,22 @@ class Migrator:
         if step.kind is StepKind.BIND and step.state is not StepState.DONE and step.pod:
             self._mirror.release(step.pod)
         steps = [s for s in plan.steps if s.move == step.move]
+        if step.kind is StepKind.RESTORE:
+            self._restored(step)
         if step.move in self._orders and all(s.state in TERMINAL for s in steps):
             self._end(step.move, steps)
         if plan.finished and plan.id in self._groups:
             self._rest(plan)
+
+    def _restored(self, step: Step) -> None:
+        pod = self._mirror.pod(Uid(step.pod))
+        if step.state is not StepState.FAILED or pod is None:
+            self._stuck.pop(step.pod, None)
+            return
+        tries, _ = self._stuck.get(step.pod, (0, 0.0))
+        delay = min(SWEEP * 2 ** min(tries, 10), LONGEST_SWEEP)
+        self._stuck[step.pod] = (tries + 1, self._clock.monotonic() + delay)
+        self._on_stuck(pod, step.reason)
 
     def _end(self, move: str, steps: Sequence[Step]) -> None:
         del self._orders[move]

@@ -25,11 +25,12 @@ from kubedsm.cluster.port import (
 from kubedsm.cluster.wire_errors import WireError
 from kubedsm.core.change import Change
 from kubedsm.core.mirror import ClusterMirror
-from kubedsm.core.model import NodeName, Pod, PodClass, Uid, Workload
+from kubedsm.core.model import NodeName, Pod, PodClass, Snapshot, Uid, Workload
 from kubedsm.core.objective import Objective, Promises
 from kubedsm.core.packing import turn
 from kubedsm.core.preemption import Budget, Preemption, PreemptionSearch
 from kubedsm.recorder import Recorder
+from kubedsm.said_by_cause import SaidByCause
 from kubedsm.scheduling_queue import SchedulingQueue
 
 log = structlog.get_logger()
@@ -60,12 +61,13 @@ class Preemptor:
     cluster: Cluster
     recorder: Recorder
     clock: Clock
-    promises: Promises
+    promises_in: Callable[[Snapshot], Promises]
     objective: Objective
     #: whether a plan is about the pod
     under_way: Callable[[Uid], bool]
     #: seconds
     timeout: float
+    said: SaidByCause
     _wanted: dict[Uid, None] = attrs.field(factory=dict, init=False)
     _wake: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
     _nominations: dict[Uid, Nomination] = attrs.field(factory=dict, init=False)
@@ -156,8 +158,9 @@ class Preemptor:
         with self.lifted([pod.uid, *(n.pod.uid for n in self._less_important(pod))]):
             snapshot = self.mirror.snapshot()
         spared = [uid for uid in snapshot.placed if self.under_way(uid)]
+        promises = self.promises_in(snapshot)
         return PreemptionSearch(
-            snapshot, pod, self.promises, self.objective, self._leaving, spared, budgets
+            snapshot, pod, promises, self.objective, self._leaving, spared, budgets
         )
 
     def _less_important(self, pod: Pod) -> list[Nomination]:
@@ -171,7 +174,7 @@ class Preemptor:
         try:
             budgets = await live.all_budgets(self.cluster, timeout=self.timeout)
         except (ClusterError, WireError) as error:
-            log.warning("budgets unreadable", error=str(error))
+            self.said.log(log.warning, "budgets unreadable", error)
             budgets = []  # whether a pod may go, the API server decides
         while (pod := self._waiting(uid)) is not None:
             search = self._search(pod, budgets)
@@ -279,7 +282,7 @@ class Preemptor:
         self._end(pod.uid)
         self._shunned.setdefault(pod.uid, {})[node] = self.clock.monotonic() + BACK_OFF
         text = f"No room is made on node {node}: {reason}"
-        log.info("preemption given up", pod=str(pod), node=node, reason=reason)
+        self.said.log(log.info, "preemption given up", reason, pod=str(pod), node=node)
         if self._told.get(pod.uid) != text:
             self._told[pod.uid] = text
             self.recorder.not_preempted(pod, text)

@@ -35,7 +35,10 @@ REST = 9
 
 @attrs.define
 class Suggester:
-    """Thinks when all is quiet: synced, no batch open or being bound, no plan under way."""
+    """Thinks when all is quiet: synced, no batch open or being bound, no plan under way.
+
+    Plans that take longer than usual are not waited for, and their workloads are left alone.
+    """
 
     mirror: ClusterMirror
     queue: SchedulingQueue
@@ -69,7 +72,7 @@ class Suggester:
     def _all_is_quiet(self) -> bool:
         return (
             len(self.queue) == 0
-            and self.manager.quiet.is_set()
+            and self.manager.at_rest()
             and not self.preempting()
             and self.mirror.changes != self._nothing_at
         )
@@ -118,7 +121,11 @@ class Suggester:
         hindrance = hindered(pod, self.configuration)
         if hindrance:
             return hindrance
-        resting = self.migrator.limits.resting(pod.workload, self.clock.monotonic())
+        limits = self.migrator.limits
+        if self.manager.follows(pod.uid) or limits.moving(pod.workload):
+            self._resters += 1
+            return "its workload is being moved"
+        resting = limits.resting(pod.workload, self.clock.monotonic())
         self._resters += resting
         return "its workload was moved a moment ago" if resting else ""
 
@@ -129,8 +136,8 @@ class Suggester:
                 return True
             if any(uid in snapshot.pods and uid not in snapshot.placed for uid in waiting):
                 return True
-            promise, objective = self.configuration.promise, self.configuration.objective_function
-            gains = Gains.of(snapshot, promise, objective)
+            policy = self.configuration.policy
+            gains = Gains.of(snapshot, policy.promises_in(snapshot), policy.objective)
             after = shares_after(gains.shares, moves)
             changes = {w: share.edge - gains.shares[w].edge for w, share in after.items()}
             return leading(gains.of_changes(changes)) > 0

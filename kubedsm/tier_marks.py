@@ -1,7 +1,30 @@
 """What a bound pod says of its tier, and what makes a scale-down take cloud pods first."""
 
-from kubedsm.core.model import Tier
+from collections.abc import Mapping
 
-DELETION_COST_ANNOTATION = "controller.kubernetes.io/pod-deletion-cost"
-DELETION_COST = {Tier.EDGE: "100", Tier.CLOUD: "-100"}
+import attrs
+
+from kubedsm.core.model import DELETION_COST_ANNOTATION, Pod, Tier
+
+DELETION_COST: Mapping[str, str] = {Tier.EDGE: "100", Tier.CLOUD: "-100"}
 TIER_LABEL = "kubedsm.io/tier"
+
+
+@attrs.frozen(slots=True)
+class TierMarks:
+    labels: dict[str, str] = attrs.field(factory=dict)
+    annotations: dict[str, str] = attrs.field(factory=dict)
+
+
+def tier_marks(pod: Pod, tier: Tier | None) -> TierMarks:
+    """What to write on the pod when it comes to a node of that tier, or its node comes to it.
+
+    A deletion cost that its user chose stays: any but the one that we write for the tier which
+    the pod is marked with.
+    """
+    if tier is None:
+        return TierMarks()
+    ours = DELETION_COST.get(pod.labels.get(TIER_LABEL, ""))
+    if pod.deletion_cost not in (None, ours):
+        return TierMarks({TIER_LABEL: tier.value})
+    return TierMarks({TIER_LABEL: tier.value}, {DELETION_COST_ANNOTATION: DELETION_COST[tier]})

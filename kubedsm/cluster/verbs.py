@@ -71,17 +71,18 @@ async def bind(
 
 
 async def set_pod_condition(
-    cluster: Cluster, pod: Pod, message: str, *, since: float, timeout: float
+    cluster: Cluster, pod: Pod, reason: str, message: str, *, since: float, timeout: float
 ) -> None:
     """Say on the pod that it cannot be placed, and why: its condition PodScheduled.
 
+    `reason`: Unschedulable if no node takes it, which autoscalers look for, else SchedulerError.
     `since` is when that began, in seconds since the epoch. Raises Conflict if the name now
     belongs to another pod.
     """
     condition = {
         "type": "PodScheduled",
         "status": "False",
-        "reason": "Unschedulable",
+        "reason": reason,
         "message": message,
         "lastTransitionTime": datetime.fromtimestamp(since, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     }

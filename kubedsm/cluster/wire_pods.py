@@ -82,6 +82,7 @@ def made(shape: schema.Pod) -> Pod:
         gates=_gates(spec.scheduling_gates) if spec.scheduling_gates else (),
         pinned=_pinned(metadata, spec) if metadata.annotations or spec.volumes else "",
         untouchable=bool(metadata.annotations and _untouchable(metadata.annotations)),
+        deletion_cost=metadata.annotations.deletion_cost if metadata.annotations else None,
     )
 
 

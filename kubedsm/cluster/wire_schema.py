@@ -11,7 +11,7 @@ import msgspec
 
 from kubedsm.cluster import rules_schema as rules
 from kubedsm.cluster.api_errors import Status
-from kubedsm.core.model import DO_NOT_DISRUPT_ANNOTATION
+from kubedsm.core.model import DELETION_COST_ANNOTATION, DO_NOT_DISRUPT_ANNOTATION
 
 T = TypeVar("T")
 
@@ -35,6 +35,7 @@ class Annotations(_Wire, frozen=True):
     """Of the many that an object may have, those that we read."""
 
     do_not_disrupt: str | None = msgspec.field(default=None, name=DO_NOT_DISRUPT_ANNOTATION)
+    deletion_cost: str | None = msgspec.field(default=None, name=DELETION_COST_ANNOTATION)
     mirror: str | None = msgspec.field(default=None, name="kubernetes.io/config.mirror")
     bind_completed: str | None = msgspec.field(default=None, name="pv.kubernetes.io/bind-completed")
     storage_class: str | None = msgspec.field(

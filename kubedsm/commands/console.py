@@ -4,8 +4,7 @@ import asyncio
 import contextlib
 import signal
 import sys
-import tempfile
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ import orjson
 import structlog
 
 from kubedsm.cluster import dump as dumps
-from kubedsm.cluster.emulator.http import kubeconfig
 from kubedsm.config import Configuration, load_file
 
 output = click.option(
@@ -30,9 +28,6 @@ kubeconfig_file = click.option(
     "--kubeconfig", "kubeconfig_path", type=click.Path(path_type=Path), help="Kubeconfig file."
 )
 kubeconfig_context = click.option("--context", help="Context of the kubeconfig.")
-
-#: seconds for the first answer of an API server
-STARTUP_TIMEOUT = 10.0
 
 
 def configuration_at(path: str | None) -> Configuration:
@@ -63,10 +58,13 @@ def log_to(*, json: bool = False, level: str = "INFO") -> None:
     processors: list[structlog.typing.Processor] = [
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
-        structlog.processors.dict_tracebacks if json else structlog.dev.set_exc_info,
+        # Tracebacks without what was in the variables: a cluster does not fit on a screen.
+        structlog.processors.format_exc_info,
         structlog.processors.JSONRenderer()
         if json
-        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty()),
+        else structlog.dev.ConsoleRenderer(
+            colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
+        ),
     ]
     structlog.configure(
         processors=processors,
@@ -87,17 +85,3 @@ def until_interrupted(serving: Coroutine[Any, Any, None]) -> None:
             await task
 
     asyncio.run(serve())
-
-
-@contextlib.contextmanager
-def written_kubeconfig(url: str, token: str | None, path: str | None) -> Iterator[Path]:
-    """A kubeconfig for that server: where asked for, or in a folder that goes when we do."""
-    content = orjson.dumps(kubeconfig(url, token), option=orjson.OPT_INDENT_2)
-    if path is not None:
-        Path(path).write_bytes(content)
-        yield Path(path)
-        return
-    with tempfile.TemporaryDirectory(prefix="kubedsm-") as folder:
-        made = Path(folder) / "kubeconfig"
-        made.write_bytes(content)
-        yield made

@@ -13,7 +13,8 @@ from rich.live import Live
 from kubedsm.clock import SystemClock
 from kubedsm.cluster.emulator.http import HttpFront
 from kubedsm.cluster.kubernetes import KubernetesCluster
-from kubedsm.commands.console import log_to, output, print_json, written_kubeconfig
+from kubedsm.commands.console import log_to, output, print_json
+from kubedsm.commands.private_files import written_kubeconfig
 from kubedsm.demo.run import (
     CONFIGURATION,
     create_services,

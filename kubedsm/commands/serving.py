@@ -10,13 +10,12 @@ import structlog
 
 from kubedsm import __version__
 from kubedsm.clock import SystemClock
-from kubedsm.cluster import verbs
 from kubedsm.cluster.emulator.cluster_file import load, paper_cluster
 from kubedsm.cluster.emulator.emulated_cluster import EmulatedCluster
 from kubedsm.cluster.emulator.http import HttpFront
+from kubedsm.cluster.joining import join
 from kubedsm.cluster.kubernetes import KubernetesCluster
 from kubedsm.commands.console import (
-    STARTUP_TIMEOUT,
     config_file,
     configuration_at,
     kubeconfig_context,
@@ -25,8 +24,8 @@ from kubedsm.commands.console import (
     output,
     print_json,
     until_interrupted,
-    written_kubeconfig,
 )
+from kubedsm.commands.private_files import token_in, written_kubeconfig
 from kubedsm.diagnostics import PORT, Diagnostics
 from kubedsm.runtime import Runtime
 
@@ -69,17 +68,18 @@ def run(
 
     async def serve() -> None:
         async with await KubernetesCluster.connect(kubeconfig_path, context) as cluster:
-            version = await verbs.version(cluster, timeout=STARTUP_TIMEOUT)
+            log, clock, rng = structlog.get_logger(), SystemClock(), random.Random()
+            version = await join(cluster, clock, rng, log.warning, in_pod=cluster.in_pod)
             runtime = Runtime(
                 cluster,
                 configuration,
-                SystemClock(),
-                random.Random(),
+                clock,
+                rng,
                 instance=socket.gethostname(),
                 namespace=namespace,
             )
             async with Diagnostics(runtime.decisions, diagnostics_port) as diagnostics:
-                structlog.get_logger().info(
+                log.info(
                     "connected",
                     version=version,
                     kubedsm=__version__,
@@ -102,19 +102,27 @@ def run(
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=8001, show_default=True, help="0 takes any."
 )
-@click.option("--token", help="Ask clients for this bearer token; without it everybody is let in.")
+@click.option(
+    "--token-file",
+    "token_path",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Let in who has the bearer token in this file, made if missing; without it, everybody.",
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of names and uids.")
 @click.option(
-    "--kubeconfig", "kubeconfig_path", type=click.Path(), help="Where to write the kubeconfig."
+    "--kubeconfig",
+    "kubeconfig_path",
+    type=click.Path(path_type=Path),
+    help="Where to write the kubeconfig.",
 )
 @output
 def emulate(
     cluster_name: str,
     host: str,
     port: int,
-    token: str | None,
+    token_path: Path | None,
     seed: int,
-    kubeconfig_path: str | None,
+    kubeconfig_path: Path | None,
     output: str,
 ) -> None:
     """Serve an emulated cluster, for kubectl and others.
@@ -122,6 +130,7 @@ def emulate(
     It lives in memory, until interrupted.
     """
     spec = paper_cluster() if cluster_name == "paper" else load(cluster_name)
+    token = token_in(token_path) if token_path is not None else None
 
     async def serve() -> None:
         async with (

@@ -13,6 +13,7 @@ import attrs
 from kubedsm.core.change import Change, Freed, freed, holds_room
 from kubedsm.core.events import (
     ClusterEvent,
+    HistoryRewound,
     KindKnown,
     NodeApplied,
     NodeDeleted,
@@ -114,6 +115,11 @@ class ClusterMirror:
             case PodDeleted(uid):
                 gone = self._forget_pod(uid)
                 return Change(pod_before=gone, freed=freed(gone, None))
+            case HistoryRewound():
+                self._pods = {
+                    uid: attrs.evolve(pod, resource_version="") for uid, pod in self._pods.items()
+                }
+                return Change()
             case NodeApplied(node):
                 before = self._nodes.get(node.name)
                 after = attrs.evolve(node, tier=self._tiers.of(node.labels))

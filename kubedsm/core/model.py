@@ -17,6 +17,8 @@ MIGRATING_LABEL = "kubedsm.io/migrating"
 #: "true" on a pod that must be left where it is
 DO_NOT_DISRUPT_ANNOTATION = "kubedsm.io/do-not-disrupt"
 TEMPLATE_HASH_LABEL = "pod-template-hash"
+#: of pods alike, a ReplicaSet deletes the one of the lowest first
+DELETION_COST_ANNOTATION = "controller.kubernetes.io/pod-deletion-cost"
 #: what a host port occupies if no address is named
 EVERY_ADDRESS = "0.0.0.0"  # noqa: S104  nothing is bound here
 
@@ -270,6 +272,7 @@ class Pod:
     pinned: str = attrs.field(default="", eq=False)
     #: it asked for that, or is its node's own, which only the node can remove
     untouchable: bool = attrs.field(default=False, eq=False)
+    deletion_cost: str | None = attrs.field(default=None, eq=False)
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"

@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager
 import attrs
 
 from kubedsm.cluster.port import Cluster, Request, Response
-from kubedsm.tier_marks import DELETION_COST_ANNOTATION
+from kubedsm.core.model import DELETION_COST_ANNOTATION
 
 
 @attrs.frozen

@@ -113,7 +113,9 @@ async def test_sets_the_condition_as_recorded():
     exchange = recorded("pod-status", "PATCH", "/status")
     cluster = AnsweringCluster(exchange["response"])
     message = exchange["body"]["status"]["conditions"][0]["message"]
-    await verbs.set_pod_condition(cluster, POD, message, since=1_767_225_600.9, timeout=5.0)
+    await verbs.set_pod_condition(
+        cluster, POD, "Unschedulable", message, since=1_767_225_600.9, timeout=5.0
+    )
     (request,) = cluster.asked
     assert request.method == "PATCH"
     assert request.path == "/api/v1/namespaces/shop/pods/cart-1/status"

@@ -11,6 +11,7 @@ from kubedsm.config import (
     Batch,
     Configuration,
     ConfigurationError,
+    Fairness,
     Latency,
     Migration,
     Objective,
@@ -38,6 +39,7 @@ services:
   "*": {qos: 1.0, weight: 1}
   shop/cart: {qos: 0.5}
   shop/video: {latencyTarget: 40ms}
+fairness: {perNamespace: false, namespaces: {}}
 latency: {edge: 20ms, cloud: 80ms}
 """
 
@@ -175,6 +177,16 @@ REFUSALS: dict[str | bytes, str] = {
         "migration.deadline: a date is not a duration with its unit, such as 500ms, 10s or 1m30s"
     ),
     "objective: {beta: 1}": "objective.beta: 1 is not below alpha, 1",
+    "fairness: {perNamespace: 1}": "fairness.perNamespace: 1 is not true or false",
+    "fairness: {namespaces: {shop: -1}}": (
+        "fairness.namespaces.shop: -1 is not between 0 and 1000"
+    ),
+    "fairness: {namespaces: {shop/cart: 2}}": (
+        "fairness.namespaces.shop/cart: 'shop/cart' is not a namespace"
+    ),
+    "fairness: {namespaces: [shop]}": (
+        "fairness.namespaces: a list is not a mapping of keys to values"
+    ),
     "objective: {beta: -1}": "objective.beta: -1 is not between 0 and 1000",
     "objective: {alpha: 0}": "objective.beta: 0.1 is not below alpha, 0",
     "fragmentation: waste": "fragmentation: 'waste' is not unusable or product",
@@ -340,6 +352,11 @@ configurations = st.builds(
     objective=objectives(),
     services=st.dictionaries(
         st.just("*") | st.builds("{}/{}".format, names, names), promises, max_size=3
+    ),
+    fairness=st.builds(
+        Fairness,
+        per_namespace=st.booleans(),
+        namespaces=st.dictionaries(names, st.floats(0, 1000), max_size=3),
     ),
     latency=latencies(),
 )

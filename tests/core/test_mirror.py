@@ -3,7 +3,7 @@ import random
 import pytest
 
 from kubedsm.core.change import Change, Freed
-from kubedsm.core.events import NodeApplied, NodeDeleted, PodApplied, PodDeleted
+from kubedsm.core.events import HistoryRewound, NodeApplied, NodeDeleted, PodApplied, PodDeleted
 from kubedsm.core.mirror import Claim, ClusterMirror, ReservationError
 from kubedsm.core.model import (
     Node,
@@ -129,6 +129,17 @@ def test_a_state_that_was_overtaken_is_ignored():
     change = made.apply(PodApplied(pod("a", resource_version="9")))
     assert change.pod_before == change.pod_after
     assert made.pod(Uid("a")).node_name == "n2"
+
+
+def test_a_state_of_a_rewound_history_is_taken_though_its_version_is_older():
+    made = mirror(NodeApplied(node()), PodApplied(pod("a", node_name="n2", resource_version="10")))
+    made.apply(HistoryRewound())
+    change = made.apply(PodApplied(pod("a", resource_version="9")))
+    assert change.freed.node == "n2"
+    assert made.pod(Uid("a")).node_name is None
+    made.check_invariants()
+    assert made.apply(PodApplied(pod("a", node_name="n2", resource_version="8"))).freed is None
+    assert made.pod(Uid("a")).node_name is None
 
 
 def test_a_claim_takes_the_next_new_pod_of_its_workload_only():

@@ -6,7 +6,9 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
+from pathlib import Path
 
 import pytest
 
@@ -59,13 +61,14 @@ class Server(Process):
         super().__init__("emulate", "--port", "0", "-o", "json", *arguments)
         said = json.loads(self.line())
         self.url, self.kubeconfig = said["server"], said["kubeconfig"]
+        self.headers = {"Content-Type": "application/json"}
 
     def call(self, method, path, body=None):
         request = urllib.request.Request(
             self.url + path,
             method=method,
             data=None if body is None else json.dumps(body).encode(),
-            headers={"Content-Type": "application/json"},
+            headers=self.headers,
         )
         with urllib.request.urlopen(request, timeout=PATIENCE) as response:
             return json.load(response)
@@ -220,6 +223,8 @@ BAD = {
     "port out of range": (lambda p: ["emulate", "--port", "70000"], 2, "70000"),
     "no dump": (lambda p: ["place", "--from", p / "none"], 1, "none: No such file"),
     "not a dump": (lambda p: ["place", "--from", write(p, "d", "}{")], 1, "neither JSON nor YAML"),
+    "no token": (lambda p: ["emulate", "--token-file", write(p, "t", "")], 1, "t: not a token"),
+    "token on the command line": (lambda p: ["emulate", "--token", "x"], 2, "--token-file"),
     "no cluster file": (lambda p: ["emulate", "--cluster", p / "none"], 1, "none"),
     "unknown tier": (
         lambda p: [
@@ -243,7 +248,7 @@ BAD = {
     ),
     "no kubeconfig": (lambda p: ["run", "--kubeconfig", p / "none"], 1, "none"),
     "bad kubeconfig": (lambda p: ["run", "--kubeconfig", write(p, "k", "{]")], 1, "k"),
-    "unreachable server": (lambda p: ["run", "--kubeconfig", unreachable(p)], 1, "127.0.0.1"),
+    "unreachable server": (lambda p: ["suggest", "--kubeconfig", unreachable(p)], 1, "127.0.0.1"),
 }
 
 
@@ -256,6 +261,27 @@ def test_bad_input_gets_one_line_and_an_exit_code(case, tmp_path):
     [line] = done.stderr.splitlines()
     assert line.startswith("kubedsm: error: ")
     assert says in line
+
+
+def test_run_ends_with_one_line_where_it_is_not_let_in(tmp_path):
+    with Server("--token-file", tmp_path / "token") as server:
+        config = json.loads(Path(server.kubeconfig).read_text())
+        config["users"][0]["user"] = {"token": "wrong"}
+        done = kubedsm("run", "--kubeconfig", write(tmp_path, "k", json.dumps(config)))
+    assert done.returncode == 1
+    [line] = done.stderr.splitlines()
+    assert line.startswith("kubedsm: error: 401 Unauthorized")
+
+
+def test_the_emulated_cluster_lets_in_whoever_has_the_token_of_the_file(tmp_path):
+    with Server("--token-file", tmp_path / "token", "--kubeconfig", tmp_path / "config") as server:
+        token = (tmp_path / "token").read_text().strip()
+        assert token not in Path(f"/proc/{server.process.pid}/cmdline").read_text()
+        with pytest.raises(urllib.error.HTTPError, match="403"):
+            server.call("GET", "/api/v1/nodes")
+        server.headers["Authorization"] = f"Bearer {token}"
+        assert server.call("GET", "/api/v1/nodes")["items"]
+        assert kubedsm("suggest", "--kubeconfig", server.kubeconfig).returncode == 0
 
 
 def test_a_taken_port_gets_one_line(server):

@@ -97,7 +97,7 @@ class World:
             self.runtime.mirror.check_invariants()
             await asyncio.sleep(0.5)
 
-    def deploy(self, name, replicas, cpu="1", memory="950Mi", **pod_spec):
+    def deploy(self, name, replicas, cpu="1", memory="950Mi", namespace="default", **pod_spec):
         labels = {"app": name}
         container = {
             "name": "c",
@@ -118,14 +118,14 @@ class World:
             {
                 "apiVersion": "apps/v1",
                 "kind": "Deployment",
-                "metadata": {"name": name, "namespace": "default"},
+                "metadata": {"name": name, "namespace": namespace},
                 "spec": {
                     "replicas": replicas,
                     "selector": {"matchLabels": labels},
                     "template": template,
                 },
             },
-            namespace="default",
+            namespace=namespace,
         )
 
     def scale(self, name, replicas):

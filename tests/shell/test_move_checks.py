@@ -25,6 +25,7 @@ from kubedsm.cluster.wire import pod as read
 from kubedsm.core.model import Uid
 from kubedsm.move_checks import Fate, fate
 from kubedsm.mover import Accepted, Mover
+from kubedsm.said_by_cause import SaidByCause
 from plans.migration import MoveMode
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
@@ -112,7 +113,7 @@ class Still:
         return read(orjson.dumps(self.api.get(PODS, "default", self.pod)))
 
     async def check(self, mode):
-        mover = Mover(self.front, self.clock, 10.0, 2.0)
+        mover = Mover(self.front, self.clock, 10.0, 2.0, SaidByCause(self.clock))
         return await mover.check(self.known(), "c1", mode)
 
     async def read_owner(self):
@@ -145,7 +146,7 @@ async def test_what_the_move_needs_is_read_from_the_objects():
 async def test_another_pod_of_that_name_is_not_the_one_to_be_moved(mode):
     still = Still()
     earlier = attrs.evolve(still.known(), uid=Uid("earlier"))
-    mover = Mover(still.front, still.clock, 10.0, 2.0)
+    mover = Mover(still.front, still.clock, 10.0, 2.0, SaidByCause(still.clock))
     assert await mover.check(earlier, "c1", mode) == "the pod is gone"
 
 

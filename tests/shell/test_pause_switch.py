@@ -3,8 +3,10 @@
 import orjson
 import pytest
 
+from kubedsm.clock import VirtualClock
 from kubedsm.cluster.port import OutcomeUnknown, Response, Unreachable
 from kubedsm.pause_switch import PauseSwitch
+from kubedsm.said_by_cause import SaidByCause
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
@@ -53,4 +55,5 @@ def status(code, reason):
     ],
 )
 async def test_nothing_moves_unless_it_is_known_that_it_may(answer, paused):
-    assert await PauseSwitch(Answering(answer), "kube-system", 3.0)() is paused
+    said = SaidByCause(VirtualClock())
+    assert await PauseSwitch(Answering(answer), "kube-system", 3.0, said)() is paused

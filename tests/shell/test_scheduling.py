@@ -10,10 +10,20 @@ from kubedsm.cluster.emulator.front import RequestFault
 from kubedsm.cluster.emulator.paper import node
 from kubedsm.cluster.emulator.resources import NODES, PODS
 from kubedsm.cluster.port import Unreachable
+from kubedsm.core.model import DELETION_COST_ANNOTATION
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
 MERGE = "application/merge-patch+json"
+
+
+def create_pod(world, name, annotations=None):
+    container = {"name": "c", "image": "pause", "resources": {"requests": {"cpu": "1"}}}
+    pod = {
+        "metadata": {"name": name, "annotations": annotations or {}},
+        "spec": {"schedulerName": "kubedsm", "containers": [container]},
+    }
+    world.api.create(PODS, pod, namespace="default")
 
 
 async def test_a_burst_fills_the_edge_and_the_rest_goes_to_the_cloud():
@@ -52,6 +62,34 @@ async def test_bound_pods_carry_tier_and_deletion_cost_and_get_an_event():
             costs[tier] = int(cost)
         assert costs["cloud"] < costs["edge"]
         assert len(world.events("Scheduled")) == 5
+
+
+@pytest.mark.parametrize("own", ["7", "-100", "100"])
+async def test_a_users_own_deletion_cost_outlives_the_bind(own):
+    async with emulated(EDGE, CLOUD) as world, world.scheduler():
+        create_pod(world, "mine", {DELETION_COST_ANNOTATION: own})
+        await world.until_bound(1, 2)
+        [pod] = world.pods()
+        assert pod["metadata"]["labels"]["kubedsm.io/tier"] == "edge"
+        assert pod["metadata"]["annotations"][DELETION_COST_ANNOTATION] == own
+
+
+async def test_a_users_own_deletion_cost_outlives_a_change_of_its_nodes_tier():
+    async with emulated(EDGE, CLOUD) as world, world.scheduler():
+        create_pod(world, "theirs", {DELETION_COST_ANNOTATION: "7"})
+        create_pod(world, "corrected")
+        await world.until_bound(2, 2)
+        chosen = {"metadata": {"annotations": {DELETION_COST_ANNOTATION: "5000"}}}
+        world.api.patch(PODS, "default", "corrected", chosen, MERGE)
+        labels = {"metadata": {"labels": {"kubedsm.io/tier": "cloud"}}}
+        world.api.patch(NODES, "", "e1", labels, MERGE)
+        await asyncio.sleep(2)
+        kept = {}
+        for pod in world.pods():
+            assert pod["metadata"]["labels"]["kubedsm.io/tier"] == "cloud"
+            cost = pod["metadata"]["annotations"][DELETION_COST_ANNOTATION]
+            kept[pod["metadata"]["name"]] = cost
+        assert kept == {"theirs": "7", "corrected": "5000"}
 
 
 async def test_a_scale_down_takes_the_cloud_pods_first():

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+from functools import partial
 
 import pytest
 from conftest import CLOUD, EDGE, emulated
@@ -10,7 +11,7 @@ from move_scenes import open_edge, settle_on_cloud
 from kubedsm.clock import VirtualClock
 from kubedsm.cluster.emulator.emulated_cluster import Timing
 from kubedsm.cluster.emulator.paper import node
-from kubedsm.cluster.emulator.resources import DEPLOYMENTS, NODES
+from kubedsm.cluster.emulator.resources import DEPLOYMENTS, NAMESPACES, NODES, PODS
 from kubedsm.config import load
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
@@ -128,3 +129,16 @@ async def test_moves_are_worth_nothing_any_more_when_their_workload_is_gone():
         world.api.delete(DEPLOYMENTS, "default", "web")
         await asyncio.sleep(3)
         assert not worth()
+
+
+async def test_a_move_begun_for_a_namespaces_weight_is_worth_it_to_the_end():
+    fair = "suggester: {period: 1s}\nfairness: {perNamespace: true, namespaces: {default: 2}}"
+    async with emulated(EDGE, CLOUD, configuration=load(fair, "test")) as world:
+        world.api.create(NAMESPACES, {"metadata": {"name": "split"}})
+        async with world.scheduler():
+            for number in range(4):
+                world.deploy(f"part{number}", 1, namespace="split")
+            on_edge = partial(world.api.list, PODS, "split", fields="spec.nodeName=e1")
+            await world.until(lambda: len(on_edge()) == 4, 2)
+            world.deploy("web", 4)
+            await world.until(lambda: world.placed("web") == {"e1": 4}, 60)

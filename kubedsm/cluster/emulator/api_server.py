@@ -28,6 +28,7 @@ from kubedsm.cluster.emulator.errors import (
 )
 from kubedsm.cluster.emulator.event_forms import requested_form, stored_form
 from kubedsm.cluster.emulator.eviction import charged_budget, with_disruption_target
+from kubedsm.cluster.emulator.json_values import without_null_fields
 from kubedsm.cluster.emulator.resources import (
     NAMESPACES,
     POD_DISRUPTION_BUDGETS,
@@ -145,7 +146,7 @@ class ApiServer:
             return self._apply_new(resource, namespace, name, patch, dry_run=dry_run)
         current = self._current(resource, namespace, name)
         before = requested_form(resource, current)
-        after = patching.patched(resource, before, patch, content_type)
+        after = without_null_fields(patching.patched(resource, before, patch, content_type))
         given = decoding.check_types(resource, after).get("metadata") or {}
         metadata = before["metadata"]
         if given.get("resourceVersion") not in ("", None, metadata["resourceVersion"]):

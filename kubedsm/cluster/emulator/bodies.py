@@ -7,7 +7,6 @@ import msgspec
 import orjson
 
 from kubedsm.cluster.emulator import protobuf
-from kubedsm.cluster.emulator.decoding import check_depth
 from kubedsm.cluster.emulator.errors import (
     bad_request,
     invalid,
@@ -15,8 +14,9 @@ from kubedsm.cluster.emulator.errors import (
     not_supported,
     unsupported_media_type,
 )
+from kubedsm.cluster.emulator.json_values import check_depth, without_null_fields
 from kubedsm.cluster.emulator.patching import APPLY_PATCH, PATCH_TYPES
-from kubedsm.cluster.emulator.resources import Object, Resource
+from kubedsm.cluster.emulator.resources import Resource
 from kubedsm.cluster.emulator.tables import Include
 
 _JSON = "application/json"
@@ -38,13 +38,7 @@ def object_in(resource: Resource, body: bytes, content_type: str) -> Any:
         raise unsupported_media_type(_OBJECT_TYPES)
     what = f"the object provided is unrecognized (must be of type {resource.kind})"
     value = _decoded(body, what, media_type)
-    if b"null" in body and isinstance(value, dict):
-        # Go has no null: such a field is one that is not there
-        return {
-            key: _without_nulls(part) if key in ("metadata", "spec") else part
-            for key, part in value.items()
-        }
-    return value
+    return without_null_fields(value) if b"null" in body and isinstance(value, dict) else value
 
 
 def patch_in(body: bytes, content_type: str) -> tuple[Any, str]:
@@ -116,12 +110,4 @@ def _decoded(body: bytes, what: str, media_type: str) -> Any:
     # Only many brackets can be deep.
     if body.count(b"{") + body.count(b"[") > _FEW_BRACKETS or media_type != _JSON:
         check_depth(value)
-    return value
-
-
-def _without_nulls(value: Any) -> Object | Any:
-    if isinstance(value, dict):
-        return {k: _without_nulls(v) for k, v in value.items() if v is not None}
-    if isinstance(value, list):
-        return [_without_nulls(item) for item in value]
     return value

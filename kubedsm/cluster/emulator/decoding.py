@@ -4,53 +4,33 @@ The Go API server gets this from its types. Here it is a msgspec type a kind, ho
 that the emulator itself reads; other fields pass as they are. Null means absent.
 """
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from kubedsm.cluster.emulator.errors import bad_request, cannot_be_handled
+from kubedsm.cluster.emulator.field_types import (
+    AutoscalerStatus,
+    BudgetStatus,
+    Int32,
+    IntOrText,
+    Labels,
+    NodeStatus,
+    PodStatus,
+    Quantities,
+    QuantitySyntaxError,
+    QuotaStatus,
+    Status,
+    Timestamp,
+    Type,
+    WorkloadStatus,
+    of_own_type,
+)
 from kubedsm.cluster.emulator.resources import Object, Resource
 
-_QUANTITY = re.compile(
-    r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,3})?", re.ASCII
-)
-#: levels; the JSON encoder ends at 254, and lists and Tables add theirs
-_DEEPEST = 200
-_NO_QUANTITY = (
-    "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
-)
 
-
-class _QuantitySyntaxError(Exception):
-    """Not a ValueError: msgspec would add to its message where it was found."""
-
-
-class Quantity:
-    """A resource quantity: text such as 500m, or a number."""
-
-
-def _of_own_type(kind: type, value: object) -> object:
-    if kind is not Quantity:
-        raise NotImplementedError(f"no rule for {kind}")
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number and not (isinstance(value, str) and _QUANTITY.fullmatch(value)):
-        raise _QuantitySyntaxError(_NO_QUANTITY)
-    return _A_QUANTITY
-
-
-_A_QUANTITY = Quantity()
-_Labels = dict[str, str] | None
-_Quantities = dict[str, Quantity] | None
-_IntOrText = int | str | None
-
-
-class _Type(msgspec.Struct, rename="camel"):
-    """Base of all kinds and parts of kinds."""
-
-
-class _Owner(_Type):
+class _Owner(Type):
     api_version: str
     kind: str
     name: str
@@ -59,7 +39,7 @@ class _Owner(_Type):
     block_owner_deletion: bool | None = None
 
 
-class _Metadata(_Type):
+class _Metadata(Type):
     name: str | None = None
     generate_name: str | None = None
     namespace: str | None = None
@@ -68,44 +48,44 @@ class _Metadata(_Type):
     generation: int | None = None
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
-    labels: _Labels = None
-    annotations: _Labels = None
+    labels: Labels = None
+    annotations: Labels = None
     finalizers: list[str] | None = None
     owner_references: list[_Owner] | None = None
 
 
-class _Any(_Type):
+class _Any(Type):
     """A kind of which only the metadata matters here."""
 
     metadata: _Metadata | None = None
     spec: dict[str, Any] | None = None
-    status: dict[str, Any] | None = None
+    status: Status | None = None
 
 
-class _Resources(_Type):
-    requests: _Quantities = None
-    limits: _Quantities = None
+class _Resources(Type):
+    requests: Quantities = None
+    limits: Quantities = None
 
 
-class _Port(_Type):
+class _Port(Type):
     container_port: int | None = None
     host_port: int | None = None
     name: str | None = None
     protocol: str | None = None
 
 
-class _Env(_Type):
+class _Env(Type):
     name: str | None = None
     value: str | None = None
     value_from: dict[str, Any] | None = None
 
 
-class _Mount(_Type):
+class _Mount(Type):
     name: str | None = None
     mount_path: str | None = None
 
 
-class _Container(_Type):
+class _Container(Type):
     name: str | None = None
     image: str | None = None
     image_pull_policy: str | None = None
@@ -121,7 +101,7 @@ class _Container(_Type):
     startup_probe: dict[str, Any] | None = None
 
 
-class _Toleration(_Type):
+class _Toleration(Type):
     key: str | None = None
     operator: str | None = None
     value: str | None = None
@@ -129,18 +109,18 @@ class _Toleration(_Type):
     toleration_seconds: int | None = None
 
 
-class _Expression(_Type):
+class _Expression(Type):
     key: str
     operator: str
     values: list[str] | None = None
 
 
-class _Selector(_Type):
-    match_labels: _Labels = None
+class _Selector(Type):
+    match_labels: Labels = None
     match_expressions: list[_Expression] | None = None
 
 
-class _Spread(_Type):
+class _Spread(Type):
     max_skew: int | None = None
     topology_key: str | None = None
     when_unsatisfiable: str | None = None
@@ -148,16 +128,16 @@ class _Spread(_Type):
     min_domains: int | None = None
 
 
-class _Gate(_Type):
+class _Gate(Type):
     name: str
 
 
-class _PodSpec(_Type):
+class _PodSpec(Type):
     containers: list[_Container] | None = None
     init_containers: list[_Container] | None = None
     volumes: list[dict[str, Any]] | None = None
     node_name: str | None = None
-    node_selector: _Labels = None
+    node_selector: Labels = None
     affinity: dict[str, Any] | None = None
     tolerations: list[_Toleration] | None = None
     topology_spread_constraints: list[_Spread] | None = None
@@ -170,64 +150,66 @@ class _PodSpec(_Type):
     service_account_name: str | None = None
     automount_service_account_token: bool | None = None
     host_network: bool | None = None
-    overhead: _Quantities = None
-
-
-class _Condition(_Type):
-    type: str
-    status: str
-    reason: str | None = None
-    message: str | None = None
-
-
-class _PodStatus(_Type):
-    phase: str | None = None
-    conditions: list[_Condition] | None = None
+    overhead: Quantities = None
 
 
 class _Pod(_Any):
     spec: _PodSpec | None = None  # type: ignore[assignment]
-    status: _PodStatus | None = None  # type: ignore[assignment]
+    status: PodStatus | None = None
 
 
-class _Template(_Type):
+class _Template(Type):
     metadata: _Metadata | None = None
     spec: _PodSpec | None = None
 
 
-class _Strategy(_Type):
+class _RollingUpdate(Type):
+    max_surge: IntOrText = None
+    max_unavailable: IntOrText = None
+    partition: Int32 | None = None
+
+
+class _Strategy(Type):
     type: str | None = None
-    rolling_update: dict[str, Any] | None = None
+    rolling_update: _RollingUpdate | None = None
 
 
-class _WorkloadSpec(_Type):
-    replicas: int | None = None
+class _Ordinals(Type):
+    start: Int32 | None = None
+
+
+class _WorkloadSpec(Type):
+    replicas: Int32 | None = None
     selector: _Selector | None = None
     template: _Template | None = None
-    min_ready_seconds: int | None = None
-    revision_history_limit: int | None = None
-    progress_deadline_seconds: int | None = None
+    min_ready_seconds: Int32 | None = None
+    revision_history_limit: Int32 | None = None
+    progress_deadline_seconds: Int32 | None = None
     strategy: _Strategy | None = None
     update_strategy: _Strategy | None = None
-    persistent_volume_claim_retention_policy: _Labels = None
+    ordinals: _Ordinals | None = None
+    pod_management_policy: str | None = None
+    service_name: str | None = None
+    persistent_volume_claim_retention_policy: Labels = None
 
 
 class _Workload(_Any):
     spec: _WorkloadSpec | None = None  # type: ignore[assignment]
+    status: WorkloadStatus | None = None
 
 
-class _ServicePort(_Type):
+class _ServicePort(Type):
     port: int | None = None
-    target_port: _IntOrText = None
+    target_port: IntOrText = None
     node_port: int | None = None
     name: str | None = None
     protocol: str | None = None
 
 
-class _ServiceSpec(_Type):
+class _ServiceSpec(Type):
     type: str | None = None
     cluster_ip: str | None = msgspec.field(default=None, name="clusterIP")
-    selector: _Labels = None
+    selector: Labels = None
     ports: list[_ServicePort] | None = None
 
 
@@ -235,66 +217,72 @@ class _Service(_Any):
     spec: _ServiceSpec | None = None  # type: ignore[assignment]
 
 
-class _Taint(_Type):
+class _Taint(Type):
     key: str
     effect: str
     value: str | None = None
+    time_added: Timestamp | None = None
 
 
-class _NodeSpec(_Type):
+class _NodeSpec(Type):
     unschedulable: bool | None = None
     taints: list[_Taint] | None = None
 
 
-class _NodeStatus(_Type):
-    capacity: _Quantities = None
-    allocatable: _Quantities = None
-    conditions: list[_Condition] | None = None
-    node_info: dict[str, Any] | None = None
-
-
 class _Node(_Any):
     spec: _NodeSpec | None = None  # type: ignore[assignment]
-    status: _NodeStatus | None = None  # type: ignore[assignment]
+    status: NodeStatus | None = None
 
 
-class _Target(_Type):
+class _Target(Type):
     kind: str | None = None
     name: str | None = None
     api_version: str | None = None
 
 
-class _AutoscalerSpec(_Type):
+class _Metric(Type):
+    type: str | None = None
+    resource: dict[str, Any] | None = None
+    container_resource: dict[str, Any] | None = None
+    pods: dict[str, Any] | None = None
+    object: dict[str, Any] | None = None
+    external: dict[str, Any] | None = None
+
+
+class _AutoscalerSpec(Type):
     scale_target_ref: _Target | None = None
-    min_replicas: int | None = None
-    max_replicas: int | None = None
-    metrics: list[dict[str, Any]] | None = None
+    min_replicas: Int32 | None = None
+    max_replicas: Int32 | None = None
+    metrics: list[_Metric] | None = None
     behavior: dict[str, dict[str, Any] | None] | None = None
 
 
 class _Autoscaler(_Any):
     spec: _AutoscalerSpec | None = None  # type: ignore[assignment]
+    status: AutoscalerStatus | None = None
 
 
-class _BudgetSpec(_Type):
-    min_available: _IntOrText = None
-    max_unavailable: _IntOrText = None
+class _BudgetSpec(Type):
+    min_available: IntOrText = None
+    max_unavailable: IntOrText = None
     selector: _Selector | None = None
 
 
 class _Budget(_Any):
     spec: _BudgetSpec | None = None  # type: ignore[assignment]
+    status: BudgetStatus | None = None
 
 
-class _QuotaSpec(_Type):
-    hard: _Quantities = None
+class _QuotaSpec(Type):
+    hard: Quantities = None
 
 
 class _Quota(_Any):
     spec: _QuotaSpec | None = None  # type: ignore[assignment]
+    status: QuotaStatus | None = None
 
 
-class _NamespaceSpec(_Type):
+class _NamespaceSpec(Type):
     finalizers: list[str] | None = None
 
 
@@ -303,10 +291,10 @@ class _Namespace(_Any):
 
 
 class _ConfigMap(_Any):
-    data: _Labels = None
+    data: Labels = None
 
 
-class _LeaseSpec(_Type):
+class _LeaseSpec(Type):
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None
     acquire_time: str | None = None
@@ -318,7 +306,7 @@ class _Lease(_Any):
     spec: _LeaseSpec | None = None  # type: ignore[assignment]
 
 
-class _Reference(_Type):
+class _Reference(Type):
     kind: str | None = None
     namespace: str | None = None
     name: str | None = None
@@ -328,7 +316,7 @@ class _Reference(_Type):
     field_path: str | None = None
 
 
-class _Source(_Type):
+class _Source(Type):
     component: str | None = None
     host: str | None = None
 
@@ -356,12 +344,12 @@ class _Binding(_Any):
     target: _Target | None = None
 
 
-class _Preconditions(_Type):
+class _Preconditions(Type):
     uid: str | None = None
     resource_version: str | None = None
 
 
-class DeleteOptions(_Type):
+class DeleteOptions(Type):
     """meta/v1 DeleteOptions, the body of a DELETE."""
 
     grace_period_seconds: int | None = None
@@ -375,8 +363,8 @@ class _Eviction(_Any):
     delete_options: DeleteOptions | None = None
 
 
-class _ScaleSpec(_Type):
-    replicas: int | None = None
+class _ScaleSpec(Type):
+    replicas: Int32 | None = None
 
 
 class _Scale(_Any):
@@ -435,21 +423,6 @@ def delete_options(obj: Any) -> DeleteOptions:
         raise bad_request(f"DeleteOptions cannot be decoded: {error}") from None
 
 
-def check_depth(value: Any) -> None:
-    """Raises ApiError (400) for JSON that is nested too deeply to be written again."""
-    layer, depth = [value], 0
-    while layer:
-        depth += 1
-        if depth > _DEEPEST:
-            raise bad_request(f"the body is nested deeper than {_DEEPEST} levels")
-        containers = (part for part in layer if isinstance(part, dict | list))
-        layer = [
-            child
-            for part in containers
-            for child in (part.values() if isinstance(part, dict) else part)
-        ]
-
-
 def preconditions(options: DeleteOptions) -> tuple[str, str]:
     """The uid and the resourceVersion that must still hold, empty for any."""
     given = options.preconditions or _Preconditions()
@@ -458,6 +431,6 @@ def preconditions(options: DeleteOptions) -> tuple[str, str]:
 
 def _convert(resource: Resource, obj: Object, shape: type[_Any]) -> None:
     try:
-        msgspec.convert(obj, shape, dec_hook=_of_own_type)
-    except (msgspec.ValidationError, _QuantitySyntaxError) as error:
+        msgspec.convert(obj, shape, dec_hook=of_own_type)
+    except (msgspec.ValidationError, QuantitySyntaxError) as error:
         raise cannot_be_handled(resource, str(error)) from None

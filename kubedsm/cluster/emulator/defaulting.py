@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 
 from kubedsm.cluster.emulator.pod_defaults import new_status, with_template_defaults
 from kubedsm.cluster.emulator.resources import Object, Resource
+from kubedsm.cluster.emulator.statuses import shown_status
 
 _SCALE_UP: Object = {
     "stabilizationWindowSeconds": 0,
@@ -53,8 +54,8 @@ def with_initial_status(resource: Resource, obj: Object) -> Object:
     if resource.kind == "Pod":
         return {**obj, "status": new_status(obj["spec"])}
     if resource.kind == "Node":
-        return {**obj, "status": _node_status(obj.get("status") or {})}
-    return {**obj, "status": _STATUSES.get(resource.kind, {})}
+        return {**obj, "status": _node_status(shown_status("Node", obj.get("status") or {}))}
+    return {**obj, "status": shown_status(resource.kind, _STATUSES.get(resource.kind, {}))}
 
 
 def _template(spec: Object) -> Object:
@@ -183,14 +184,7 @@ _SPECS: Mapping[str, Callable[[Object], Object]] = {
     "Lease": _as_it_is,
 }
 _STATUSES: Mapping[str, Object] = {
-    "ReplicaSet": {"replicas": 0},
-    "StatefulSet": {"replicas": 0, "availableReplicas": 0},
-    "PodDisruptionBudget": {
-        "disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0,
-    },
-    "HorizontalPodAutoscaler": {"desiredReplicas": 0, "currentMetrics": None},
     "Namespace": {"phase": "Active"},
     "PersistentVolume": {"phase": "Pending"},
     "PersistentVolumeClaim": {"phase": "Pending"},
-    "Service": {"loadBalancer": {}},
-}  # fmt: skip
+}

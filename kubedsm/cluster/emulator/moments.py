@@ -16,4 +16,4 @@ def _rendered(second: int) -> str:
 
 @lru_cache(maxsize=4096)
 def seconds(timestamp: str) -> float:
-    return dt.datetime.fromisoformat(timestamp).timestamp()
+    return dt.datetime.fromisoformat(timestamp.upper()).timestamp()

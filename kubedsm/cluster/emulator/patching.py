@@ -6,8 +6,8 @@ does not change is shared between the old object and the new one.
 
 from typing import Any
 
-from kubedsm.cluster.emulator.decoding import check_depth
 from kubedsm.cluster.emulator.errors import bad_request, json_patch_failed, unsupported_media_type
+from kubedsm.cluster.emulator.json_values import check_depth
 from kubedsm.cluster.emulator.resources import Object, Resource
 from kubedsm.cluster.emulator.strategic_merge import (
     StrategicMergeError,

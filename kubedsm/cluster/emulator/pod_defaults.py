@@ -103,20 +103,6 @@ def new_status(spec: Object) -> Object:
     return status
 
 
-def with_condition_times(status: Object) -> Object:
-    """A pod's conditions always show both times, null if nobody gave them."""
-    conditions = status.get("conditions")
-    if not conditions:
-        return status
-    filled = [
-        condition
-        if "lastProbeTime" in condition and "lastTransitionTime" in condition
-        else {"lastProbeTime": None, "lastTransitionTime": None, **condition}
-        for condition in conditions
-    ]
-    return {**status, "conditions": filled}
-
-
 def _or_else(value: Any, default: Any) -> Any:
     return default if value is None else value
 

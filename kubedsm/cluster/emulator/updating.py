@@ -12,8 +12,8 @@ from kubedsm.cluster.emulator.errors import (
     invalid_value,
     precondition_failed,
 )
-from kubedsm.cluster.emulator.pod_defaults import with_condition_times
 from kubedsm.cluster.emulator.resources import Object, Resource
+from kubedsm.cluster.emulator.statuses import shown_status
 
 _CHANGEABLE = ("labels", "annotations", "ownerReferences", "finalizers")
 #: their metadata.generation counts changes of their spec
@@ -82,10 +82,9 @@ def _metadata(current: Object, given: Object) -> Object:
 
 
 def _with_status(resource: Resource, current: Object, given: Object, metadata: Object) -> Object:
-    status = given.get("status") or {}
+    status = shown_status(resource.kind, given.get("status") or {})
     kept = {}
     if resource.kind == "Pod":
-        status = with_condition_times(status)
         kept["ownerReferences"] = current["metadata"].get("ownerReferences")
     elif resource.kind == "Deployment":
         kept["labels"] = current["metadata"].get("labels")

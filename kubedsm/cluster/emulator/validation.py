@@ -182,6 +182,16 @@ def _not_negative(spec: Mapping[str, Any], *fields: str) -> Iterator[FieldError]
             yield invalid_value(f"spec.{field}", value, _NOT_NEGATIVE)
 
 
+def _numbers_or_percents(holder: Object, path: str, *fields: str) -> Iterator[FieldError]:
+    for field in fields:
+        value = holder.get(field)
+        if isinstance(value, str) and not re.fullmatch("[0-9]+%", value):
+            why = "a valid percent string must be a numeric string followed by an ending '%'"
+            yield invalid_value(f"{path}.{field}", value, why)
+        elif isinstance(value, int) and value < 0:
+            yield invalid_value(f"{path}.{field}", value, _NOT_NEGATIVE)
+
+
 def _selector(spec: Object, *, empty: bool = False) -> LabelSelector | FieldError:
     given = spec.get("selector")
     if given is None:
@@ -197,7 +207,11 @@ def _selector(spec: Object, *, empty: bool = False) -> LabelSelector | FieldErro
 
 def _workload(workload: Object) -> Iterator[FieldError]:
     spec = workload["spec"]
-    yield from _not_negative(spec, "replicas", "minReadySeconds")
+    yield from _not_negative(spec, "replicas", "minReadySeconds", "revisionHistoryLimit")
+    for strategy in ("strategy", "updateStrategy"):
+        rolling = (spec.get(strategy) or {}).get("rollingUpdate") or {}
+        path = f"spec.{strategy}.rollingUpdate"
+        yield from _numbers_or_percents(rolling, path, "maxSurge", "maxUnavailable", "partition")
     template = spec["template"]
     metadata = template.get("metadata") or {}
     selector = _selector(spec)
@@ -239,12 +253,7 @@ def _budget(budget: Object) -> Iterator[FieldError]:
         shown = Verbatim(f"minAvailable={spec['minAvailable']}")
         why = "minAvailable and maxUnavailable cannot be both set"
         yield invalid_value("spec", shown, why)
-    for field in ("minAvailable", "maxUnavailable"):
-        value = spec.get(field)
-        if isinstance(value, str) and not re.fullmatch("[0-9]+%", value):
-            why = "a valid percent string must be a numeric string followed by an ending '%'"
-            yield invalid_value(f"spec.{field}", value, why)
-    yield from _not_negative(spec, "minAvailable", "maxUnavailable")
+    yield from _numbers_or_percents(spec, "spec", "minAvailable", "maxUnavailable")
     if spec.get("selector") is not None:
         selector = _selector(spec, empty=True)
         if isinstance(selector, FieldError):

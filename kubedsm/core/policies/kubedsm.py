@@ -1,11 +1,12 @@
 """KubeDSM itself: exact batches, as much of every service at the edge as its promise asks for."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 import attrs
 
 from kubedsm.core.decision import Decision
+from kubedsm.core.fairness import per_namespace
 from kubedsm.core.fragmentation import Measure
 from kubedsm.core.immediate import immediate_schedule
 from kubedsm.core.model import Pod, Snapshot
@@ -25,17 +26,26 @@ class KubeDSM:
     limits: SuggestLimits = attrs.field(factory=SuggestLimits)
     algorithm: Literal["exact", "paper"] = "exact"
     measure: Measure = Measure.UNUSABLE
+    #: of namespaces, if the weights of their workloads are to add up to the same, or to these
+    namespace_weights: Mapping[str, float] | None = None
+
+    def promises_in(self, snapshot: Snapshot) -> Promises:
+        """What is promised to each workload, and how much that weighs beside the others there."""
+        if self.namespace_weights is None:
+            return self.promises
+        return per_namespace(self.promises, snapshot.shares(), self.namespace_weights)
 
     def place(self, snapshot: Snapshot, pods: Sequence[Pod], rng: "random.Random") -> Decision:  # noqa: ARG002 - nothing is left to chance
         return self.decide(snapshot, pods)
 
     def decide(self, snapshot: Snapshot, pods: Sequence[Pod]) -> Decision:
-        return immediate_schedule(snapshot, pods, self.promises, self.objective, self.measure)
+        promises = self.promises_in(snapshot)
+        return immediate_schedule(snapshot, pods, promises, self.objective, self.measure)
 
     def suggest(self, snapshot: Snapshot, movable: Movable) -> Suggestion:
         return suggest(
             snapshot,
-            self.promises,
+            self.promises_in(snapshot),
             self.objective,
             self.limits,
             algorithm=self.algorithm,

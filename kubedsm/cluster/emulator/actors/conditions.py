@@ -9,6 +9,12 @@ def find(conditions: Iterable[Object], kind: str) -> Object | None:
     return next((condition for condition in conditions if condition["type"] == kind), None)
 
 
+def reason_of(condition: Object | None) -> str:
+    """Its reason; "" without one, or without the condition."""
+    reason: str = (condition or {}).get("reason", "")
+    return reason
+
+
 def without(conditions: Iterable[Object], kind: str) -> list[Object]:
     return [condition for condition in conditions if condition["type"] != kind]
 

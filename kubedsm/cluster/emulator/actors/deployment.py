@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from kubedsm.clock import Clock
 from kubedsm.cluster.emulator.actors.cache import Cache, Key, controller_of, key_of
-from kubedsm.cluster.emulator.actors.conditions import find, of
+from kubedsm.cluster.emulator.actors.conditions import find, of, reason_of
 from kubedsm.cluster.emulator.actors.controller import Controller, Requeue
 from kubedsm.cluster.emulator.actors.deployment_status import (
     complete,
@@ -111,7 +111,7 @@ class DeploymentController(Controller):
             self.api.update(DEPLOYMENTS, {**deployment, "status": status}, subresource="status")
         now = rfc3339(self.clock.wall())
         left = seconds_left(deployment, status.get("conditions", []), now)
-        if left is not None:
+        if left is not None and left >= 0:
             self.enqueue_after(key, left + 1)
 
     # The ReplicaSets.
@@ -216,10 +216,10 @@ class DeploymentController(Controller):
         current = find(of(deployment["status"]), "Progressing")
         paused = bool(deployment["spec"].get("paused"))
         if "progressDeadlineSeconds" not in deployment["spec"] or (
-            current and current["reason"] == "ProgressDeadlineExceeded"
+            reason_of(current) == "ProgressDeadlineExceeded"
         ):
             return deployment
-        if paused == (current is not None and current["reason"] == "DeploymentPaused"):
+        if paused == (reason_of(current) == "DeploymentPaused"):
             return deployment
         reason, message = (
             ("DeploymentPaused", "Deployment is paused")

@@ -3,12 +3,16 @@
 The rules are those of k8s.io/kubernetes/pkg/controller/deployment (sync.go, progress.go).
 """
 
+import math
 from collections.abc import Sequence
 
-from kubedsm.cluster.emulator.actors.conditions import find, of, without
+from kubedsm.cluster.emulator.actors.conditions import find, of, reason_of, without
 from kubedsm.cluster.emulator.actors.rollout import max_unavailable, wanted
 from kubedsm.cluster.emulator.moments import seconds
 from kubedsm.cluster.emulator.resources import Object
+
+#: reasons of a Progressing condition
+_UNDER_WAY = ("NewReplicaSetCreated", "FoundNewReplicaSet", "ReplicaSetUpdated")
 
 
 def set_condition(
@@ -16,7 +20,7 @@ def set_condition(
 ) -> list[Object]:
     """The conditions with this one: as they were if it says nothing new, else it comes last."""
     old = find(conditions, kind)
-    if old is not None and (old["status"], old["reason"]) == (status, reason):
+    if old is not None and (old["status"], reason_of(old)) == (status, reason):
         return conditions
     same_status = old is not None and old["status"] == status
     new = {
@@ -92,7 +96,12 @@ def progressed(
         conditions = without(conditions, "ReplicaFailure")
     else:
         conditions = set_condition(
-            conditions, "ReplicaFailure", "True", now, failure["reason"], failure["message"]
+            conditions,
+            "ReplicaFailure",
+            "True",
+            now,
+            reason_of(failure),
+            failure.get("message", ""),
         )
     return {**status, "conditions": conditions}
 
@@ -100,11 +109,9 @@ def progressed(
 def _is_resting(deployment: Object, status: Object) -> bool:
     """No rollout is on: that pods come and go then is no progress, nor the lack of it."""
     current = find(of(deployment["status"]), "Progressing")
-    return (
-        current is not None
-        and current["reason"] == "NewReplicaSetAvailable"
-        and status.get("replicas", 0) == status.get("updatedReplicas", 0)
-    )
+    return reason_of(current) == "NewReplicaSetAvailable" and status.get(
+        "replicas", 0
+    ) == status.get("updatedReplicas", 0)
 
 
 def _with_progress(
@@ -159,8 +166,8 @@ def seconds_left(deployment: Object, conditions: list[Object], now: str) -> floa
     current = find(conditions, "Progressing")
     if limit is None or current is None:
         return None
-    if current["reason"] not in ("NewReplicaSetCreated", "FoundNewReplicaSet", "ReplicaSetUpdated"):
+    if reason_of(current) not in _UNDER_WAY:
         return None
-    since: float = seconds(now) - seconds(current["lastUpdateTime"])
-    left: float = limit - since
+    updated = current["lastUpdateTime"]
+    left: float = limit - (seconds(now) - seconds(updated)) if updated else -math.inf
     return left

@@ -231,7 +231,7 @@ def _amounts(quantities: Mapping[str, str]) -> dict[str, int]:
 
 def _address_of(node: Object) -> str:
     addresses = node["status"].get("addresses") or ()
-    return next((a["address"] for a in addresses if a["type"] == "InternalIP"), "")
+    return next((a.get("address", "") for a in addresses if a.get("type") == "InternalIP"), "")
 
 
 def _pod_conditions(pod: Object, now: str, *, ready: bool) -> list[Object]:

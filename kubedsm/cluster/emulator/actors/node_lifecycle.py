@@ -169,7 +169,7 @@ def _eviction_moment(pod: Object, node: Object) -> float | None:
     """When its node's NoExecute taints drive the pod away, in seconds since the epoch, if ever."""
     moments = []
     for taint in _no_execute(node):
-        added = seconds(taint["timeAdded"]) if "timeAdded" in taint else 0.0
+        added = seconds(taint["timeAdded"]) if taint.get("timeAdded") else 0.0
         tolerated = [t for t in pod["spec"].get("tolerations") or () if _tolerates(t, taint)]
         limits = [t["tolerationSeconds"] for t in tolerated if "tolerationSeconds" in t]
         if not tolerated:

@@ -40,17 +40,22 @@ def is_ready(pod: Object) -> bool:
 
 
 def ready_since(pod: Object) -> float | None:
-    """Seconds since the epoch, or None if the pod is not ready."""
+    """Seconds since the epoch; None if the pod is not ready, or does not say since when."""
     ready = find(of(pod["status"]), "Ready")
-    if ready is None or ready["status"] != "True":
+    if ready is None or ready["status"] != "True" or ready["lastTransitionTime"] is None:
         return None
     return seconds(ready["lastTransitionTime"])
 
 
 def available_at(pod: Object, min_ready_seconds: float) -> float | None:
-    """When a ready pod has been ready for long enough, in seconds since the epoch."""
+    """When a ready pod has been ready for long enough, in seconds since the epoch.
+
+    One that does not say since when it is ready never has, unless no time is asked for.
+    """
     since = ready_since(pod)
-    return None if since is None else since + min_ready_seconds
+    if since is None:
+        return 0.0 if is_ready(pod) and not min_ready_seconds else None
+    return since + min_ready_seconds
 
 
 def requests_of(pod: Object) -> Resources:

@@ -119,9 +119,9 @@ class ReplicaSetController(Controller):
                 continue
             counts["active"] += 1
             counts["labeled"] += wanted_labels <= labels_of(pod).items()
+            counts["ready"] += is_ready(pod)
             available = available_at(pod, spec.get("minReadySeconds", 0))
             if available is not None:
-                counts["ready"] += 1
                 counts["available"] += available <= now
                 if available > now:
                     self.enqueue_after(key_of(replica_set), available - now)

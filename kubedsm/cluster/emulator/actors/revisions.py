@@ -1,5 +1,7 @@
 """The ReplicaSets of a Deployment as its revisions: what they are made of and how they compare."""
 
+import re
+
 import attrs
 
 from kubedsm.cluster.emulator.actors.ownership import controller_reference
@@ -12,6 +14,7 @@ HASH_LABEL = "pod-template-hash"
 REVISION = "deployment.kubernetes.io/revision"
 _DESIRED = "deployment.kubernetes.io/desired-replicas"
 _MOST = "deployment.kubernetes.io/max-replicas"
+_WHOLE = re.compile("[0-9]{1,18}")
 #: a Deployment's own, which its ReplicaSets do not inherit
 _NOT_INHERITED = frozenset(
     {REVISION, _DESIRED, _MOST, "kubectl.kubernetes.io/last-applied-configuration"}
@@ -67,7 +70,13 @@ def has_template(replica_set: Object, template: Object) -> bool:
 
 
 def revision_of(replica_set: Object) -> int:
-    return int(annotations_of(replica_set).get(REVISION, "0"))
+    return _number(replica_set, REVISION)
+
+
+def _number(replica_set: Object, annotation: str) -> int:
+    """What it says; 0 if there is none, or if somebody has written there what is no number."""
+    text = annotations_of(replica_set).get(annotation, "")
+    return int(text) if _WHOLE.fullmatch(text) else 0
 
 
 def inherited(deployment: Object) -> dict[str, str]:
@@ -102,7 +111,7 @@ def is_saturated(deployment: Object, new: Object) -> bool:
 
 def share_of(replica_set: Object, replicas: int) -> Share:
     metadata = replica_set["metadata"]
-    most = int(annotations_of(replica_set).get(_MOST, "0"))
+    most = _number(replica_set, _MOST)
     return Share(
         metadata["name"],
         wanted(replica_set),

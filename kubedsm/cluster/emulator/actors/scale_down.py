@@ -6,13 +6,20 @@ Source: `ActivePodsWithRanks` in k8s.io/kubernetes/pkg/controller.
 import math
 from collections.abc import Iterable, Mapping
 
-from kubedsm.cluster.emulator.actors.pod_state import annotations_of, node_of, ready_since
+from kubedsm.cluster.emulator.actors.pod_state import (
+    annotations_of,
+    is_ready,
+    node_of,
+    ready_since,
+)
 from kubedsm.cluster.emulator.moments import seconds
 from kubedsm.cluster.emulator.resources import Object
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 _NANOSECONDS = 1e9
+#: below every magnitude of an age
+_SHORTEST = -2
 
 
 def deletion_order(pods: Iterable[Object], on_node: Mapping[str, int], now: float) -> list[Object]:
@@ -25,15 +32,15 @@ def deletion_order(pods: Iterable[Object], on_node: Mapping[str, int], now: floa
     """
 
     def rank(pod: Object) -> tuple[object, ...]:
-        ready = ready_since(pod)
+        since = ready_since(pod)
         metadata = pod["metadata"]
         return (
             bool(node_of(pod)),
             _PHASES.get(pod["status"].get("phase", ""), 2),
-            ready is not None,
+            is_ready(pod),
             _deletion_cost(pod),
             -on_node.get(node_of(pod), 0),
-            0 if ready is None else _magnitude(now - ready),
+            _SHORTEST if since is None else _magnitude(now - since),
             -_restarts(pod),
             _magnitude(now - seconds(metadata["creationTimestamp"])),
             metadata["uid"],

@@ -18,6 +18,7 @@ from kubedsm.cluster.emulator.actors.ownership import (
 from kubedsm.cluster.emulator.actors.pod_state import (
     available_at,
     is_finished,
+    is_ready,
     is_terminating,
     labels_of,
 )
@@ -159,7 +160,7 @@ class StatefulSetController(Controller):
         before = plan.stateful_set["status"]
         current = before.get("currentRevision", plan.revision)
         pods = list(plan.pods.values())
-        ready = sum(available_at(pod, 0) is not None for pod in pods)
+        ready = sum(map(is_ready, pods))
 
         def of_revision(revision: str) -> int:
             return sum(

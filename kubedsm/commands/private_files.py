@@ -1,0 +1,63 @@
+"""Files with secrets in them: what we create, only its owner can read."""
+
+import contextlib
+import os
+import re
+import secrets
+import stat
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+
+from kubedsm.cluster.emulator.http import kubeconfig
+from kubedsm.commands.console import remark
+
+#: what can be sent in a header as it is
+_TOKEN = re.compile(rb"[!-~]+")
+
+
+class TokenFileError(ValueError):
+    """What the file holds is no token."""
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Write the file; if it is new, only its owner can read it, from the first moment on."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+
+
+def token_in(path: Path) -> str:
+    """The token that the file holds; if there is no such file, it is made with a random one.
+
+    Raises TokenFileError, OSError.
+    """
+    if not path.exists():
+        write_private(path, secrets.token_urlsafe(32).encode() + b"\n")
+    token = path.read_bytes().strip()
+    if not _TOKEN.fullmatch(token):
+        raise TokenFileError(f"{path}: not a token: one line of printable characters, no spaces")
+    warn_if_others_may_read(path)
+    return token.decode()
+
+
+def warn_if_others_may_read(path: Path) -> None:
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if mode & 0o077:
+        remark(f"{path} holds a token and is open to others (mode {mode:04o}); chmod 600 {path}")
+
+
+@contextlib.contextmanager
+def written_kubeconfig(url: str, token: str | None, path: Path | None) -> Iterator[Path]:
+    """A kubeconfig for that server: where asked for, or in a folder that goes when we do."""
+    content = orjson.dumps(kubeconfig(url, token), option=orjson.OPT_INDENT_2)
+    with contextlib.ExitStack() as stack:
+        if path is None:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="kubedsm-"))
+            path = Path(folder) / "kubeconfig"
+        write_private(path, content)
+        if token is not None:
+            warn_if_others_may_read(path)
+        yield path
