@@ -11,6 +11,10 @@ WEB, API = (Workload("shop", "Deployment", name) for name in ("web", "api"))
 WIDE = Migration(max_concurrent=9, max_per_node=9, max_per_workload=9)
 
 
+def underway(workload, source, target, *, breaks_first=False):
+    return Underway(workload, source, target, since=0.0, breaks_first=breaks_first)
+
+
 def limits(**narrow):
     return MoveLimits(attrs.evolve(WIDE, **narrow))
 
@@ -18,18 +22,18 @@ def limits(**narrow):
 @pytest.mark.parametrize(
     "other",
     [
-        Underway(API, "c1", "e2"),
-        Underway(API, "c2", "e1"),
-        Underway(API, "e1", "c2"),
-        Underway(API, "e2", "c1"),
+        underway(API, "c1", "e2"),
+        underway(API, "c2", "e1"),
+        underway(API, "e1", "c2"),
+        underway(API, "e2", "c1"),
     ],
     ids=["same source", "same target", "its target is the source", "its source is the target"],
 )
 def test_a_nodes_limit_counts_moves_from_it_and_to_it(other):
     made = limits(max_per_node=1)
-    assert made.admit("one", Underway(WEB, "c1", "e1"))
+    assert made.admit("one", underway(WEB, "c1", "e1"))
     assert not made.admit("other", other)
-    assert made.admit("elsewhere", Underway(API, "c2", "e2"))
+    assert made.admit("elsewhere", underway(API, "c2", "e2"))
     made.leave("elsewhere")
     made.leave("one")
     assert made.admit("other", other)
@@ -42,19 +46,19 @@ def test_a_nodes_limit_counts_moves_from_it_and_to_it(other):
 )
 def test_a_move_too_many_waits_until_another_is_over(narrow, other):
     made = limits(**narrow)
-    assert made.admit("one", Underway(WEB, "c1", "e1"))
-    assert not made.admit("other", Underway(other, "c2", "e2"))
+    assert made.admit("one", underway(WEB, "c1", "e1"))
+    assert not made.admit("other", underway(other, "c2", "e2"))
     made.leave("one")
-    assert made.admit("other", Underway(other, "c2", "e2"))
+    assert made.admit("other", underway(other, "c2", "e2"))
 
 
 @pytest.mark.parametrize("breaks", [(True, False), (False, True), (True, True)])
 def test_a_move_that_breaks_first_goes_alone_in_its_workload(breaks):
     made = limits()
     first, second = breaks
-    assert made.admit("one", Underway(WEB, "c1", "e1", breaks_first=first))
-    assert not made.admit("other", Underway(WEB, "c2", "e2", breaks_first=second))
-    assert made.admit("another's", Underway(API, "c2", "e2", breaks_first=True))
+    assert made.admit("one", underway(WEB, "c1", "e1", breaks_first=first))
+    assert not made.admit("other", underway(WEB, "c2", "e2", breaks_first=second))
+    assert made.admit("another's", underway(API, "c2", "e2", breaks_first=True))
 
 
 def test_a_workload_rests_for_its_cooldown_and_longer_after_a_failure():
