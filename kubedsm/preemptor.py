@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import attrs
 import structlog
 
-from kubedsm.clock import Clock
+from kubedsm.clock import Clock, deadline_in
 from kubedsm.cluster import live, moving
 from kubedsm.cluster.port import (
     Cluster,
@@ -39,6 +39,8 @@ BACK_OFF = 30.0
 #: seconds between tries of a call that had no answer, and how many there are
 RETRY = 1.0
 TRIES = 5
+#: seconds that a search for victims may take
+BUDGET = 0.5
 
 
 @attrs.frozen(slots=True)
@@ -157,7 +159,14 @@ class Preemptor:
             snapshot = self.mirror.snapshot()
         spared = [uid for uid in snapshot.placed if self.under_way(uid)]
         return PreemptionSearch(
-            snapshot, pod, self.promises, self.objective, self._leaving, spared, budgets
+            snapshot,
+            pod,
+            self.promises,
+            self.objective,
+            self._leaving,
+            spared,
+            budgets,
+            deadline_in(BUDGET, self.clock),
         )
 
     def _less_important(self, pod: Pod) -> list[Nomination]:

@@ -117,7 +117,11 @@ class EdgeProblem:
             fragmentation=fragmentation,
             cloud=cloud,
             rules=rules,
-            clashes=tuple(rules.clashes([item.pods[0] for item in items], nodes) if rules else ()),
+            clashes=tuple(
+                rules.clashes([item.pods[0] for item in items], nodes, bounds.deadline)
+                if rules
+                else ()
+            ),
         )
 
     def only(self, workloads: Iterable[Workload]) -> "EdgeProblem":

@@ -75,14 +75,16 @@ def immediate_schedule(
         [(binding.pod, binding.node) for binding in bindings],
         _others(batch, bindings),
         problem.gains,
+        problem.bounds.deadline,
     )
     placed = [(pod, node, snapshot.nodes[node].tier) for pod, node in kept.placed]
     bindings = tuple(Binding(pod, node, tier) for pod, node, tier in placed if tier is not None)
     room = _room_after(snapshot, bindings)
     fragmentation = problem.fragmentation.of(problem.edge_nodes, room)
-    proven = choice.proven and not kept.changed
+    proven = choice.proven and not (kept.changed or kept.late)
     unplaced = {**kept.refused, **_why_not(snapshot, bindings, set_aside)}
-    return problem.decision(bindings, unplaced, fragmentation, proven=proven)
+    decision = problem.decision(bindings, unplaced, fragmentation, proven=proven)
+    return attrs.evolve(decision, late=kept.late)
 
 
 @attrs.frozen(eq=False)

@@ -5,13 +5,15 @@ from typing import TYPE_CHECKING, Literal
 
 import attrs
 
+from kubedsm.core.deadline import NO_DEADLINE, Deadline
 from kubedsm.core.decision import Decision
 from kubedsm.core.fragmentation import Measure
 from kubedsm.core.immediate import immediate_schedule
+from kubedsm.core.match import Bounds
 from kubedsm.core.model import Pod, Snapshot
 from kubedsm.core.movable import Movable
 from kubedsm.core.objective import Objective, Promises
-from kubedsm.core.suggest import suggest
+from kubedsm.core.suggest import SUGGEST_BOUNDS, suggest
 from kubedsm.core.suggestion import Suggestion, SuggestLimits
 
 if TYPE_CHECKING:
@@ -26,13 +28,26 @@ class KubeDSM:
     algorithm: Literal["exact", "paper"] = "exact"
     measure: Measure = Measure.UNUSABLE
 
-    def place(self, snapshot: Snapshot, pods: Sequence[Pod], rng: "random.Random") -> Decision:  # noqa: ARG002 - nothing is left to chance
-        return self.decide(snapshot, pods)
+    def place(
+        self,
+        snapshot: Snapshot,
+        pods: Sequence[Pod],
+        rng: "random.Random",  # noqa: ARG002 - nothing is left to chance
+        deadline: Deadline = NO_DEADLINE,
+    ) -> Decision:
+        return self.decide(snapshot, pods, deadline)
 
-    def decide(self, snapshot: Snapshot, pods: Sequence[Pod]) -> Decision:
-        return immediate_schedule(snapshot, pods, self.promises, self.objective, self.measure)
+    def decide(
+        self, snapshot: Snapshot, pods: Sequence[Pod], deadline: Deadline = NO_DEADLINE
+    ) -> Decision:
+        bounds = Bounds(deadline=deadline)
+        return immediate_schedule(
+            snapshot, pods, self.promises, self.objective, self.measure, bounds
+        )
 
-    def suggest(self, snapshot: Snapshot, movable: Movable) -> Suggestion:
+    def suggest(
+        self, snapshot: Snapshot, movable: Movable, deadline: Deadline = NO_DEADLINE
+    ) -> Suggestion:
         return suggest(
             snapshot,
             self.promises,
@@ -40,5 +55,6 @@ class KubeDSM:
             self.limits,
             algorithm=self.algorithm,
             measure=self.measure,
+            bounds=attrs.evolve(SUGGEST_BOUNDS, deadline=deadline),
             movable=movable,
         )
