@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import attrs
 import structlog
 
-from kubedsm.clock import Clock
+from kubedsm.clock import Clock, deadline_in
 from kubedsm.cluster import live, moving
 from kubedsm.cluster.port import (
     Cluster,
@@ -40,6 +40,8 @@ BACK_OFF = 30.0
 #: seconds between tries of a call that had no answer, and how many there are
 RETRY = 1.0
 TRIES = 5
+#: seconds that a search for victims may take
+BUDGET = 0.5
 
 
 @attrs.frozen(slots=True)
@@ -160,7 +162,14 @@ class Preemptor:
         spared = [uid for uid in snapshot.placed if self.under_way(uid)]
         promises = self.promises_in(snapshot)
         return PreemptionSearch(
-            snapshot, pod, promises, self.objective, self._leaving, spared, budgets
+            snapshot,
+            pod,
+            promises,
+            self.objective,
+            self._leaving,
+            spared,
+            budgets,
+            deadline_in(BUDGET, self.clock),
         )
 
     def _less_important(self, pod: Pod) -> list[Nomination]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import attrs
 import structlog
 
-from kubedsm.clock import Clock
+from kubedsm.clock import Clock, deadline_in
 from kubedsm.config import Batch
 from kubedsm.core.change import Change
 from kubedsm.core.decision import Decision
@@ -85,7 +85,8 @@ class Scheduler:
         pods = snapshot.schedulable(waiting)
         if not pods:
             return
-        decision = self.policy.place(snapshot, pods, self.rng)
+        deadline = deadline_in(self.batch.budget, self.clock)
+        decision = self.policy.place(snapshot, pods, self.rng, deadline)
         placements = [Placement(pod, snapshot.nodes[node]) for pod, node, _ in decision.bindings]
         self.migrator.give_way("new pods came")
         if placements:
@@ -94,6 +95,8 @@ class Scheduler:
         messages = {uid: refusal.message for uid, refusal in refusals.items()}
         self.record.batch(snapshot, decision, messages)
         self._say_why_not(snapshot, refusals)
+        for pod in decision.late:
+            self.queue.back_off(pod)
         if self.preemptor is not None:
             self.preemptor.consider(decision.unplaced)
         log.info(
@@ -101,6 +104,7 @@ class Scheduler:
             pods=len(pods),
             bound=len(decision.bindings),
             unplaced=len(decision.unplaced),
+            late=len(decision.late),
             proven=decision.proven,
             milliseconds=round(1000 * (self.clock.monotonic() - started), 2),
         )

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 import attrs
 import structlog
 
-from kubedsm.clock import Clock
+from kubedsm.clock import Clock, deadline_in
 from kubedsm.config import Configuration
 from kubedsm.core.best_fit import size
 from kubedsm.core.feasibility import Feasibility
@@ -82,7 +82,8 @@ class Suggester:
             return  # while the switch was looked at
         snapshot = self.mirror.snapshot()
         self._resters = 0
-        suggestion = self.policy.suggest(snapshot, self._resting)
+        deadline = deadline_in(self.configuration.suggester.budget, self.clock)
+        suggestion = self.policy.suggest(snapshot, self._resting, deadline)
         if not suggestion.moves:
             self._nothing_at = self.mirror.changes if self._resters == 0 else None
             return

@@ -19,6 +19,9 @@ DO_NOT_DISRUPT_ANNOTATION = "kubedsm.io/do-not-disrupt"
 TEMPLATE_HASH_LABEL = "pod-template-hash"
 #: of pods alike, a ReplicaSet deletes the one of the lowest first
 DELETION_COST_ANNOTATION = "controller.kubernetes.io/pod-deletion-cost"
+#: No node is believed to have more of anything: bytes, millicores, devices. The API takes any 64
+#: bits for an amount; sums and multiples of this are still far inside them.
+MOST_OF_A_NODE = 2**50
 #: what a host port occupies if no address is named
 EVERY_ADDRESS = "0.0.0.0"  # noqa: S104  nothing is bound here
 
@@ -57,6 +60,14 @@ class Resources:
 
     def amount(self, name: str) -> int:
         return next((amount for other, amount in self.items() if other == name), 0)
+
+    @property
+    def beyond_any_node(self) -> bool:
+        """Whether no node can hold that, now or ever: set such requests aside, compute with none.
+
+        See `MOST_OF_A_NODE`.
+        """
+        return any(amount > MOST_OF_A_NODE for _, amount in self.items())
 
     def __add__(self, more: "Resources") -> "Resources":
         return self._combined(more, 1)
@@ -233,11 +244,18 @@ class PodClass:
     preempts: bool = True
 
 
+def _believable(allocatable: Resources) -> Resources:
+    if not allocatable.beyond_any_node:
+        return allocatable
+    return Resources.of({name: min(n, MOST_OF_A_NODE) for name, n in allocatable.items()})
+
+
 @attrs.frozen(slots=True)
 class Node:
     name: NodeName
     labels: Mapping[str, str]
-    allocatable: Resources
+    #: at most `MOST_OF_A_NODE` of each, whatever it claims
+    allocatable: Resources = attrs.field(converter=_believable)
     taints: tuple[Taint, ...] = ()
     unschedulable: bool = False
     #: set by the mirror from the configured tier label; None is not ours to place on

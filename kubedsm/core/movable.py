@@ -24,6 +24,7 @@ def default_movable(snapshot: Snapshot) -> Movable:
             "it is being moved": pod.detached,
             "it is gated": pod.gated,
             "it is not on a node": pod.node_name is None,
+            "it asks for more than any node has": pod.requests.beyond_any_node,
             "its node is neither edge nor cloud": node is None or node.tier is None,
             "it is not running": pod.phase != "Running",
             "it is not ready": not pod.ready,

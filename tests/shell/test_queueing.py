@@ -36,9 +36,9 @@ class Counting:
     policy: object = attrs.field(factory=lambda: Configuration().policy)
     decisions: int = 0
 
-    def place(self, snapshot, pods, rng):
+    def place(self, snapshot, pods, rng, deadline):
         self.decisions += 1
-        return self.policy.place(snapshot, pods, rng)
+        return self.policy.place(snapshot, pods, rng, deadline)
 
 
 def zoned(name, zone, cpu="4", tier="edge", **more):

@@ -43,13 +43,13 @@ class Slow:
         self.asked_at = []
         self._clock, self._seconds = clock, seconds
 
-    def place(self, snapshot, pods, rng):
-        return CONFIGURATION.policy.place(snapshot, pods, rng)
+    def place(self, snapshot, pods, rng, deadline):
+        return CONFIGURATION.policy.place(snapshot, pods, rng, deadline)
 
-    def suggest(self, snapshot, movable):
+    def suggest(self, snapshot, movable, deadline):
         self.asked_at.append(asyncio.get_running_loop().time())
         self._clock.spent += self._seconds
-        return CONFIGURATION.policy.suggest(snapshot, movable)
+        return CONFIGURATION.policy.suggest(snapshot, movable, deadline)
 
 
 @pytest.mark.parametrize(("seconds", "every"), [(0.0, 1), (0.05, 1), (2.0, 18)])
