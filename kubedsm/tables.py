@@ -6,6 +6,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from kubedsm.bench.soak_verdict import SoakResult
 from kubedsm.core.fit import unschedulable_message
 from kubedsm.core.objective import NANO
 from kubedsm.offline import OfflinePlacement
@@ -56,6 +57,24 @@ def bench_table(rows: dict[str, Any]) -> Table:
         shown = f"{measured:,.3f}" if isinstance(measured, float) else str(measured)
         table.add_row(what, shown)
     return table
+
+
+def soak_table(result: SoakResult) -> RenderableType:
+    table = Table()
+    for heading in ("promise", "measured", "kept"):
+        table.add_column(heading, overflow="fold")
+    for promise in result.promises:
+        table.add_row(promise.what, promise.measured, "yes" if promise.kept else "NO")
+    moves = ", ".join(f"{times} {outcome}" for outcome, times in result.moves.items())
+    warnings = ", ".join(f"{times} x {what}" for what, times in result.log.warnings.most_common(5))
+    minutes = (result.ended - result.started) / 60
+    facts = (
+        f"In {minutes:.1f} minutes on an emulated cluster: {result.workloads} workloads,"
+        f" {result.bound} pods bound, {result.namespaces_deleted} namespaces deleted;"
+        f" moves: {moves or 'none'}; warnings: {warnings or 'none'}."
+    )
+    verdict = "Every promise was kept." if result.kept else "A promise was broken."
+    return Group(Text(facts), table, Text(verdict))
 
 
 def _flat(rows: dict[str, Any], prefix: str) -> list[tuple[str, Any]]:

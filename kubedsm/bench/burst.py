@@ -9,8 +9,6 @@ import asyncio
 import itertools
 import random
 import statistics
-import sys
-import tempfile
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -19,6 +17,7 @@ from typing import Any
 import attrs
 import orjson
 
+from kubedsm.bench.processes import emulated_cluster
 from kubedsm.clock import Clock
 from kubedsm.cluster.api_errors import api_error
 from kubedsm.cluster.port import Cluster, Request, Response
@@ -267,19 +266,5 @@ async def server(pods: int) -> AsyncIterator[Path]:
         }
         for number in range(NODE_COUNT)
     ]
-    with tempfile.TemporaryDirectory(prefix="kubedsm-") as folder:
-        cluster = Path(folder) / "cluster.json"
-        cluster.write_bytes(orjson.dumps({"nodes": nodes}))
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            *("-m", "kubedsm", "emulate", "--cluster", str(cluster), "--port", "0", "-o", "json"),
-            stdout=asyncio.subprocess.PIPE,
-        )
-        if process.stdout is None:
-            raise RuntimeError("the server's output is not piped")
-        try:
-            line = await process.stdout.readline()
-            yield Path(orjson.loads(line)["kubeconfig"])
-        finally:
-            process.terminate()
-            await process.wait()
+    async with emulated_cluster(nodes) as kubeconfig:
+        yield kubeconfig

@@ -2,17 +2,22 @@
 
 import asyncio
 import random
+import sys
 from typing import Any
 
 import click
 from rich.console import Console
 
-from kubedsm.bench import burst
+from kubedsm.bench import burst, soak
 from kubedsm.bench import match as bench_match
+from kubedsm.bench.oddities import ODDITIES
+from kubedsm.bench.processes import Scheduler, emulated_cluster
+from kubedsm.bench.soak import SoakShape
+from kubedsm.bench.soak_verdict import SoakResult
 from kubedsm.clock import SystemClock
 from kubedsm.cluster.kubernetes import KubernetesCluster
 from kubedsm.commands.console import log_to, output, print_json
-from kubedsm.tables import bench_table
+from kubedsm.tables import bench_table, soak_table
 
 
 @click.group()
@@ -78,6 +83,64 @@ async def _burst(pods: int, rounds: int) -> burst.BurstResult:
         await KubernetesCluster.connect(path) as cluster,
     ):
         return await burst.run(cluster, SystemClock(), random.Random(0), pods=pods, rounds=rounds)
+
+
+@bench.command("soak")
+@click.option("--minutes", type=click.FloatRange(0.1, 10_000), default=30.0, show_default=True)
+@click.option(
+    "--rate",
+    type=click.FloatRange(0.1, 100),
+    default=2.0,
+    show_default=True,
+    help="New Deployments a second.",
+)
+@click.option(
+    "--odd",
+    type=click.Choice([*ODDITIES, "none"]),
+    multiple=True,
+    default=list(ODDITIES),
+    show_default=True,
+    help="In which ways the odd tenant is odd.",
+)
+@click.option(
+    "--odd-pods",
+    type=click.IntRange(1, 500),
+    default=soak.ODD_PODS,
+    show_default=True,
+    help="How many pods it makes at once in each way.",
+)
+@click.option("--seed", type=int, default=0, show_default=True)
+@output
+def soak_command(
+    minutes: float, rate: float, odd: tuple[str, ...], odd_pods: int, seed: int, output: str
+) -> None:
+    """Many tenants who come and go over HTTP, and an odd one: is everybody else served as usual?
+
+    The odd one asks for absurd amounts, overlapping spread selectors and forged marks. Both the
+    API server, `kubedsm emulate`, and `kubedsm run` are processes of their own. Exit code 1 if a
+    promise is broken.
+    """
+    log_to(level="ERROR")
+    seconds = 60 * minutes
+    ways = tuple(way for way in dict.fromkeys(odd) if way != "none")
+    lifetime = min(soak.LIFETIME, seconds / 4)
+    shape = SoakShape(seconds, rate, lifetime=lifetime, odd=ways, odd_pods=odd_pods)
+    result = asyncio.run(_soak(shape, random.Random(seed)))
+    if output == "json":
+        print_json(result.as_json())
+    else:
+        Console().print(soak_table(result))
+    if not result.kept:
+        sys.exit(1)
+
+
+async def _soak(shape: SoakShape, rng: random.Random) -> SoakResult:
+    clock = SystemClock()
+    async with (
+        emulated_cluster(soak.NODES) as path,
+        await KubernetesCluster.connect(path) as cluster,
+    ):
+        return await soak.run(cluster, Scheduler(path, clock), clock, rng, shape)
 
 
 def _report(rows: dict[str, Any], output: str) -> None:

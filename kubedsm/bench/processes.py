@@ -1,0 +1,160 @@
+"""`kubedsm emulate` and `kubedsm run` as processes of their own, and what is seen of them."""
+
+import asyncio
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import attrs
+import orjson
+
+from kubedsm.clock import Clock
+
+#: of one line of a log: with a traceback it is long
+LONGEST_LINE = 2**24
+#: seconds that a process has to end when it is told to
+PATIENCE = 30.0
+#: seconds until a scheduler that ended is started again, and between two looks at its memory
+PAUSE = 1.0
+_KIBI = 1024
+
+
+@asynccontextmanager
+async def emulated_cluster(nodes: Sequence[dict[str, Any]]) -> AsyncIterator[Path]:
+    """Run `kubedsm emulate` with those nodes, in the short form. Gives its kubeconfig's path."""
+    with tempfile.TemporaryDirectory(prefix="kubedsm-") as folder:
+        cluster = Path(folder) / "cluster.json"
+        cluster.write_bytes(orjson.dumps({"nodes": list(nodes)}))
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *("-m", "kubedsm", "emulate", "--cluster", str(cluster), "--port", "0", "-o", "json"),
+            stdout=asyncio.subprocess.PIPE,
+        )
+        if process.stdout is None:
+            raise RuntimeError("the server's output is not piped")
+        try:
+            line = await process.stdout.readline()
+            yield Path(orjson.loads(line)["kubeconfig"])
+        finally:
+            await _ended(process)
+
+
+@attrs.define
+class LogCount:
+    """What a scheduler has to say, counted by its events."""
+
+    errors: Counter[str] = attrs.field(factory=Counter)
+    warnings: Counter[str] = attrs.field(factory=Counter)
+    #: when moves ended, on the monotonic clock, and how
+    moves: list[tuple[float, str]] = attrs.field(factory=list)
+    tracebacks: int = 0
+    #: set once it knows the cluster
+    synced: asyncio.Event = attrs.field(factory=asyncio.Event)
+
+    def take(self, line: bytes, now: float) -> None:
+        """Take in a line: JSON, or whatever Python has to say when a process ends."""
+        try:
+            entry = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            entry = None
+        if not isinstance(entry, dict):
+            self.tracebacks += b"Traceback (most recent call last)" in line
+            if line.startswith(b"kubedsm: error:"):
+                self.errors[line.decode(errors="replace").strip()] += 1
+            return
+        event, level = str(entry.get("event")), entry.get("level")
+        self.tracebacks += "exception" in entry
+        if level in ("error", "critical"):
+            self.errors[event] += 1
+        elif level == "warning":
+            self.warnings[event] += 1
+        elif event == "synced":
+            self.synced.set()
+        elif event == "move ended":
+            self.moves.append((now, str(entry.get("outcome"))))
+
+
+class Scheduler:
+    """`kubedsm run` on a cluster: started again when it ends, as a kubelet would."""
+
+    def __init__(self, kubeconfig: Path, clock: Clock) -> None:
+        self._command = (
+            *("-m", "kubedsm", "run", "--kubeconfig", str(kubeconfig)),
+            *("--diagnostics-port", "0", "-o", "json"),
+        )
+        self._clock = clock
+        self._process: asyncio.subprocess.Process | None = None
+        self._stopping = False
+        self.log = LogCount()
+        #: how often it ended although nobody told it to
+        self.ends = 0
+        #: (moment on the monotonic clock, resident bytes)
+        self.memory: list[tuple[float, int]] = []
+
+    async def run(self) -> None:
+        """Keep one running until `stop`, or until cancelled."""
+        while not self._stopping:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                *self._command,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                limit=LONGEST_LINE,
+            )
+            self._process = process
+            try:
+                async with asyncio.TaskGroup() as tasks:
+                    for stream in (process.stdout, process.stderr):
+                        if stream is not None:
+                            tasks.create_task(self._listen(stream))
+                    watching = tasks.create_task(self._look_at_memory(process.pid))
+                    await process.wait()
+                    watching.cancel()
+            finally:
+                await _ended(process)
+            if not self._stopping:
+                self.ends += 1
+                await self._clock.sleep(PAUSE)
+
+    async def stop(self) -> float:
+        """Tell it to end, and wait until it has. Returns the seconds that it took."""
+        self._stopping = True
+        started = self._clock.monotonic()
+        if self._process is not None:
+            await _ended(self._process)
+        return self._clock.monotonic() - started
+
+    async def _listen(self, stream: asyncio.StreamReader) -> None:
+        async for line in stream:
+            self.log.take(line, self._clock.monotonic())
+
+    async def _look_at_memory(self, pid: int) -> None:
+        while True:
+            await self._clock.sleep(PAUSE)
+            with suppress(OSError):  # it has just ended
+                self.memory.append((self._clock.monotonic(), resident(pid)))
+
+
+def resident(pid: int) -> int:
+    """Bytes of memory that the process holds. Raises OSError."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        name, _, value = line.partition(":")
+        if name == "VmRSS":
+            return int(value.split()[0]) * _KIBI
+    return 0
+
+
+async def _ended(process: asyncio.subprocess.Process) -> None:
+    """Have it ended: told first, then killed."""
+    if process.returncode is None:
+        process.terminate()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PATIENCE):
+                await process.wait()
+    if process.returncode is None:
+        process.kill()
+    await process.wait()

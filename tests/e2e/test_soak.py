@@ -1,0 +1,29 @@
+"""The soak as a user runs it, short: what it says, not how fast anything was."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.http
+
+
+def test_a_short_soak_leaves_everybody_bound_and_nothing_caught():
+    command = ["bench", "soak", "--minutes", "0.25", "--odd-pods", "8", "-o", "json"]
+    done = subprocess.run(
+        [sys.executable, "-m", "kubedsm", *command],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.stderr == ""
+    said = json.loads(done.stdout)
+    assert said["workloads"] > 0
+    assert said["podsBound"] > 0
+    assert said["namespacesDeleted"] > 0
+    for promise in ("caught", "ends", "bound", "marks"):
+        assert said["promises"][promise]["kept"], said["promises"][promise]
+    assert said["kept"] == all(promise["kept"] for promise in said["promises"].values())
+    assert done.returncode == (0 if said["kept"] else 1)
