@@ -14,20 +14,18 @@ import structlog
 from kubedsm.clock import Clock
 from kubedsm.core.feasibility import Feasibility
 from kubedsm.core.mirror import Claim, ClusterMirror, ReservationError
-from kubedsm.core.model import NodeName, Pod, Uid
+from kubedsm.core.model import MIGRATING_LABEL, NodeName, Pod, Uid
+from kubedsm.core.movable import NAMESPACE_TERMINATING
+from kubedsm.left_behind import SWEEP, LeftBehind
 from kubedsm.move_limits import MoveLimits, Underway
 from kubedsm.mover import Accepted, Mover
 from kubedsm.placement_manager import PlacementManager
 from kubedsm.supervisor import Work
 from plans.events import CallRefused, Cancelled, MoveAccepted, PlanEvent, ReplacementClaimed
-from plans.migration import MoveMode, MoveOrder, migration_plan, restore_plan
+from plans.migration import MoveMode, MoveOrder, migration_plan
 from plans.steps import TERMINAL, Plan, Step, StepKind, StepState
 
 log = structlog.get_logger()
-
-#: seconds between two looks for pods that were left behind; for one that could not be seen to,
-#: twice as many each time
-SWEEP, LONGEST_SWEEP = 30.0, 600.0
 
 
 @attrs.frozen(slots=True)
@@ -69,7 +67,7 @@ class Migrator:
         on_released: Callable[[Pod], None],
         on_ended: Callable[[Ended], None],
         on_dropped: Callable[[str, str], None],
-        on_stuck: Callable[[Pod, str], None],
+        left_behind: LeftBehind,
     ) -> None:
         self._mirror = mirror
         self._manager = manager
@@ -80,10 +78,7 @@ class Migrator:
         self._on_ended = on_ended
         #: hears of a move that was never begun, and why
         self._on_dropped = on_dropped
-        #: hears of a detached pod that could neither be given back nor evicted, and why
-        self._on_stuck = on_stuck
-        #: how often that was so, and when it is tried again
-        self._stuck: dict[str, tuple[int, float]] = {}
+        self._left_behind = left_behind
         self._orders: dict[str, MoveOrder] = {}
         self._plan_of: dict[str, str] = {}
         self._groups: dict[str, Group] = {}
@@ -122,10 +117,7 @@ class Migrator:
         await synced.wait()
         self._sweeping = True
         while True:
-            pods = self._mirror.snapshot().pods
-            self._stuck = {uid: tries for uid, tries in self._stuck.items() if uid in pods}
-            for pod in pods.values():
-                self.observed(pod)
+            self._left_behind.sweep()
             self._admit()  # moves that have become slow count no more
             await self._clock.sleep(SWEEP)
 
@@ -137,13 +129,8 @@ class Migrator:
             plan_id = self._plan_of[move]
             self._manager.follow(pod.uid, plan_id)
             self._manager.tell(plan_id, ReplacementClaimed(move, pod.uid))
-        elif pod.detached and self._sweeping and not pod.terminating and self._due(pod):
-            log.info("detached pod found", pod=str(pod))
-            self._manager.begin(restore_plan(pod.uid))
-
-    def _due(self, pod: Pod) -> bool:
-        _, again = self._stuck.get(pod.uid, (0, 0.0))
-        return again <= self._clock.monotonic()
+        elif self._sweeping and MIGRATING_LABEL in pod.labels:
+            self._left_behind.found(pod)
 
     def asked(self, plan_id: str, step: Step) -> None:
         def tell(event: PlanEvent) -> None:
@@ -213,6 +200,8 @@ class Migrator:
     def _still_possible(self, pod: Pod, step: Step) -> str:
         """Reserve the target's room, or say why that cannot be."""
         snapshot = self._mirror.snapshot()
+        if snapshot.surroundings.namespace_terminating(pod.namespace):
+            return NAMESPACE_TERMINATING
         target = snapshot.nodes.get(NodeName(step.node))
         if target is None:
             return f"node {step.node} is gone"
@@ -231,21 +220,11 @@ class Migrator:
             self._mirror.release(step.pod)
         steps = [s for s in plan.steps if s.move == step.move]
         if step.kind is StepKind.RESTORE:
-            self._restored(step)
+            self._left_behind.restored(step)
         if step.move in self._orders and all(s.state in TERMINAL for s in steps):
             self._end(step.move, steps)
         if plan.finished and plan.id in self._groups:
             self._rest(plan)
-
-    def _restored(self, step: Step) -> None:
-        pod = self._mirror.pod(Uid(step.pod))
-        if step.state is not StepState.FAILED or pod is None:
-            self._stuck.pop(step.pod, None)
-            return
-        tries, _ = self._stuck.get(step.pod, (0, 0.0))
-        delay = min(SWEEP * 2 ** min(tries, 10), LONGEST_SWEEP)
-        self._stuck[step.pod] = (tries + 1, self._clock.monotonic() + delay)
-        self._on_stuck(pod, step.reason)
 
     def _end(self, move: str, steps: Sequence[Step]) -> None:
         del self._orders[move]

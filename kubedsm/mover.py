@@ -14,6 +14,7 @@ from kubedsm.clock import Clock
 from kubedsm.cluster import live as lives
 from kubedsm.cluster import moving
 from kubedsm.cluster.live import LiveOwner, LivePod
+from kubedsm.cluster.move_mark import MoveMark
 from kubedsm.cluster.port import (
     ApiStatusError,
     Cluster,
@@ -96,15 +97,15 @@ class Mover:
             if found.pod.uid != pod.uid:
                 tell(PodGone(pod.uid))
                 return
-            note = {
-                "plan": step.move,
-                "replicaSet": found.owner_name,
-                "uid": found.owner_uid,
-                "target": step.node,
-                "since": f"{self.clock.wall():.3f}",
-            }
+            mark = MoveMark(
+                plan=step.move,
+                replica_set=found.owner_name,
+                uid=found.owner_uid,
+                target=step.node,
+                since=f"{self.clock.wall():.3f}",
+            )
             await moving.detach(
-                self.cluster, found.pod, found.template_hash, note, timeout=self.timeout
+                self.cluster, found.pod, found.template_hash, mark, timeout=self.timeout
             )
         except (OutcomeUnknown, ServerError) as error:
             self.said.log(log.warning, "detach unanswered", error, pod=str(pod))
@@ -163,6 +164,17 @@ class Mover:
     def _too_late(self, step: Step, pause: float) -> bool:
         """Whether the step is overdue before another try."""
         return step.deadline is not None and self.clock.monotonic() + pause >= step.deadline
+
+    async def took(self, pod: Pod) -> bool | None:
+        """Whether a move of ours took the pod from its owner; None if it is not detached now.
+
+        So it is if that owner knows of it, or is gone for sure. Raises ClusterError, WireError.
+        """
+        found = await lives.read_pod(self.cluster, pod, timeout=self.timeout)
+        if found.pod.uid != pod.uid or not found.pod.detached:
+            return None
+        owner = await lives.read_owner(self.cluster, found, timeout=self.timeout)
+        return owner.gone or owner.lets_go
 
     async def restore(self, step: Step, pod: Pod, wanted: Wanted, tell: Tell) -> None:
         """See to a detached pod until it is its owner's again, or on its way out."""

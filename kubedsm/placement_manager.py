@@ -30,11 +30,11 @@ from kubedsm.cluster.wire import WireError
 from kubedsm.core.change import Change
 from kubedsm.core.events import PodApplied
 from kubedsm.core.mirror import ClusterMirror, ReservationError
-from kubedsm.core.model import Node, NodeName, Pod, Uid
+from kubedsm.core.model import Node, NodeName, Pod, Uid, Workload
 from kubedsm.mover import seen
 from kubedsm.said_by_cause import SaidByCause
 from kubedsm.supervisor import Supervisor, Work
-from kubedsm.tier_marks import tier_marks
+from kubedsm.tier_marks import TIER_LABEL, lost_by_label, tier_marks
 from plans.advance import advance, bind_plan
 from plans.events import (
     Abandoned,
@@ -143,6 +143,8 @@ class PlacementManager:
         self._deadlines_changed = asyncio.Event()
         #: the moment `run` waits for
         self._alarm = math.inf
+        #: workloads that lost pods by the label we set: theirs are bound without it
+        self._unlabelled: set[Workload] = set()
         #: set by whoever migrates
         self.moves: Moves | None = None
         #: set while no bind is being asked for
@@ -175,6 +177,12 @@ class PlacementManager:
         if self._tasks is None:
             raise RuntimeError("the placement manager is not running")
         self._tasks.create_task(self._carried_out(plan_id, step, work))
+
+    def spawn_beside(self, part: str, work: Work, **story: object) -> None:
+        """Do what belongs to no plan as one of the manager's tasks."""
+        if self._tasks is None:
+            raise RuntimeError("the placement manager is not running")
+        self._tasks.create_task(self._supervisor.finish(part, work, **story))
 
     async def _carried_out(self, plan_id: str, step: Step, work: Work) -> None:
         # Between the asking and this moment the plan, its pod and all it knew can have ended.
@@ -236,6 +244,9 @@ class PlacementManager:
         pod = change.pod_after or change.pod_before
         if pod is None:
             return
+        if (workload := lost_by_label(change)) is not None:
+            log.warning("owner lets go of what we label", pod=str(pod), label=TIER_LABEL)
+            self._unlabelled.add(workload)
         if self.moves is not None and change.pod_after is not None:
             self.moves.observed(pod)
         plan_id = self._plan_of.get(pod.uid)
@@ -335,7 +346,7 @@ class PlacementManager:
                 pod,
                 NodeName(step.node),
                 annotations=marks.annotations,
-                labels=marks.labels,
+                labels={} if pod.workload in self._unlabelled else marks.labels,
                 timeout=self._limits.request_timeout,
             )
         except (Conflict, OutcomeUnknown, ServerError) as error:

@@ -16,10 +16,11 @@ import attrs
 import structlog
 
 from kubedsm.clock import Clock
-from kubedsm.cluster import moving, verbs
+from kubedsm.cluster import live, moving, verbs
 from kubedsm.cluster.port import Cluster, ClusterError, Conflict, Forbidden, Invalid, NotFound
+from kubedsm.cluster.wire import WireError
 from kubedsm.core.mirror import ClusterMirror
-from kubedsm.core.model import NodeName, Pod, Tier, Uid
+from kubedsm.core.model import MIGRATING_LABEL, NodeName, Pod, Tier, Uid
 from kubedsm.placement_manager import PlacementManager
 from kubedsm.said_by_cause import SaidByCause
 from kubedsm.supervisor import Supervisor
@@ -147,6 +148,10 @@ class Recorder:
     def not_preempted(self, pod: Pod, text: str) -> None:
         self._add(Note(pod, "PreemptionFailed", text, topic="preempting", warning=True))
 
+    def mark_ignored(self, pod: Pod) -> None:
+        text = f"Carries {MIGRATING_LABEL}, but no move of ours took it from its owner; ignored"
+        self._add(Note(pod, "MigrationMarkIgnored", text, warning=True))
+
     def retiered(self, pod: Pod, tier: Tier) -> None:
         self._add(Retiered(pod, tier))
 
@@ -214,7 +219,7 @@ class Recorder:
             return None
         try:
             said = await self._write(entry)
-        except ClusterError as error:
+        except (ClusterError, WireError) as error:
             about = type(entry).__name__
             self._said.log(log.warning, "not written", error, pod=str(entry.pod), about=about)
             # What is newer says it better.
@@ -251,8 +256,10 @@ class Recorder:
                 return await self._event(pod, reason, topic.capitalize(), text, warning=warning)
             case Retiered(pod, tier):
                 marks = tier_marks(pod, tier)
+                known_by = await live.owner_knows_by(self._cluster, pod, timeout=REQUEST_TIMEOUT)
+                labels = {k: v for k, v in marks.labels.items() if k not in known_by}
                 await moving.annotate(
-                    self._cluster, pod, marks.labels, marks.annotations, timeout=REQUEST_TIMEOUT
+                    self._cluster, pod, labels, marks.annotations, timeout=REQUEST_TIMEOUT
                 )
         return True
 
@@ -272,6 +279,8 @@ class Recorder:
                 timeout=REQUEST_TIMEOUT,
             )
         except ClusterError as error:
+            if isinstance(error, Forbidden) and error.namespace_terminating:
+                return False  # nobody would read it
             self.lost += 1
             self._said.log(log.warning, "event lost", error, pod=str(pod), reason=reason)
             return False

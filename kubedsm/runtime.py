@@ -22,6 +22,7 @@ from kubedsm.core.surroundings import Surrounding
 from kubedsm.decision_explanation import Decisions
 from kubedsm.decision_record import DecisionRecord
 from kubedsm.event_handler import EventHandler
+from kubedsm.left_behind import LeftBehind
 from kubedsm.migrator import Ended, Migrator
 from kubedsm.move_limits import MoveLimits
 from kubedsm.mover import Mover
@@ -84,20 +85,29 @@ class Runtime:
             instance,
             self.decisions.summary,
         )
+        mover = Mover(
+            cluster, clock, limits.request_timeout, configuration.migration.drain_delay, said
+        )
         self.migrator = Migrator(
             self.mirror,
             self.manager,
-            Mover(
-                cluster, clock, limits.request_timeout, configuration.migration.drain_delay, said
-            ),
+            mover,
             MoveLimits(configuration.migration),
             clock,
             self._released,
             self._ended,
             lambda move, reason: record.move_ended(move, "dropped", reason),
-            self._recorder.stuck,
+            LeftBehind(
+                self.mirror,
+                self.manager,
+                mover,
+                clock,
+                on_ignored=self._recorder.mark_ignored,
+                on_stuck=self._recorder.stuck,
+            ),
         )
         self.manager.moves = self.migrator
+        self.mirror.under_way = self.manager.follows
         self._preemptor = (
             Preemptor(
                 mirror=self.mirror,

@@ -12,7 +12,8 @@ from kubedsm.core.surroundings import Surroundings
 Uid = NewType("Uid", str)
 NodeName = NewType("NodeName", str)
 
-#: A pod that a migration has taken from its owner, and not yet evicted, carries this label.
+#: A pod that a migration has taken from its owner, and not yet evicted, carries this label; who
+#: carries it without the annotation that belongs to it has it from somebody else.
 MIGRATING_LABEL = "kubedsm.io/migrating"
 #: "true" on a pod that must be left where it is
 DO_NOT_DISRUPT_ANNOTATION = "kubedsm.io/do-not-disrupt"
@@ -276,7 +277,8 @@ class Pod:
     ready: bool = False
     #: deletionTimestamp is set; its room is not free yet
     terminating: bool = False
-    #: taken from its owner by a migration
+    #: it carries the whole mark of a migration that took it from its owner; in a snapshot of the
+    #: mirror, only if a plan of ours knows the pod
     detached: bool = False
     #: spec.schedulingGates is not empty: nobody may bind it yet
     gated: bool = False
@@ -378,7 +380,10 @@ class Snapshot:
         return {w: Share(edge.get(w, 0), total[w]) for w in sorted(total)}
 
     def schedulable(self, pods: Iterable[Pod]) -> list[Pod]:
-        """Those of the pods that are ours to place and wait for a node, oldest first."""
+        """Those of the pods that are ours to place and wait for a node, oldest first.
+
+        None of a namespace that is being deleted: it would be refused, and will go.
+        """
         return sorted(
             (
                 pod
@@ -386,6 +391,7 @@ class Snapshot:
                 if pod.scheduler_name == self.scheduler_name
                 and pod.waits_for_node
                 and pod.uid not in self.placed
+                and not self.surroundings.namespace_terminating(pod.namespace)
             ),
             key=lambda pod: (pod.created, pod.namespace, pod.name),
         )

@@ -3,7 +3,14 @@ import random
 import pytest
 
 from kubedsm.core.change import Change, Freed
-from kubedsm.core.events import HistoryRewound, NodeApplied, NodeDeleted, PodApplied, PodDeleted
+from kubedsm.core.events import (
+    HistoryRewound,
+    NodeApplied,
+    NodeDeleted,
+    PodApplied,
+    PodDeleted,
+    SurroundingApplied,
+)
 from kubedsm.core.mirror import Claim, ClusterMirror, ReservationError
 from kubedsm.core.model import (
     Node,
@@ -12,10 +19,13 @@ from kubedsm.core.model import (
     PodClass,
     Resources,
     SchedulingRules,
+    Share,
     Tier,
     Uid,
     Workload,
 )
+from kubedsm.core.movable import default_movable
+from kubedsm.core.surroundings import Namespace
 
 ONE_CORE = PodClass(Resources(cpu=1000, memory=2**30, pods=1), SchedulingRules())
 WEB = Workload("shop", "Deployment", "web")
@@ -45,6 +55,38 @@ def test_the_tier_comes_from_the_configured_label():
     assert made.node(NodeName("n9")).tier is None
     assert made.node(NodeName("gone")) is None
     assert [n.name for n in made.snapshot().of_tier(Tier.EDGE)] == ["n2"]
+
+
+def test_a_mark_counts_while_a_plan_knows_the_pod_and_only_on_pods_of_ours():
+    ours, theirs = pod("a", detached=True), pod("b", detached=True, scheduler_name="another")
+    made = mirror(PodApplied(ours), PodApplied(theirs))
+    assert [p.detached for p in made.snapshot().pods.values()] == [True, False]
+    followed = set()
+    made.under_way = followed.__contains__
+    assert made.snapshot().shares() == {WEB: Share(0, 1)}
+    assert made.pod(ours.uid).detached
+    followed.add(ours.uid)
+    assert made.snapshot().shares() == {}
+
+
+def test_pods_of_a_namespace_that_is_being_deleted_are_neither_placed_nor_moved():
+    runs = pod("a", node_name="n2", phase="Running", ready=True)
+    made = mirror(NodeApplied(node()), PodApplied(runs), PodApplied(pod("b")))
+    before = made.snapshot()
+    assert [p.uid for p in before.schedulable(before.pods.values())] == ["b"]
+    assert not default_movable(before)(runs)
+    made.apply(SurroundingApplied(Namespace("shop", terminating=True)))
+    after = made.snapshot()
+    assert not after.schedulable(after.pods.values())
+    assert default_movable(after)(runs) == "its namespace is being deleted"
+
+
+def test_a_pod_with_our_label_and_no_move_is_left_where_it_is():
+    labels = {"kubedsm.io/migrating": "x"}
+    runs = pod("a", node_name="n2", phase="Running", ready=True, labels=labels)
+    made = mirror(NodeApplied(node()), PodApplied(runs))
+    reason = default_movable(made.snapshot())(runs)
+    assert reason == "it carries the label kubedsm.io/migrating"
 
 
 def test_room_is_held_by_bound_terminating_and_foreign_pods_and_not_by_finished_ones():

@@ -149,6 +149,12 @@ class World:
             assert self.clock.monotonic() < deadline, f"after {seconds} s: {self.placed()}"
             await asyncio.sleep(0.05)
 
+    async def until_bound_of(self, app, count, seconds):
+        await self.until(
+            lambda: sum(n for name, n in self.placed(app).items() if name is not None) == count,
+            seconds,
+        )
+
     async def until_bound(self, count, seconds):
         await self.until(
             lambda: sum(n for name, n in self.placed().items() if name is not None) == count,

@@ -175,7 +175,9 @@ class Witness:
         """How many pods its Deployment wants; none once that, or the ReplicaSet, is gone."""
         note, namespace = _note(pod["metadata"]) or {}, pod["metadata"]["namespace"]
         replica_set = self._api.store.get(REPLICA_SETS, namespace, note.get("replicaSet", ""))
-        if replica_set is None or _leaving(replica_set):
+        if replica_set is None or replica_set["metadata"]["uid"] != note["uid"]:
+            return 0
+        if _leaving(replica_set):
             return 0
         [owner] = replica_set["metadata"]["ownerReferences"]
         deployment = self._api.store.get(DEPLOYMENTS, namespace, owner["name"])
