@@ -56,6 +56,7 @@ class Scheduler:
                 self.queue, self.clock, idle=batch.idle, longest=batch.max, size=batch.size
             )
             self._schedule_batch()
+            await self.clock.sleep(0)  # with enough pods waiting nothing else here would
 
     def _schedule_batch(self) -> None:
         """Decide on what is ready; on a pod that room is held for, by itself and before others."""

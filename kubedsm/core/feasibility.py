@@ -18,6 +18,7 @@ from kubedsm.core.cluster_view import ClusterView, Verdict
 from kubedsm.core.fit import unschedulable_message
 from kubedsm.core.model import Node, NodeName, Pod, Snapshot, Uid
 from kubedsm.core.preferences import penalties
+from kubedsm.core.rules.pod_affinity import deserted
 from kubedsm.core.rules.rejection import Rejection
 from kubedsm.core.rules.scene import EquivalenceClass
 from kubedsm.core.skews import Skews
@@ -91,6 +92,16 @@ class Feasibility:
         view = self._view.telling_apart(pod)
         positions = [view.scene.nodes.positions[name] for name in nodes]
         return penalties(view.equivalence(pod), view.scene, positions)
+
+    def deserted(self, pod: Pod) -> bool:
+        """Whether a pod that is on a node has not those near it that its affinity asks for.
+
+        Raises KeyError for a pod that is on none of the nodes.
+        """
+        place = self._view.place(pod.uid)
+        if place is None:
+            raise KeyError(pod.uid)
+        return deserted(self.equivalence(pod), self._view.scene, place[1])
 
     def skews(self, pods: Iterable[Pod]) -> Skews:
         """The spread constraints of these pods, which are on no node yet."""

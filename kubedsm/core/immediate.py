@@ -81,7 +81,7 @@ def immediate_schedule(
     bindings = tuple(Binding(pod, node, tier) for pod, node, tier in placed if tier is not None)
     room = _room_after(snapshot, bindings)
     fragmentation = problem.fragmentation.of(problem.edge_nodes, room)
-    proven = choice.proven and not (kept.changed or kept.late)
+    proven = choice.proven and kept.as_planned
     unplaced = {**kept.refused, **_why_not(snapshot, bindings, set_aside)}
     decision = problem.decision(bindings, unplaced, fragmentation, proven=proven)
     return attrs.evolve(decision, late=kept.late)

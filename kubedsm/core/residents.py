@@ -120,6 +120,8 @@ class Residents:
     #: how many volumes a CSI driver has attached, each once a node
     attached: dict[str, Counts] = attrs.field(factory=dict)
     _known: dict[tuple[Selection, ...], Ints] = attrs.field(factory=dict)
+    #: what covers whom is the same for all that are made of each other
+    _covering: dict[Peer, dict[tuple[Selection, ...], bool]] = attrs.field(factory=dict)
 
     @classmethod
     def of(
@@ -214,9 +216,11 @@ class Residents:
     def _recounted(
         self, peer: Peer, position: int, by: int
     ) -> Iterator[tuple[tuple[Selection, ...], Ints]]:
-        labels = dict(peer.labels)
+        labels, covering = dict(peer.labels), self._covering.setdefault(peer, {})
         for selections, counts in self._known.items():
-            if self._covered(selections, peer, labels):
+            if selections not in covering:
+                covering[selections] = self._covered(selections, peer, labels)
+            if covering[selections]:
                 changed = counts.copy()
                 changed[position] += by
                 yield selections, changed

@@ -31,8 +31,8 @@ class Kept:
     placed: tuple[Placed, ...]
     #: why not, for every node, of those that no node takes any more
     refused: Mapping[Uid, Mapping[NodeName, Rejection]]
-    #: whether anything had to be changed
-    changed: bool
+    #: whether all is as planned, and keeps the rules with all the others in place
+    as_planned: bool
     #: those that there was no time for
     late: tuple[Pod, ...] = ()
 
@@ -71,21 +71,23 @@ def keep_rules(
     """
     left_over = list(left_over)
     if not any(speaks_of_others(pod) for pod in (*(pod for pod, _ in planned), *left_over)):
-        return Kept(tuple(planned), _rejections(feasibility, planned, left_over), changed=False)
+        return Kept(tuple(planned), _rejections(feasibility, planned, left_over), as_planned=True)
     wanted = {pod.uid: node for pod, node in planned}
     everybody = sorted((*(pod for pod, _ in planned), *left_over), key=turn)
     skews = feasibility.skews(everybody)
     batch = Settling(feasibility, dict(free), surroundings, gains, skews, deadline)
     late: list[Pod] = []
+    settled = True
     try:
         _settle(batch, everybody, wanted)
     except OutOfTimeError:
+        settled = False
         late = batch.place_in_turn(fairly(everybody), wanted)
     out = [pod for pod in everybody if pod.uid not in batch.placed and pod not in late]
     return Kept(
         tuple(batch.placed.values()),
         {pod.uid: batch.rejections(pod) for pod in out},
-        changed=batch.homes != wanted,
+        as_planned=settled and batch.homes == wanted,
         late=tuple(late),
     )
 

@@ -258,7 +258,7 @@ class Settling:
             labels = self.nodes[node].labels
             domains = like, tuple(labels.get(key) for key in keys)
             if keys and domains not in sound:
-                if self.feasibility.without_pod(pod.uid).rejection(pod, node) is not None:
+                if self.feasibility.deserted(pod):
                     return pod
                 sound.add(domains)
         return None

@@ -45,6 +45,24 @@ def _not_near(candidate: EquivalenceClass, scene: Scene) -> Mask:
     return ~labelled
 
 
+def deserted(candidate: EquivalenceClass, scene: Scene, position: int) -> bool:
+    """Whether a pod that is on that node already has not those near it that its affinity asks for.
+
+    What `_not_near` says of the node, had the pod not come yet.
+    """
+    terms = candidate.rules.affinity
+    selections = tuple(Selection.of(term) for term in terms)
+    counts = scene.residents.counts(selections)
+    itself = _selects_itself(candidate, selections, scene)
+    alone, near = True, True
+    for term in terms:
+        column = scene.nodes.label(term.topology_key)
+        there = column.sums(counts)
+        alone = alone and int(there.sum()) == itself
+        near = near and int(there[column.codes[position]]) > itself
+    return not (near or (alone and itself))
+
+
 def _selects_itself(
     candidate: EquivalenceClass, selections: tuple[Selection, ...], scene: Scene
 ) -> bool:
