@@ -40,11 +40,11 @@ def objection(
 
 def _owner_objection(owner: LiveOwner) -> str:
     if owner.gone:
-        return "its owner is gone, or being deleted"
-    if owner.shrinking:
-        return "its owner is about to delete pods: it has more than it wants"
+        return "its owner is gone"
     if owner.rolling_out:
         return "its owner is rolling out"
+    if owner.shrinking:
+        return "its owner is about to delete pods: it has more than it wants"
     if owner.failed_create:
         return f"its owner cannot create pods: {owner.failed_create}"
     if label := _label_of_ours(owner):

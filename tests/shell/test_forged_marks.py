@@ -53,14 +53,22 @@ async def test_the_neighbour_is_served_when_nobody_else_is_there():
 
 @pytest.mark.parametrize(
     ("make", "scheduler"),
-    [(labelled, "kubedsm"), (labelled, "default-scheduler"), (marked, "default-scheduler")],
+    [
+        (labelled, "kubedsm"),
+        (labelled, "default-scheduler"),
+        (marked, "default-scheduler"),
+        (marked, "kubedsm"),
+    ],
 )
 async def test_a_labelled_pod_that_no_budget_lets_go_stops_nobodys_moves(make, scheduler):
     async with migrating() as world, world.scheduler():
         tenant = Tenant.of(world)
-        await neighbour_settles(world)
         tenant.forbid_disruption()
-        tenant.create(PODS, make("forged", scheduler=scheduler))
+        tenant.create(PODS, pod("forged", scheduler, labels={"a": "b"}))
+        await neighbour_settles(world)
+        # No budget keeps a pod that does not run yet.
+        metadata = make("forged")["metadata"]
+        world.api.patch(PODS, TENANT, "forged", {"metadata": metadata}, MERGE)
         await neighbour_is_served(world)
         assert [p["metadata"]["name"] for p in tenant.pods()] == ["forged"]
 

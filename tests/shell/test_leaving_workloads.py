@@ -145,7 +145,7 @@ def deployment(world, change):
 LEAVING = {
     "being deleted": (
         lambda d: {**d, "metadata": {**d["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}},
-        "its owner is gone, or being deleted",
+        "its owner is gone",
     ),
     "scaled below": (
         lambda d: {**d, "spec": {**d["spec"], "replicas": 1}},

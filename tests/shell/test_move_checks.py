@@ -20,7 +20,7 @@ from kubedsm.cluster.emulator.resources import (
 )
 from kubedsm.cluster.emulator.routes import Routes
 from kubedsm.cluster.live import LiveOwner
-from kubedsm.cluster.moving import MIGRATION_ANNOTATION
+from kubedsm.cluster.move_mark import MIGRATION_ANNOTATION
 from kubedsm.cluster.wire import pod as read
 from kubedsm.core.model import Uid
 from kubedsm.move_checks import Fate, fate
@@ -100,7 +100,8 @@ class Still:
         self.status((POD_DISRUPTION_BUDGETS, name), disruptionsAllowed=allowed)
 
     def detach(self, name, uid=None):
-        note = {"replicaSet": self.owner["name"], "uid": uid or self.owner["uid"]}
+        owner = {"replicaSet": self.owner["name"], "uid": uid or self.owner["uid"]}
+        note = owner | {"plan": "p", "target": "e1", "since": "1"}
         metadata = {
             "labels": {"pod-template-hash": None, "kubedsm.io/migrating": "h1"},
             "annotations": {MIGRATION_ANNOTATION: orjson.dumps(note).decode()},

@@ -207,13 +207,22 @@ async def test_what_another_try_would_not_change_is_not_tried_again(status):
 
 async def test_the_mark_of_a_tier_is_tried_again():
     failing = True
-    async with recording(lambda request: refusal(503) if failing else None) as scene:
+    metadata = {"name": "a", "namespace": "shop", "uid": "a"}
+    alone = orjson.dumps({"metadata": metadata, "spec": {"containers": []}})
+
+    def answer(request):
+        if failing:
+            return refusal(503)
+        return Response(200, alone) if request.method == "GET" else None
+
+    async with recording(answer) as scene:
         scene.add(attrs.evolve(A, node_name=E1))
         scene.recorder.retiered(A, Tier.EDGE)
         await asyncio.sleep(0.5)
         failing = False
         await asyncio.sleep(5)
-        assert scene.paper.tries == {"a": 2}
+        # A read that failed; then another, and the write.
+        assert scene.paper.tries == {"a": 3}
 
 
 async def test_one_cause_is_one_line_in_the_log():
