@@ -134,7 +134,7 @@ def suggest(
         needs={uid: others & moved for uid, others in taken.needs.items() if uid in moved},
         awaited=tuple(Awaited(move.pod, move.target) for move in moves if move.source is None),
         rejected=not_taken(outcome, gains, objection),
-        proven=found.proven and not bounds.deadline.passed,
+        proven=found.proven,
         states=found.states,
     )
 

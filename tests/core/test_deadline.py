@@ -1,5 +1,7 @@
 """Decisions have a deadline; what was found by then is taken, and nobody is forgotten."""
 
+import random
+
 import attrs
 import pytest
 from placement_instances import node, resources, snapshot
@@ -12,6 +14,7 @@ from kubedsm.core.deadline import Deadline
 from kubedsm.core.model import NodeName, Tier
 from kubedsm.core.objective import Objective, Promise
 from kubedsm.core.policies.kubedsm import KubeDSM
+from kubedsm.core.policies.registry import KUBEDSM, POLICIES
 from kubedsm.core.preemption import PreemptionSearch
 
 POLICY = KubeDSM(lambda _: Promise(), Objective())
@@ -108,6 +111,28 @@ def test_odd_pods_of_a_namespace_do_not_hold_up_the_others():
     decision = POLICY.decide(shot, [*odd, *others], NO_TIME_AT_ALL)
     assert sorted(b.pod.namespace for b in decision.bindings) == ["other-0", "other-1", "shop"]
     assert {p.uid for p in decision.late} | uids(decision.bindings) == shot.pods.keys()
+
+
+def test_what_time_is_left_is_shared_between_namespaces():
+    pods = [attrs.evolve(p, created=float(n)) for n, p in enumerate(overlapping(32))]
+    pods += [pod(f"q{n}", {"app": "a0"}, namespace="other") for n in range(32)]
+    pods = [attrs.evolve(p, created=p.created + 99 * (p.namespace == "other")) for p in pods]
+    shot = cluster(ZONED, pods)
+    for most in (1, 5, 20):
+        looks = iter(range(10**9))
+        deadline = Deadline(lambda looks=looks, most=most: 1.0 + (next(looks) > most))
+        placed = [b.pod.namespace for b in POLICY.decide(shot, pods, deadline).bindings]
+        assert abs(placed.count("shop") - placed.count("other")) <= 1
+        assert len(placed) < len(pods)
+
+
+@pytest.mark.parametrize("name", sorted(POLICIES.keys() - {KUBEDSM}))
+def test_policies_that_place_one_pod_at_a_time_stop_when_time_is_up(name):
+    pods = [pod(f"p{n}") for n in range(4)]
+    policy = POLICIES[name](lambda _: Promise(), Objective())
+    decision = policy.place(cluster(ZONED, pods), pods, random.Random(0), NO_TIME)
+    assert [b.pod.name for b in decision.bindings] == ["p0"]
+    assert [p.name for p in decision.late] == ["p1", "p2", "p3"]
 
 
 def test_a_plain_batch_is_placed_on_the_edge_without_time_too():

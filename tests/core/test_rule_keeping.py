@@ -5,7 +5,7 @@ import os
 import attrs
 import pytest
 from hash_seeds import printed_by_hash_seeds
-from rule_instances import app, cluster, drawn, drawn_batch, evenly, near, pod, zoned
+from rule_instances import ZONE, app, cluster, drawn, drawn_batch, evenly, near, pod, zoned
 
 from kubedsm.bench.literal_rules import literal_rule
 from kubedsm.core.decision import Binding
@@ -146,3 +146,16 @@ def test_the_seed_of_hashing_changes_nothing():
     outputs = printed_by_hash_seeds(_PRINT)
     assert len(outputs) == 1
     assert outputs.pop().count("\n") == 60
+
+
+def test_a_pod_of_lower_priority_goes_for_one_that_had_to_wait_for_another():
+    nodes = [zoned("e1", "x"), zoned("e2", "y")]
+    here = {"node_selector": ((ZONE, "x"),)}
+    first = [
+        pod(f"first-{n}", {"app": "a"}, priority=1, affinity=(near(app("b")),)) for n in range(2)
+    ]
+    awaited = pod("awaited", {"app": "b"}, **here)
+    even = evenly(app("a"), honor_affinity=False)
+    lesser = pod("lesser", {"app": "c"}, spread=(even,), **here)
+    decision = waiting_in(nodes, [*first, awaited, lesser])
+    assert decision.unplaced.keys() == {lesser.uid}
