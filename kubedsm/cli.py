@@ -11,6 +11,7 @@ from kubedsm.cluster.dump import DumpError
 from kubedsm.cluster.emulator.cluster_file import ClusterFileError
 from kubedsm.cluster.emulator.http import AddressUnavailableError
 from kubedsm.cluster.port import ClusterError
+from kubedsm.cluster.wire_errors import WireError
 from kubedsm.commands.bench import bench
 from kubedsm.commands.deciding import place, suggest
 from kubedsm.commands.demo import demo
@@ -29,6 +30,7 @@ PROBLEMS = (
     CredentialsError,
     DumpError,
     OSError,
+    WireError,
     TokenFileError,
 )
 

@@ -9,6 +9,8 @@ from typing import Protocol
 
 import attrs
 
+from kubedsm.core.deadline import Deadline
+
 
 class Clock(Protocol):
     def monotonic(self) -> float:
@@ -46,3 +48,9 @@ class VirtualClock:
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
+
+
+def deadline_in(seconds: float, clock: Clock) -> Deadline:
+    """Until when to think about a decision that is begun now."""
+    started = clock.monotonic()
+    return Deadline(lambda: (clock.monotonic() - started) / seconds)

@@ -94,11 +94,15 @@ _TIERS = kind(_read_tiers, _check_tiers, lambda tiers: document(_tier_labels(tie
 
 @attrs.frozen(field_transformer=checked)
 class Batch:
-    """When the window that gathers new pods closes. Seconds; pods."""
+    """When the window that gathers new pods closes, and how long is thought about them.
+
+    Seconds; pods.
+    """
 
     idle: float = attrs.field(default=0.005, metadata=duration("0s", "1m"))
     max: float = attrs.field(default=0.2, metadata=duration("0s", "1m"))
     size: int = attrs.field(default=256, metadata=whole(1, 10_000))
+    budget: float = attrs.field(default=0.5, metadata=duration("10ms", "1m"))
 
     def __attrs_post_init__(self) -> None:
         if self.max < self.idle:
@@ -117,8 +121,9 @@ class Suggester:
     algorithm: Literal["exact", "paper"] = attrs.field(
         default="exact", metadata=choice("exact", "paper")
     )
-    #: seconds
+    #: seconds, both
     period: float = attrs.field(default=3.0, metadata=duration("10ms", "24h"))
+    budget: float = attrs.field(default=2.0, metadata=duration("10ms", "1m"))
     max_moves: int = attrs.field(default=6, metadata=whole(0, 1000))
     max_cloud_to_edge: int = attrs.field(default=5, metadata=whole(0, 1000))
     max_edge_reorder: int = attrs.field(default=3, metadata=whole(0, 1000))

@@ -4,6 +4,7 @@ Synchronous from end to end, so that everybody sees the same world when an event
 """
 
 from collections.abc import Callable
+from functools import partial
 
 from kubedsm.core.change import Change
 from kubedsm.core.events import ClusterEvent
@@ -11,6 +12,7 @@ from kubedsm.core.mirror import ClusterMirror
 from kubedsm.core.model import Pod
 from kubedsm.core.queueing_hints import matters, still_refused
 from kubedsm.scheduling_queue import SchedulingQueue
+from kubedsm.supervisor import Supervisor
 
 
 class EventHandler:
@@ -19,19 +21,23 @@ class EventHandler:
         mirror: ClusterMirror,
         queue: SchedulingQueue,
         scheduler_name: str,
-        observe: Callable[[Change], None],
+        supervisor: Supervisor,
+        *observers: Callable[[Change], None],
     ) -> None:
         self._mirror = mirror
         self._queue = queue
         self._scheduler_name = scheduler_name
-        self._observe = observe
+        self._supervisor = supervisor
+        self._observers = (*observers, self._enqueue, self._help)
         mirror.on_released = self._help
 
     def handle(self, event: ClusterEvent) -> None:
+        self._supervisor.attempt("event", partial(self._handle, event), story=event)
+
+    def _handle(self, event: ClusterEvent) -> None:
         change = self._mirror.apply(event)
-        self._observe(change)
-        self._enqueue(change)
-        self._help(change)
+        for observer in self._observers:
+            self._supervisor.attempt("event", partial(observer, change), story=event)
 
     def _enqueue(self, change: Change) -> None:
         before, after = change.pod_before, change.pod_after
@@ -41,7 +47,7 @@ class EventHandler:
             return
         if not self._waits_for_us(after):
             self._queue.forget(after.uid)
-        elif before is None or before.gated or before.pod_class != after.pod_class:
+        elif before is None or not before.waits_for_node or before.pod_class != after.pod_class:
             self._queue.add(after)
         else:
             self._queue.update(after)

@@ -6,6 +6,7 @@ objects; a group of which no move has started yet gives way to a burst of new po
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import attrs
 import structlog
@@ -13,18 +14,18 @@ import structlog
 from kubedsm.clock import Clock
 from kubedsm.core.feasibility import Feasibility
 from kubedsm.core.mirror import Claim, ClusterMirror, ReservationError
-from kubedsm.core.model import NodeName, Pod, Uid
+from kubedsm.core.model import MIGRATING_LABEL, NodeName, Pod, Uid
+from kubedsm.core.movable import NAMESPACE_TERMINATING
+from kubedsm.left_behind import SWEEP, LeftBehind
 from kubedsm.move_limits import MoveLimits, Underway
 from kubedsm.mover import Accepted, Mover
 from kubedsm.placement_manager import PlacementManager
+from kubedsm.supervisor import Work
 from plans.events import CallRefused, Cancelled, MoveAccepted, PlanEvent, ReplacementClaimed
-from plans.migration import MoveMode, MoveOrder, migration_plan, restore_plan
+from plans.migration import MoveMode, MoveOrder, migration_plan
 from plans.steps import TERMINAL, Plan, Step, StepKind, StepState
 
 log = structlog.get_logger()
-
-#: seconds between two looks for pods that were left behind
-SWEEP = 30.0
 
 
 @attrs.frozen(slots=True)
@@ -66,6 +67,7 @@ class Migrator:
         on_released: Callable[[Pod], None],
         on_ended: Callable[[Ended], None],
         on_dropped: Callable[[str, str], None],
+        left_behind: LeftBehind,
     ) -> None:
         self._mirror = mirror
         self._manager = manager
@@ -76,6 +78,7 @@ class Migrator:
         self._on_ended = on_ended
         #: hears of a move that was never begun, and why
         self._on_dropped = on_dropped
+        self._left_behind = left_behind
         self._orders: dict[str, MoveOrder] = {}
         self._plan_of: dict[str, str] = {}
         self._groups: dict[str, Group] = {}
@@ -114,21 +117,20 @@ class Migrator:
         await synced.wait()
         self._sweeping = True
         while True:
-            for pod in self._mirror.snapshot().pods.values():
-                self.observed(pod)
+            self._left_behind.sweep()
+            self._admit()  # moves that have become slow count no more
             await self._clock.sleep(SWEEP)
 
     def observed(self, pod: Pod) -> None:
         if self._manager.follows(pod.uid):
             return
         move = self._mirror.claimant(pod.uid)
-        if move is not None:
+        if move is not None and move in self._plan_of:
             plan_id = self._plan_of[move]
             self._manager.follow(pod.uid, plan_id)
             self._manager.tell(plan_id, ReplacementClaimed(move, pod.uid))
-        elif pod.detached and self._sweeping and not pod.terminating:
-            log.info("detached pod found", pod=str(pod))
-            self._manager.begin(restore_plan(pod.uid))
+        elif self._sweeping and MIGRATING_LABEL in pod.labels:
+            self._left_behind.found(pod)
 
     def asked(self, plan_id: str, step: Step) -> None:
         def tell(event: PlanEvent) -> None:
@@ -137,20 +139,23 @@ class Migrator:
         def wanted() -> bool:
             return self._manager.wanted(plan_id, step.id)
 
+        def spawn(work: Work) -> None:
+            self._manager.spawn(plan_id, step, work)
+
         pod = self._pods.get(step.move) or self._mirror.pod(Uid(step.pod))
         match step.kind:
             case StepKind.START:
                 self._waiting.append((plan_id, step))
                 self._admit()
             case StepKind.DETACH if pod is not None:
-                self._manager.spawn(self._mover.detach(step, pod, tell))
+                spawn(partial(self._mover.detach, step, pod, tell))
             case StepKind.AWAIT_REPLACEMENT if pod is not None:
-                self._manager.spawn(self._mover.await_replacement(step, pod, wanted, tell))
+                spawn(partial(self._mover.await_replacement, step, pod, wanted, tell))
             case StepKind.EVICT if pod is not None:
                 keep = self._accepted[step.move].ready_to_keep
-                self._manager.spawn(self._mover.evict(step, pod, keep, wanted, tell))
+                spawn(partial(self._mover.evict, step, pod, keep, wanted, tell))
             case StepKind.RESTORE if pod is not None:
-                self._manager.spawn(self._mover.restore(pod, wanted, tell))
+                spawn(partial(self._mover.restore, step, pod, wanted, tell))
             case _:
                 self._manager.look_again(plan_id, step.pod)
 
@@ -164,11 +169,13 @@ class Migrator:
                 self._manager.tell(plan_id, CallRefused(step.id, "the pod is gone"))
                 continue
             breaks_first = self._orders[step.move].mode is MoveMode.RECREATE
-            underway = Underway(pod.workload, pod.node_name, step.node, breaks_first)
+            now = self._clock.monotonic()
+            underway = Underway(pod.workload, pod.node_name, step.node, now, breaks_first)
             if self.limits.admit(step.move, underway):
                 self._waiting.remove((plan_id, step))
                 self._pods[step.move] = pod
-                self._manager.spawn(self._start(plan_id, step, pod, pod.node_name))
+                start = partial(self._start, plan_id, step, pod, pod.node_name)
+                self._manager.spawn(plan_id, step, start)
 
     async def _start(self, plan_id: str, step: Step, pod: Pod, source: NodeName) -> None:
         order, group = self._orders[step.move], self._groups[plan_id]
@@ -193,6 +200,8 @@ class Migrator:
     def _still_possible(self, pod: Pod, step: Step) -> str:
         """Reserve the target's room, or say why that cannot be."""
         snapshot = self._mirror.snapshot()
+        if snapshot.surroundings.namespace_terminating(pod.namespace):
+            return NAMESPACE_TERMINATING
         target = snapshot.nodes.get(NodeName(step.node))
         if target is None:
             return f"node {step.node} is gone"
@@ -210,6 +219,8 @@ class Migrator:
         if step.kind is StepKind.BIND and step.state is not StepState.DONE and step.pod:
             self._mirror.release(step.pod)
         steps = [s for s in plan.steps if s.move == step.move]
+        if step.kind is StepKind.RESTORE:
+            self._left_behind.restored(step)
         if step.move in self._orders and all(s.state in TERMINAL for s in steps):
             self._end(step.move, steps)
         if plan.finished and plan.id in self._groups:

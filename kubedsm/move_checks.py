@@ -3,6 +3,8 @@
 import enum
 
 from kubedsm.cluster.live import LiveOwner, LivePod
+from kubedsm.core.model import MIGRATING_LABEL
+from kubedsm.tier_marks import TIER_LABEL
 from plans.migration import MoveMode
 
 CLAIM_NOT_SHARED = "it has a volume claim, which two copies may not be able to share"
@@ -22,12 +24,8 @@ def objection(
     """
     if live.pod.pinned:
         return live.pod.pinned
-    if owner.gone:
-        return "its owner is gone"
-    if owner.rolling_out:
-        return "its owner is rolling out"
-    if owner.failed_create:
-        return f"its owner cannot create pods: {owner.failed_create}"
+    if reason := _owner_objection(owner):
+        return reason
     if len(budgets) > 1:
         names = ", ".join(name for name, _ in budgets)
         return f"several budgets cover it, so that it cannot be evicted: {names}"
@@ -38,6 +36,28 @@ def objection(
     if owner.ready_others < 1:
         return "it is the last Ready pod of its owner"
     return ""
+
+
+def _owner_objection(owner: LiveOwner) -> str:
+    if owner.gone:
+        return "its owner is gone, or being deleted"
+    if owner.shrinking:
+        return "its owner is about to delete pods: it has more than it wants"
+    if owner.rolling_out:
+        return "its owner is rolling out"
+    if owner.failed_create:
+        return f"its owner cannot create pods: {owner.failed_create}"
+    if label := _label_of_ours(owner):
+        return f"its owner goes by the label {label}, which is ours to set"
+    return ""
+
+
+def _label_of_ours(owner: LiveOwner) -> str:
+    """A label of ours that would make the owner lose the pod, or come with a new one."""
+    for label in (MIGRATING_LABEL, TIER_LABEL):
+        if label in owner.selected_labels:
+            return label
+    return MIGRATING_LABEL if MIGRATING_LABEL in owner.template_labels else ""
 
 
 def _surge_objection(live: LivePod, services_by_template: list[str]) -> str:

@@ -17,6 +17,8 @@ class Underway:
     workload: Workload
     source: str
     target: str
+    #: when it began, on the clock
+    since: float
     #: the pod is evicted before its replacement is there
     breaks_first: bool = False
 
@@ -35,13 +37,17 @@ class MoveLimits:
     def admit(self, move: str, underway: Underway) -> bool:
         """Count the move in, if the limits leave room for it.
 
-        A move that breaks before it makes counts on the workload's other pods: it goes alone.
+        A move that breaks before it makes counts on the workload's other pods: it goes alone. One
+        that takes longer than its deadline counts on those of its own namespace only.
         """
+        slow = underway.since - self._limits.deadline
         running = self._underway.values()
-        same = [u for u in running if u.workload == underway.workload]
-        per_node = Counter(node for u in running for node in {u.source, u.target})
+        quick = [u for u in running if u.since > slow]
+        neighbours = [u for u in running if u.workload.namespace == underway.workload.namespace]
+        same = [u for u in neighbours if u.workload == underway.workload]
+        per_node = Counter(node for u in quick for node in {u.source, u.target})
         full = (
-            len(self._underway) >= self._limits.max_concurrent
+            max(len(quick), len(neighbours)) >= self._limits.max_concurrent
             or len(same) >= self._limits.max_per_workload
             or (same and (underway.breaks_first or any(u.breaks_first for u in same)))
             or any(
@@ -52,6 +58,10 @@ class MoveLimits:
         if not full:
             self._underway[move] = underway
         return not full
+
+    def moving(self, workload: Workload) -> bool:
+        """Whether a move of the workload is under way."""
+        return any(underway.workload == workload for underway in self._underway.values())
 
     def leave(self, move: str) -> None:
         self._underway.pop(move, None)

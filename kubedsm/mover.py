@@ -14,6 +14,7 @@ from kubedsm.clock import Clock
 from kubedsm.cluster import live as lives
 from kubedsm.cluster import moving
 from kubedsm.cluster.live import LiveOwner, LivePod
+from kubedsm.cluster.move_mark import MoveMark
 from kubedsm.cluster.port import (
     ApiStatusError,
     Cluster,
@@ -28,14 +29,16 @@ from kubedsm.cluster.port import (
 from kubedsm.cluster.wire import WireError
 from kubedsm.core.model import Pod
 from kubedsm.move_checks import Fate, fate, objection
+from kubedsm.said_by_cause import SaidByCause
 from plans.events import CallRefused, OutcomeLost, PlanEvent, PodGone, PodSeen
 from plans.migration import MoveMode
 from plans.steps import Step
 
 log = structlog.get_logger()
 
-#: seconds between two tries, or two looks
-RETRY = 1.0
+#: seconds between two tries, or two looks; of what is refused again and again, twice as many
+#: each time, up to the second
+RETRY, LONGEST_RETRY = 1.0, 16.0
 
 Tell = Callable[[PlanEvent], None]
 #: whether the step still waits for its call
@@ -64,6 +67,7 @@ class Mover:
     clock: Clock
     timeout: float
     drain_delay: float
+    said: SaidByCause
 
     async def check(self, pod: Pod, source: str, mode: MoveMode) -> Accepted | str:
         """Judge the move on the live objects: what is needed to begin it, or why it may not be."""
@@ -93,18 +97,18 @@ class Mover:
             if found.pod.uid != pod.uid:
                 tell(PodGone(pod.uid))
                 return
-            note = {
-                "plan": step.move,
-                "replicaSet": found.owner_name,
-                "uid": found.owner_uid,
-                "target": step.node,
-                "since": f"{self.clock.wall():.3f}",
-            }
+            mark = MoveMark(
+                plan=step.move,
+                replica_set=found.owner_name,
+                uid=found.owner_uid,
+                target=step.node,
+                since=f"{self.clock.wall():.3f}",
+            )
             await moving.detach(
-                self.cluster, found.pod, found.template_hash, note, timeout=self.timeout
+                self.cluster, found.pod, found.template_hash, mark, timeout=self.timeout
             )
         except (OutcomeUnknown, ServerError) as error:
-            log.warning("detach unanswered", pod=str(pod), error=str(error))
+            self.said.log(log.warning, "detach unanswered", error, pod=str(pod))
             tell(OutcomeLost(step.id))
         except (ApiStatusError, Unreachable, WireError) as error:
             tell(CallRefused(step.id, f"detaching: {error}"))
@@ -132,27 +136,49 @@ class Mover:
 
         The Ready pods that stay are counted live each time: counters may be stale.
         """
+        pause = RETRY
         while wanted():
+            refused = ""
             try:
                 found = await lives.read_pod(self.cluster, pod, timeout=self.timeout)
                 owner = await lives.read_owner(self.cluster, found, timeout=self.timeout)
                 enough = owner.gone or owner.ready_others >= min(ready_to_keep, owner.wanted)
-                if found.pod.uid == pod.uid and enough and wanted():
+                if not enough:
+                    refused = f"only {owner.ready_others} other pods of its owner are Ready"
+                elif found.pod.uid == pod.uid and wanted():
                     await moving.evict(self.cluster, pod, timeout=self.timeout)
-            except NotFound:
-                log.info("pod not found, the watch will tell", pod=str(pod))
+            except NotFound as error:
+                self.said.log(log.info, "pod not found, the watch will tell", error, pod=str(pod))
             except DisruptionBudgetExceeded as error:
-                log.info("eviction refused for now", pod=str(pod), error=error.message)
+                refused = error.message
             except Conflict as error:
                 tell(CallRefused(step.id, f"evicting: {error}"))
             except (ClusterError, WireError) as error:
-                log.warning("eviction unanswered", pod=str(pod), error=str(error))
+                self.said.log(log.warning, "eviction unanswered", error, pod=str(pod))
+            if refused and self._too_late(step, pause):
+                tell(CallRefused(step.id, f"evicting: {refused}"))
             # A success shows in the watch, and the step is over before the next try.
-            await self.clock.sleep(RETRY)
+            await self.clock.sleep(pause)
+            pause = min(2 * pause, LONGEST_RETRY) if refused else RETRY
 
-    async def restore(self, pod: Pod, wanted: Wanted, tell: Tell) -> None:
+    def _too_late(self, step: Step, pause: float) -> bool:
+        """Whether the step is overdue before another try."""
+        return step.deadline is not None and self.clock.monotonic() + pause >= step.deadline
+
+    async def took(self, pod: Pod) -> bool | None:
+        """Whether a move of ours took the pod from its owner; None if it is not detached now.
+
+        So it is if that owner knows of it, or is gone for sure. Raises ClusterError, WireError.
+        """
+        found = await lives.read_pod(self.cluster, pod, timeout=self.timeout)
+        if found.pod.uid != pod.uid or not found.pod.detached:
+            return None
+        owner = await lives.read_owner(self.cluster, found, timeout=self.timeout)
+        return owner.gone or owner.lets_go
+
+    async def restore(self, step: Step, pod: Pod, wanted: Wanted, tell: Tell) -> None:
         """See to a detached pod until it is its owner's again, or on its way out."""
-        budget_refuses = False
+        hindrance, budget_refuses, pause = "", False, RETRY
         while wanted():
             try:
                 found = await lives.read_pod(self.cluster, pod, timeout=self.timeout)
@@ -162,27 +188,32 @@ class Mover:
                 if found.pod.terminating or not found.pod.detached:
                     tell(seen(found.pod))
                     return
-                budget_refuses = await self._decide(found, budget_refuses=budget_refuses)
+                hindrance = await self._decide(found, budget_refuses=budget_refuses)
+                budget_refuses = bool(hindrance)
             except (ClusterError, WireError) as error:
-                log.warning("detached pod not restored yet", pod=str(pod), error=str(error))
-            await self.clock.sleep(RETRY)
+                hindrance = str(error)
+            if self._too_late(step, pause):
+                tell(CallRefused(step.id, hindrance or "it is still detached"))
+                return
+            await self.clock.sleep(pause)
+            pause = min(2 * pause, LONGEST_RETRY)
 
-    async def _decide(self, found: LivePod, *, budget_refuses: bool) -> bool:
-        """Do what is right for the pod; whether a budget refused it."""
+    async def _decide(self, found: LivePod, *, budget_refuses: bool) -> str:
+        """Do what is right for the pod; what its budget said if that refused it."""
         owner = await lives.read_owner(self.cluster, found, timeout=self.timeout)
         match fate(owner, budget_refuses=budget_refuses):
             case Fate.EVICT:
                 try:
                     await moving.evict(self.cluster, found.pod, timeout=self.timeout)
-                except DisruptionBudgetExceeded:
-                    return True
+                except DisruptionBudgetExceeded as error:
+                    return error.message
             case Fate.REATTACH:
                 await moving.reattach(
                     self.cluster, found.pod, found.template_hash, timeout=self.timeout
                 )
             case Fate.WAIT:
                 pass
-        return False
+        return ""
 
 
 def _no_replacement(owner: LiveOwner) -> str:

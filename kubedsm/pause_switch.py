@@ -11,6 +11,7 @@ import structlog
 from kubedsm.cluster import verbs
 from kubedsm.cluster.port import Cluster, ClusterError, NotFound
 from kubedsm.cluster.wire import WireError
+from kubedsm.said_by_cause import SaidByCause
 
 log = structlog.get_logger()
 
@@ -22,6 +23,7 @@ class PauseSwitch:
     cluster: Cluster
     namespace: str
     timeout: float
+    said: SaidByCause
     name: str = "kubedsm"
 
     async def __call__(self) -> bool:
@@ -32,6 +34,6 @@ class PauseSwitch:
         except NotFound:
             return False
         except (ClusterError, WireError) as error:
-            log.warning("pause switch unreadable, nothing is moved", error=str(error))
+            self.said.log(log.warning, "pause switch unreadable, nothing is moved", error)
             return True
         return found.data.get(KEY, "").strip().lower() == "true"

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import attrs
 import structlog
 
-from kubedsm.clock import Clock
+from kubedsm.clock import Clock, deadline_in
 from kubedsm.cluster import live, moving
 from kubedsm.cluster.port import (
     Cluster,
@@ -30,6 +30,7 @@ from kubedsm.core.objective import Objective, Promises
 from kubedsm.core.packing import turn
 from kubedsm.core.preemption import Budget, Preemption, PreemptionSearch
 from kubedsm.recorder import Recorder
+from kubedsm.said_by_cause import SaidByCause
 from kubedsm.scheduling_queue import SchedulingQueue
 
 log = structlog.get_logger()
@@ -39,6 +40,8 @@ BACK_OFF = 30.0
 #: seconds between tries of a call that had no answer, and how many there are
 RETRY = 1.0
 TRIES = 5
+#: seconds that a search for victims may take
+BUDGET = 0.5
 
 
 @attrs.frozen(slots=True)
@@ -66,6 +69,7 @@ class Preemptor:
     under_way: Callable[[Uid], bool]
     #: seconds
     timeout: float
+    said: SaidByCause
     _wanted: dict[Uid, None] = attrs.field(factory=dict, init=False)
     _wake: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
     _nominations: dict[Uid, Nomination] = attrs.field(factory=dict, init=False)
@@ -158,7 +162,14 @@ class Preemptor:
         spared = [uid for uid in snapshot.placed if self.under_way(uid)]
         promises = self.promises_in(snapshot)
         return PreemptionSearch(
-            snapshot, pod, promises, self.objective, self._leaving, spared, budgets
+            snapshot,
+            pod,
+            promises,
+            self.objective,
+            self._leaving,
+            spared,
+            budgets,
+            deadline_in(BUDGET, self.clock),
         )
 
     def _less_important(self, pod: Pod) -> list[Nomination]:
@@ -172,7 +183,7 @@ class Preemptor:
         try:
             budgets = await live.all_budgets(self.cluster, timeout=self.timeout)
         except (ClusterError, WireError) as error:
-            log.warning("budgets unreadable", error=str(error))
+            self.said.log(log.warning, "budgets unreadable", error)
             budgets = []  # whether a pod may go, the API server decides
         while (pod := self._waiting(uid)) is not None:
             search = self._search(pod, budgets)
@@ -280,7 +291,7 @@ class Preemptor:
         self._end(pod.uid)
         self._shunned.setdefault(pod.uid, {})[node] = self.clock.monotonic() + BACK_OFF
         text = f"No room is made on node {node}: {reason}"
-        log.info("preemption given up", pod=str(pod), node=node, reason=reason)
+        self.said.log(log.info, "preemption given up", reason, pod=str(pod), node=node)
         if self._told.get(pod.uid) != text:
             self._told[pod.uid] = text
             self.recorder.not_preempted(pod, text)

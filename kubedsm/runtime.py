@@ -22,6 +22,7 @@ from kubedsm.core.surroundings import Surrounding
 from kubedsm.decision_explanation import Decisions
 from kubedsm.decision_record import DecisionRecord
 from kubedsm.event_handler import EventHandler
+from kubedsm.left_behind import LeftBehind
 from kubedsm.migrator import Ended, Migrator
 from kubedsm.move_limits import MoveLimits
 from kubedsm.mover import Mover
@@ -29,9 +30,11 @@ from kubedsm.pause_switch import PauseSwitch
 from kubedsm.placement_manager import Limits, PlacementManager
 from kubedsm.preemptor import Preemptor
 from kubedsm.recorder import Recorder
+from kubedsm.said_by_cause import SaidByCause
 from kubedsm.scheduler import Scheduler
 from kubedsm.scheduling_queue import SchedulingQueue
 from kubedsm.suggester import Suggester
+from kubedsm.supervisor import Supervisor
 from kubedsm.tier_marks import TIER_LABEL
 from plans.steps import Step
 
@@ -39,7 +42,7 @@ log = structlog.get_logger()
 
 
 class Runtime:
-    """One scheduler on one cluster. `run` ends when it is cancelled, or by the first error.
+    """One scheduler on one cluster. `run` ends when it is cancelled, or by a HopelessError.
 
     `instance` names this process in the Events it writes. The policy is the configured KubeDSM
     unless another one is to be compared with it. The pause switch is looked for in `namespace`.
@@ -65,24 +68,46 @@ class Runtime:
         self.mirror = ClusterMirror(configuration.scheduler_name, configuration.tiers)
         self.queue = SchedulingQueue(clock, rng)
         self.synced = asyncio.Event()
-        limits = Limits()
-        self.manager = PlacementManager(cluster, self.mirror, clock, self._bound, limits)
+        limits, said = Limits(slow_after=configuration.migration.deadline), SaidByCause(clock)
+        self.supervisor = Supervisor(clock, rng)
+        self.manager = PlacementManager(
+            cluster, self.mirror, clock, self._bound, self.supervisor, limits
+        )
         record = DecisionRecord(clock)
         self.decisions = Decisions(record, self.mirror, configuration.policy)
         self._recorder = Recorder(
-            cluster, clock, self.manager.quiet, instance, self.decisions.summary
+            cluster,
+            clock,
+            self.mirror,
+            self.manager,
+            self.supervisor,
+            said,
+            instance,
+            self.decisions.summary,
+        )
+        mover = Mover(
+            cluster, clock, limits.request_timeout, configuration.migration.drain_delay, said
         )
         self.migrator = Migrator(
             self.mirror,
             self.manager,
-            Mover(cluster, clock, limits.request_timeout, configuration.migration.drain_delay),
+            mover,
             MoveLimits(configuration.migration),
             clock,
             self._released,
             self._ended,
             lambda move, reason: record.move_ended(move, "dropped", reason),
+            LeftBehind(
+                self.mirror,
+                self.manager,
+                mover,
+                clock,
+                on_ignored=self._recorder.mark_ignored,
+                on_stuck=self._recorder.stuck,
+            ),
         )
         self.manager.moves = self.migrator
+        self.mirror.under_way = self.manager.follows
         self._preemptor = (
             Preemptor(
                 mirror=self.mirror,
@@ -94,6 +119,7 @@ class Runtime:
                 objective=configuration.objective_function,
                 under_way=self.manager.follows,
                 timeout=limits.request_timeout,
+                said=said,
             )
             if configuration.preemption == "enabled"
             else None
@@ -111,6 +137,7 @@ class Runtime:
             clock=clock,
             rng=chance,
             synced=self.synced,
+            supervisor=self.supervisor,
         )
         self.suggester = (
             Suggester(
@@ -124,13 +151,21 @@ class Runtime:
                 configuration=configuration,
                 clock=clock,
                 synced=self.synced,
-                paused=PauseSwitch(cluster, namespace, limits.request_timeout),
+                paused=PauseSwitch(cluster, namespace, limits.request_timeout, said),
                 preempting=lambda: self._preemptor is not None and self._preemptor.busy,
             )
             if isinstance(policy, MigratingPolicy)
             else None
         )
-        handler = EventHandler(self.mirror, self.queue, configuration.scheduler_name, self._observe)
+        handler = EventHandler(
+            self.mirror,
+            self.queue,
+            configuration.scheduler_name,
+            self.supervisor,
+            self.manager.observe,
+            self._scheduler.changed,
+            self._notice_tier,
+        )
         self._reflectors: list[Reflector[Any, ClusterEvent]] = [
             Reflector(cluster, watched, clock, rng, handler.handle, self._note_synced, log.warning)
             for watched in (NODES, PODS)
@@ -151,25 +186,24 @@ class Runtime:
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self.manager.run())
-            tasks.create_task(self.migrator.run(self.synced))
-            tasks.create_task(self._recorder.run())
-            tasks.create_task(self._scheduler.run())
+            keep = self.supervisor.keep
+            tasks.create_task(keep("plans", self.manager.run))
+            tasks.create_task(keep("sweep", partial(self.migrator.run, self.synced)))
+            tasks.create_task(keep("recorder", self._recorder.run))
+            tasks.create_task(keep("scheduler", self._scheduler.run))
             if self._preemptor is not None:
-                tasks.create_task(self._preemptor.run())
+                tasks.create_task(keep("preemptor", self._preemptor.run))
             if self.suggester is not None:
-                tasks.create_task(self.suggester.run())
+                tasks.create_task(keep("suggester", self.suggester.run))
             tasks.create_task(self.follow())
 
     async def follow(self) -> None:
         """Only keep the mirror, and write nothing, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             for reflector in self._reflectors:
-                tasks.create_task(reflector.run())
+                tasks.create_task(self.supervisor.keep("reflector", reflector.run))
 
-    def _observe(self, change: Change) -> None:
-        self.manager.observe(change)
-        self._scheduler.changed(change)
+    def _notice_tier(self, change: Change) -> None:
         before, after = change.node_before, change.node_after
         if before is not None and after is not None and before.tier is not after.tier:
             self._mark(after)

@@ -2,12 +2,12 @@
 
 import asyncio
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import attrs
 import structlog
 
-from kubedsm.clock import Clock
+from kubedsm.clock import Clock, deadline_in
 from kubedsm.config import Batch
 from kubedsm.core.change import Change
 from kubedsm.core.decision import Decision
@@ -20,7 +20,9 @@ from kubedsm.migrator import Migrator
 from kubedsm.placement_manager import Placement, PlacementManager
 from kubedsm.preemptor import Preemptor
 from kubedsm.recorder import Recorder
+from kubedsm.said_by_cause import cause_of
 from kubedsm.scheduling_queue import SchedulingQueue, batch_window
+from kubedsm.supervisor import Supervisor
 from plans.steps import Step, StepState
 
 log = structlog.get_logger()
@@ -43,6 +45,7 @@ class Scheduler:
     clock: Clock
     rng: random.Random
     synced: asyncio.Event
+    supervisor: Supervisor
 
     async def run(self) -> None:
         await self.synced.wait()
@@ -60,11 +63,18 @@ class Scheduler:
         if self.preemptor is not None:
             for uid in self.preemptor.nominated(uids):
                 with self.preemptor.lifted([uid]):
-                    self._decide([uid])
+                    self._decide_each([uid])
                 uids.remove(uid)
-        self._decide(uids)
+        self._decide_each(uids)
 
-    def _decide(self, uids: Sequence[Uid]) -> None:
+    def _decide_each(self, uids: list[Uid]) -> None:
+        """Decide on all at once; if that fails, put off only the pods that it fails for."""
+        pods = [pod for pod in map(self.mirror.pod, uids) if pod is not None]
+        for pod in self.supervisor.isolate("decision", self._decide, pods):
+            self.queue.back_off(pod)
+            self.recorder.failed_scheduling(pod, "an error of the scheduler's own; see its log")
+
+    def _decide(self, waiting: list[Pod]) -> None:
         """Decide, reserve and ask.
 
         Nothing here awaits, so nothing can come between: a pod is back in the queue, with the
@@ -72,10 +82,11 @@ class Scheduler:
         """
         started = self.clock.monotonic()
         snapshot = self.mirror.snapshot()
-        pods = snapshot.schedulable(snapshot.pods[uid] for uid in uids if uid in snapshot.pods)
+        pods = snapshot.schedulable(waiting)
         if not pods:
             return
-        decision = self.policy.place(snapshot, pods, self.rng)
+        deadline = deadline_in(self.batch.budget, self.clock)
+        decision = self.policy.place(snapshot, pods, self.rng, deadline)
         placements = [Placement(pod, snapshot.nodes[node]) for pod, node, _ in decision.bindings]
         self.migrator.give_way("new pods came")
         if placements:
@@ -84,6 +95,8 @@ class Scheduler:
         messages = {uid: refusal.message for uid, refusal in refusals.items()}
         self.record.batch(snapshot, decision, messages)
         self._say_why_not(snapshot, refusals)
+        for pod in decision.late:
+            self.queue.back_off(pod)
         if self.preemptor is not None:
             self.preemptor.consider(decision.unplaced)
         log.info(
@@ -91,6 +104,7 @@ class Scheduler:
             pods=len(pods),
             bound=len(decision.bindings),
             unplaced=len(decision.unplaced),
+            late=len(decision.late),
             proven=decision.proven,
             milliseconds=round(1000 * (self.clock.monotonic() - started), 2),
         )
@@ -108,10 +122,14 @@ class Scheduler:
     def settled(self, pod: Pod, step: Step) -> None:
         """Take note of how a bind ended."""
         if step.state is StepState.DONE:
+            self.queue.bound(pod.uid)
             self.recorder.scheduled(pod, NodeName(step.node))
             return
         if pod.waits_for_node:
-            self.queue.back_off(pod)
+            self.queue.back_off(pod, cause_of(step.reason, pod.name, pod.uid, step.node))
+            self.recorder.failed_scheduling(
+                pod, f"binding rejected: {step.reason}", reason="SchedulerError"
+            )
             if self.preemptor is not None:
                 self.preemptor.unbound(pod)
 

@@ -3,12 +3,16 @@
 The three queues of kube-scheduler. Ready pods are served by priority, then age. One that no node
 takes is tried again once something happens that could change that (`core.queueing_hints`), and
 after `FLUSH` seconds in any case; one whose bind failed after a back-off that doubles.
+
+Beyond kube-scheduler: pods of a namespace whose binds fail by one cause, such as an admission
+webhook, take turns, and one bind that succeeds brings the next ones forward.
 """
 
 import asyncio
 import heapq
 import random
 from collections.abc import Callable
+from itertools import islice
 
 import attrs
 
@@ -20,6 +24,12 @@ from kubedsm.core.queueing_hints import Refused, still_refused_itself
 #: kube-scheduler's podInitialBackoffSeconds and podMaxBackoffSeconds
 INITIAL_BACK_OFF = 1.0
 LONGEST_BACK_OFF = 10.0
+#: seconds between the tries of pods whose binds failed by one cause; how long one waits at most:
+#: kube-scheduler's podMaxInUnschedulablePodsDuration
+TURN = 1.0
+LONGEST_TURN = 300.0
+#: how many pods one success brings forward: ever more of them, if they succeed in turn
+BROUGHT_FORWARD = 10
 #: how long an unschedulable pod waits at most, in case a helpful change went unnoticed
 FLUSH = 60.0
 #: seconds; less is no time to wait for
@@ -31,6 +41,19 @@ class QueueStatistics:
     active: int
     backing_off: int
     unschedulable: int
+
+
+#: a namespace, and why its pods' binds fail
+Cause = tuple[str, str]
+
+
+@attrs.define
+class _Failing:
+    """The pods whose last bind failed by one cause, in the order in which that happened."""
+
+    pods: dict[Uid, None] = attrs.field(factory=dict)
+    #: on the clock
+    next_turn: float = 0.0
 
 
 class SchedulingQueue:
@@ -48,6 +71,8 @@ class SchedulingQueue:
         self._refused: dict[Uid, Refused] = {}
         self._refused_by: dict[Refused, dict[Uid, None]] = {}
         self._failures: dict[Uid, int] = {}
+        self._cause: dict[Uid, Cause] = {}
+        self._failing: dict[Cause, _Failing] = {}
         self._changed = asyncio.Event()
         #: on the clock; the batch window looks at it
         self.last_arrival = 0.0
@@ -72,16 +97,29 @@ class SchedulingQueue:
             self._changed.set()
         self._pods[pod.uid] = pod
 
-    def back_off(self, pod: Pod) -> None:
-        """Try the pod again later, because binding it failed."""
+    def back_off(self, pod: Pod, cause: str = "") -> None:
+        """Try the pod again later, because binding it failed; by its turn, if the cause is known.
+
+        What fails by the same cause in another namespace is another affair.
+        """
         failures = self._failures.get(pod.uid, 0)
         self._failures[pod.uid] = failures + 1
         seconds = min(LONGEST_BACK_OFF, INITIAL_BACK_OFF * 2 ** min(failures, 10))
         seconds *= 1 - self._rng.random() / 5
         self._take_out(pod.uid)
         self._pods[pod.uid] = pod
-        self._backing_off[pod.uid] = self._clock.monotonic() + seconds
+        due = self._clock.monotonic() + seconds
+        self._backing_off[pod.uid] = self._turn(pod, cause, due) if cause else due
         self._changed.set()
+
+    def bound(self, uid: Uid) -> None:
+        """Bring others forward whose binds failed by the same cause as this pod's, at last."""
+        failing = self._failing.get(self._cause.get(uid, ("", "")))
+        self._leave(uid)
+        if failing is not None:
+            waiting = (other for other in failing.pods if other in self._backing_off)
+            for other in list(islice(waiting, BROUGHT_FORWARD)):
+                self.add(self._pods[other])
 
     def wait_for_help(self, pod: Pod, rules: frozenset[str]) -> None:
         """Try the pod again when a node may take it which refuses it now, by one of these rules."""
@@ -113,6 +151,7 @@ class SchedulingQueue:
         """Drop the pod: it is bound, or gone."""
         self._take_out(uid)
         self._failures.pop(uid, None)
+        self._leave(uid)
 
     def pop(self, most: int) -> list[Uid]:
         """Take up to that many pods: the highest priorities first, then the oldest."""
@@ -145,6 +184,26 @@ class SchedulingQueue:
         else:
             self._unfile(uid)
             self._file(uid, refused)
+
+    def _turn(self, pod: Pod, cause: str, earliest: float) -> float:
+        """When it may be tried again; not before others that fail by the same cause."""
+        self._leave(pod.uid)
+        self._cause[pod.uid] = (pod.namespace, cause)
+        failing = self._failing.setdefault((pod.namespace, cause), _Failing())
+        failing.pods[pod.uid] = None
+        latest = self._clock.monotonic() + LONGEST_TURN
+        turn = min(max(earliest, failing.next_turn), latest)
+        failing.next_turn = turn + TURN
+        return turn
+
+    def _leave(self, uid: Uid) -> None:
+        cause = self._cause.pop(uid, None)
+        if cause is None:
+            return
+        failing = self._failing[cause]
+        del failing.pods[uid]
+        if not failing.pods:
+            del self._failing[cause]
 
     def _file(self, uid: Uid, refused: Refused) -> None:
         self._refused[uid] = refused

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 import attrs
 import structlog
 
-from kubedsm.clock import Clock
+from kubedsm.clock import Clock, deadline_in
 from kubedsm.config import Configuration
 from kubedsm.core.best_fit import size
 from kubedsm.core.feasibility import Feasibility
@@ -35,7 +35,10 @@ REST = 9
 
 @attrs.define
 class Suggester:
-    """Thinks when all is quiet: synced, no batch open or being bound, no plan under way."""
+    """Thinks when all is quiet: synced, no batch open or being bound, no plan under way.
+
+    Plans that take longer than usual are not waited for, and their workloads are left alone.
+    """
 
     mirror: ClusterMirror
     queue: SchedulingQueue
@@ -69,7 +72,7 @@ class Suggester:
     def _all_is_quiet(self) -> bool:
         return (
             len(self.queue) == 0
-            and self.manager.quiet.is_set()
+            and self.manager.at_rest()
             and not self.preempting()
             and self.mirror.changes != self._nothing_at
         )
@@ -79,7 +82,8 @@ class Suggester:
             return  # while the switch was looked at
         snapshot = self.mirror.snapshot()
         self._resters = 0
-        suggestion = self.policy.suggest(snapshot, self._resting)
+        deadline = deadline_in(self.configuration.suggester.budget, self.clock)
+        suggestion = self.policy.suggest(snapshot, self._resting, deadline)
         if not suggestion.moves:
             self._nothing_at = self.mirror.changes if self._resters == 0 else None
             return
@@ -118,7 +122,11 @@ class Suggester:
         hindrance = hindered(pod, self.configuration)
         if hindrance:
             return hindrance
-        resting = self.migrator.limits.resting(pod.workload, self.clock.monotonic())
+        limits = self.migrator.limits
+        if self.manager.follows(pod.uid) or limits.moving(pod.workload):
+            self._resters += 1
+            return "its workload is being moved"
+        resting = limits.resting(pod.workload, self.clock.monotonic())
         self._resters += resting
         return "its workload was moved a moment ago" if resting else ""
 

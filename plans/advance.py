@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import attrs
 
 from plans.events import (
+    Abandoned,
     Ask,
     Begun,
     CallRefused,
@@ -21,7 +22,18 @@ from plans.events import (
     Verify,
 )
 from plans.proofs import DONE_WHEN_GONE, PROVED, SEEN, Meaning
-from plans.steps import LOST, TERMINAL, TRANSITIONS, Plan, Step, StepKind, StepState, Trigger
+from plans.steps import (
+    GIVEN_UP,
+    LOST,
+    REREAD,
+    TERMINAL,
+    TRANSITIONS,
+    Plan,
+    Step,
+    StepKind,
+    StepState,
+    Trigger,
+)
 
 #: before a move has begun, nothing of the world has been changed for it
 UNTOUCHED = frozenset({StepKind.START})
@@ -57,6 +69,11 @@ def advance(plan: Plan, event: PlanEvent, now: float) -> tuple[Plan, tuple[Effec
     return attrs.evolve(plan, steps=steps), tuple(effects)
 
 
+_TOLD: dict[type, Trigger] = {
+    CallRefused: Trigger.REFUSE,
+    Cancelled: Trigger.CANCEL,
+    Abandoned: Trigger.ABANDON,
+}
 #: steps that a pod's grace period prolongs
 WAITS_FOR_DELETION = frozenset({StepKind.AWAIT_GONE, StepKind.AWAIT_REPLACEMENT})
 
@@ -96,6 +113,8 @@ def _concerned(plan: Plan, event: PlanEvent) -> list[Step]:
             return [s for s in plan.steps if s.deadline is not None]
         case Cancelled():
             return [s for s in plan.steps if s.kind in UNTOUCHED]
+        case Abandoned():
+            return [step for step in plan.steps if step.state not in TERMINAL]
         case Begun():
             return []
 
@@ -107,32 +126,36 @@ def _meaning(step: Step, event: PlanEvent, now: float) -> Meaning:
         case PodSeen(live=live):
             meaning = SEEN[step.kind](step, event)
             if live and meaning is None and step.state is StepState.VERIFYING:
-                return Trigger.DISPROVE, "it did not happen in time"
+                return Trigger.DISPROVE, step.reason or "it did not happen in time"
             return meaning
         case PodGone():
             gone = step.kind in DONE_WHEN_GONE
             return PROVED if gone else (Trigger.CONTRADICT, "the pod is gone")
         case MoveAccepted() | ReplacementClaimed():
             return PROVED
-        case CallRefused(_, reason):
-            return Trigger.REFUSE, reason
-        case OutcomeLost() if step.state is StepState.ASKED:
-            return Trigger.OVERDUE, ""
+        case CallRefused() | Cancelled() | Abandoned():
+            return _TOLD[type(event)], event.reason
+        case OutcomeLost(_, reason) if step.state is StepState.ASKED:
+            return Trigger.OVERDUE, reason
         case TimePassed() if step.deadline is not None and step.deadline <= now:
-            return _overdue(step)
-        case Cancelled(reason):
-            return Trigger.CANCEL, reason
+            return _overdue(step, now)
     return None
 
 
-def _overdue(step: Step) -> Meaning:
+def _overdue(step: Step, now: float) -> Meaning:
+    if step.verified_since is not None:
+        if now - step.verified_since >= GIVEN_UP:
+            return Trigger.DISPROVE, "nobody could tell whether it happened"
+        return Trigger.OVERDUE, ""
     match step.kind:
         case StepKind.SETTLE:
             return PROVED
+        case StepKind.START:
+            return Trigger.REFUSE, "its turn did not come in time"
         case StepKind.AWAIT_REPLACEMENT:
             # There is no pod to read: it is the pod that is missing.
             return Trigger.REFUSE, "no replacement came in time"
-    return Trigger.OVERDUE, ""
+    return Trigger.OVERDUE, step.reason
 
 
 def _take(
@@ -146,8 +169,11 @@ def _take(
     state = TRANSITIONS.get((step.state, trigger))
     if state is None:
         return
-    deadline = now + step.timeout if state in OPEN else None
-    after = attrs.evolve(step, state=state, deadline=deadline, reason=reason)
+    verifying = state is StepState.VERIFYING
+    patience = min(step.timeout, REREAD) if verifying else step.timeout
+    deadline = now + patience if state in OPEN else None
+    since = (step.verified_since or now) if verifying else None
+    after = attrs.evolve(step, state=state, deadline=deadline, verified_since=since, reason=reason)
     changed[step.id] = after
     match state:
         case StepState.ASKED:

@@ -62,6 +62,8 @@ class OutcomeLost:
     """Nobody knows whether the call was applied: do not wait for the deadline to find out."""
 
     step: int
+    #: what was answered, if anything
+    reason: str = ""
 
 
 @attrs.frozen(slots=True)
@@ -76,6 +78,13 @@ class Cancelled:
     reason: str
 
 
+@attrs.frozen(slots=True)
+class Abandoned:
+    """Whoever carries the plan out has failed at it: end it, whatever it has come to."""
+
+    reason: str
+
+
 PlanEvent = (
     Begun
     | PodSeen
@@ -86,6 +95,7 @@ PlanEvent = (
     | OutcomeLost
     | TimePassed
     | Cancelled
+    | Abandoned
 )
 
 

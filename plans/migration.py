@@ -9,12 +9,17 @@ gone), bind it, await it Ready. There is no way back, and no pod too many on the
 """
 
 import enum
-import math
 from collections.abc import Iterable
 
 import attrs
 
 from plans.steps import Plan, Step, StepKind
+
+#: Times its deadline, a move waits for its turn at most, and a detached pod for its owner, until
+#: its plan ends; one that is still detached then is found again, and seen to by a plan of its own.
+PATIENCE = 10
+#: seconds that such a plan takes at most
+RESTORING = 300.0
 
 
 class MoveMode(enum.StrEnum):
@@ -66,7 +71,7 @@ def migration_plan(plan_id: str, orders: Iterable[MoveOrder]) -> Plan:
 def restore_plan(pod: str) -> Plan:
     """See to a detached pod whose plan is gone, as a restarted process finds it."""
     name = f"restore-{pod}"
-    return Plan(name, (Step(0, StepKind.RESTORE, pod, "", math.inf, move=name),))
+    return Plan(name, (Step(0, StepKind.RESTORE, pod, "", RESTORING, move=name),))
 
 
 def _step(
@@ -94,8 +99,8 @@ def _step(
 def _surge(order: MoveOrder, n: int) -> list[Step]:
     patience = order.deadline
     return [
-        # It may wait its turn behind other moves; whoever lets it wait answers in the end.
-        _step(order, n, StepKind.START, math.inf),
+        # It may wait its turn behind other moves.
+        _step(order, n, StepKind.START, PATIENCE * patience),
         _step(order, n + 1, StepKind.DETACH, patience, n),
         _step(order, n + 2, StepKind.AWAIT_REPLACEMENT, patience, n + 1, replacement=True),
         # The replacement can be there before anybody has seen the pod detached.
@@ -104,15 +109,21 @@ def _surge(order: MoveOrder, n: int) -> list[Step]:
         _step(order, n + 5, StepKind.SETTLE, 0.0, n + 4, replacement=True),
         _step(order, n + 6, StepKind.EVICT, patience, n + 5),
         _step(order, n + 7, StepKind.AWAIT_GONE, patience, n + 6),
-        # Never given up: nothing else would ever take care of a detached pod.
-        _step(order, n + 8, StepKind.RESTORE, math.inf, n + 1, rescues=range(n + 2, n + 7)),
+        _step(
+            order,
+            n + 8,
+            StepKind.RESTORE,
+            PATIENCE * patience,
+            n + 1,
+            rescues=range(n + 2, n + 7),
+        ),
     ]
 
 
 def _recreate(order: MoveOrder, n: int) -> list[Step]:
     patience = order.deadline
     return [
-        _step(order, n, StepKind.START, math.inf),
+        _step(order, n, StepKind.START, PATIENCE * patience),
         _step(order, n + 1, StepKind.EVICT, patience, n),
         _step(
             order,

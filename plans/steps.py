@@ -5,8 +5,9 @@ The rules:
 1. A step is *asked* once everything it comes after is done; asking yields an effect.
 2. A step is *done* when an observation proves it. The reply to its call is no proof.
 3. A refusal, or an observation that contradicts the step, fails it at once.
-4. Past its deadline nobody knows: the step is *verified* by a live read, as often as it takes,
-   and what it holds stays held until the answer is there.
+4. Past its deadline nobody knows: the step is *verified* by a live read, again and again, and
+   what it holds stays held until the answer is there; after `GIVEN_UP` seconds without one it
+   fails. No plan lasts for ever.
 5. A step that fails takes those that come after it with it; a step that is asked cannot be
    cancelled, only answered.
 6. A step that *rescues* others is asked when one of them is lost, and not needed when none is.
@@ -15,6 +16,9 @@ The rules:
 import enum
 
 import attrs
+
+#: seconds that a step is verified for at most, and from one read to the next
+GIVEN_UP, REREAD = 600.0, 60.0
 
 
 class StepKind(enum.StrEnum):
@@ -50,6 +54,7 @@ class Trigger(enum.StrEnum):
     DISPROVE = "disprove"
     OVERDUE = "overdue"
     CANCEL = "cancel"
+    ABANDON = "abandon"
 
 
 TERMINAL = frozenset({StepState.DONE, StepState.FAILED, StepState.CANCELLED})
@@ -61,14 +66,17 @@ TRANSITIONS: dict[tuple[StepState, Trigger], StepState] = {
     (StepState.WAITING, Trigger.PROVE): StepState.DONE,
     (StepState.WAITING, Trigger.CONTRADICT): StepState.FAILED,
     (StepState.WAITING, Trigger.CANCEL): StepState.CANCELLED,
+    (StepState.WAITING, Trigger.ABANDON): StepState.CANCELLED,
     (StepState.ASKED, Trigger.PROVE): StepState.DONE,
     (StepState.ASKED, Trigger.CONTRADICT): StepState.FAILED,
     (StepState.ASKED, Trigger.REFUSE): StepState.FAILED,
     (StepState.ASKED, Trigger.OVERDUE): StepState.VERIFYING,
+    (StepState.ASKED, Trigger.ABANDON): StepState.FAILED,
     (StepState.VERIFYING, Trigger.PROVE): StepState.DONE,
     (StepState.VERIFYING, Trigger.CONTRADICT): StepState.FAILED,
     (StepState.VERIFYING, Trigger.DISPROVE): StepState.FAILED,
     (StepState.VERIFYING, Trigger.OVERDUE): StepState.VERIFYING,
+    (StepState.VERIFYING, Trigger.ABANDON): StepState.FAILED,
 }
 
 
@@ -93,6 +101,8 @@ class Step:
     state: StepState = StepState.WAITING
     #: on the plan's clock; None unless asked or verifying
     deadline: float | None = None
+    #: since when it is verified, on the plan's clock; None unless it is
+    verified_since: float | None = None
     #: why it failed or was cancelled
     reason: str = ""
 
@@ -105,6 +115,11 @@ class Plan:
     @property
     def finished(self) -> bool:
         return all(step.state in TERMINAL for step in self.steps)
+
+    @property
+    def restores_only(self) -> bool:
+        """Whether it sees to nothing but what an earlier plan left."""
+        return all(step.kind is StepKind.RESTORE for step in self.steps)
 
     @property
     def next_deadline(self) -> float | None:

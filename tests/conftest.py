@@ -5,6 +5,8 @@ import asyncio
 import pytest
 import structlog
 
+from kubedsm.supervisor import Supervisor
+
 
 def pytest_configure() -> None:
     # Before the first async test pytest-asyncio asks for the current loop. If there never was one,
@@ -16,3 +18,21 @@ def pytest_configure() -> None:
 def logs_as_they_come() -> None:
     """Whatever a command of another test set up."""
     structlog.reset_defaults()
+    plain = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+    structlog.configure(processors=[structlog.processors.add_log_level, plain])
+
+
+@pytest.fixture(autouse=True)
+def caught(monkeypatch):
+    """What supervisors caught: a test fails by it, unless it expects it and clears the list."""
+    caught = []
+    catch = Supervisor._catch
+
+    def note(self, part, error, story):
+        caught.append(error)
+        catch(self, part, error, story)
+
+    monkeypatch.setattr(Supervisor, "_catch", note)
+    yield caught
+    if caught:
+        raise ExceptionGroup("caught by a supervisor", caught)

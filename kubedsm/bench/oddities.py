@@ -8,7 +8,7 @@ import attrs
 import orjson
 
 from kubedsm.bench.api import deployment, pod_spec
-from kubedsm.cluster.moving import MIGRATION_ANNOTATION
+from kubedsm.cluster.move_mark import MIGRATION_ANNOTATION
 from kubedsm.core.model import MIGRATING_LABEL
 
 #: replicas of a Deployment, at most

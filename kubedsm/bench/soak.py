@@ -18,7 +18,7 @@ from kubedsm.bench.processes import Scheduler
 from kubedsm.bench.soak_verdict import SoakResult, Wait
 from kubedsm.bench.tenants import ODD_NAMESPACE, OddTenant, OrdinaryTenants
 from kubedsm.clock import Clock
-from kubedsm.cluster.moving import MIGRATION_ANNOTATION
+from kubedsm.cluster.move_mark import MIGRATION_ANNOTATION
 from kubedsm.cluster.port import Cluster
 from kubedsm.cluster.reflector import Reflector
 from kubedsm.cluster.watched import PODS

@@ -48,6 +48,15 @@ class KnownObjects:
             return False
         return not is_older(seen.resource_version, known.resource_version)
 
+    def overtook(self, seen: Identity) -> bool:
+        """Whether a later state of this very object is known."""
+        known = self._known.get((seen.namespace, seen.name))
+        return (
+            known is not None
+            and known.uid == seen.uid
+            and is_older(seen.resource_version, known.resource_version)
+        )
+
     def put(self, seen: Identity) -> Identity | None:
         """Take the object as it is now; the one it took the name of, if there was one."""
         key = (seen.namespace, seen.name)

@@ -46,7 +46,11 @@ _NOT_SENT = (
 class KubernetesCluster:
     """One API server; to be entered with `async with`, which holds its connections."""
 
-    def __init__(self, server: Credentials, proxy: str | None = None) -> None:
+    def __init__(
+        self, server: Credentials, proxy: str | None = None, *, in_pod: bool = False
+    ) -> None:
+        #: whether it is the cluster that we run in
+        self.in_pod = in_pod
         self._credentials = server
         self._base = server.server
         self._proxy = server.proxy or proxy
@@ -79,7 +83,7 @@ class KubernetesCluster:
         Raises CredentialsError.
         """
         server = await credentials.in_cluster(environ, service_account)
-        return cls(server, proxy_for(server.server, environ))
+        return cls(server, proxy_for(server.server, environ), in_pod=True)
 
     @classmethod
     async def connect(

@@ -8,10 +8,10 @@ from typing import TypeVar
 
 import attrs
 import msgspec
-import orjson
 
 from kubedsm.cluster import wire
-from kubedsm.cluster.moving import MIGRATION_ANNOTATION
+from kubedsm.cluster.move_mark import MIGRATION_ANNOTATION, mark_of
+from kubedsm.cluster.paths import APPS, CORE, POLICY, path_of
 from kubedsm.cluster.port import Cluster, NotFound, Request
 from kubedsm.cluster.verbs import answer_of, pod_path
 from kubedsm.cluster.wire_errors import UNREADABLE, unreadable
@@ -63,6 +63,10 @@ class _Selector(_Shape, frozen=True):
         )
         return (*equal, *more)
 
+    @property
+    def keys(self) -> frozenset[str]:
+        return frozenset(requirement.key for requirement in self.requirements)
+
     def matches(self, labels: Labels) -> bool:
         return selects(self.requirements, labels)
 
@@ -84,10 +88,15 @@ class _Condition(_Shape, frozen=True):
     message: str | None = None
 
 
+class _Template(_Shape, frozen=True):
+    metadata: _Metadata = _Metadata()
+
+
 class _WorkloadSpec(_Shape, frozen=True):
     replicas: int | None = None
     min_ready_seconds: int | None = None
     selector: _Selector | None = None
+    template: _Template = _Template()
 
 
 class _WorkloadStatus(_Shape, frozen=True):
@@ -111,6 +120,19 @@ class _Workload(_Shape, frozen=True):
     @property
     def leaving(self) -> bool:
         return self.metadata.deletion_timestamp is not None
+
+    @property
+    def selector(self) -> _Selector:
+        return self.spec.selector or _Selector()
+
+    @property
+    def template_labels(self) -> frozenset[str]:
+        return frozenset(self.spec.template.metadata.labels or ())
+
+    @property
+    def shrinking(self) -> bool:
+        """Whether it has more pods than it wants, so that some will be deleted."""
+        return (self.status.replicas or 0) > self.wanted
 
 
 class _ServiceSpec(_Shape, frozen=True):
@@ -166,8 +188,15 @@ class LiveOwner:
     ready_others: int = 0
     rolling_out: bool = False
     min_ready_seconds: float = 0.0
+    #: it, or the Deployment above it, has more pods than it wants
+    shrinking: bool = False
     #: why the owner cannot create pods; empty if it can
     failed_create: str = ""
+    #: the labels that the selectors ask about, and those that its pods are made with
+    selected_labels: frozenset[str] = frozenset()
+    template_labels: frozenset[str] = frozenset()
+    #: it has lost the pod by what detaching changed, and would have it back if that were undone
+    lets_go: bool = False
 
 
 async def read_pod(cluster: Cluster, pod: Pod, *, timeout: float) -> LivePod:
@@ -181,28 +210,29 @@ def _live_pod(body: bytes) -> LivePod:
     metadata = shape.metadata
     labels, annotations = metadata.labels or {}, metadata.annotations or {}
     owner = next((o for o in metadata.owner_references or () if o.controller), None)
-    note = _note(annotations.get(MIGRATION_ANNOTATION, ""))
+    controller = (owner.kind, owner.name, owner.uid) if owner else None
+    mark = mark_of(labels, annotations.get(MIGRATION_ANNOTATION), controller)
+    if mark is not None:
+        controller = ("ReplicaSet", mark.replica_set, mark.uid)
+    kind, name, uid = controller or ("", "", "")
     return LivePod(
         pod=wire.pod(body),
-        template_hash=labels.get(TEMPLATE_HASH_LABEL) or labels.get(MIGRATING_LABEL, ""),
+        template_hash=labels.get(MIGRATING_LABEL if mark else TEMPLATE_HASH_LABEL, ""),
         grace=shape.spec.termination_grace_period_seconds or 0.0,
-        owner_kind=owner.kind if owner else "ReplicaSet" if note else "",
-        owner_name=owner.name if owner else note.get("replicaSet", ""),
-        owner_uid=owner.uid if owner else note.get("uid", ""),
+        owner_kind=kind,
+        owner_name=name,
+        owner_uid=uid,
         has_claims=any("persistentVolumeClaim" in v for v in shape.spec.volumes or ()),
     )
 
 
-def _note(text: str) -> dict[str, str]:
-    try:
-        value = orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return {}
-    return {k: v for k, v in value.items() if isinstance(v, str)} if isinstance(value, dict) else {}
-
-
 async def read_owner(cluster: Cluster, live: LivePod, *, timeout: float) -> LiveOwner:
-    """What the pod's owner wants and has, without this pod."""
+    """What the pod's owner wants and has, without this pod.
+
+    Raises NotFound for a pod that names no owner: that of one that is gone would be known.
+    """
+    if not live.owner_name:
+        raise NotFound(404, "NotFound", f"pod {live.pod} names no owner")
     namespace = live.pod.namespace
     resource = "statefulsets" if live.owner_kind == "StatefulSet" else "replicasets"
     owner = await _workload(cluster, namespace, resource, live.owner_name, live.owner_uid, timeout)
@@ -230,8 +260,30 @@ async def read_owner(cluster: Cluster, live: LivePod, *, timeout: float) -> Live
         ready_others=await _ready_others(cluster, live, top, timeout),
         rolling_out=_rolling_out(top),
         min_ready_seconds=float(top.spec.min_ready_seconds or 0),
+        shrinking=owner.shrinking or top.shrinking,
         failed_create=failure,
+        selected_labels=owner.selector.keys | top.selector.keys,
+        template_labels=owner.template_labels | top.template_labels,
+        lets_go=_lets_go(owner, live),
     )
+
+
+async def owner_knows_by(cluster: Cluster, pod: Pod, *, timeout: float) -> frozenset[str]:
+    """The labels by which the pod's owner finds its pods: to change one would make it lose it.
+
+    Raises ClusterError, WireError.
+    """
+    live = await read_pod(cluster, pod, timeout=timeout)
+    if not live.owner_name:
+        return frozenset()
+    return (await read_owner(cluster, live, timeout=timeout)).selected_labels
+
+
+def _lets_go(owner: _Workload, live: LivePod) -> bool:
+    labels = dict(live.pod.labels)
+    others = {key: value for key, value in labels.items() if key != MIGRATING_LABEL}
+    attached = {**others, TEMPLATE_HASH_LABEL: live.template_hash}
+    return owner.selector.matches(attached) and not owner.selector.matches(labels)
 
 
 def _rolling_out(top: _Workload) -> bool:
@@ -248,9 +300,7 @@ def _rolling_out(top: _Workload) -> bool:
 async def _workload(
     cluster: Cluster, namespace: str, resource: str, name: str, uid: str, timeout: float
 ) -> _Workload | None:
-    if not name:
-        return None
-    path = f"/apis/apps/v1/namespaces/{namespace}/{resource}/{name}"
+    path = path_of(APPS, namespace, resource, name)
     try:
         body = await answer_of(cluster, Request("GET", path), timeout)
     except NotFound:
@@ -260,15 +310,15 @@ async def _workload(
 
 
 async def _ready_others(cluster: Cluster, live: LivePod, top: _Workload, timeout: float) -> int:
-    path = f"/api/v1/namespaces/{live.pod.namespace}/pods"
-    selector = top.spec.selector or _Selector()
-    query = {"labelSelector": _selector_text(selector)}
+    path = path_of(CORE, live.pod.namespace, "pods")
+    query = {"labelSelector": _selector_text(top.selector)}
     body = await answer_of(cluster, Request("GET", path, query), timeout)
     pods = [wire.pod(item) for item in _read("PodList", body, _Items).items or ()]
     return sum(
         pod.ready and not (pod.terminating or pod.finished or pod.detached)
         for pod in pods
-        if pod.uid != live.pod.uid
+        # One that nobody owns is not theirs, though their selector finds it.
+        if pod.uid != live.pod.uid and pod.workload.kind != "Pod"
     )
 
 
@@ -290,9 +340,7 @@ def _selector_text(selector: _Selector) -> str:
 
 async def services_by_template(cluster: Cluster, namespace: str, *, timeout: float) -> list[str]:
     """Services that select a template hash, and so would lose a detached pod."""
-    body = await answer_of(
-        cluster, Request("GET", f"/api/v1/namespaces/{namespace}/services"), timeout
-    )
+    body = await answer_of(cluster, Request("GET", path_of(CORE, namespace, "services")), timeout)
     services = [
         _read("Service", item, _Service) for item in _read("List", body, _Items).items or ()
     ]
@@ -301,7 +349,7 @@ async def services_by_template(cluster: Cluster, namespace: str, *, timeout: flo
 
 async def budgets_of(cluster: Cluster, pod: Pod, *, timeout: float) -> list[tuple[str, int]]:
     """The disruption budgets that cover the pod: (name, disruptions allowed) of each."""
-    path = f"/apis/policy/v1/namespaces/{pod.namespace}/poddisruptionbudgets"
+    path = path_of(POLICY, pod.namespace, "poddisruptionbudgets")
     body = await answer_of(cluster, Request("GET", path), timeout)
     budgets = [
         _read("PodDisruptionBudget", i, _Budget) for i in _read("List", body, _Items).items or ()

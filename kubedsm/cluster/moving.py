@@ -6,19 +6,16 @@ detach-make-before-break, eviction-and-pdb and rollout-while-detached.
 
 from typing import Any
 
-import orjson
-
+from kubedsm.cluster.move_mark import MIGRATION_ANNOTATION, MoveMark
 from kubedsm.cluster.port import Cluster, Request
 from kubedsm.cluster.verbs import answer_of, pod_path
 from kubedsm.core.model import MIGRATING_LABEL, TEMPLATE_HASH_LABEL, Pod
 
 MERGE = "application/merge-patch+json"
-#: what a restarted process must know of a detached pod: JSON with plan, replicaSet, target, since
-MIGRATION_ANNOTATION = "kubedsm.io/migration"
 
 
 async def detach(
-    cluster: Cluster, pod: Pod, template_hash: str, note: dict[str, Any], *, timeout: float
+    cluster: Cluster, pod: Pod, template_hash: str, mark: MoveMark, *, timeout: float
 ) -> None:
     """Take the pod from its ReplicaSet, which makes a replacement; Services go on selecting it.
 
@@ -28,7 +25,7 @@ async def detach(
         "uid": pod.uid,
         "resourceVersion": pod.resource_version,
         "labels": {TEMPLATE_HASH_LABEL: None, MIGRATING_LABEL: template_hash},
-        "annotations": {MIGRATION_ANNOTATION: orjson.dumps(note).decode()},
+        "annotations": {MIGRATION_ANNOTATION: str(mark)},
     }
     await _patch(cluster, pod, metadata, timeout)
 
@@ -83,5 +80,5 @@ async def evict(cluster: Cluster, pod: Pod, *, timeout: float, dry_run: bool = F
         "metadata": {"name": pod.name, "namespace": pod.namespace},
         "deleteOptions": options,
     }
-    path = f"{pod_path(pod.namespace, pod.name)}/eviction"
+    path = pod_path(pod.namespace, pod.name, "eviction")
     await answer_of(cluster, Request("POST", path, body=body), timeout)

@@ -77,6 +77,11 @@ class ApiStatusError(ClusterError):
         #: (reason, field or message) of each cause
         self.causes = causes
 
+    @property
+    def namespace_terminating(self) -> bool:
+        """The namespace is being deleted, and takes nothing new."""
+        return any(reason == "NamespaceTerminating" for reason, _ in self.causes)
+
 
 class Unauthorized(ApiStatusError):
     """401: the credentials are not accepted."""

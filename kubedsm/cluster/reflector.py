@@ -40,6 +40,7 @@ from kubedsm.cluster.port import (
 )
 from kubedsm.cluster.watched import Watched
 from kubedsm.cluster.wire import WireError
+from kubedsm.said_by_cause import SaidByCause, cause_of
 
 T = TypeVar("T")
 E = TypeVar("E")
@@ -82,9 +83,9 @@ class Reflector(Generic[T, E]):
     """Tells one consumer, by `on_event`, how objects of one kind come, change and go.
 
     `on_synced` is called once, after the first complete list. `report` gets a line for the log
-    when something goes wrong, when that changes, and when it is over; and one for each object
-    that cannot be read. With `on_refused` the kind may be one that we have no right to see (403),
-    or that is not served (404): it is called if that is what the first list is answered.
+    when something goes wrong, when that changes, and when it is over; and one for objects that
+    cannot be read, by cause. With `on_refused` the kind may be one that we have no right to see
+    (403), or that is not served (404): it is called if that is what the first list is answered.
     """
 
     def __init__(
@@ -112,6 +113,7 @@ class Reflector(Generic[T, E]):
         self._silent_after = silent_after
         self._page_size = page_size
         self._backoff = Backoff(rng)
+        self._said = SaidByCause(clock)
         self._known = KnownObjects()
         #: the newest seen, where the next watch begins
         self._version = ""
@@ -174,6 +176,7 @@ class Reflector(Generic[T, E]):
             if not version:
                 version = page.resource_version
                 self._check_age(version)
+                self._version = version
             for item in page.items:
                 try:
                     read = self._watched.read_item(item)
@@ -183,6 +186,9 @@ class Reflector(Generic[T, E]):
                     anonymous = anonymous or not error.name
                     continue
                 present[read.identity.namespace, read.identity.name] = read.identity.uid
+                if self._known.overtook(read.identity):
+                    # No list this new can hold a state this old, unless that history was undone.
+                    self._rewound()
                 self._apply(read)
             token = page.continue_token
             if not token:
@@ -191,7 +197,6 @@ class Reflector(Generic[T, E]):
         if not anonymous:
             for gone in self._known.keep_only(present):
                 self._on_event(self._watched.deleted(gone))
-        self._version = version
         self._must_list = False
         self._silent_streams = 0
         self._lists += 1
@@ -217,8 +222,15 @@ class Reflector(Generic[T, E]):
             self._stale_lists += 1
             if self._stale_lists < STALE_LISTS:
                 raise StaleListError(f"a list at version {version} after {self._version} was seen")
-            self._known.forget_versions()
+            self._rewound()
         self._stale_lists = 0
+
+    def _rewound(self) -> None:
+        """Take any state from now on for a new one, and have the consumer do so."""
+        self._report(f"{self._watched.kind} watch: the cluster's history was rewound")
+        self._known.forget_versions()
+        if self._watched.rewound is not None:
+            self._on_event(self._watched.rewound)
 
     async def _watch(self) -> bool:
         """Follow one stream to its end; whether it lasted long enough to have worked."""
@@ -296,7 +308,10 @@ class Reflector(Generic[T, E]):
 
     def _skip(self, error: WireError) -> None:
         self._malformed += 1
-        self._report(f"{self._watched.kind} skipped: {error}")
+        more = self._said.more("skipped", cause_of(f"{error.path} {error.reason}"))
+        if more is not None:
+            others = f" ({more} more for that cause)" if more else ""
+            self._report(f"{self._watched.kind} skipped: {error}{others}")
 
     def _in_trouble(self, error: ClusterError | WireError) -> None:
         """Report it, unless it is the same trouble as before."""

@@ -8,12 +8,12 @@ knows, and what came of a write, only the watch.
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import quote
 
 import attrs
 
 from kubedsm.cluster import wire
 from kubedsm.cluster.api_errors import api_error
+from kubedsm.cluster.paths import CORE, EVENTS, path_of
 from kubedsm.cluster.port import Cluster, Request
 from kubedsm.core.model import NodeName, Pod
 
@@ -66,27 +66,28 @@ async def bind(
         "metadata": metadata,
         "target": {"apiVersion": "v1", "kind": "Node", "name": node},
     }
-    path = f"{pod_path(pod.namespace, pod.name)}/binding"
+    path = pod_path(pod.namespace, pod.name, "binding")
     await answer_of(cluster, Request("POST", path, body=binding), timeout)
 
 
 async def set_pod_condition(
-    cluster: Cluster, pod: Pod, message: str, *, since: float, timeout: float
+    cluster: Cluster, pod: Pod, reason: str, message: str, *, since: float, timeout: float
 ) -> None:
     """Say on the pod that it cannot be placed, and why: its condition PodScheduled.
 
+    `reason`: Unschedulable if no node takes it, which autoscalers look for, else SchedulerError.
     `since` is when that began, in seconds since the epoch. Raises Conflict if the name now
     belongs to another pod.
     """
     condition = {
         "type": "PodScheduled",
         "status": "False",
-        "reason": "Unschedulable",
+        "reason": reason,
         "message": message,
         "lastTransitionTime": datetime.fromtimestamp(since, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     }
     patch = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
-    path = f"{pod_path(pod.namespace, pod.name)}/status"
+    path = pod_path(pod.namespace, pod.name, "status")
     await answer_of(cluster, Request("PATCH", path, {}, patch, STRATEGIC_MERGE), timeout)
 
 
@@ -129,7 +130,7 @@ async def create_event(
             "uid": regarding.uid,
         },
     }
-    path = f"/apis/events.k8s.io/v1/namespaces/{quote(regarding.namespace, safe='')}/events"
+    path = path_of(EVENTS, regarding.namespace, "events")
     await answer_of(cluster, Request("POST", path, body=event), timeout)
 
 
@@ -148,7 +149,7 @@ async def get_config_map(
 
     Raises NotFound if there is none, and WireError if it cannot be read.
     """
-    path = f"{_namespace_path(namespace)}/configmaps/{quote(name, safe='')}"
+    path = path_of(CORE, namespace, "configmaps", name)
     return wire.config_map(await answer_of(cluster, Request("GET", path), timeout))
 
 
@@ -168,17 +169,14 @@ async def answer_of(cluster: Cluster, request: Request, timeout: float) -> bytes
     return response.body
 
 
-def _namespace_path(namespace: str) -> str:
-    return f"/api/v1/namespaces/{quote(namespace, safe='')}"
-
-
 def events_path(namespace: str) -> str:
     """Of the Events in their core/v1 form."""
-    return f"{_namespace_path(namespace)}/events"
+    return path_of(CORE, namespace, "events")
 
 
-def pod_path(namespace: str, name: str) -> str:
-    return f"{_namespace_path(namespace)}/pods/{quote(name, safe='')}"
+def pod_path(namespace: str, name: str, subresource: str = "") -> str:
+    """Raises Invalid for what cannot be a pod's name."""
+    return path_of(CORE, namespace, "pods", name, subresource)
 
 
 def _cut(note: str) -> str:

@@ -9,6 +9,7 @@ import msgspec
 from kubedsm.cluster import wire
 from kubedsm.core.events import (
     ClusterEvent,
+    HistoryRewound,
     NodeApplied,
     NodeDeleted,
     PodApplied,
@@ -42,6 +43,8 @@ class Watched(Generic[T, E]):
     deleted: Callable[[wire.Identity], E]
     #: of labelSelector and fieldSelector
     selectors: tuple[tuple[str, str], ...] = ()
+    #: told before the first object of a history that was rewound, to whoever remembers versions
+    rewound: E | None = None
 
 
 def _pod_deleted(pod: wire.Identity) -> ClusterEvent:
@@ -53,7 +56,13 @@ def _node_deleted(node: wire.Identity) -> ClusterEvent:
 
 
 PODS: Watched[Pod, ClusterEvent] = Watched(
-    "Pod", "/api/v1/pods", wire.pod_item, wire.pod_line, PodApplied, _pod_deleted
+    "Pod",
+    "/api/v1/pods",
+    wire.pod_item,
+    wire.pod_line,
+    PodApplied,
+    _pod_deleted,
+    rewound=HistoryRewound(),
 )
 NODES: Watched[Node, ClusterEvent] = Watched(
     "Node", "/api/v1/nodes", wire.node_item, wire.node_line, NodeApplied, _node_deleted

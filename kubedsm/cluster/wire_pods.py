@@ -6,6 +6,7 @@ from functools import lru_cache
 import msgspec
 
 from kubedsm.cluster import wire_schema as schema
+from kubedsm.cluster.move_mark import MoveMark, mark_of
 from kubedsm.cluster.pod_requests import (
     Amounts,
     FieldError,
@@ -52,11 +53,13 @@ def made(shape: schema.Pod) -> Pod:
     if not namespace:
         raise FieldError("metadata.namespace", "missing")
     labels, status = metadata.labels or {}, shape.status or _NO_STATUS
+    owner = next((o for o in metadata.owner_references or () if o.controller), None)
+    mark = _mark(metadata, labels, owner) if MIGRATING_LABEL in labels else None
     return Pod(
         uid=Uid(metadata.uid),
         namespace=namespace,
         name=metadata.name,
-        workload=_workload(metadata, namespace, labels),
+        workload=_workload(metadata, namespace, labels, owner, mark),
         pod_class=_pod_class(
             tuple(map(_requests, spec.containers)) if spec.containers else (),
             tuple(map(_init_requests, spec.init_containers)) if spec.init_containers else (),
@@ -74,7 +77,7 @@ def made(shape: schema.Pod) -> Pod:
         phase=status.phase or "Pending",
         ready=bool(status.conditions and _ready(status.conditions)),
         terminating=metadata.deletion_timestamp is not None,
-        detached=MIGRATING_LABEL in labels,
+        detached=mark is not None,
         gated=bool(spec.scheduling_gates),
         created=metadata.creation_timestamp.timestamp() if metadata.creation_timestamp else 0.0,
         labels=labels,
@@ -244,21 +247,29 @@ def _host_ports(spec: schema.PodSpec) -> tuple[HostPort, ...]:
     )
 
 
-def _workload(metadata: schema.Metadata, namespace: str, labels: Mapping[str, str]) -> Workload:
+def _mark(
+    metadata: schema.Metadata, labels: Mapping[str, str], owner: schema.Owner | None
+) -> MoveMark | None:
+    annotation = metadata.annotations.migration if metadata.annotations else None
+    controller = (owner.kind, owner.name, owner.uid or "") if owner else None
+    return mark_of(labels, annotation, controller)
+
+
+def _workload(
+    metadata: schema.Metadata,
+    namespace: str,
+    labels: Mapping[str, str],
+    owner: schema.Owner | None,
+    mark: MoveMark | None,
+) -> Workload:
     """Whose pod it is: while a migration detaches it, too.
 
-    The template hash is in one label before a pod is detached and in the other one after it. The
-    ReplicaSet's ownerReference goes a moment later, and then only generateName tells.
+    The template hash is in one label before a pod is detached and in the other one after it.
     """
-    template = labels.get(TEMPLATE_HASH_LABEL) or labels.get(MIGRATING_LABEL) or ""
-    for owner in metadata.owner_references or ():
-        if owner.controller:
-            return _owner(namespace, owner.kind, owner.name, template)
-    if template and MIGRATING_LABEL in labels and metadata.generate_name:
-        replica_set = metadata.generate_name.removesuffix("-")
-        owner_workload = _owner(namespace, "ReplicaSet", replica_set, template)
-        if owner_workload.kind == "Deployment":
-            return owner_workload
+    if mark is not None:
+        return _owner(namespace, "ReplicaSet", mark.replica_set, labels[MIGRATING_LABEL])
+    if owner is not None:
+        return _owner(namespace, owner.kind, owner.name, labels.get(TEMPLATE_HASH_LABEL) or "")
     return Workload(namespace, "Pod", metadata.name)
 
 

@@ -11,6 +11,7 @@ import msgspec
 
 from kubedsm.cluster import rules_schema as rules
 from kubedsm.cluster.api_errors import Status
+from kubedsm.cluster.move_mark import MIGRATION_ANNOTATION
 from kubedsm.core.model import DELETION_COST_ANNOTATION, DO_NOT_DISRUPT_ANNOTATION
 
 T = TypeVar("T")
@@ -28,6 +29,7 @@ class _Wire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 class Owner(_Wire, frozen=True):
     kind: str
     name: str
+    uid: str | None = None
     controller: bool | None = None
 
 
@@ -36,6 +38,7 @@ class Annotations(_Wire, frozen=True):
 
     do_not_disrupt: str | None = msgspec.field(default=None, name=DO_NOT_DISRUPT_ANNOTATION)
     deletion_cost: str | None = msgspec.field(default=None, name=DELETION_COST_ANNOTATION)
+    migration: str | None = msgspec.field(default=None, name=MIGRATION_ANNOTATION)
     mirror: str | None = msgspec.field(default=None, name="kubernetes.io/config.mirror")
     bind_completed: str | None = msgspec.field(default=None, name="pv.kubernetes.io/bind-completed")
     storage_class: str | None = msgspec.field(
@@ -48,7 +51,6 @@ class Metadata(_Wire, frozen=True):
     namespace: str | None = None
     uid: str | None = None
     resource_version: str | None = None
-    generate_name: str | None = None
     creation_timestamp: Time | None = None
     deletion_timestamp: Time | None = None
     labels: dict[str, str] | None = None
@@ -144,8 +146,13 @@ class Node(_Wire, frozen=True):
     status: NodeStatus | None = None
 
 
+class NamespaceStatus(_Wire, frozen=True):
+    phase: str | None = None
+
+
 class Namespace(_Wire, frozen=True):
     metadata: Metadata
+    status: NamespaceStatus | None = None
 
 
 class ClaimSpec(_Wire, frozen=True):

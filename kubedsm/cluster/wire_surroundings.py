@@ -14,7 +14,9 @@ from kubedsm.core.surroundings import (
 
 
 def namespace(shape: schema.Namespace) -> Namespace:
-    return Namespace(shape.metadata.name, shape.metadata.labels or {})
+    metadata, status = shape.metadata, shape.status or schema.NamespaceStatus()
+    terminating = metadata.deletion_timestamp is not None or status.phase == "Terminating"
+    return Namespace(metadata.name, metadata.labels or {}, terminating)
 
 
 def claim(shape: schema.Claim) -> Claim:

@@ -29,9 +29,6 @@ kubeconfig_file = click.option(
 )
 kubeconfig_context = click.option("--context", help="Context of the kubeconfig.")
 
-#: seconds for the first answer of an API server
-STARTUP_TIMEOUT = 10.0
-
 
 def configuration_at(path: str | None) -> Configuration:
     return load_file(path) if path else Configuration()
@@ -61,10 +58,13 @@ def log_to(*, json: bool = False, level: str = "INFO") -> None:
     processors: list[structlog.typing.Processor] = [
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
-        structlog.processors.dict_tracebacks if json else structlog.dev.set_exc_info,
+        # Tracebacks without what was in the variables: a cluster does not fit on a screen.
+        structlog.processors.format_exc_info,
         structlog.processors.JSONRenderer()
         if json
-        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty()),
+        else structlog.dev.ConsoleRenderer(
+            colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
+        ),
     ]
     structlog.configure(
         processors=processors,

@@ -9,10 +9,9 @@ from rich.console import Console
 
 from kubedsm import offline, suggesting
 from kubedsm.clock import SystemClock
-from kubedsm.cluster import verbs
+from kubedsm.cluster.joining import TIMEOUT, greet
 from kubedsm.cluster.kubernetes import KubernetesCluster
 from kubedsm.commands.console import (
-    STARTUP_TIMEOUT,
     config_file,
     configuration_at,
     kubeconfig_context,
@@ -94,7 +93,7 @@ def suggest(
     async def ask() -> None:
         clock, rng = SystemClock(), random.Random()
         async with await KubernetesCluster.connect(kubeconfig_path, context) as cluster:
-            await verbs.version(cluster, timeout=STARTUP_TIMEOUT)
+            await greet(cluster, timeout=TIMEOUT)
             snapshot = await suggesting.read_snapshot(cluster, configuration, clock, rng)
             advice = _say(snapshot, configuration, output)
             if carry_out and advice.suggestion.moves:

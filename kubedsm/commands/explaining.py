@@ -11,13 +11,12 @@ from yarl import URL
 
 from kubedsm import asking, offline, suggesting
 from kubedsm.clock import SystemClock
-from kubedsm.cluster import verbs
 from kubedsm.cluster.dump import Malformed
+from kubedsm.cluster.joining import TIMEOUT, greet
 from kubedsm.cluster.kubernetes import KubernetesCluster
 from kubedsm.cluster.port import ClusterError
 from kubedsm.cluster.wire_errors import WireError
 from kubedsm.commands.console import (
-    STARTUP_TIMEOUT,
     config_file,
     configuration_at,
     kubeconfig_context,
@@ -131,7 +130,7 @@ async def _from_cluster(
     clock, rng = SystemClock(), random.Random()
     try:
         async with await KubernetesCluster.connect(kubeconfig_path, context) as cluster:
-            await verbs.version(cluster, timeout=STARTUP_TIMEOUT)
+            await greet(cluster, timeout=TIMEOUT)
             snapshot = await suggesting.read_snapshot(cluster, configuration, clock, rng)
             pods = _pods(pod_name, snapshot, ())
             explainer = _explainer(snapshot, configuration)

@@ -10,13 +10,12 @@ import structlog
 
 from kubedsm import __version__
 from kubedsm.clock import SystemClock
-from kubedsm.cluster import verbs
 from kubedsm.cluster.emulator.cluster_file import load, paper_cluster
 from kubedsm.cluster.emulator.emulated_cluster import EmulatedCluster
 from kubedsm.cluster.emulator.http import HttpFront
+from kubedsm.cluster.joining import join
 from kubedsm.cluster.kubernetes import KubernetesCluster
 from kubedsm.commands.console import (
-    STARTUP_TIMEOUT,
     config_file,
     configuration_at,
     kubeconfig_context,
@@ -69,17 +68,18 @@ def run(
 
     async def serve() -> None:
         async with await KubernetesCluster.connect(kubeconfig_path, context) as cluster:
-            version = await verbs.version(cluster, timeout=STARTUP_TIMEOUT)
+            log, clock, rng = structlog.get_logger(), SystemClock(), random.Random()
+            version = await join(cluster, clock, rng, log.warning, in_pod=cluster.in_pod)
             runtime = Runtime(
                 cluster,
                 configuration,
-                SystemClock(),
-                random.Random(),
+                clock,
+                rng,
                 instance=socket.gethostname(),
                 namespace=namespace,
             )
             async with Diagnostics(runtime.decisions, diagnostics_port) as diagnostics:
-                structlog.get_logger().info(
+                log.info(
                     "connected",
                     version=version,
                     kubedsm=__version__,

@@ -102,6 +102,8 @@ def best_changes(
     Of those that have the same difference only the one with the fewest moves and then the least
     fragmentation. Raises TooManyError beyond the bounds.
     """
+    if bounds.deadline.passed:
+        raise TooManyError
     if not problem.items or not problem.supply.any() or not limits.max_moves:
         return
     search = _search(problem, gains, limits, bounds)
@@ -173,7 +175,7 @@ def _solved(search: _Search, batch: Ints) -> Iterator[Solution]:
         search.changes.vectors[states],
         ceilings[states],
         search.options(states),
-        search.bounds.steps,
+        search.bounds,
     )
     if walked is None:
         raise TooManyError
@@ -201,6 +203,8 @@ def _reach(search: _Search, targets: Ints, allowed: Ints) -> Ints:
         raise TooManyError
     ceilings = np.full(vectors.shape[1], -1, dtype=np.int16)
     for target, most in zip(targets.tolist(), allowed.tolist(), strict=True):
+        if search.bounds.deadline.passed:
+            raise TooManyError
         distance = np.abs(vectors - vectors[:, target, None]).sum(axis=0, dtype=np.int16)
         np.maximum(ceilings, most - distance, out=ceilings)
     return ceilings.astype(np.int64)
@@ -216,7 +220,7 @@ def _cheapest(search: _Search, targets: Ints, spent: Ints) -> Iterator[Solution]
         search.changes.vectors[states],
         ceilings[states] * scale + scale // 2,
         search.measured_options(states, scale),
-        search.bounds.steps,
+        search.bounds,
     )
     if walked is None:
         raise TooManyError

@@ -44,6 +44,8 @@ class Decision:
     bindings: tuple[Binding, ...] = ()
     #: pods that fit nowhere: why not, for every node, against the room that is left then
     unplaced: Mapping[Uid, Mapping[NodeName, Rejection]] = attrs.field(factory=dict)
+    #: pods that nothing was decided about, for want of time
+    late: tuple[Pod, ...] = ()
     score_before: int = 0
     score_after: int = 0
     fragmentation: int = 0
@@ -87,7 +89,7 @@ def make_decision(
     cloud_room = CloudRoom.of(cloud, bounds)
     if table is None or split is None:
         proven = False
-        picks, loads = pick_greedily(edge, members)
+        picks, loads = pick_greedily(edge, members, bounds.deadline)
     else:
         proven = cloud_room.exact
         vector = _best_vector(table, split.values(), cloud_room)

@@ -13,9 +13,6 @@ from kubedsm.core.fragmentation import canonical
 from kubedsm.core.model import Node, NodeName, Pod, PodClass, Resources, Snapshot, Workload
 from kubedsm.core.packing import Kind, in_order, turn
 
-#: Larger amounts could overflow when a few of them are added.
-LARGEST = 2**58
-
 
 def leaving_turn(pod: Pod) -> tuple[float, str, str]:
     """The order in which pods of an item are moved: the youngest, that did the least yet, first."""
@@ -48,10 +45,15 @@ class Item:
 
 
 def stranded(snapshot: Snapshot, nodes: list[Node], rules: EdgeRules | None) -> list[Pod]:
-    """The pods that wait for us and fit on no node; the others only have not had their turn."""
+    """The pods that wait for us and fit on no node; the others only have not had their turn.
+
+    Without those that no node can ever hold.
+    """
     fits: dict[PodClass, bool] = {}
     found = []
     for pod in snapshot.schedulable(snapshot.pods.values()):
+        if pod.requests.beyond_any_node:
+            continue
         if rules is not None:
             fitting = bool(rules.feasibility.feasible(pod))
         else:
@@ -120,10 +122,8 @@ def items_of(
         for pod in pods:
             pod_class = pod.pod_class
             if pod_class not in taking:
-                # Amounts that nobody has would overflow the sums.
-                absurd = any(amount > LARGEST for _, amount in pod_class.requests.items())
                 taking[pod_class] = frozenset(
-                    n.name for n in nodes if not absurd and not static_reasons(pod_class, n)
+                    n.name for n in nodes if not static_reasons(pod_class, n)
                 )
             edge_nodes, seen = taking[pod_class], None
             if rules is not None:

@@ -14,11 +14,20 @@ import attrs
 import numpy as np
 
 from kubedsm.core.cloud_hold import CloudHold
-from kubedsm.core.edge_items import LARGEST, Item, items_of, ruled_kinds, stranded
+from kubedsm.core.edge_items import Item, items_of, ruled_kinds, stranded
 from kubedsm.core.edge_rules import Clash, EdgeRules
 from kubedsm.core.fragmentation import Fragmentation, Ints, axes_of
 from kubedsm.core.match import Bounds
-from kubedsm.core.model import Node, NodeName, Pod, Resources, Snapshot, Tier, Workload
+from kubedsm.core.model import (
+    MOST_OF_A_NODE,
+    Node,
+    NodeName,
+    Pod,
+    Resources,
+    Snapshot,
+    Tier,
+    Workload,
+)
 from kubedsm.core.movable import Movable
 from kubedsm.core.packing import Packing, kinds
 
@@ -29,7 +38,7 @@ _ALL = 2**31
 def signed_row(amounts: Resources, axes: tuple[str, ...]) -> list[int]:
     """The amounts as a row of an array. Free room below zero stays so: it takes leaving to mend."""
     named = dict(amounts.items())
-    return [min(max(named.get(name, 0), -LARGEST), LARGEST) for name in axes]
+    return [min(max(named.get(name, 0), -MOST_OF_A_NODE), MOST_OF_A_NODE) for name in axes]
 
 
 @attrs.frozen(eq=False)
@@ -108,7 +117,11 @@ class EdgeProblem:
             fragmentation=fragmentation,
             cloud=cloud,
             rules=rules,
-            clashes=tuple(rules.clashes([item.pods[0] for item in items], nodes) if rules else ()),
+            clashes=tuple(
+                rules.clashes([item.pods[0] for item in items], nodes, bounds.deadline)
+                if rules
+                else ()
+            ),
         )
 
     def only(self, workloads: Iterable[Workload]) -> "EdgeProblem":

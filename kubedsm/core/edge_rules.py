@@ -11,6 +11,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from kubedsm.core.deadline import Deadline
 from kubedsm.core.feasibility import EquivalenceClass, Feasibility
 from kubedsm.core.model import (
     Node,
@@ -81,11 +82,14 @@ class EdgeRules:
             self._open_to[kind] = frozenset(self._staying.feasible(_asking(pod, rules)))
         return self._open_to[kind]
 
-    def clashes(self, pods: Sequence[Pod], nodes: Sequence[Node]) -> list[Clash]:
+    def clashes(
+        self, pods: Sequence[Pod], nodes: Sequence[Node], deadline: Deadline
+    ) -> list[Clash]:
         """Which two of these, each of an item, cannot be on one node, and on which nodes.
 
         A rule of one domain holds on each of its nodes: all nodes with the same topology labels
-        are alike.
+        are alike. Not all of them once the deadline has passed: whether moves keep the rules is
+        looked at again, move by move.
         """
         repelling = [_repelling(pod) for pod in pods]
         if not any(repelling):
@@ -94,12 +98,14 @@ class EdgeRules:
         alike: dict[frozenset[str], list[int]] = {}
         for at, node in enumerate(nodes):
             alike.setdefault(frozenset(keys & node.labels.keys()), []).append(at)
-        found = []
+        found: list[Clash] = []
         for positions in alike.values():
             mask = np.zeros(len(nodes), dtype=np.bool_)
             mask[positions] = True
             name = nodes[positions[0]].name
             for there, resident in enumerate(pods):
+                if deadline.passed:
+                    return found
                 occupied = self._empty.with_pod(resident, name)
                 found += [
                     (mask, coming, there)

@@ -23,6 +23,11 @@ class PodDeleted:
 
 
 @attrs.frozen(slots=True)
+class HistoryRewound:
+    """The cluster was restored from a backup: no version of a pod seen so far means anything."""
+
+
+@attrs.frozen(slots=True)
 class NodeApplied:
     node: Node
 
@@ -53,4 +58,6 @@ class KindKnown:
 
 
 SurroundingEvent = SurroundingApplied | SurroundingDeleted | KindKnown
-ClusterEvent = PodApplied | PodDeleted | NodeApplied | NodeDeleted | SurroundingEvent
+ClusterEvent = (
+    PodApplied | PodDeleted | HistoryRewound | NodeApplied | NodeDeleted | SurroundingEvent
+)

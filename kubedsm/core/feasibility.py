@@ -10,7 +10,7 @@ pod added or taken away, copies of N. Making one reads all pods once if any has 
 ports or volumes, and hardly anything if none has.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import attrs
 
@@ -20,6 +20,7 @@ from kubedsm.core.model import Node, NodeName, Pod, Snapshot, Uid
 from kubedsm.core.preferences import penalties
 from kubedsm.core.rules.rejection import Rejection
 from kubedsm.core.rules.scene import EquivalenceClass
+from kubedsm.core.skews import Skews
 
 __all__ = ["EquivalenceClass", "Feasibility", "Rejection"]
 
@@ -90,6 +91,10 @@ class Feasibility:
         view = self._view.telling_apart(pod)
         positions = [view.scene.nodes.positions[name] for name in nodes]
         return penalties(view.equivalence(pod), view.scene, positions)
+
+    def skews(self, pods: Iterable[Pod]) -> Skews:
+        """The spread constraints of these pods, which are on no node yet."""
+        return Skews(dict.fromkeys(map(self.equivalence, pods)), self._view.scene)
 
     def message(self, pod: Pod, *, tier: bool = True) -> str:
         """What to say of a pod that no node would take, as kube-scheduler says it."""

@@ -18,13 +18,11 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from kubedsm.core.model import Node, NodeName, Resources, Snapshot
+from kubedsm.core.model import MOST_OF_A_NODE, Node, NodeName, Resources, Snapshot
 
 SCALE = 2**32
 EMPTY_NODE = 0.9
 BASIC_AXES = ("cpu", "memory", "pods")
-#: A free amount beyond this is not a number that 64 bits hold.
-_LARGEST = 2**63 - 1
 
 Ints = NDArray[np.int64]
 Mix = tuple[tuple[Resources, int], ...]
@@ -38,6 +36,8 @@ class Measure(enum.StrEnum):
 def request_mix(snapshot: Snapshot) -> Mix:
     """What the opted-in pods request, and how many request it; in a canonical order.
 
+    Without what no node can ever hold: however room is left, it is of no use to that.
+
     The weight of a workload is its number of pods; one in the middle of a rollout has two request
     vectors, and each gets the weight of its pods.
     """
@@ -45,7 +45,8 @@ def request_mix(snapshot: Snapshot) -> Mix:
     for pod in snapshot.pods.values():
         if pod.scheduler_name == snapshot.scheduler_name and pod.counts_for_qos:
             counts[pod.requests] = counts.get(pod.requests, 0) + 1
-    return tuple(sorted(counts.items(), key=lambda entry: canonical(entry[0])))
+    held = (entry for entry in counts.items() if not entry[0].beyond_any_node)
+    return tuple(sorted(held, key=lambda entry: canonical(entry[0])))
 
 
 def canonical(requests: Resources) -> tuple[int, int, int, tuple[tuple[str, int], ...]]:
@@ -59,11 +60,14 @@ def axes_of(requests: Iterable[Resources]) -> tuple[str, ...]:
 
 
 def row(amounts: Resources, axes: tuple[str, ...]) -> list[int]:
-    """The amounts as a row of an array; what is missing, or below zero, is none at all."""
+    """The amounts as a row of an array; what is missing, or below zero, is none at all.
+
+    Whoever asks for more than any node has is to be set aside before.
+    """
     basic = (amounts.cpu, amounts.memory, amounts.pods)
     other = dict(amounts.other)
     values = (*basic, *(other.get(name, 0) for name in axes[len(BASIC_AXES) :]))
-    return [min(max(value, 0), _LARGEST) for value in values]
+    return [min(max(value, 0), MOST_OF_A_NODE) for value in values]
 
 
 @attrs.frozen

@@ -4,6 +4,7 @@ import attrs
 import numpy as np
 
 from kubedsm.core.best_fit import BestFit, size
+from kubedsm.core.deadline import NO_DEADLINE, Deadline
 from kubedsm.core.edge_problem import EdgeProblem
 from kubedsm.core.fragmentation import Ints
 from kubedsm.core.gains import Gains
@@ -42,12 +43,15 @@ class FreeEdge:
         return most
 
 
-def free_edge_as_needed(problem: EdgeProblem, gains: Gains) -> FreeEdge:
+def free_edge_as_needed(
+    problem: EdgeProblem, gains: Gains, deadline: Deadline = NO_DEADLINE
+) -> FreeEdge:
     """The pods that may leave: of the lowest priority, by how little QoS is lost for their size.
 
     Looked at anew after every pick; ties go to the first item in canonical order. A pod that the
     cloud cannot hold beside those before it stays. Since the order is the same whatever the need,
-    it is computed once, and a need is answered by binary search in the room freed.
+    it is computed once, and a need is answered by binary search in the room freed. Once the
+    deadline has passed no more pods are looked at.
     """
     sizes = item_sizes(problem)
     cloud = BestFit(problem.cloud.packing)
@@ -65,7 +69,7 @@ def free_edge_as_needed(problem: EdgeProblem, gains: Gains) -> FreeEdge:
         return gains.level[workload], lost / sizes[index]
 
     able = [at for at, queue in enumerate(queues) if queue]
-    while able:
+    while able and not deadline.passed:
         best = max(able, key=score)
         kind = problem.items[best].cloud_kind
         if kind is None or not cloud.place(kind):

@@ -7,13 +7,19 @@ looked at anew after every pick; each on the node where it fits best.
 from collections.abc import Sequence
 
 from kubedsm.core.best_fit import BestFit, sizes
+from kubedsm.core.deadline import Deadline
 from kubedsm.core.fragmentation import Ints
 from kubedsm.core.packing import Packing
 from kubedsm.core.split import Claimant, Picks
 
 
-def pick_greedily(edge: Packing, members: Sequence[Claimant]) -> tuple[Picks, Ints]:
-    """Whose pods go to the edge, and their placement, N x S."""
+def pick_greedily(
+    edge: Packing, members: Sequence[Claimant], deadline: Deadline
+) -> tuple[Picks, Ints]:
+    """Whose pods go to the edge, and their placement, N x S.
+
+    This is what is done when there is no time for anything better, so it may take as much again.
+    """
     size = sizes(edge)
     room = BestFit(edge)
     picks: Picks = {}
@@ -27,7 +33,7 @@ def pick_greedily(edge: Packing, members: Sequence[Claimant]) -> tuple[Picks, In
         gain = float(values[number + 1] - values[number])
         return edge.kinds[kind].rank.priority, gain / size[kind]
 
-    while candidates:
+    while candidates and not deadline.long_passed:
         best = max(candidates, key=score)
         m, kind = best
         if not room.place(kind):

@@ -47,7 +47,9 @@ def immediate_schedule(
     of the workloads of a higher level comes before that of a lower one; the level of a workload is
     the greatest priority of its pods in the batch.
     """
-    batch = sorted(pods, key=turn)
+    everybody = sorted(pods, key=turn)
+    batch = [pod for pod in everybody if not pod.requests.beyond_any_node]
+    set_aside = [pod for pod in everybody if pod.requests.beyond_any_node]
     problem = _Problem(
         snapshot,
         batch,
@@ -61,7 +63,7 @@ def immediate_schedule(
         nodes = [*problem.edge_nodes, *problem.cloud_nodes]
         choice = problem.choice(kinds(batch, nodes, snapshot.free, levels_of(batch)))
         bindings = problem.bindings(choice)
-        unplaced = _why_not(snapshot, bindings, _others(batch, bindings))
+        unplaced = _why_not(snapshot, bindings, _others(everybody, bindings))
         return problem.decision(bindings, unplaced, choice.fragmentation, proven=choice.proven)
     feasibility = Feasibility.of(snapshot)
     choice = _judged(problem, feasibility)
@@ -73,13 +75,16 @@ def immediate_schedule(
         [(binding.pod, binding.node) for binding in bindings],
         _others(batch, bindings),
         problem.gains,
+        problem.bounds.deadline,
     )
     placed = [(pod, node, snapshot.nodes[node].tier) for pod, node in kept.placed]
     bindings = tuple(Binding(pod, node, tier) for pod, node, tier in placed if tier is not None)
     room = _room_after(snapshot, bindings)
     fragmentation = problem.fragmentation.of(problem.edge_nodes, room)
-    proven = choice.proven and not kept.changed
-    return problem.decision(bindings, kept.refused, fragmentation, proven=proven)
+    proven = choice.proven and not (kept.changed or kept.late)
+    unplaced = {**kept.refused, **_why_not(snapshot, bindings, set_aside)}
+    decision = problem.decision(bindings, unplaced, fragmentation, proven=proven)
+    return attrs.evolve(decision, late=kept.late)
 
 
 @attrs.frozen(eq=False)

@@ -18,6 +18,7 @@ import attrs
 import numpy as np
 
 from kubedsm.core.best_fit import best_fit_increasing
+from kubedsm.core.deadline import NO_DEADLINE, Deadline
 from kubedsm.core.fragmentation import SCALE, Fragmentation, Ints
 from kubedsm.core.model import Node, NodeName, Pod, Resources
 from kubedsm.core.packing import Packing, Targets, kinds
@@ -42,6 +43,7 @@ class Bounds:
     steps: int = 40_000_000
     #: distinct loads of all distinct nodes together
     loads: int = 50_000
+    deadline: Deadline = NO_DEADLINE
 
 
 @attrs.frozen(eq=False)
@@ -108,7 +110,7 @@ def tabulate(
 
     Without a measure of fragmentation every placement costs nothing.
     """
-    if len(packing.kinds) > _MOST_KINDS:
+    if len(packing.kinds) > _MOST_KINDS or bounds.deadline.passed:
         return None
     lost, unit = _digits(packing)
     options = _options(packing, fragmentation, bounds, lost, unit)
@@ -131,7 +133,10 @@ def tabulate(
     steps = sum(n * len(option.costs) for n, option in zip(lengths[1:], options, strict=True))
     if sum(lengths) > bounds.states or steps > bounds.steps:
         return None
-    layers = _layers(options, lengths, places, _outside(sizes, limits, total))
+    outside = _outside(sizes, limits, total)
+    layers = _layers(options, lengths, places, outside, bounds.deadline)
+    if layers is None:
+        return None
     return MatchTable(packing, limits, sizes, places, options, layers, unit)
 
 
@@ -163,11 +168,18 @@ def _outside(sizes: tuple[int, ...], limits: Ints, total: int) -> Ints | None:
 
 
 def _layers(
-    options: Sequence[_Options], lengths: Sequence[int], places: Ints, outside: Ints | None
-) -> tuple[Ints, ...]:
+    options: Sequence[_Options],
+    lengths: Sequence[int],
+    places: Ints,
+    outside: Ints | None,
+    deadline: Deadline,
+) -> tuple[Ints, ...] | None:
+    """None once the deadline has passed."""
     layer = np.zeros(1, dtype=np.int64)
     layers = [layer]
     for option, length in zip(options, lengths[1:], strict=True):
+        if deadline.passed:
+            return None
         following = np.full(length, UNREACHABLE, dtype=np.int64)
         offsets = (option.loads @ places).tolist()
         at_once = max(1, _BLOCK // len(layer))

@@ -13,6 +13,7 @@ import attrs
 from kubedsm.core.change import Change, Freed, freed, holds_room
 from kubedsm.core.events import (
     ClusterEvent,
+    HistoryRewound,
     KindKnown,
     NodeApplied,
     NodeDeleted,
@@ -103,6 +104,10 @@ class ClusterMirror:
         self._surroundings = Surroundings()
         #: told of every reservation that is given back; set by whoever looks for room
         self.on_released: Callable[[Change], None] | None = None
+        #: the pods that carry the mark of a migration
+        self._marked: set[Uid] = set()
+        #: whether a plan of ours knows the pod; set by whoever has plans
+        self.under_way: Callable[[Uid], bool] | None = None
         #: how often anything may have become different
         self.changes = 0
 
@@ -114,6 +119,11 @@ class ClusterMirror:
             case PodDeleted(uid):
                 gone = self._forget_pod(uid)
                 return Change(pod_before=gone, freed=freed(gone, None))
+            case HistoryRewound():
+                self._pods = {
+                    uid: attrs.evolve(pod, resource_version="") for uid, pod in self._pods.items()
+                }
+                return Change()
             case NodeApplied(node):
                 before = self._nodes.get(node.name)
                 after = attrs.evolve(node, tier=self._tiers.of(node.labels))
@@ -139,6 +149,8 @@ class ClusterMirror:
         if known is not None and known != pod.uid:
             # Deletion and creation under one name can reach us as a single change.
             self._forget_pod(known)
+        if pod.detached and pod.scheduler_name != self._scheduler_name:
+            pod = attrs.evolve(pod, detached=False)  # no move of ours touches it
         before = self._pods.get(pod.uid)
         if before is not None and older(pod, before):
             return Change(pod_before=before, pod_after=before)
@@ -146,6 +158,7 @@ class ClusterMirror:
             self._add_used(before, -1)
         self._pods[pod.uid] = pod
         self._uids[key] = pod.uid
+        (self._marked.add if pod.detached else self._marked.discard)(pod.uid)
         if holds_room(pod):
             self._add_used(pod, 1)
         if pod.node_name is not None or pod.finished or pod.terminating:
@@ -163,6 +176,7 @@ class ClusterMirror:
             del self._uids[pod.namespace, pod.name]
         if holds_room(pod):
             self._add_used(pod, -1)
+        self._marked.discard(uid)
         self._claimed.pop(uid, None)
         return pod
 
@@ -172,6 +186,10 @@ class ClusterMirror:
 
     def pod(self, uid: Uid) -> Pod | None:
         return self._pods.get(uid)
+
+    def pods(self) -> list[Pod]:
+        """All of them, as they say they are."""
+        return list(self._pods.values())
 
     def node(self, name: NodeName) -> Node | None:
         return self._nodes.get(name)
@@ -294,12 +312,22 @@ class ClusterMirror:
                 placed[Uid(reservation.holder)] = reservation.node
         return Snapshot(
             nodes=dict(self._nodes),
-            pods=dict(self._pods),
+            pods={**self._pods, **self._unproven()},
             free={name: self.free(name) for name in self._nodes},
             placed=placed,
             scheduler_name=self._scheduler_name,
             surroundings=self._surroundings,
         )
+
+    def _unproven(self) -> dict[Uid, Pod]:
+        """The marked pods that no plan knows: they count like any other until one does.
+
+        Whoever may change a pod can mark it; that must not take it out of the counts.
+        """
+        if self.under_way is None:
+            return {}
+        doubtful = (self._pods[uid] for uid in self._marked if not self.under_way(uid))
+        return {pod.uid: attrs.evolve(pod, detached=False) for pod in doubtful}
 
     def check_invariants(self) -> None:
         """Raise AssertionError if the books disagree with the objects they are kept about."""
@@ -312,6 +340,8 @@ class ClusterMirror:
         for reservation in self._reservations.values():
             _book(reserved, reservation.node, reservation.requests)
         _require(reserved == self._reserved, f"reserved {reserved}, booked {self._reserved}")
+        marked = {uid for uid, pod in self._pods.items() if pod.detached}
+        _require(marked == self._marked, f"marked {marked}, booked {self._marked}")
         keys = {(pod.namespace, pod.name): uid for uid, pod in self._pods.items()}
         _require(keys == self._uids, "two pods go by one name")
         for holder, reservation in self._reservations.items():

@@ -12,13 +12,17 @@ from kubedsm.core.surroundings import Surroundings
 Uid = NewType("Uid", str)
 NodeName = NewType("NodeName", str)
 
-#: A pod that a migration has taken from its owner, and not yet evicted, carries this label.
+#: A pod that a migration has taken from its owner, and not yet evicted, carries this label; who
+#: carries it without the annotation that belongs to it has it from somebody else.
 MIGRATING_LABEL = "kubedsm.io/migrating"
 #: "true" on a pod that must be left where it is
 DO_NOT_DISRUPT_ANNOTATION = "kubedsm.io/do-not-disrupt"
 TEMPLATE_HASH_LABEL = "pod-template-hash"
 #: of pods alike, a ReplicaSet deletes the one of the lowest first
 DELETION_COST_ANNOTATION = "controller.kubernetes.io/pod-deletion-cost"
+#: No node is believed to have more of anything: bytes, millicores, devices. The API takes any 64
+#: bits for an amount; sums and multiples of this are still far inside them.
+MOST_OF_A_NODE = 2**50
 #: what a host port occupies if no address is named
 EVERY_ADDRESS = "0.0.0.0"  # noqa: S104  nothing is bound here
 
@@ -57,6 +61,14 @@ class Resources:
 
     def amount(self, name: str) -> int:
         return next((amount for other, amount in self.items() if other == name), 0)
+
+    @property
+    def beyond_any_node(self) -> bool:
+        """Whether no node can hold that, now or ever: set such requests aside, compute with none.
+
+        See `MOST_OF_A_NODE`.
+        """
+        return any(amount > MOST_OF_A_NODE for _, amount in self.items())
 
     def __add__(self, more: "Resources") -> "Resources":
         return self._combined(more, 1)
@@ -233,11 +245,18 @@ class PodClass:
     preempts: bool = True
 
 
+def _believable(allocatable: Resources) -> Resources:
+    if not allocatable.beyond_any_node:
+        return allocatable
+    return Resources.of({name: min(n, MOST_OF_A_NODE) for name, n in allocatable.items()})
+
+
 @attrs.frozen(slots=True)
 class Node:
     name: NodeName
     labels: Mapping[str, str]
-    allocatable: Resources
+    #: at most `MOST_OF_A_NODE` of each, whatever it claims
+    allocatable: Resources = attrs.field(converter=_believable)
     taints: tuple[Taint, ...] = ()
     unschedulable: bool = False
     #: set by the mirror from the configured tier label; None is not ours to place on
@@ -258,7 +277,8 @@ class Pod:
     ready: bool = False
     #: deletionTimestamp is set; its room is not free yet
     terminating: bool = False
-    #: taken from its owner by a migration
+    #: it carries the whole mark of a migration that took it from its owner; in a snapshot of the
+    #: mirror, only if a plan of ours knows the pod
     detached: bool = False
     #: spec.schedulingGates is not empty: nobody may bind it yet
     gated: bool = False
@@ -360,7 +380,10 @@ class Snapshot:
         return {w: Share(edge.get(w, 0), total[w]) for w in sorted(total)}
 
     def schedulable(self, pods: Iterable[Pod]) -> list[Pod]:
-        """Those of the pods that are ours to place and wait for a node, oldest first."""
+        """Those of the pods that are ours to place and wait for a node, oldest first.
+
+        None of a namespace that is being deleted: it would be refused, and will go.
+        """
         return sorted(
             (
                 pod
@@ -368,6 +391,7 @@ class Snapshot:
                 if pod.scheduler_name == self.scheduler_name
                 and pod.waits_for_node
                 and pod.uid not in self.placed
+                and not self.surroundings.namespace_terminating(pod.namespace)
             ),
             key=lambda pod: (pod.created, pod.namespace, pod.name),
         )

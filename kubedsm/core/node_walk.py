@@ -12,7 +12,7 @@ import attrs
 import numpy as np
 
 from kubedsm.core.fragmentation import Ints
-from kubedsm.core.match import UNREACHABLE
+from kubedsm.core.match import UNREACHABLE, Bounds
 
 #: Cells of the table by which states are found; beyond that they are searched for.
 _TABLE = 2**22
@@ -94,8 +94,8 @@ class Walk:
         return found[::-1]
 
 
-def walk(states: Ints, ceilings: Ints, options: Sequence[Options], steps: int) -> Walk | None:
-    """The least cost of every state, or None beyond that many steps.
+def walk(states: Ints, ceilings: Ints, options: Sequence[Options], bounds: Bounds) -> Walk | None:
+    """The least cost of every state, or None beyond the bounds.
 
     states: X x D, the zero vector among them. ceilings: X, greatest cost worth pursuing. Of equal
     ways the one that does least on the last nodes.
@@ -106,10 +106,11 @@ def walk(states: Ints, ceilings: Ints, options: Sequence[Options], steps: int) -
     layer = np.full(len(states), UNREACHABLE, dtype=np.int64)
     layer[np.flatnonzero(~states.any(axis=1))[0]] = 0
     layers = [layer]
+    steps = bounds.steps
     for option in options:
         alive = np.flatnonzero(layer < UNREACHABLE)
         steps -= len(alive) * len(option.costs)
-        if steps < 0:
+        if steps < 0 or bounds.deadline.passed:
             return None
         layer = _step(layer, alive, option, codes, ceilings)
         layers.append(layer)

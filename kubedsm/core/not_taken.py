@@ -69,7 +69,7 @@ def not_taken(outcome: Outcome, gains: Gains, movable: Movable) -> tuple[Rejecte
         cpu=max((node.allocatable.cpu for node in outcome.problem.nodes), default=0),
         memory=max((node.allocatable.memory for node in outcome.problem.nodes), default=0),
     )
-    alike: dict[tuple[Workload, PodClass, str], Rejected] = {}
+    alike: dict[tuple[Workload, PodClass, str], Pod] = {}
     scores: dict[tuple[Workload, PodClass, str], tuple[int, float]] = {}
     for pod in sorted(_away(snapshot), key=leaving_turn):
         done = changes.get(pod.workload, 0)
@@ -79,10 +79,11 @@ def not_taken(outcome: Outcome, gains: Gains, movable: Movable) -> tuple[Rejecte
         said = movable(pod) if pod.node_name is not None else ""
         key = (pod.workload, pod.pod_class, said)
         if key not in alike:
-            alike[key] = Rejected(pod, said or _why(outcome, pod))
+            alike[key] = pod
             scores[key] = gains.level[pod.workload], -more / size(pod.requests, greatest)
-    ranked = sorted(alike, key=lambda key: (scores[key], str(alike[key].pod)))
-    return (*dropped, *(alike[key] for key in ranked))[:_MOST]
+    ranked = sorted(alike, key=lambda key: (scores[key], str(alike[key])))[:_MOST]
+    others = [Rejected(alike[key], key[-1] or _why(outcome, alike[key])) for key in ranked]
+    return (*dropped, *others)[:_MOST]
 
 
 def _away(snapshot: Snapshot) -> list[Pod]:

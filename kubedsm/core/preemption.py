@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import attrs
 
+from kubedsm.core.deadline import NO_DEADLINE, Deadline
 from kubedsm.core.feasibility import Feasibility
 from kubedsm.core.fit import shortages, static_rejection
 from kubedsm.core.model import Node, NodeName, Pod, Share, Snapshot, Tier, Uid
@@ -66,6 +67,8 @@ class PreemptionSearch:
     leaving: Collection[Uid] = ()
     spared: Collection[Uid] = ()
     budgets: Sequence[Budget] = ()
+    #: after that no more nodes are looked at
+    deadline: Deadline = NO_DEADLINE
     _on: dict[NodeName, list[Pod]] = attrs.field(init=False)
     #: of the whole cluster, if rules about other pods ask for it
     _feasibility: Feasibility | None = attrs.field(init=False)
@@ -145,7 +148,10 @@ class PreemptionSearch:
     def _possible(self) -> Iterator[Node]:
         """The nodes that could take the pod if they were empty, the most welcome first."""
         nodes = self.snapshot.nodes.values()
-        for node in sorted(nodes, key=lambda node: (self._unwelcome(node.name), node.name)):
+        ordered = sorted(nodes, key=lambda node: (self._unwelcome(node.name), node.name))
+        for number, node in enumerate(ordered):
+            if number and self.deadline.passed:
+                return
             if static_rejection(self.pod.pod_class, node) is None:
                 yield node
 

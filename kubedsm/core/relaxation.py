@@ -13,18 +13,19 @@ from kubedsm.core.edge_problem import EdgeProblem
 from kubedsm.core.fragmentation import Ints
 
 _FAR = -(2**61)
-#: Parts of the largest node.
+#: Parts of the largest node, and the most of them: any weights will do, but they must add up.
 _UNIT = 10**6
+_MOST_PARTS = 2**45
 
 
 def weights(problem: EdgeProblem) -> Ints:
     """W x I: each resource, mixtures of cpu and memory, each item, and all items alike."""
     number = len(problem.items)
-    largest = np.maximum(problem.allocatable.max(axis=0, initial=0), 1)
+    largest = np.maximum(problem.allocatable.max(axis=0, initial=0), 1).tolist()
     parts = np.array(
         [
-            [int(amount) * _UNIT // int(most) for amount, most in zip(row, largest, strict=True)]
-            for row in problem.requests
+            [min(n * _UNIT // most, _MOST_PARTS) for n, most in zip(row, largest, strict=True)]
+            for row in problem.requests.tolist()
         ],
         dtype=np.int64,
     ).reshape(number, len(problem.axes))

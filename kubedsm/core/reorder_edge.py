@@ -45,7 +45,7 @@ def reorder_edge(
         of_node = vectors[kept]
         added = fragmentation_changes(problem, node, free[node], of_node)
         options.append(Options(np.column_stack((of_node, changes.touched[kept])), added))
-    walked = walk(states, np.full(len(states), UNREACHABLE), options, bounds.steps)
+    walked = walk(states, np.full(len(states), UNREACHABLE), options, bounds)
     if walked is None:
         return None
     whole = np.flatnonzero(~vectors[which].any(axis=1))

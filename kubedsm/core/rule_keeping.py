@@ -9,10 +9,12 @@ In the end every pod of the batch keeps its rules with all others in place, and 
 which each kept them as it came: the one given.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 
+from kubedsm.core.deadline import NO_DEADLINE, Deadline, OutOfTimeError
 from kubedsm.core.feasibility import Feasibility, Rejection
 from kubedsm.core.model import NodeName, Pod, Resources, Uid
 from kubedsm.core.packing import turn
@@ -31,6 +33,8 @@ class Kept:
     refused: Mapping[Uid, Mapping[NodeName, Rejection]]
     #: whether anything had to be changed
     changed: bool
+    #: those that there was no time for
+    late: tuple[Pod, ...] = ()
 
 
 def speaks_of_others(pod: Pod) -> bool:
@@ -54,18 +58,51 @@ def keep_rules(
     planned: Sequence[Placed],
     left_over: Iterable[Pod],
     gains: Gains,
+    deadline: Deadline = NO_DEADLINE,
 ) -> Kept:
     """What of these placements the rules allow, after mending what they do not.
 
     Higher priorities are settled first, so that they never stay out for lower ones. A pod that was
     left over gets a node too, if the others of its priority leave one to it.
+
+    Once the deadline has passed the others are placed in turn, fairly between namespaces, as far as
+    that is possible in as much time again: each keeps its rules as it comes, though those that want
+    to be near to some may see these go elsewhere.
     """
     left_over = list(left_over)
     if not any(speaks_of_others(pod) for pod in (*(pod for pod, _ in planned), *left_over)):
         return Kept(tuple(planned), _rejections(feasibility, planned, left_over), changed=False)
-    batch = Settling(feasibility, dict(free), surroundings, gains)
     wanted = {pod.uid: node for pod, node in planned}
     everybody = sorted((*(pod for pod, _ in planned), *left_over), key=turn)
+    skews = feasibility.skews(everybody)
+    batch = Settling(feasibility, dict(free), surroundings, gains, skews, deadline)
+    late: list[Pod] = []
+    try:
+        _settle(batch, everybody, wanted)
+    except OutOfTimeError:
+        late = batch.place_in_turn(fairly(everybody), wanted)
+    out = [pod for pod in everybody if pod.uid not in batch.placed and pod not in late]
+    return Kept(
+        tuple(batch.placed.values()),
+        {pod.uid: batch.rejections(pod) for pod in out},
+        changed=batch.homes != wanted,
+        late=tuple(late),
+    )
+
+
+def fairly(pods: Iterable[Pod]) -> list[Pod]:
+    """By priority, then one of each namespace after the other, each in their turn."""
+    served: Counter[tuple[int, str]] = Counter()
+    rounds: list[tuple[int, int, Pod]] = []
+    for pod in sorted(pods, key=turn):
+        priority = pod.pod_class.priority
+        served[priority, pod.namespace] += 1
+        rounds.append((-priority, served[priority, pod.namespace], pod))
+    return [pod for _, _, pod in sorted(rounds, key=lambda entry: entry[:2])]
+
+
+def _settle(batch: Settling, everybody: Sequence[Pod], wanted: Mapping[Uid, NodeName]) -> None:
+    """Higher priorities first; raises OutOfTimeError."""
     for priority in sorted({pod.pod_class.priority for pod in everybody}, reverse=True):
         level = [pod for pod in everybody if pod.pod_class.priority == priority]
         batch.settle([(p, wanted[p.uid]) for p in level if p.uid in wanted])
@@ -79,11 +116,6 @@ def keep_rules(
             break
     while batch.make_sound():  # each time with fewer pods
         pass
-    return Kept(
-        tuple(batch.placed.values()),
-        {pod.uid: batch.rejections(pod) for pod in everybody if pod.uid not in batch.placed},
-        changed=batch.homes != wanted,
-    )
 
 
 def _rejections(

@@ -6,10 +6,11 @@ both were decided at once, so all of them are to keep their rules with the other
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import attrs
 
+from kubedsm.core.deadline import NO_DEADLINE, Deadline
 from kubedsm.core.feasibility import EquivalenceClass, Feasibility, Rejection
 from kubedsm.core.fit import shortages
 from kubedsm.core.model import (
@@ -23,6 +24,8 @@ from kubedsm.core.model import (
     Workload,
 )
 from kubedsm.core.residents import Selection
+from kubedsm.core.rules.rejection import Mask
+from kubedsm.core.skews import Skews
 from kubedsm.core.surroundings import Surroundings
 
 #: Whether a pod of that workload on the edge adds QoS when so many more are there already.
@@ -31,6 +34,7 @@ Placed = tuple[Pod, NodeName]
 #: domains that a pod is tried in, where it breaks another's rules, until it stays out
 _TRIES = 8
 #: in words of ours: kube-scheduler would let the pods of the batch go against each other
+_SPREAD = "PodTopologySpread"
 UPSETS = "node(s) would leave a pod of the same batch against its rules"
 
 
@@ -42,10 +46,12 @@ class Settling:
     free: dict[NodeName, Resources]
     surroundings: Surroundings
     gains: Gains
-    #: in an order that the rules allow
+    skews: Skews
+    deadline: Deadline
+    #: in an order that the rules allow, unless `disordered`
     placed: dict[Uid, Placed] = attrs.field(factory=dict)
-    #: pods that had to go for the rules of another: the other
-    upset: dict[Uid, Pod] = attrs.field(factory=dict)
+    #: pods that had to go, or stay away, for a rule of another: its name
+    upset: dict[Uid, str] = attrs.field(factory=dict)
     likes: dict[Uid, EquivalenceClass] = attrs.field(factory=dict)
     known: dict[EquivalenceClass, EquivalenceClass] = attrs.field(factory=dict)
     #: nodes known to refuse such pods, as long as nobody comes that these look at
@@ -54,14 +60,18 @@ class Settling:
     nowhere: set[EquivalenceClass] = attrs.field(factory=set)
     #: somebody came or went since all were found to keep their rules
     doubtful: bool = False
+    #: somebody went since all were put in order
+    disordered: bool = False
     #: where pods cannot be for the sake of others
     avoided: dict[Uid, list[frozenset[NodeName]]] = attrs.field(factory=dict)
     #: pods of the batch on the edge
     edge: Counter[Workload] = attrs.field(factory=Counter)
     nodes: dict[NodeName, Node] = attrs.field(init=False)
+    positions: dict[NodeName, int] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self.nodes = {node.name: node for node in self.feasibility.nodes}
+        self.positions = {name: at for at, name in enumerate(self.nodes)}
 
     @property
     def homes(self) -> dict[Uid, NodeName]:
@@ -90,15 +100,36 @@ class Settling:
             progress = False
             left = []
             for pod, node in waiting:
-                closed = self.closed.setdefault(self._like(pod), set())
-                if node in closed or self.feasibility.rejection(pod, node) is not None:
-                    closed.add(node)
+                self.deadline.check()
+                if self._refuses(node, pod) or self._upsets(pod)[self.positions[node]]:
                     left.append((pod, node))
                 else:
                     self._put(pod, node)
                     progress = True
             waiting = left
         return waiting
+
+    def _refuses(self, node: NodeName, pod: Pod) -> bool:
+        like = self._like(pod)
+        closed = self.closed.setdefault(like, set())
+        if node not in closed and (
+            not self.skews.open(like)[self.positions[node]]
+            or self.feasibility.rejection(pod, node) is not None
+        ):
+            closed.add(node)
+        return node in closed
+
+    def _upsets(self, pod: Pod) -> Mask:
+        """The nodes where it would break the constraints of others.
+
+        None are, as long as there is anybody of lower priority, who could go instead.
+        """
+        upset = self.skews.upset(self._like(pod))
+        if upset.any() and any(
+            other.pod_class.priority < pod.pod_class.priority for other, _ in self.placed.values()
+        ):
+            upset[:] = False
+        return upset
 
     def _like(self, pod: Pod) -> EquivalenceClass:
         if pod.uid not in self.likes:
@@ -138,12 +169,38 @@ class Settling:
             better = best is not None and self.nodes[best].tier is Tier.EDGE
             self._put(pod, best if best is not None and better else node)
 
+    def place_in_turn(self, pods: Iterable[Pod], wanted: Mapping[Uid, NodeName]) -> list[Pod]:
+        """Time is up: put each where it may be as it comes, and look back no more.
+
+        Each goes where it is wanted, if it may. Returns those that there was no time for either;
+        the first of each namespace is never one of them.
+        """
+        wanted = {**wanted, **self.homes}
+        if self.disordered:
+            for pod, _ in tuple(self.placed.values()):
+                self._take(pod)
+        deadline, self.deadline = self.deadline, NO_DEADLINE
+        served: set[str] = set()
+        late = []
+        for pod in pods:
+            if pod.uid in self.placed:
+                continue
+            if pod.namespace in served and deadline.long_passed:
+                late.append(pod)
+                continue
+            served.add(pod.namespace)
+            node = wanted.get(pod.uid)
+            if node is None or self._refuses(node, pod) or self._upsets(pod)[self.positions[node]]:
+                node = self._best_node(pod, ())
+            if node is not None:
+                self._put(pod, node)
+        return late
+
     def rejections(self, pod: Pod) -> dict[NodeName, Rejection]:
         """Why each node does not take a pod that was not placed."""
         found = self.feasibility.rejections(pod)
-        other = self.upset.get(pod.uid)
-        if other is not None:
-            rule = "PodTopologySpread" if other.pod_class.rules.spread else "InterPodAffinity"
+        rule = self.upset.get(pod.uid)
+        if rule is not None:
             upsets = Rejection(rule, (UPSETS,))
             found = {name: found.get(name, upsets) for name in self.nodes}
         return found
@@ -161,7 +218,8 @@ class Settling:
             culprit = self._culprit(broken)
             pod = culprit or broken
             if culprit:
-                self.upset[pod.uid] = broken
+                spread = broken.pod_class.rules.spread
+                self.upset[pod.uid] = _SPREAD if spread else "InterPodAffinity"
             self._avoid(pod, broken)
             self._take(pod)
             node = self._best_node(pod, ())
@@ -190,10 +248,15 @@ class Settling:
     def _broken(self) -> Pod | None:
         """The first pod whose rules others have broken since."""
         sound: set[tuple[EquivalenceClass, tuple[str | None, ...]]] = set()
+        uneven = self.skews.broken()
         for pod, node in self.placed.values():
-            keys = _topology_keys(pod.pod_class.rules)
+            self.deadline.check()
+            like = self._like(pod)
+            if uneven[self.skews.rows_of(like), self.positions[node]].any():
+                return pod
+            keys = sorted({term.topology_key for term in like.rules.affinity})
             labels = self.nodes[node].labels
-            domains = self._like(pod), tuple(labels.get(key) for key in keys)
+            domains = like, tuple(labels.get(key) for key in keys)
             if keys and domains not in sound:
                 if self.feasibility.without_pod(pod.uid).rejection(pod, node) is not None:
                     return pod
@@ -215,12 +278,15 @@ class Settling:
         waiting = list(self.placed.values())
         for pod, _ in waiting:
             self._take(pod)
-        return bool(self._as_planned(waiting))
+        left = self._as_planned(waiting)
+        self.disordered = False
+        return bool(left)
 
     def _put(self, pod: Pod, node: NodeName) -> None:
         self.feasibility = self.feasibility.with_pod(pod, node)
         self.free[node] -= pod.requests
         self.placed[pod.uid] = pod, node
+        self.skews.change(self._like(pod), self.positions[node], 1)
         self.doubtful = True
         for like in (*self.closed, *self.nowhere):
             if any(
@@ -232,7 +298,8 @@ class Settling:
 
     def _take(self, pod: Pod) -> None:
         _, node = self.placed.pop(pod.uid)
-        self.doubtful = True
+        self.skews.change(self._like(pod), self.positions[node], -1)
+        self.doubtful = self.disordered = True
         self.closed.clear()
         self.nowhere.clear()
         self.feasibility = self.feasibility.without_pod(pod.uid)
@@ -245,13 +312,20 @@ class Settling:
         Then one on the edge, if that gains QoS; then the one it likes best; then, on the edge, the
         one with the least room to spare, or the roomiest other.
         """
-        if self._like(pod) in self.nowhere:
+        self.deadline.check()
+        like = self._like(pod)
+        if like in self.nowhere:
+            return None
+        # Asked first, since it is answered much faster than all the rules.
+        feasible = self.feasibility.feasible(pod) if self.skews.open(like).any() else []
+        if not feasible:
+            self.nowhere.add(like)
             return None
         avoided = frozenset[NodeName]().union(*self.avoided.get(pod.uid, ()))
-        feasible = self.feasibility.feasible(pod)
-        if not feasible:
-            self.nowhere.add(self._like(pod))
-        nodes = [name for name in feasible if name not in avoided]
+        upset = self._upsets(pod)
+        if upset.any():
+            self.upset[pod.uid] = _SPREAD
+        nodes = [n for n in feasible if n not in avoided and not upset[self.positions[n]]]
         if not nodes:
             return None
         gains = self.gains(pod.workload, self.edge[pod.workload])

@@ -12,6 +12,7 @@ from itertools import product
 import attrs
 import numpy as np
 
+from kubedsm.core.deadline import Deadline
 from kubedsm.core.fragmentation import Ints
 from kubedsm.core.match import Bounds
 from kubedsm.core.model import Share, Workload
@@ -143,17 +144,26 @@ def best_split(members: Sequence[Claimant], limits: Ints, bounds: Bounds) -> Spl
         ways = sum(int(np.prod(member.counts + 1)) for member in involved)
         if cells * ways > bounds.steps or cells * len(involved) > bounds.states:
             return None
-        components.append(_Component(kinds, involved, _convolved(involved, kinds, shape)))
+        layers = _convolved(involved, kinds, shape, bounds.deadline)
+        if layers is None:
+            return None
+        components.append(_Component(kinds, involved, layers))
     return Split(tuple(components), greatest)
 
 
 def _convolved(
-    members: Sequence[Claimant], kinds: Sequence[int], shape: tuple[int, ...]
-) -> tuple[Ints, ...]:
+    members: Sequence[Claimant],
+    kinds: Sequence[int],
+    shape: tuple[int, ...],
+    deadline: Deadline,
+) -> tuple[Ints, ...] | None:
+    """None once the deadline has passed."""
     layer = np.full(shape, _IMPOSSIBLE, dtype=np.int64)
     layer[(0,) * len(shape)] = 0
     layers = [layer]
     for member in members:
+        if deadline.passed:
+            return None
         following = np.full(shape, _IMPOSSIBLE, dtype=np.int64)
         for taken in _takes(member, kinds, (size - 1 for size in shape)):
             target = following[tuple(slice(n, None) for n in taken)]

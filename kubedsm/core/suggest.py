@@ -75,7 +75,8 @@ def suggest(
 
     Carried out as it says, a suggestion leads to a strictly greater QoS (or, with defragment, to
     the same QoS and strictly less fragmentation): so suggesting comes to an end. QoS is greater
-    if that of the highest priority that changes is, whatever lower ones lose.
+    if that of the highest priority that changes is, whatever lower ones lose. Once the deadline of
+    the bounds has passed, what was found by then is suggested, and is not proven.
     """
     forbidden = default_movable(snapshot)
 
@@ -106,7 +107,7 @@ def suggest(
         return attrs.evolve(taken, left=left)
 
     taken = take(found.moves)
-    if not taken.groups and limits.defragment:
+    if not taken.groups and limits.defragment and not bounds.deadline.passed:
         most = min(limits.max_edge_reorder, limits.max_moves)
         taken = next(
             (
@@ -133,7 +134,7 @@ def suggest(
         needs={uid: others & moved for uid, others in taken.needs.items() if uid in moved},
         awaited=tuple(Awaited(move.pod, move.target) for move in moves if move.source is None),
         rejected=not_taken(outcome, gains, objection),
-        proven=found.proven,
+        proven=found.proven and not bounds.deadline.passed,
         states=found.states,
     )
 

@@ -55,11 +55,13 @@ def _best_of_some(
     states = 0
     lacking = [w for w in ordered if w in supplied]
     for start in range(0, len(lacking), _LACKING):
+        if bounds.deadline.passed:
+            break
         some = lacking[start : start + _LACKING]
         some += [w for w in reversed(ordered) if w not in some][:_SPARING]
         part = problem.only(some)
         most = limits.max_moves
-        while most:
+        while most and not bounds.deadline.passed:
             try:
                 found = _best(part, free, gains, attrs.evolve(limits, max_moves=most), bounds)
             except TooManyError:
@@ -88,6 +90,8 @@ def _best(
     refused: list[RefusedMove] = []
     states = found.states
     while found.refused and len(refused) < _REPAIRS and states < _REPAIR_STATES:
+        if bounds.deadline.passed:
+            break
         refusal = found.refused[0]
         refused.append(refusal)
         move = refusal.move

@@ -66,7 +66,7 @@ def paper_plan(
     """What the paper's form decides, before the candidates get their nodes."""
     most = limits.max_cloud_to_edge
     candidates = cloud_to_edge_candidates(problem, gains, most, bounds.loads)
-    freeing = free_edge_as_needed(problem, gains)
+    freeing = free_edge_as_needed(problem, gains, bounds.deadline)
     decision = make_decision_with_migration(problem, candidates, freeing, gains)
     index = {node.name: at for at, node in enumerate(problem.nodes)}
     changes = np.zeros_like(problem.present)

@@ -17,6 +17,8 @@ UNLIMITED = 2**63 - 1
 class Namespace:
     name: str
     labels: Mapping[str, str] = attrs.field(factory=dict)
+    #: it is being deleted: nothing new may come into it, and everything in it will go
+    terminating: bool = False
 
 
 @attrs.frozen(slots=True)
@@ -140,6 +142,10 @@ class Surroundings:
     def csi_volumes_at(self, keys: Iterable[Key]) -> frozenset[CSIVolume]:
         """What CSI drivers attach to a node for a pod that mounts these claims."""
         return frozenset(v.csi for v in self.volumes_at(keys) if v.csi is not None)
+
+    def namespace_terminating(self, name: str) -> bool:
+        known = (self.namespaces or {}).get((name,))
+        return known is not None and known.terminating
 
     def namespace_selected(self, selector: Selector, name: str) -> bool:
         """Whether the labels of the namespace satisfy the selector."""

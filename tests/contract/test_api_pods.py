@@ -221,6 +221,14 @@ def test_an_eviction_is_charged_to_the_budget(api: ApiServer) -> None:
     assert "deletionTimestamp" not in api.get(PODS, "shop", "b")["metadata"]
 
 
+def test_in_a_namespace_that_is_being_deleted_nothing_is_bound_or_evicted(api: ApiServer) -> None:
+    api.create(PODS, pod(), namespace="shop")
+    api.delete(NAMESPACES, "", "shop")
+    for action in (lambda: bind(api), lambda: evict(api), lambda: bind(api, "none")):
+        [cause] = (refused(403, action).details or {})["causes"]
+        assert cause["reason"] == "NamespaceTerminating"
+
+
 def test_an_eviction_in_rehearsal_changes_nothing(api: ApiServer) -> None:
     api.create(PODS, pod(), namespace="shop")
     run(api)

@@ -116,9 +116,11 @@ async def test_in_a_pod_its_service_account_counts_unless_a_kubeconfig_is_given(
     environ = service_account(tmp_path)
     mounted = await KubernetesCluster.connect(environ=environ, service_account=tmp_path)
     assert mounted.server == "https://[fd00::1]:6443"
+    assert mounted.in_pod
     path = config(tmp_path, "http://127.0.0.1:1")
     given = await KubernetesCluster.connect(path, environ=environ, service_account=tmp_path)
     assert given.server == "http://127.0.0.1:1"
+    assert not given.in_pod
     environ["KUBECONFIG"] = str(path)
     named = await KubernetesCluster.connect(environ=environ, service_account=tmp_path)
     assert named.server == "http://127.0.0.1:1"

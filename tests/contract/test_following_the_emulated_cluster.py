@@ -97,7 +97,7 @@ async def story(cluster, api, clock):
         assert Tiers().of(follower.nodes["n2"].labels) == "edge"
 
         await verbs.set_pod_condition(
-            cluster, three, "0/2 nodes fit", since=clock.wall(), timeout=2.0
+            cluster, three, "Unschedulable", "0/2 nodes fit", since=clock.wall(), timeout=2.0
         )
         shown = api.get(PODS, NS, three.name)["status"]["conditions"]
         assert shown[0]["message"] == "0/2 nodes fit"

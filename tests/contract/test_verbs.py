@@ -113,7 +113,9 @@ async def test_sets_the_condition_as_recorded():
     exchange = recorded("pod-status", "PATCH", "/status")
     cluster = AnsweringCluster(exchange["response"])
     message = exchange["body"]["status"]["conditions"][0]["message"]
-    await verbs.set_pod_condition(cluster, POD, message, since=1_767_225_600.9, timeout=5.0)
+    await verbs.set_pod_condition(
+        cluster, POD, "Unschedulable", message, since=1_767_225_600.9, timeout=5.0
+    )
     (request,) = cluster.asked
     assert request.method == "PATCH"
     assert request.path == "/api/v1/namespaces/shop/pods/cart-1/status"
@@ -177,8 +179,13 @@ async def test_reads_a_pod():
 
 async def test_a_name_never_leaves_its_place_in_the_path():
     cluster = AnsweringCluster(recorded("pod-lifecycle", "GET", "/a")["response"])
-    await verbs.get_pod(cluster, "shop", "../../nodes?x=1", timeout=5.0)
-    assert cluster.asked[0].path == "/api/v1/namespaces/shop/pods/..%2F..%2Fnodes%3Fx%3D1"
+    for name in ("../../nodes?x=1", "..", "", "a/b", "a%2Fb", "A", "-a", "a..b", "a" * 254, "a\n"):
+        for namespace, pod in (("shop", name), (name, "a")):
+            with pytest.raises(Invalid, match="is not the name of an object"):
+                await verbs.get_pod(cluster, namespace, pod, timeout=5.0)
+    assert not cluster.asked
+    await verbs.get_pod(cluster, "shop", "web.v2-0", timeout=5.0)
+    assert cluster.asked[0].path == "/api/v1/namespaces/shop/pods/web.v2-0"
 
 
 async def test_a_missing_config_map_is_not_found_and_another_is_read():

@@ -26,6 +26,9 @@ def container(restart=None, **requests):
     return {**made, "restartPolicy": restart} if restart else made
 
 
+HASH = "5b576d85cf"
+
+
 def made_pod(*, metadata=None, status=None, **spec):
     return {
         "metadata": {"name": "a", "namespace": "shop", "uid": "u1", **(metadata or {})},
@@ -45,6 +48,14 @@ def owned(kind, name, **labels):
             {"kind": "Watcher", "name": "not-the-controller", "uid": "x"},
             {"kind": kind, "name": name, "uid": "y", "controller": True},
         ],
+    }
+
+
+def marked(**others):
+    mark = {"plan": "plan-1", "replicaSet": f"web-{HASH}", "uid": "y", "target": "n2", "since": "1"}
+    return {
+        "labels": {"kubedsm.io/migrating": HASH},
+        "annotations": {"kubedsm.io/migration": json.dumps(mark | others)},
     }
 
 
@@ -102,6 +113,14 @@ def test_state_that_keeps_a_pod_from_being_counted_or_bound():
         )
     )
     assert (pod.terminating, pod.gated, pod.ready) == (True, True, False)
+
+
+@pytest.mark.parametrize(
+    ("status", "ready"), [("True", True), ("False", False), ("Unknown", False)]
+)
+def test_a_pod_is_ready_only_if_it_says_so(status, ready):
+    conditions = [{"type": "PodScheduled", "status": "True"}, {"type": "Ready", "status": status}]
+    assert wire.pod(made_pod(status={"conditions": conditions})).ready is ready
 
 
 def test_pods_of_a_kind_share_one_class():
@@ -204,9 +223,6 @@ def test_every_resource_is_counted_and_no_zero_kept():
     )
 
 
-HASH = "5b576d85cf"
-
-
 @pytest.mark.parametrize(
     ("metadata", "kind", "name"),
     [
@@ -218,25 +234,52 @@ HASH = "5b576d85cf"
         (owned("Job", "report-29400000"), "Job", "report-29400000"),
         ({}, "Pod", "a"),
         ({"generateName": f"web-{HASH}-"}, "Pod", "a"),
+        (marked(), "Deployment", "web"),
         # on its way out: the label is moved, the owner not yet gone
-        (owned("ReplicaSet", f"web-{HASH}", **{"kubedsm.io/migrating": HASH}), "Deployment", "web"),
+        (owned("ReplicaSet", f"web-{HASH}") | marked(), "Deployment", "web"),
+        # the label alone says nothing
+        ({"generateName": f"web-{HASH}-", "labels": {"kubedsm.io/migrating": HASH}}, "Pod", "a"),
         (
-            {"generateName": f"web-{HASH}-", "labels": {"kubedsm.io/migrating": HASH}},
-            "Deployment",
-            "web",
+            owned("ReplicaSet", f"web-{HASH}", **{"kubedsm.io/migrating": HASH}),
+            "ReplicaSet",
+            f"web-{HASH}",
         ),
-        ({"generateName": "web-other-", "labels": {"kubedsm.io/migrating": HASH}}, "Pod", "a"),
-        ({"generateName": f"-{HASH}-", "labels": {"kubedsm.io/migrating": HASH}}, "Pod", "a"),
     ],
 )
 def test_whose_pod_it_is(metadata, kind, name):
     assert workload(metadata) == Workload("shop", kind, name)
 
 
-def test_a_pod_is_detached_while_it_says_so():
-    labels = {"kubedsm.io/migrating": HASH}
-    assert wire.pod(made_pod(metadata={"labels": labels})).detached
-    assert not wire.pod(made_pod()).detached
+def detached(metadata):
+    return wire.pod(made_pod(metadata=metadata)).detached
+
+
+def test_a_pod_is_detached_while_it_carries_the_whole_mark_of_a_move():
+    assert detached(marked())
+    assert detached(owned("ReplicaSet", f"web-{HASH}") | marked())
+    assert not detached({})
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"labels": {"kubedsm.io/migrating": HASH}},
+        {"annotations": marked()["annotations"]},
+        marked() | {"labels": {"kubedsm.io/migrating": "another"}},
+        marked() | {"labels": {"kubedsm.io/migrating": HASH, "pod-template-hash": HASH}},
+        marked(replicaSet=f"../../../v1/nodes/web-{HASH}"),
+        marked(replicaSet=f"web?x=-{HASH}"),
+        marked(replicaSet=None),
+        marked(uid=""),
+        marked(plan=7),
+        marked() | {"annotations": {"kubedsm.io/migration": "{"}},
+        marked() | {"annotations": {"kubedsm.io/migration": "[" * 10_000}},
+        owned("ReplicaSet", f"web-{HASH}") | marked(uid="another"),
+        owned("StatefulSet", f"web-{HASH}") | marked(),
+    ],
+)
+def test_half_a_mark_or_one_that_does_not_fit_detaches_no_pod(metadata):
+    assert not detached(metadata)
 
 
 def test_reads_a_node():

@@ -316,6 +316,11 @@ def test_what_is_as_it_was_asked_for_is_the_same_class():
 
 
 def test_namespaces_claims_volumes_and_storage_classes():
+    going = {"metadata": {"name": "x", "deletionTimestamp": "2026-11-21T22:00:00Z"}}
+    assert wire.NAMESPACES.value(going).terminating
+    assert wire.NAMESPACES.value(
+        {"metadata": {"name": "x"}, "status": {"phase": "Terminating"}}
+    ).terminating
     assert wire.NAMESPACES.value({"metadata": {"name": "x", "labels": {"a": "b"}}}) == Namespace(
         "x", {"a": "b"}
     )

@@ -7,7 +7,8 @@ from typing import Any
 
 import attrs
 
-TRANSCRIPT = Path(__file__).with_name("kubernetes-1.36.jsonl")
+TRANSCRIPT = "kubernetes-1.36.jsonl"
+MORE = "kubernetes-1.35-more.jsonl"
 
 Object = dict[str, Any]
 
@@ -32,9 +33,10 @@ class Exchange:
         return f"#{self.index} {self.method} {self.path} ({self.note or 'no note'})"
 
 
-def load() -> list[Exchange]:
+def load(name: str = TRANSCRIPT) -> list[Exchange]:
     exchanges = []
-    for index, line in enumerate(TRANSCRIPT.read_text(encoding="utf-8").splitlines()):
+    lines = Path(__file__).with_name(name).read_text(encoding="utf-8").splitlines()
+    for index, line in enumerate(lines):
         record = json.loads(line)
         exchanges.append(
             Exchange(

@@ -28,8 +28,8 @@ apiVersion: kubedsm.io/v1alpha1
 kind: KubeDSMConfiguration
 schedulerName: kubedsm
 tiers: {label: kubedsm.io/tier, edge: [edge], cloud: [cloud]}
-batch: {idle: 5ms, max: 200ms, size: 256}
-suggester: {mode: apply, algorithm: exact, period: 3s, maxMoves: 6, maxCloudToEdge: 5,
+batch: {idle: 5ms, max: 200ms, size: 256, budget: 500ms}
+suggester: {mode: apply, algorithm: exact, period: 3s, budget: 2s, maxMoves: 6, maxCloudToEdge: 5,
             maxEdgeReorder: 3, minGain: 0, defragment: false}
 migration: {mode: surge, maxConcurrent: 3, maxPerNode: 3, maxPerWorkload: 3, cooldown: 0s,
             drainDelay: 2s, deadline: 60s}
@@ -68,8 +68,8 @@ def test_the_full_form_spells_out_the_defaults():
     given = load(FULL, "config.yaml")
     assert given.tiers == Tiers(("kubedsm.io/tier",))
     assert attrs.evolve(given, tiers=Tiers(), services=Configuration().services) == Configuration()
-    assert given.batch == Batch(idle=0.005, max=0.2, size=256)
-    assert given.suggester == Suggester("apply", "exact", 3.0, 6, 5, 3, 0.0, defragment=False)
+    assert given.batch == Batch(idle=0.005, max=0.2, size=256, budget=0.5)
+    assert given.suggester == Suggester("apply", "exact", 3.0, 2.0, 6, 5, 3, 0.0, defragment=False)
     assert given.migration == Migration("surge", 3, 3, 3, 0.0, 2.0, 60.0)
     assert given.objective == Objective("share", 1.0, 0.1, 0.0)
     assert given.latency == Latency(0.02, 0.08)
@@ -148,7 +148,7 @@ REFUSALS: dict[str | bytes, str] = {
     "batch: {idel: 5ms}": "batch.idel: unknown key; did you mean idle?",
     "suggester: {max_moves: 5}": "suggester.max_moves: unknown key; did you mean maxMoves?",
     "latency: {fog: 5ms}": "latency.fog: unknown key; the keys here are edge, cloud",
-    "batch: {1: 5ms}": "batch.1: unknown key; the keys here are idle, max, size",
+    "batch: {1: 5ms}": "batch.1: unknown key; the keys here are idle, max, size, budget",
     "batch: {idle: 5}": (
         "batch.idle: 5 is not a duration with its unit, such as 500ms, 10s or 1m30s"
     ),

@@ -3,7 +3,14 @@ import random
 import pytest
 
 from kubedsm.core.change import Change, Freed
-from kubedsm.core.events import NodeApplied, NodeDeleted, PodApplied, PodDeleted
+from kubedsm.core.events import (
+    HistoryRewound,
+    NodeApplied,
+    NodeDeleted,
+    PodApplied,
+    PodDeleted,
+    SurroundingApplied,
+)
 from kubedsm.core.mirror import Claim, ClusterMirror, ReservationError
 from kubedsm.core.model import (
     Node,
@@ -12,10 +19,13 @@ from kubedsm.core.model import (
     PodClass,
     Resources,
     SchedulingRules,
+    Share,
     Tier,
     Uid,
     Workload,
 )
+from kubedsm.core.movable import default_movable
+from kubedsm.core.surroundings import Namespace
 
 ONE_CORE = PodClass(Resources(cpu=1000, memory=2**30, pods=1), SchedulingRules())
 WEB = Workload("shop", "Deployment", "web")
@@ -45,6 +55,38 @@ def test_the_tier_comes_from_the_configured_label():
     assert made.node(NodeName("n9")).tier is None
     assert made.node(NodeName("gone")) is None
     assert [n.name for n in made.snapshot().of_tier(Tier.EDGE)] == ["n2"]
+
+
+def test_a_mark_counts_while_a_plan_knows_the_pod_and_only_on_pods_of_ours():
+    ours, theirs = pod("a", detached=True), pod("b", detached=True, scheduler_name="another")
+    made = mirror(PodApplied(ours), PodApplied(theirs))
+    assert [p.detached for p in made.snapshot().pods.values()] == [True, False]
+    followed = set()
+    made.under_way = followed.__contains__
+    assert made.snapshot().shares() == {WEB: Share(0, 1)}
+    assert made.pod(ours.uid).detached
+    followed.add(ours.uid)
+    assert made.snapshot().shares() == {}
+
+
+def test_pods_of_a_namespace_that_is_being_deleted_are_neither_placed_nor_moved():
+    runs = pod("a", node_name="n2", phase="Running", ready=True)
+    made = mirror(NodeApplied(node()), PodApplied(runs), PodApplied(pod("b")))
+    before = made.snapshot()
+    assert [p.uid for p in before.schedulable(before.pods.values())] == ["b"]
+    assert not default_movable(before)(runs)
+    made.apply(SurroundingApplied(Namespace("shop", terminating=True)))
+    after = made.snapshot()
+    assert not after.schedulable(after.pods.values())
+    assert default_movable(after)(runs) == "its namespace is being deleted"
+
+
+def test_a_pod_with_our_label_and_no_move_is_left_where_it_is():
+    labels = {"kubedsm.io/migrating": "x"}
+    runs = pod("a", node_name="n2", phase="Running", ready=True, labels=labels)
+    made = mirror(NodeApplied(node()), PodApplied(runs))
+    reason = default_movable(made.snapshot())(runs)
+    assert reason == "it carries the label kubedsm.io/migrating"
 
 
 def test_room_is_held_by_bound_terminating_and_foreign_pods_and_not_by_finished_ones():
@@ -131,6 +173,17 @@ def test_a_state_that_was_overtaken_is_ignored():
     assert made.pod(Uid("a")).node_name == "n2"
 
 
+def test_a_state_of_a_rewound_history_is_taken_though_its_version_is_older():
+    made = mirror(NodeApplied(node()), PodApplied(pod("a", node_name="n2", resource_version="10")))
+    made.apply(HistoryRewound())
+    change = made.apply(PodApplied(pod("a", resource_version="9")))
+    assert change.freed.node == "n2"
+    assert made.pod(Uid("a")).node_name is None
+    made.check_invariants()
+    assert made.apply(PodApplied(pod("a", node_name="n2", resource_version="8"))).freed is None
+    assert made.pod(Uid("a")).node_name is None
+
+
 def test_a_claim_takes_the_next_new_pod_of_its_workload_only():
     made = mirror(NodeApplied(node()), PodApplied(pod("a")))
     made.claim("move-1", Claim.for_replacement(pod("old")))
@@ -143,6 +196,30 @@ def test_a_claim_takes_the_next_new_pod_of_its_workload_only():
     assert [made.claimant(Uid(u)) for u in "axbc"] == [None, None, "move-1", "move-2"]
     made.unclaim("move-1")
     assert [made.claimant(Uid(u)) for u in "axbc"] == [None, None, None, "move-2"]
+
+
+def hashed(uid, template):
+    return pod(uid, labels={"pod-template-hash": template})
+
+
+def test_a_claim_takes_no_pod_of_another_template():
+    made = mirror(NodeApplied(node()))
+    made.claim("move", Claim.for_replacement(hashed("old", "h1")))
+    made.apply(PodApplied(hashed("of-a-rollout", "h2")))
+    made.apply(PodApplied(pod("of-nobody")))
+    assert made.claimed_by("move") is None
+    made.apply(PodApplied(hashed("new", "h1")))
+    assert made.claimant(Uid("new")) == "move"
+
+
+def test_where_replacements_keep_the_name_a_claim_takes_no_pod_of_another():
+    database = Workload("shop", "StatefulSet", "db")
+    made = mirror(NodeApplied(node()), PodApplied(pod("old", "db-1", workload=database)))
+    made.claim("move", Claim.for_replacement(pod("old", "db-1", workload=database)))
+    made.apply(PodApplied(pod("scaled-up", "db-2", workload=database)))
+    assert made.claimed_by("move") is None
+    made.apply(PodApplied(pod("new", "db-1", workload=database)))
+    assert made.claimant(Uid("new")) == "move"
 
 
 def test_shares_count_neither_terminating_nor_detached_nor_foreign_pods():

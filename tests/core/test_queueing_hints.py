@@ -34,6 +34,7 @@ from kubedsm.core.rules.table import DYNAMIC_RULES, STATIC_RULES
 from kubedsm.core.surroundings import Claim, CSINode, CSIVolume, Namespace, Volume
 from kubedsm.event_handler import EventHandler
 from kubedsm.scheduling_queue import SchedulingQueue
+from kubedsm.supervisor import Supervisor
 
 CLUSTERS = int(os.environ.get("KUBEDSM_HINT_CLUSTERS", "200"))
 EVENTS = 40
@@ -64,7 +65,9 @@ class World:
     def drawn(cls, seed):
         world = cls(random.Random(f"events of {seed}"))
         world.queue = SchedulingQueue(SystemClock(), world.rng)
-        world.handler = EventHandler(world.mirror, world.queue, "kubedsm", lambda _: None)
+        world.handler = EventHandler(
+            world.mirror, world.queue, "kubedsm", Supervisor(SystemClock(), world.rng)
+        )
         snapshot, waiting = drawn(seed)
         for node in snapshot.nodes.values():
             world.tell(NodeApplied(world.furnished(node)))

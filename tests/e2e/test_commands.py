@@ -248,7 +248,7 @@ BAD = {
     ),
     "no kubeconfig": (lambda p: ["run", "--kubeconfig", p / "none"], 1, "none"),
     "bad kubeconfig": (lambda p: ["run", "--kubeconfig", write(p, "k", "{]")], 1, "k"),
-    "unreachable server": (lambda p: ["run", "--kubeconfig", unreachable(p)], 1, "127.0.0.1"),
+    "unreachable server": (lambda p: ["suggest", "--kubeconfig", unreachable(p)], 1, "127.0.0.1"),
 }
 
 
@@ -261,6 +261,16 @@ def test_bad_input_gets_one_line_and_an_exit_code(case, tmp_path):
     [line] = done.stderr.splitlines()
     assert line.startswith("kubedsm: error: ")
     assert says in line
+
+
+def test_run_ends_with_one_line_where_it_is_not_let_in(tmp_path):
+    with Server("--token-file", tmp_path / "token") as server:
+        config = json.loads(Path(server.kubeconfig).read_text())
+        config["users"][0]["user"] = {"token": "wrong"}
+        done = kubedsm("run", "--kubeconfig", write(tmp_path, "k", json.dumps(config)))
+    assert done.returncode == 1
+    [line] = done.stderr.splitlines()
+    assert line.startswith("kubedsm: error: 401 Unauthorized")
 
 
 def test_the_emulated_cluster_lets_in_whoever_has_the_token_of_the_file(tmp_path):

@@ -138,6 +138,38 @@ def test_a_replacement_that_is_not_ready_in_time_is_read_before_the_way_back():
     assert story.kinds()[-1] == "restore"
 
 
+@pytest.mark.parametrize("ready", [False, True])
+def test_a_replacement_that_is_being_deleted_is_not_waited_for(ready):
+    story = Story(SURGE).tell(*WAY[:4])
+    story.tell(PodSeen("new", "e1", ready=ready, terminating=True))
+    assert story.kinds()[-1] == "restore"
+
+
+def test_restoring_a_pod_that_is_gone_by_then_is_done():
+    story = Story(SURGE).tell(*WAY[:4]).tell(PodGone("new"))
+    assert story.kinds()[-1] == "restore"
+    story.tell(PodGone("old"))
+    assert story.plan.finished
+    assert story.settled["m", "restore"] == "done"
+
+
+@pytest.mark.parametrize(
+    ("order", "way", "kind"),
+    [
+        (SURGE, [ACCEPTED, DETACHED], StepKind.AWAIT_REPLACEMENT),
+        (SURGE, [*WAY, TimePassed(), LEAVING], StepKind.AWAIT_GONE),
+        (RECREATE, [ACCEPTED, LEAVING], StepKind.AWAIT_REPLACEMENT),
+        (RECREATE, [ACCEPTED, LEAVING], StepKind.AWAIT_GONE),
+    ],
+)
+def test_who_waits_for_a_pod_to_go_waits_its_grace_period_longer(order, way, kind):
+    story = Story(order)
+    story.tell(*way[:5]).at(2.0).tell(*way[5:])
+    step = story.plan.steps[story.number(kind)]
+    asked = 2.0 if len(way) > 5 else 0.0
+    assert step.deadline == asked + 60 + 30
+
+
 def test_an_eviction_that_is_refused_for_ever_is_taken_back():
     story = Story(SURGE).tell(*WAY).at(2)
     story.at(62)
@@ -260,6 +292,19 @@ def test_the_second_leg_moves_the_replacement_of_the_first():
     story.tell(PodSeen("b2", "n", ready=True)).at(0)
     story.tell(PodSeen("pod-b", "n2", terminating=True), PodGone("pod-b"))
     assert ("a", "start", "a2") in story.asked
+
+
+@pytest.mark.parametrize("gone_first", [True, False])
+def test_the_second_leg_waits_until_the_first_is_gone_and_its_replacement_ready(gone_first):
+    first = attrs.evolve(RECREATE, target="cloud")
+    second = attrs.evolve(first, id="w", pod="", target="e1", second_leg_of="m")
+    story = Story(first, second).tell(ACCEPTED, LEAVING, CLAIMED, PodSeen("new", "cloud"))
+    last = [PodGone("old"), PodSeen("new", "cloud", ready=True)]
+    one, other = last if gone_first else last[::-1]
+    story.tell(one)
+    assert not [asked for asked in story.asked if asked[0] == "w"]
+    story.tell(other)
+    assert ("w", "start", "new") in story.asked
 
 
 @given(st.lists(st.sampled_from([*WAY, LEAVING, PodGone("old"), PodGone("new")]), max_size=12))

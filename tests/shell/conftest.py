@@ -6,6 +6,7 @@ from collections import Counter
 from contextlib import asynccontextmanager
 
 import attrs
+from witness import Witness
 
 from kubedsm.clock import VirtualClock
 from kubedsm.cluster import wire
@@ -45,6 +46,8 @@ class Invariants:
             self._check_room(name)
 
     def _check_room(self, name):
+        if not self._api.exists(NODES, "", name):
+            return  # as a real API server, which binds to any name
         allocatable = wire.node(self._api.get(NODES, "", name)).allocatable
         pods = [wire.pod(p) for p in self._api.list(PODS, fields=f"spec.nodeName={name}")]
         used = sum((p.requests for p in pods if not p.finished), Resources())
@@ -59,6 +62,7 @@ class World:
     cluster: EmulatedCluster
     clock: VirtualClock
     invariants: Invariants
+    witness: Witness
     faults: object = None
     configuration: Configuration = attrs.field(factory=Configuration)
     runtime: Runtime = None
@@ -74,13 +78,19 @@ class World:
             self.cluster.routes, self.clock, faults=faults or self.faults, latency=0.01
         )
         self.runtime = Runtime(
-            front, self.configuration, self.clock, random.Random(seed), policy=policy
+            self.witness.before(front),
+            self.configuration,
+            self.clock,
+            random.Random(seed),
+            policy=policy,
         )
+        self.witness.runtime = self.runtime
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(self.runtime.run())
             tasks.create_task(self._check_books(running))
             yield self.runtime
             running.cancel()
+        assert not self.witness.wrong
 
     async def _check_books(self, running):
         while not running.done():
@@ -139,6 +149,12 @@ class World:
             assert self.clock.monotonic() < deadline, f"after {seconds} s: {self.placed()}"
             await asyncio.sleep(0.05)
 
+    async def until_bound_of(self, app, count, seconds):
+        await self.until(
+            lambda: sum(n for name, n in self.placed(app).items() if name is not None) == count,
+            seconds,
+        )
+
     async def until_bound(self, count, seconds):
         await self.until(
             lambda: sum(n for name, n in self.placed().items() if name is not None) == count,
@@ -151,7 +167,7 @@ async def emulated(*nodes, timing=QUICK, metrics=None, **world):
     clock = VirtualClock()
     spec = ClusterSpec(tuple(nodes), timing)
     async with EmulatedCluster(spec, clock, random.Random(0), metrics=metrics) as cluster:
-        yield World(cluster, clock, Invariants(cluster.api), **world)
+        yield World(cluster, clock, Invariants(cluster.api), Witness(cluster.api), **world)
 
 
 EDGE, CLOUD = node("e1", "edge", "4", "8Gi"), node("c1", "cloud", "20", "40Gi")

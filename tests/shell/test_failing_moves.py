@@ -4,20 +4,27 @@ import asyncio
 
 import pytest
 from conftest import emulated
-from test_faults import OUTCOMES, FaultAt
-from test_migrations import (
+from move_scenes import (
     CONFIGURATION,
     LARGE_CLOUD,
     MERGE,
     SMALL_EDGE,
     ReadyPods,
+    When,
+    both,
     cleaned_up,
     hand_over,
+    is_bound,
+    is_detached,
+    is_ready,
     migrating,
+    name,
     open_edge,
     quiet,
+    replacement,
     settle_on_cloud,
 )
+from test_faults import OUTCOMES, FaultAt
 
 from kubedsm.cluster.emulator.front import Delivery, RequestFault
 from kubedsm.cluster.emulator.paper import node
@@ -34,49 +41,6 @@ from kubedsm.config import load
 from kubedsm.core.model import Workload
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
-
-
-def is_detached(pod):
-    return "kubedsm.io/migrating" in pod["metadata"]["labels"]
-
-
-class When:
-    """Do something once, the moment a pod of the store is in some state."""
-
-    def __init__(self, world, condition, action):
-        self.done = False
-        self._world, self._condition, self._action = world, condition, action
-        world.api.store.subscribe(self._notice)
-
-    def _notice(self, change):
-        if self.done or change.resource is not PODS or change.type == "DELETED":
-            return
-        if self._condition(change.object):
-            self.done = True
-            self._action(change.object)
-
-
-def replacement(world):
-    """Whether a pod is a new one of its workload, not there when this was asked."""
-    known = {pod["metadata"]["uid"] for pod in world.pods()}
-    return lambda pod: pod["metadata"]["uid"] not in known
-
-
-def is_bound(pod):
-    return "nodeName" in pod["spec"]
-
-
-def is_ready(pod):
-    conditions = pod["status"].get("conditions", ())
-    return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
-
-
-def both(one, other):
-    return lambda pod: one(pod) and other(pod)
-
-
-def name(pod):
-    return pod["metadata"]["name"]
 
 
 async def test_a_quota_that_refuses_the_replacement_is_noticed_at_once():

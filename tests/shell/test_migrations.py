@@ -4,6 +4,18 @@ import asyncio
 
 import pytest
 from conftest import emulated
+from move_scenes import (
+    LARGE_CLOUD,
+    MERGE,
+    SMALL_EDGE,
+    ReadyPods,
+    cleaned_up,
+    hand_over,
+    migrating,
+    open_edge,
+    quiet,
+    settle_on_cloud,
+)
 
 from kubedsm.cluster.emulator.paper import node
 from kubedsm.cluster.emulator.resources import (
@@ -12,90 +24,12 @@ from kubedsm.cluster.emulator.resources import (
     NAMESPACES,
     NODES,
     POD_DISRUPTION_BUDGETS,
-    PODS,
     SERVICES,
     STATEFUL_SETS,
 )
 from kubedsm.config import load
-from kubedsm.core.model import Uid
-from kubedsm.migrator import Group
-from kubedsm.suggester import mode_of
-from plans.migration import MoveOrder
-from plans.ordering import ordered
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
-
-MERGE = "application/merge-patch+json"
-CONFIGURATION = load(
-    """
-suggester: {period: 1s}
-migration: {cooldown: 1s, drainDelay: 1s, deadline: 10s}
-""",
-    "test",
-)
-LARGE_CLOUD = node("c1", "cloud", "20", "40Gi")
-SMALL_EDGE = node("e1", "edge", "2", "8Gi")
-
-
-class ReadyPods:
-    """Ready pods of an app at every revision: none may be lost to a move."""
-
-    def __init__(self, world, app):
-        self.lowest = None
-        self._world, self._app = world, app
-
-    def count(self):
-        return sum(
-            not pod["metadata"].get("deletionTimestamp")
-            and any(
-                c["type"] == "Ready" and c["status"] == "True"
-                for c in pod["status"].get("conditions", ())
-            )
-            for pod in self._world.pods(self._app)
-        )
-
-    def watch(self):
-        self.lowest = self.count()
-        self._world.api.store.subscribe(self._notice)
-        return self
-
-    def _notice(self, change):
-        if change.resource is PODS:
-            self.lowest = min(self.lowest, self.count())
-
-
-def labelled(world):
-    return [p for p in world.pods() if "kubedsm.io/migrating" in p["metadata"]["labels"]]
-
-
-def cleaned_up(world):
-    mirror = world.runtime.mirror
-    return (
-        not labelled(world)
-        and world.runtime.manager.quiet.is_set()
-        and not mirror._reservations
-        and not mirror._claims
-        and not mirror._claimed
-    )
-
-
-async def quiet(world, seconds=90):
-    await world.until(lambda: cleaned_up(world), seconds)
-
-
-async def settle_on_cloud(world, app, replicas, seconds=3, **pod_spec):
-    """Pods of an app on the cloud, with the edge opened only afterwards."""
-    world.deploy(app, replicas, **pod_spec)
-    await world.until_bound(replicas, seconds)
-    await asyncio.sleep(2)
-
-
-def open_edge(world, edge=SMALL_EDGE):
-    world.api.create(NODES, edge)
-
-
-def migrating(*nodes, **world):
-    return emulated(*nodes, configuration=CONFIGURATION, **world)
 
 
 async def test_a_single_replica_moves_to_the_edge_without_ever_being_missing():
@@ -230,27 +164,6 @@ async def test_the_last_ready_pod_is_not_recreated():
         await asyncio.sleep(120)
         assert world.placed("web") == {"c1": 1}
         assert cleaned_up(world)
-
-
-async def hand_over(world, moves):
-    """Give the migrator a plan of moves: (pod object, target, names of moves it needs)."""
-    runtime = world.runtime
-    pods = {p["metadata"]["name"]: runtime.mirror.pod(Uid(p["metadata"]["uid"])) for p, *_ in moves}
-    orders = [
-        MoveOrder(
-            p["metadata"]["name"],
-            p["metadata"]["uid"],
-            target,
-            mode_of(pods[p["metadata"]["name"]], world.configuration),
-            deadline=10,
-            needs=frozenset(needs),
-        )
-        for p, target, needs in moves
-    ]
-    arranged = ordered(orders, dict.fromkeys(pods, 1.0), lambda _: "c1")
-    assert not arranged.impossible
-    group = Group(arranged.orders, tuple(pods.values()), lambda: True)
-    runtime.migrator.migrate("plan-by-hand", group)
 
 
 async def test_a_swap_of_two_full_nodes_goes_through_the_cloud():

@@ -5,7 +5,7 @@ import random
 
 import pytest
 from conftest import emulated
-from test_migrations import LARGE_CLOUD, ReadyPods, cleaned_up, open_edge
+from move_scenes import LARGE_CLOUD, ReadyPods, becomes_unready, cleaned_up, open_edge
 
 from kubedsm.cluster.emulator.front import Delivery
 from kubedsm.cluster.emulator.paper import node
@@ -122,16 +122,8 @@ async def test_the_last_ready_pod_stays_though_the_mirror_shows_two():
         await asyncio.sleep(2)
         faults.stale = True
         # The other pod is Ready no more, which the mirror does not see.
-        unready = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
-        [first, *_] = world.pods("web")
-        world.api.patch(
-            PODS,
-            "default",
-            first["metadata"]["name"],
-            unready,
-            "application/strategic-merge-patch+json",
-            subresource="status",
-        )
+        becomes_unready(world, world.pods("web")[0])
+        await asyncio.sleep(0.1)
         ready = ReadyPods(world, "web").watch()
         assert ready.lowest == 1
         open_edge(world)

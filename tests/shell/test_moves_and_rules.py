@@ -5,7 +5,7 @@ import random
 
 import pytest
 from conftest import emulated
-from test_migrations import ReadyPods, cleaned_up, open_edge
+from move_scenes import ReadyPods, cleaned_up, open_edge
 
 from kubedsm.cluster.emulator.paper import node
 from kubedsm.cluster.emulator.resources import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES

@@ -36,9 +36,9 @@ class Counting:
     policy: object = attrs.field(factory=lambda: Configuration().policy)
     decisions: int = 0
 
-    def place(self, snapshot, pods, rng):
+    def place(self, snapshot, pods, rng, deadline):
         self.decisions += 1
-        return self.policy.place(snapshot, pods, rng)
+        return self.policy.place(snapshot, pods, rng, deadline)
 
 
 def zoned(name, zone, cpu="4", tier="edge", **more):
@@ -316,6 +316,12 @@ HELP = {
         lambda s: s.put(pod("w-2", labels={"app": "web"}), on="e2"),
     ),
     "spread, matching pod leaves": (TWO, uneven, WEB, lambda s: s.remove("w-1")),
+    "spread, matching pod begins to go": (
+        TWO, uneven, WEB, lambda s: (
+            s.patch(PODS, "w-1", {"metadata": {"finalizers": ["example.com/stay"]}}, "", "default"),
+            s.remove("w-1"),
+        ),
+    ),
     "spread, matching pod relabelled": (
         TWO, uneven, WEB, lambda s: s.label(PODS, "w-1", "default", app="other"),
     ),

@@ -1,12 +1,15 @@
 """The scheduler, end to end, on a cluster where nothing goes wrong."""
 
 import asyncio
+import itertools
 
 import pytest
 from conftest import CLOUD, EDGE, emulated
 
+from kubedsm.cluster.emulator.front import RequestFault
 from kubedsm.cluster.emulator.paper import node
 from kubedsm.cluster.emulator.resources import NODES, PODS
+from kubedsm.cluster.port import Unreachable
 from kubedsm.core.model import DELETION_COST_ANNOTATION
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
@@ -157,6 +160,51 @@ async def test_help_is_noticed_within_a_second(help_arrives):
         help_arrives(world)
         # A pod that leaves takes its grace period first.
         await world.until(lambda: None not in world.placed("second"), 1.6)
+
+
+class RefusedBinds:
+    """An API server to which no bind gets through."""
+
+    def on_request(self, request):
+        refused = request.path.endswith("/binding")
+        return RequestFault(Unreachable("connection refused")) if refused else None
+
+    def on_line(self, request, line):
+        return None
+
+
+async def test_a_bind_that_fails_is_tried_again_less_and_less_often():
+    async with emulated(CLOUD) as world, world.scheduler(faults=RefusedBinds()):
+        world.deploy("web", 1)
+        await asyncio.sleep(60)
+        sent = [asked.at for asked in world.witness.of("bind")]
+        gaps = [after - before for before, after in itertools.pairwise(sent)]
+        assert len(gaps) >= 4
+        # A fifth of each back-off is left to chance.
+        for gap, least in zip(gaps, (0.8, 1.6, 3.2, 6.4), strict=False):
+            assert gap >= least
+
+
+async def test_no_event_delays_a_bind():
+    async with emulated(EDGE, node("c1", "cloud", "400", "800Gi")) as world, world.scheduler():
+        await world.runtime.synced.wait()
+        await asyncio.sleep(1)
+        # So many that the first are seen on their nodes while the last are not yet asked for.
+        world.deploy("web", 200, cpu="10m", memory="1Mi")
+        await world.until_bound(200, 5)
+        await world.until(lambda: len(world.events("Scheduled")) == 200, 10)
+        binds = world.witness.of("bind")
+        assert len(binds) == 200
+        assert 0 < binds[-1].at - binds[0].at < 0.1
+        asked = world.witness.asked
+        held_up = [
+            bind.pod
+            for number, event in enumerate(asked)
+            if event.kind == "event"
+            for bind in asked[:number]
+            if bind.kind == "bind" and bind.answered > event.at
+        ]
+        assert not held_up
 
 
 async def test_a_gated_pod_waits_for_its_gate():

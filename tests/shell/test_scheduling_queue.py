@@ -1,12 +1,20 @@
 import asyncio
 import random
+from itertools import pairwise
 
 import attrs
 import pytest
 
 from kubedsm.clock import SystemClock
 from kubedsm.core.model import Pod, PodClass, Resources, SchedulingRules, Uid, Workload
-from kubedsm.scheduling_queue import FLUSH, SchedulingQueue, batch_window
+from kubedsm.scheduling_queue import (
+    BROUGHT_FORWARD,
+    FLUSH,
+    LONGEST_TURN,
+    TURN,
+    SchedulingQueue,
+    batch_window,
+)
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
@@ -186,3 +194,61 @@ async def test_a_batch_closes_when_it_is_full(queue, clock):
     seconds, pods = await closes_after(queue, clock, 0, 0.25, 0.25, 0.25, 0.25, 0.25, size=3)
     assert seconds <= 0.75
     assert pods in {3, 4}
+
+
+async def ready_after(queue, clock, count):
+    """Pop that many one by one; the seconds after which each was ready."""
+    started, seconds = clock.monotonic(), []
+    for _ in range(count):
+        await queue.wait_active()
+        queue.pop(1)
+        seconds.append(clock.monotonic() - started)
+    return seconds
+
+
+async def test_pods_whose_binds_fail_by_one_cause_take_turns(queue, clock):
+    for number in range(5):
+        queue.back_off(pod(f"p{number}"), "403 no")
+    seconds = await ready_after(queue, clock, 5)
+    assert [round(later - earlier) for earlier, later in pairwise(seconds)] == [TURN] * 4
+
+
+async def test_nobody_waits_for_a_turn_for_ever(queue, clock):
+    for number in range(1000):
+        queue.back_off(pod(f"p{number}"), "403 no")
+    await clock.sleep(LONGEST_TURN + 1)
+    await queue.wait_active()
+    assert len(queue) == 1000
+
+
+async def test_another_cause_or_namespace_is_no_reason_to_wait(queue, clock):
+    for number in range(50):
+        queue.back_off(pod(f"p{number}"), "403 no")
+    queue.back_off(A, "422 no")
+    queue.back_off(attrs.evolve(B, namespace="other"), "403 no")
+    await clock.sleep(1)
+    await queue.wait_active()
+    assert set(queue.pop(99)) >= {"a", "b"}
+
+
+async def test_a_success_brings_forward_those_that_failed_by_its_cause(queue, clock):
+    for number in range(30):
+        queue.back_off(pod(f"p{number}"), "403 no")
+    for _ in range(3):
+        queue.back_off(A, "422 no")
+    await queue.wait_active()
+    [first] = queue.pop(1)
+    queue.bound(first)
+    queue.forget(first)
+    assert len(queue) == BROUGHT_FORWARD
+    assert A.uid not in queue.pop(99)
+
+
+async def test_what_failed_by_a_cause_leaves_no_trace_when_it_is_gone(queue):
+    for number in range(5):
+        queue.back_off(pod(f"p{number}"), "403 no")
+        queue.back_off(pod(f"p{number}"), "422 no")
+    for number in range(5):
+        queue.forget(Uid(f"p{number}"))
+    assert not queue._failing
+    assert not queue._cause

@@ -6,9 +6,12 @@ from functools import partial
 
 import pytest
 from conftest import CLOUD, EDGE, emulated
+from move_scenes import open_edge, settle_on_cloud
 
 from kubedsm.clock import VirtualClock
-from kubedsm.cluster.emulator.resources import NAMESPACES, NODES, PODS
+from kubedsm.cluster.emulator.emulated_cluster import Timing
+from kubedsm.cluster.emulator.paper import node
+from kubedsm.cluster.emulator.resources import DEPLOYMENTS, NAMESPACES, NODES, PODS
 from kubedsm.config import load
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
@@ -40,13 +43,13 @@ class Slow:
         self.asked_at = []
         self._clock, self._seconds = clock, seconds
 
-    def place(self, snapshot, pods, rng):
-        return CONFIGURATION.policy.place(snapshot, pods, rng)
+    def place(self, snapshot, pods, rng, deadline):
+        return CONFIGURATION.policy.place(snapshot, pods, rng, deadline)
 
-    def suggest(self, snapshot, movable):
+    def suggest(self, snapshot, movable, deadline):
         self.asked_at.append(asyncio.get_running_loop().time())
         self._clock.spent += self._seconds
-        return CONFIGURATION.policy.suggest(snapshot, movable)
+        return CONFIGURATION.policy.suggest(snapshot, movable, deadline)
 
 
 @pytest.mark.parametrize(("seconds", "every"), [(0.0, 1), (0.05, 1), (2.0, 18)])
@@ -64,6 +67,68 @@ async def test_thinking_takes_a_tenth_of_the_time_at_most(seconds, every):
     assert len(gaps) >= 2
     assert min(gaps) == pytest.approx(every, abs=0.6)
     assert max(gaps) == pytest.approx(every, abs=0.6)
+
+
+async def restless(world, seconds):
+    """Change something again and again, so that there is always something new to think about."""
+    for number in range(int(seconds * 2)):
+        patch = {"metadata": {"labels": {"change": str(number)}}}
+        world.api.patch(NODES, "", "c1", patch, "application/merge-patch+json")
+        await asyncio.sleep(0.5)
+
+
+async def test_nothing_is_suggested_while_room_is_being_made_by_preemption():
+    preempting = load("{suggester: {period: 1s}, preemption: enabled}", "test")
+    slow = Timing(start_delay=0.5, stop_delay=15.0)
+    c1 = node("c1", "cloud", "2", "8Gi")
+    async with emulated(c1, configuration=preempting, timing=slow) as world:
+        policy = Slow(world.clock, 0.0)
+        world.clock = policy._clock = LateClock()
+        async with world.scheduler(policy=policy):
+            world.deploy("low", 2, terminationGracePeriodSeconds=30)
+            await world.until_bound(2, 3)
+            await restless(world, 3)
+            assert policy.asked_at
+            world.deploy("urgent", 1, priorityClassName="system-cluster-critical")
+            await world.until(lambda: world.witness.of("evict"), 5)
+            await asyncio.sleep(0.5)
+            before = len(policy.asked_at)
+            await restless(world, 10)
+            assert world.placed("urgent") == {None: 1}
+            assert len(policy.asked_at) == before
+            await world.until(lambda: world.placed("urgent") == {"c1": 1}, 20)
+            await restless(world, 5)
+            assert len(policy.asked_at) > before
+
+
+async def test_nothing_is_suggested_while_new_pods_are_gathered():
+    patient = load("{suggester: {period: 1s}, batch: {idle: 10s, max: 20s}}", "test")
+    async with emulated(EDGE, CLOUD, configuration=patient) as world:
+        policy = Slow(world.clock, 0.0)
+        world.clock = policy._clock = LateClock()
+        async with world.scheduler(policy=policy):
+            await restless(world, 3)
+            assert policy.asked_at
+            world.deploy("web", 1)
+            await asyncio.sleep(0.5)
+            before = len(policy.asked_at)
+            await restless(world, 8)
+            assert world.placed("web") == {None: 1}
+            assert len(policy.asked_at) == before
+
+
+async def test_moves_are_worth_nothing_any_more_when_their_workload_is_gone():
+    off = load("suggester: {mode: 'off'}", "test")
+    async with emulated(CLOUD, configuration=off) as world, world.scheduler() as runtime:
+        await settle_on_cloud(world, "web", 1)
+        open_edge(world)
+        await asyncio.sleep(0.1)
+        suggestion = off.policy.suggest(runtime.mirror.snapshot(), lambda pod: "")
+        worth = runtime.suggester._worth(suggestion.moves, [])
+        assert worth()
+        world.api.delete(DEPLOYMENTS, "default", "web")
+        await asyncio.sleep(3)
+        assert not worth()
 
 
 async def test_a_move_begun_for_a_namespaces_weight_is_worth_it_to_the_end():

@@ -22,11 +22,8 @@ _NAME_LABEL = "kubernetes.io/metadata.name"
 def admitted(store: Store, resource: Resource, obj: Object) -> Object:
     """The new object as it is to be stored.
 
-    Raises ApiError: 404 for a missing namespace, 403 for a terminating one or a full quota, 422
-    for an invalid object.
+    Raises ApiError: 403 for a full quota, 422 for an invalid object.
     """
-    if resource.namespaced:
-        _check_namespace(store, resource, obj)
     obj = _mutated(store, resource, obj)
     validate_new(resource, obj)
     if resource.namespaced:
@@ -40,8 +37,12 @@ def check_deletable(resource: Resource, name: str) -> None:
         raise forbidden(resource, name, "this namespace may not be deleted")
 
 
-def _check_namespace(store: Store, resource: Resource, obj: Object) -> None:
-    name = obj["metadata"]["namespace"]
+def check_namespace(store: Store, resource: Resource, name: str, of: str) -> None:
+    """Whether anything may be created in the namespace: for a pod, a Binding or Eviction too.
+
+    `of` is how the request named it: no name has been generated yet. Raises ApiError: 404 for a
+    missing namespace, 403 for a terminating one.
+    """
     namespace = store.get(NAMESPACES, "", name)
     if namespace is None:
         raise not_found(NAMESPACES, name)
@@ -50,7 +51,7 @@ def _check_namespace(store: Store, resource: Resource, obj: Object) -> None:
             "NamespaceTerminating", "metadata.namespace", f"namespace {name} is being terminated"
         )
         why = f"unable to create new content in namespace {name} because it is being terminated"
-        raise forbidden(resource, obj["metadata"].get("name", ""), why, [cause])
+        raise forbidden(resource, of, why, [cause])
 
 
 def _mutated(store: Store, resource: Resource, obj: Object) -> Object:

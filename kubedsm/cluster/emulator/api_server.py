@@ -9,7 +9,12 @@ from typing import Any
 
 from kubedsm.clock import Clock
 from kubedsm.cluster.emulator import decoding, patching, scaling
-from kubedsm.cluster.emulator.admission import NAMESPACES_AT_START, admitted, check_deletable
+from kubedsm.cluster.emulator.admission import (
+    NAMESPACES_AT_START,
+    admitted,
+    check_deletable,
+    check_namespace,
+)
 from kubedsm.cluster.emulator.binding import bound
 from kubedsm.cluster.emulator.deletion import (
     Deletion,
@@ -211,10 +216,11 @@ class ApiServer:
         return Deletion(requested_form(resource, last), gone=plan.remove)
 
     def bind(self, namespace: str, name: str, binding: Object, *, dry_run: bool = False) -> Object:
-        """Give a pod its node. Raises ApiError: 400, 404, 409, 422."""
+        """Give a pod its node. Raises ApiError: 400, 403 (terminating namespace), 404, 409, 422."""
         given = decoding.check_binding(binding).get("metadata") or {}
         if given.get("name") not in (None, "", name):
             raise bad_request("name in URL does not match name in Binding object")
+        check_namespace(self.store, PODS, namespace, name)
         pod = bound(self._current(PODS, namespace, name), binding, self.store.now())
         if not dry_run:
             self.store.put(PODS, pod)
@@ -225,9 +231,11 @@ class ApiServer:
     ) -> Object:
         """Delete a pod if its disruption budget allows.
 
-        Raises ApiError: 400, 404, 409, 429 (budget), 500 (two budgets).
+        Raises ApiError: 400, 403 (terminating namespace), 404, 409, 429 (budget), 500 (two
+        budgets).
         """
         decoding.check_eviction(eviction)
+        check_namespace(self.store, PODS, namespace, name)
         options = decoding.delete_options(eviction.get("deleteOptions"))
         pod = self._current(PODS, namespace, name)
         if (eviction.get("metadata") or {}).get("name") not in (None, "", name):
@@ -318,6 +326,9 @@ class ApiServer:
             "metadata": metadata,
             **{k: v for k, v in obj.items() if k not in ("kind", "apiVersion", "metadata")},
         }
+        if resource.namespaced:
+            asked = given.get("name") or given.get("generateName") or ""
+            check_namespace(self.store, resource, namespace, asked)
         return admitted(self.store, resource, new)
 
     def _change(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import attrs
 
+from kubedsm.core.deadline import NO_DEADLINE, Deadline
 from kubedsm.core.decision import Binding, Decision
 from kubedsm.core.feasibility import Feasibility, Rejection
 from kubedsm.core.fragmentation import Fragmentation, request_mix
@@ -61,12 +62,17 @@ def place_in_turn(
     choose: Choose,
     promises: Promises,
     objective: Objective,
+    deadline: Deadline = NO_DEADLINE,
 ) -> Decision:
-    """Place the pods in the order in which they are served."""
+    """Place the pods in the order in which they are served, as many as there is time for."""
     room = Room.of(snapshot)
     bindings: list[Binding] = []
     unplaced: dict[Uid, Mapping[NodeName, Rejection]] = {}
-    for pod in sorted(pods, key=turn):
+    late: list[Pod] = []
+    for number, pod in enumerate(sorted(pods, key=turn)):
+        if number and deadline.passed:
+            late.append(pod)
+            continue
         fitting = room.fitting(pod)
         node = choose(pod, fitting, room) if fitting else None
         if node is None or node.tier is None:
@@ -80,6 +86,7 @@ def place_in_turn(
     return Decision(
         bindings=tuple(bindings),
         unplaced=unplaced,
+        late=tuple(late),
         score_before=quality(before, promises, objective),
         score_after=quality(after, promises, objective),
         fragmentation=fragmentation.of(snapshot.of_tier(Tier.EDGE), room.free),

@@ -14,6 +14,7 @@ import attrs
 
 from kubedsm.core import preferences
 from kubedsm.core.cloud import least_allocated_score
+from kubedsm.core.deadline import NO_DEADLINE, Deadline
 from kubedsm.core.decision import Decision
 from kubedsm.core.model import Node, NodeName, Pod, Snapshot, Tier
 from kubedsm.core.node_scores import (
@@ -54,7 +55,13 @@ class KubeScheduler:
     promises: Promises
     objective: Objective
 
-    def place(self, snapshot: Snapshot, pods: Sequence[Pod], rng: "random.Random") -> Decision:
+    def place(
+        self,
+        snapshot: Snapshot,
+        pods: Sequence[Pod],
+        rng: "random.Random",
+        deadline: Deadline = NO_DEADLINE,
+    ) -> Decision:
         def choose(pod: Pod, fitting: Sequence[Node], room: Room) -> Node:
             if len(fitting) == 1:
                 return fitting[0]
@@ -62,7 +69,7 @@ class KubeScheduler:
             best = max(totals)
             return pick(rng, [n for n, t in zip(fitting, totals, strict=True) if t == best])
 
-        return place_in_turn(snapshot, pods, choose, self.promises, self.objective)
+        return place_in_turn(snapshot, pods, choose, self.promises, self.objective, deadline)
 
 
 def total_scores(rated: Scores) -> list[int]:

@@ -5,14 +5,16 @@ from typing import TYPE_CHECKING, Literal
 
 import attrs
 
+from kubedsm.core.deadline import NO_DEADLINE, Deadline
 from kubedsm.core.decision import Decision
 from kubedsm.core.fairness import per_namespace
 from kubedsm.core.fragmentation import Measure
 from kubedsm.core.immediate import immediate_schedule
+from kubedsm.core.match import Bounds
 from kubedsm.core.model import Pod, Snapshot
 from kubedsm.core.movable import Movable
 from kubedsm.core.objective import Objective, Promises
-from kubedsm.core.suggest import suggest
+from kubedsm.core.suggest import SUGGEST_BOUNDS, suggest
 from kubedsm.core.suggestion import Suggestion, SuggestLimits
 
 if TYPE_CHECKING:
@@ -35,14 +37,24 @@ class KubeDSM:
             return self.promises
         return per_namespace(self.promises, snapshot.shares(), self.namespace_weights)
 
-    def place(self, snapshot: Snapshot, pods: Sequence[Pod], rng: "random.Random") -> Decision:  # noqa: ARG002 - nothing is left to chance
-        return self.decide(snapshot, pods)
+    def place(
+        self,
+        snapshot: Snapshot,
+        pods: Sequence[Pod],
+        rng: "random.Random",  # noqa: ARG002 - nothing is left to chance
+        deadline: Deadline = NO_DEADLINE,
+    ) -> Decision:
+        return self.decide(snapshot, pods, deadline)
 
-    def decide(self, snapshot: Snapshot, pods: Sequence[Pod]) -> Decision:
-        promises = self.promises_in(snapshot)
-        return immediate_schedule(snapshot, pods, promises, self.objective, self.measure)
+    def decide(
+        self, snapshot: Snapshot, pods: Sequence[Pod], deadline: Deadline = NO_DEADLINE
+    ) -> Decision:
+        promises, bounds = self.promises_in(snapshot), Bounds(deadline=deadline)
+        return immediate_schedule(snapshot, pods, promises, self.objective, self.measure, bounds)
 
-    def suggest(self, snapshot: Snapshot, movable: Movable) -> Suggestion:
+    def suggest(
+        self, snapshot: Snapshot, movable: Movable, deadline: Deadline = NO_DEADLINE
+    ) -> Suggestion:
         return suggest(
             snapshot,
             self.promises_in(snapshot),
@@ -50,5 +62,6 @@ class KubeDSM:
             self.limits,
             algorithm=self.algorithm,
             measure=self.measure,
+            bounds=attrs.evolve(SUGGEST_BOUNDS, deadline=deadline),
             movable=movable,
         )

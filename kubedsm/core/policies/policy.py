@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from kubedsm.core.deadline import NO_DEADLINE, Deadline
 from kubedsm.core.decision import Decision
 from kubedsm.core.model import Pod, Snapshot
 from kubedsm.core.movable import Movable
@@ -15,7 +16,13 @@ if TYPE_CHECKING:
 class Policy(Protocol):
     """Pure but for the chance it is handed: equal inputs give equal decisions."""
 
-    def place(self, snapshot: Snapshot, pods: Sequence[Pod], rng: "random.Random") -> Decision:
+    def place(
+        self,
+        snapshot: Snapshot,
+        pods: Sequence[Pod],
+        rng: "random.Random",
+        deadline: Deadline = NO_DEADLINE,
+    ) -> Decision:
         """Decide where these waiting pods of the snapshot go, and why the others go nowhere."""
 
 
@@ -23,5 +30,7 @@ class Policy(Protocol):
 class MigratingPolicy(Policy, Protocol):
     """A policy that also moves pods that run."""
 
-    def suggest(self, snapshot: Snapshot, movable: Movable) -> Suggestion:
+    def suggest(
+        self, snapshot: Snapshot, movable: Movable, deadline: Deadline = NO_DEADLINE
+    ) -> Suggestion:
         """Find the moves worth their disruption; `movable` objects to pods, or says ""."""

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from kubedsm.core.deadline import NO_DEADLINE, Deadline
 from kubedsm.core.decision import Decision
 from kubedsm.core.model import Node, Pod, Snapshot
 from kubedsm.core.objective import Objective, Promises
@@ -19,8 +20,14 @@ class RandomNode:
     promises: Promises
     objective: Objective
 
-    def place(self, snapshot: Snapshot, pods: Sequence[Pod], rng: "random.Random") -> Decision:
+    def place(
+        self,
+        snapshot: Snapshot,
+        pods: Sequence[Pod],
+        rng: "random.Random",
+        deadline: Deadline = NO_DEADLINE,
+    ) -> Decision:
         def choose(_pod: Pod, fitting: Sequence[Node], _room: Room) -> Node:
             return pick(rng, fitting)
 
-        return place_in_turn(snapshot, pods, choose, self.promises, self.objective)
+        return place_in_turn(snapshot, pods, choose, self.promises, self.objective, deadline)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from kubedsm.core.deadline import NO_DEADLINE, Deadline
 from kubedsm.core.decision import Decision
 from kubedsm.core.model import Node, Pod, Snapshot, Tier
 from kubedsm.core.objective import Objective, Promises
@@ -21,7 +22,13 @@ class SmallestEdgeFirst:
     promises: Promises
     objective: Objective
 
-    def place(self, snapshot: Snapshot, pods: Sequence[Pod], rng: "random.Random") -> Decision:
+    def place(
+        self,
+        snapshot: Snapshot,
+        pods: Sequence[Pod],
+        rng: "random.Random",
+        deadline: Deadline = NO_DEADLINE,
+    ) -> Decision:
         def choose(_pod: Pod, fitting: Sequence[Node], room: Room) -> Node:
             def least_room(node: Node) -> tuple[int, int, str]:
                 free = room.free[node.name]
@@ -30,4 +37,4 @@ class SmallestEdgeFirst:
             edge = of_tier(fitting, Tier.EDGE)
             return min(edge, key=least_room) if edge else pick(rng, fitting)
 
-        return place_in_turn(snapshot, pods, choose, self.promises, self.objective)
+        return place_in_turn(snapshot, pods, choose, self.promises, self.objective, deadline)

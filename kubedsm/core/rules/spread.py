@@ -7,6 +7,8 @@ eligible domain (0 if there are fewer domains than minDomains).
 
 from collections.abc import Iterator
 
+import attrs
+
 from kubedsm.core.model import SpreadConstraint
 from kubedsm.core.node_index import Column
 from kubedsm.core.residents import Ints, Selection
@@ -18,21 +20,56 @@ UNEVEN = "node(s) didn't match pod topology spread constraints"
 NO_LABEL = f"{UNEVEN} (missing required label)"
 
 
-def pod_topology_spread(candidate: EquivalenceClass, scene: Scene) -> Iterator[Refusal]:
+@attrs.frozen(slots=True, eq=False)
+class Domains:
+    """The nodes as a constraint of some kind of pod divides them."""
+
+    column: Column
+    #: the nodes whose pods count
+    counted: Mask
+    #: by code of the column: whether there is such a domain
+    present: Mask
+    #: there are as many domains as it asks for
+    enough: bool
+    #: whom it looks at
+    selection: Selection
+
+    def matching(self, scene: Scene) -> Ints:
+        """How many pods it looks at, by domain."""
+        return self.column.sums(scene.residents.counts((self.selection,)), self.counted)
+
+    def least(self, matching: Ints) -> int:
+        return int(matching[self.present].min()) if self.enough else 0
+
+
+def domains_of(
+    candidate: EquivalenceClass, scene: Scene
+) -> Iterator[tuple[SpreadConstraint, Domains]]:
+    """Its constraints, each with the domains."""
     constraints = candidate.rules.spread
-    if not constraints:
-        return
     columns = [scene.nodes.label(constraint.topology_key) for constraint in constraints]
     labelled = scene.nodes.every()
     for column in columns:
         labelled &= column.present
-    own = candidate.label_map()
     for constraint, column in zip(constraints, columns, strict=True):
-        yield Refusal(~column.present, (NO_LABEL,))
         counted = labelled & eligible(candidate, constraint, scene)
-        matching, least = _matching(constraint, column, counted, scene)
+        present = column.sums(counted.astype("int64")) > 0
+        enough = bool(present.sum() >= constraint.min_domains)
+        # kube-scheduler counts nobody for a selector without requirements.
+        selection = Selection(constraint.selector or None, (constraint.namespace,), living=True)
+        yield constraint, Domains(column, counted, present, enough, selection)
+
+
+def pod_topology_spread(candidate: EquivalenceClass, scene: Scene) -> Iterator[Refusal]:
+    if not candidate.rules.spread:
+        return
+    own = candidate.label_map()
+    for constraint, domains in domains_of(candidate, scene):
+        column = domains.column
+        yield Refusal(~column.present, (NO_LABEL,))
+        matching = domains.matching(scene)
         newcomer = selects(constraint.selector, own)
-        skew = matching[column.codes] + newcomer - least
+        skew = matching[column.codes] + newcomer - domains.least(matching)
         yield Refusal(skew > constraint.max_skew, (UNEVEN,))
 
 
@@ -44,17 +81,3 @@ def eligible(candidate: EquivalenceClass, constraint: SpreadConstraint, scene: S
     if constraint.honor_taints:
         nodes &= scene.nodes.tolerable(candidate.rules.tolerations)
     return nodes
-
-
-def _matching(
-    constraint: SpreadConstraint, column: Column, counted: Mask, scene: Scene
-) -> tuple[Ints, int]:
-    """Matching pods by domain, and the least number of them in one."""
-    domains = column.sums(counted.astype("int64")) > 0
-    # kube-scheduler counts nobody for a selector without requirements.
-    selector = constraint.selector or None
-    selection = Selection(selector, (constraint.namespace,), living=True)
-    matching = column.sums(scene.residents.counts((selection,)), counted)
-    if domains.sum() < constraint.min_domains:
-        return matching, 0
-    return matching, int(matching[domains].min())

@@ -1,0 +1,43 @@
+"""Until when a decision may be thought about.
+
+The core has no clock. Whoever asks for a decision may hand it a deadline, which is looked at
+between steps; the best that is known then is taken, and said to be unproven.
+"""
+
+from collections.abc import Callable
+
+import attrs
+
+
+class OutOfTimeError(Exception):
+    """The time for thinking is up. It never leaves the core."""
+
+
+def _nothing() -> float:
+    return 0.0
+
+
+@attrs.frozen(slots=True)
+class Deadline:
+    """By default there is none."""
+
+    #: how much of the time for the decision has been spent; 1 is all of it
+    spent: Callable[[], float] = _nothing
+
+    @property
+    def passed(self) -> bool:
+        """Nothing better is looked for any more."""
+        return self.spent() >= 1
+
+    @property
+    def long_passed(self) -> bool:
+        """As much again has gone by: what has not been decided is left for the next time."""
+        return self.spent() >= 2  # noqa: PLR2004 - as much again
+
+    def check(self) -> None:
+        """Raise OutOfTimeError once it has passed."""
+        if self.passed:
+            raise OutOfTimeError
+
+
+NO_DEADLINE = Deadline()

@@ -1,0 +1,82 @@
+"""Whatever the API accepts is decided on: what no node can hold waits, and only that."""
+
+import attrs
+from any_objects import objectives, promises, snapshots
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from placement_instances import GPU, node, pod, resources, snapshot
+
+from kubedsm.core.fit import unschedulable_message
+from kubedsm.core.fragmentation import Measure
+from kubedsm.core.model import MOST_OF_A_NODE, Node, NodeName, Resources, Tier
+from kubedsm.core.objective import Objective, Promise
+from kubedsm.core.policies.kubedsm import KubeDSM
+from kubedsm.core.suggestion import SuggestLimits
+
+NODES = [node("e1", Tier.EDGE), node("e2", Tier.EDGE), node("c", Tier.CLOUD, 64, 64)]
+POLICY = KubeDSM(lambda _: Promise(), Objective())
+
+
+@settings(deadline=None, max_examples=300)
+@given(
+    snapshots(),
+    promises,
+    objectives,
+    st.sampled_from(("exact", "paper")),
+    st.sampled_from(Measure),
+    st.sampled_from((0, 1, 6, 20)),
+)
+def test_every_object_that_the_api_accepts_is_decided_on(
+    drawn, promise, objective, algorithm, measure, most
+):
+    limits = SuggestLimits(most, most, most, defragment=True)
+    policy = KubeDSM(lambda _: promise, objective, limits, algorithm, measure)
+    waiting = drawn.schedulable(drawn.pods.values())
+    decision = policy.decide(drawn, waiting)
+    placed = {binding.pod.uid for binding in decision.bindings}
+    assert placed | decision.unplaced.keys() == {pod.uid for pod in waiting}
+    policy.suggest(drawn, lambda _: "")
+
+
+def on_cloud(waiting):
+    return attrs.evolve(waiting, node_name=NodeName("c"), phase="Running", ready=True)
+
+
+def test_what_no_node_can_hold_is_set_aside_and_told():
+    for amount in (MOST_OF_A_NODE + 1, 10**17, 10**18, 2**60, 2**63 - 1, 2**64):
+        for asked in (Resources(cpu=amount), Resources(memory=amount), Resources.of({GPU: amount})):
+            absurd = pod("absurd", "absurd", asked, priority=10)
+            waiting = [pod(f"b-{i}", "b", resources(1, 1)) for i in range(3)]
+            running = [
+                attrs.evolve(
+                    pod(f"a-{i}", "a", resources(2, 1), on="c"), phase="Running", ready=True
+                )
+                for i in range(3)
+            ]
+            there = snapshot(NODES, [*running, *waiting, absurd])
+            gone = snapshot(NODES, [*running, *waiting])
+            decision = POLICY.decide(there, [absurd, *waiting])
+            assert decision.bindings == POLICY.decide(gone, waiting).bindings
+            message = unschedulable_message(decision.unplaced[absurd.uid])
+            [name] = [name for name, n in asked.items() if n]
+            assert message == f"0/3 nodes are available: 3 Insufficient {name}."
+            moves = POLICY.suggest(there, lambda _: "").moves
+            assert moves
+            assert moves == POLICY.suggest(gone, lambda _: "").moves
+
+
+def test_a_running_pod_that_no_node_could_hold_is_left_where_it_is():
+    asked = Resources(cpu=10**17)
+    absurd = on_cloud(pod("a-0", "a", asked))
+    suggestion = POLICY.suggest(snapshot(NODES, [absurd]), lambda _: "")
+    assert [r.reason for r in suggestion.rejected] == ["it asks for more than any node has"]
+
+
+def test_no_node_is_believed_to_have_endless_room():
+    endless = Resources(2**63 - 1, 2**63 - 1, 2**63 - 1, ((GPU, 2**63 - 1),))
+    nodes = [Node(NodeName(n), {}, endless, tier=Tier.EDGE) for n in ("e1", "e2")]
+    most = Resources(MOST_OF_A_NODE, MOST_OF_A_NODE, 1, ((GPU, MOST_OF_A_NODE),))
+    waiting = [pod(f"a-{i}", "a", most) for i in range(3)]
+    decision = POLICY.decide(snapshot(nodes, waiting), waiting)
+    assert [binding.node for binding in decision.bindings] == ["e1", "e2"]
+    assert len(decision.unplaced) == 1

@@ -1,0 +1,72 @@
+"""How many moves may be under way, where, and how long a workload rests."""
+
+import attrs
+import pytest
+
+from kubedsm.config import Migration
+from kubedsm.core.model import Workload
+from kubedsm.move_limits import FIRST_BACK_OFF, MoveLimits, Underway
+
+WEB, API = (Workload("shop", "Deployment", name) for name in ("web", "api"))
+WIDE = Migration(max_concurrent=9, max_per_node=9, max_per_workload=9)
+
+
+def underway(workload, source, target, *, breaks_first=False):
+    return Underway(workload, source, target, since=0.0, breaks_first=breaks_first)
+
+
+def limits(**narrow):
+    return MoveLimits(attrs.evolve(WIDE, **narrow))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        underway(API, "c1", "e2"),
+        underway(API, "c2", "e1"),
+        underway(API, "e1", "c2"),
+        underway(API, "e2", "c1"),
+    ],
+    ids=["same source", "same target", "its target is the source", "its source is the target"],
+)
+def test_a_nodes_limit_counts_moves_from_it_and_to_it(other):
+    made = limits(max_per_node=1)
+    assert made.admit("one", underway(WEB, "c1", "e1"))
+    assert not made.admit("other", other)
+    assert made.admit("elsewhere", underway(API, "c2", "e2"))
+    made.leave("elsewhere")
+    made.leave("one")
+    assert made.admit("other", other)
+
+
+@pytest.mark.parametrize(
+    ("narrow", "other"),
+    [({"max_concurrent": 1}, API), ({"max_per_workload": 1}, WEB)],
+    ids=["in all", "of a workload"],
+)
+def test_a_move_too_many_waits_until_another_is_over(narrow, other):
+    made = limits(**narrow)
+    assert made.admit("one", underway(WEB, "c1", "e1"))
+    assert not made.admit("other", underway(other, "c2", "e2"))
+    made.leave("one")
+    assert made.admit("other", underway(other, "c2", "e2"))
+
+
+@pytest.mark.parametrize("breaks", [(True, False), (False, True), (True, True)])
+def test_a_move_that_breaks_first_goes_alone_in_its_workload(breaks):
+    made = limits()
+    first, second = breaks
+    assert made.admit("one", underway(WEB, "c1", "e1", breaks_first=first))
+    assert not made.admit("other", underway(WEB, "c2", "e2", breaks_first=second))
+    assert made.admit("another's", underway(API, "c2", "e2", breaks_first=True))
+
+
+def test_a_workload_rests_for_its_cooldown_and_longer_after_a_failure():
+    made = limits(cooldown=60.0)
+    made.rest(WEB, 100.0, failed=False)
+    assert made.resting(WEB, 159.9)
+    assert not made.resting(WEB, 160.0)
+    assert not made.resting(API, 100.0)
+    made.rest(WEB, 200.0, failed=True)
+    assert made.resting(WEB, 259.9 + FIRST_BACK_OFF)
+    assert not made.resting(WEB, 260.0 + FIRST_BACK_OFF)
