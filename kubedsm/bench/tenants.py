@@ -88,12 +88,12 @@ class OddTenant:
     rng: random.Random
     #: in which ways, of ODDITIES
     ways: Collection[str]
-    #: how many in each
+    #: how many in each, at most: what is too much for one decision may be left out of it
     pods: int
     #: where pods that it binds itself run
     node: str
     #: seconds between two of its waves
-    pause: float = 4.0
+    pause: float = 6.0
     _names: Iterator[int] = attrs.field(factory=lambda: count(1), init=False)
 
     @property
@@ -114,7 +114,7 @@ class OddTenant:
         last: list[tuple[str, str]] = []
         while True:
             number = next(self._names)
-            wave = Wave(number, self.pods, self.node, self.rng)
+            wave = Wave(number, self.rng.randint(1, self.pods), self.node, self.rng)
             made = [self._named(number, i, body) for i, body in enumerate(oddity(wave))]
             for plural, body in made:
                 await self._create(plural, body)
