@@ -6,19 +6,19 @@ from typing import NoReturn
 import click
 
 from kubedsm import __version__
-from kubedsm.cluster.credentials import CredentialsError
-from kubedsm.cluster.dump import DumpError
-from kubedsm.cluster.emulator.cluster_file import ClusterFileError
-from kubedsm.cluster.emulator.http import AddressUnavailableError
-from kubedsm.cluster.port import ClusterError
-from kubedsm.cluster.wire_errors import WireError
+from kubedsm.cluster.client.credentials import CredentialsError
+from kubedsm.cluster.client.port import ClusterError
+from kubedsm.cluster.wire.dump import DumpError
+from kubedsm.cluster.wire.errors import WireError
 from kubedsm.commands.bench import bench
 from kubedsm.commands.deciding import place, suggest
 from kubedsm.commands.demo import demo
 from kubedsm.commands.explaining import explain
 from kubedsm.commands.private_files import TokenFileError
 from kubedsm.commands.serving import emulate, run
-from kubedsm.config_fields import ConfigurationError
+from kubedsm.configuration.fields import ConfigurationError
+from kubedsm.emulator.cluster_file import ClusterFileError
+from kubedsm.emulator.http.server import AddressUnavailableError
 from kubedsm.replay.command import replay
 
 #: what goes wrong outside of us: a line for the user, exit code 1

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import attrs
 
-from kubedsm.core.deadline import Deadline
+from kubedsm.core.world.deadline import Deadline
 
 
 class Clock(Protocol):

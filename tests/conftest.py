@@ -5,7 +5,7 @@ import asyncio
 import pytest
 import structlog
 
-from kubedsm.supervisor import Supervisor
+from kubedsm.runtime.supervisor import Supervisor
 
 
 def pytest_configure() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from kubedsm.config import Configuration, dump, load
+from kubedsm.configuration.settings import Configuration, dump, load
 
 DOCS = (Path(__file__).parent.parent / "docs" / "configuration.md").read_text(encoding="utf-8")
 #: key and default, as the tables give them

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from kubedsm import __version__
-from kubedsm.config import Configuration, load
+from kubedsm.configuration.settings import Configuration, load
 
 ROOT = Path(__file__).parent.parent
 MANIFESTS = ROOT / "manifests"

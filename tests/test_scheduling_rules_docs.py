@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from kubedsm.core.rules.table import DYNAMIC_RULES, STATIC_RULES
-from kubedsm.explanation import CHANGES
+from kubedsm.why.answers import CHANGES
 
 DOCS = (Path(__file__).parent.parent / "docs" / "scheduling-rules.md").read_text(encoding="utf-8")
 NAMED = re.findall(r"^\| `(\w+)`", DOCS, re.MULTILINE)

@@ -17,14 +17,14 @@ from typing import Any
 import attrs
 import orjson
 
-from kubedsm.bench.processes import emulated_cluster
+from kubedsm.bench.soak.processes import emulated_cluster
 from kubedsm.clock import Clock
-from kubedsm.cluster.api_errors import api_error
-from kubedsm.cluster.port import Cluster, Request, Response
-from kubedsm.config import Configuration
-from kubedsm.measures import Latency
-from kubedsm.placement_manager import Limits
-from kubedsm.runtime import Runtime
+from kubedsm.cluster.client.api_errors import api_error
+from kubedsm.cluster.client.port import Cluster, Request, Response
+from kubedsm.configuration.settings import Configuration
+from kubedsm.replay.summaries import Latency
+from kubedsm.runtime.assembly import Runtime
+from kubedsm.runtime.placement_manager import Limits
 
 NODE_COUNT = 4
 NOT_FOUND = 404

@@ -14,7 +14,7 @@ import attrs
 from kubernetes_asyncio.watch import Watch
 
 from kubedsm.bench.watched_pods import watch_line
-from kubedsm.cluster import wire
+from kubedsm.cluster.wire import decoding
 
 
 @attrs.frozen(slots=True)
@@ -67,11 +67,11 @@ async def _measured(
             return watch.unmarshal_event(line.decode("utf8"), "V1Pod")["object"]
 
         for line in lines:
-            read, theirs = wire.pod_line(line), model(line).metadata
-            if not isinstance(read, wire.Applied) or read.object.uid != theirs.uid:
+            read, theirs = decoding.pod_line(line), model(line).metadata
+            if not isinstance(read, decoding.Applied) or read.object.uid != theirs.uid:
                 raise ValueError(f"the two sides read different pods from {line!r}")
         pairs = [
-            (_spent(model, lines, timer), _spent(wire.pod_line, lines, timer))
+            (_spent(model, lines, timer), _spent(decoding.pod_line, lines, timer))
             for _ in range(rounds)
         ]
     each = 1e6 / len(lines)

@@ -5,10 +5,10 @@ from typing import Any
 
 import attrs
 
-from kubedsm.bench.literal_match import literal_match
-from kubedsm.core.fragmentation import Fragmentation, request_mix
-from kubedsm.core.match import match
-from kubedsm.core.model import (
+from kubedsm.bench.literal.match import literal_match
+from kubedsm.core.goals.fragmentation import Fragmentation, request_mix
+from kubedsm.core.packing.match import match
+from kubedsm.core.world.model import (
     Node,
     NodeName,
     Pod,

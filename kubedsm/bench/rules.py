@@ -11,10 +11,11 @@ from typing import Any
 
 import attrs
 
-from kubedsm.bench.literal_rules import literal_rule
-from kubedsm.core.feasibility import Feasibility
-from kubedsm.core.immediate import immediate_schedule
-from kubedsm.core.model import (
+from kubedsm.bench.literal.rules import literal_rule
+from kubedsm.core.goals.objective import Objective, Promise
+from kubedsm.core.placing.immediate import immediate_schedule
+from kubedsm.core.rules.feasibility import Feasibility
+from kubedsm.core.world.model import (
     Node,
     NodeName,
     Pod,
@@ -28,8 +29,7 @@ from kubedsm.core.model import (
     Uid,
     Workload,
 )
-from kubedsm.core.objective import Objective, Promise
-from kubedsm.core.selectors import Requirement
+from kubedsm.core.world.selectors import Requirement
 
 _GI = 2**30
 _HOST, _ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"

@@ -10,13 +10,17 @@ from typing import Any, Literal, TypeVar
 import attrs
 import numpy as np
 
-from kubedsm.bench.enumerated_moves import best_by_enumeration
-from kubedsm.bench.literal_paper import LiteralPaper
-from kubedsm.core.edge_problem import EdgeProblem
-from kubedsm.core.fit import shortages
-from kubedsm.core.fragmentation import Fragmentation, Measure, request_mix
-from kubedsm.core.gains import Gains
-from kubedsm.core.model import (
+from kubedsm.bench.literal.enumerated_moves import best_by_enumeration
+from kubedsm.bench.literal.paper import LiteralPaper
+from kubedsm.core.goals.fragmentation import Fragmentation, Measure, request_mix
+from kubedsm.core.goals.gains import Gains
+from kubedsm.core.goals.objective import NANO, Objective, Promise, quality
+from kubedsm.core.moving.edge_problem import EdgeProblem
+from kubedsm.core.moving.movable import default_movable
+from kubedsm.core.moving.paper.paper_suggester import PaperPlan, paper_plan
+from kubedsm.core.moving.suggest import SUGGEST_BOUNDS, SuggestLimits, suggest
+from kubedsm.core.rules.fit import shortages
+from kubedsm.core.world.model import (
     Node,
     NodeName,
     Pod,
@@ -28,10 +32,6 @@ from kubedsm.core.model import (
     Uid,
     Workload,
 )
-from kubedsm.core.movable import default_movable
-from kubedsm.core.objective import NANO, Objective, Promise, quality
-from kubedsm.core.suggest import SUGGEST_BOUNDS, SuggestLimits, suggest
-from kubedsm.core.suggest_paper import PaperPlan, paper_plan
 
 _MI = 2**20
 #: The papers' services A, B, C, D: cores, memory.

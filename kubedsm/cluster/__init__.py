@@ -1,1 +1,4 @@
-"""The only package that speaks Kubernetes."""
+"""The only package that speaks Kubernetes.
+
+Nothing here decides anything.
+"""

@@ -10,11 +10,11 @@ import random
 from collections.abc import Callable
 
 from kubedsm.clock import Clock
-from kubedsm.cluster import verbs
-from kubedsm.cluster.backoff import Backoff
-from kubedsm.cluster.port import Cluster, ClusterError, Forbidden, Request, Unauthorized
-from kubedsm.cluster.watched import NODES, PODS
-from kubedsm.cluster.wire import WireError
+from kubedsm.cluster.calls import verbs
+from kubedsm.cluster.client.backoff import Backoff
+from kubedsm.cluster.client.port import Cluster, ClusterError, Forbidden, Request, Unauthorized
+from kubedsm.cluster.watching.watched import NODES, PODS
+from kubedsm.cluster.wire.decoding import WireError
 from kubedsm.said_by_cause import cause_of
 
 #: seconds for each answer

@@ -1,1 +1,4 @@
-"""The commands, one family a file: where the parts are wired together."""
+"""The commands: what a user types, and the tables that answer.
+
+No decision is taken here, and nothing here is imported by what runs.
+"""

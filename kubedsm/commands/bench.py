@@ -8,16 +8,17 @@ from typing import Any
 import click
 from rich.console import Console
 
-from kubedsm.bench import burst, soak
+from kubedsm.bench import burst
 from kubedsm.bench import match as bench_match
-from kubedsm.bench.oddities import ODDITIES
-from kubedsm.bench.processes import Scheduler, emulated_cluster
-from kubedsm.bench.soak import SoakShape
-from kubedsm.bench.soak_verdict import SoakResult
+from kubedsm.bench.soak import run
+from kubedsm.bench.soak.oddities import ODDITIES
+from kubedsm.bench.soak.processes import Scheduler, emulated_cluster
+from kubedsm.bench.soak.run import SoakShape
+from kubedsm.bench.soak.verdict import SoakResult
 from kubedsm.clock import SystemClock
-from kubedsm.cluster.kubernetes import KubernetesCluster
+from kubedsm.cluster.client.kubernetes import KubernetesCluster
 from kubedsm.commands.console import log_to, output, print_json
-from kubedsm.tables import bench_table, soak_table
+from kubedsm.commands.tables import bench_table, soak_table
 
 
 @click.group()
@@ -105,7 +106,7 @@ async def _burst(pods: int, rounds: int) -> burst.BurstResult:
 @click.option(
     "--odd-pods",
     type=click.IntRange(1, 500),
-    default=soak.ODD_PODS,
+    default=run.ODD_PODS,
     show_default=True,
     help="How many pods it makes at once in each way.",
 )
@@ -123,7 +124,7 @@ def soak_command(
     log_to(level="ERROR")
     seconds = 60 * minutes
     ways = tuple(way for way in dict.fromkeys(odd) if way != "none")
-    lifetime = min(soak.LIFETIME, seconds / 4)
+    lifetime = min(run.LIFETIME, seconds / 4)
     shape = SoakShape(seconds, rate, lifetime=lifetime, odd=ways, odd_pods=odd_pods)
     result = asyncio.run(_soak(shape, random.Random(seed)))
     if output == "json":
@@ -137,10 +138,10 @@ def soak_command(
 async def _soak(shape: SoakShape, rng: random.Random) -> SoakResult:
     clock = SystemClock()
     async with (
-        emulated_cluster(soak.NODES) as path,
+        emulated_cluster(run.NODES) as path,
         await KubernetesCluster.connect(path) as cluster,
     ):
-        return await soak.run(cluster, Scheduler(path, clock), clock, rng, shape)
+        return await run.run(cluster, Scheduler(path, clock), clock, rng, shape)
 
 
 def _report(rows: dict[str, Any], output: str) -> None:

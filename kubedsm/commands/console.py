@@ -12,8 +12,8 @@ import click
 import orjson
 import structlog
 
-from kubedsm.cluster import dump as dumps
-from kubedsm.config import Configuration, load_file
+from kubedsm.cluster.wire import dump as dumps
+from kubedsm.configuration.settings import Configuration, load_file
 
 output = click.option(
     "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Output format."

@@ -7,10 +7,10 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from kubedsm import offline, suggesting
 from kubedsm.clock import SystemClock
+from kubedsm.cluster.client.kubernetes import KubernetesCluster
 from kubedsm.cluster.joining import TIMEOUT, greet
-from kubedsm.cluster.kubernetes import KubernetesCluster
+from kubedsm.commands import advising, offline
 from kubedsm.commands.console import (
     config_file,
     configuration_at,
@@ -23,9 +23,9 @@ from kubedsm.commands.console import (
     remark,
     until_interrupted,
 )
-from kubedsm.config import Configuration
-from kubedsm.core.model import Snapshot
-from kubedsm.tables import placement_tables
+from kubedsm.commands.tables import placement_tables
+from kubedsm.configuration.settings import Configuration
+from kubedsm.core.world.model import Snapshot
 
 
 @click.command()
@@ -94,22 +94,22 @@ def suggest(
         clock, rng = SystemClock(), random.Random()
         async with await KubernetesCluster.connect(kubeconfig_path, context) as cluster:
             await greet(cluster, timeout=TIMEOUT)
-            snapshot = await suggesting.read_snapshot(cluster, configuration, clock, rng)
+            snapshot = await advising.read_snapshot(cluster, configuration, clock, rng)
             advice = _say(snapshot, configuration, output)
             if carry_out and advice.suggestion.moves:
-                for ended in await suggesting.carry_out(cluster, advice, clock, rng):
+                for ended in await advising.carry_out(cluster, advice, clock, rng):
                     reason = f": {ended.reason}" if ended.reason else ""
                     remark(f"{ended.pod} to {ended.target} {ended.outcome}{reason}")
 
     until_interrupted(ask())
 
 
-def _say(snapshot: Snapshot, configuration: Configuration, output: str) -> suggesting.Advice:
+def _say(snapshot: Snapshot, configuration: Configuration, output: str) -> advising.Advice:
     started = time.perf_counter()
-    advice = suggesting.advise(snapshot, configuration)
+    advice = advising.advise(snapshot, configuration)
     elapsed = 1000 * (time.perf_counter() - started)
     if output == "json":
         print_json(advice.as_json() | {"elapsedMs": round(elapsed, 3)})
     else:
-        Console().print(suggesting.advice_tables(advice, elapsed))
+        Console().print(advising.advice_tables(advice, elapsed))
     return advice

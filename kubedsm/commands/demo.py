@@ -11,8 +11,7 @@ from rich.console import Console
 from rich.live import Live
 
 from kubedsm.clock import SystemClock
-from kubedsm.cluster.emulator.http import HttpFront
-from kubedsm.cluster.kubernetes import KubernetesCluster
+from kubedsm.cluster.client.kubernetes import KubernetesCluster
 from kubedsm.commands.console import log_to, output, print_json
 from kubedsm.commands.private_files import written_kubeconfig
 from kubedsm.demo.run import (
@@ -23,7 +22,8 @@ from kubedsm.demo.run import (
     watch_demo,
 )
 from kubedsm.demo.view import Frame, LineByLine, as_json, render, summary
-from kubedsm.runtime import Runtime
+from kubedsm.emulator.http.server import HttpFront
+from kubedsm.runtime.assembly import Runtime
 
 #: of the summary, where there is no terminal to tell
 WIDTH = 100

@@ -9,13 +9,13 @@ import click
 from rich.console import Console
 from yarl import URL
 
-from kubedsm import asking, offline, suggesting
 from kubedsm.clock import SystemClock
-from kubedsm.cluster.dump import Malformed
+from kubedsm.cluster.client.kubernetes import KubernetesCluster
+from kubedsm.cluster.client.port import ClusterError
 from kubedsm.cluster.joining import TIMEOUT, greet
-from kubedsm.cluster.kubernetes import KubernetesCluster
-from kubedsm.cluster.port import ClusterError
-from kubedsm.cluster.wire_errors import WireError
+from kubedsm.cluster.wire.dump import Malformed
+from kubedsm.cluster.wire.errors import WireError
+from kubedsm.commands import advising, offline
 from kubedsm.commands.console import (
     config_file,
     configuration_at,
@@ -28,11 +28,12 @@ from kubedsm.commands.console import (
     remark,
     until_interrupted,
 )
-from kubedsm.config import Configuration
-from kubedsm.core.model import Pod, Snapshot
-from kubedsm.diagnostics import LOOPBACK, PORT
-from kubedsm.explanation import Explainer, knows_tiers, pending
-from kubedsm.explanation_table import explanation_table
+from kubedsm.configuration.settings import Configuration
+from kubedsm.core.world.model import Pod, Snapshot
+from kubedsm.why import client
+from kubedsm.why.answers import Explainer, knows_tiers, pending
+from kubedsm.why.server import LOOPBACK, PORT
+from kubedsm.why.table import explanation_table
 
 Said = Mapping[str, Any]
 
@@ -110,8 +111,8 @@ def explain(
 
     async def ask() -> None:
         try:
-            answers = await asking.ask(server, pod_name)
-        except asking.QuestionRefusedError as error:
+            answers = await client.ask(server, pod_name)
+        except client.QuestionRefusedError as error:
             raise click.ClickException(str(error)) from None
         if answers is None:
             answers = await _from_cluster(server, pod_name, configuration, kubeconfig_path, context)
@@ -131,10 +132,10 @@ async def _from_cluster(
     try:
         async with await KubernetesCluster.connect(kubeconfig_path, context) as cluster:
             await greet(cluster, timeout=TIMEOUT)
-            snapshot = await suggesting.read_snapshot(cluster, configuration, clock, rng)
+            snapshot = await advising.read_snapshot(cluster, configuration, clock, rng)
             pods = _pods(pod_name, snapshot, ())
             explainer = _explainer(snapshot, configuration)
-            return [(await asking.from_cluster(cluster, explainer, pod)).as_json() for pod in pods]
+            return [(await client.from_cluster(cluster, explainer, pod)).as_json() for pod in pods]
     except (ClusterError, WireError, OSError) as error:
         raise click.ClickException(
             f"no running scheduler knows of it at {server}, and in the cluster: {error}"

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import orjson
 
-from kubedsm.cluster.emulator.http import kubeconfig
 from kubedsm.commands.console import remark
+from kubedsm.emulator.http.server import kubeconfig
 
 #: what can be sent in a header as it is
 _TOKEN = re.compile(rb"[!-~]+")

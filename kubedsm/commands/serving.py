@@ -10,11 +10,8 @@ import structlog
 
 from kubedsm import __version__
 from kubedsm.clock import SystemClock
-from kubedsm.cluster.emulator.cluster_file import load, paper_cluster
-from kubedsm.cluster.emulator.emulated_cluster import EmulatedCluster
-from kubedsm.cluster.emulator.http import HttpFront
+from kubedsm.cluster.client.kubernetes import KubernetesCluster
 from kubedsm.cluster.joining import join
-from kubedsm.cluster.kubernetes import KubernetesCluster
 from kubedsm.commands.console import (
     config_file,
     configuration_at,
@@ -26,8 +23,11 @@ from kubedsm.commands.console import (
     until_interrupted,
 )
 from kubedsm.commands.private_files import token_in, written_kubeconfig
-from kubedsm.diagnostics import PORT, Diagnostics
-from kubedsm.runtime import Runtime
+from kubedsm.emulator.cluster_file import load, paper_cluster
+from kubedsm.emulator.emulated_cluster import EmulatedCluster
+from kubedsm.emulator.http.server import HttpFront
+from kubedsm.runtime.assembly import Runtime
+from kubedsm.why.server import PORT, Diagnostics
 
 
 @click.command()

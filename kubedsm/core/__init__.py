@@ -1,1 +1,5 @@
-"""Decisions, and nothing else: no I/O, no clock, no chance of its own."""
+"""The decisions themselves: pure functions of snapshots, each layer on those below it.
+
+No I/O, no clock, no chance but what is handed in; policies > moving > placing > packing > goals >
+rules > world.
+"""

@@ -1,1 +1,4 @@
-"""A minute of KubeDSM at work on the emulated cluster of the paper, over real HTTP."""
+"""A minute to watch: an emulated cluster, the scheduler, load, and a live table.
+
+Nothing here is imported by anything but its command.
+"""

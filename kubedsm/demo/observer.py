@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 import attrs
 
 from kubedsm.clock import Clock
-from kubedsm.cluster import wire
-from kubedsm.cluster.emulator.resources import PODS
-from kubedsm.cluster.emulator.store import Change
-from kubedsm.core.model import Node, NodeName, Pod, Resources, Share, Tier, Uid
-from kubedsm.measures import EdgeRatio, Latency
+from kubedsm.cluster.wire import decoding
+from kubedsm.core.world.model import Node, NodeName, Pod, Resources, Share, Tier, Uid
+from kubedsm.emulator.api.resources import PODS
+from kubedsm.emulator.api.store import Change
 from kubedsm.replay.measures import lost_pod_seconds
 from kubedsm.replay.recording import Recorder
+from kubedsm.replay.summaries import EdgeRatio, Latency
 
 
 @attrs.frozen(slots=True)
@@ -63,7 +63,7 @@ class Observer:
         self._recorder.notice(change, now)
         if change.resource is not PODS:
             return
-        pod = wire.pod(change.object)
+        pod = decoding.pod(change.object)
         before = self._pods.get(pod.uid)
         if change.type == "DELETED":
             self._pods.pop(pod.uid, None)

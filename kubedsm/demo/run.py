@@ -7,19 +7,14 @@ from contextlib import asynccontextmanager
 import attrs
 
 from kubedsm.clock import Clock
-from kubedsm.cluster import wire
-from kubedsm.cluster.emulator.emulated_cluster import EmulatedCluster, Timing
-from kubedsm.cluster.emulator.paper import paper_cluster, paper_services
-from kubedsm.cluster.emulator.resources import (
-    DEPLOYMENTS,
-    HORIZONTAL_POD_AUTOSCALERS,
-    NODES,
-    SERVICES,
-)
-from kubedsm.config import Configuration, Migration, Suggester
-from kubedsm.core.model import Node, Tiers
+from kubedsm.cluster.wire import decoding
+from kubedsm.configuration.settings import Configuration, Migration, Suggester
+from kubedsm.core.world.model import Node, Tiers
 from kubedsm.demo.observer import Observer
 from kubedsm.demo.view import Frame
+from kubedsm.emulator.api.resources import DEPLOYMENTS, HORIZONTAL_POD_AUTOSCALERS, NODES, SERVICES
+from kubedsm.emulator.emulated_cluster import EmulatedCluster, Timing
+from kubedsm.emulator.paper import paper_cluster, paper_services
 from loadgen.generators import normal
 from loadgen.scenario import Scenario
 
@@ -95,7 +90,7 @@ async def demo_world(scenario: Scenario, clock: Clock, rng: random.Random) -> As
         tiers = Tiers()
         nodes = tuple(
             attrs.evolve(node, tier=tiers.of(node.labels))
-            for node in map(wire.node, cluster.api.list(NODES))
+            for node in map(decoding.node, cluster.api.list(NODES))
         )
         observer = Observer(nodes, scenario.services, clock)
         unsubscribe = cluster.api.store.subscribe(observer.notice)

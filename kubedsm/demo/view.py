@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kubedsm.demo.observer import Migrations, NodeView, ServiceView
-from kubedsm.measures import Latency
+from kubedsm.replay.summaries import Latency
 
 COLOUR = {"edge": "green", "cloud": "blue"}
 BAR = 12

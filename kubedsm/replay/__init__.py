@@ -1,1 +1,4 @@
-"""Scenarios in virtual time on the emulated cluster: schedulers side by side, and measured."""
+"""Scenarios in virtual time, several policies side by side, with tables, pictures and measures.
+
+What is measured here never changes how it is decided.
+"""

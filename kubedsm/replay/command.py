@@ -10,11 +10,11 @@ import orjson
 from rich.console import Console
 from rich.progress import Progress
 
-from kubedsm.cluster.emulator.cluster_file import ClusterFileError, paper_cluster
-from kubedsm.cluster.emulator.cluster_file import load as load_cluster
-from kubedsm.config import Configuration, load_file
-from kubedsm.config_fields import ConfigurationError
+from kubedsm.configuration.fields import ConfigurationError
+from kubedsm.configuration.settings import Configuration, load_file
 from kubedsm.core.policies.registry import KUBEDSM
+from kubedsm.emulator.cluster_file import ClusterFileError, paper_cluster
+from kubedsm.emulator.cluster_file import load as load_cluster
 from kubedsm.replay import presets, tuning
 from kubedsm.replay.evaluation import tables as markdown_tables
 from kubedsm.replay.page import page

@@ -9,9 +9,9 @@ from typing import Any
 import attrs
 import numpy as np
 
-from kubedsm.core.model import Share, Tier
-from kubedsm.measures import EdgeRatio
+from kubedsm.core.world.model import Share, Tier
 from kubedsm.replay.optimum import Optimum
+from kubedsm.replay.summaries import EdgeRatio
 from kubedsm.replay.timeline import Level, Life, MoveRecord, Timeline
 from kubedsm.replay.workload_model import Endpoint, Floats, Responses, due_times, respond
 from kubedsm.replay.world import Record, Run

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping
 import attrs
 import numpy as np
 
-from kubedsm.core.fragmentation import Ints
-from kubedsm.core.match import UNREACHABLE, Bounds, tabulate
-from kubedsm.core.model import Node, Pod
-from kubedsm.core.packing import Packing, kinds
+from kubedsm.core.goals.fragmentation import Ints
+from kubedsm.core.packing.match import UNREACHABLE, Bounds, tabulate
+from kubedsm.core.packing.problem import Packing, kinds
+from kubedsm.core.world.model import Node, Pod
 
 #: Minutes at most, and the memory of a small machine: nobody waits for a scheduler here.
 BOUNDS = Bounds(states=20_000_000, steps=1_000_000_000, loads=500_000)

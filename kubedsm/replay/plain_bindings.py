@@ -5,8 +5,8 @@ from contextlib import AbstractAsyncContextManager
 
 import attrs
 
-from kubedsm.cluster.port import Cluster, Request, Response
-from kubedsm.core.model import DELETION_COST_ANNOTATION
+from kubedsm.cluster.client.port import Cluster, Request, Response
+from kubedsm.core.world.model import DELETION_COST_ANNOTATION
 
 
 @attrs.frozen

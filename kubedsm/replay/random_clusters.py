@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import attrs
 
-from kubedsm.cluster.emulator.emulated_cluster import ClusterSpec
-from kubedsm.cluster.emulator.paper import node
-from kubedsm.cluster.emulator.resources import Object
+from kubedsm.emulator.api.resources import Object
+from kubedsm.emulator.emulated_cluster import ClusterSpec
+from kubedsm.emulator.paper import node
 from kubedsm.replay.services import ServiceSpec
 from kubedsm.replay.sources import Source
 from kubedsm.replay.world import Setup

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 import attrs
 
-from kubedsm.cluster import wire
-from kubedsm.cluster.emulator.resources import DEPLOYMENTS, PODS, Object
-from kubedsm.cluster.emulator.store import Change
-from kubedsm.core.model import NodeName, Pod, Tier, Uid
+from kubedsm.cluster.wire import decoding
+from kubedsm.core.world.model import NodeName, Pod, Tier, Uid
+from kubedsm.emulator.api.resources import DEPLOYMENTS, PODS, Object
+from kubedsm.emulator.api.store import Change
 from kubedsm.replay.timeline import Life, MoveRecord, Span, Timeline
 
 #: which service a pod serves, by the label that its Service selects; a migration leaves it alone
@@ -68,7 +68,7 @@ class Recorder:
             steps.append((now, replicas))
 
     def _note_pod(self, change: Change, now: float) -> None:
-        pod = wire.pod(change.object)
+        pod = decoding.pod(change.object)
         service = pod.labels.get(SERVICE_LABEL, "")
         if service not in self._replicas:
             return

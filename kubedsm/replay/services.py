@@ -19,18 +19,13 @@ import msgspec
 import yaml
 
 from kubedsm.clock import SystemClock
-from kubedsm.cluster.emulator.api_server import ApiServer
-from kubedsm.cluster.emulator.errors import ApiError
-from kubedsm.cluster.emulator.paper import NAMESPACE, SERVICES, service_objects
-from kubedsm.cluster.emulator.resources import (
-    DEPLOYMENTS,
-    HORIZONTAL_POD_AUTOSCALERS,
-    Object,
-    Resource,
-)
-from kubedsm.cluster.emulator.resources import SERVICES as SERVICE_RESOURCE
-from kubedsm.core.duration import DurationError, format_duration, parse_duration
-from kubedsm.core.quantity import QuantityError, millis
+from kubedsm.configuration.duration import DurationError, format_duration, parse_duration
+from kubedsm.core.world.quantities import QuantityError, millis
+from kubedsm.emulator.api.api_server import ApiServer
+from kubedsm.emulator.api.errors import ApiError
+from kubedsm.emulator.api.resources import DEPLOYMENTS, HORIZONTAL_POD_AUTOSCALERS, Object, Resource
+from kubedsm.emulator.api.resources import SERVICES as SERVICE_RESOURCE
+from kubedsm.emulator.paper import NAMESPACE, SERVICES, service_objects
 from kubedsm.replay.workload_model import Server
 
 #: of what a pod can serve, what the autoscaler keeps it at

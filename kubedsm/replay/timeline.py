@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from kubedsm.core.model import Share, Tier
+from kubedsm.core.world.model import Share, Tier
 
 #: from, until
 Span = tuple[float, float]

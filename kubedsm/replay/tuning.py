@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kubedsm.config import Configuration, with_settings
+from kubedsm.configuration.settings import Configuration, with_settings
 from kubedsm.core.policies.registry import KUBEDSM
 from kubedsm.replay.presets import PAPER_SCENARIOS
 from kubedsm.replay.random_clusters import random_cluster

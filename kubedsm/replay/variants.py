@@ -10,10 +10,10 @@ from typing import Any
 
 import attrs
 
-from kubedsm.cluster.emulator.paper import NAMESPACE
-from kubedsm.config import EVERY_SERVICE, Configuration, Service, with_settings
-from kubedsm.config_fields import ConfigurationError
+from kubedsm.configuration.fields import ConfigurationError
+from kubedsm.configuration.settings import EVERY_SERVICE, Configuration, Service, with_settings
 from kubedsm.core.policies.registry import KUBEDSM, POLICIES
+from kubedsm.emulator.paper import NAMESPACE
 
 Change = Callable[[Configuration], Configuration]
 

@@ -7,21 +7,21 @@ from collections.abc import Mapping
 import attrs
 
 from kubedsm.clock import Clock, VirtualClock
-from kubedsm.cluster import wire
-from kubedsm.cluster.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
-from kubedsm.cluster.emulator.front import EmulatedFront
-from kubedsm.cluster.emulator.paper import NAMESPACE, paper_cluster
-from kubedsm.cluster.emulator.resources import NODES
-from kubedsm.config import Configuration
-from kubedsm.core.model import Node, Pod, Tier
+from kubedsm.cluster.wire import decoding
+from kubedsm.configuration.settings import Configuration
 from kubedsm.core.policies.registry import KUBEDSM, POLICIES
+from kubedsm.core.world.model import Node, Pod, Tier
+from kubedsm.emulator.api.resources import NODES
+from kubedsm.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
+from kubedsm.emulator.front import EmulatedFront
+from kubedsm.emulator.paper import NAMESPACE, paper_cluster
 from kubedsm.replay.plain_bindings import PlainBindings
 from kubedsm.replay.recording import Recorder
 from kubedsm.replay.services import PAPER_SERVICES, ServiceSpec
 from kubedsm.replay.timeline import Timeline
 from kubedsm.replay.variants import contender
 from kubedsm.replay.virtual_time import run_in_virtual_time
-from kubedsm.runtime import Runtime
+from kubedsm.runtime.assembly import Runtime
 from loadgen.scenario import Scenario
 
 #: seconds under the load of the scenario's first moment, until the first pods are up and counted
@@ -88,7 +88,7 @@ async def _play(run: Run) -> Record:
         return scenario.rate(workload, max(0.0, clock.monotonic() - start))
 
     async with EmulatedCluster(setup.cluster, clock, run.rng("cluster"), metrics=rate) as cluster:
-        nodes = [wire.node(node) for node in cluster.api.list(NODES)]
+        nodes = [decoding.node(node) for node in cluster.api.list(NODES)]
         tiers = {node.name: configuration.tiers.of(node.labels) for node in nodes}
         recorder = Recorder(setup.service_names, tiers)
         cluster.api.store.subscribe(lambda change: recorder.notice(change, clock.monotonic()))

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kubedsm import offline
-from kubedsm.cluster import dump as dumps
-from kubedsm.config import Configuration, load
+from kubedsm.cluster.wire import dump as dumps
+from kubedsm.commands import offline
+from kubedsm.configuration.settings import Configuration, load
 
 
 def node(name, tier, cpu="4", memory="8Gi", **spec):

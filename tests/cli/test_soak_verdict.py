@@ -5,12 +5,12 @@ import json
 import attrs
 import pytest
 
-from kubedsm.bench.processes import LogCount
-from kubedsm.bench.soak import PodWatch
-from kubedsm.bench.soak_verdict import SoakResult, Wait
-from kubedsm.bench.tenants import ODD_NAMESPACE
-from kubedsm.core.events import PodApplied, PodDeleted
-from kubedsm.core.model import Pod, PodClass, Resources, SchedulingRules, Uid, Workload
+from kubedsm.bench.soak.processes import LogCount
+from kubedsm.bench.soak.run import PodWatch
+from kubedsm.bench.soak.tenants import ODD_NAMESPACE
+from kubedsm.bench.soak.verdict import SoakResult, Wait
+from kubedsm.core.world.events import PodApplied, PodDeleted
+from kubedsm.core.world.model import Pod, PodClass, Resources, SchedulingRules, Uid, Workload
 
 #: 100 calm seconds, then 500 with the odd tenant; one pod, one look at the memory a second
 GOOD = SoakResult(

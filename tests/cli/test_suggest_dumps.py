@@ -4,9 +4,9 @@ import orjson
 import pytest
 from test_place import dump_of, node, pod
 
-from kubedsm import offline, suggesting
-from kubedsm.cluster import dump as dumps
-from kubedsm.config import Configuration, load
+from kubedsm.cluster.wire import dump as dumps
+from kubedsm.commands import advising, offline
+from kubedsm.configuration.settings import Configuration, load
 
 HASH = "5b576d85cf"
 
@@ -28,7 +28,7 @@ def running(name, on, workload="web", kind="ReplicaSet", **changes):
 def said_of(*items, configuration=None):
     configuration = configuration or Configuration()
     mirror = offline.mirror_of(dumps.read(dump_of(*items), "dump"), configuration)
-    said = suggesting.advise(mirror.snapshot(), configuration).as_json()
+    said = advising.advise(mirror.snapshot(), configuration).as_json()
     orjson.dumps(said)
     return said
 

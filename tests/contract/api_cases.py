@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from fixed_clock import FixedClock
 
-from kubedsm.cluster.emulator.api_server import ApiServer
-from kubedsm.cluster.emulator.errors import ApiError
-from kubedsm.cluster.emulator.patching import STRATEGIC_MERGE_PATCH
-from kubedsm.cluster.emulator.resources import NAMESPACES, PODS
-from kubedsm.cluster.emulator.store import Change
+from kubedsm.emulator.api.api_server import ApiServer
+from kubedsm.emulator.api.errors import ApiError
+from kubedsm.emulator.api.patching import STRATEGIC_MERGE_PATCH
+from kubedsm.emulator.api.resources import NAMESPACES, PODS
+from kubedsm.emulator.api.store import Change
 
 Object = dict[str, Any]
 

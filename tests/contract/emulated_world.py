@@ -6,21 +6,14 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from kubedsm.clock import VirtualClock
-from kubedsm.cluster.emulator.actors.cache import controller_of, key_of
-from kubedsm.cluster.emulator.actors.conditions import find
-from kubedsm.cluster.emulator.actors.scaling_metrics import Metrics
-from kubedsm.cluster.emulator.api_server import ApiServer
-from kubedsm.cluster.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
-from kubedsm.cluster.emulator.paper import node
-from kubedsm.cluster.emulator.resources import (
-    DEPLOYMENTS,
-    NODES,
-    PODS,
-    REPLICA_SETS,
-    Object,
-    Resource,
-)
-from kubedsm.cluster.emulator.store import Change
+from kubedsm.emulator.actors.cache import controller_of, key_of
+from kubedsm.emulator.actors.conditions import find
+from kubedsm.emulator.actors.scaling_metrics import Metrics
+from kubedsm.emulator.api.api_server import ApiServer
+from kubedsm.emulator.api.resources import DEPLOYMENTS, NODES, PODS, REPLICA_SETS, Object, Resource
+from kubedsm.emulator.api.store import Change
+from kubedsm.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
+from kubedsm.emulator.paper import node
 
 MERGE = "application/merge-patch+json"
 NS = "default"

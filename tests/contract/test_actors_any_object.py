@@ -7,9 +7,8 @@ import orjson
 import pytest
 from emulated_world import NS, emulated, template
 
-from kubedsm.cluster.emulator.bodies import object_in
-from kubedsm.cluster.emulator.errors import ApiError
-from kubedsm.cluster.emulator.resources import (
+from kubedsm.emulator.api.errors import ApiError
+from kubedsm.emulator.api.resources import (
     DEPLOYMENTS,
     HORIZONTAL_POD_AUTOSCALERS,
     NODES,
@@ -20,6 +19,7 @@ from kubedsm.cluster.emulator.resources import (
     SERVICES,
     STATEFUL_SETS,
 )
+from kubedsm.emulator.http.bodies import object_in
 
 pytestmark = pytest.mark.looptime
 JUNK = (None, True, -1, 0, 2**63, 1.5, "", "x", "-5", "50%", "2026-01-01T00:00:00Z", [], ["x"], {})

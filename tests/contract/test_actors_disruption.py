@@ -1,8 +1,8 @@
 import pytest
 from emulated_world import NS, condition, emulated
 
-from kubedsm.cluster.emulator.errors import ApiError
-from kubedsm.cluster.emulator.resources import POD_DISRUPTION_BUDGETS, PODS
+from kubedsm.emulator.api.errors import ApiError
+from kubedsm.emulator.api.resources import POD_DISRUPTION_BUDGETS, PODS
 
 pytestmark = pytest.mark.looptime
 

@@ -1,9 +1,9 @@
 import pytest
 from emulated_world import NS, emulated
 
-from kubedsm.cluster.emulator.actors.kubelet import NEVER_READY
-from kubedsm.cluster.emulator.errors import ApiError
-from kubedsm.cluster.emulator.resources import ENDPOINTS, PODS, SERVICES
+from kubedsm.emulator.actors.kubelet import NEVER_READY
+from kubedsm.emulator.api.errors import ApiError
+from kubedsm.emulator.api.resources import ENDPOINTS, PODS, SERVICES
 
 pytestmark = pytest.mark.looptime
 

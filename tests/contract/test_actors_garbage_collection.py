@@ -1,8 +1,8 @@
 import pytest
 from emulated_world import NS, emulated, owner_of, template
 
-from kubedsm.cluster.emulator.errors import ApiError
-from kubedsm.cluster.emulator.resources import (
+from kubedsm.emulator.api.errors import ApiError
+from kubedsm.emulator.api.resources import (
     CONFIGMAPS,
     DEPLOYMENTS,
     NAMESPACES,

@@ -5,18 +5,9 @@ from emulated_world import NS, condition, emulated
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubedsm.cluster.emulator.actors.scaling_behavior import (
-    Behavior,
-    ScalingHistory,
-    limited,
-    stabilized,
-)
-from kubedsm.cluster.emulator.actors.scaling_metrics import Target, propose
-from kubedsm.cluster.emulator.resources import (
-    DEPLOYMENTS,
-    HORIZONTAL_POD_AUTOSCALERS,
-    PODS,
-)
+from kubedsm.emulator.actors.scaling_behavior import Behavior, ScalingHistory, limited, stabilized
+from kubedsm.emulator.actors.scaling_metrics import Target, propose
+from kubedsm.emulator.api.resources import DEPLOYMENTS, HORIZONTAL_POD_AUTOSCALERS, PODS
 
 pytestmark = pytest.mark.looptime
 METRIC = {

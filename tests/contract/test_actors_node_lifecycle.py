@@ -1,7 +1,7 @@
 import pytest
 from emulated_world import condition, emulated, set_node_ready
 
-from kubedsm.cluster.emulator.resources import NODES, PODS
+from kubedsm.emulator.api.resources import NODES, PODS
 
 pytestmark = pytest.mark.looptime
 NOT_READY = "node.kubernetes.io/not-ready"

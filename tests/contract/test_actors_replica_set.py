@@ -1,14 +1,9 @@
 import pytest
 from emulated_world import NS, condition, emulated, owner_of, set_node_ready, template
 
-from kubedsm.cluster.emulator.actors.kubelet import NEVER_READY
-from kubedsm.cluster.emulator.actors.scale_down import DELETION_COST
-from kubedsm.cluster.emulator.resources import (
-    DEPLOYMENTS,
-    PODS,
-    REPLICA_SETS,
-    RESOURCE_QUOTAS,
-)
+from kubedsm.emulator.actors.kubelet import NEVER_READY
+from kubedsm.emulator.actors.scale_down import DELETION_COST
+from kubedsm.emulator.api.resources import DEPLOYMENTS, PODS, REPLICA_SETS, RESOURCE_QUOTAS
 
 pytestmark = pytest.mark.looptime
 

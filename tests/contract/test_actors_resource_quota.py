@@ -1,7 +1,7 @@
 import pytest
 from emulated_world import NS, emulated
 
-from kubedsm.cluster.emulator.resources import CONFIGMAPS, PODS, RESOURCE_QUOTAS
+from kubedsm.emulator.api.resources import CONFIGMAPS, PODS, RESOURCE_QUOTAS
 
 pytestmark = pytest.mark.looptime
 

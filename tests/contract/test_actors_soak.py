@@ -7,9 +7,9 @@ import looptime
 import pytest
 from emulated_world import NODE_NAMES, NS, condition, emulated, owner_of, set_node_ready
 
-from kubedsm.cluster.emulator.actors.pod_state import is_active
-from kubedsm.cluster.emulator.errors import ApiError
-from kubedsm.cluster.emulator.resources import (
+from kubedsm.emulator.actors.pod_state import is_active
+from kubedsm.emulator.api.errors import ApiError
+from kubedsm.emulator.api.resources import (
     DEPLOYMENTS,
     HORIZONTAL_POD_AUTOSCALERS,
     POD_DISRUPTION_BUDGETS,

@@ -1,8 +1,8 @@
 import pytest
 from emulated_world import NS, emulated, owner_of, template
 
-from kubedsm.cluster.emulator.actors.kubelet import NEVER_READY
-from kubedsm.cluster.emulator.resources import PODS, STATEFUL_SETS
+from kubedsm.emulator.actors.kubelet import NEVER_READY
+from kubedsm.emulator.api.resources import PODS, STATEFUL_SETS
 
 pytestmark = pytest.mark.looptime
 

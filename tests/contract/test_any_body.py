@@ -11,8 +11,8 @@ from fixed_clock import FixedClock
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kubedsm.cluster.emulator.api_server import ApiServer
-from kubedsm.cluster.emulator.routes import ApiRequest, ApiResponse, Routes
+from kubedsm.emulator.api.api_server import ApiServer
+from kubedsm.emulator.http.routes import ApiRequest, ApiResponse, Routes
 
 _NAMESPACED = "namespaces/default"
 CASES: dict[str, Object] = {

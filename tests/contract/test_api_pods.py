@@ -6,9 +6,9 @@ import pytest
 from api_cases import Object, api_server, bind, budget, changes, deployment, pod, refused, run
 from fixed_clock import FixedClock
 
-from kubedsm.cluster.emulator.api_server import ApiServer
-from kubedsm.cluster.emulator.patching import MERGE_PATCH, STRATEGIC_MERGE_PATCH
-from kubedsm.cluster.emulator.resources import (
+from kubedsm.emulator.api.api_server import ApiServer
+from kubedsm.emulator.api.patching import MERGE_PATCH, STRATEGIC_MERGE_PATCH
+from kubedsm.emulator.api.resources import (
     CONFIGMAPS,
     DEPLOYMENTS,
     NAMESPACES,

@@ -7,14 +7,14 @@ import pytest
 from api_cases import Object, api_server, changes, deployment, pod, refused
 from fixed_clock import FixedClock
 
-from kubedsm.cluster.emulator.api_server import ApiServer
-from kubedsm.cluster.emulator.patching import (
+from kubedsm.emulator.api.api_server import ApiServer
+from kubedsm.emulator.api.patching import (
     APPLY_PATCH,
     JSON_PATCH,
     MERGE_PATCH,
     STRATEGIC_MERGE_PATCH,
 )
-from kubedsm.cluster.emulator.resources import (
+from kubedsm.emulator.api.resources import (
     CONFIGMAPS,
     DEPLOYMENTS,
     LEASES,

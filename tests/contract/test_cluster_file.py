@@ -4,17 +4,17 @@ import random
 import pytest
 
 from kubedsm.clock import VirtualClock
-from kubedsm.cluster.emulator.cluster_file import ClusterFileError, load, paper_cluster
-from kubedsm.cluster.emulator.emulated_cluster import EmulatedCluster
-from kubedsm.cluster.emulator.paper import paper_services
-from kubedsm.cluster.emulator.resources import (
+from kubedsm.core.world.quantities import millis, units
+from kubedsm.emulator.api.resources import (
     DEPLOYMENTS,
     HORIZONTAL_POD_AUTOSCALERS,
     NODES,
     PODS,
     SERVICES,
 )
-from kubedsm.core.quantity import millis, units
+from kubedsm.emulator.cluster_file import ClusterFileError, load, paper_cluster
+from kubedsm.emulator.emulated_cluster import EmulatedCluster
+from kubedsm.emulator.paper import paper_services
 
 SHORT = """\
 nodes:

@@ -11,10 +11,10 @@ import pytest
 from aiohttp import web
 from loopback import POST, Server, config, says, talking
 
-from kubedsm.cluster.credentials import CredentialsError
-from kubedsm.cluster.kubernetes import KubernetesCluster
-from kubedsm.cluster.port import Unreachable
-from kubedsm.cluster.proxies import proxy_for
+from kubedsm.cluster.client.credentials import CredentialsError
+from kubedsm.cluster.client.kubernetes import KubernetesCluster
+from kubedsm.cluster.client.port import Unreachable
+from kubedsm.cluster.client.proxies import proxy_for
 
 pytestmark = pytest.mark.http
 

@@ -9,19 +9,19 @@ import pytest
 from emulated_world import MERGE, NS, template
 
 from kubedsm.clock import SystemClock, VirtualClock
-from kubedsm.cluster import verbs
-from kubedsm.cluster.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
-from kubedsm.cluster.emulator.front import EmulatedFront
-from kubedsm.cluster.emulator.http import HttpFront, kubeconfig
-from kubedsm.cluster.emulator.paper import node
-from kubedsm.cluster.emulator.resources import DEPLOYMENTS, EVENTS, NODES, PODS
-from kubedsm.cluster.kubernetes import KubernetesCluster
-from kubedsm.cluster.port import Conflict, NotFound
-from kubedsm.cluster.reflector import Reflector
-from kubedsm.cluster.watched import NODES as ALL_NODES
-from kubedsm.cluster.watched import PODS as ALL_PODS
-from kubedsm.core.events import NodeApplied, NodeDeleted, PodApplied
-from kubedsm.core.model import Tiers, Workload
+from kubedsm.cluster.calls import verbs
+from kubedsm.cluster.client.kubernetes import KubernetesCluster
+from kubedsm.cluster.client.port import Conflict, NotFound
+from kubedsm.cluster.watching.reflector import Reflector
+from kubedsm.cluster.watching.watched import NODES as ALL_NODES
+from kubedsm.cluster.watching.watched import PODS as ALL_PODS
+from kubedsm.core.world.events import NodeApplied, NodeDeleted, PodApplied
+from kubedsm.core.world.model import Tiers, Workload
+from kubedsm.emulator.api.resources import DEPLOYMENTS, EVENTS, NODES, PODS
+from kubedsm.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
+from kubedsm.emulator.front import EmulatedFront
+from kubedsm.emulator.http.server import HttpFront, kubeconfig
+from kubedsm.emulator.paper import node
 
 SPEC = ClusterSpec(
     tuple(node(name, "edge", "4", "4G") for name in ("n2", "n3")),

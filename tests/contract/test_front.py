@@ -10,11 +10,7 @@ import pytest
 from api_cases import pod
 
 from kubedsm.clock import VirtualClock
-from kubedsm.cluster.emulator.api_server import ApiServer
-from kubedsm.cluster.emulator.front import Delivery, EmulatedFront, RequestFault
-from kubedsm.cluster.emulator.resources import PODS
-from kubedsm.cluster.emulator.routes import Routes
-from kubedsm.cluster.port import (
+from kubedsm.cluster.client.port import (
     ApiStatusError,
     Cluster,
     Conflict,
@@ -24,6 +20,10 @@ from kubedsm.cluster.port import (
     ServerError,
     Unreachable,
 )
+from kubedsm.emulator.api.api_server import ApiServer
+from kubedsm.emulator.api.resources import PODS
+from kubedsm.emulator.front import Delivery, EmulatedFront, RequestFault
+from kubedsm.emulator.http.routes import Routes
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

@@ -11,8 +11,8 @@ import attrs
 import pytest
 from yarl import URL
 
-from kubedsm.cluster.emulator.http import AddressUnavailableError, HttpFront, kubeconfig
-from kubedsm.cluster.emulator.routes import ApiRequest, ApiResponse
+from kubedsm.emulator.http.routes import ApiRequest, ApiResponse
+from kubedsm.emulator.http.server import AddressUnavailableError, HttpFront, kubeconfig
 
 pytestmark = pytest.mark.http
 

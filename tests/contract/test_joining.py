@@ -7,8 +7,8 @@ import orjson
 import pytest
 
 from kubedsm.clock import VirtualClock
+from kubedsm.cluster.client.port import OutcomeUnknown, Response, Unreachable
 from kubedsm.cluster.joining import PATIENCE, NotJoinedError, join
-from kubedsm.cluster.port import OutcomeUnknown, Response, Unreachable
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

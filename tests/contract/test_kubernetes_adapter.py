@@ -12,9 +12,9 @@ from aiohttp import web
 from loopback import POST, config, says, talking
 
 from kubedsm.clock import SystemClock
-from kubedsm.cluster import verbs, wire
-from kubedsm.cluster.kubernetes import KubernetesCluster
-from kubedsm.cluster.port import (
+from kubedsm.cluster.calls import verbs
+from kubedsm.cluster.client.kubernetes import KubernetesCluster
+from kubedsm.cluster.client.port import (
     Expired,
     OutcomeUnknown,
     Request,
@@ -22,14 +22,15 @@ from kubedsm.cluster.port import (
     TooManyRequests,
     Unreachable,
 )
-from kubedsm.cluster.reflector import Reflector
-from kubedsm.cluster.watched import PODS
+from kubedsm.cluster.watching.reflector import Reflector
+from kubedsm.cluster.watching.watched import PODS
+from kubedsm.cluster.wire import decoding
 
 pytestmark = pytest.mark.http
 
 PATH = "/api/v1/pods"
 WATCH = Request("GET", PATH, {"watch": "1"})
-POD = wire.pod({"metadata": {"name": "a", "namespace": "shop", "uid": "u"}, "spec": {}})
+POD = decoding.pod({"metadata": {"name": "a", "namespace": "shop", "uid": "u"}, "spec": {}})
 
 
 async def lines_of(cluster):

@@ -9,8 +9,8 @@ from playing import Player, Write
 from transcripts import MORE, load
 
 from kubedsm.clock import SystemClock
-from kubedsm.cluster.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
-from kubedsm.cluster.emulator.http import HttpFront
+from kubedsm.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
+from kubedsm.emulator.http.server import HttpFront
 
 pytestmark = pytest.mark.http
 

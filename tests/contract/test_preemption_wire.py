@@ -3,18 +3,19 @@
 import pytest
 from test_verbs import POD, AnsweringCluster
 
-from kubedsm.cluster import live, moving, wire
-from kubedsm.cluster.pod_events import PodEvent, events_about
-from kubedsm.cluster.wire_errors import WireError
-from kubedsm.core.preemption import Budget
-from kubedsm.core.selectors import Requirement
+from kubedsm.cluster.calls import live, moving
+from kubedsm.cluster.calls.pod_events import PodEvent, events_about
+from kubedsm.cluster.wire import decoding
+from kubedsm.cluster.wire.errors import WireError
+from kubedsm.core.placing.preemption import Budget
+from kubedsm.core.world.selectors import Requirement
 
 pytestmark = pytest.mark.asyncio
 
 
 def pod(annotations=None, **spec):
     metadata = {"name": "a", "namespace": "shop", "uid": "u", "annotations": annotations}
-    return wire.pod({"metadata": metadata, "spec": {"containers": [], **spec}})
+    return decoding.pod({"metadata": metadata, "spec": {"containers": [], **spec}})
 
 
 async def test_whether_a_pod_preempts():

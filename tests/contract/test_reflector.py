@@ -10,7 +10,7 @@ import attrs
 import pytest
 
 from kubedsm.clock import VirtualClock
-from kubedsm.cluster.port import (
+from kubedsm.cluster.client.port import (
     Expired,
     Forbidden,
     OutcomeUnknown,
@@ -21,9 +21,20 @@ from kubedsm.cluster.port import (
     Unauthorized,
     Unreachable,
 )
-from kubedsm.cluster.reflector import SILENT_STREAMS, STALE_LISTS, Reflector, ReflectorStatistics
-from kubedsm.cluster.watched import NODES, PODS
-from kubedsm.core.events import HistoryRewound, NodeApplied, NodeDeleted, PodApplied, PodDeleted
+from kubedsm.cluster.watching.reflector import (
+    SILENT_STREAMS,
+    STALE_LISTS,
+    Reflector,
+    ReflectorStatistics,
+)
+from kubedsm.cluster.watching.watched import NODES, PODS
+from kubedsm.core.world.events import (
+    HistoryRewound,
+    NodeApplied,
+    NodeDeleted,
+    PodApplied,
+    PodDeleted,
+)
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

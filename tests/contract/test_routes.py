@@ -9,9 +9,9 @@ import pytest
 from api_cases import deployment, pod
 from fixed_clock import FixedClock
 
-from kubedsm.cluster.emulator.api_server import ApiServer
-from kubedsm.cluster.emulator.resources import CONFIGMAPS, DEPLOYMENTS, NODES, PODS
-from kubedsm.cluster.emulator.routes import ApiRequest, ApiResponse, Routes, WatchStream
+from kubedsm.emulator.api.api_server import ApiServer
+from kubedsm.emulator.api.resources import CONFIGMAPS, DEPLOYMENTS, NODES, PODS
+from kubedsm.emulator.http.routes import ApiRequest, ApiResponse, Routes, WatchStream
 
 TOKEN = "right"  # noqa: S105 - nobody's
 PODS_PATH = "/api/v1/namespaces/default/pods"

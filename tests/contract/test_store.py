@@ -8,8 +8,8 @@ from fixed_clock import FixedClock
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubedsm.cluster.emulator.resources import CONFIGMAPS, EVENTS, NEW_EVENTS, PODS
-from kubedsm.cluster.emulator.store import Change, ExpiredError, Store
+from kubedsm.emulator.api.resources import CONFIGMAPS, EVENTS, NEW_EVENTS, PODS
+from kubedsm.emulator.api.store import Change, ExpiredError, Store
 
 
 def store(history: int = 10_000) -> Store:

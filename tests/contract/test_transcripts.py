@@ -13,9 +13,9 @@ from playing import Player, Write
 from transcripts import Object, load
 
 from kubedsm.clock import SystemClock
-from kubedsm.cluster.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
-from kubedsm.cluster.emulator.http import HttpFront
-from kubedsm.cluster.emulator.routes import Routes
+from kubedsm.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
+from kubedsm.emulator.http.routes import Routes
+from kubedsm.emulator.http.server import HttpFront
 
 pytestmark = pytest.mark.http
 

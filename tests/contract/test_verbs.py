@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from kubedsm.cluster import verbs, wire
-from kubedsm.cluster.api_errors import api_error
-from kubedsm.cluster.port import (
+from kubedsm.cluster.calls import verbs
+from kubedsm.cluster.client.api_errors import api_error
+from kubedsm.cluster.client.port import (
     ApiStatusError,
     Conflict,
     DisruptionBudgetExceeded,
@@ -21,11 +21,12 @@ from kubedsm.cluster.port import (
     Unauthorized,
     Unreachable,
 )
-from kubedsm.cluster.wire import WireError
+from kubedsm.cluster.wire import decoding
+from kubedsm.cluster.wire.decoding import WireError
 
 TRANSCRIPT = Path(__file__).with_name("kubernetes-1.36.jsonl")
 EXCHANGES = [json.loads(line) for line in TRANSCRIPT.read_text().splitlines()]
-POD = wire.pod(
+POD = decoding.pod(
     {"metadata": {"name": "cart-1", "namespace": "shop", "uid": "u1"}, "spec": {"containers": []}}
 )
 
@@ -70,7 +71,7 @@ def shape(value):
 async def test_binds_as_recorded():
     exchange = recorded("binding-annotations-and-deletion-cost", "POST", "/binding")
     metadata = exchange["body"]["metadata"]
-    pod = wire.pod({"metadata": metadata, "spec": {}})
+    pod = decoding.pod({"metadata": metadata, "spec": {}})
     cluster = AnsweringCluster(exchange["response"], exchange["status"])
     await verbs.bind(
         cluster,

@@ -8,9 +8,9 @@ import pytest
 from api_cases import pod
 
 from kubedsm.clock import VirtualClock
-from kubedsm.cluster.emulator.api_server import ApiServer
-from kubedsm.cluster.emulator.resources import PODS
-from kubedsm.cluster.emulator.routes import ApiRequest, Routes, WatchStream
+from kubedsm.emulator.api.api_server import ApiServer
+from kubedsm.emulator.api.resources import PODS
+from kubedsm.emulator.http.routes import ApiRequest, Routes, WatchStream
 
 
 def opened(routes: Routes, **query: str) -> WatchStream:

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from kubedsm.bench import ingest
 from kubedsm.bench.watched_pods import watch_line
-from kubedsm.cluster import wire
-from kubedsm.cluster.port import Expired, ServerError
-from kubedsm.cluster.wire import WireError
-from kubedsm.core.model import Resources, Taint, Toleration, Workload
+from kubedsm.cluster.client.port import Expired, ServerError
+from kubedsm.cluster.wire import decoding
+from kubedsm.cluster.wire.decoding import WireError
+from kubedsm.core.world.model import Resources, Taint, Toleration, Workload
 
 Mi = 1024**2
 TRANSCRIPT = Path(__file__).with_name("kubernetes-1.36.jsonl")
@@ -38,7 +38,7 @@ def made_pod(*, metadata=None, status=None, **spec):
 
 
 def requests_of(**spec):
-    return wire.pod(made_pod(**spec)).requests
+    return decoding.pod(made_pod(**spec)).requests
 
 
 def owned(kind, name, **labels):
@@ -60,21 +60,21 @@ def marked(**others):
 
 
 def workload(metadata):
-    return wire.pod(made_pod(metadata=metadata)).workload
+    return decoding.pod(made_pod(metadata=metadata)).workload
 
 
 def test_reads_a_pod_of_a_web_service():
     line = watch_line(random.Random(3))
     assert 3800 < len(line) < 4600
     shown = json.loads(line)["object"]
-    read = wire.pod_line(line)
-    assert isinstance(read, wire.Applied)
+    read = decoding.pod_line(line)
+    assert isinstance(read, decoding.Applied)
     metadata = shown["metadata"]
-    assert read.identity == wire.Identity(
+    assert read.identity == decoding.Identity(
         "shop", metadata["name"], metadata["uid"], metadata["resourceVersion"]
     )
     pod = read.object
-    assert pod == wire.pod(shown) == wire.pod(json.dumps(shown).encode())
+    assert pod == decoding.pod(shown) == decoding.pod(json.dumps(shown).encode())
     assert (pod.name, pod.uid, pod.namespace) == (metadata["name"], metadata["uid"], "shop")
     assert pod.workload == Workload("shop", "Deployment", "checkout")
     assert pod.requests == Resources(cpu=500, memory=475 * Mi, pods=1)
@@ -90,12 +90,12 @@ def test_reads_a_pod_of_a_web_service():
 
 
 def test_times_are_seconds_since_the_epoch():
-    pod = wire.pod(made_pod(metadata={"creationTimestamp": "2026-01-01T00:01:00Z"}))
+    pod = decoding.pod(made_pod(metadata={"creationTimestamp": "2026-01-01T00:01:00Z"}))
     assert pod.created == 1_767_225_660.0
 
 
 def test_an_unbound_pod_of_a_dump_with_hardly_anything():
-    pod = wire.pod(
+    pod = decoding.pod(
         {"metadata": {"name": "a", "namespace": "shop", "uid": "u1", "labels": None}, "spec": {}}
     )
     assert pod.requests == Resources(pods=1)
@@ -105,7 +105,7 @@ def test_an_unbound_pod_of_a_dump_with_hardly_anything():
 
 
 def test_state_that_keeps_a_pod_from_being_counted_or_bound():
-    pod = wire.pod(
+    pod = decoding.pod(
         made_pod(
             metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"},
             schedulingGates=[{"name": "example.com/wait"}],
@@ -120,13 +120,13 @@ def test_state_that_keeps_a_pod_from_being_counted_or_bound():
 )
 def test_a_pod_is_ready_only_if_it_says_so(status, ready):
     conditions = [{"type": "PodScheduled", "status": "True"}, {"type": "Ready", "status": status}]
-    assert wire.pod(made_pod(status={"conditions": conditions})).ready is ready
+    assert decoding.pod(made_pod(status={"conditions": conditions})).ready is ready
 
 
 def test_pods_of_a_kind_share_one_class():
     tolerations = [{"key": "edge", "operator": "Exists"}, {"key": "b", "value": "c"}]
-    one = wire.pod(made_pod(tolerations=tolerations, nodeSelector={"a": "1", "b": "2"}))
-    two = wire.pod(
+    one = decoding.pod(made_pod(tolerations=tolerations, nodeSelector={"a": "1", "b": "2"}))
+    two = decoding.pod(
         made_pod(
             metadata={"uid": "u2", "name": "b"},
             tolerations=[*reversed(tolerations), tolerations[0]],
@@ -135,7 +135,7 @@ def test_pods_of_a_kind_share_one_class():
     )
     assert one.pod_class == two.pod_class
     assert one.pod_class.rules.node_selector == (("a", "1"), ("b", "2"))
-    assert wire.pod(made_pod(priority=5)).pod_class != wire.pod(made_pod()).pod_class
+    assert decoding.pod(made_pod(priority=5)).pod_class != decoding.pod(made_pod()).pod_class
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ def test_whose_pod_it_is(metadata, kind, name):
 
 
 def detached(metadata):
-    return wire.pod(made_pod(metadata=metadata)).detached
+    return decoding.pod(made_pod(metadata=metadata)).detached
 
 
 def test_a_pod_is_detached_while_it_carries_the_whole_mark_of_a_move():
@@ -291,50 +291,50 @@ def test_reads_a_node():
         },
         "status": {"allocatable": {"cpu": "4", "memory": "5G", "pods": "110", "a.b/c": "0"}},
     }
-    node = wire.node(shown)
-    assert node == wire.node(json.dumps(shown).encode())
+    node = decoding.node(shown)
+    assert node == decoding.node(json.dumps(shown).encode())
     assert node.allocatable == Resources(cpu=4000, memory=5 * 10**9, pods=110)
     assert node.taints == (Taint("node.kubernetes.io/unschedulable", "", "NoSchedule"),)
     assert node.unschedulable
     assert node.labels == {"kubedsm.io/tier": "edge"}
-    assert wire.node({"metadata": {"name": "new"}}).allocatable == Resources()
+    assert decoding.node({"metadata": {"name": "new"}}).allocatable == Resources()
 
 
 def test_lines_of_every_type():
     metadata = {"name": "n2", "uid": "u", "resourceVersion": "7"}
-    deleted = wire.node_line(
+    deleted = decoding.node_line(
         json.dumps({"type": "DELETED", "object": {"metadata": metadata}}).encode()
     )
-    assert deleted == wire.Removed(wire.Identity("", "n2", "u", "7"))
+    assert deleted == decoding.Removed(decoding.Identity("", "n2", "u", "7"))
     bookmark = b'{"object":{"metadata":{"resourceVersion":"9"},"spec":null},"type":"BOOKMARK"}'
-    assert wire.pod_line(bookmark) == wire.Bookmark("9")
-    expired = wire.pod_line(
+    assert decoding.pod_line(bookmark) == decoding.Bookmark("9")
+    expired = decoding.pod_line(
         b'{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"m"}}'
     )
-    assert isinstance(expired, wire.Failed)
+    assert isinstance(expired, decoding.Failed)
     assert isinstance(expired.error, Expired)
-    nameless = wire.pod_line(b'{"type":"ERROR","object":{}}')
-    assert isinstance(nameless, wire.Failed)
+    nameless = decoding.pod_line(b'{"type":"ERROR","object":{}}')
+    assert isinstance(nameless, decoding.Failed)
     assert isinstance(nameless.error, ServerError)
 
 
 def test_a_deleted_pod_may_be_malformed():
     spoilt = made_pod(containers="none")
     line = json.dumps({"type": "DELETED", "object": spoilt}).encode()
-    assert wire.pod_line(line) == wire.Removed(wire.Identity("shop", "a", "u1", ""))
+    assert decoding.pod_line(line) == decoding.Removed(decoding.Identity("shop", "a", "u1", ""))
 
 
 def test_a_page_of_a_list():
-    page = wire.page(
+    page = decoding.page(
         "PodList", b'{"metadata":{"resourceVersion":"5","continue":"t"},"items":[{},1]}'
     )
     assert (page.resource_version, page.continue_token, len(page.items)) == ("5", "t", 2)
-    last = wire.page("PodList", b'{"metadata":{"resourceVersion":"5"},"items":null}')
+    last = decoding.page("PodList", b'{"metadata":{"resourceVersion":"5"},"items":null}')
     assert (last.continue_token, last.items) == ("", ())
     with pytest.raises(
         WireError, match=r"^PodList: metadata: object missing required field `resou"
     ):
-        wire.page("PodList", b'{"metadata":{}}')
+        decoding.page("PodList", b'{"metadata":{}}')
 
 
 @pytest.mark.parametrize(
@@ -375,7 +375,7 @@ def test_a_malformed_pod_is_told_in_one_line(path, value, told):
     holder[last] = value
     encoded = json.dumps(shown).encode()
     line = json.dumps({"type": "ADDED", "object": shown}).encode()
-    for read, source in ((wire.pod, shown), (wire.pod, encoded), (wire.pod_line, line)):
+    for read, source in ((decoding.pod, shown), (decoding.pod, encoded), (decoding.pod_line, line)):
         with pytest.raises(WireError) as raised:
             read(source)
         assert str(raised.value).startswith(told)
@@ -384,7 +384,7 @@ def test_a_malformed_pod_is_told_in_one_line(path, value, told):
 
 def test_what_could_be_read_of_a_malformed_object_is_kept():
     with pytest.raises(WireError) as raised:
-        wire.pod(made_pod(priority="high"))
+        decoding.pod(made_pod(priority="high"))
     error = raised.value
     assert (error.kind, error.namespace, error.name, error.uid) == ("Pod", "shop", "a", "u1")
     assert error.path == "spec.priority"
@@ -402,7 +402,7 @@ def test_what_could_be_read_of_a_malformed_object_is_kept():
 )  # fmt: skip
 def test_a_malformed_node_is_told_in_one_line(shown, told):
     with pytest.raises(WireError) as raised:
-        wire.node(shown)
+        decoding.node(shown)
     assert str(raised.value).startswith(told)
 
 
@@ -416,9 +416,9 @@ def test_a_malformed_node_is_told_in_one_line(shown, told):
     ],
 )  # fmt: skip
 def test_anything_else_is_a_wire_error_too(source):
-    reads = [wire.pod, wire.node, wire.config_map]
+    reads = [decoding.pod, decoding.node, decoding.config_map]
     if isinstance(source, bytes):
-        reads += [wire.pod_line, wire.node_line, wire.pod_item, wire.server_version]
+        reads += [decoding.pod_line, decoding.node_line, decoding.pod_item, decoding.server_version]
     for read in reads:
         with pytest.raises(WireError):
             read(source)
@@ -467,9 +467,9 @@ def test_whatever_is_put_anywhere_it_is_a_pod_or_a_wire_error(place, value):
         holder = holder[key]
     holder[last] = value
     for read, source in (
-        (wire.pod, spoilt),
-        (wire.pod, json.dumps(spoilt).encode()),
-        (wire.pod_line, json.dumps({"type": "ADDED", "object": spoilt}).encode()),
+        (decoding.pod, spoilt),
+        (decoding.pod, json.dumps(spoilt).encode()),
+        (decoding.pod_line, json.dumps({"type": "ADDED", "object": spoilt}).encode()),
     ):
         assert "\n" not in complaint(read, source)
 
@@ -479,7 +479,7 @@ def test_whatever_is_put_anywhere_it_is_a_pod_or_a_wire_error(place, value):
 def test_damaged_bytes_are_a_line_or_a_wire_error(at, bytes_, removed):
     line = watch_line(random.Random(0))
     damaged = line[:at] + bytes_ + line[at + removed :]
-    assert "\n" not in complaint(wire.pod_line, damaged)
+    assert "\n" not in complaint(decoding.pod_line, damaged)
 
 
 def test_reads_every_object_a_real_api_server_sent():
@@ -492,21 +492,21 @@ def test_reads_every_object_a_real_api_server_sent():
         kind = answer.get("kind", "")
         items = answer.get("items", [answer] if kind in ("Pod", "Node") else [])
         for item in items if kind in ("Pod", "PodList") else ():
-            pods += wire.pod(item).name == item["metadata"]["name"]
+            pods += decoding.pod(item).name == item["metadata"]["name"]
         for item in items if kind in ("Node", "NodeList") else ():
-            nodes += wire.node(item).allocatable.cpu > 0
+            nodes += decoding.node(item).allocatable.cpu > 0
         for event in exchange.get("watch") or ():
             if event.get("object", {}).get("kind") == "Pod":
-                pods += bool(wire.pod_line(json.dumps(event).encode()))
+                pods += bool(decoding.pod_line(json.dumps(event).encode()))
     assert pods > 50
     assert nodes > 4
 
 
 def test_a_config_map_and_a_version():
     shown = {"metadata": {"name": "kubedsm", "resourceVersion": "3"}, "data": {"config.yaml": "x"}}
-    assert wire.config_map(shown).data == {"config.yaml": "x"}
-    assert wire.config_map({"metadata": {"name": "kubedsm"}}).data == {}
-    assert wire.server_version(b'{"gitVersion": "v1.36.2", "major": "1"}') == "v1.36.2"
+    assert decoding.config_map(shown).data == {"config.yaml": "x"}
+    assert decoding.config_map({"metadata": {"name": "kubedsm"}}).data == {}
+    assert decoding.server_version(b'{"gitVersion": "v1.36.2", "major": "1"}') == "v1.36.2"
 
 
 async def test_is_many_times_faster_than_typed_models():

@@ -5,9 +5,9 @@ import json
 import attrs
 import pytest
 
-from kubedsm.cluster import wire, wire_pods
-from kubedsm.cluster.wire import WireError
-from kubedsm.core.model import (
+from kubedsm.cluster.wire import decoding, pods
+from kubedsm.cluster.wire.decoding import WireError
+from kubedsm.core.world.model import (
     ClaimReference,
     Disk,
     HostPort,
@@ -15,8 +15,8 @@ from kubedsm.core.model import (
     Preferences,
     SpreadConstraint,
 )
-from kubedsm.core.selectors import NodeSelectorTerm, Requirement
-from kubedsm.core.surroundings import (
+from kubedsm.core.world.selectors import NodeSelectorTerm, Requirement
+from kubedsm.core.world.surroundings import (
     Claim,
     CSINode,
     CSIVolume,
@@ -40,8 +40,8 @@ def shown(*, name="a", labels=None, status=None, containers=None, **spec):
 
 def read(**given):
     pod = shown(**given)
-    made = wire.pod(pod)
-    assert wire.pod(json.dumps(pod).encode()).pod_class is made.pod_class
+    made = decoding.pod(pod)
+    assert decoding.pod(json.dumps(pod).encode()).pod_class is made.pod_class
     return made
 
 
@@ -241,7 +241,7 @@ def test_devices_and_gates():
 def test_the_field_that_is_wrong_is_named(spec, path):
     for source in (shown(**spec), json.dumps(shown(**spec)).encode()):
         with pytest.raises(WireError, match="Pod shop/a: ") as raised:
-            wire.pod(source)
+            decoding.pod(source)
         assert raised.value.path.startswith(path)
         assert "\n" not in str(raised.value)
 
@@ -308,46 +308,46 @@ def test_pod_level_requests_are_resized_without_the_overhead():
 def test_what_is_as_it_was_asked_for_is_the_same_class():
     asked = [container(cpu="1")]
     running = [report(allocated={"cpu": "1"}, actual={"cpu": "1"})]
-    before = wire_pods._pod_class.cache_info().currsize
+    before = pods._pod_class.cache_info().currsize
     pending = read(containers=asked)
     placed = read(containers=asked, status={"containerStatuses": running})
     assert pending.pod_class is placed.pod_class
-    assert wire_pods._pod_class.cache_info().currsize <= before + 1
+    assert pods._pod_class.cache_info().currsize <= before + 1
 
 
 def test_namespaces_claims_volumes_and_storage_classes():
     going = {"metadata": {"name": "x", "deletionTimestamp": "2026-11-21T22:00:00Z"}}
-    assert wire.NAMESPACES.value(going).terminating
-    assert wire.NAMESPACES.value(
+    assert decoding.NAMESPACES.value(going).terminating
+    assert decoding.NAMESPACES.value(
         {"metadata": {"name": "x"}, "status": {"phase": "Terminating"}}
     ).terminating
-    assert wire.NAMESPACES.value({"metadata": {"name": "x", "labels": {"a": "b"}}}) == Namespace(
-        "x", {"a": "b"}
-    )
+    assert decoding.NAMESPACES.value(
+        {"metadata": {"name": "x", "labels": {"a": "b"}}}
+    ) == Namespace("x", {"a": "b"})
     metadata = {"name": "data", "namespace": "shop"}
     spec = {"accessModes": ["ReadWriteOncePod"], "volumeName": "pv", "storageClassName": "fast"}
-    assert wire.CLAIMS.value({"metadata": metadata, "spec": spec}) == Claim(
+    assert decoding.CLAIMS.value({"metadata": metadata, "spec": spec}) == Claim(
         "shop", "data", "pv", once_per_pod=True, storage_class="fast"
     )
     bound = {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}}
-    assert wire.CLAIMS.value({"metadata": {**metadata, **bound}, "spec": spec}).bound
+    assert decoding.CLAIMS.value({"metadata": {**metadata, **bound}, "spec": spec}).bound
     lost = {"metadata": metadata, "spec": spec, "status": {"phase": "Lost"}}
-    assert wire.CLAIMS.value(lost).lost
+    assert decoding.CLAIMS.value(lost).lost
     terms = [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["x"]}]}]
     spec = {"nodeAffinity": {"required": {"nodeSelectorTerms": terms}}}
-    assert wire.VOLUMES.value({"metadata": {"name": "pv"}, "spec": spec}) == Volume(
+    assert decoding.VOLUMES.value({"metadata": {"name": "pv"}, "spec": spec}) == Volume(
         "pv", (NodeSelectorTerm((Requirement("zone", "In", ("x",)),)),)
     )
-    assert wire.VOLUMES.value({"metadata": {"name": "pv"}, "spec": {}}) == Volume("pv")
+    assert decoding.VOLUMES.value({"metadata": {"name": "pv"}, "spec": {}}) == Volume("pv")
     csi = {"driver": "ebs.csi.aws.com", "volumeHandle": "vol-1"}
-    read = wire.VOLUMES.value({"metadata": {"name": "pv"}, "spec": {"csi": csi}})
+    read = decoding.VOLUMES.value({"metadata": {"name": "pv"}, "spec": {"csi": csi}})
     assert read.csi == CSIVolume("ebs.csi.aws.com", "vol-1")
     del csi["volumeHandle"]
-    assert wire.VOLUMES.value({"metadata": {"name": "pv"}, "spec": {"csi": csi}}).csi is None
+    assert decoding.VOLUMES.value({"metadata": {"name": "pv"}, "spec": {"csi": csi}}).csi is None
     waits = {"metadata": {"name": "w"}, "volumeBindingMode": "WaitForFirstConsumer"}
-    assert wire.STORAGE_CLASSES.value(waits) == StorageClass("w", waits_for_consumer=True)
+    assert decoding.STORAGE_CLASSES.value(waits) == StorageClass("w", waits_for_consumer=True)
     with pytest.raises(WireError, match=r"PersistentVolumeClaim data: metadata.namespace: missing"):
-        wire.CLAIMS.value({"metadata": {"name": "data"}})
+        decoding.CLAIMS.value({"metadata": {"name": "data"}})
 
 
 def test_csi_nodes():
@@ -357,12 +357,12 @@ def test_csi_nodes():
         {"name": "nfs.example.com", "allocatable": {}},
         {"name": "s3.example.com", "topologyKeys": None, "allocatable": None},
     ]
-    read = wire.CSI_NODES.value({"metadata": {"name": "n1"}, "spec": {"drivers": drivers}})
+    read = decoding.CSI_NODES.value({"metadata": {"name": "n1"}, "spec": {"drivers": drivers}})
     assert read == CSINode("n1", {"ebs.csi.aws.com": 25, "none.example.com": 0})
     assert read.limit("ebs.csi.aws.com") == 25
     assert read.limit("nfs.example.com") > 10**6
     for spec in (None, {"drivers": None}, {"drivers": []}):
-        assert wire.CSI_NODES.value({"metadata": {"name": "n1"}, "spec": spec}) == CSINode("n1")
+        assert decoding.CSI_NODES.value({"metadata": {"name": "n1"}, "spec": spec}) == CSINode("n1")
     drivers[0]["allocatable"]["count"] = 2**70
     with pytest.raises(WireError, match=r"CSINode n1: spec.drivers\[0\].allocatable.count"):
-        wire.CSI_NODES.value({"metadata": {"name": "n1"}, "spec": {"drivers": drivers}})
+        decoding.CSI_NODES.value({"metadata": {"name": "n1"}, "spec": {"drivers": drivers}})

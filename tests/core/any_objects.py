@@ -2,10 +2,10 @@
 
 from hypothesis import strategies as st
 
-from kubedsm.cluster import wire
-from kubedsm.core.events import NodeApplied, PodApplied
-from kubedsm.core.mirror import ClusterMirror
-from kubedsm.core.objective import Objective, Promise
+from kubedsm.cluster.wire import decoding
+from kubedsm.core.goals.objective import Objective, Promise
+from kubedsm.core.world.events import NodeApplied, PodApplied
+from kubedsm.core.world.mirror import ClusterMirror
 
 _ORDINARY = ("0", "1m", "250m", "1", "2", "64Mi", "1Gi", "3e3", "0.0001")
 _ABSURD = ("1n", "100T", "1E", "1e20", "9223372036854775807", "1Ei", "7Ei", "1Pi", "12E")
@@ -93,7 +93,7 @@ def nodes(draw, name):
     absurd = name not in ("edge", "cloud") and draw(st.booleans())
     ordinary = {} if absurd else {"cpu": "4", "memory": "8Gi"}
     pods = draw(st.sampled_from(("110", "110", "1", "0", "9223372036854775807")))
-    return wire.node(
+    return decoding.node(
         {
             "metadata": {"name": name, "uid": name, "labels": labels},
             "spec": {},
@@ -109,7 +109,7 @@ def pods(draw, number, places):
     ruled = draw(st.sampled_from((False, False, False, True)))
     owner = {"kind": "ReplicaSet", "name": f"{app}-h", "uid": app, "controller": True}
     condition = {"type": "Ready", "status": "True"}
-    return wire.pod(
+    return decoding.pod(
         {
             "metadata": {
                 "name": f"{app}-{number}",

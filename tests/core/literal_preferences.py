@@ -2,9 +2,9 @@
 
 import math
 
-from kubedsm.bench.literal_rules import meant, together
+from kubedsm.bench.literal.rules import meant, together
 from kubedsm.core.rules.node_rules import node_affinity, taint_toleration
-from kubedsm.core.selectors import selects
+from kubedsm.core.world.selectors import selects
 
 HOST = "kubernetes.io/hostname"
 

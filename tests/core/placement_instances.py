@@ -4,7 +4,8 @@ import random
 
 import attrs
 
-from kubedsm.core.model import (
+from kubedsm.core.goals.objective import Promise
+from kubedsm.core.world.model import (
     Node,
     NodeName,
     Pod,
@@ -18,7 +19,6 @@ from kubedsm.core.model import (
     Uid,
     Workload,
 )
-from kubedsm.core.objective import Promise
 
 GPU = "example.com/gpu"
 NO_RULES = SchedulingRules()

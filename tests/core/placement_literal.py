@@ -3,11 +3,11 @@
 from collections import Counter
 from itertools import product
 
-from kubedsm.bench.literal_match import literal_fragmentation, literal_match
-from kubedsm.core.fit import reasons
-from kubedsm.core.fragmentation import Fragmentation, request_mix
-from kubedsm.core.model import Share, Tier
-from kubedsm.core.objective import Objective, quality
+from kubedsm.bench.literal.match import literal_fragmentation, literal_match
+from kubedsm.core.goals.fragmentation import Fragmentation, request_mix
+from kubedsm.core.goals.objective import Objective, quality
+from kubedsm.core.rules.fit import reasons
+from kubedsm.core.world.model import Share, Tier
 
 
 def literal_decision(instance, objective, measure):

@@ -6,7 +6,7 @@ from functools import cache
 import attrs
 from placement_instances import node, resources, snapshot
 
-from kubedsm.core.model import (
+from kubedsm.core.world.model import (
     EVERY_ADDRESS,
     ClaimReference,
     HostPort,
@@ -23,8 +23,8 @@ from kubedsm.core.model import (
     Uid,
     Workload,
 )
-from kubedsm.core.selectors import NodeSelectorTerm, Requirement
-from kubedsm.core.surroundings import (
+from kubedsm.core.world.selectors import NodeSelectorTerm, Requirement
+from kubedsm.core.world.surroundings import (
     Claim,
     CSINode,
     CSIVolume,

@@ -7,8 +7,10 @@ from placement_instances import Instance, resources, snapshot
 from rule_instances import HOST, ZONE, app, evenly, near, zoned
 from suggest_instances import OBJECTIVES, Case
 
-from kubedsm.bench.literal_rules import literal_rule
-from kubedsm.core.model import (
+from kubedsm.bench.literal.rules import literal_rule
+from kubedsm.core.goals.objective import Promise
+from kubedsm.core.moving.suggestion import SuggestLimits
+from kubedsm.core.world.model import (
     HostPort,
     NodeName,
     Pod,
@@ -18,8 +20,6 @@ from kubedsm.core.model import (
     Uid,
     Workload,
 )
-from kubedsm.core.objective import Promise
-from kubedsm.core.suggestion import SuggestLimits
 
 
 def member(name, service, on=None, *, requests=None, priority=0, created=0.0, **rules):

@@ -14,10 +14,10 @@ from placement_instances import (
     snapshot,
 )
 
-from kubedsm.core.fit import shortages
-from kubedsm.core.model import Tier
-from kubedsm.core.objective import Objective, Promise
-from kubedsm.core.suggestion import SuggestLimits
+from kubedsm.core.goals.objective import Objective, Promise
+from kubedsm.core.moving.suggestion import SuggestLimits
+from kubedsm.core.rules.fit import shortages
+from kubedsm.core.world.model import Tier
 
 OBJECTIVES = (
     Objective(),

@@ -3,14 +3,14 @@
 import attrs
 import numpy as np
 
-from kubedsm.bench.enumerated_moves import best_by_enumeration
-from kubedsm.bench.literal_paper import LiteralPaper
-from kubedsm.core.edge_problem import EdgeProblem
-from kubedsm.core.fit import reasons, shortages
-from kubedsm.core.fragmentation import Fragmentation, request_mix
-from kubedsm.core.gains import Gains
-from kubedsm.core.movable import default_movable
-from kubedsm.core.suggest import SUGGEST_BOUNDS
+from kubedsm.bench.literal.enumerated_moves import best_by_enumeration
+from kubedsm.bench.literal.paper import LiteralPaper
+from kubedsm.core.goals.fragmentation import Fragmentation, request_mix
+from kubedsm.core.goals.gains import Gains
+from kubedsm.core.moving.edge_problem import EdgeProblem
+from kubedsm.core.moving.movable import default_movable
+from kubedsm.core.moving.suggest import SUGGEST_BOUNDS
+from kubedsm.core.rules.fit import reasons, shortages
 
 
 def enumerated(case, measure):

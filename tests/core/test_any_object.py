@@ -6,12 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from placement_instances import GPU, node, pod, resources, snapshot
 
-from kubedsm.core.fit import unschedulable_message
-from kubedsm.core.fragmentation import Measure
-from kubedsm.core.model import MOST_OF_A_NODE, Node, NodeName, Resources, Tier
-from kubedsm.core.objective import Objective, Promise
+from kubedsm.core.goals.fragmentation import Measure
+from kubedsm.core.goals.objective import Objective, Promise
+from kubedsm.core.moving.suggestion import SuggestLimits
 from kubedsm.core.policies.kubedsm import KubeDSM
-from kubedsm.core.suggestion import SuggestLimits
+from kubedsm.core.rules.fit import unschedulable_message
+from kubedsm.core.world.model import MOST_OF_A_NODE, Node, NodeName, Resources, Tier
 
 NODES = [node("e1", Tier.EDGE), node("e2", Tier.EDGE), node("c", Tier.CLOUD, 64, 64)]
 POLICY = KubeDSM(lambda _: Promise(), Objective())

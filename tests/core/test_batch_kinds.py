@@ -5,10 +5,11 @@ import pytest
 from placement_instances import drawn as plain_instance
 from rule_instances import DISLIKED, HOST, app, cluster, drawn_batch, evenly, near, pod, zoned
 
-from kubedsm.core.batch_kinds import is_plain, judged_kinds
-from kubedsm.core.feasibility import Feasibility
-from kubedsm.core.model import EVERY_ADDRESS, Disk, HostPort, Preferences
-from kubedsm.core.packing import kinds, levels_of
+from kubedsm.core.packing.problem import kinds
+from kubedsm.core.placing.batch_kinds import is_plain, judged_kinds
+from kubedsm.core.rules.feasibility import Feasibility
+from kubedsm.core.world.model import EVERY_ADDRESS, Disk, HostPort, Preferences
+from kubedsm.core.world.serving_order import levels_of
 
 
 def kinds_of(nodes, batch, *others):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kubedsm.config import (
+from kubedsm.configuration.settings import (
     Batch,
     Configuration,
     ConfigurationError,
@@ -21,7 +21,7 @@ from kubedsm.config import (
     load,
     load_file,
 )
-from kubedsm.core.model import Tiers, Workload
+from kubedsm.core.world.model import Tiers, Workload
 
 FULL = """
 apiVersion: kubedsm.io/v1alpha1

@@ -9,13 +9,13 @@ from placement_instances import pod as plain
 from rule_instances import HOST, app, cluster, drawn_batch, evenly, near, pod, zoned
 from suggest_instances import drawn_case
 
-from kubedsm.bench.literal_rules import literal_rule
-from kubedsm.core.deadline import Deadline
-from kubedsm.core.model import NodeName, Tier
-from kubedsm.core.objective import Objective, Promise
+from kubedsm.bench.literal.rules import literal_rule
+from kubedsm.core.goals.objective import Objective, Promise
+from kubedsm.core.placing.preemption import PreemptionSearch
 from kubedsm.core.policies.kubedsm import KubeDSM
 from kubedsm.core.policies.registry import KUBEDSM, POLICIES
-from kubedsm.core.preemption import PreemptionSearch
+from kubedsm.core.world.deadline import Deadline
+from kubedsm.core.world.model import NodeName, Tier
 
 POLICY = KubeDSM(lambda _: Promise(), Objective())
 NO_TIME = Deadline(lambda: 1.0)

@@ -5,15 +5,15 @@ import pytest
 from placement_instances import drawn, node, pod, resources, snapshot
 from placement_literal import brute_force, literal_decision
 
-from kubedsm.core.cloud import CloudRoom, least_allocated, least_allocated_score
-from kubedsm.core.decision import make_decision
-from kubedsm.core.fragmentation import Fragmentation, Measure, request_mix
-from kubedsm.core.immediate import immediate_schedule
-from kubedsm.core.match import Bounds
-from kubedsm.core.model import Share, Tier
-from kubedsm.core.objective import Objective, Promise, quality
-from kubedsm.core.packing import Packing, kinds
-from kubedsm.core.split import best_split, claimants
+from kubedsm.core.goals.fragmentation import Fragmentation, Measure, request_mix
+from kubedsm.core.goals.objective import Objective, Promise, quality
+from kubedsm.core.packing.match import Bounds
+from kubedsm.core.packing.problem import Packing, kinds
+from kubedsm.core.placing.cloud import CloudRoom, least_allocated, least_allocated_score
+from kubedsm.core.placing.decision import make_decision
+from kubedsm.core.placing.immediate import immediate_schedule
+from kubedsm.core.placing.split import best_split, claimants
+from kubedsm.core.world.model import Share, Tier
 
 #: as the paper has it: promises kept come first
 DEFAULT = Objective(gamma=10)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kubedsm.core.duration import DurationError, format_duration, parse_duration
+from kubedsm.configuration.duration import DurationError, format_duration, parse_duration
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rule_instances import HOST, app, cluster, drawn, drawn_pod, near, pod, zoned
 
-from kubedsm.bench.literal_rules import literal_rule
-from kubedsm.core.feasibility import Feasibility
-from kubedsm.core.fit import static_rejection
-from kubedsm.core.model import NodeName
+from kubedsm.bench.literal.rules import literal_rule
+from kubedsm.core.rules.feasibility import Feasibility
+from kubedsm.core.rules.fit import static_rejection
 from kubedsm.core.rules.node_rules import TIER_RULE
-from kubedsm.core.selectors import Requirement
+from kubedsm.core.world.model import NodeName
+from kubedsm.core.world.selectors import Requirement
 
 
 @given(st.integers(0, 2**40))

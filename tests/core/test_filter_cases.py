@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from kubedsm.cluster import wire
-from kubedsm.core.events import NodeApplied, PodApplied
-from kubedsm.core.feasibility import Feasibility
-from kubedsm.core.mirror import ClusterMirror
+from kubedsm.cluster.wire import decoding
+from kubedsm.core.rules.feasibility import Feasibility
+from kubedsm.core.world.events import NodeApplied, PodApplied
+from kubedsm.core.world.mirror import ClusterMirror
 
 RECORDED = Path(__file__).with_name("kube-scheduler-1.36.jsonl")
 CLUSTERS = [json.loads(line) for line in RECORDED.read_text().splitlines()]
@@ -16,13 +16,13 @@ CLUSTERS = [json.loads(line) for line in RECORDED.read_text().splitlines()]
 
 def read_pod(shown):
     metadata = shown["metadata"]
-    return wire.pod({**shown, "metadata": {**metadata, "uid": f"uid-{metadata['name']}"}})
+    return decoding.pod({**shown, "metadata": {**metadata, "uid": f"uid-{metadata['name']}"}})
 
 
 def snapshot_of(cluster):
     mirror = ClusterMirror()
     for shown in cluster["nodes"]:
-        mirror.apply(NodeApplied(wire.node(shown)))
+        mirror.apply(NodeApplied(decoding.node(shown)))
     for shown in cluster["existing"]:
         mirror.apply(PodApplied(read_pod(shown)))
     return mirror.snapshot()

@@ -1,14 +1,15 @@
 import pytest
 from placement_instances import GPU, node, resources
 
-from kubedsm.core.fit import (
+from kubedsm.core.rules.fit import (
     reasons,
     rejection,
     shortages,
     static_reasons,
     unschedulable_message,
 )
-from kubedsm.core.model import (
+from kubedsm.core.rules.rejection import Rejection
+from kubedsm.core.world.model import (
     NodeName,
     PodClass,
     Resources,
@@ -17,7 +18,6 @@ from kubedsm.core.model import (
     Tier,
     Toleration,
 )
-from kubedsm.core.rules.rejection import Rejection
 
 EDGE = Tier.EDGE
 PLAIN = PodClass(resources(1, 1), SchedulingRules())

@@ -4,9 +4,16 @@ import numpy as np
 import pytest
 from placement_instances import GPU, drawn, node, pod, resources, snapshot
 
-from kubedsm.bench.literal_match import literal_fragmentation
-from kubedsm.core.fragmentation import SCALE, Fragmentation, Measure, axes_of, request_mix, row
-from kubedsm.core.model import Resources, Tier
+from kubedsm.bench.literal.match import literal_fragmentation
+from kubedsm.core.goals.fragmentation import (
+    SCALE,
+    Fragmentation,
+    Measure,
+    axes_of,
+    request_mix,
+    row,
+)
+from kubedsm.core.world.model import Resources, Tier
 
 ONE_GIB_A_CORE = ((resources(1, 1), 1),)
 

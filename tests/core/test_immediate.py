@@ -6,14 +6,14 @@ from hash_seeds import printed_by_hash_seeds
 from placement_instances import drawn, node, pod, resources, snapshot
 from placement_literal import qos_with
 
-from kubedsm.bench.literal_match import literal_fragmentation
-from kubedsm.core.fit import reasons, rejection
-from kubedsm.core.fragmentation import Fragmentation, Measure, request_mix
-from kubedsm.core.immediate import immediate_schedule
-from kubedsm.core.match import Bounds
-from kubedsm.core.model import PodClass, SchedulingRules, Tier
-from kubedsm.core.objective import Objective, Promise
+from kubedsm.bench.literal.match import literal_fragmentation
+from kubedsm.core.goals.fragmentation import Fragmentation, Measure, request_mix
+from kubedsm.core.goals.objective import Objective, Promise
+from kubedsm.core.packing.match import Bounds
+from kubedsm.core.placing.immediate import immediate_schedule
+from kubedsm.core.rules.fit import reasons, rejection
 from kubedsm.core.rules.rejection import Rejection
+from kubedsm.core.world.model import PodClass, SchedulingRules, Tier
 
 DEFAULT = Objective()
 

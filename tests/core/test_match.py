@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from placement_instances import drawn, node, pod, resources, snapshot
 
-from kubedsm.bench.literal_match import literal_match
+from kubedsm.bench.literal.match import literal_match
 from kubedsm.bench.match import instance as paper_instance
 from kubedsm.bench.match import run
-from kubedsm.core.fit import reasons
-from kubedsm.core.fragmentation import Fragmentation, Measure, request_mix
-from kubedsm.core.match import UNREACHABLE, Bounds, match, tabulate
-from kubedsm.core.model import MOST_OF_A_NODE, Tier
-from kubedsm.core.packing import Packing, kinds
+from kubedsm.core.goals.fragmentation import Fragmentation, Measure, request_mix
+from kubedsm.core.packing.match import UNREACHABLE, Bounds, match, tabulate
+from kubedsm.core.packing.problem import Packing, kinds
+from kubedsm.core.rules.fit import reasons
+from kubedsm.core.world.model import MOST_OF_A_NODE, Tier
 
 SMALL = Bounds(states=2)
 

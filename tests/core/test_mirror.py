@@ -2,8 +2,9 @@ import random
 
 import pytest
 
-from kubedsm.core.change import Change, Freed
-from kubedsm.core.events import (
+from kubedsm.core.moving.movable import default_movable
+from kubedsm.core.world.change import Change, Freed
+from kubedsm.core.world.events import (
     HistoryRewound,
     NodeApplied,
     NodeDeleted,
@@ -11,8 +12,8 @@ from kubedsm.core.events import (
     PodDeleted,
     SurroundingApplied,
 )
-from kubedsm.core.mirror import Claim, ClusterMirror, ReservationError
-from kubedsm.core.model import (
+from kubedsm.core.world.mirror import Claim, ClusterMirror, ReservationError
+from kubedsm.core.world.model import (
     Node,
     NodeName,
     Pod,
@@ -24,8 +25,7 @@ from kubedsm.core.model import (
     Uid,
     Workload,
 )
-from kubedsm.core.movable import default_movable
-from kubedsm.core.surroundings import Namespace
+from kubedsm.core.world.surroundings import Namespace
 
 ONE_CORE = PodClass(Resources(cpu=1000, memory=2**30, pods=1), SchedulingRules())
 WEB = Workload("shop", "Deployment", "web")

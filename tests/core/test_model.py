@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubedsm.core.model import (
+from kubedsm.core.world.model import (
     Node,
     NodeName,
     Pod,

@@ -4,9 +4,9 @@ import random
 import numpy as np
 import pytest
 
-from kubedsm.core import node_walk
-from kubedsm.core.match import UNREACHABLE, Bounds
-from kubedsm.core.node_walk import Options, walk
+from kubedsm.core.packing import node_walk
+from kubedsm.core.packing.match import UNREACHABLE, Bounds
+from kubedsm.core.packing.node_walk import Options, walk
 
 STATES = np.array(list(itertools.product(range(-2, 3), repeat=2)), dtype=np.int64)
 

@@ -3,10 +3,10 @@
 import pytest
 from placement_instances import node, pod, resources
 
-from kubedsm.core.change import Freed
-from kubedsm.core.events import NodeApplied, PodApplied, PodDeleted
-from kubedsm.core.mirror import ClusterMirror, ReservationError
-from kubedsm.core.model import Tier
+from kubedsm.core.world.change import Freed
+from kubedsm.core.world.events import NodeApplied, PodApplied, PodDeleted
+from kubedsm.core.world.mirror import ClusterMirror, ReservationError
+from kubedsm.core.world.model import Tier
 
 EDGE = {"kubedsm.io/tier": "edge"}
 

@@ -3,8 +3,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from kubedsm.core.model import Share, Workload
-from kubedsm.core.objective import Objective, Promise, promised_pods, quality
+from kubedsm.core.goals.objective import Objective, Promise, promised_pods, quality
+from kubedsm.core.world.model import Share, Workload
 
 #: as the paper has it: promises kept come first
 DEFAULT = Objective(gamma=10)

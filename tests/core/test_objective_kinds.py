@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from kubedsm.config import load
-from kubedsm.core.model import Workload
-from kubedsm.core.objective import Objective, Promise
+from kubedsm.configuration.settings import load
+from kubedsm.core.goals.objective import Objective, Promise
+from kubedsm.core.world.model import Workload
 
 LATENCY = Objective("latency", tier_gap=0.06)
 ECMUS = Objective("ecmus")

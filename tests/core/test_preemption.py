@@ -11,8 +11,10 @@ from placement_instances import node, resources, snapshot
 from rule_instances import HOST, app, drawn, near, zoned
 from rule_instances import pod as ruled_pod
 
-from kubedsm.bench.literal_rules import literal_rule
-from kubedsm.core.model import (
+from kubedsm.bench.literal.rules import literal_rule
+from kubedsm.core.goals.objective import Objective, Promise
+from kubedsm.core.placing.preemption import Budget, Preemption, PreemptionSearch
+from kubedsm.core.world.model import (
     NodeName,
     Pod,
     PodClass,
@@ -22,8 +24,6 @@ from kubedsm.core.model import (
     Uid,
     Workload,
 )
-from kubedsm.core.objective import Objective, Promise
-from kubedsm.core.preemption import Budget, Preemption, PreemptionSearch
 
 
 def pod(name, cpu, priority=0, on=None, *, created=0.0, labels=(), **more):

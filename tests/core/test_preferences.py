@@ -21,15 +21,15 @@ from rule_instances import (
     zoned,
 )
 
-from kubedsm.core.batch_kinds import judged_kinds
-from kubedsm.core.feasibility import Feasibility
-from kubedsm.core.fragmentation import SCALE
-from kubedsm.core.immediate import immediate_schedule
-from kubedsm.core.match import UNREACHABLE, Bounds, _digits
-from kubedsm.core.model import PodClass, Preferences, SchedulingRules, Taint, Tier, Toleration
-from kubedsm.core.objective import Objective, Promise
-from kubedsm.core.packing import Packing
-from kubedsm.core.selectors import NodeSelectorTerm, Requirement
+from kubedsm.core.goals.fragmentation import SCALE
+from kubedsm.core.goals.objective import Objective, Promise
+from kubedsm.core.packing.match import UNREACHABLE, Bounds, _digits
+from kubedsm.core.packing.problem import Packing
+from kubedsm.core.placing.batch_kinds import judged_kinds
+from kubedsm.core.placing.immediate import immediate_schedule
+from kubedsm.core.rules.feasibility import Feasibility
+from kubedsm.core.world.model import PodClass, Preferences, SchedulingRules, Taint, Tier, Toleration
+from kubedsm.core.world.selectors import NodeSelectorTerm, Requirement
 
 
 def promise(_):

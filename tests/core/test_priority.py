@@ -9,11 +9,11 @@ import pytest
 from placement_instances import Instance, drawn, node, pod, resources, snapshot
 from placement_literal import standing
 
-from kubedsm.core.fit import reasons
-from kubedsm.core.immediate import immediate_schedule
-from kubedsm.core.match import Bounds
-from kubedsm.core.model import Tier
-from kubedsm.core.objective import Objective, Promise
+from kubedsm.core.goals.objective import Objective, Promise
+from kubedsm.core.packing.match import Bounds
+from kubedsm.core.placing.immediate import immediate_schedule
+from kubedsm.core.rules.fit import reasons
+from kubedsm.core.world.model import Tier
 
 
 def ranked(seed, most=4):

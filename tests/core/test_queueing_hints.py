@@ -10,8 +10,11 @@ from placement_instances import resources
 from rule_instances import HOST, TAINT, ZONE, csi_node, drawn, drawn_pod
 
 from kubedsm.clock import SystemClock
-from kubedsm.core.change import Change
-from kubedsm.core.events import (
+from kubedsm.core.rules.feasibility import Feasibility
+from kubedsm.core.rules.queueing_hints import HINTS, matters
+from kubedsm.core.rules.table import DYNAMIC_RULES, STATIC_RULES
+from kubedsm.core.world.change import Change
+from kubedsm.core.world.events import (
     KindKnown,
     NodeApplied,
     NodeDeleted,
@@ -20,21 +23,12 @@ from kubedsm.core.events import (
     SurroundingApplied,
     SurroundingDeleted,
 )
-from kubedsm.core.feasibility import Feasibility
-from kubedsm.core.mirror import ClusterMirror
-from kubedsm.core.model import (
-    ClaimReference,
-    NodeName,
-    PodClass,
-    SchedulingRules,
-    Tier,
-)
-from kubedsm.core.queueing_hints import HINTS, matters
-from kubedsm.core.rules.table import DYNAMIC_RULES, STATIC_RULES
-from kubedsm.core.surroundings import Claim, CSINode, CSIVolume, Namespace, Volume
-from kubedsm.event_handler import EventHandler
-from kubedsm.scheduling_queue import SchedulingQueue
-from kubedsm.supervisor import Supervisor
+from kubedsm.core.world.mirror import ClusterMirror
+from kubedsm.core.world.model import ClaimReference, NodeName, PodClass, SchedulingRules, Tier
+from kubedsm.core.world.surroundings import Claim, CSINode, CSIVolume, Namespace, Volume
+from kubedsm.runtime.event_handler import EventHandler
+from kubedsm.runtime.scheduling_queue import SchedulingQueue
+from kubedsm.runtime.supervisor import Supervisor
 
 CLUSTERS = int(os.environ.get("KUBEDSM_HINT_CLUSTERS", "200"))
 EVENTS = 40

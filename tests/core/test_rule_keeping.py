@@ -7,12 +7,12 @@ import pytest
 from hash_seeds import printed_by_hash_seeds
 from rule_instances import ZONE, app, cluster, drawn, drawn_batch, evenly, near, pod, zoned
 
-from kubedsm.bench.literal_rules import literal_rule
-from kubedsm.core.decision import Binding
-from kubedsm.core.immediate import immediate_schedule
-from kubedsm.core.match import Bounds
-from kubedsm.core.model import HostPort, Tier
-from kubedsm.core.objective import Objective, Promise
+from kubedsm.bench.literal.rules import literal_rule
+from kubedsm.core.goals.objective import Objective, Promise
+from kubedsm.core.packing.match import Bounds
+from kubedsm.core.placing.decision import Binding
+from kubedsm.core.placing.immediate import immediate_schedule
+from kubedsm.core.world.model import HostPort, Tier
 
 #: in the suite; KUBEDSM_RULE_BATCHES=100000 makes the long form
 BATCHES = int(os.environ.get("KUBEDSM_RULE_BATCHES", "5000"))

@@ -5,9 +5,9 @@ from collections import Counter
 from placement_literal import standing
 from rule_instances import drawn_batch
 
-from kubedsm.core.feasibility import Feasibility
-from kubedsm.core.immediate import immediate_schedule
-from kubedsm.core.objective import Objective, Promise
+from kubedsm.core.goals.objective import Objective, Promise
+from kubedsm.core.placing.immediate import immediate_schedule
+from kubedsm.core.rules.feasibility import Feasibility
 
 
 def promises(workload):

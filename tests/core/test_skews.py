@@ -5,7 +5,7 @@ import random
 import attrs
 from rule_instances import HOST, ZONE, app, cluster, evenly, near, pod, zoned
 
-from kubedsm.core.feasibility import Feasibility
+from kubedsm.core.rules.feasibility import Feasibility
 
 INSTANCES = 400
 

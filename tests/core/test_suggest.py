@@ -6,12 +6,12 @@ from placement_instances import NO_RULES, node, pod, resources, snapshot
 from suggest_instances import running
 from suggest_literal import carried_out
 
-from kubedsm.core.match import Bounds
-from kubedsm.core.model import SchedulingRules, Share, Taint, Tier, Workload
-from kubedsm.core.movable import default_movable
-from kubedsm.core.move_groups import cycles
-from kubedsm.core.objective import NANO, Objective, Promise
-from kubedsm.core.suggest import MoveKind, SuggestLimits, suggest
+from kubedsm.core.goals.objective import NANO, Objective, Promise
+from kubedsm.core.moving.movable import default_movable
+from kubedsm.core.moving.move_groups import cycles
+from kubedsm.core.moving.suggest import MoveKind, SuggestLimits, suggest
+from kubedsm.core.packing.match import Bounds
+from kubedsm.core.world.model import SchedulingRules, Share, Taint, Tier, Workload
 
 DEFAULT = SuggestLimits()
 

@@ -8,8 +8,8 @@ import pytest
 from suggest_instances import crowded_case, drawn_case
 from suggest_literal import bound, carried_out
 
-from kubedsm.core.immediate import immediate_schedule
-from kubedsm.core.suggest import SuggestLimits, suggest
+from kubedsm.core.moving.suggest import SuggestLimits, suggest
+from kubedsm.core.placing.immediate import immediate_schedule
 
 ENOUGH = 60
 

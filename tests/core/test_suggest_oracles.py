@@ -5,15 +5,15 @@ import pytest
 from suggest_instances import crowded_case, drawn_case
 from suggest_literal import enumerated, item_counts, literal_paper, problem_of
 
-from kubedsm.core.decision_migration import make_decision_with_migration
-from kubedsm.core.fragmentation import Measure
-from kubedsm.core.free_edge import free_edge_as_needed
-from kubedsm.core.model import Tier
-from kubedsm.core.move_groups import cycles
-from kubedsm.core.objective import quality
-from kubedsm.core.reorder_edge import reorder_edge
-from kubedsm.core.suggest import SUGGEST_BOUNDS, suggest
-from kubedsm.core.suggest_paper import cloud_to_edge_candidates
+from kubedsm.core.goals.fragmentation import Measure
+from kubedsm.core.goals.objective import quality
+from kubedsm.core.moving.move_groups import cycles
+from kubedsm.core.moving.paper.decision_migration import make_decision_with_migration
+from kubedsm.core.moving.paper.free_edge import free_edge_as_needed
+from kubedsm.core.moving.paper.paper_suggester import cloud_to_edge_candidates
+from kubedsm.core.moving.reorder_edge import reorder_edge
+from kubedsm.core.moving.suggest import SUGGEST_BOUNDS, suggest
+from kubedsm.core.world.model import Tier
 
 #: Nano-units of QoS a move that do not count: scores are rounded, workload by workload.
 ROUNDING = 1000

@@ -10,13 +10,13 @@ from rule_instances import HOST, ZONE, app, evenly, near, zoned
 from ruled_instances import apart, member, ruled_case
 from ruled_literal import RuledOracle, by_priority, refusals
 
-from kubedsm.core.edge_problem import EdgeProblem
-from kubedsm.core.fragmentation import Fragmentation, request_mix
-from kubedsm.core.gains import Gains, standing, worthwhile
-from kubedsm.core.model import ClaimReference, HostPort, Share, Tier, Workload
-from kubedsm.core.objective import NANO, Objective, Promise
-from kubedsm.core.suggest import SUGGEST_BOUNDS, SuggestLimits, suggest
-from kubedsm.core.surroundings import Claim
+from kubedsm.core.goals.fragmentation import Fragmentation, request_mix
+from kubedsm.core.goals.gains import Gains, standing, worthwhile
+from kubedsm.core.goals.objective import NANO, Objective, Promise
+from kubedsm.core.moving.edge_problem import EdgeProblem
+from kubedsm.core.moving.suggest import SUGGEST_BOUNDS, SuggestLimits, suggest
+from kubedsm.core.world.model import ClaimReference, HostPort, Share, Tier, Workload
+from kubedsm.core.world.surroundings import Claim
 
 #: Nano-units of QoS a move that do not count: scores are rounded, workload by workload.
 ROUNDING = 1000

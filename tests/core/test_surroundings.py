@@ -1,9 +1,9 @@
 """What is neither node nor pod, as the mirror is told of it."""
 
-from kubedsm.core.change import Change
-from kubedsm.core.events import KindKnown, SurroundingApplied, SurroundingDeleted
-from kubedsm.core.mirror import ClusterMirror
-from kubedsm.core.surroundings import Claim, Namespace, StorageClass, Surroundings, Volume
+from kubedsm.core.world.change import Change
+from kubedsm.core.world.events import KindKnown, SurroundingApplied, SurroundingDeleted
+from kubedsm.core.world.mirror import ClusterMirror
+from kubedsm.core.world.surroundings import Claim, Namespace, StorageClass, Surroundings, Volume
 
 
 def told(*events):

@@ -6,12 +6,12 @@ import attrs
 import pytest
 from rule_instances import cluster, pod, zoned
 
-from kubedsm.bench.literal_rules import literal_rule
-from kubedsm.core.feasibility import Feasibility
-from kubedsm.core.immediate import immediate_schedule
-from kubedsm.core.model import ClaimReference, NodeName
-from kubedsm.core.objective import Objective, Promise
-from kubedsm.core.surroundings import Claim, CSINode, CSIVolume, Surroundings, Volume
+from kubedsm.bench.literal.rules import literal_rule
+from kubedsm.core.goals.objective import Objective, Promise
+from kubedsm.core.placing.immediate import immediate_schedule
+from kubedsm.core.rules.feasibility import Feasibility
+from kubedsm.core.world.model import ClaimReference, NodeName
+from kubedsm.core.world.surroundings import Claim, CSINode, CSIVolume, Surroundings, Volume
 
 TOO_MANY = "node(s) exceed max volume count"
 FAST, SLOW = "fast.example.com", "slow.example.com"

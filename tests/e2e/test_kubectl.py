@@ -12,8 +12,8 @@ import attrs
 import pytest
 
 from kubedsm.clock import SystemClock
-from kubedsm.cluster.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
-from kubedsm.cluster.emulator.http import HttpFront, kubeconfig
+from kubedsm.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
+from kubedsm.emulator.http.server import HttpFront, kubeconfig
 
 KUBECTL = shutil.which("kubectl")
 

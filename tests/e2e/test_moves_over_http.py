@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 import pytest
 
 from kubedsm.clock import SystemClock
-from kubedsm.cluster.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
-from kubedsm.cluster.emulator.http import HttpFront, kubeconfig
-from kubedsm.cluster.emulator.paper import node
-from kubedsm.cluster.emulator.resources import (
+from kubedsm.cluster.client.kubernetes import KubernetesCluster
+from kubedsm.configuration.settings import load
+from kubedsm.core.world.model import Uid
+from kubedsm.emulator.api.resources import (
     DEPLOYMENTS,
     ENDPOINTS,
     NODES,
@@ -20,11 +20,11 @@ from kubedsm.cluster.emulator.resources import (
     SERVICES,
     STATEFUL_SETS,
 )
-from kubedsm.cluster.kubernetes import KubernetesCluster
-from kubedsm.config import load
-from kubedsm.core.model import Uid
-from kubedsm.migrator import Group
-from kubedsm.runtime import Runtime
+from kubedsm.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
+from kubedsm.emulator.http.server import HttpFront, kubeconfig
+from kubedsm.emulator.paper import node
+from kubedsm.runtime.assembly import Runtime
+from kubedsm.runtime.migrator import Group
 from plans.migration import MoveMode, MoveOrder
 from plans.ordering import ordered
 

@@ -1,6 +1,7 @@
 """Tiny clusters for the policies, as snapshots."""
 
-from kubedsm.core.model import (
+from kubedsm.core.goals.objective import Objective, Promise
+from kubedsm.core.world.model import (
     Node,
     NodeName,
     Pod,
@@ -13,7 +14,6 @@ from kubedsm.core.model import (
     Uid,
     Workload,
 )
-from kubedsm.core.objective import Objective, Promise
 
 MI = 2**20
 PROMISED = (lambda _: Promise(), Objective())

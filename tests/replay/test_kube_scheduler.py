@@ -6,16 +6,16 @@ from collections import Counter
 import pytest
 from clusters import MI, PAPER, PROMISED, node, pod, snapshot
 
-from kubedsm.core.cloud import least_allocated_score
-from kubedsm.core.model import Tier
-from kubedsm.core.node_scores import (
+from kubedsm.core.placing.cloud import least_allocated_score
+from kubedsm.core.policies.in_turn import Room
+from kubedsm.core.policies.kube_scheduler import KubeScheduler, scores, total_scores
+from kubedsm.core.rules.node_scores import (
     balanced_allocation_score,
     normalized,
     normalized_spread,
     spread_score,
 )
-from kubedsm.core.policies.in_turn import Room
-from kubedsm.core.policies.kube_scheduler import KubeScheduler, scores, total_scores
+from kubedsm.core.world.model import Tier
 
 KUBE_SCHEDULER = KubeScheduler(*PROMISED)
 

@@ -6,8 +6,8 @@ import random
 import pytest
 from clusters import MI, node, pod
 
-from kubedsm.core.match import Bounds
-from kubedsm.core.model import Resources, Tier
+from kubedsm.core.packing.match import Bounds
+from kubedsm.core.world.model import Resources, Tier
 from kubedsm.replay.optimum import Optimum
 
 

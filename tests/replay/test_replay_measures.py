@@ -5,7 +5,7 @@ import random
 import pytest
 from clusters import MI, node, pod
 
-from kubedsm.core.model import Share, Tier
+from kubedsm.core.world.model import Share, Tier
 from kubedsm.replay.measures import (
     Spread,
     counted_levels,

@@ -8,10 +8,10 @@ import sys
 import attrs
 import pytest
 
-from kubedsm.cluster.emulator.emulated_cluster import ClusterSpec
-from kubedsm.cluster.emulator.paper import node
-from kubedsm.cluster.port import Request
-from kubedsm.config import Configuration, Migration
+from kubedsm.cluster.client.port import Request
+from kubedsm.configuration.settings import Configuration, Migration
+from kubedsm.emulator.emulated_cluster import ClusterSpec
+from kubedsm.emulator.paper import node
 from kubedsm.replay.measures import measure
 from kubedsm.replay.plain_bindings import PlainBindings
 from kubedsm.replay.presets import PAPER_SCENARIOS, full, reduced
@@ -19,7 +19,7 @@ from kubedsm.replay.runner import carry_out, carry_out_all
 from kubedsm.replay.sources import recipe
 from kubedsm.replay.variants import BASELINES, CONTENDERS
 from kubedsm.replay.world import Run, Setup, play
-from kubedsm.tier_marks import DELETION_COST_ANNOTATION
+from kubedsm.runtime.tier_marks import DELETION_COST_ANNOTATION
 from loadgen.generators import normal
 from loadgen.scenario import dumps
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from kubedsm.cluster import wire
-from kubedsm.config import Configuration, with_settings
-from kubedsm.config_fields import ConfigurationError
-from kubedsm.core.model import Tier, Tiers
+from kubedsm.cluster.wire import decoding
+from kubedsm.configuration.fields import ConfigurationError
+from kubedsm.configuration.settings import Configuration, with_settings
+from kubedsm.core.world.model import Tier, Tiers
 from kubedsm.replay.presets import PAPER_SCENARIOS
 from kubedsm.replay.random_clusters import random_cluster
 from kubedsm.replay.tuning import FACTORS, RANDOM_CLUSTERS, table, tuning
@@ -66,7 +66,7 @@ def test_random_clusters_are_scarce_at_the_edge_and_plentiful_in_the_cloud():
         assert source.scenario(1) != source.scenario(2)
         assert all(spec.replicas[1] == (10 if number % 4 else 50) for spec in setup.services)
         assert set(setup.service_names) == set(source.scenario(1).services)
-        nodes = [wire.node(node) for node in setup.cluster.nodes]
+        nodes = [decoding.node(node) for node in setup.cluster.nodes]
         tiers = [Tiers().of(node.labels) for node in nodes]
         assert 2 <= tiers.count(Tier.EDGE) <= 6
         assert tiers.count(Tier.CLOUD) >= 1

@@ -2,8 +2,8 @@
 
 import asyncio
 
-from kubedsm.cluster.emulator.paper import node
-from kubedsm.cluster.emulator.resources import DEPLOYMENTS, EVENTS, NAMESPACES, NODES, PODS
+from kubedsm.emulator.api.resources import DEPLOYMENTS, EVENTS, NAMESPACES, NODES, PODS
+from kubedsm.emulator.paper import node
 
 #: tied to the cloud, so that it takes no room that others want at the edge
 CLOUD_ONLY = {"nodeSelector": {"kubedsm.io/tier": "cloud"}}

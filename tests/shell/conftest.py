@@ -9,14 +9,14 @@ import attrs
 from witness import Witness
 
 from kubedsm.clock import VirtualClock
-from kubedsm.cluster import wire
-from kubedsm.cluster.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
-from kubedsm.cluster.emulator.front import EmulatedFront
-from kubedsm.cluster.emulator.paper import node
-from kubedsm.cluster.emulator.resources import DEPLOYMENTS, EVENTS, NODES, PODS
-from kubedsm.config import Configuration
-from kubedsm.core.model import Resources
-from kubedsm.runtime import Runtime
+from kubedsm.cluster.wire import decoding
+from kubedsm.configuration.settings import Configuration
+from kubedsm.core.world.model import Resources
+from kubedsm.emulator.api.resources import DEPLOYMENTS, EVENTS, NODES, PODS
+from kubedsm.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
+from kubedsm.emulator.front import EmulatedFront
+from kubedsm.emulator.paper import node
+from kubedsm.runtime.assembly import Runtime
 
 QUICK = Timing(start_delay=0.5, stop_delay=0.5)
 
@@ -48,8 +48,8 @@ class Invariants:
     def _check_room(self, name):
         if not self._api.exists(NODES, "", name):
             return  # as a real API server, which binds to any name
-        allocatable = wire.node(self._api.get(NODES, "", name)).allocatable
-        pods = [wire.pod(p) for p in self._api.list(PODS, fields=f"spec.nodeName={name}")]
+        allocatable = decoding.node(self._api.get(NODES, "", name)).allocatable
+        pods = [decoding.pod(p) for p in self._api.list(PODS, fields=f"spec.nodeName={name}")]
         used = sum((p.requests for p in pods if not p.finished), Resources())
         for resource, amount in used.items():
             assert amount <= allocatable.amount(resource), f"I2: {resource} on {name}: {amount}"

@@ -4,12 +4,12 @@ import asyncio
 
 from conftest import emulated
 
-from kubedsm.cluster.emulator.paper import node
-from kubedsm.cluster.emulator.resources import NODES, PODS
-from kubedsm.config import load
-from kubedsm.core.model import Uid
-from kubedsm.migrator import Group
-from kubedsm.suggester import mode_of
+from kubedsm.configuration.settings import load
+from kubedsm.core.world.model import Uid
+from kubedsm.emulator.api.resources import NODES, PODS
+from kubedsm.emulator.paper import node
+from kubedsm.runtime.migrator import Group
+from kubedsm.runtime.suggester import mode_of
 from plans.migration import MoveOrder
 from plans.ordering import ordered
 

@@ -9,9 +9,8 @@ import json
 
 import attrs
 
-from kubedsm.cluster.emulator.front import RequestFault
-from kubedsm.cluster.emulator.paper import node
-from kubedsm.cluster.emulator.resources import (
+from kubedsm.configuration.settings import load
+from kubedsm.emulator.api.resources import (
     DEPLOYMENTS,
     EVENTS,
     NAMESPACES,
@@ -19,7 +18,8 @@ from kubedsm.cluster.emulator.resources import (
     POD_DISRUPTION_BUDGETS,
     PODS,
 )
-from kubedsm.config import load
+from kubedsm.emulator.front import RequestFault
+from kubedsm.emulator.paper import node
 
 #: before `default`, so that its pods come first wherever they are gone through
 TENANT = "a-tenant"

@@ -6,8 +6,8 @@ import attrs
 import pytest
 from conftest import CLOUD, EDGE, emulated
 
-from kubedsm.config import Configuration
-from kubedsm.core.deadline import Deadline
+from kubedsm.configuration.settings import Configuration
+from kubedsm.core.world.deadline import Deadline
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

@@ -5,13 +5,11 @@ import asyncio
 import pytest
 from conftest import CLOUD, EDGE, emulated
 
-from kubedsm import decision_record
 from kubedsm.clock import VirtualClock
-from kubedsm.cluster.emulator.resources import NODES, SERVICES
-from kubedsm.config import load
-from kubedsm.core.decision import Binding, Decision
-from kubedsm.core.model import Node as CoreNode
-from kubedsm.core.model import (
+from kubedsm.configuration.settings import load
+from kubedsm.core.placing.decision import Binding, Decision
+from kubedsm.core.world.model import Node as CoreNode
+from kubedsm.core.world.model import (
     NodeName,
     Pod,
     PodClass,
@@ -22,8 +20,10 @@ from kubedsm.core.model import (
     Uid,
     Workload,
 )
-from kubedsm.decision_entries import Kind
-from kubedsm.decision_record import DecisionRecord
+from kubedsm.emulator.api.resources import NODES, SERVICES
+from kubedsm.why import record as record_module
+from kubedsm.why.entries import Kind
+from kubedsm.why.record import DecisionRecord
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
@@ -122,7 +122,7 @@ async def test_a_waiting_pod_is_explained_and_noted_once_however_often_it_is_tri
 
 
 async def test_of_what_is_not_kept_any_more_the_choice_is_still_known(monkeypatch):
-    monkeypatch.setattr(decision_record, "SNAPSHOTS", 1)
+    monkeypatch.setattr(record_module, "SNAPSHOTS", 1)
     async with emulated(EDGE, CLOUD) as world, world.scheduler():
         world.deploy("web", 1)
         await world.until_bound(1, 2)
@@ -222,8 +222,8 @@ def note(record, number, placed=True):
 
 
 async def test_it_is_bounded(monkeypatch):
-    monkeypatch.setattr(decision_record, "ENTRIES", 20)
-    monkeypatch.setattr(decision_record, "SNAPSHOTS", 5)
+    monkeypatch.setattr(record_module, "ENTRIES", 20)
+    monkeypatch.setattr(record_module, "SNAPSHOTS", 5)
     record = DecisionRecord(VirtualClock())
     for number in range(30):
         note(record, number)
@@ -236,13 +236,13 @@ async def test_it_is_bounded(monkeypatch):
 
 
 async def test_large_snapshots_are_fewer(monkeypatch):
-    monkeypatch.setattr(decision_record, "SNAPSHOT_OBJECTS", 6)
+    monkeypatch.setattr(record_module, "SNAPSHOT_OBJECTS", 6)
     record = DecisionRecord(VirtualClock())
     for number in range(10):
         note(record, number)
     kept = [e.number for e in record.newest_first() if record.basis(e) is not None]
     assert kept == [10, 9, 8]
-    monkeypatch.setattr(decision_record, "SNAPSHOT_OBJECTS", 1)
+    monkeypatch.setattr(record_module, "SNAPSHOT_OBJECTS", 1)
     note(record, 10)
     assert [e.number for e in record.newest_first() if record.basis(e) is not None] == [11]
 

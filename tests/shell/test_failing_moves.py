@@ -26,9 +26,10 @@ from move_scenes import (
 )
 from test_faults import OUTCOMES, FaultAt
 
-from kubedsm.cluster.emulator.front import Delivery, RequestFault
-from kubedsm.cluster.emulator.paper import node
-from kubedsm.cluster.emulator.resources import (
+from kubedsm.cluster.client.port import OutcomeUnknown
+from kubedsm.configuration.settings import load
+from kubedsm.core.world.model import Workload
+from kubedsm.emulator.api.resources import (
     DEPLOYMENTS,
     NODES,
     POD_DISRUPTION_BUDGETS,
@@ -36,9 +37,8 @@ from kubedsm.cluster.emulator.resources import (
     RESOURCE_QUOTAS,
     SERVICES,
 )
-from kubedsm.cluster.port import OutcomeUnknown
-from kubedsm.config import load
-from kubedsm.core.model import Workload
+from kubedsm.emulator.front import Delivery, RequestFault
+from kubedsm.emulator.paper import node
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

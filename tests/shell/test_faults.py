@@ -11,11 +11,11 @@ import orjson
 import pytest
 from conftest import CLOUD, EDGE, emulated
 
-from kubedsm.cluster.emulator.front import Delivery, RequestFault
-from kubedsm.cluster.emulator.paper import node
-from kubedsm.cluster.emulator.resources import NODES
-from kubedsm.cluster.port import OutcomeUnknown, Response, Unreachable
-from kubedsm.config import load
+from kubedsm.cluster.client.port import OutcomeUnknown, Response, Unreachable
+from kubedsm.configuration.settings import load
+from kubedsm.emulator.api.resources import NODES
+from kubedsm.emulator.front import Delivery, RequestFault
+from kubedsm.emulator.paper import node
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

@@ -21,8 +21,8 @@ from tenants import (
     pod,
 )
 
-from kubedsm.cluster.emulator.resources import NODES, PODS, REPLICA_SETS
-from kubedsm.config import load
+from kubedsm.configuration.settings import load
+from kubedsm.emulator.api.resources import NODES, PODS, REPLICA_SETS
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

@@ -20,8 +20,8 @@ from tenants import (
     pod,
 )
 
-from kubedsm.cluster.emulator.resources import DEPLOYMENTS, NAMESPACES, PODS
-from kubedsm.cluster.port import Response
+from kubedsm.cluster.client.port import Response
+from kubedsm.emulator.api.resources import DEPLOYMENTS, NAMESPACES, PODS
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

@@ -7,9 +7,9 @@ import pytest
 from conftest import emulated
 from test_queueing import TAINT, apart, near, pod, spread, term, zoned
 
-from kubedsm.cluster.emulator.resources import NODES, PODS
-from kubedsm.core.feasibility import Feasibility
-from kubedsm.scheduling_queue import FLUSH
+from kubedsm.core.rules.feasibility import Feasibility
+from kubedsm.emulator.api.resources import NODES, PODS
+from kubedsm.runtime.scheduling_queue import FLUSH
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

@@ -17,8 +17,8 @@ from move_scenes import (
     settle_on_cloud,
 )
 
-from kubedsm.cluster.emulator.paper import node
-from kubedsm.cluster.emulator.resources import (
+from kubedsm.configuration.settings import load
+from kubedsm.emulator.api.resources import (
     CONFIGMAPS,
     ENDPOINTS,
     NAMESPACES,
@@ -27,7 +27,7 @@ from kubedsm.cluster.emulator.resources import (
     SERVICES,
     STATEFUL_SETS,
 )
-from kubedsm.config import load
+from kubedsm.emulator.paper import node
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

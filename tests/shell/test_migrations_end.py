@@ -7,10 +7,10 @@ import pytest
 from conftest import emulated
 from move_scenes import LARGE_CLOUD, ReadyPods, becomes_unready, cleaned_up, open_edge
 
-from kubedsm.cluster.emulator.front import Delivery
-from kubedsm.cluster.emulator.paper import node
-from kubedsm.cluster.emulator.resources import HORIZONTAL_POD_AUTOSCALERS, NODES, PODS
-from kubedsm.config import load
+from kubedsm.configuration.settings import load
+from kubedsm.emulator.api.resources import HORIZONTAL_POD_AUTOSCALERS, NODES, PODS
+from kubedsm.emulator.front import Delivery
+from kubedsm.emulator.paper import node
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

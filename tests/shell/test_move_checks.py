@@ -7,10 +7,13 @@ import orjson
 import pytest
 
 from kubedsm.clock import VirtualClock
-from kubedsm.cluster import live
-from kubedsm.cluster.emulator.api_server import ApiServer
-from kubedsm.cluster.emulator.front import EmulatedFront
-from kubedsm.cluster.emulator.resources import (
+from kubedsm.cluster.calls import live
+from kubedsm.cluster.calls.live import LiveOwner
+from kubedsm.cluster.wire.decoding import pod as read
+from kubedsm.cluster.wire.move_mark import MIGRATION_ANNOTATION
+from kubedsm.core.world.model import Uid
+from kubedsm.emulator.api.api_server import ApiServer
+from kubedsm.emulator.api.resources import (
     DEPLOYMENTS,
     POD_DISRUPTION_BUDGETS,
     PODS,
@@ -18,13 +21,10 @@ from kubedsm.cluster.emulator.resources import (
     SERVICES,
     STATEFUL_SETS,
 )
-from kubedsm.cluster.emulator.routes import Routes
-from kubedsm.cluster.live import LiveOwner
-from kubedsm.cluster.move_mark import MIGRATION_ANNOTATION
-from kubedsm.cluster.wire import pod as read
-from kubedsm.core.model import Uid
-from kubedsm.move_checks import Fate, fate
-from kubedsm.mover import Accepted, Mover
+from kubedsm.emulator.front import EmulatedFront
+from kubedsm.emulator.http.routes import Routes
+from kubedsm.runtime.step_calls import Accepted, Mover
+from kubedsm.runtime.step_checks import Fate, fate
 from kubedsm.said_by_cause import SaidByCause
 from plans.migration import MoveMode
 

@@ -3,9 +3,9 @@
 import attrs
 import pytest
 
-from kubedsm.config import Migration
-from kubedsm.core.model import Workload
-from kubedsm.move_limits import FIRST_BACK_OFF, MoveLimits, Underway
+from kubedsm.configuration.settings import Migration
+from kubedsm.core.world.model import Workload
+from kubedsm.runtime.limits import FIRST_BACK_OFF, MoveLimits, Underway
 
 WEB, API = (Workload("shop", "Deployment", name) for name in ("web", "api"))
 WIDE = Migration(max_concurrent=9, max_per_node=9, max_per_workload=9)

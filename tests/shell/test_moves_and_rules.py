@@ -7,9 +7,9 @@ import pytest
 from conftest import emulated
 from move_scenes import ReadyPods, cleaned_up, open_edge
 
-from kubedsm.cluster.emulator.paper import node
-from kubedsm.cluster.emulator.resources import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
-from kubedsm.config import load
+from kubedsm.configuration.settings import load
+from kubedsm.emulator.api.resources import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
+from kubedsm.emulator.paper import node
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

@@ -30,15 +30,10 @@ from move_scenes import (
 )
 from test_faults import answer
 
-from kubedsm.cluster.emulator.front import RequestFault
-from kubedsm.cluster.emulator.paper import node
-from kubedsm.cluster.emulator.resources import (
-    DEPLOYMENTS,
-    POD_DISRUPTION_BUDGETS,
-    PODS,
-    REPLICA_SETS,
-)
-from kubedsm.config import load
+from kubedsm.configuration.settings import load
+from kubedsm.emulator.api.resources import DEPLOYMENTS, POD_DISRUPTION_BUDGETS, PODS, REPLICA_SETS
+from kubedsm.emulator.front import RequestFault
+from kubedsm.emulator.paper import node
 from plans.migration import restore_plan
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]

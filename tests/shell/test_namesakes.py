@@ -18,8 +18,8 @@ from move_scenes import (
     settle_on_cloud,
 )
 
-from kubedsm.cluster.emulator.front import Delivery
-from kubedsm.cluster.emulator.resources import PODS
+from kubedsm.emulator.api.resources import PODS
+from kubedsm.emulator.front import Delivery
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

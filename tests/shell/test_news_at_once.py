@@ -10,13 +10,13 @@ import pytest
 from bystanders import CLOUD_ONLY, bound, deploy
 from conftest import CLOUD, emulated
 
-from kubedsm.cluster.emulator.front import Delivery
-from kubedsm.cluster.emulator.paper import node
-from kubedsm.cluster.emulator.resources import DEPLOYMENTS, NAMESPACES, NODES, PODS
-from kubedsm.config import load
-from kubedsm.core.events import PodDeleted
-from kubedsm.core.model import Uid
-from kubedsm.migrator import Group
+from kubedsm.configuration.settings import load
+from kubedsm.core.world.events import PodDeleted
+from kubedsm.core.world.model import Uid
+from kubedsm.emulator.api.resources import DEPLOYMENTS, NAMESPACES, NODES, PODS
+from kubedsm.emulator.front import Delivery
+from kubedsm.emulator.paper import node
+from kubedsm.runtime.migrator import Group
 from plans.migration import MoveMode, MoveOrder
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]

@@ -4,8 +4,8 @@ import orjson
 import pytest
 
 from kubedsm.clock import VirtualClock
-from kubedsm.cluster.port import OutcomeUnknown, Response, Unreachable
-from kubedsm.pause_switch import PauseSwitch
+from kubedsm.cluster.client.port import OutcomeUnknown, Response, Unreachable
+from kubedsm.runtime.pause_switch import PauseSwitch
 from kubedsm.said_by_cause import SaidByCause
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]

@@ -9,10 +9,10 @@ import orjson
 import pytest
 
 from kubedsm.clock import SystemClock
-from kubedsm.cluster.port import OutcomeUnknown, Response, Unreachable
-from kubedsm.core.events import NodeApplied, PodApplied, PodDeleted
-from kubedsm.core.mirror import ClusterMirror
-from kubedsm.core.model import (
+from kubedsm.cluster.client.port import OutcomeUnknown, Response, Unreachable
+from kubedsm.core.world.events import NodeApplied, PodApplied, PodDeleted
+from kubedsm.core.world.mirror import ClusterMirror
+from kubedsm.core.world.model import (
     Node,
     NodeName,
     Pod,
@@ -22,8 +22,8 @@ from kubedsm.core.model import (
     Uid,
     Workload,
 )
-from kubedsm.placement_manager import Limits, Placement, PlacementManager
-from kubedsm.supervisor import Supervisor
+from kubedsm.runtime.placement_manager import Limits, Placement, PlacementManager
+from kubedsm.runtime.supervisor import Supervisor
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

@@ -7,12 +7,12 @@ import pytest
 from conftest import CLOUD, EDGE, emulated
 from test_faults import FaultAt, answer
 
-from kubedsm.cluster.emulator.emulated_cluster import Timing
-from kubedsm.cluster.emulator.front import RequestFault
-from kubedsm.cluster.emulator.paper import node
-from kubedsm.cluster.emulator.resources import NODES, POD_DISRUPTION_BUDGETS, PODS
-from kubedsm.cluster.port import OutcomeUnknown, Unreachable
-from kubedsm.config import load
+from kubedsm.cluster.client.port import OutcomeUnknown, Unreachable
+from kubedsm.configuration.settings import load
+from kubedsm.emulator.api.resources import NODES, POD_DISRUPTION_BUDGETS, PODS
+from kubedsm.emulator.emulated_cluster import Timing
+from kubedsm.emulator.front import RequestFault
+from kubedsm.emulator.paper import node
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

@@ -7,9 +7,9 @@ import attrs
 import pytest
 from conftest import emulated
 
-from kubedsm.cluster.emulator.front import RequestFault
-from kubedsm.cluster.emulator.paper import node
-from kubedsm.cluster.emulator.resources import (
+from kubedsm.cluster.client.port import Forbidden
+from kubedsm.configuration.settings import Configuration
+from kubedsm.emulator.api.resources import (
     CSI_NODES,
     NAMESPACES,
     NODES,
@@ -18,8 +18,8 @@ from kubedsm.cluster.emulator.resources import (
     PODS,
     STORAGE_CLASSES,
 )
-from kubedsm.cluster.port import Forbidden
-from kubedsm.config import Configuration
+from kubedsm.emulator.front import RequestFault
+from kubedsm.emulator.paper import node
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

@@ -11,10 +11,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from kubedsm.clock import VirtualClock
-from kubedsm.cluster.port import OutcomeUnknown, Response, Unreachable
-from kubedsm.core.events import NodeApplied, PodApplied, PodDeleted
-from kubedsm.core.mirror import ClusterMirror
-from kubedsm.core.model import (
+from kubedsm.cluster.client.port import OutcomeUnknown, Response, Unreachable
+from kubedsm.core.world.events import NodeApplied, PodApplied, PodDeleted
+from kubedsm.core.world.mirror import ClusterMirror
+from kubedsm.core.world.model import (
     Node,
     NodeName,
     Pod,
@@ -25,10 +25,10 @@ from kubedsm.core.model import (
     Uid,
     Workload,
 )
-from kubedsm.placement_manager import Placement, PlacementManager
-from kubedsm.recorder import BINDS_FIRST, Recorder
+from kubedsm.runtime.event_recorder import BINDS_FIRST, Recorder
+from kubedsm.runtime.placement_manager import Placement, PlacementManager
+from kubedsm.runtime.supervisor import Supervisor
 from kubedsm.said_by_cause import SaidByCause
-from kubedsm.supervisor import Supervisor
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

@@ -8,10 +8,10 @@ import pytest
 from conftest import EDGE, emulated
 from structlog.testing import capture_logs
 
-from kubedsm.cluster.emulator.front import RequestFault
-from kubedsm.cluster.emulator.paper import node
-from kubedsm.cluster.emulator.resources import EVENTS, NAMESPACES, PODS
-from kubedsm.cluster.port import Response
+from kubedsm.cluster.client.port import Response
+from kubedsm.emulator.api.resources import EVENTS, NAMESPACES, PODS
+from kubedsm.emulator.front import RequestFault
+from kubedsm.emulator.paper import node
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

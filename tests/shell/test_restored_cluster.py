@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 import pytest
 from conftest import CLOUD, EDGE, QUICK, Invariants, emulated
 
-from kubedsm.cluster.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
-from kubedsm.cluster.emulator.resources import DEPLOYMENTS, EVENTS, PODS, SERVED
+from kubedsm.emulator.api.resources import DEPLOYMENTS, EVENTS, PODS, SERVED
+from kubedsm.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

@@ -6,11 +6,11 @@ import itertools
 import pytest
 from conftest import CLOUD, EDGE, emulated
 
-from kubedsm.cluster.emulator.front import RequestFault
-from kubedsm.cluster.emulator.paper import node
-from kubedsm.cluster.emulator.resources import NODES, PODS
-from kubedsm.cluster.port import Unreachable
-from kubedsm.core.model import DELETION_COST_ANNOTATION
+from kubedsm.cluster.client.port import Unreachable
+from kubedsm.core.world.model import DELETION_COST_ANNOTATION
+from kubedsm.emulator.api.resources import NODES, PODS
+from kubedsm.emulator.front import RequestFault
+from kubedsm.emulator.paper import node
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

@@ -6,8 +6,8 @@ import attrs
 import pytest
 
 from kubedsm.clock import SystemClock
-from kubedsm.core.model import Pod, PodClass, Resources, SchedulingRules, Uid, Workload
-from kubedsm.scheduling_queue import (
+from kubedsm.core.world.model import Pod, PodClass, Resources, SchedulingRules, Uid, Workload
+from kubedsm.runtime.scheduling_queue import (
     BROUGHT_FORWARD,
     FLUSH,
     LONGEST_TURN,

@@ -6,9 +6,9 @@ import pytest
 from bystanders import moved, served
 from conftest import CLOUD, emulated
 
-from kubedsm.cluster.emulator.paper import node
-from kubedsm.cluster.emulator.resources import DEPLOYMENTS, NODES, POD_DISRUPTION_BUDGETS, PODS
-from kubedsm.config import load
+from kubedsm.configuration.settings import load
+from kubedsm.emulator.api.resources import DEPLOYMENTS, NODES, POD_DISRUPTION_BUDGETS, PODS
+from kubedsm.emulator.paper import node
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

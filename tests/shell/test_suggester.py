@@ -9,10 +9,10 @@ from conftest import CLOUD, EDGE, emulated
 from move_scenes import open_edge, settle_on_cloud
 
 from kubedsm.clock import VirtualClock
-from kubedsm.cluster.emulator.emulated_cluster import Timing
-from kubedsm.cluster.emulator.paper import node
-from kubedsm.cluster.emulator.resources import DEPLOYMENTS, NAMESPACES, NODES, PODS
-from kubedsm.config import load
+from kubedsm.configuration.settings import load
+from kubedsm.emulator.api.resources import DEPLOYMENTS, NAMESPACES, NODES, PODS
+from kubedsm.emulator.emulated_cluster import Timing
+from kubedsm.emulator.paper import node
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

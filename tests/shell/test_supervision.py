@@ -6,11 +6,11 @@ import pytest
 from bystanders import moved, served
 from conftest import CLOUD, EDGE, emulated
 
-from kubedsm.cluster.emulator.resources import NODES
-from kubedsm.config import Configuration, load
-from kubedsm.core.mirror import ClusterMirror
-from kubedsm.mover import Mover
-from kubedsm.recorder import Recorder
+from kubedsm.configuration.settings import Configuration, load
+from kubedsm.core.world.mirror import ClusterMirror
+from kubedsm.emulator.api.resources import NODES
+from kubedsm.runtime.event_recorder import Recorder
+from kubedsm.runtime.step_calls import Mover
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

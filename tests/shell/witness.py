@@ -11,7 +11,7 @@ from collections import defaultdict, deque
 import attrs
 import orjson
 
-from kubedsm.cluster.emulator.resources import DEPLOYMENTS, PODS, REPLICA_SETS
+from kubedsm.emulator.api.resources import DEPLOYMENTS, PODS, REPLICA_SETS
 
 MIGRATING, TEMPLATE_HASH = "kubedsm.io/migrating", "pod-template-hash"
 NOTE = "kubedsm.io/migration"

@@ -1,1 +1,4 @@
-"""Who decides: KubeDSM and the schedulers it is compared with, one a file."""
+"""Whole policies, to be run and compared: KubeDSM, the baselines, kube-scheduler.
+
+A policy only puts together what the other rooms offer.
+"""

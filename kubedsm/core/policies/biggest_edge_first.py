@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from kubedsm.core.deadline import NO_DEADLINE, Deadline
-from kubedsm.core.decision import Decision
-from kubedsm.core.model import Node, Pod, Snapshot, Tier
-from kubedsm.core.objective import Objective, Promises
+from kubedsm.core.goals.objective import Objective, Promises
+from kubedsm.core.placing.decision import Decision
 from kubedsm.core.policies.in_turn import Room, of_tier, pick, place_in_turn
+from kubedsm.core.world.deadline import NO_DEADLINE, Deadline
+from kubedsm.core.world.model import Node, Pod, Snapshot, Tier
 
 if TYPE_CHECKING:
     import random

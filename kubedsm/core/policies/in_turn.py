@@ -9,13 +9,23 @@ from typing import TYPE_CHECKING, TypeVar
 
 import attrs
 
-from kubedsm.core.deadline import NO_DEADLINE, Deadline
-from kubedsm.core.decision import Binding, Decision
-from kubedsm.core.feasibility import Feasibility, Rejection
-from kubedsm.core.fragmentation import Fragmentation, request_mix
-from kubedsm.core.model import Node, NodeName, Pod, Resources, Share, Snapshot, Tier, Uid, Workload
-from kubedsm.core.objective import Objective, Promises, quality
-from kubedsm.core.packing import turn
+from kubedsm.core.goals.fragmentation import Fragmentation, request_mix
+from kubedsm.core.goals.objective import Objective, Promises, quality
+from kubedsm.core.placing.decision import Binding, Decision
+from kubedsm.core.rules.feasibility import Feasibility, Rejection
+from kubedsm.core.world.deadline import NO_DEADLINE, Deadline
+from kubedsm.core.world.model import (
+    Node,
+    NodeName,
+    Pod,
+    Resources,
+    Share,
+    Snapshot,
+    Tier,
+    Uid,
+    Workload,
+)
+from kubedsm.core.world.serving_order import serving_order
 
 if TYPE_CHECKING:
     import random
@@ -69,7 +79,7 @@ def place_in_turn(
     bindings: list[Binding] = []
     unplaced: dict[Uid, Mapping[NodeName, Rejection]] = {}
     late: list[Pod] = []
-    for number, pod in enumerate(sorted(pods, key=turn)):
+    for number, pod in enumerate(sorted(pods, key=serving_order)):
         if number and deadline.passed:
             late.append(pod)
             continue

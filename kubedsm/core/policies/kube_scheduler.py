@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from kubedsm.core import preferences
-from kubedsm.core.cloud import least_allocated_score
-from kubedsm.core.deadline import NO_DEADLINE, Deadline
-from kubedsm.core.decision import Decision
-from kubedsm.core.model import Node, NodeName, Pod, Snapshot, Tier
-from kubedsm.core.node_scores import (
+from kubedsm.core.goals.objective import Objective, Promises
+from kubedsm.core.placing.cloud import least_allocated_score
+from kubedsm.core.placing.decision import Decision
+from kubedsm.core.policies.in_turn import Room, pick, place_in_turn
+from kubedsm.core.rules import preferences
+from kubedsm.core.rules.node_rules import disliked_taints
+from kubedsm.core.rules.node_scores import (
     balanced_allocation_score,
     normalized,
     normalized_spread,
     or_default,
     spread_score,
 )
-from kubedsm.core.objective import Objective, Promises
-from kubedsm.core.policies.in_turn import Room, pick, place_in_turn
-from kubedsm.core.rules.node_rules import disliked_taints
+from kubedsm.core.world.deadline import NO_DEADLINE, Deadline
+from kubedsm.core.world.model import Node, NodeName, Pod, Snapshot, Tier
 
 if TYPE_CHECKING:
     import random

@@ -5,17 +5,17 @@ from typing import TYPE_CHECKING, Literal
 
 import attrs
 
-from kubedsm.core.deadline import NO_DEADLINE, Deadline
-from kubedsm.core.decision import Decision
-from kubedsm.core.fairness import per_namespace
-from kubedsm.core.fragmentation import Measure
-from kubedsm.core.immediate import immediate_schedule
-from kubedsm.core.match import Bounds
-from kubedsm.core.model import Pod, Snapshot
-from kubedsm.core.movable import Movable
-from kubedsm.core.objective import Objective, Promises
-from kubedsm.core.suggest import SUGGEST_BOUNDS, suggest
-from kubedsm.core.suggestion import Suggestion, SuggestLimits
+from kubedsm.core.goals.fairness import per_namespace
+from kubedsm.core.goals.fragmentation import Measure
+from kubedsm.core.goals.objective import Objective, Promises
+from kubedsm.core.moving.movable import Movable
+from kubedsm.core.moving.suggest import SUGGEST_BOUNDS, suggest
+from kubedsm.core.moving.suggestion import Suggestion, SuggestLimits
+from kubedsm.core.packing.match import Bounds
+from kubedsm.core.placing.decision import Decision
+from kubedsm.core.placing.immediate import immediate_schedule
+from kubedsm.core.world.deadline import NO_DEADLINE, Deadline
+from kubedsm.core.world.model import Pod, Snapshot
 
 if TYPE_CHECKING:
     import random

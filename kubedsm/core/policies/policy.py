@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from kubedsm.core.deadline import NO_DEADLINE, Deadline
-from kubedsm.core.decision import Decision
-from kubedsm.core.model import Pod, Snapshot
-from kubedsm.core.movable import Movable
-from kubedsm.core.suggestion import Suggestion
+from kubedsm.core.moving.movable import Movable
+from kubedsm.core.moving.suggestion import Suggestion
+from kubedsm.core.placing.decision import Decision
+from kubedsm.core.world.deadline import NO_DEADLINE, Deadline
+from kubedsm.core.world.model import Pod, Snapshot
 
 if TYPE_CHECKING:
     import random

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from kubedsm.core.objective import Objective, Promises
+from kubedsm.core.goals.objective import Objective, Promises
 from kubedsm.core.policies.biggest_edge_first import BiggestEdgeFirst
 from kubedsm.core.policies.cloud_first import CloudFirst
 from kubedsm.core.policies.kube_scheduler import KubeScheduler

@@ -1,1 +1,4 @@
-"""The rules by which a node is a place for a pod or not, by family; `table` lists them all."""
+"""What may be: for each rule of scheduling, which nodes it refuses, and what could end that.
+
+Nothing here prefers one workload to another.
+"""

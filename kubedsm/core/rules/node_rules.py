@@ -6,8 +6,8 @@ the same conditions to all nodes at once.
 
 from collections.abc import Callable, Iterable, Mapping
 
-from kubedsm.core.model import Node, PodClass, SchedulingRules, Taint, Toleration
-from kubedsm.core.selectors import NodeSelectorTerm, any_selects
+from kubedsm.core.world.model import Node, PodClass, SchedulingRules, Taint, Toleration
+from kubedsm.core.world.selectors import NodeSelectorTerm, any_selects
 
 CORDONED = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 #: The rule that is ours; all others go by their kube-scheduler plugin's name.

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from kubedsm.core.node_index import MISSING
-from kubedsm.core.residents import Selection
+from kubedsm.core.rules.node_index import MISSING
 from kubedsm.core.rules.rejection import Mask, Refusal
+from kubedsm.core.rules.residents import Selection
 from kubedsm.core.rules.scene import EquivalenceClass, Scene
 
 NO_AFFINITY = "node(s) didn't match pod affinity rules"

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Iterator
 
-from kubedsm.core.model import EVERY_ADDRESS
 from kubedsm.core.rules.rejection import Refusal
 from kubedsm.core.rules.scene import EquivalenceClass, Scene
+from kubedsm.core.world.model import EVERY_ADDRESS
 
 NO_FREE_PORTS = "node(s) didn't have free ports for the requested pod ports"
 

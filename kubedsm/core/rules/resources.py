@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from kubedsm.core.model import Resources
 from kubedsm.core.rules.rejection import Refusal
 from kubedsm.core.rules.scene import EquivalenceClass, Scene
+from kubedsm.core.world.model import Resources
 
 
 def shortages(requests: Resources, free: Resources) -> tuple[str, ...]:

@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterable, Mapping
 import attrs
 import numpy as np
 
-from kubedsm.core.model import PodClass, SchedulingRules
-from kubedsm.core.node_index import NodeIndex
-from kubedsm.core.residents import Ints, Residents
-from kubedsm.core.room import Room
+from kubedsm.core.rules.node_index import NodeIndex
 from kubedsm.core.rules.rejection import Refusal
-from kubedsm.core.surroundings import UNLIMITED, Surroundings
+from kubedsm.core.rules.residents import Ints, Residents
+from kubedsm.core.rules.room import Room
+from kubedsm.core.world.model import PodClass, SchedulingRules
+from kubedsm.core.world.surroundings import UNLIMITED, Surroundings
 
 
 @attrs.frozen(slots=True, cache_hash=True)

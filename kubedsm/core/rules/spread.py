@@ -9,12 +9,12 @@ from collections.abc import Iterator
 
 import attrs
 
-from kubedsm.core.model import SpreadConstraint
-from kubedsm.core.node_index import Column
-from kubedsm.core.residents import Ints, Selection
+from kubedsm.core.rules.node_index import Column
 from kubedsm.core.rules.rejection import Mask, Refusal
+from kubedsm.core.rules.residents import Ints, Selection
 from kubedsm.core.rules.scene import EquivalenceClass, Scene
-from kubedsm.core.selectors import selects
+from kubedsm.core.world.model import SpreadConstraint
+from kubedsm.core.world.selectors import selects
 
 UNEVEN = "node(s) didn't match pod topology spread constraints"
 NO_LABEL = f"{UNEVEN} (missing required label)"

@@ -6,7 +6,6 @@ before all of them. There is no NodeName here: a pod with spec.nodeName is bound
 
 from collections.abc import Callable, Iterator
 
-from kubedsm.core.model import SchedulingRules
 from kubedsm.core.rules.node_rules import CONFLICT, TIER_RULE, named_nodes
 from kubedsm.core.rules.pod_affinity import inter_pod_affinity
 from kubedsm.core.rules.ports import node_ports
@@ -21,7 +20,8 @@ from kubedsm.core.rules.volumes import (
     volume_restrictions,
     volume_zone,
 )
-from kubedsm.core.surroundings import Surroundings
+from kubedsm.core.world.model import SchedulingRules
+from kubedsm.core.world.surroundings import Surroundings
 
 NOT_ALLOCATED = "pod has ResourceClaims, whose devices KubeDSM does not allocate"
 

@@ -5,12 +5,12 @@ A claim whose volume would have to be made for the pod first is not for us: it i
 
 from collections.abc import Iterator
 
-from kubedsm.core.model import ClaimReference, Disk, SchedulingRules
-from kubedsm.core.node_index import Column, NodeIndex
+from kubedsm.core.rules.node_index import Column, NodeIndex
 from kubedsm.core.rules.rejection import Mask, Refusal, Rejection
 from kubedsm.core.rules.scene import EquivalenceClass, Scene
-from kubedsm.core.selectors import Requirement
-from kubedsm.core.surroundings import Claim, Surroundings, Volume
+from kubedsm.core.world.model import ClaimReference, Disk, SchedulingRules
+from kubedsm.core.world.selectors import Requirement
+from kubedsm.core.world.surroundings import Claim, Surroundings, Volume
 
 NO_DISK = "node(s) had no available disk"
 ONCE_PER_POD = (

@@ -1,0 +1,204 @@
+"""The best suggestion by trying all of them: what `suggest` in its exact form must agree with.
+
+Every choice of up to `max_moves` pods, each with every target, in plain Python. Nothing here is
+shared with the fast form but the model, the rules of `fit` and the objective.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import combinations, permutations, product
+
+import attrs
+
+from kubedsm.bench.literal.match import literal_fragmentation, literal_match
+from kubedsm.core.goals.fragmentation import Fragmentation, Measure, request_mix
+from kubedsm.core.goals.objective import Objective, Promises, quality
+from kubedsm.core.moving.suggestion import SuggestLimits
+from kubedsm.core.rules.fit import reasons, static_reasons
+from kubedsm.core.world.model import Node, NodeName, Pod, Resources, Share, Snapshot, Tier
+
+#: The cloud as a whole.
+CLOUD = NodeName("the cloud")
+
+#: A pod, the node it is on (None: it waits), and where it goes.
+_Step = tuple[Pod, NodeName | None, NodeName]
+_Free = dict[NodeName, Resources]
+
+
+@attrs.frozen
+class Best:
+    """QoS in nano-units, moves (and waiting pods placed), fragmentation of the edge."""
+
+    qos: int
+    moves: int
+    fragmentation: int
+    #: how many choices there were
+    tried: int
+
+    @property
+    def rank(self) -> tuple[int, int, int]:
+        return self.qos, -self.moves, -self.fragmentation
+
+
+@attrs.frozen(eq=False)
+class _Try:
+    snapshot: Snapshot
+    limits: SuggestLimits
+    edge: Mapping[NodeName, Node]
+    cloud: Sequence[Node]
+
+    def allowed(self, steps: Sequence[_Step]) -> bool:
+        kinds = Counter(self._kind(step) for step in steps)
+        return (
+            kinds["in"] <= self.limits.max_cloud_to_edge
+            and kinds["within"] <= self.limits.max_edge_reorder
+            and not self._exchanged(steps)
+            and self._fits(steps)
+            and self._held([pod for pod, _, target in steps if target == CLOUD])
+            and self._startable(steps)
+        )
+
+    def _kind(self, step: _Step) -> str:
+        _, source, target = step
+        if source is None:
+            return "placed"
+        return "in" if source not in self.edge else "out" if target == CLOUD else "within"
+
+    def _exchanged(self, steps: Sequence[_Step]) -> bool:
+        """Whether two pods that nobody can tell apart pass each other at the edge's border.
+
+        That is a move within the edge at twice its price.
+        """
+        out = {self._look(step[0]) for step in steps if self._kind(step) == "out"}
+        return any(
+            self._look(step[0]) in out for step in steps if self._kind(step) in ("in", "placed")
+        )
+
+    def _look(self, pod: Pod) -> tuple[object, ...]:
+        free = self.snapshot.free
+        return (
+            pod.workload,
+            pod.requests,
+            *(not static_reasons(pod.pod_class, node) for node in self.edge.values()),
+            *(not reasons(pod.pod_class, node, free[node.name]) for node in self.cloud),
+        )
+
+    def _fits(self, steps: Sequence[_Step]) -> bool:
+        free = dict(self.snapshot.free)
+        for pod, source, _ in steps:
+            if source is not None:
+                free[source] += pod.requests
+        for pod, _, target in steps:
+            if target != CLOUD:
+                if reasons(pod.pod_class, self.edge[target], free[target]):
+                    return False
+                free[target] -= pod.requests
+        return True
+
+    def _held(self, pods: Sequence[Pod]) -> bool:
+        free = self.snapshot.free
+        return literal_match(pods, self.cloud, free, Fragmentation()).costs[-1] is not None
+
+    def _startable(self, steps: Sequence[_Step]) -> bool:
+        """Whether there is an order in which each move finds room, some pods through the cloud."""
+        if _in_some_order(steps, self.snapshot.free):
+            return True
+        out = [pod for pod, _, target in steps if target == CLOUD]
+        inner = [step for step in steps if self._kind(step) == "within"]
+        return any(
+            self._held([*out, step[0]])
+            and _in_some_order([other for other in steps if other != step], self._without(step))
+            for step in inner
+        )
+
+    def _without(self, step: _Step) -> Mapping[NodeName, Resources]:
+        pod, source, _ = step
+        free = dict(self.snapshot.free)
+        if source is not None:
+            free[source] += pod.requests
+        return free
+
+
+def _in_some_order(steps: Sequence[_Step], free: Mapping[NodeName, Resources]) -> bool:
+    return any(_in_order(order, dict(free)) for order in permutations(steps))
+
+
+def _in_order(order: Sequence[_Step], free: _Free) -> bool:
+    for pod, source, target in order:
+        if target != CLOUD:
+            short = [
+                name
+                for name, amount in pod.requests.items()
+                if amount and amount > free[target].amount(name)
+            ]
+            if short:
+                return False
+            free[target] -= pod.requests
+        if source is not None:
+            free[source] += pod.requests
+    return True
+
+
+def best_by_enumeration(
+    snapshot: Snapshot,
+    promises: Promises,
+    objective: Objective,
+    limits: SuggestLimits,
+    measure: Measure,
+    movable: Callable[[Pod], str],
+) -> Best:
+    """The greatest QoS, then the fewest moves, then the least fragmentation."""
+    edge = {node.name: node for node in snapshot.of_tier(Tier.EDGE)}
+    trial = _Try(snapshot, limits, edge, snapshot.of_tier(Tier.CLOUD))
+    fragmentation = Fragmentation(measure, request_mix(snapshot))
+    shares = snapshot.shares()
+    best: Best | None = None
+    tried = 0
+    for steps in _choices(snapshot, limits, trial, movable):
+        tried += 1
+        after = dict(shares)
+        for pod, source, target in steps:
+            change = (target in edge) - (source in edge)
+            share = after[pod.workload]
+            after[pod.workload] = Share(share.edge + change, share.total)
+        qos = quality(after, promises, objective)
+        if best is not None and (qos, -len(steps)) < best.rank[:2]:
+            continue
+        free = dict(snapshot.free)
+        for pod, source, target in steps:
+            if source is not None:
+                free[source] += pod.requests
+            if target in edge:
+                free[target] -= pod.requests
+        cost = sum(literal_fragmentation(fragmentation, n, free[n.name]) for n in edge.values())
+        found = Best(qos, len(steps), cost, 0)
+        if (best is None or found.rank > best.rank) and trial.allowed(steps):
+            best = found
+    if best is None:
+        raise AssertionError("doing nothing is always allowed")
+    return attrs.evolve(best, tried=tried)
+
+
+def _choices(
+    snapshot: Snapshot, limits: SuggestLimits, trial: _Try, movable: Callable[[Pod], str]
+) -> Iterator[tuple[_Step, ...]]:
+    steps = []
+    for pod in sorted(snapshot.pods.values(), key=str):
+        source = pod.node_name
+        if source is None:
+            stranded = pod in snapshot.schedulable([pod]) and all(
+                reasons(pod.pod_class, node, snapshot.free[node.name])
+                for node in (*trial.edge.values(), *trial.cloud)
+            )
+            targets = list(trial.edge) if stranded and pod.counts_for_qos else []
+        elif movable(pod):
+            targets = []
+        elif source in trial.edge:
+            targets = [*(name for name in trial.edge if name != source), CLOUD]
+        else:
+            targets = list(trial.edge)
+        if targets:
+            steps.append([(pod, source, target) for target in targets])
+    for number in range(min(limits.max_moves, len(steps)) + 1):
+        for chosen in combinations(steps, number):
+            yield from product(*chosen)

@@ -1,0 +1,84 @@
+"""The writes of a migration: detach a pod from its owner, give it back, evict it.
+
+What a real API server 1.36 makes of them is recorded in the contract test's scenes
+detach-make-before-break, eviction-and-pdb and rollout-while-detached.
+"""
+
+from typing import Any
+
+from kubedsm.cluster.calls.verbs import answer_of, pod_path
+from kubedsm.cluster.client.port import Cluster, Request
+from kubedsm.cluster.wire.move_mark import MIGRATION_ANNOTATION, MoveMark
+from kubedsm.core.world.model import MIGRATING_LABEL, TEMPLATE_HASH_LABEL, Pod
+
+MERGE = "application/merge-patch+json"
+
+
+async def detach(
+    cluster: Cluster, pod: Pod, template_hash: str, mark: MoveMark, *, timeout: float
+) -> None:
+    """Take the pod from its ReplicaSet, which makes a replacement; Services go on selecting it.
+
+    Raises Conflict if the pod is another one, or not in the state that `pod` shows.
+    """
+    metadata = {
+        "uid": pod.uid,
+        "resourceVersion": pod.resource_version,
+        "labels": {TEMPLATE_HASH_LABEL: None, MIGRATING_LABEL: template_hash},
+        "annotations": {MIGRATION_ANNOTATION: str(mark)},
+    }
+    await _patch(cluster, pod, metadata, timeout)
+
+
+async def reattach(cluster: Cluster, pod: Pod, template_hash: str, *, timeout: float) -> None:
+    """Give the pod back: its ReplicaSet adopts it, and deletes what is then too many.
+
+    Raises Conflict if the name belongs to another pod by now.
+    """
+    metadata = {
+        "uid": pod.uid,
+        "labels": {TEMPLATE_HASH_LABEL: template_hash, MIGRATING_LABEL: None},
+        "annotations": {MIGRATION_ANNOTATION: None},
+    }
+    await _patch(cluster, pod, metadata, timeout)
+
+
+async def annotate(
+    cluster: Cluster,
+    pod: Pod,
+    labels: dict[str, str],
+    annotations: dict[str, str],
+    *,
+    timeout: float,
+) -> None:
+    """Set labels and annotations. Raises Conflict if the name belongs to another pod by now."""
+    metadata = {"uid": pod.uid, "labels": labels, "annotations": annotations}
+    await _patch(cluster, pod, metadata, timeout)
+
+
+async def _patch(cluster: Cluster, pod: Pod, metadata: dict[str, Any], timeout: float) -> None:
+    request = Request(
+        "PATCH", pod_path(pod.namespace, pod.name), body={"metadata": metadata}, content_type=MERGE
+    )
+    await answer_of(cluster, request, timeout)
+
+
+async def evict(cluster: Cluster, pod: Pod, *, timeout: float, dry_run: bool = False) -> None:
+    """Ask for the pod's graceful deletion, by leave of the budgets that cover it.
+
+    With `dry_run`, only ask for the leave.
+
+    Raises DisruptionBudgetExceeded if one refuses for now, Conflict if the name belongs to
+    another pod by now, ServerError if several budgets cover it, which no retry will mend.
+    """
+    options: dict[str, Any] = {"preconditions": {"uid": pod.uid}}
+    if dry_run:
+        options["dryRun"] = ["All"]
+    body = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": pod.name, "namespace": pod.namespace},
+        "deleteOptions": options,
+    }
+    path = pod_path(pod.namespace, pod.name, "eviction")
+    await answer_of(cluster, Request("POST", path, body=body), timeout)

@@ -1,0 +1,189 @@
+"""What we ask of an API server, request by request.
+
+Each function sends one request, and raises what `Cluster.request` raises, or the ApiStatusError of
+an answer that is no success. None of them tries again: whether that is right, only the caller
+knows, and what came of a write, only the watch.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import attrs
+
+from kubedsm.cluster.client.api_errors import api_error
+from kubedsm.cluster.client.paths import CORE, EVENTS, path_of
+from kubedsm.cluster.client.port import Cluster, Request
+from kubedsm.cluster.wire import decoding
+from kubedsm.core.world.model import NodeName, Pod
+
+STRATEGIC_MERGE = "application/strategic-merge-patch+json"
+CONTROLLER = "kubedsm"
+#: events.k8s.io/v1 takes notes of so many bytes
+NOTE_BYTES = 1024
+#: of the object's name, so many characters begin the Event's; 253 are allowed, with an ending
+_EVENT_PREFIX = 200
+
+
+@attrs.frozen(slots=True)
+class Regarding:
+    """The object an Event is about."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+
+    @classmethod
+    def pod(cls, pod: Pod) -> "Regarding":
+        return cls("v1", "Pod", pod.namespace, pod.name, pod.uid)
+
+
+async def bind(
+    cluster: Cluster,
+    pod: Pod,
+    node: NodeName,
+    *,
+    annotations: Mapping[str, str],
+    labels: Mapping[str, str],
+    timeout: float,
+) -> None:
+    """Bind the pod, and no successor of the same name, to the node.
+
+    The API server copies the Binding's annotations and labels to the pod. It checks neither the
+    node nor its room. Raises Conflict if the pod is bound, deleted or another one; NotFound if
+    it is gone.
+    """
+    metadata: dict[str, Any] = {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid}
+    if annotations:
+        metadata["annotations"] = dict(annotations)
+    if labels:
+        metadata["labels"] = dict(labels)
+    binding = {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": metadata,
+        "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+    }
+    path = pod_path(pod.namespace, pod.name, "binding")
+    await answer_of(cluster, Request("POST", path, body=binding), timeout)
+
+
+async def set_pod_condition(
+    cluster: Cluster, pod: Pod, reason: str, message: str, *, since: float, timeout: float
+) -> None:
+    """Say on the pod that it cannot be placed, and why: its condition PodScheduled.
+
+    `reason`: Unschedulable if no node takes it, which autoscalers look for, else SchedulerError.
+    `since` is when that began, in seconds since the epoch. Raises Conflict if the name now
+    belongs to another pod.
+    """
+    condition = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": datetime.fromtimestamp(since, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }
+    patch = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
+    path = pod_path(pod.namespace, pod.name, "status")
+    await answer_of(cluster, Request("PATCH", path, {}, patch, STRATEGIC_MERGE), timeout)
+
+
+async def create_event(
+    cluster: Cluster,
+    regarding: Regarding,
+    *,
+    reason: str,
+    action: str,
+    note: str,
+    instance: str,
+    at: float,
+    warning: bool = False,
+    timeout: float,
+) -> None:
+    """Leave an Event: `reason` such as Scheduled, `action` such as Binding.
+
+    `instance` tells replicas apart; `at` is in seconds since the epoch. A note too long for the
+    API is cut.
+    """
+    event = {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {
+            "generateName": f"{regarding.name[:_EVENT_PREFIX]}-",
+            "namespace": regarding.namespace,
+        },
+        "eventTime": datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        "reportingController": CONTROLLER,
+        "reportingInstance": instance,
+        "reason": reason,
+        "action": action,
+        "note": _cut(note),
+        "type": "Warning" if warning else "Normal",
+        "regarding": {
+            "apiVersion": regarding.api_version,
+            "kind": regarding.kind,
+            "namespace": regarding.namespace,
+            "name": regarding.name,
+            "uid": regarding.uid,
+        },
+    }
+    path = path_of(EVENTS, regarding.namespace, "events")
+    await answer_of(cluster, Request("POST", path, body=event), timeout)
+
+
+async def get_pod(cluster: Cluster, namespace: str, name: str, *, timeout: float) -> Pod:
+    """The pod as it is now.
+
+    Raises NotFound if there is none, and WireError if it cannot be read.
+    """
+    return decoding.pod(
+        await answer_of(cluster, Request("GET", pod_path(namespace, name)), timeout)
+    )
+
+
+async def get_config_map(
+    cluster: Cluster, namespace: str, name: str, *, timeout: float
+) -> decoding.ConfigMap:
+    """The ConfigMap as it is now.
+
+    Raises NotFound if there is none, and WireError if it cannot be read.
+    """
+    path = path_of(CORE, namespace, "configmaps", name)
+    return decoding.config_map(await answer_of(cluster, Request("GET", path), timeout))
+
+
+async def version(cluster: Cluster, *, timeout: float) -> str:
+    """The API server's version, such as v1.36.2: shows that it is there and lets us in.
+
+    Raises WireError if what answers is no API server.
+    """
+    return decoding.server_version(await answer_of(cluster, Request("GET", "/version"), timeout))
+
+
+async def answer_of(cluster: Cluster, request: Request, timeout: float) -> bytes:
+    """Send the request; the body of its answer. Raises ApiStatusError unless it succeeded."""
+    response = await cluster.request(request, timeout=timeout)
+    if response.status // 100 != 2:  # noqa: PLR2004  the class of successes
+        raise api_error(response.status, response.body)
+    return response.body
+
+
+def events_path(namespace: str) -> str:
+    """Of the Events in their core/v1 form."""
+    return path_of(CORE, namespace, "events")
+
+
+def pod_path(namespace: str, name: str, subresource: str = "") -> str:
+    """Raises Invalid for what cannot be a pod's name."""
+    return path_of(CORE, namespace, "pods", name, subresource)
+
+
+def _cut(note: str) -> str:
+    encoded = note.encode()
+    if len(encoded) <= NOTE_BYTES:
+        return note
+    ellipsis = "…"
+    return encoded[: NOTE_BYTES - len(ellipsis.encode())].decode(errors="ignore") + ellipsis

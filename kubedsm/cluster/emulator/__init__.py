@@ -1,1 +1,0 @@
-"""A Kubernetes cluster in memory: an API server, its controllers, its kubelets."""

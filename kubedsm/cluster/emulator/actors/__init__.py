@@ -1,1 +1,0 @@
-"""The controllers and kubelets of the emulated cluster, one file each."""

@@ -1,0 +1,118 @@
+"""What can be watched: where it is served, how its JSON is read, which events it makes."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, TypeVar
+
+import attrs
+import msgspec
+
+from kubedsm.cluster.wire import decoding
+from kubedsm.core.world.events import (
+    ClusterEvent,
+    HistoryRewound,
+    NodeApplied,
+    NodeDeleted,
+    PodApplied,
+    PodDeleted,
+    SurroundingApplied,
+    SurroundingDeleted,
+)
+from kubedsm.core.world.model import Node, NodeName, Pod, Uid
+from kubedsm.core.world.surroundings import (
+    Claim,
+    CSINode,
+    Namespace,
+    StorageClass,
+    Surrounding,
+    Volume,
+)
+
+T = TypeVar("T")
+E = TypeVar("E")
+
+
+@attrs.frozen(slots=True)
+class Watched(Generic[T, E]):
+    """Objects of type T, told as events of type E."""
+
+    kind: str
+    path: str
+    read_item: Callable[[msgspec.Raw], decoding.Applied[T]]
+    read_line: Callable[[bytes], decoding.Line[T]]
+    applied: Callable[[T], E]
+    deleted: Callable[[decoding.Identity], E]
+    #: of labelSelector and fieldSelector
+    selectors: tuple[tuple[str, str], ...] = ()
+    #: told before the first object of a history that was rewound, to whoever remembers versions
+    rewound: E | None = None
+
+
+def _pod_deleted(pod: decoding.Identity) -> ClusterEvent:
+    return PodDeleted(Uid(pod.uid), pod.namespace, pod.name)
+
+
+def _node_deleted(node: decoding.Identity) -> ClusterEvent:
+    return NodeDeleted(NodeName(node.name))
+
+
+PODS: Watched[Pod, ClusterEvent] = Watched(
+    "Pod",
+    "/api/v1/pods",
+    decoding.pod_item,
+    decoding.pod_line,
+    PodApplied,
+    _pod_deleted,
+    rewound=HistoryRewound(),
+)
+NODES: Watched[Node, ClusterEvent] = Watched(
+    "Node", "/api/v1/nodes", decoding.node_item, decoding.node_line, NodeApplied, _node_deleted
+)
+
+NAMESPACES: Watched[Namespace, ClusterEvent] = Watched(
+    "Namespace",
+    "/api/v1/namespaces",
+    decoding.NAMESPACES.item,
+    decoding.NAMESPACES.line,
+    SurroundingApplied,
+    lambda namespace: SurroundingDeleted(Namespace, (namespace.name,)),
+)
+CLAIMS: Watched[Claim, ClusterEvent] = Watched(
+    "PersistentVolumeClaim",
+    "/api/v1/persistentvolumeclaims",
+    decoding.CLAIMS.item,
+    decoding.CLAIMS.line,
+    SurroundingApplied,
+    lambda claim: SurroundingDeleted(Claim, (claim.namespace, claim.name)),
+)
+VOLUMES: Watched[Volume, ClusterEvent] = Watched(
+    "PersistentVolume",
+    "/api/v1/persistentvolumes",
+    decoding.VOLUMES.item,
+    decoding.VOLUMES.line,
+    SurroundingApplied,
+    lambda volume: SurroundingDeleted(Volume, (volume.name,)),
+)
+STORAGE_CLASSES: Watched[StorageClass, ClusterEvent] = Watched(
+    "StorageClass",
+    "/apis/storage.k8s.io/v1/storageclasses",
+    decoding.STORAGE_CLASSES.item,
+    decoding.STORAGE_CLASSES.line,
+    SurroundingApplied,
+    lambda storage: SurroundingDeleted(StorageClass, (storage.name,)),
+)
+CSI_NODES: Watched[CSINode, ClusterEvent] = Watched(
+    "CSINode",
+    "/apis/storage.k8s.io/v1/csinodes",
+    decoding.CSI_NODES.item,
+    decoding.CSI_NODES.line,
+    SurroundingApplied,
+    lambda csi_node: SurroundingDeleted(CSINode, (csi_node.name,)),
+)
+
+SURROUNDINGS: Mapping[type[Surrounding], Watched[Any, ClusterEvent]] = {
+    Namespace: NAMESPACES,
+    Claim: CLAIMS,
+    Volume: VOLUMES,
+    StorageClass: STORAGE_CLASSES,
+    CSINode: CSI_NODES,
+}

@@ -1,0 +1,264 @@
+"""The shapes of the API's JSON, as little of them as we read, under its own field names.
+
+Every field a server may leave out or set to null is optional here; what a missing one means is
+decided where the values are made, in `wire`. Unknown fields are skipped by the decoder.
+"""
+
+from datetime import datetime
+from typing import Annotated, Generic, TypeVar
+
+import msgspec
+
+from kubedsm.cluster.client.api_errors import Status
+from kubedsm.cluster.wire import rules_schema as rules
+from kubedsm.cluster.wire.move_mark import MIGRATION_ANNOTATION
+from kubedsm.core.world.model import DELETION_COST_ANNOTATION, DO_NOT_DISRUPT_ANNOTATION
+
+T = TypeVar("T")
+
+Name = Annotated[str, msgspec.Meta(min_length=1)]
+Time = Annotated[datetime, msgspec.Meta(tz=True)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+Quantities = dict[str, str | int | float]
+
+
+class _Wire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    pass
+
+
+class Owner(_Wire, frozen=True):
+    kind: str
+    name: str
+    uid: str | None = None
+    controller: bool | None = None
+
+
+class Annotations(_Wire, frozen=True):
+    """Of the many that an object may have, those that we read."""
+
+    do_not_disrupt: str | None = msgspec.field(default=None, name=DO_NOT_DISRUPT_ANNOTATION)
+    deletion_cost: str | None = msgspec.field(default=None, name=DELETION_COST_ANNOTATION)
+    migration: str | None = msgspec.field(default=None, name=MIGRATION_ANNOTATION)
+    mirror: str | None = msgspec.field(default=None, name="kubernetes.io/config.mirror")
+    bind_completed: str | None = msgspec.field(default=None, name="pv.kubernetes.io/bind-completed")
+    storage_class: str | None = msgspec.field(
+        default=None, name="volume.beta.kubernetes.io/storage-class"
+    )
+
+
+class Metadata(_Wire, frozen=True):
+    name: Name
+    namespace: str | None = None
+    uid: str | None = None
+    resource_version: str | None = None
+    creation_timestamp: Time | None = None
+    deletion_timestamp: Time | None = None
+    labels: dict[str, str] | None = None
+    annotations: Annotations | None = None
+    owner_references: list[Owner] | None = None
+
+
+class Requirements(_Wire, frozen=True):
+    requests: Quantities | None = None
+
+
+class Container(_Wire, frozen=True):
+    name: str | None = None
+    resources: Requirements | None = None
+    restart_policy: str | None = None
+    ports: tuple[rules.ContainerPort, ...] | None = None
+
+
+class Toleration(_Wire, frozen=True):
+    key: str | None = None
+    operator: str | None = None
+    value: str | None = None
+    effect: str | None = None
+
+
+class Named(_Wire, frozen=True):
+    name: str | None = None
+
+
+class PodSpec(_Wire, frozen=True):
+    containers: list[Container] | None = None
+    init_containers: list[Container] | None = None
+    overhead: Quantities | None = None
+    resources: Requirements | None = None
+    node_name: str | None = None
+    node_selector: dict[str, str] | None = None
+    tolerations: tuple[Toleration, ...] | None = None
+    scheduler_name: str | None = None
+    scheduling_gates: list[Named] | None = None
+    priority: int | None = None
+    preemption_policy: str | None = None
+    affinity: rules.Unread | None = None
+    topology_spread_constraints: list[rules.Unread] | None = None
+    volumes: tuple[rules.Volume, ...] | None = None
+    resource_claims: tuple[Named, ...] | None = None
+
+
+class Condition(_Wire, frozen=True):
+    type: str | None = None
+    status: str | None = None
+    reason: str | None = None
+
+
+class ContainerStatus(_Wire, frozen=True):
+    name: str | None = None
+    resources: Requirements | None = None
+    allocated_resources: Quantities | None = None
+
+
+class PodStatus(_Wire, frozen=True):
+    phase: str | None = None
+    conditions: list[Condition] | None = None
+    container_statuses: list[ContainerStatus] | None = None
+    init_container_statuses: list[ContainerStatus] | None = None
+    resources: Requirements | None = None
+    allocated_resources: Quantities | None = None
+
+
+class Pod(_Wire, frozen=True):
+    metadata: Metadata
+    spec: PodSpec
+    status: PodStatus | None = None
+
+
+class Taint(_Wire, frozen=True):
+    key: str
+    effect: str
+    value: str | None = None
+
+
+class NodeSpec(_Wire, frozen=True):
+    taints: tuple[Taint, ...] | None = None
+    unschedulable: bool | None = None
+
+
+class NodeStatus(_Wire, frozen=True):
+    allocatable: Quantities | None = None
+
+
+class Node(_Wire, frozen=True):
+    metadata: Metadata
+    spec: NodeSpec | None = None
+    status: NodeStatus | None = None
+
+
+class NamespaceStatus(_Wire, frozen=True):
+    phase: str | None = None
+
+
+class Namespace(_Wire, frozen=True):
+    metadata: Metadata
+    status: NamespaceStatus | None = None
+
+
+class ClaimSpec(_Wire, frozen=True):
+    access_modes: tuple[str, ...] | None = None
+    volume_name: str | None = None
+    storage_class_name: str | None = None
+
+
+class ClaimStatus(_Wire, frozen=True):
+    phase: str | None = None
+
+
+class Claim(_Wire, frozen=True):
+    metadata: Metadata
+    spec: ClaimSpec | None = None
+    status: ClaimStatus | None = None
+
+
+class CSISource(_Wire, frozen=True):
+    driver: str | None = None
+    volume_handle: str | None = None
+
+
+class VolumeSpec(_Wire, frozen=True):
+    node_affinity: rules.VolumeNodeAffinity | None = None
+    csi: CSISource | None = None
+
+
+class Volume(_Wire, frozen=True):
+    metadata: Metadata
+    spec: VolumeSpec | None = None
+
+
+class StorageClass(_Wire, frozen=True):
+    metadata: Metadata
+    volume_binding_mode: str | None = None
+
+
+class CSINodeAllocatable(_Wire, frozen=True):
+    count: Count | None = None
+
+
+class CSINodeDriver(_Wire, frozen=True):
+    name: str
+    allocatable: CSINodeAllocatable | None = None
+
+
+class CSINodeSpec(_Wire, frozen=True):
+    drivers: tuple[CSINodeDriver, ...] | None = None
+
+
+class CSINode(_Wire, frozen=True):
+    metadata: Metadata
+    spec: CSINodeSpec | None = None
+
+
+class AnyObject(_Wire, frozen=True):
+    metadata: Metadata
+
+
+class Version(_Wire, frozen=True):
+    resource_version: str
+
+
+class Versioned(_Wire, frozen=True):
+    metadata: Version
+
+
+class _Event(msgspec.Struct, Generic[T], frozen=True, gc=False, tag_field="type"):
+    object: T
+
+
+class Added(_Event[T], Generic[T], frozen=True, gc=False, tag="ADDED"):
+    pass
+
+
+class Modified(_Event[T], Generic[T], frozen=True, gc=False, tag="MODIFIED"):
+    pass
+
+
+class Deleted(_Event[AnyObject], frozen=True, gc=False, tag="DELETED"):
+    pass
+
+
+class Bookmarked(_Event[Versioned], frozen=True, gc=False, tag="BOOKMARK"):
+    pass
+
+
+class Erred(_Event[Status], frozen=True, gc=False, tag="ERROR"):
+    pass
+
+
+class ListMetadata(_Wire, frozen=True):
+    resource_version: Name
+    continue_: str | None = msgspec.field(default=None, name="continue")
+
+
+class List(_Wire, frozen=True):
+    metadata: ListMetadata
+    items: tuple[msgspec.Raw, ...] | None = None
+
+
+class ConfigMap(_Wire, frozen=True):
+    metadata: Metadata
+    data: dict[str, str] | None = None
+
+
+class ServerVersion(_Wire, frozen=True):
+    git_version: str

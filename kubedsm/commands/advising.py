@@ -1,0 +1,180 @@
+"""`kubedsm suggest`: what would be moved now, and why; and how it is carried out."""
+
+import asyncio
+import random
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+from rich.console import Group as Lines
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from kubedsm.clock import Clock
+from kubedsm.cluster.client.port import Cluster
+from kubedsm.configuration.settings import Configuration
+from kubedsm.core.goals.objective import NANO
+from kubedsm.core.moving.suggestion import Score, Suggestion
+from kubedsm.core.world.model import Snapshot, Uid
+from kubedsm.runtime.assembly import Runtime
+from kubedsm.runtime.migrator import Ended
+from kubedsm.runtime.suggester import arrange, by_group, hindered, mode_of
+from plans.migration import MoveOrder
+from plans.ordering import stages
+
+
+@attrs.frozen(slots=True)
+class Advice:
+    """A suggestion, and in which order its moves would go."""
+
+    snapshot: Snapshot
+    suggestion: Suggestion
+    configuration: Configuration
+    #: pods, in stages of what may go at once
+    order: tuple[tuple[str, ...], ...]
+    #: groups that cannot be carried out, with the reason
+    dropped: Mapping[int, str]
+
+    def as_json(self) -> dict[str, Any]:
+        suggestion = self.suggestion
+        rejected = [{"pod": str(r.pod), "reason": r.reason} for r in suggestion.rejected]
+        rejected += [
+            {"pod": str(move.pod), "reason": self.dropped[move.group]}
+            for move in suggestion.moves
+            if move.group in self.dropped
+        ]
+        return {
+            "moves": [
+                {
+                    "pod": str(move.pod),
+                    "from": move.source,
+                    "to": move.target,
+                    "kind": move.kind.value,
+                    "gain": round(move.gain, 6),
+                    "group": move.group,
+                    "mode": mode_of(move.pod, self.configuration).value,
+                }
+                for move in suggestion.moves
+                if move.group not in self.dropped
+            ],
+            "order": [list(stage) for stage in self.order],
+            "awaited": [{"pod": str(a.pod), "node": a.node} for a in suggestion.awaited],
+            "score": {"before": _score(suggestion.before), "after": _score(suggestion.after)},
+            "rejected": rejected,
+            "proven": suggestion.proven,
+        }
+
+
+def _score(score: Score) -> dict[str, Any]:
+    return {
+        "qos": score.qos / NANO,
+        "edgeShare": {str(w): round(share.ratio, 6) for w, share in score.shares.items()},
+        "fragmentation": score.fragmentation,
+    }
+
+
+def advise(snapshot: Snapshot, configuration: Configuration) -> Advice:
+    """What would be moved on this snapshot."""
+    policy = configuration.policy
+    suggestion = policy.suggest(snapshot, lambda pod: hindered(pod, configuration))
+    orders: list[MoveOrder] = []
+    dropped: dict[int, str] = {}
+    for number, moves in by_group(suggestion):
+        arranged = arrange(str(number), snapshot, moves, suggestion, configuration)
+        orders += arranged.orders
+        if arranged.impossible:
+            dropped[number] = arranged.impossible
+    names = {order.id: _name(order, orders, snapshot) for order in orders}
+    order = tuple(tuple(names[move] for move in stage) for stage in stages(orders))
+    return Advice(snapshot, suggestion, configuration, order, dropped)
+
+
+def _name(order: MoveOrder, orders: list[MoveOrder], snapshot: Snapshot) -> str:
+    first_leg = next((o for o in orders if o.id == order.second_leg_of), order)
+    pod = str(snapshot.pods[Uid(first_leg.pod)])
+    if first_leg is not order or any(o.second_leg_of == order.id for o in orders):
+        return f"{pod} to {order.target}"
+    return pod
+
+
+def advice_tables(advice: Advice, milliseconds: float) -> RenderableType:
+    said = advice.as_json()
+    parts: list[RenderableType] = []
+    if said["moves"]:
+        moves = Table(title="moves", title_justify="left")
+        for heading in ("pod", "from", "to", "kind", "mode", "group", "gain"):
+            moves.add_column(
+                heading, justify="right" if heading == "gain" else "left", overflow="fold"
+            )
+        for move in said["moves"]:
+            moves.add_row(
+                move["pod"],
+                move["from"],
+                move["to"],
+                move["kind"],
+                move["mode"],
+                str(move["group"]),
+                f"{move['gain']:.3f}",
+            )
+        parts.append(moves)
+        steps = "; then ".join(", ".join(stage) for stage in advice.order)
+        parts.append(Text(f"order: {steps}"))
+    else:
+        parts.append(Text("Nothing is worth moving."))
+    shares = Table(title="edge share", title_justify="left")
+    for heading in ("workload", "before", "after"):
+        shares.add_column(heading, justify="left" if heading == "workload" else "right")
+    before, after = advice.suggestion.before, advice.suggestion.after
+    for workload, share in before.shares.items():
+        later = after.shares[workload]
+        shares.add_row(str(workload), f"{share.edge}/{share.total}", f"{later.edge}/{later.total}")
+    if shares.row_count:
+        parts.append(shares)
+    if said["rejected"]:
+        rejected = Table(title="not taken", title_justify="left")
+        rejected.add_column("pod")
+        rejected.add_column("why")
+        for entry in said["rejected"]:
+            rejected.add_row(entry["pod"], entry["reason"])
+        parts.append(rejected)
+    proven = "proven optimal" if advice.suggestion.proven else "not proven optimal"
+    parts.append(
+        Text(
+            f"QoS {before.qos / NANO:.3f} -> {after.qos / NANO:.3f}, {proven}, "
+            f"found in {milliseconds:.1f} ms"
+        )
+    )
+    return Lines(*parts)
+
+
+async def read_snapshot(
+    cluster: Cluster, configuration: Configuration, clock: Clock, rng: random.Random
+) -> Snapshot:
+    """The cluster as it is now."""
+    runtime = Runtime(cluster, configuration, clock, rng)
+    async with asyncio.TaskGroup() as tasks:
+        following = tasks.create_task(runtime.follow())
+        await runtime.synced.wait()
+        following.cancel()
+    return runtime.mirror.snapshot()
+
+
+async def carry_out(
+    cluster: Cluster, advice: Advice, clock: Clock, rng: random.Random
+) -> list[Ended]:
+    """Carry the advice out, as the scheduler would, and wait for the end of it."""
+    quiet = attrs.evolve(
+        advice.configuration, suggester=attrs.evolve(advice.configuration.suggester, mode="off")
+    )
+    ends: list[Ended] = []
+    runtime = Runtime(cluster, quiet, clock, rng, on_ended=ends.append)
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(runtime.run())
+        await runtime.synced.wait()
+        if runtime.suggester is not None:
+            runtime.suggester.begin(runtime.mirror.snapshot(), advice.suggestion)
+        while not runtime.manager.quiet.is_set():
+            await runtime.manager.quiet.wait()
+        running.cancel()
+    return ends

@@ -1,0 +1,78 @@
+"""Decisions about a dump: what the scheduler would do, without a cluster."""
+
+from typing import Any
+
+import attrs
+
+from kubedsm.cluster.wire.dump import Dump, Malformed
+from kubedsm.configuration.settings import Configuration
+from kubedsm.core.goals.objective import NANO
+from kubedsm.core.placing.decision import Decision
+from kubedsm.core.world.mirror import ClusterMirror
+from kubedsm.core.world.model import Snapshot
+
+
+@attrs.frozen(slots=True)
+class OfflinePlacement:
+    snapshot: Snapshot
+    decision: Decision
+    #: pods that wait for us and could not be read
+    unreadable: tuple[Malformed, ...]
+    #: pods that wait for another scheduler
+    foreign: int
+
+    def as_json(self) -> dict[str, Any]:
+        decision = self.decision
+        unplaced = [
+            {
+                "pod": str(self.snapshot.pods[uid]),
+                "reasons": {node: list(why.reasons) for node, why in rejections.items()},
+            }
+            for uid, rejections in decision.unplaced.items()
+        ]
+        unplaced += [
+            {
+                "pod": pod.name,
+                "reasons": {node: [pod.reason] for node in sorted(self.snapshot.nodes)},
+            }
+            for pod in self.unreadable
+        ]
+        return {
+            "bindings": [
+                {"pod": str(pod), "node": node, "tier": tier.value}
+                for pod, node, tier in decision.bindings
+            ],
+            "unplaced": unplaced,
+            "score": {
+                "before": decision.score_before / NANO,
+                "after": decision.score_after / NANO,
+                "fragmentation": decision.fragmentation,
+            },
+            "proven": decision.proven,
+        }
+
+
+def mirror_of(dump: Dump, configuration: Configuration) -> ClusterMirror:
+    mirror = ClusterMirror(configuration.scheduler_name, configuration.tiers)
+    for event in dump.events:
+        mirror.apply(event)
+    return mirror
+
+
+def place(dump: Dump, configuration: Configuration) -> OfflinePlacement:
+    """Decide for the pods of a dump that wait for us, as one batch."""
+    ours = configuration.scheduler_name
+    snapshot = mirror_of(dump, configuration).snapshot()
+    waiting_for_us = snapshot.schedulable(snapshot.pods.values())
+    decision = configuration.policy.decide(snapshot, waiting_for_us)
+    waiting = [pod for pod in snapshot.pods.values() if pod.waits_for_node]
+    return OfflinePlacement(
+        snapshot,
+        decision,
+        tuple(
+            m
+            for m in dump.malformed
+            if m.kind == "Pod" and m.scheduler_name == ours and not m.bound
+        ),
+        sum(pod.scheduler_name != ours for pod in waiting),
+    )

@@ -1,0 +1,279 @@
+"""Kinds of fields a configuration document has: how each is read, checked and written.
+
+A section is an attrs class, `@attrs.frozen(field_transformer=checked)`, each field of which has a
+kind for its metadata. `structured` makes a section of what YAML or JSON says, `document` the
+reverse. Checks run in the constructor, so that no section with a bad value exists, however made.
+"""
+
+import difflib
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import attrs
+
+from kubedsm.configuration.duration import DurationError, format_duration, parse_duration
+
+_Section = TypeVar("_Section", bound=attrs.AttrsInstance)
+
+_KIND = "kind"
+#: how much of what an operator wrote a complaint repeats
+_SHOWN = 80
+_HUGE_BITS = 100
+#: YAML 1.1 reads an exponent without a point and a sign as text, JSON as a number.
+_EXPONENT = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,20})?[eE][+-]?[0-9]{1,3}", re.ASCII)
+
+
+class ConfigurationError(ValueError):
+    """One line: the source, the key, what is wrong there and what would be right."""
+
+    def __init__(self, reason: str, place: tuple[str, ...] = (), source: str = "") -> None:
+        self.reason = reason
+        self.place = place
+        self.source = source
+        super().__init__(": ".join(part for part in (source, ".".join(place), reason) if part))
+
+
+@contextmanager
+def at(key: object) -> Iterator[None]:
+    """Whatever is refused inside is refused at this key."""
+    try:
+        yield
+    except ConfigurationError as error:
+        place = (_key_shown(key), *error.place)
+        raise ConfigurationError(error.reason, place, error.source) from None
+
+
+@attrs.frozen
+class _Kind:
+    read: Callable[[Any], Any]
+    check: Callable[[Any], None]
+    write: Callable[[Any], Any]
+
+
+#: what `attrs.field(metadata=...)` takes
+Kind = Mapping[str, _Kind]
+
+
+def kind(
+    read: Callable[[Any], Any], check: Callable[[Any], None], write: Callable[[Any], Any]
+) -> Kind:
+    """From what YAML or JSON gives to the value, is it one that may be, and back again.
+
+    `read` and `check` raise ConfigurationError.
+    """
+    return {_KIND: _Kind(read, check, write)}
+
+
+def shown(value: object) -> str:
+    """The value as a person would recognise it, on one short line."""
+    match value:
+        case bool():
+            return str(value).lower()
+        case Mapping():
+            return "a mapping"
+        case list() | tuple() | set():
+            return "a list"
+        case int() if value.bit_length() > _HUGE_BITS:
+            return "a huge number"
+        case str() | int():
+            text = repr(value)
+            return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+        case float():
+            return repr(value).removesuffix(".0")
+    return f"a {type(value).__name__}"
+
+
+def _key_shown(key: object) -> str:
+    plain = isinstance(key, str) and key.isprintable() and 0 < len(key) <= _SHOWN
+    return str(key) if plain else shown(key)
+
+
+def did_you_mean(given: object, known: Iterable[str]) -> str:
+    """The end of a complaint about a word that is not among the known ones."""
+    words = {_folded(word): word for word in known}
+    folded = _folded(given[:_SHOWN]) if isinstance(given, str) else ""
+    near = difflib.get_close_matches(folded, words, n=1)
+    return f"; did you mean {words[near[0]]}?" if near else ""
+
+
+def _folded(word: str) -> str:
+    return word.casefold().replace("_", "").replace("-", "")
+
+
+def _camel(name: str) -> str:
+    first, *more = name.split("_")
+    return first + "".join(word.capitalize() for word in more)
+
+
+def _validate(_: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
+    if value is None and attribute.default is None:
+        return
+    with at(_camel(attribute.name)):
+        attribute.metadata[_KIND].check(value)
+
+
+def checked(_: type, fields: "list[attrs.Attribute[Any]]") -> "list[attrs.Attribute[Any]]":
+    """The field transformer of every section; a field with default None may be left out."""
+    return [field.evolve(validator=_validate) for field in fields]
+
+
+def mapping(value: object) -> Mapping[Any, object]:
+    if not isinstance(value, Mapping):
+        raise ConfigurationError(f"{shown(value)} is not a mapping of keys to values")
+    return value
+
+
+def structured(cls: type[_Section], value: object) -> _Section:
+    """The section that the document describes; a key that is missing or null has its default.
+
+    Raises ConfigurationError.
+    """
+    attributes = {_camel(attribute.name): attribute for attribute in attrs.fields(cls)}
+    values = {}
+    for key, given in mapping(value).items():
+        with at(key):
+            if key not in attributes:
+                known = f"; the keys here are {', '.join(attributes)}"
+                raise ConfigurationError(f"unknown key{did_you_mean(key, attributes) or known}")
+            if given is not None:
+                attribute = attributes[key]
+                values[attribute.name] = attribute.metadata[_KIND].read(given)
+    return cls(**values)
+
+
+def document(section: attrs.AttrsInstance) -> dict[str, Any]:
+    """What `structured` reads as this section."""
+    return {
+        _camel(attribute.name): attribute.metadata[_KIND].write(value)
+        for attribute in attrs.fields(type(section))
+        if (value := getattr(section, attribute.name)) is not None
+    }
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def number(low: float, high: float) -> Kind:
+    allowed = f"{shown(low)} and {shown(high)}"
+
+    def read(value: object) -> object:
+        if isinstance(value, str) and _EXPONENT.fullmatch(value):
+            return float(value)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return float(value) if value.bit_length() <= _HUGE_BITS else value
+        return value
+
+    def check(value: object) -> None:
+        if not isinstance(value, float):
+            raise ConfigurationError(f"{shown(value)} is not a number between {allowed}")
+        if not low <= value <= high:
+            raise ConfigurationError(f"{shown(value)} is not between {allowed}")
+
+    return kind(read, check, _same)
+
+
+def whole(low: int, high: int) -> Kind:
+    def check(value: object) -> None:
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise ConfigurationError(
+                f"{shown(value)} is not a whole number between {low} and {high}"
+            )
+        if not low <= value <= high:
+            raise ConfigurationError(f"{shown(value)} is not between {low} and {high}")
+
+    return kind(_same, check, _same)
+
+
+def duration(low: str, high: str) -> Kind:
+    least, greatest = parse_duration(low), parse_duration(high)
+
+    def read(value: object) -> float:
+        if not isinstance(value, str):
+            raise ConfigurationError(
+                f"{shown(value)} is not a duration with its unit, such as 500ms, 10s or 1m30s"
+            )
+        try:
+            return parse_duration(value)
+        except DurationError as error:
+            raise ConfigurationError(str(error)) from None
+
+    def check(value: float) -> None:
+        if not least <= value <= greatest:
+            given = format_duration(value) if 0 <= value < math.inf else f"{value:g}s"
+            raise ConfigurationError(f"{given} is not between {low} and {high}")
+
+    return kind(read, check, format_duration)
+
+
+def choice(*options: str) -> Kind:
+    def read(value: object) -> object:
+        # YAML 1.1 reads a bare `off` as false.
+        return "off" if value is False and "off" in options else value
+
+    def check(value: object) -> None:
+        if value not in options:
+            allowed = " or ".join(filter(None, (", ".join(options[:-1]), options[-1])))
+            near = did_you_mean(value, options) if options[1:] else ""
+            raise ConfigurationError(f"{shown(value)} is not {allowed}{near}")
+
+    return kind(read, check, _same)
+
+
+def flag() -> Kind:
+    def check(value: object) -> None:
+        if not isinstance(value, bool):
+            raise ConfigurationError(f"{shown(value)} is not true or false")
+
+    return kind(_same, check, _same)
+
+
+def text(pattern: re.Pattern[str], what: str) -> Kind:
+    def check(value: object) -> None:
+        if not isinstance(value, str) or not pattern.fullmatch(value):
+            raise ConfigurationError(f"{shown(value)} is not {what}")
+
+    return kind(_same, check, _same)
+
+
+def several(one: Kind) -> Kind:
+    """One value, or a list of different ones; a tuple."""
+
+    def read(value: object) -> tuple[Any, ...]:
+        return tuple(value) if isinstance(value, list) else (value,)
+
+    def check(values: tuple[Any, ...]) -> None:
+        if not values:
+            raise ConfigurationError("the list is empty")
+        for value in values:
+            one[_KIND].check(value)
+            if values.count(value) > 1:
+                raise ConfigurationError(f"{shown(value)} occurs twice")
+
+    return kind(read, check, list)
+
+
+def by_name(name: Kind, one: Kind) -> Kind:
+    """Values by the names of what they are about; a mapping."""
+
+    def read(value: object) -> dict[Any, Any]:
+        values = {}
+        for key, given in mapping(value).items():
+            with at(key):
+                values[key] = one[_KIND].read(given)
+        return values
+
+    def check(values: Mapping[Any, Any]) -> None:
+        for key, value in values.items():
+            with at(key):
+                name[_KIND].check(key)
+                one[_KIND].check(value)
+
+    return kind(read, check, dict)
+
+
+def section(cls: type[attrs.AttrsInstance]) -> Kind:
+    return kind(lambda value: structured(cls, value), lambda _: None, document)

@@ -1,0 +1,404 @@
+"""What an operator may decide, and its defaults; structured and validated once, then frozen."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import attrs
+import msgspec
+import yaml
+
+from kubedsm.configuration.duration import format_duration
+from kubedsm.configuration.fields import (
+    ConfigurationError,
+    at,
+    by_name,
+    checked,
+    choice,
+    document,
+    duration,
+    flag,
+    kind,
+    mapping,
+    number,
+    section,
+    several,
+    shown,
+    structured,
+    text,
+    whole,
+)
+from kubedsm.core.goals.fragmentation import Measure
+from kubedsm.core.goals.objective import Kind as ObjectiveKind
+from kubedsm.core.goals.objective import Objective as ObjectiveFunction
+from kubedsm.core.goals.objective import Promise
+from kubedsm.core.moving.suggestion import SuggestLimits
+from kubedsm.core.policies.kubedsm import KubeDSM
+from kubedsm.core.world.model import Tiers, Workload
+
+API_VERSION = "kubedsm.io/v1alpha1"
+KIND = "KubeDSMConfiguration"
+#: the key of `services` that speaks for every workload without one of its own
+EVERY_SERVICE = "*"
+
+Mode = Literal["surge", "recreate"]
+
+_LABEL = "[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
+_SUBDOMAIN = rf"{_LABEL}(?:\.{_LABEL})*"
+_VALUE = "[A-Za-z0-9](?:[-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?"
+_SERVICE = re.compile(rf"{_LABEL}/{_SUBDOMAIN}")
+_NAME = text(re.compile(_SUBDOMAIN), "a name of lower-case letters, digits, - and .")
+_NAMESPACE = text(re.compile(_LABEL), "a namespace")
+_LABEL_KEYS = several(
+    text(re.compile(rf"(?:{_SUBDOMAIN}/)?{_VALUE}"), "a label key, such as kubedsm.io/tier")
+)
+_LABEL_VALUES = several(text(re.compile(_VALUE), "a label value, such as edge"))
+#: everything that a configuration can be made of
+_PLAIN_TAGS = frozenset(
+    f"tag:yaml.org,2002:{name}"
+    for name in ("map", "seq", "str", "int", "float", "bool", "null", "timestamp")
+)
+
+
+@attrs.frozen(field_transformer=checked)
+class _TierLabels:
+    """The document's form of `Tiers`, whose sets have no order to write them in."""
+
+    label: tuple[str, ...] = attrs.field(default=Tiers().labels, metadata=_LABEL_KEYS)
+    edge: tuple[str, ...] = attrs.field(default=("edge",), metadata=_LABEL_VALUES)
+    cloud: tuple[str, ...] = attrs.field(default=("cloud",), metadata=_LABEL_VALUES)
+
+    def __attrs_post_init__(self) -> None:
+        for value in self.edge:
+            if value in self.cloud:
+                with at("cloud"):
+                    raise ConfigurationError(f"{value!r} is a value of the edge tier already")
+
+
+def _read_tiers(value: object) -> Tiers:
+    given = structured(_TierLabels, value)
+    return Tiers(given.label, frozenset(given.edge), frozenset(given.cloud))
+
+
+def _tier_labels(tiers: Tiers) -> _TierLabels:
+    return _TierLabels(tiers.labels, tuple(sorted(tiers.edge)), tuple(sorted(tiers.cloud)))
+
+
+def _check_tiers(tiers: Tiers) -> None:
+    _tier_labels(tiers)
+
+
+_TIERS = kind(_read_tiers, _check_tiers, lambda tiers: document(_tier_labels(tiers)))
+
+
+@attrs.frozen(field_transformer=checked)
+class Batch:
+    """When the window that gathers new pods closes, and how long is thought about them.
+
+    Seconds; pods.
+    """
+
+    idle: float = attrs.field(default=0.005, metadata=duration("0s", "1m"))
+    max: float = attrs.field(default=0.2, metadata=duration("0s", "1m"))
+    size: int = attrs.field(default=256, metadata=whole(1, 10_000))
+    budget: float = attrs.field(default=0.5, metadata=duration("10ms", "1m"))
+
+    def __attrs_post_init__(self) -> None:
+        if self.max < self.idle:
+            with at("max"):
+                raise ConfigurationError(
+                    f"{format_duration(self.max)} is shorter than idle,"
+                    f" {format_duration(self.idle)}"
+                )
+
+
+@attrs.frozen(field_transformer=checked)
+class Suggester:
+    mode: Literal["apply", "suggest", "off"] = attrs.field(
+        default="apply", metadata=choice("apply", "suggest", "off")
+    )
+    algorithm: Literal["exact", "paper"] = attrs.field(
+        default="exact", metadata=choice("exact", "paper")
+    )
+    #: seconds, both
+    period: float = attrs.field(default=3.0, metadata=duration("10ms", "24h"))
+    budget: float = attrs.field(default=2.0, metadata=duration("10ms", "1m"))
+    max_moves: int = attrs.field(default=6, metadata=whole(0, 1000))
+    max_cloud_to_edge: int = attrs.field(default=5, metadata=whole(0, 1000))
+    max_edge_reorder: int = attrs.field(default=3, metadata=whole(0, 1000))
+    min_gain: float = attrs.field(default=0.0, metadata=number(0, 1e6))
+    defragment: bool = attrs.field(default=False, metadata=flag())
+
+
+@attrs.frozen(field_transformer=checked)
+class Migration:
+    mode: Mode = attrs.field(default="surge", metadata=choice("surge", "recreate"))
+    max_concurrent: int = attrs.field(default=3, metadata=whole(1, 1000))
+    max_per_node: int = attrs.field(default=3, metadata=whole(1, 1000))
+    max_per_workload: int = attrs.field(default=3, metadata=whole(1, 1000))
+    #: seconds, all three
+    cooldown: float = attrs.field(default=0.0, metadata=duration("0s", "24h"))
+    drain_delay: float = attrs.field(default=2.0, metadata=duration("0s", "1h"))
+    deadline: float = attrs.field(default=60.0, metadata=duration("100ms", "24h"))
+
+
+@attrs.frozen(field_transformer=checked)
+class Objective:
+    """See `core.objective`. Alpha, beta and gamma are of the kind `share`.
+
+    The bounds keep sums of scores in nano-units within 64 bits.
+    """
+
+    kind: ObjectiveKind = attrs.field(default="share", metadata=choice(*get_args(ObjectiveKind)))
+    alpha: float = attrs.field(default=1.0, metadata=number(0, 1000))
+    beta: float = attrs.field(default=0.1, metadata=number(0, 1000))
+    gamma: float = attrs.field(default=0.0, metadata=number(0, 1000))
+
+    def __attrs_post_init__(self) -> None:
+        if self.beta >= self.alpha:
+            with at("beta"):
+                raise ConfigurationError(
+                    f"{shown(self.beta)} is not below alpha, {shown(self.alpha)}"
+                )
+
+
+@attrs.frozen(field_transformer=checked)
+class Service:
+    """What is promised to a workload; what is left out is as for every service."""
+
+    qos: float | None = attrs.field(default=None, metadata=number(0, 1))
+    #: seconds
+    latency_target: float | None = attrs.field(default=None, metadata=duration("0s", "1m"))
+    weight: float | None = attrs.field(default=None, metadata=number(0, 1000))
+    mode: Mode | None = attrs.field(default=None, metadata=choice("surge", "recreate"))
+
+    def __attrs_post_init__(self) -> None:
+        if self.qos is not None and self.latency_target is not None:
+            with at("latencyTarget"):
+                raise ConfigurationError("qos says the same thing; only one of them may be given")
+
+
+def _read_services(value: object) -> dict[str, Service]:
+    services = {}
+    for key, given in mapping(value).items():
+        with at(key):
+            services[key] = structured(Service, {} if given is None else given)
+    return services
+
+
+def _check_services(services: Mapping[str, Service]) -> None:
+    for key in services:
+        if key != EVERY_SERVICE and not (isinstance(key, str) and _SERVICE.fullmatch(key)):
+            with at(key):
+                raise ConfigurationError("neither namespace/name of a workload nor *")
+
+
+def _write_services(services: Mapping[str, Service]) -> dict[str, Any]:
+    return {key: document(service) for key, service in services.items()}
+
+
+_SERVICES = kind(_read_services, _check_services, _write_services)
+
+
+@attrs.frozen(field_transformer=checked)
+class Fairness:
+    """Whether splitting a workload gains anything; see `core.fairness`."""
+
+    per_namespace: bool = attrs.field(default=False, metadata=flag())
+    #: the weights of those that do not weigh 1
+    namespaces: Mapping[str, float] = attrs.field(
+        default={}, metadata=by_name(_NAMESPACE, number(0, 1000))
+    )
+
+
+@attrs.frozen(field_transformer=checked)
+class Latency:
+    """Response times at the tiers, seconds: what turns a latency target into a QoS factor."""
+
+    edge: float = attrs.field(default=0.02, metadata=duration("0s", "1m"))
+    cloud: float = attrs.field(default=0.08, metadata=duration("0s", "1m"))
+
+    def qos(self, target: float) -> float:
+        """Q = (tC - target) / (tC - tE), clipped to 0..1. Needs tE < tC."""
+        return min(1.0, max(0.0, (self.cloud - target) / (self.cloud - self.edge)))
+
+
+@attrs.frozen(field_transformer=checked)
+class Configuration:
+    api_version: str = attrs.field(default=API_VERSION, metadata=choice(API_VERSION))
+    kind: str = attrs.field(default=KIND, metadata=choice(KIND))
+    scheduler_name: str = attrs.field(default="kubedsm", metadata=_NAME)
+    preemption: Literal["disabled", "enabled"] = attrs.field(
+        default="disabled", metadata=choice("disabled", "enabled")
+    )
+    tiers: Tiers = attrs.field(default=Tiers(), metadata=_TIERS)
+    batch: Batch = attrs.field(default=Batch(), metadata=section(Batch))
+    suggester: Suggester = attrs.field(default=Suggester(), metadata=section(Suggester))
+    migration: Migration = attrs.field(default=Migration(), metadata=section(Migration))
+    objective: Objective = attrs.field(default=Objective(), metadata=section(Objective))
+    #: how the room that nobody can use is measured
+    fragmentation: Literal["unusable", "product"] = attrs.field(
+        default="unusable", metadata=choice("unusable", "product")
+    )
+    services: Mapping[str, Service] = attrs.field(
+        default={EVERY_SERVICE: Service(qos=1.0, weight=1.0)}, metadata=_SERVICES
+    )
+    fairness: Fairness = attrs.field(default=Fairness(), metadata=section(Fairness))
+    latency: Latency = attrs.field(default=Latency(), metadata=section(Latency))
+
+    def __attrs_post_init__(self) -> None:
+        if self.latency.edge < self.latency.cloud:
+            return
+        edge, cloud = format_duration(self.latency.edge), format_duration(self.latency.cloud)
+        if self.objective.kind == "latency":
+            with at("objective"), at("kind"):
+                raise ConfigurationError(
+                    f"needs latency.edge, {edge}, below latency.cloud, {cloud}"
+                )
+        for key, service in self.services.items():
+            if service.latency_target is not None:
+                with at("services"), at(key), at("latencyTarget"):
+                    raise ConfigurationError(
+                        f"needs latency.edge, {edge}, below latency.cloud, {cloud}"
+                    )
+
+    def promise(self, workload: Workload) -> Promise:
+        """The workload's QoS factor and weight; a latency target is turned into the factor."""
+        own, every = self._own(workload), self._every()
+        qos, weight = 1.0, 1.0
+        for service in (every, own):
+            if service.qos is not None:
+                qos = service.qos
+            if service.latency_target is not None:
+                qos = self.latency.qos(service.latency_target)
+            if service.weight is not None:
+                weight = service.weight
+        return Promise(qos, weight)
+
+    @property
+    def objective_function(self) -> ObjectiveFunction:
+        given = self.objective
+        gap = self.latency.cloud - self.latency.edge
+        if given.kind != "latency":
+            return ObjectiveFunction(given.kind, given.alpha, given.beta, given.gamma)
+        return ObjectiveFunction(given.kind, given.alpha, given.beta, given.gamma, gap)
+
+    @property
+    def policy(self) -> KubeDSM:
+        suggester = self.suggester
+        return KubeDSM(
+            self.promise,
+            self.objective_function,
+            SuggestLimits(
+                suggester.max_moves,
+                suggester.max_cloud_to_edge,
+                suggester.max_edge_reorder,
+                suggester.min_gain,
+                suggester.defragment,
+            ),
+            suggester.algorithm,
+            Measure(self.fragmentation),
+            self.fairness.namespaces if self.fairness.per_namespace else None,
+        )
+
+    def migration_mode(self, workload: Workload) -> Mode:
+        return self._own(workload).mode or self._every().mode or self.migration.mode
+
+    def _own(self, workload: Workload) -> Service:
+        return self.services.get(str(workload), Service())
+
+    def _every(self) -> Service:
+        return self.services.get(EVERY_SERVICE, Service())
+
+
+def load(text: str | bytes, source: str) -> Configuration:
+    """The configuration that YAML or JSON text describes; an empty document means defaults.
+
+    Raises ConfigurationError, which names the source.
+    """
+    try:
+        content = _decoded(text)
+        return structured(Configuration, {} if content is None else content)
+    except ConfigurationError as error:
+        raise ConfigurationError(error.reason, error.place, source) from None
+
+
+def load_file(path: str | Path) -> Configuration:
+    """The configuration in the file. Raises ConfigurationError, which names the file."""
+    try:
+        return load(Path(path).read_bytes(), str(path))
+    except OSError as error:
+        raise ConfigurationError(error.strerror or str(error), source=str(path)) from None
+
+
+def with_settings(configuration: Configuration, settings: Mapping[str, str]) -> Configuration:
+    """The same with some values changed, given as YAML under dotted keys: `suggester.period`.
+
+    Raises ConfigurationError.
+    """
+    content = document(configuration)
+    for key, value in settings.items():
+        *sections, last = key.split(".")
+        place = content
+        for name in sections:
+            place = place.setdefault(name, {})
+            if not isinstance(place, dict):
+                raise ConfigurationError("no section", tuple(sections))
+        place[last] = _decoded(value)
+    return structured(Configuration, content)
+
+
+def dump(configuration: Configuration) -> str:
+    """YAML that `load` reads as this very configuration."""
+    return msgspec.yaml.encode(document(configuration)).decode()
+
+
+def _decoded(text: str | bytes) -> object:
+    try:
+        if isinstance(text, bytes):
+            text = text.decode("utf-8-sig")
+        _refuse_odd_yaml(yaml.compose(text, Loader=yaml.SafeLoader), set())
+        return msgspec.yaml.decode(text)
+    except ConfigurationError:
+        raise
+    except UnicodeError:
+        raise ConfigurationError("not UTF-8 text") from None
+    except RecursionError:
+        raise ConfigurationError("nested too deeply") from None
+    except yaml.MarkedYAMLError as error:
+        raise ConfigurationError(f"not YAML: {error.problem}{_where(error.problem_mark)}") from None
+    # The last two come from PyYAML's constructors, for scalars that do not fit their tag.
+    except (yaml.YAMLError, msgspec.DecodeError, ValueError, KeyError, AttributeError) as error:
+        raise ConfigurationError(f"not YAML: {' '.join(str(error).split())[:200]}") from None
+
+
+def _where(mark: yaml.Mark | None) -> str:
+    return f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+
+
+def _refuse_odd_yaml(node: yaml.Node | None, seen: set[int]) -> None:
+    """Refuse what a decoder would take and nobody can have meant.
+
+    A key given twice silently hides the first one; tags and merge keys run constructors that a
+    configuration has no use for.
+    """
+    if node is None or id(node) in seen:
+        return
+    seen.add(id(node))
+    if node.tag not in _PLAIN_TAGS:
+        raise ConfigurationError(f"{node.tag!r} has no meaning here{_where(node.start_mark)}")
+    if isinstance(node, yaml.SequenceNode):
+        for item in node.value:
+            _refuse_odd_yaml(item, seen)
+    elif isinstance(node, yaml.MappingNode):
+        keys = set()
+        for key, value in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise ConfigurationError(f"a key must be text{_where(key.start_mark)}")
+            with at(key.value):
+                if key.value in keys:
+                    raise ConfigurationError(f"given twice{_where(key.start_mark)}")
+                keys.add(key.value)
+                _refuse_odd_yaml(key, seen)
+                _refuse_odd_yaml(value, seen)

@@ -1,0 +1,128 @@
+"""How much of the free room of a node is of no use to anybody.
+
+Two measures, both a number from 0 to 1 a node, summed over nodes:
+
+`unusable`: the mean, over what the workloads request, of the part of the node that is left when
+as many pods of that workload as fit have been put there ("Beware of Fragmentation", ATC'23).
+`product`: 1 - used cpu/allocatable * used memory/allocatable, and 0.9 for an empty node (the
+KubeDSM authors' program).
+
+Costs are round(2^32 * measure), so that sums are exact whatever their order. The number of pods
+bounds how many fit, but free pod slots are no waste.
+"""
+
+import enum
+from collections.abc import Iterable, Mapping
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from kubedsm.core.world.model import MOST_OF_A_NODE, Node, NodeName, Resources, Snapshot
+
+SCALE = 2**32
+EMPTY_NODE = 0.9
+BASIC_AXES = ("cpu", "memory", "pods")
+
+Ints = NDArray[np.int64]
+Mix = tuple[tuple[Resources, int], ...]
+
+
+class Measure(enum.StrEnum):
+    UNUSABLE = "unusable"
+    PRODUCT = "product"
+
+
+def request_mix(snapshot: Snapshot) -> Mix:
+    """What the opted-in pods request, and how many request it; in a canonical order.
+
+    Without what no node can ever hold: however room is left, it is of no use to that.
+
+    The weight of a workload is its number of pods; one in the middle of a rollout has two request
+    vectors, and each gets the weight of its pods.
+    """
+    counts: dict[Resources, int] = {}
+    for pod in snapshot.pods.values():
+        if pod.scheduler_name == snapshot.scheduler_name and pod.counts_for_qos:
+            counts[pod.requests] = counts.get(pod.requests, 0) + 1
+    held = (entry for entry in counts.items() if not entry[0].beyond_any_node)
+    return tuple(sorted(held, key=lambda entry: canonical(entry[0])))
+
+
+def canonical(requests: Resources) -> tuple[int, int, int, tuple[tuple[str, int], ...]]:
+    """A sort key."""
+    return requests.cpu, requests.memory, requests.pods, requests.other
+
+
+def axes_of(requests: Iterable[Resources]) -> tuple[str, ...]:
+    """The names of all resources somebody requests, as columns of an array."""
+    return (*BASIC_AXES, *sorted({name for vector in requests for name, _ in vector.other}))
+
+
+def row(amounts: Resources, axes: tuple[str, ...]) -> list[int]:
+    """The amounts as a row of an array; what is missing, or below zero, is none at all.
+
+    Whoever asks for more than any node has is to be set aside before.
+    """
+    basic = (amounts.cpu, amounts.memory, amounts.pods)
+    other = dict(amounts.other)
+    values = (*basic, *(other.get(name, 0) for name in axes[len(BASIC_AXES) :]))
+    return [min(max(value, 0), MOST_OF_A_NODE) for value in values]
+
+
+@attrs.frozen
+class Fragmentation:
+    """A measure, and what it measures by."""
+
+    measure: Measure = Measure.UNUSABLE
+    mix: Mix = ()
+
+    def costs(self, axes: tuple[str, ...], allocatable: Ints, free: Ints) -> Ints:
+        """The cost of each of T nodes, as T integers.
+
+        allocatable, free: T x R, none below zero; the columns are the `axes`, which begin with
+        BASIC_AXES and name every resource of the mix.
+        """
+        size = np.maximum(allocatable.T, 1)
+        exists = allocatable.T > 0
+        measured = self._unusable if self.measure is Measure.UNUSABLE else self._product
+        return np.rint(SCALE * measured(axes, free.T, size, exists)).astype(np.int64)
+
+    def of(self, nodes: Iterable[Node], free: Mapping[NodeName, Resources]) -> int:
+        """The cost of these nodes together."""
+        listed = list(nodes)
+        if not listed:
+            return 0
+        axes = axes_of(vector for vector, _ in self.mix)
+        allocatable = np.array([row(node.allocatable, axes) for node in listed], dtype=np.int64)
+        room = np.array([row(free[node.name], axes) for node in listed], dtype=np.int64)
+        return int(self.costs(axes, allocatable, room).sum())
+
+    def _unusable(
+        self, axes: tuple[str, ...], room: Ints, size: Ints, exists: NDArray[np.bool_]
+    ) -> NDArray[np.float64]:
+        everybody = sum(count for _, count in self.mix)
+        total = np.zeros(room.shape[1])
+        for vector, count in self.mix:
+            requests = row(vector, axes)
+            asked = [r for r, amount in enumerate(requests) if amount]
+            measured = [i for i, r in enumerate(asked) if axes[r] != "pods"]
+            if not measured:
+                continue
+            amounts = np.array([[requests[r]] for r in asked], dtype=np.int64)
+            fitting = (room[asked] // amounts).min(axis=0)
+            chosen = [asked[i] for i in measured]
+            part = (room[chosen] - fitting * amounts[measured]) / size[chosen]
+            # Sums run down the rows one by one, so that the literal form gives the same bits.
+            present = exists[chosen]
+            mean = (part * present).sum(axis=0) / np.maximum(present.sum(axis=0), 1)
+            total += (count / everybody) * mean
+        return total
+
+    def _product(
+        self, _: tuple[str, ...], room: Ints, size: Ints, exists: NDArray[np.bool_]
+    ) -> NDArray[np.float64]:
+        used = [np.maximum(np.where(exists[r], size[r], 0) - room[r], 0) for r in (0, 1)]
+        ratio = [np.where(exists[r], used[r] / size[r], 1.0) for r in (0, 1)]
+        empty = (used[0] == 0) & (used[1] == 0)
+        return np.where(empty, EMPTY_NODE, 1.0 - ratio[0] * ratio[1])

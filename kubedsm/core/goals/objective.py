@@ -1,0 +1,134 @@
+"""How good a placement is: a sum over workloads, of their weight times what their share is worth.
+
+Three kinds, for a workload with that share of its pods on the edge and the promise Q:
+
+- `share`: F(share - Q) of the second KubeDSM paper (arXiv 2501.07130v2), eq. 1-5.
+- `latency`: of its first version, the seconds by which the mean response time exceeds its target,
+  below zero: -ReLU((1 - share)(tC - tE) - (target - tE)), which is -(tC - tE) ReLU(Q - share).
+- `ecmus`: of its authors' program: 0.8 sqrt(share / Q) below the promise, 0.99 at it and from there
+  on evenly up to 1, and 1 without one.
+
+Scores are integers, in thousand-millionths of a point: sums of floats differ by their order, and a
+gain of 1e-16 makes pods wander for ever.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Literal, get_args
+
+import attrs
+import numpy as np
+from attrs import validators
+from numpy.typing import NDArray
+
+from kubedsm.core.world.model import Share, Workload
+
+NANO = 1e9
+#: As floats, 7 % of 100 pods is a little more than 7, and that must not ask for an eighth.
+_SLACK = 1e-9
+#: Keeps the score of thousands of workloads inside 64 bits.
+_GREATEST = 1000.0
+_ECMUS_BELOW, _ECMUS_KEPT = 0.8, 0.99
+
+Kind = Literal["share", "latency", "ecmus"]
+
+
+@attrs.frozen(slots=True)
+class Promise:
+    """What a workload was promised: its edge share (QoS factor), and how much that weighs."""
+
+    qos: float = attrs.field(default=1.0, validator=[validators.ge(0.0), validators.le(1.0)])
+    weight: float = attrs.field(
+        default=1.0, validator=[validators.ge(0.0), validators.le(_GREATEST)]
+    )
+
+
+#: Every workload has one: a workload nobody configured has the default.
+Promises = Callable[[Workload], Promise]
+
+
+def promised_pods(qos: float, total: int) -> int:
+    """How many of that many pods must be on the edge for the promise to be kept."""
+    return math.ceil(qos * total - _SLACK)
+
+
+@attrs.frozen(slots=True)
+class Objective:
+    """`share`: F(x) = alpha x below the promise, beta x + gamma from it on.
+
+    0 <= beta < alpha, and 0 <= gamma. The paper has gamma far above alpha: promises kept count
+    first, and shares only between placements that keep as many. With none, every share counts.
+    `latency`: by how many seconds the cloud's response time is longer.
+    """
+
+    kind: Kind = attrs.field(default="share", validator=validators.in_(get_args(Kind)))
+    alpha: float = 1.0
+    beta: float = 0.1
+    gamma: float = 0.0
+    #: seconds, tC - tE
+    tier_gap: float = attrs.field(
+        default=0.06, validator=[validators.gt(0.0), validators.le(_GREATEST)]
+    )
+
+    def __attrs_post_init__(self) -> None:
+        if not (0 <= self.beta < self.alpha <= _GREATEST and 0 <= self.gamma <= _GREATEST):
+            raise ValueError(
+                f"objective: 0 <= beta < alpha <= {_GREATEST:g} and 0 <= gamma <= {_GREATEST:g} "
+                f"must hold, not beta {self.beta:g}, alpha {self.alpha:g}, gamma {self.gamma:g}"
+            )
+
+    def score(self, edge: int, total: int, qos: float, weight: float) -> int:
+        """One workload's part of the QoS, in nano-units; 0 for a workload without pods."""
+        if not total:
+            return 0
+        kept = edge >= promised_pods(qos, total)
+        return round(NANO * weight * self._value(edge / total, qos, kept=kept))
+
+    def gain(self, share: Share, promise: Promise, more: int = 1) -> int:
+        """What it adds that so many more (or fewer) of a workload's pods are on the edge."""
+        before, after = (
+            self.score(edge, share.total, promise.qos, promise.weight)
+            for edge in (share.edge, share.edge + more)
+        )
+        return after - before
+
+    def _value(self, share: float, qos: float, *, kept: bool) -> float:
+        match self.kind:
+            case "share":
+                excess = share - qos
+                return self.beta * excess + self.gamma if kept else self.alpha * excess
+            case "latency":
+                return 0.0 if kept else -self.tier_gap * (qos - share)
+            case "ecmus":
+                return _ecmus(share, qos, kept=kept)
+
+    def scores(self, edge: NDArray[np.int64], total: int, promise: Promise) -> NDArray[np.int64]:
+        """`score` for each of many numbers of edge pods, to the last unit."""
+        if not total:
+            return np.zeros_like(edge)
+        if self.kind != "share":
+            qos, weight = promise.qos, promise.weight
+            listed = [self.score(pods, total, qos, weight) for pods in edge.ravel().tolist()]
+            return np.array(listed, dtype=np.int64).reshape(edge.shape)
+        excess = edge / total - promise.qos
+        kept = edge >= promised_pods(promise.qos, total)
+        value = np.where(kept, self.beta * excess + self.gamma, self.alpha * excess)
+        return np.rint(NANO * promise.weight * value).astype(np.int64)
+
+
+def _ecmus(share: float, qos: float, *, kept: bool) -> float:
+    if qos == 0:
+        return 1.0
+    if not kept:
+        return _ECMUS_BELOW * math.sqrt(share / qos)
+    beyond = max(0.0, share - qos) / (1 - qos) if qos < 1 else 0.0
+    return _ECMUS_KEPT + (1 - _ECMUS_KEPT) * beyond
+
+
+def quality(shares: Mapping[Workload, Share], promises: Promises, objective: Objective) -> int:
+    """QoS(u) of those shares, in nano-units."""
+    total = 0
+    for workload, share in shares.items():
+        promise = promises(workload)
+        total += objective.score(share.edge, share.total, promise.qos, promise.weight)
+    return total

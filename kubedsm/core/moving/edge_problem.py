@@ -1,0 +1,198 @@
+"""What may change on the edge, as arrays: the problem that both forms of `suggest` solve.
+
+Pods of one workload that all nodes, and all other pods, treat alike are an *item*. A change of the
+edge is a matrix of integers, one row a node and one column an item: how many pods of the item come
+(above zero) or leave. Its column sums are what the edge gains or loses, and that is all QoS depends
+on.
+"""
+
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Self
+
+import attrs
+import numpy as np
+
+from kubedsm.core.goals.fragmentation import Fragmentation, Ints, axes_of
+from kubedsm.core.moving.edge_items import Item, items_of, ruled_kinds, stranded
+from kubedsm.core.moving.edge_rules import Clash, EdgeRules
+from kubedsm.core.moving.movable import Movable
+from kubedsm.core.packing.match import Bounds
+from kubedsm.core.packing.problem import Packing, kinds
+from kubedsm.core.placing.cloud_hold import CloudHold
+from kubedsm.core.world.model import (
+    MOST_OF_A_NODE,
+    Node,
+    NodeName,
+    Pod,
+    Resources,
+    Snapshot,
+    Tier,
+    Workload,
+)
+
+#: More pods than there are.
+_ALL = 2**31
+
+
+def signed_row(amounts: Resources, axes: tuple[str, ...]) -> list[int]:
+    """The amounts as a row of an array. Free room below zero stays so: it takes leaving to mend."""
+    named = dict(amounts.items())
+    return [min(max(named.get(name, 0), -MOST_OF_A_NODE), MOST_OF_A_NODE) for name in axes]
+
+
+@attrs.frozen(eq=False)
+class EdgeProblem:
+    """I items, N edge nodes with room for R resources."""
+
+    items: tuple[Item, ...]
+    #: in name order
+    nodes: tuple[Node, ...]
+    axes: tuple[str, ...]
+    #: I x R
+    requests: Ints
+    #: N x R; below zero on a node that is over-committed
+    free: Ints
+    #: N x R
+    allocatable: Ints
+    #: N x I: pods that may leave
+    present: Ints
+    #: N x I: how many may come, room aside
+    most: Ints
+    #: I
+    supply: Ints
+    #: I: how many may go to the cloud, room aside
+    away: Ints
+    fragmentation: Fragmentation
+    cloud: CloudHold
+    #: None if no rule about other pods concerns ours
+    rules: EdgeRules | None = None
+    clashes: tuple[Clash, ...] = ()
+
+    @classmethod
+    def of(
+        cls, snapshot: Snapshot, movable: Movable, fragmentation: Fragmentation, bounds: Bounds
+    ) -> Self:
+        nodes = tuple(snapshot.of_tier(Tier.EDGE))
+        cloud_nodes = snapshot.of_tier(Tier.CLOUD)
+        at_edge = {node.name for node in nodes}
+        here: list[Pod] = []
+        outside: list[Pod] = []
+        for pod in snapshot.pods.values():
+            if pod.scheduler_name == snapshot.scheduler_name and not movable(pod):
+                (here if pod.node_name in at_edge else outside).append(pod)
+        rules = EdgeRules.of(snapshot, [*here, *outside])
+        waiting = stranded(snapshot, [*nodes, *cloud_nodes], rules)
+        pods = [*here, *outside, *waiting]
+        packing = Packing.of(
+            kinds(pods, cloud_nodes, snapshot.free)
+            if rules is None
+            else ruled_kinds(pods, cloud_nodes, snapshot.free, rules),
+            cloud_nodes,
+            snapshot.free,
+        )
+        cloud = CloudHold(attrs.evolve(packing, counts=_count(packing, here)), bounds)
+        items = items_of(nodes, cloud, rules, here, outside, waiting)
+        axes = axes_of(
+            [*(item.requests for item in items), *(vector for vector, _ in fragmentation.mix)]
+        )
+        shape = (len(nodes), len(items))
+        return cls(
+            items=items,
+            nodes=nodes,
+            axes=axes,
+            requests=_rows((item.requests for item in items), axes),
+            free=_rows((snapshot.free[node.name] for node in nodes), axes),
+            allocatable=_rows((node.allocatable for node in nodes), axes),
+            present=np.array(
+                [[len(item.here.get(node.name, ())) for item in items] for node in nodes],
+                dtype=np.int64,
+            ).reshape(shape),
+            most=np.array(
+                [[_ALL * (node.name in item.edge_nodes) for item in items] for node in nodes],
+                dtype=np.int64,
+            ).reshape(shape),
+            supply=np.array([item.supply for item in items], dtype=np.int64),
+            away=np.full(len(items), _ALL),
+            fragmentation=fragmentation,
+            cloud=cloud,
+            rules=rules,
+            clashes=tuple(
+                rules.clashes([item.pods[0] for item in items], nodes, bounds.deadline)
+                if rules
+                else ()
+            ),
+        )
+
+    def only(self, workloads: Iterable[Workload]) -> "EdgeProblem":
+        """The same, with all pods of other workloads left where they are."""
+        wanted = frozenset(workloads)
+        kept = [i for i, item in enumerate(self.items) if item.workload in wanted]
+        return attrs.evolve(
+            self,
+            items=tuple(self.items[i] for i in kept),
+            requests=self.requests[kept],
+            present=self.present[:, kept],
+            most=self.most[:, kept],
+            supply=self.supply[kept],
+            away=self.away[kept],
+            clashes=tuple(
+                (on, kept.index(one), kept.index(other))
+                for on, one, other in self.clashes
+                if one in kept and other in kept
+            ),
+        )
+
+    def item_of(self, pod: Pod) -> int:
+        """The index of its item; it must be of one."""
+        return next(at for at, item in enumerate(self.items) if pod in item.pods)
+
+    def at_most(self, pod: Pod, node: NodeName, number: int) -> "EdgeProblem":
+        """The same with no more than so many pods of that pod's item sent to that node.
+
+        For a node that is none of the edge: to the cloud.
+        """
+        item = self.item_of(pod)
+        names = [one.name for one in self.nodes]
+        most, away = self.most.copy(), self.away.copy()
+        if node in names:
+            most[names.index(node), item] = number
+        else:
+            away[item] = number
+        return attrs.evolve(self, most=most, away=away)
+
+    @cached_property
+    def workloads(self) -> tuple[Workload, ...]:
+        return tuple(dict.fromkeys(item.workload for item in self.items))
+
+    def costs(self, nodes: Ints, room: Ints) -> Ints:
+        """The fragmentation of T nodes, given by index, with that free room, T x R."""
+        return self.fragmentation.costs(self.axes, self.allocatable[nodes], np.maximum(room, 0))
+
+    def cloud_counts(self, leaving: Ints) -> Ints | None:
+        """How many of each of the cloud's kinds leave, when so many of each item do.
+
+        None if one of them has no place in the cloud at all.
+        """
+        counts = np.zeros(len(self.cloud.packing.kinds), dtype=np.int64)
+        for item, number, most in zip(
+            self.items, leaving.tolist(), self.away.tolist(), strict=True
+        ):
+            if number:
+                if item.cloud_kind is None or number > most:
+                    return None
+                counts[item.cloud_kind] += number
+        return counts
+
+
+def _count(packing: Packing, pods: Iterable[Pod]) -> Ints:
+    """How many of the pods are of each kind."""
+    uids = {pod.uid for pod in pods}
+    return np.array(
+        [sum(pod.uid in uids for pod in kind.pods) for kind in packing.kinds], dtype=np.int64
+    )
+
+
+def _rows(amounts: Iterable[Resources], axes: tuple[str, ...]) -> Ints:
+    rows = [signed_row(amount, axes) for amount in amounts]
+    return np.array(rows, dtype=np.int64).reshape(len(rows), len(axes))

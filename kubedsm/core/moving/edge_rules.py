@@ -1,0 +1,140 @@
+"""What the rules that pods have about each other leave open, before anybody is moved.
+
+Who may come to a node depends on who else moves. So all that is asked here is what no choice of
+moves can change: what the nodes and the pods that stay say, and which two pods can never be on
+one node. Whether moves keep the rules together is for `move_order` to say.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from kubedsm.core.placing.rule_keeping import speaks_of_others
+from kubedsm.core.rules.feasibility import EquivalenceClass, Feasibility
+from kubedsm.core.world.deadline import Deadline
+from kubedsm.core.world.model import (
+    Node,
+    NodeName,
+    Pod,
+    PodClass,
+    Resources,
+    SchedulingRules,
+    Snapshot,
+    Toleration,
+)
+
+#: Nodes, N, on which a pod of the first item and one of the second cannot be together.
+Clash = tuple[NDArray[np.bool_], int, int]
+
+_NO_RULES = SchedulingRules()
+_TOLERANT = (Toleration(operator="Exists"),)
+
+
+@attrs.frozen(eq=False)
+class EdgeRules:
+    #: with all pods where they are
+    feasibility: Feasibility
+    #: without the pods that may be moved
+    _staying: Feasibility
+    #: without any pod
+    _empty: Feasibility
+    _open_to: dict[EquivalenceClass, frozenset[NodeName]] = attrs.field(factory=dict)
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, movable: Iterable[Pod]) -> "EdgeRules | None":
+        """None if nothing that pods say of others is about those that are ours."""
+        by_class = {(id(p.pod_class), p.scheduler_name): p for p in snapshot.pods.values()}
+        if not any(
+            pod.pod_class.rules.anti_affinity
+            or (pod.scheduler_name == snapshot.scheduler_name and speaks_of_others(pod))
+            for pod in by_class.values()
+        ):
+            return None
+        moving = {pod.uid for pod in movable}
+        staying = {uid: node for uid, node in snapshot.placed.items() if uid not in moving}
+        return cls(
+            Feasibility.of(snapshot),
+            Feasibility.of(attrs.evolve(snapshot, placed=staying)),
+            Feasibility.of(attrs.evolve(snapshot, placed={})),
+        )
+
+    def look(self, pod: Pod) -> EquivalenceClass:
+        """Equal for pods that are the same to each other and to all others; nodes aside.
+
+        And claims: where a volume is, nodes say; and every pod of a StatefulSet has its own.
+        """
+        seen = self.feasibility.equivalence(pod)
+        rules = _NO_RULES
+        if speaks_of_others(pod):
+            rules = attrs.evolve(seen.rules, preferences=_NO_RULES.preferences, claims=())
+        return attrs.evolve(seen, pod_class=PodClass(Resources(), rules))
+
+    def open_to(self, pod: Pod) -> frozenset[NodeName]:
+        """The nodes that could take the pod if all pods that may be moved were where it suits it.
+
+        Room aside. Nobody comes near by leaving, so that affinity and spread are not asked.
+        """
+        kind = self.feasibility.equivalence(pod)
+        if kind not in self._open_to:
+            rules = attrs.evolve(pod.pod_class.rules, affinity=(), spread=())
+            self._open_to[kind] = frozenset(self._staying.feasible(_asking(pod, rules)))
+        return self._open_to[kind]
+
+    def clashes(
+        self, pods: Sequence[Pod], nodes: Sequence[Node], deadline: Deadline
+    ) -> list[Clash]:
+        """Which two of these, each of an item, cannot be on one node, and on which nodes.
+
+        A rule of one domain holds on each of its nodes: all nodes with the same topology labels
+        are alike. Not all of them once the deadline has passed: whether moves keep the rules is
+        looked at again, move by move.
+        """
+        repelling = [_repelling(pod) for pod in pods]
+        if not any(repelling):
+            return []
+        keys = {term.topology_key for p in pods for term in p.pod_class.rules.anti_affinity}
+        alike: dict[frozenset[str], list[int]] = {}
+        for at, node in enumerate(nodes):
+            alike.setdefault(frozenset(keys & node.labels.keys()), []).append(at)
+        found: list[Clash] = []
+        for positions in alike.values():
+            mask = np.zeros(len(nodes), dtype=np.bool_)
+            mask[positions] = True
+            name = nodes[positions[0]].name
+            for there, resident in enumerate(pods):
+                if deadline.passed:
+                    return found
+                occupied = self._empty.with_pod(resident, name)
+                found += [
+                    (mask, coming, there)
+                    for coming, pod in enumerate(pods)
+                    if (repelling[coming] or repelling[there])
+                    and occupied.rejection(_asking(pod, _apart(pod)), name, tier=False)
+                ]
+        return found
+
+
+def _repelling(pod: Pod) -> bool:
+    rules = pod.pod_class.rules
+    return bool(rules.anti_affinity or rules.ports or rules.disks)
+
+
+def _apart(pod: Pod) -> SchedulingRules:
+    rules = pod.pod_class.rules
+    return SchedulingRules(
+        tolerations=_TOLERANT,
+        ports=rules.ports,
+        anti_affinity=rules.anti_affinity,
+        disks=rules.disks,
+    )
+
+
+def _asking(pod: Pod, rules: SchedulingRules) -> Pod:
+    """The same pod if it took no room, and had only these rules."""
+    return attrs.evolve(pod, pod_class=PodClass(Resources(), rules))
+
+
+def taking_no_room(pod: Pod) -> Pod:
+    return _asking(pod, pod.pod_class.rules)

@@ -1,0 +1,276 @@
+"""Whether moves keep the rules that pods have about each other, and in which order.
+
+A set of moves is carried out one by one, as the mover would: each is asked about with the pod
+itself taken away from where it is, as if its move were over before the next begins. In truth
+moves overlap, and old pods are there beside the new ones for a while; so a move that would be
+refused in some such state is made to wait for those before it.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import attrs
+
+from kubedsm.core.moving.edge_rules import taking_no_room
+from kubedsm.core.moving.move_groups import Needs, cycles, needs_of
+from kubedsm.core.moving.suggestion import MoveKind
+from kubedsm.core.moving.transfers import Transfer
+from kubedsm.core.rules.feasibility import Feasibility, Rejection
+from kubedsm.core.rules.fit import shortages
+from kubedsm.core.world.model import NodeName, Pod, Resources, Tier, Uid
+
+#: Sets of moves that cannot be carried out, until it is said that there is no order at all.
+_LOOKED_AT = 24
+_STUCK = Rejection(
+    "NodeResourcesFit", ("its moves need one another's room, and the cloud can hold none",)
+)
+
+
+@attrs.frozen(eq=False)
+class Order:
+    """Moves that can be carried out."""
+
+    #: as given, but where the cloud takes a pod may differ
+    moves: tuple[Transfer, ...]
+    needs: Needs
+
+
+@attrs.frozen(eq=False)
+class RefusedMove:
+    """The farthest that moves get."""
+
+    move: Transfer
+    rejection: Rejection
+    #: what could be done before it
+    done: tuple[Transfer, ...]
+    #: all that were to be carried out
+    moves: tuple[Transfer, ...]
+
+    @property
+    def reason(self) -> str:
+        return f"{self.move.target}: {', '.join(self.rejection.reasons)}"
+
+
+def order_of(
+    feasibility: Feasibility, moves: Sequence[Transfer], free: Mapping[NodeName, Resources]
+) -> Order | RefusedMove:
+    """An order in which the rules allow each move, as what each has to wait for.
+
+    Of moves that need each other's room the smallest that the cloud takes goes there first.
+    """
+    needs = needs_of(moves, free)
+    room = {node.name: free[node.name] for node in feasibility.nodes if node.tier is Tier.CLOUD}
+    for move in moves:
+        if move.target in room:
+            room[move.target] -= move.pod.requests
+    search = _Search(tuple(moves), needs, room)
+    start = search.parked(feasibility)
+    if isinstance(start, RefusedMove):
+        return start
+    done = search.carried_out(start, tuple(sorted(moves, key=_turn)))
+    if done is None:
+        if search.farthest is None:
+            raise AssertionError("the first move of none is refused")
+        return search.farthest
+    placed = {move.pod.uid: move for move in done}
+    waits = _waits(start, done)
+    return Order(
+        tuple(placed[move.pod.uid] for move in moves),
+        {uid: others | waits.get(uid, frozenset()) for uid, others in needs.items()},
+    )
+
+
+def stopover(
+    feasibility: Feasibility, pod: Pod, room: Mapping[NodeName, Resources]
+) -> NodeName | None:
+    """The cloud node with most room that takes the pod, which is on none; `room`: of the cloud."""
+    taking = set(feasibility.feasible(pod)) & room.keys()
+    fitting = [name for name in taking if not shortages(pod.requests, room[name])]
+    return min(fitting, key=lambda name: (-room[name].cpu, name), default=None)
+
+
+def _turn(move: Transfer) -> int:
+    """Who leaves makes it easier for who comes; who waits for a node comes when all is done."""
+    order = (MoveKind.EDGE_TO_CLOUD, MoveKind.EDGE_TO_EDGE, MoveKind.CLOUD_TO_EDGE, None)
+    return order.index(move.kind)
+
+
+class _Search:
+    """Depth first, through sets of moves that are done."""
+
+    def __init__(
+        self, moves: tuple[Transfer, ...], needs: Needs, room: dict[NodeName, Resources]
+    ) -> None:
+        self.farthest: RefusedMove | None = None
+        self._moves = moves
+        self._needs = needs
+        self._planned = {move.pod.uid: move.target for move in moves}
+        #: of the cloud, beside all that goes there
+        self._room = room
+        self._parked: set[Uid] = set()
+        self._failed: set[frozenset[Uid]] = set()
+
+    def parked(self, feasibility: Feasibility) -> Feasibility | RefusedMove:
+        """The same once a pod of each cycle is in the cloud."""
+        by_uid = {move.pod.uid: move for move in self._moves}
+        while found := cycles({u: o - self._parked for u, o in self._needs.items()}):
+            inner = [by_uid[uid] for uid in found[0]]
+            for move in sorted(inner, key=_size):
+                if move.kind is not MoveKind.EDGE_TO_EDGE:
+                    continue
+                gone = feasibility.without_pod(move.pod.uid)
+                node = stopover(gone, move.pod, self._room)
+                if node is not None:
+                    feasibility = gone.with_pod(move.pod, node)
+                    self._room[node] -= move.pod.requests
+                    self._parked.add(move.pod.uid)
+                    break
+            else:
+                return RefusedMove(inner[0], _STUCK, (), self._moves)
+        return feasibility
+
+    def carried_out(
+        self, start: Feasibility, moves: tuple[Transfer, ...]
+    ) -> tuple[Transfer, ...] | None:
+        """All moves in an order that works; None if none was found."""
+        if not moves:
+            return ()
+        ways = [self._steps(start, (), moves)]
+        while ways:
+            step = next(ways[-1], None)
+            if step is None:
+                ways.pop()
+                continue
+            state, done, left = step
+            if not left:
+                return done
+            if _uids(left) not in self._failed and len(self._failed) <= _LOOKED_AT:
+                ways.append(self._steps(state, done, left))
+        return None
+
+    def _steps(
+        self, state: Feasibility, done: tuple[Transfer, ...], left: tuple[Transfer, ...]
+    ) -> Iterator[tuple[Feasibility, tuple[Transfer, ...], tuple[Transfer, ...]]]:
+        """What each of the moves that are left leads to, if it may be the next."""
+        gone_by_now = _uids(done) | self._parked
+        for move in left:
+            if self._needs[move.pod.uid] - gone_by_now:
+                continue
+            gone = state if move.source is None else state.without_pod(move.pod.uid)
+            goes = self._accepted(gone, move, done)
+            if goes is not None:
+                others = tuple(other for other in left if other is not move)
+                yield gone.with_pod(move.pod, goes.target), (*done, goes), others
+        self._failed.add(_uids(left))
+
+    def _accepted(
+        self, gone: Feasibility, move: Transfer, done: tuple[Transfer, ...]
+    ) -> Transfer | None:
+        rejection = gone.rejection(move.pod, move.target)
+        if rejection is None:
+            return move
+        if move.kind is MoveKind.EDGE_TO_CLOUD:
+            node = stopover(gone, move.pod, self._spare(move, done))
+            if node is not None:
+                return move._replace(target=node)
+        if self.farthest is None or len(done) > len(self.farthest.done):
+            self.farthest = RefusedMove(move, rejection, done, self._moves)
+        return None
+
+    def _spare(self, move: Transfer, done: Iterable[Transfer]) -> dict[NodeName, Resources]:
+        """The cloud's room beside all that goes there but this pod."""
+        room = dict(self._room)
+        room[move.target] += move.pod.requests
+        for other in done:
+            if other.kind is MoveKind.EDGE_TO_CLOUD:
+                room[self._planned[other.pod.uid]] += other.pod.requests
+                room[other.target] -= other.pod.requests
+        return room
+
+
+def _uids(moves: Iterable[Transfer]) -> frozenset[Uid]:
+    return frozenset(move.pod.uid for move in moves)
+
+
+def _size(move: Transfer) -> tuple[int, int, str]:
+    return move.pod.requests.cpu, move.pod.requests.memory, move.pod.uid
+
+
+def _waits(start: Feasibility, done: Sequence[Transfer]) -> Needs:
+    """Which moves must wait for which because of the rules, if they are begun in that order.
+
+    One that is accepted whichever of the others are done, with all old pods beside the new ones,
+    and without any of them, waits for none.
+    """
+    moves = [move for move in done if move.source is not None]
+    states = [start]
+    for move in moves:
+        states.append(_moved(states[-1], move, move.target))
+    crowded = deserted = states[-1]
+    for move in moves:
+        crowded = _doubled(crowded, move, move.source)
+        deserted = deserted.without_pod(move.pod.uid)
+    found: dict[Uid, frozenset[Uid]] = {}
+    for at, move in enumerate(moves):
+        uid = move.pod.uid
+        alone = crowded.without_pod(uid).without_pod(_old(uid))
+        others = (alone, deserted, *(state.without_pod(uid) for state in states))
+        if all(_accepts(state, move) for state in others):
+            continue
+        earlier, later = _related(states[at].without_pod(uid), moves, at)
+        found[uid] = found.get(uid, frozenset()) | earlier
+        for other in later:
+            found[other] = found.get(other, frozenset()) | {uid}
+    for move in done:
+        if move.source is None and not _accepts(start, move):
+            found[move.pod.uid] = _related(states[-1], [*moves, move], len(moves))[0]
+    return found
+
+
+def _related(
+    state: Feasibility, moves: Sequence[Transfer], at: int
+) -> tuple[frozenset[Uid], frozenset[Uid]]:
+    """Which moves before that one it must not begin without, and which after it must wait for it.
+
+    `state`: when it begins, without it. All of them, if it cannot be said of single ones.
+    """
+    move, before, after = moves[at], moves[:at], moves[at + 1 :]
+    earlier = [
+        other
+        for other in before
+        if not _accepts(_moved(state, other, other.source), move)
+        or not _accepts(_doubled(state, other, other.source), move)
+    ]
+    later = [
+        other
+        for other in after
+        if not _accepts(_moved(state, other, other.target), move)
+        or not _accepts(_doubled(state, other, other.target), move)
+    ]
+    for other in before:
+        state = state if other in earlier else _moved(state, other, other.source)
+    for other in after:
+        state = state if other in later else _moved(state, other, other.target)
+    if not (earlier or later) or not _accepts(state, move):
+        earlier, later = list(before), list(after)
+    return _uids(earlier), _uids(later)
+
+
+def _accepts(state: Feasibility, move: Transfer) -> bool:
+    """Whether the rules allow it, room aside: for that, moves wait anyway."""
+    return state.rejection(taking_no_room(move.pod), move.target) is None
+
+
+def _moved(state: Feasibility, move: Transfer, node: NodeName | None) -> Feasibility:
+    gone = state.without_pod(move.pod.uid)
+    return gone if node is None else gone.with_pod(move.pod, node)
+
+
+def _doubled(state: Feasibility, move: Transfer, node: NodeName | None) -> Feasibility:
+    """With a second pod of its kind there, too."""
+    if node is None:
+        return state
+    return state.with_pod(attrs.evolve(move.pod, uid=_old(move.pod.uid)), node)
+
+
+def _old(uid: Uid) -> Uid:
+    return Uid(f"{uid} (old)")

@@ -1,0 +1,148 @@
+"""The best that a suggestion left alone, and why."""
+
+from collections.abc import Mapping
+from functools import cached_property
+
+import attrs
+
+from kubedsm.core.goals.gains import Gains
+from kubedsm.core.moving.edge_items import leaving_turn
+from kubedsm.core.moving.edge_problem import EdgeProblem
+from kubedsm.core.moving.movable import Movable
+from kubedsm.core.moving.move_groups import edge_changes, moves_of
+from kubedsm.core.moving.move_order import RefusedMove
+from kubedsm.core.moving.suggestion import MoveKind, Rejected, SuggestLimits
+from kubedsm.core.moving.take_groups import Taken
+from kubedsm.core.packing.best_fit import size
+from kubedsm.core.rules.feasibility import Feasibility, Rejection
+from kubedsm.core.rules.fit import ROOM_RULE, rejection
+from kubedsm.core.rules.node_rules import NODE_RULES
+from kubedsm.core.world.model import NodeName, Pod, PodClass, Resources, Snapshot, Tier, Workload
+
+_MOST = 10
+
+
+@attrs.frozen(eq=False)
+class Outcome:
+    """What a suggestion came to."""
+
+    snapshot: Snapshot
+    problem: EdgeProblem
+    taken: Taken
+    limits: SuggestLimits
+    #: whether max_moves was a limit
+    counted: bool
+    proven: bool
+    #: free room once the moves are carried out
+    free: Mapping[NodeName, Resources]
+    #: moves that rules about other pods forbade
+    refused: tuple[RefusedMove, ...] = ()
+
+    @cached_property
+    def rules_after(self) -> Feasibility | None:
+        """What the rules say once the moves are carried out; None if none is about other pods."""
+        if self.problem.rules is None:
+            return None
+        after = self.problem.rules.feasibility
+        for move in self.taken.moves:
+            gone = after if move.source is None else after.without_pod(move.pod.uid)
+            after = gone.with_pod(move.pod, move.target)
+        return after
+
+
+def not_taken(outcome: Outcome, gains: Gains, movable: Movable) -> tuple[Rejected, ...]:
+    """The ten pods that would add most QoS for their size if they came to the edge as well.
+
+    Pods of which the same can be said are named once. Pods of groups that were dropped, and of
+    moves that a rule refused, come first.
+    """
+    snapshot, taken = outcome.snapshot, outcome.taken
+    dropped = [Rejected(m.pod, reason) for group, reason in taken.left for m in group]
+    named = {move.pod.uid for move in taken.moves} | {pod.uid for pod, _ in dropped}
+    for refusal in outcome.refused:
+        pod = refusal.move.pod
+        if pod.uid not in named:
+            named.add(pod.uid)
+            dropped.append(Rejected(pod, refusal.reason))
+    changes = edge_changes(taken.moves)
+    greatest = Resources(
+        cpu=max((node.allocatable.cpu for node in outcome.problem.nodes), default=0),
+        memory=max((node.allocatable.memory for node in outcome.problem.nodes), default=0),
+    )
+    alike: dict[tuple[Workload, PodClass, str], Pod] = {}
+    scores: dict[tuple[Workload, PodClass, str], tuple[int, float]] = {}
+    for pod in sorted(_away(snapshot), key=leaving_turn):
+        done = changes.get(pod.workload, 0)
+        more = gains.of_workload(pod.workload, done + 1) - gains.of_workload(pod.workload, done)
+        if pod.uid in named or more <= 0:
+            continue
+        said = movable(pod) if pod.node_name is not None else ""
+        key = (pod.workload, pod.pod_class, said)
+        if key not in alike:
+            alike[key] = pod
+            scores[key] = gains.level[pod.workload], -more / size(pod.requests, greatest)
+    ranked = sorted(alike, key=lambda key: (scores[key], str(alike[key])))[:_MOST]
+    others = [Rejected(alike[key], key[-1] or _why(outcome, alike[key])) for key in ranked]
+    return (*dropped, *others)[:_MOST]
+
+
+def _away(snapshot: Snapshot) -> list[Pod]:
+    """Our pods that count and are not on the edge."""
+    at_edge = {node.name for node in snapshot.of_tier(Tier.EDGE)}
+    return [
+        pod
+        for pod in snapshot.pods.values()
+        if pod.scheduler_name == snapshot.scheduler_name
+        and pod.counts_for_qos
+        and snapshot.placed.get(pod.uid) not in at_edge
+    ]
+
+
+def _why(outcome: Outcome, pod: Pod) -> str:
+    nodes, limits, moves = outcome.problem.nodes, outcome.limits, outcome.taken.moves
+    if not nodes:
+        return "there is no edge node"
+    refused = _refused(outcome, pod)
+    words = ", ".join(sorted({reason for rejected in refused for reason in rejected.reasons}))
+    rules = {rejected.rule for rejected in refused}
+    if len(refused) == len(nodes) and ROOM_RULE not in rules:
+        return f"no edge node takes it: {words}"
+    if outcome.counted and len(moves) >= limits.max_moves:
+        return f"maxMoves ({limits.max_moves}) is reached"
+    fetched = sum(move.kind is MoveKind.CLOUD_TO_EDGE for move in moves)
+    if pod.node_name is not None and fetched >= limits.max_cloud_to_edge:
+        return f"maxCloudToEdge ({limits.max_cloud_to_edge}) is reached"
+    if len(refused) < len(nodes):
+        return _not_picked(outcome, pod)
+    of_nodes = rules <= {ROOM_RULE, *NODE_RULES}
+    short = "no edge node has room for it" if of_nodes else f"no edge node takes it ({words})"
+    if _cloud_is_full(outcome):
+        return f"{short}, and the cloud has none for what would have to leave"
+    if moves_of(moves) and outcome.counted:
+        return f"{short}, and {limits.max_moves - len(moves)} more moves make none that is worth it"
+    return f"{short}, and no moves within the limits make some that are worth it"
+
+
+def _not_picked(outcome: Outcome, pod: Pod) -> str:
+    if pod.node_name is None:
+        return "there is room for it without a move"
+    if not outcome.counted:
+        return "the paper's form did not pick it"
+    return "moving it is worth nothing" if outcome.proven else "not found within the bounds"
+
+
+def _refused(outcome: Outcome, pod: Pod) -> list[Rejection]:
+    """Why not, of each edge node that does not take the pod once the moves are carried out."""
+    nodes, after = outcome.problem.nodes, outcome.rules_after
+    if after is None:
+        asked = [rejection(pod.pod_class, node, outcome.free[node.name]) for node in nodes]
+    else:
+        alone = after if pod.node_name is None else after.without_pod(pod.uid)
+        asked = [alone.rejection(pod, node.name) for node in nodes]
+    return [rejected for rejected in asked if rejected is not None]
+
+
+def _cloud_is_full(outcome: Outcome) -> bool:
+    """Whether the cloud has no room for any pod of the edge that may be moved, if there is one."""
+    kinds = [item.cloud_kind for item in outcome.problem.items if item.here]
+    return bool(kinds) and all(kind is None for kind in kinds)

@@ -1,0 +1,147 @@
+"""Algorithm 2: `suggest` as the KubeDSM paper has it.
+
+Candidates are pods of the cloud that fit into the room the edge has now, in sum; so nobody is
+ever asked to make room for them, and the exact form finds more. Kept to compare with.
+"""
+
+from collections.abc import Mapping
+
+import attrs
+import numpy as np
+
+from kubedsm.core.goals.fragmentation import Ints
+from kubedsm.core.goals.gains import Gains
+from kubedsm.core.moving.edge_problem import EdgeProblem
+from kubedsm.core.moving.move_order import RefusedMove
+from kubedsm.core.moving.pairing import Pairing, pair
+from kubedsm.core.moving.paper.decision_migration import (
+    MigrationDecision,
+    make_decision_with_migration,
+)
+from kubedsm.core.moving.paper.free_edge import free_edge_as_needed, item_sizes
+from kubedsm.core.moving.proposal import Proposal, allowed_of
+from kubedsm.core.moving.reorder_edge import reorder_edge
+from kubedsm.core.moving.suggestion import SuggestLimits
+from kubedsm.core.packing.match import Bounds, match
+from kubedsm.core.world.model import NodeName, Resources
+
+
+def suggest_paper(
+    problem: EdgeProblem,
+    free: Mapping[NodeName, Resources],
+    gains: Gains,
+    limits: SuggestLimits,
+    bounds: Bounds,
+) -> Proposal:
+    """Up to `max_cloud_to_edge` pods to the edge, and up to `max_edge_reorder` moves within it.
+
+    First the moves within the edge that leave the least fragmentation, then as many of the chosen
+    candidates as fit; of all these what the rules about other pods allow.
+    """
+    plan = paper_plan(problem, gains, limits, bounds)
+    states = plan.decision.choices
+    if not plan.decision.chosen.any():
+        return Proposal(proven=False, states=states)
+    placed = _placed(problem, plan.decision.chosen, plan.changes, free, bounds)
+    pairing = pair(problem, plan.changes + placed, free)
+    if isinstance(pairing, RefusedMove) and problem.rules is not None:
+        order, refused = allowed_of(problem.rules.feasibility, pairing.moves, free)
+        return Proposal(order.moves, proven=False, states=states, refused=refused)
+    moves = pairing.moves if isinstance(pairing, Pairing) else ()
+    return Proposal(moves, proven=False, states=states)
+
+
+@attrs.frozen(eq=False)
+class PaperPlan:
+    decision: MigrationDecision
+    #: N x I: who leaves the edge for the chosen candidates, and moves within it; without them
+    changes: Ints
+
+    @property
+    def moves(self) -> int:
+        """The chosen candidates', too."""
+        return int(self.decision.chosen.sum() + np.maximum(-self.changes, 0).sum())
+
+
+def paper_plan(
+    problem: EdgeProblem, gains: Gains, limits: SuggestLimits, bounds: Bounds
+) -> PaperPlan:
+    """What the paper's form decides, before the candidates get their nodes."""
+    most = limits.max_cloud_to_edge
+    candidates = cloud_to_edge_candidates(problem, gains, most, bounds.loads)
+    freeing = free_edge_as_needed(problem, gains, bounds.deadline)
+    decision = make_decision_with_migration(problem, candidates, freeing, gains)
+    index = {node.name: at for at, node in enumerate(problem.nodes)}
+    changes = np.zeros_like(problem.present)
+    for item, name in zip(
+        freeing.items[: decision.freed], freeing.nodes[: decision.freed], strict=True
+    ):
+        changes[index[name], item] -= 1
+    free, present = problem.free - changes @ problem.requests, problem.present + changes
+    if decision.chosen.any():
+        reordered = reorder_edge(problem, free, present, limits.max_edge_reorder, bounds)
+        if reordered is not None:
+            changes += reordered
+    return PaperPlan(decision, changes)
+
+
+def cloud_to_edge_candidates(problem: EdgeProblem, gains: Gains, most: int, choices: int) -> Ints:
+    """How many pods of each item, I, are picked by priority, then by QoS gained for their size.
+
+    Looked at anew after every pick, up to `most`, or until there are so many `choices` among them.
+    One fits if the free room of all edge nodes together is
+    enough for it and those before it.
+    """
+    sizes = item_sizes(problem)
+    candidates = np.zeros(len(problem.items), dtype=np.int64)
+    room = np.maximum(problem.free, 0).sum(axis=0)
+    change = dict.fromkeys(problem.workloads, 0)
+    able = [at for at, item in enumerate(problem.items) if item.outside]
+
+    def score(index: int) -> float:
+        workload = problem.items[index].workload
+        now = change[workload]
+        more = gains.of_workload(workload, now + 1) - gains.of_workload(workload, now)
+        return more / sizes[index]
+
+    def turn(index: int) -> tuple[int, float]:
+        return -gains.level[problem.items[index].workload], score(index)
+
+    while able and int(candidates.sum()) < most and int(np.prod(candidates + 1)) < choices:
+        best = max(able, key=turn)
+        requests = problem.requests[best]
+        if score(best) <= 0 or not bool(((requests <= room) | (requests == 0)).all()):
+            able.remove(best)
+            continue
+        room = room - requests
+        candidates[best] += 1
+        change[problem.items[best].workload] += 1
+        if int(candidates[best]) == len(problem.items[best].outside):
+            able.remove(best)
+    return candidates
+
+
+def _placed(
+    problem: EdgeProblem,
+    chosen: Ints,
+    changes: Ints,
+    free: Mapping[NodeName, Resources],
+    bounds: Bounds,
+) -> Ints:
+    """Where the candidates find room once the edge has changed, N x I."""
+    room = dict(free)
+    for (node, item), number in np.ndenumerate(changes):
+        for _ in range(abs(int(number))):
+            requests, name = problem.items[item].requests, problem.nodes[node].name
+            room[name] = room[name] - requests if number > 0 else room[name] + requests
+    pods = {
+        pod: index
+        for index, number in enumerate(chosen.tolist())
+        for pod in problem.items[index].outside[:number]
+    }
+    matched = match(pods, problem.nodes, room, problem.fragmentation, bounds)
+    index = {node.name: at for at, node in enumerate(problem.nodes)}
+    placed = np.zeros_like(changes)
+    for pod, name in matched.targets:
+        placed[index[name], pods[pod]] += 1
+    return placed

@@ -1,0 +1,174 @@
+"""Which pods should be moved: to the edge, to the cloud, or from one edge node to another.
+
+`exact` looks for the best suggestion within the limits; `paper` is Algorithms 2 and 4-6 of the
+KubeDSM paper. Both give moves that the scheduling rules allow, in groups; a group is taken or left
+by what it is worth.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Literal
+
+import attrs
+
+from kubedsm.core.goals.fragmentation import Fragmentation, Measure, request_mix
+from kubedsm.core.goals.gains import Gains
+from kubedsm.core.goals.objective import Objective, Promises, quality
+from kubedsm.core.moving.edge_problem import EdgeProblem
+from kubedsm.core.moving.exact import suggest_exact
+from kubedsm.core.moving.movable import Movable, default_movable
+from kubedsm.core.moving.move_groups import edge_changes, gains_of, needs_of
+from kubedsm.core.moving.not_taken import Outcome, not_taken
+from kubedsm.core.moving.pairing import Pairing, pair
+from kubedsm.core.moving.paper.paper_suggester import suggest_paper
+from kubedsm.core.moving.proposal import allowed_of
+from kubedsm.core.moving.reorder_edge import reorder_edge
+from kubedsm.core.moving.suggestion import (
+    Awaited,
+    Move,
+    MoveKind,
+    Rejected,
+    Score,
+    Suggestion,
+    SuggestLimits,
+)
+from kubedsm.core.moving.take_groups import Taken, take_groups
+from kubedsm.core.moving.transfers import Transfer
+from kubedsm.core.packing.match import Bounds
+from kubedsm.core.world.model import NodeName, Pod, Resources, Share, Snapshot, Workload
+
+__all__ = [
+    "Awaited",
+    "Move",
+    "MoveKind",
+    "Rejected",
+    "Score",
+    "SuggestLimits",
+    "Suggestion",
+    "suggest",
+]
+
+#: What a suggestion may cost: some tenths of a second.
+SUGGEST_BOUNDS = Bounds(states=2_000_000, steps=20_000_000, loads=40_000)
+
+
+def _anything(_: Pod) -> str:
+    return ""
+
+
+def suggest(
+    snapshot: Snapshot,
+    promises: Promises,
+    objective: Objective,
+    limits: SuggestLimits,
+    *,
+    algorithm: Literal["exact", "paper"] = "exact",
+    measure: Measure = Measure.UNUSABLE,
+    bounds: Bounds = SUGGEST_BOUNDS,
+    movable: Movable = _anything,
+) -> Suggestion:
+    """The moves worth their disruption.
+
+    `movable` says why a pod must not be moved, or ""; what `default_movable` forbids is never
+    moved. Pods that must stay, whoever they belong to, only hold room. Pods that wait for a node
+    count in the totals of their workloads; those that fit nowhere may have room made for them on
+    the edge, and it counts as a gain that they will be placed there.
+
+    Carried out as it says, a suggestion leads to a strictly greater QoS (or, with defragment, to
+    the same QoS and strictly less fragmentation): so suggesting comes to an end. QoS is greater
+    if that of the highest priority that changes is, whatever lower ones lose. Once the deadline of
+    the bounds has passed, what was found by then is suggested, and is not proven.
+    """
+    forbidden = default_movable(snapshot)
+
+    def objection(pod: Pod) -> str:
+        return forbidden(pod) or movable(pod)
+
+    gains = Gains.of(snapshot, promises, objective)
+    shares = gains.shares
+    fragmentation = Fragmentation(measure, request_mix(snapshot))
+    problem = EdgeProblem.of(snapshot, objection, fragmentation, bounds)
+    form = suggest_exact if algorithm == "exact" else suggest_paper
+    found = form(problem, snapshot.free, gains, limits, bounds)
+
+    def fragmentation_after(moves: Iterable[Transfer]) -> int:
+        return fragmentation.of(problem.nodes, _free_after(snapshot.free, moves))
+
+    def take(moves: tuple[Transfer, ...]) -> Taken:
+        if problem.rules is None:
+            needs = needs_of(moves, snapshot.free)
+            return take_groups(moves, needs, gains, limits, fragmentation_after)
+        order, refused = allowed_of(problem.rules.feasibility, moves, snapshot.free)
+        taken = take_groups(order.moves, order.needs, gains, limits, fragmentation_after)
+        left = (*taken.left, *(((refusal.move,), refusal.reason) for refusal in refused))
+        if taken.left and taken.groups:
+            # The rules may have allowed some of these only beside what was left out.
+            taken = take(tuple(taken.moves))
+            left += taken.left
+        return attrs.evolve(taken, left=left)
+
+    taken = take(found.moves)
+    if not taken.groups and limits.defragment and not bounds.deadline.passed:
+        most = min(limits.max_edge_reorder, limits.max_moves)
+        taken = next(
+            (
+                tidied
+                for number in range(most, 0, -1)
+                if (tidied := take(_tidied(problem, snapshot.free, number, bounds))).groups
+            ),
+            taken,
+        )
+    moves = taken.moves
+    free = _free_after(snapshot.free, moves)
+    counted = algorithm == "exact"
+    outcome = Outcome(snapshot, problem, taken, limits, counted, found.proven, free, found.refused)
+    before = quality(shares, promises, objective)
+    moved = {move.pod.uid for move in moves if move.source is not None}
+    return Suggestion(
+        before=Score(before, shares, fragmentation.of(problem.nodes, snapshot.free)),
+        after=Score(
+            before + sum(gains_of(gains, moves)),
+            _shares_after(shares, moves),
+            fragmentation.of(problem.nodes, free),
+        ),
+        moves=_moves(taken),
+        needs={uid: others & moved for uid, others in taken.needs.items() if uid in moved},
+        awaited=tuple(Awaited(move.pod, move.target) for move in moves if move.source is None),
+        rejected=not_taken(outcome, gains, objection),
+        proven=found.proven,
+        states=found.states,
+    )
+
+
+def _tidied(
+    problem: EdgeProblem, free: Mapping[NodeName, Resources], most: int, bounds: Bounds
+) -> tuple[Transfer, ...]:
+    reordered = reorder_edge(problem, problem.free, problem.present, most, bounds)
+    pairing = None if reordered is None else pair(problem, reordered, free)
+    return pairing.moves if isinstance(pairing, Pairing) else ()
+
+
+def _moves(taken: Taken) -> tuple[Move, ...]:
+    found = []
+    for number, (group, gain) in enumerate(zip(taken.groups, taken.gains, strict=True)):
+        for pod, source, target, kind in group:
+            if source is not None and kind is not None:
+                found.append(Move(pod, source, target, kind, number, gain))
+    return tuple(found)
+
+
+def _free_after(
+    free: Mapping[NodeName, Resources], moves: Iterable[Transfer]
+) -> dict[NodeName, Resources]:
+    after = dict(free)
+    for move in moves:
+        after[move.target] -= move.pod.requests
+        if move.source is not None:
+            after[move.source] += move.pod.requests
+    return after
+
+
+def _shares_after(
+    shares: Mapping[Workload, Share], moves: Iterable[Transfer]
+) -> dict[Workload, Share]:
+    changes = edge_changes(moves)
+    return {w: Share(s.edge + changes.get(w, 0), s.total) for w, s in shares.items()}

@@ -1,0 +1,119 @@
+"""Which pod goes where: a change of the edge, written out."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice, permutations, product
+from typing import NamedTuple
+
+import numpy as np
+
+from kubedsm.core.goals.fragmentation import Ints
+from kubedsm.core.moving.edge_items import Item
+from kubedsm.core.moving.edge_problem import EdgeProblem
+from kubedsm.core.moving.suggestion import MoveKind
+from kubedsm.core.world.model import NodeName, Pod
+
+#: Ways to pair pods with places that are looked at, to find one without a cycle.
+_WAYS = 720
+
+
+class Transfer(NamedTuple):
+    """A pod that gets another node, or, without a source and a kind, its first one."""
+
+    pod: Pod
+    source: NodeName | None
+    target: NodeName
+    kind: MoveKind | None
+
+
+#: Pod and node it leaves or gets.
+_Place = tuple[Pod, NodeName]
+
+
+def transfers(problem: EdgeProblem, changes: Ints) -> Iterator[tuple[Transfer, ...]]:
+    """The ways to carry out the changes, N x I, that differ in which pod gets which place.
+
+    Within an item as many pods as possible stay on the edge; the surplus comes from those that
+    wait for a node, then from the cloud, or goes to the cloud. Nothing if the cloud cannot hold it.
+    """
+    leaving = np.maximum(-changes.sum(axis=0), 0)
+    counts = problem.cloud_counts(leaving)
+    loads = None if counts is None else problem.cloud.loads(counts)
+    if loads is None:
+        return
+    names = [node.name for node in problem.nodes]
+    ways = []
+    for index, item in enumerate(problem.items):
+        column = changes[:, index].tolist()
+        removed = [
+            (pod, name)
+            for name, number in zip(names, column, strict=True)
+            if number < 0
+            for pod in item.here[name][:-number]
+        ]
+        places = [name for name, number in zip(names, column, strict=True) for _ in range(number)]
+        if removed or places:
+            ways.append(list(islice(_ways(item, removed, places), _WAYS)))
+    for way in islice(product(*ways), _WAYS):
+        inside = [transfer for stays, _ in way for transfer in stays]
+        away = [place for _, leaves in way for place in leaves]
+        yield (*inside, *_to_cloud(problem, away, loads))
+
+
+def _ways(
+    item: Item, removed: Sequence[_Place], places: Sequence[NodeName]
+) -> Iterator[tuple[list[Transfer], list[_Place]]]:
+    """Who gets a place on the edge, and who leaves it."""
+    if len(removed) <= len(places):
+        for order in _distinct(places, len(removed)):
+            kept = [places[at] for at in order]
+            rest = [place for at, place in enumerate(places) if at not in order]
+            yield [*_inside(removed, kept), *_coming(item, rest)], []
+    else:
+        for order in _distinct([name for _, name in removed], len(places)):
+            chosen = [removed[at] for at in order]
+            rest_away = [place for at, place in enumerate(removed) if at not in order]
+            yield _inside(chosen, places), rest_away
+
+
+def _distinct(names: Sequence[NodeName], number: int) -> Iterator[tuple[int, ...]]:
+    """Ordered choices of so many of the names, by index; not twice one that reads the same."""
+    seen = set()
+    for order in permutations(range(len(names)), number):
+        reading = tuple(names[at] for at in order)
+        if reading not in seen:
+            seen.add(reading)
+            yield order
+
+
+def _inside(removed: Iterable[_Place], places: Iterable[NodeName]) -> list[Transfer]:
+    return [
+        Transfer(pod, source, target, MoveKind.EDGE_TO_EDGE)
+        for (pod, source), target in zip(removed, places, strict=True)
+    ]
+
+
+def _coming(item: Item, places: Sequence[NodeName]) -> list[Transfer]:
+    first = min(len(item.waiting), len(places))
+    placed = [
+        Transfer(pod, None, target, None)
+        for pod, target in zip(item.waiting[:first], places[:first], strict=True)
+    ]
+    fetched = item.outside[: len(places) - first]
+    return placed + [
+        Transfer(pod, pod.node_name, target, MoveKind.CLOUD_TO_EDGE)
+        for pod, target in zip(fetched, places[first:], strict=True)
+    ]
+
+
+def _to_cloud(problem: EdgeProblem, away: Sequence[_Place], loads: Ints) -> list[Transfer]:
+    packing = problem.cloud.packing
+    kind_of = {pod.uid: index for index, kind in enumerate(packing.kinds) for pod in kind.pods}
+    chosen: list[list[Pod]] = [[] for _ in packing.kinds]
+    source = {}
+    for pod, name in away:
+        chosen[kind_of[pod.uid]].append(pod)
+        source[pod.uid] = name
+    return [
+        Transfer(pod, source[pod.uid], target, MoveKind.EDGE_TO_CLOUD)
+        for pod, target in packing.targets(loads, chosen)
+    ]

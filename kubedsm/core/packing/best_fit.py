@@ -1,0 +1,88 @@
+"""Best fit: each pod on the node where it leaves the least room.
+
+The stand-in for `match` where its table would grow too large. In order of *increasing* size, since
+what counts is how many pods are placed.
+"""
+
+import math
+
+import numpy as np
+
+from kubedsm.core.goals.fragmentation import Ints
+from kubedsm.core.packing.problem import Packing
+from kubedsm.core.world.model import Resources
+
+_LEAST_CPU = 1
+_LEAST_MEMORY = 2**20
+_CPU, _MEMORY = 0, 1
+
+
+def size(requests: Resources, greatest: Resources) -> float:
+    """How large a pod is: sqrt(cpu/M_cpu * memory/M_memory), of at least 1m and 1Mi.
+
+    greatest: M, the greatest allocatable amounts over the edge nodes.
+    """
+    cpu = max(requests.cpu, _LEAST_CPU) / max(greatest.cpu, _LEAST_CPU)
+    memory = max(requests.memory, _LEAST_MEMORY) / max(greatest.memory, _LEAST_MEMORY)
+    return math.sqrt(cpu * memory)
+
+
+def sizes(packing: Packing) -> list[float]:
+    """The size of a pod of each kind, against the nodes of the packing."""
+    greatest = Resources(
+        cpu=max((node.allocatable.cpu for node in packing.nodes), default=0),
+        memory=max((node.allocatable.memory for node in packing.nodes), default=0),
+    )
+    return [size(kind.requests, greatest) for kind in packing.kinds]
+
+
+def by_size(packing: Packing, *, largest_first: bool = False) -> list[int]:
+    """The kinds, by priority and then by size."""
+    sign = -1 if largest_first else 1
+    ordered = sorted(
+        (-kind.rank.priority, sign * size, index)
+        for index, (kind, size) in enumerate(zip(packing.kinds, sizes(packing), strict=True))
+    )
+    return [index for _, _, index in ordered]
+
+
+class BestFit:
+    """The nodes' room while pods are put on them one by one."""
+
+    def __init__(self, packing: Packing, loads: Ints | None = None) -> None:
+        """`loads`: a placement to go on from."""
+        self._packing = packing
+        self.loads = packing.nothing() if loads is None else loads.copy()
+        self._picky = bool(packing.penalties.any())
+        self._room = packing.room_after(self.loads)
+        self._scale = np.maximum(packing.allocatable[:, :2].max(axis=0, initial=1), 1)
+
+    def place(self, kind: int) -> bool:
+        """Put one more pod of that kind where it leaves least; False if it fits nowhere.
+
+        Of the nodes that it likes best.
+        """
+        requests = self._packing.requests[kind]
+        fits = (self.loads[:, kind] < self._packing.most[:, kind]) & (self._room >= requests).all(
+            axis=1
+        )
+        if not fits.any():
+            return False
+        if self._picky:
+            penalties = self._packing.penalties[:, kind]
+            fits &= penalties == penalties[fits].min()
+        left = (self._room[:, :2] / self._scale).sum(axis=1)
+        node = int(np.where(fits, left, np.inf).argmin())
+        self._room[node] -= requests
+        self.loads[node, kind] += 1
+        return True
+
+
+def best_fit_increasing(packing: Packing) -> Ints:
+    """A placement, N x S, of as many pods as this order happens to find room for."""
+    room = BestFit(packing)
+    for kind in by_size(packing):
+        for _ in range(int(packing.counts[kind])):
+            if not room.place(kind):
+                break
+    return room.loads

@@ -1,0 +1,207 @@
+"""Pods and nodes as arrays: the problem that `match` and its relatives solve.
+
+Pods of one *kind* are interchangeable to every node at hand: they request the same and may run on
+the same nodes. Several pod classes may be one kind. A set of pods is then a vector of counts, one
+a kind, and a placement is a matrix of counts, its *loads*: one row a node, one column a kind.
+
+Where pods of several priorities are placed together, those of a kind have the same, and so have
+their workloads.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import NamedTuple, Self
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from kubedsm.core.goals.fragmentation import Ints, axes_of, canonical, row
+from kubedsm.core.rules.fit import reasons
+from kubedsm.core.world.model import Node, NodeName, Pod, PodClass, Resources, Workload
+from kubedsm.core.world.serving_order import serving_order
+
+#: Where no more are told apart, any number of pods may be on a node.
+UNLIMITED = 2**31
+#: far enough from the end of 64 bits to add it up
+_MOST_WORTH = 2**61
+Targets = tuple[tuple[Pod, NodeName], ...]
+
+
+class Rank(NamedTuple):
+    """Whom a kind goes before, if priorities are told apart: the greater rank is served first."""
+
+    #: of the pods
+    priority: int = 0
+    #: of their workload: the greatest priority of its pods in the batch
+    level: int = 0
+
+
+NO_RANK = Rank()
+
+
+@attrs.frozen(eq=False)
+class Kind:
+    """Pods that are interchangeable, in the order in which they are served."""
+
+    requests: Resources
+    pods: tuple[Pod, ...]
+    #: the nodes that take such a pod, as they are now
+    nodes: frozenset[NodeName]
+    rank: Rank = NO_RANK
+    #: the nodes that would never take a second one
+    once: frozenset[NodeName] = frozenset()
+    #: how much less than the best of its nodes such a pod likes a node; without zeros
+    penalties: Mapping[NodeName, int] = attrs.field(factory=dict)
+
+
+def rank_of(pod: Pod, levels: Mapping[Workload, int] | None) -> Rank:
+    return NO_RANK if levels is None else Rank(pod.pod_class.priority, levels[pod.workload])
+
+
+def kinds(
+    pods: Iterable[Pod],
+    nodes: Sequence[Node],
+    free: Mapping[NodeName, Resources],
+    levels: Mapping[Workload, int] | None = None,
+) -> tuple[Kind, ...]:
+    """The kinds of these pods on these nodes, in canonical order, as if no pod spoke of others.
+
+    levels: of the workloads, if priorities are to be told apart.
+    """
+    by_class: dict[tuple[PodClass, Rank], list[Pod]] = {}
+    for pod in pods:
+        by_class.setdefault((pod.pod_class, rank_of(pod, levels)), []).append(pod)
+    merged: dict[tuple[Resources, frozenset[NodeName], Rank], list[Pod]] = {}
+    for (pod_class, of_class), members in by_class.items():
+        fitting = frozenset(n.name for n in nodes if not reasons(pod_class, n, free[n.name]))
+        merged.setdefault((pod_class.requests, fitting, of_class), []).extend(members)
+    return in_order(
+        Kind(requests, tuple(sorted(members, key=serving_order)), fitting, of_kind)
+        for (requests, fitting, of_kind), members in merged.items()
+    )
+
+
+def in_order(listed: Iterable[Kind]) -> tuple[Kind, ...]:
+    return tuple(
+        sorted(
+            listed, key=lambda k: (canonical(k.requests), sorted(k.nodes), serving_order(k.pods[0]))
+        )
+    )
+
+
+@attrs.frozen(eq=False)
+class Packing:
+    """S kinds of pods to be put on N nodes with room for R resources.
+
+    Room below zero counts as none: who asks for nothing of a resource still fits.
+    """
+
+    kinds: tuple[Kind, ...]
+    #: in name order
+    nodes: tuple[Node, ...]
+    #: the names of the R resources
+    axes: tuple[str, ...]
+    #: S
+    counts: Ints
+    #: S x R
+    requests: Ints
+    #: N x S, how many pods of the kind the node takes at most, whatever its room
+    most: Ints
+    #: N x S, how much each pod of the kind would rather not be there
+    penalties: Ints
+    #: N x R
+    allocatable: Ints
+    #: N x R
+    free: Ints
+
+    @classmethod
+    def of(
+        cls,
+        kinds: Sequence[Kind],
+        nodes: Iterable[Node],
+        free: Mapping[NodeName, Resources],
+        measured: Iterable[Resources] = (),
+    ) -> Self:
+        """`measured`: request vectors whose resources must have a column too."""
+        axes = axes_of([*(kind.requests for kind in kinds), *measured])
+        ordered = tuple(sorted(nodes, key=lambda node: node.name))
+        shape = (len(ordered), len(axes))
+        return cls(
+            kinds=tuple(kinds),
+            nodes=ordered,
+            axes=axes,
+            counts=np.array([len(kind.pods) for kind in kinds], dtype=np.int64),
+            requests=np.array([row(kind.requests, axes) for kind in kinds], dtype=np.int64).reshape(
+                len(kinds), len(axes)
+            ),
+            most=_most(kinds, ordered),
+            penalties=_penalties(kinds, ordered),
+            allocatable=np.array(
+                [row(node.allocatable, axes) for node in ordered], dtype=np.int64
+            ).reshape(shape),
+            free=np.array([row(free[node.name], axes) for node in ordered], dtype=np.int64).reshape(
+                shape
+            ),
+        )
+
+    @property
+    def feasible(self) -> NDArray[np.bool_]:
+        """N x S, the nodes of each kind."""
+        feasible: NDArray[np.bool_] = self.most > 0
+        return feasible
+
+    @cached_property
+    def weights(self) -> tuple[int, ...] | None:
+        """What a pod of each kind counts: more than all pods of lower priorities together.
+
+        None if the sum of all would be too much for 64 bits.
+        """
+        priorities = [kind.rank.priority for kind in self.kinds]
+        worth: dict[int, int] = {}
+        total = 0
+        for priority in sorted(set(priorities)):
+            worth[priority] = total + 1
+            counts = zip(self.counts.tolist(), priorities, strict=True)
+            total += worth[priority] * sum(n for n, of_kind in counts if of_kind == priority)
+        return tuple(worth[p] for p in priorities) if total < _MOST_WORTH else None
+
+    def worth(self, loads: Ints) -> int:
+        """How many pods such a placement has; those of higher priority count first."""
+        return int((loads.sum(axis=0) * np.array(self.weights or 1, dtype=np.int64)).sum())
+
+    def nothing(self) -> Ints:
+        """The loads of a placement that places no pod."""
+        return np.zeros((len(self.nodes), len(self.kinds)), dtype=np.int64)
+
+    def room_after(self, loads: Ints) -> Ints:
+        """The free room, N x R, once the pods of that placement are there too."""
+        return self.free - loads @ self.requests
+
+    def targets(self, loads: Ints, chosen: Sequence[Sequence[Pod]] | None = None) -> Targets:
+        """Which pod goes where: of each kind its first pods (or the chosen), node by node."""
+        pods = [iter(kind.pods) for kind in self.kinds] if chosen is None else map(iter, chosen)
+        queues = list(pods)
+        return tuple(
+            (next(queues[kind]), self.nodes[node].name)
+            for node, kind in np.argwhere(loads).tolist()
+            for _ in range(int(loads[node, kind]))
+        )
+
+
+def _most(kinds: Sequence[Kind], nodes: Sequence[Node]) -> Ints:
+    most = np.zeros((len(nodes), len(kinds)), dtype=np.int64)
+    for column, kind in enumerate(kinds):
+        most[:, column] = [UNLIMITED if node.name in kind.nodes else 0 for node in nodes]
+        if kind.once:
+            once = [node.name in kind.once for node in nodes]
+            most[:, column] = np.where(once, np.minimum(most[:, column], 1), most[:, column])
+    return most
+
+
+def _penalties(kinds: Sequence[Kind], nodes: Sequence[Node]) -> Ints:
+    penalties = np.zeros((len(nodes), len(kinds)), dtype=np.int64)
+    for column, kind in enumerate(kinds):
+        if kind.penalties:
+            penalties[:, column] = [kind.penalties.get(node.name, 0) for node in nodes]
+    return penalties

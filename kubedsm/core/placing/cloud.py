@@ -1,0 +1,165 @@
+"""Where pods go that do not go to the edge: where they fit, like to be, and least is allocated.
+
+The paper has one endless cloud node. Here there are many and finite ones, so it matters how much
+of what the edge leaves over the cloud can take.
+"""
+
+import heapq
+from functools import reduce
+
+import attrs
+import numpy as np
+
+from kubedsm.core.goals.fragmentation import Ints
+from kubedsm.core.packing.best_fit import by_size
+from kubedsm.core.packing.match import UNREACHABLE, Bounds, MatchTable, tabulate, vector_sums
+from kubedsm.core.packing.problem import Packing
+
+_MAX_NODE_SCORE = 100
+#: more than any penalty
+_NOWHERE = 2**20
+
+
+def least_allocated_score(allocatable: list[int], requested: list[int]) -> int:
+    """The score 0..100 that kube-scheduler's LeastAllocated gives; cpu and memory, equal weights.
+
+    requested: with the pod in question; what was never requested at all counts as nothing.
+    """
+    scores = [
+        (size - asked) * _MAX_NODE_SCORE // size if asked <= size else 0
+        for size, asked in zip(allocatable, requested, strict=True)
+        if size
+    ]
+    return sum(scores) // len(scores) if scores else 0
+
+
+def least_allocated(packing: Packing, counts: Ints) -> Ints:
+    """A placement, N x S, of so many pods of each kind, as far as this order finds room.
+
+    The higher priorities come first, then the largest pods; each goes where it likes best, then
+    where least is allocated, then by name. What pods like keeps none of them out.
+    """
+    loads = _spread_out(packing, counts)
+    if not packing.penalties.any() or int(loads.sum()) == int(counts.sum()):
+        return loads
+    indifferent = attrs.evolve(packing, penalties=np.zeros_like(packing.penalties))
+    return max(loads, _spread_out(indifferent, counts), key=packing.worth)
+
+
+def _spread_out(packing: Packing, counts: Ints) -> Ints:
+    room: list[list[int]] = packing.free.tolist()
+    size: list[list[int]] = packing.allocatable[:, :2].tolist()
+    loads = packing.nothing()
+
+    def score(node: int, requests: list[int]) -> int:
+        used = [size[node][r] - room[node][r] + requests[r] for r in (0, 1)]
+        return least_allocated_score(size[node], used)
+
+    for kind in by_size(packing, largest_first=True):
+        requests: list[int] = packing.requests[kind].tolist()
+        most: list[int] = packing.most[:, kind].tolist()
+        penalties: list[int] = packing.penalties[:, kind].tolist()
+        asked = [r for r, amount in enumerate(requests) if amount]
+        # Only the node that was chosen changes, so that a heap stays right.
+        best = [
+            (penalties[node], -score(node, requests), node)
+            for node in np.flatnonzero(packing.feasible[:, kind]).tolist()
+            if all(requests[r] <= room[node][r] for r in asked)
+        ]
+        heapq.heapify(best)
+        for _ in range(int(counts[kind])):
+            if not best:
+                break
+            node = best[0][-1]
+            room[node] = [free - amount for free, amount in zip(room[node], requests, strict=True)]
+            loads[node, kind] += 1
+            most[node] -= 1
+            if most[node] and all(requests[r] <= room[node][r] for r in asked):
+                heapq.heapreplace(best, (penalties[node], -score(node, requests), node))
+            else:
+                heapq.heappop(best)
+    return loads
+
+
+def _at_most(loads: Ints, counts: Ints) -> Ints:
+    """The placement without what exceeds so many pods of each kind, last nodes first."""
+    kept: Ints = np.minimum(loads.cumsum(axis=0), counts)
+    kept[1:] -= kept[:-1].copy()
+    return kept
+
+
+@attrs.frozen(eq=False)
+class CloudRoom:
+    """How many pods of what the edge leaves over the cloud can take."""
+
+    packing: Packing
+    #: a placement of the whole batch, as far as it goes
+    whole: Ints
+    #: what the cloud can take, if that placement leaves pods out; None also beyond the bounds
+    table: MatchTable | None
+
+    @classmethod
+    def of(cls, packing: Packing, bounds: Bounds) -> "CloudRoom":
+        whole = least_allocated(packing, packing.counts)
+        complete = int(whole.sum()) == int(packing.counts.sum())
+        return cls(packing, whole, None if complete else tabulate(packing, None, bounds))
+
+    @property
+    def exact(self) -> bool:
+        """Whether `capacity` is the most that can be placed, and not only what surely can."""
+        return self.table is not None or int(self.whole.sum()) == int(self.packing.counts.sum())
+
+    def capacity(self, limits: Ints) -> Ints:
+        """What the cloud takes of what is left over, for every vector on the edge: its worth.
+
+        The vectors are those up to the limits; the answer has the shape limits + 1.
+        """
+        weights = self.packing.weights or [1] * len(limits)
+        left = [
+            count - np.arange(limit + 1)
+            for count, limit in zip(self.packing.counts.tolist(), limits.tolist(), strict=True)
+        ]
+        if self.table is None:
+            surely = self.whole.sum(axis=0).tolist()
+            taken = [
+                weight * np.minimum(n, most)
+                for n, most, weight in zip(left, surely, weights, strict=True)
+            ]
+            return reduce(lambda sums, more: sums[..., None] + more, taken, np.zeros((), np.int64))
+        most = self._sums(self.table)
+        for axis in range(most.ndim):
+            np.maximum.accumulate(most, axis=axis, out=most)
+        return most[np.ix_(*map(np.minimum, left, self.table.limits.tolist()))]
+
+    def least_penalties(self, limits: Ints) -> Ints:
+        """The penalties of what is left over, for every vector on the edge, up to the limits.
+
+        As if each of these pods could have the node of the cloud that it likes best.
+        """
+        packing = self.packing
+        on_edge = tuple((limits + 1).tolist())
+        least = np.where(packing.feasible, packing.penalties, _NOWHERE).min(0, initial=_NOWHERE)
+        least = np.where(packing.feasible.any(axis=0), least, 0)
+        return int(least @ packing.counts) - vector_sums(on_edge, least.tolist())
+
+    def place(self, counts: Ints) -> Ints:
+        """A placement of so many pods of each kind: as many as `capacity` says."""
+        spread = least_allocated(self.packing, counts)
+        if int(spread.sum()) == int(counts.sum()):
+            return spread
+        if self.table is None:
+            kept = _at_most(self.whole, counts)
+            return max(spread, kept, key=self.packing.worth)
+        within = np.minimum(counts, self.table.limits).tolist()
+        number = self._sums(self.table)[tuple(slice(n + 1) for n in within)]
+        if self.packing.worth(spread) == int(number.max()):
+            return spread
+        vector = np.unravel_index(int(number.argmax()), number.shape)
+        return self.table.loads(np.array(vector, dtype=np.int64))
+
+    @staticmethod
+    def _sums(table: MatchTable) -> Ints:
+        """The worth of each vector the cloud can take; -1 where it cannot."""
+        costs = table.costs()
+        sums = vector_sums(costs.shape, table.packing.weights)
+        return np.where(costs < UNREACHABLE, sums, -1)

@@ -1,0 +1,57 @@
+"""Whether the cloud can hold what leaves the edge, and where.
+
+In the room that is free there now: what leaves the cloud in the same suggestion holds its room
+until it is gone, so that nothing may count on it.
+"""
+
+import attrs
+
+from kubedsm.core.goals.fragmentation import Ints
+from kubedsm.core.packing.match import UNREACHABLE, Bounds, tabulate
+from kubedsm.core.packing.problem import Packing
+from kubedsm.core.placing.cloud import least_allocated
+
+
+class CloudHold:
+    def __init__(self, packing: Packing, bounds: Bounds) -> None:
+        """`packing`: the cloud nodes, and how many pods of each kind might leave the edge."""
+        self.packing = packing
+        self._bounds = bounds
+        self._known: dict[bytes, Ints | None] = {}
+        #: counts that can be held, and with them all that are no more; and the other way round
+        self._enough: list[Ints] = []
+        self._too_many: list[Ints] = []
+        #: False once it could not be told whether some pods can be held
+        self.certain = True
+
+    def holds(self, counts: Ints) -> bool:
+        """Whether so many pods of each kind find room together."""
+        if any((counts <= known).all() for known in self._enough):
+            return True
+        if any((counts >= known).all() for known in self._too_many):
+            return False
+        held = self.loads(counts) is not None
+        (self._enough if held else self._too_many).append(counts)
+        return held
+
+    def loads(self, counts: Ints) -> Ints | None:
+        """A placement of so many pods of each kind; None if there is none.
+
+        Where least is allocated; packed exactly if that leaves pods out.
+        """
+        key = counts.tobytes()
+        if key not in self._known:
+            spread = least_allocated(self.packing, counts)
+            complete = int(spread.sum()) == int(counts.sum())
+            self._known[key] = spread if complete else self._packed(counts)
+        return self._known[key]
+
+    def _packed(self, counts: Ints) -> Ints | None:
+        table = tabulate(attrs.evolve(self.packing, counts=counts), None, self._bounds)
+        if table is None:
+            self.certain = False
+            return None
+        whole = bool((table.limits == counts).all())
+        if not whole or int(table.costs()[tuple(counts.tolist())]) >= UNREACHABLE:
+            return None
+        return table.loads(counts)

@@ -1,0 +1,153 @@
+"""Which pods of a batch go to the edge, and which to the cloud: Algorithm 3, without migration.
+
+QoS depends on how many pods of each workload are on the edge, and room on how many of each kind.
+So the choice is made among vectors of counts, one number a kind: `match` says which of them fit
+and at what fragmentation, `split` what QoS the best sharing among the workloads gives. The paper
+compares sums of resources only; here a vector counts only if `match` really places it.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import attrs
+import numpy as np
+
+from kubedsm.core.goals.fragmentation import Fragmentation, Ints
+from kubedsm.core.goals.objective import Objective, Promises
+from kubedsm.core.packing.best_fit import BestFit, by_size
+from kubedsm.core.packing.match import UNREACHABLE, Bounds, MatchTable, tabulate, vector_sums
+from kubedsm.core.packing.problem import Packing, Targets
+from kubedsm.core.placing.cloud import CloudRoom
+from kubedsm.core.placing.greedy import pick_greedily
+from kubedsm.core.placing.split import Picks, best_split, claimants
+from kubedsm.core.rules.rejection import Rejection
+from kubedsm.core.world.model import NodeName, Pod, Share, Tier, Uid, Workload
+
+
+class Binding(NamedTuple):
+    pod: Pod
+    node: NodeName
+    tier: Tier
+
+
+@attrs.frozen(slots=True)
+class Decision:
+    """Where the pods of a batch go, and why it is thought good.
+
+    Scores are in nano-units of QoS, over all opted-in workloads; `before` has the batch pending,
+    that is, not on the edge. Fragmentation is that of all edge nodes together once the bindings
+    are carried out, 2^-32 of a node each.
+    """
+
+    #: in the order in which the pods are served; where rules of pods about pods have a say, in one
+    #: in which each pod keeps them as it comes
+    bindings: tuple[Binding, ...] = ()
+    #: pods that fit nowhere: why not, for every node, against the room that is left then
+    unplaced: Mapping[Uid, Mapping[NodeName, Rejection]] = attrs.field(factory=dict)
+    #: pods that nothing was decided about, for want of time
+    late: tuple[Pod, ...] = ()
+    score_before: int = 0
+    score_after: int = 0
+    fragmentation: int = 0
+    #: nothing better exists: no more pods placed, no greater QoS, both by priority; and no edge
+    #: that is liked better, or is less fragmented, with as many pods
+    proven: bool = True
+    shares_before: Mapping[Workload, Share] = attrs.field(factory=dict)
+    shares_after: Mapping[Workload, Share] = attrs.field(factory=dict)
+
+
+@attrs.frozen(eq=False)
+class Choice:
+    """Which pods go to which node; the others fit nowhere."""
+
+    edge: Targets
+    cloud: Targets
+    #: of all edge nodes together
+    fragmentation: int
+    proven: bool
+
+
+def make_decision(
+    edge: Packing,
+    cloud: Packing,
+    shares: Mapping[Workload, Share],
+    promises: Promises,
+    objective: Objective,
+    fragmentation: Fragmentation,
+    bounds: Bounds,
+) -> Choice:
+    """Place the batch; both packings have the same kinds of pods.
+
+    Most pods placed at all, those of the highest priority first of all; then the greatest QoS of
+    the workloads of the highest level, then of the next ones; then where pods like to be; then the
+    least fragmentation of the edge; then the first vector in lexicographic order. Beyond the
+    bounds pods are picked by QoS gained for their size, and the choice is not proven.
+    """
+    members = claimants(edge, shares, promises, objective)
+    table = tabulate(edge, fragmentation, bounds) if edge.weights is not None else None
+    split = best_split(members, table.limits, bounds) if table else None
+    cloud_room = CloudRoom.of(cloud, bounds)
+    if table is None or split is None:
+        proven = False
+        picks, loads = pick_greedily(edge, members, bounds.deadline)
+    else:
+        proven = cloud_room.exact
+        vector = _best_vector(table, split.values(), cloud_room)
+        picks, loads = split.picks(vector), table.loads(vector)
+    left = edge.counts - loads.sum(axis=0)
+    cloud_loads = cloud_room.place(left)
+    chosen, others = _by_pick(edge, picks)
+    if not proven:
+        left = left - cloud_loads.sum(axis=0)
+        cloud_loads = _filled_up(cloud, cloud_loads, left)
+        left = edge.counts - loads.sum(axis=0) - cloud_loads.sum(axis=0)
+        loads = _filled_up(edge, loads, left)
+    taken = cloud_loads.sum(axis=0).tolist()
+    for kind, pods in enumerate(others):
+        chosen[kind] += pods[taken[kind] :]
+    return Choice(
+        edge.targets(loads, chosen),
+        cloud.targets(cloud_loads, others),
+        int(fragmentation.costs(edge.axes, edge.allocatable, edge.room_after(loads)).sum()),
+        proven,
+    )
+
+
+def _best_vector(table: MatchTable, values: Sequence[Ints], cloud: CloudRoom) -> Ints:
+    """values: the QoS of every vector on the edge, one array a level."""
+    costs = table.costs()
+    worth = vector_sums(costs.shape, table.packing.weights) + cloud.capacity(table.limits)
+    placed = np.where(costs < UNREACHABLE, worth, -1)
+    best = placed == placed.max()
+    for of_level in values:
+        best &= of_level == of_level[best].max()
+    costs = costs + table.unit * cloud.least_penalties(table.limits)
+    cheapest = int(np.where(best, costs, np.iinfo(np.int64).max).argmin())
+    return np.array(np.unravel_index(cheapest, costs.shape), dtype=np.int64)
+
+
+def _by_pick(packing: Packing, picks: Picks) -> tuple[list[list[Pod]], list[list[Pod]]]:
+    """The pods of each kind that the picks mean, and the others; both in their order."""
+    chosen: list[list[Pod]] = []
+    others: list[list[Pod]] = []
+    left = dict(picks)
+    for index, kind in enumerate(packing.kinds):
+        sides: tuple[list[Pod], list[Pod]] = [], []
+        for pod in kind.pods:
+            pick = (pod.workload, index)
+            wanted = left.get(pick, 0)
+            left[pick] = wanted - 1
+            sides[wanted <= 0].append(pod)
+        chosen.append(sides[0])
+        others.append(sides[1])
+    return chosen, others
+
+
+def _filled_up(packing: Packing, loads: Ints, counts: Ints) -> Ints:
+    """The placement with so many more pods of each kind, as far as they fit."""
+    room = BestFit(packing, loads)
+    for kind in by_size(packing):
+        for _ in range(int(counts[kind])):
+            if not room.place(kind):
+                break
+    return room.loads

@@ -1,0 +1,236 @@
+"""Algorithm 1: a batch of new pods is placed as one."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import attrs
+
+from kubedsm.core.goals.fragmentation import Fragmentation, Measure, request_mix
+from kubedsm.core.goals.objective import Objective, Promises, quality
+from kubedsm.core.packing.match import Bounds
+from kubedsm.core.packing.problem import Kind, Packing, kinds
+from kubedsm.core.placing.batch_kinds import is_plain, judged_kinds
+from kubedsm.core.placing.decision import Binding, Choice, Decision, make_decision
+from kubedsm.core.placing.rule_keeping import keep_rules
+from kubedsm.core.placing.settling import Gains
+from kubedsm.core.rules.feasibility import Feasibility
+from kubedsm.core.rules.fit import rejection
+from kubedsm.core.rules.rejection import Rejection
+from kubedsm.core.world.model import (
+    Node,
+    NodeName,
+    Pod,
+    PodClass,
+    Resources,
+    Share,
+    Snapshot,
+    Tier,
+    Uid,
+    Workload,
+)
+from kubedsm.core.world.serving_order import levels_of, serving_order
+
+
+def immediate_schedule(
+    snapshot: Snapshot,
+    pods: Iterable[Pod],
+    promises: Promises,
+    objective: Objective,
+    measure: Measure = Measure.UNUSABLE,
+    bounds: Bounds | None = None,
+) -> Decision:
+    """Where these waiting pods of the snapshot go.
+
+    The edge first, by QoS; what it leaves over to the cloud; a pod that fits nowhere stays out,
+    with the reasons. No edge node, no cloud node and no node at all are nothing special. Equal
+    inputs give equal decisions, whatever the order in which pods and nodes are listed.
+
+    With several priorities among the pods, no pod stays out for one of lower priority, and the QoS
+    of the workloads of a higher level comes before that of a lower one; the level of a workload is
+    the greatest priority of its pods in the batch.
+    """
+    everybody = sorted(pods, key=serving_order)
+    batch = [pod for pod in everybody if not pod.requests.beyond_any_node]
+    set_aside = [pod for pod in everybody if pod.requests.beyond_any_node]
+    problem = _Problem(
+        snapshot,
+        batch,
+        snapshot.shares(),
+        promises,
+        objective,
+        Fragmentation(measure, request_mix(snapshot)),
+        bounds or Bounds(),
+    )
+    if is_plain(snapshot, batch):
+        nodes = [*problem.edge_nodes, *problem.cloud_nodes]
+        choice = problem.choice(kinds(batch, nodes, snapshot.free, levels_of(batch)))
+        bindings = problem.bindings(choice)
+        unplaced = _why_not(snapshot, bindings, _others(everybody, bindings))
+        return problem.decision(bindings, unplaced, choice.fragmentation, proven=choice.proven)
+    feasibility = Feasibility.of(snapshot)
+    choice = _judged(problem, feasibility)
+    bindings = problem.bindings(choice)
+    kept = keep_rules(
+        feasibility,
+        snapshot.free,
+        snapshot.surroundings,
+        [(binding.pod, binding.node) for binding in bindings],
+        _others(batch, bindings),
+        problem.gains,
+        problem.bounds.deadline,
+    )
+    placed = [(pod, node, snapshot.nodes[node].tier) for pod, node in kept.placed]
+    bindings = tuple(Binding(pod, node, tier) for pod, node, tier in placed if tier is not None)
+    room = _room_after(snapshot, bindings)
+    fragmentation = problem.fragmentation.of(problem.edge_nodes, room)
+    proven = choice.proven and kept.as_planned
+    unplaced = {**kept.refused, **_why_not(snapshot, bindings, set_aside)}
+    decision = problem.decision(bindings, unplaced, fragmentation, proven=proven)
+    return attrs.evolve(decision, late=kept.late)
+
+
+@attrs.frozen(eq=False)
+class _Problem:
+    snapshot: Snapshot
+    #: in the order in which they are served
+    batch: Sequence[Pod]
+    shares: Mapping[Workload, Share]
+    promises: Promises
+    objective: Objective
+    fragmentation: Fragmentation
+    bounds: Bounds
+    edge_nodes: list[Node] = attrs.field(init=False)
+    cloud_nodes: list[Node] = attrs.field(init=False)
+
+    @edge_nodes.default
+    def _edge_nodes(self) -> list[Node]:
+        return self.snapshot.of_tier(Tier.EDGE)
+
+    @cloud_nodes.default
+    def _cloud_nodes(self) -> list[Node]:
+        return self.snapshot.of_tier(Tier.CLOUD)
+
+    def choice(self, batch_kinds: Sequence[Kind]) -> Choice:
+        free = self.snapshot.free
+        measured = [vector for vector, _ in self.fragmentation.mix]
+        return make_decision(
+            Packing.of(batch_kinds, self.edge_nodes, free, measured),
+            Packing.of(batch_kinds, self.cloud_nodes, free),
+            self.shares,
+            self.promises,
+            self.objective,
+            self.fragmentation,
+            self.bounds,
+        )
+
+    def bindings(self, choice: Choice) -> tuple[Binding, ...]:
+        """In the order in which the pods are served."""
+        placed = {
+            pod.uid: Binding(pod, node, tier)
+            for tier, targets in ((Tier.EDGE, choice.edge), (Tier.CLOUD, choice.cloud))
+            for pod, node in targets
+        }
+        return tuple(placed[pod.uid] for pod in self.batch if pod.uid in placed)
+
+    def shares_after(self, bindings: Iterable[Binding]) -> dict[Workload, Share]:
+        after = dict(self.shares)
+        for binding in bindings:
+            workload = binding.pod.workload
+            if binding.tier is Tier.EDGE and workload in after:
+                share = after[workload]
+                after[workload] = Share(share.edge + 1, share.total)
+        return after
+
+    def standing(self, choice: Choice) -> tuple[list[int], list[int]]:
+        """What a choice is worth before preferences: pods by priority, then QoS by level."""
+        bindings = self.bindings(choice)
+        priorities = [binding.pod.pod_class.priority for binding in bindings]
+        placed = [priorities.count(p) for p in sorted(_priorities(self.batch), reverse=True)]
+        after, levels = self.shares_after(bindings), levels_of(self.batch) or {}
+        by_level: dict[int, dict[Workload, Share]] = {}
+        for pod in self.batch:
+            if pod.workload in after:
+                level = by_level.setdefault(levels.get(pod.workload, 0), {})
+                level[pod.workload] = after[pod.workload]
+        ordered = sorted(by_level.items(), reverse=True, key=lambda entry: entry[0])
+        return placed, [quality(of, self.promises, self.objective) for _, of in ordered]
+
+    @property
+    def gains(self) -> Gains:
+        def gains(workload: Workload, more: int) -> bool:
+            share = self.shares.get(workload, Share())
+            then = Share(share.edge + more, share.total)
+            return self.objective.gain(then, self.promises(workload)) > 0
+
+        return gains
+
+    def decision(
+        self,
+        bindings: tuple[Binding, ...],
+        unplaced: Mapping[Uid, Mapping[NodeName, Rejection]],
+        fragmentation: int,
+        *,
+        proven: bool,
+    ) -> Decision:
+        after = self.shares_after(bindings)
+        return Decision(
+            bindings=bindings,
+            unplaced=unplaced,
+            score_before=quality(self.shares, self.promises, self.objective),
+            score_after=quality(after, self.promises, self.objective),
+            fragmentation=fragmentation,
+            proven=proven,
+            shares_before=self.shares,
+            shares_after=after,
+        )
+
+
+def _judged(problem: _Problem, feasibility: Feasibility) -> Choice:
+    """The choice among pods that speak of others, or would rather be elsewhere.
+
+    What pods like makes more kinds of them, and so the bounds are met sooner; where that is so, it
+    is also tried without, and what pods like must not cost a placement or any QoS.
+    """
+    snapshot, batch = problem.snapshot, problem.batch
+    levels = levels_of(batch)
+    liked = judged_kinds(batch, feasibility, snapshot.surroundings, levels)
+    choice = problem.choice(liked)
+    if choice.proven or not any(kind.penalties for kind in liked):
+        return choice
+    indifferent = problem.choice(
+        judged_kinds(batch, feasibility, snapshot.surroundings, levels, preferences=False)
+    )
+    better = problem.standing(indifferent) > problem.standing(choice)
+    return indifferent if indifferent.proven or better else choice
+
+
+def _priorities(pods: Iterable[Pod]) -> set[int]:
+    return {pod.pod_class.priority for pod in pods}
+
+
+def _others(batch: Iterable[Pod], bindings: Iterable[Binding]) -> list[Pod]:
+    placed = {binding.pod.uid for binding in bindings}
+    return [pod for pod in batch if pod.uid not in placed]
+
+
+def _room_after(snapshot: Snapshot, bindings: Iterable[Binding]) -> dict[NodeName, Resources]:
+    free = dict(snapshot.free)
+    for binding in bindings:
+        free[binding.node] -= binding.pod.requests
+    return free
+
+
+def _why_not(
+    snapshot: Snapshot, bindings: Iterable[Binding], unplaced: Iterable[Pod]
+) -> dict[Uid, Mapping[NodeName, Rejection]]:
+    free = _room_after(snapshot, bindings)
+    known: dict[PodClass, Mapping[NodeName, Rejection]] = {}
+    answers: dict[Uid, Mapping[NodeName, Rejection]] = {}
+    for pod in unplaced:
+        if pod.pod_class not in known:
+            known[pod.pod_class] = {
+                name: rejected
+                for name in sorted(snapshot.nodes)
+                if (rejected := rejection(pod.pod_class, snapshot.nodes[name], free[name]))
+            }
+        answers[pod.uid] = known[pod.pod_class]
+    return answers

@@ -1,0 +1,129 @@
+"""A batch kept within the rules about other pods: ports, affinity, spread, volumes.
+
+`match` knows what a class and a node say of each other, and what the pods that are there already
+say. What the pods of the batch say of each other is checked here, one after the other, each seeing
+those before it; a pod whose node refuses it waits while others of the batch may still change that,
+goes to the best other node then, or stays out.
+
+In the end every pod of the batch keeps its rules with all others in place, and there is an order in
+which each kept them as it came: the one given.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+import attrs
+
+from kubedsm.core.placing.settling import Gains, Placed, Settling
+from kubedsm.core.rules.feasibility import Feasibility, Rejection
+from kubedsm.core.world.deadline import NO_DEADLINE, Deadline, OutOfTimeError
+from kubedsm.core.world.model import NodeName, Pod, Resources, Uid
+from kubedsm.core.world.serving_order import serving_order
+from kubedsm.core.world.surroundings import Surroundings
+
+#: Taking pods out makes room for others, which may be in the way of the next ones.
+_ROUNDS = 3
+
+
+@attrs.frozen(slots=True)
+class Kept:
+    #: pod and node, in an order in which the rules allow each after those before it
+    placed: tuple[Placed, ...]
+    #: why not, for every node, of those that no node takes any more
+    refused: Mapping[Uid, Mapping[NodeName, Rejection]]
+    #: whether all is as planned, and keeps the rules with all the others in place
+    as_planned: bool
+    #: those that there was no time for
+    late: tuple[Pod, ...] = ()
+
+
+def speaks_of_others(pod: Pod) -> bool:
+    """Whether more than a class and a node decide about this pod, or about others beside it."""
+    rules = pod.pod_class.rules
+    return bool(
+        rules.ports
+        or rules.affinity
+        or rules.anti_affinity
+        or rules.spread
+        or rules.claims
+        or rules.disks
+        or rules.resource_claims
+    )
+
+
+def keep_rules(
+    feasibility: Feasibility,
+    free: Mapping[NodeName, Resources],
+    surroundings: Surroundings,
+    planned: Sequence[Placed],
+    left_over: Iterable[Pod],
+    gains: Gains,
+    deadline: Deadline = NO_DEADLINE,
+) -> Kept:
+    """What of these placements the rules allow, after mending what they do not.
+
+    Higher priorities are settled first, so that they never stay out for lower ones. A pod that was
+    left over gets a node too, if the others of its priority leave one to it.
+
+    Once the deadline has passed the others are placed in turn, fairly between namespaces, as far as
+    that is possible in as much time again: each keeps its rules as it comes, though those that want
+    to be near to some may see these go elsewhere.
+    """
+    left_over = list(left_over)
+    if not any(speaks_of_others(pod) for pod in (*(pod for pod, _ in planned), *left_over)):
+        return Kept(tuple(planned), _rejections(feasibility, planned, left_over), as_planned=True)
+    wanted = {pod.uid: node for pod, node in planned}
+    everybody = sorted((*(pod for pod, _ in planned), *left_over), key=serving_order)
+    skews = feasibility.skews(everybody)
+    batch = Settling(feasibility, dict(free), surroundings, gains, skews, deadline)
+    late: list[Pod] = []
+    settled = True
+    try:
+        _settle(batch, everybody, wanted)
+    except OutOfTimeError:
+        settled = False
+        late = batch.place_in_turn(fairly(everybody), wanted)
+    out = [pod for pod in everybody if pod.uid not in batch.placed and pod not in late]
+    return Kept(
+        tuple(batch.placed.values()),
+        {pod.uid: batch.rejections(pod) for pod in out},
+        as_planned=settled and batch.homes == wanted,
+        late=tuple(late),
+    )
+
+
+def fairly(pods: Iterable[Pod]) -> list[Pod]:
+    """By priority, then one of each namespace after the other, each in their turn."""
+    served: Counter[tuple[int, str]] = Counter()
+    rounds: list[tuple[int, int, Pod]] = []
+    for pod in sorted(pods, key=serving_order):
+        priority = pod.pod_class.priority
+        served[priority, pod.namespace] += 1
+        rounds.append((-priority, served[priority, pod.namespace], pod))
+    return [pod for _, _, pod in sorted(rounds, key=lambda entry: entry[:2])]
+
+
+def _settle(batch: Settling, everybody: Sequence[Pod], wanted: Mapping[Uid, NodeName]) -> None:
+    """Higher priorities first; raises OutOfTimeError."""
+    for priority in sorted({pod.pod_class.priority for pod in everybody}, reverse=True):
+        level = [pod for pod in everybody if pod.pod_class.priority == priority]
+        batch.settle([(p, wanted[p.uid]) for p in level if p.uid in wanted])
+        batch.retry(p for p in level if p.uid not in batch.placed)
+        batch.make_sound()
+    if batch.homes != wanted:
+        batch.promote()
+    for _ in range(_ROUNDS):
+        batch.retry(pod for pod in everybody if pod.uid not in batch.placed)
+        if not batch.make_sound():
+            break
+    while batch.make_sound():  # each time with fewer pods
+        pass
+
+
+def _rejections(
+    feasibility: Feasibility, placed: Iterable[Placed], left_over: Sequence[Pod]
+) -> dict[Uid, dict[NodeName, Rejection]]:
+    if left_over:
+        for pod, node in placed:
+            feasibility = feasibility.with_pod(pod, node)
+    return {pod.uid: feasibility.rejections(pod) for pod in left_over}

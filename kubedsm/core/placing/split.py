@@ -1,0 +1,185 @@
+"""The best QoS of placing so many pods of each kind on the edge, and whose pods those are.
+
+QoS is a sum over workloads, and a workload's part depends on how many of its pods are on the edge
+only. So a grid of counts replaces the 2^n subsets of a batch: the best split of a vector over the
+workloads is a (max, +) convolution. Kinds that share no workload are independent of each other;
+each component of kinds linked by shared workloads has a grid of its own, and these are added.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import product
+
+import attrs
+import numpy as np
+
+from kubedsm.core.goals.fragmentation import Ints
+from kubedsm.core.goals.objective import Objective, Promises
+from kubedsm.core.packing.match import Bounds
+from kubedsm.core.packing.problem import Packing
+from kubedsm.core.world.deadline import Deadline
+from kubedsm.core.world.model import Share, Workload
+
+_IMPOSSIBLE = -(2**61)
+
+#: How many pods of a workload, of a kind.
+Picks = dict[tuple[Workload, int], int]
+
+
+@attrs.frozen(eq=False)
+class Claimant:
+    """A workload of the batch."""
+
+    workload: Workload
+    #: S, its pods of each kind
+    counts: Ints
+    #: its QoS with 0, 1, 2 ... of the batch's pods on the edge
+    values: Ints
+    #: the rank of all its kinds has this level
+    level: int
+
+    def kinds(self) -> list[int]:
+        return [int(kind) for kind in np.flatnonzero(self.counts)]
+
+
+def claimants(
+    packing: Packing,
+    shares: Mapping[Workload, Share],
+    promises: Promises,
+    objective: Objective,
+) -> tuple[Claimant, ...]:
+    """The workloads of the packing's pods, in name order."""
+    counts: dict[Workload, Ints] = {}
+    for kind, of_kind in enumerate(packing.kinds):
+        for pod in of_kind.pods:
+            if pod.workload not in counts:
+                counts[pod.workload] = np.zeros(len(packing.kinds), dtype=np.int64)
+            counts[pod.workload][kind] += 1
+    found = []
+    for workload in sorted(counts):
+        share = shares.get(workload, Share())
+        edge = share.edge + np.arange(int(counts[workload].sum()) + 1)
+        values = objective.scores(edge, share.total, promises(workload))
+        level = packing.kinds[int(counts[workload].argmax())].rank.level
+        found.append(Claimant(workload, counts[workload], values, level))
+    return tuple(found)
+
+
+@attrs.frozen(eq=False)
+class _Component:
+    """Kinds linked by shared workloads, and the best QoS of every vector of them."""
+
+    kinds: tuple[int, ...]
+    members: tuple[Claimant, ...]
+    #: layers[i]: what the first i members make of each vector
+    layers: tuple[Ints, ...]
+
+    @property
+    def level(self) -> int:
+        return self.members[0].level
+
+    def picks(self, vector: Sequence[int]) -> Iterator[tuple[tuple[Workload, int], int]]:
+        """How many pods of which member make up the vector; of equal ones, the first get more."""
+        left = tuple(vector)
+        for index in range(len(self.members) - 1, -1, -1):
+            member = self.members[index]
+            before, here = self.layers[index], self.layers[index + 1]
+            for taken in _takes(member, self.kinds, left):
+                source = tuple(n - t for n, t in zip(left, taken, strict=True))
+                if before[source] + member.values[sum(taken)] == here[left]:
+                    left = source
+                    break
+            for kind, number in zip(self.kinds, taken, strict=True):
+                if number:
+                    yield (member.workload, kind), number
+
+
+def _takes(
+    member: Claimant, kinds: Sequence[int], most: Iterable[int]
+) -> Iterable[tuple[int, ...]]:
+    """The vectors of pods that a member has, within a limit a kind; fewest first."""
+    greatest = (min(int(member.counts[k]), n) for k, n in zip(kinds, most, strict=True))
+    return product(*(range(n + 1) for n in greatest))
+
+
+@attrs.frozen(eq=False)
+class Split:
+    """Made by `best_split`."""
+
+    components: tuple[_Component, ...]
+    #: S
+    limits: tuple[int, ...]
+
+    def values(self) -> list[Ints]:
+        """The greatest QoS of the batch's workloads for every vector, of shape limits + 1.
+
+        One array a level, the greatest first.
+        """
+        found: dict[int, Ints] = {}
+        for component in sorted(self.components, key=lambda c: -c.level):
+            grid = component.layers[-1]
+            shape = [1] * len(self.limits)
+            for kind, size in zip(component.kinds, grid.shape, strict=True):
+                shape[kind] = size
+            nothing = np.zeros(tuple(n + 1 for n in self.limits), dtype=np.int64)
+            found[component.level] = found.get(component.level, nothing) + grid.reshape(shape)
+        return list(found.values())
+
+    def picks(self, vector: Ints) -> Picks:
+        """Whose pods they are."""
+        return {
+            pick: number
+            for component in self.components
+            for pick, number in component.picks([int(vector[kind]) for kind in component.kinds])
+        }
+
+
+def best_split(members: Sequence[Claimant], limits: Ints, bounds: Bounds) -> Split | None:
+    """The best split of every vector up to the limits, or None beyond the bounds."""
+    greatest = tuple(limits.tolist())
+    components = []
+    for kinds in _linked(members, len(greatest)):
+        involved = tuple(m for m in members if m.kinds() and m.kinds()[0] in kinds)
+        shape = tuple(greatest[kind] + 1 for kind in kinds)
+        cells = int(np.prod(shape))
+        ways = sum(int(np.prod(member.counts + 1)) for member in involved)
+        if cells * ways > bounds.steps or cells * len(involved) > bounds.states:
+            return None
+        layers = _convolved(involved, kinds, shape, bounds.deadline)
+        if layers is None:
+            return None
+        components.append(_Component(kinds, involved, layers))
+    return Split(tuple(components), greatest)
+
+
+def _convolved(
+    members: Sequence[Claimant],
+    kinds: Sequence[int],
+    shape: tuple[int, ...],
+    deadline: Deadline,
+) -> tuple[Ints, ...] | None:
+    """None once the deadline has passed."""
+    layer = np.full(shape, _IMPOSSIBLE, dtype=np.int64)
+    layer[(0,) * len(shape)] = 0
+    layers = [layer]
+    for member in members:
+        if deadline.passed:
+            return None
+        following = np.full(shape, _IMPOSSIBLE, dtype=np.int64)
+        for taken in _takes(member, kinds, (size - 1 for size in shape)):
+            target = following[tuple(slice(n, None) for n in taken)]
+            source = layer[tuple(slice(size - n) for n, size in zip(taken, shape, strict=True))]
+            np.maximum(target, source + member.values[sum(taken)], out=target)
+        layer = following
+        layers.append(layer)
+    return tuple(layers)
+
+
+def _linked(members: Iterable[Claimant], number: int) -> list[tuple[int, ...]]:
+    """The kinds, put together where a workload has pods of both."""
+    group = list(range(number))
+    for member in members:
+        kinds = member.kinds()
+        for kind in kinds[1:]:
+            old, new = group[kind], group[kinds[0]]
+            group = [new if g == old else g for g in group]
+    return [tuple(kind for kind in range(number) if group[kind] == g) for g in dict.fromkeys(group)]

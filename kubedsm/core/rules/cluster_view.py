@@ -1,0 +1,206 @@
+"""One state of the cluster, and what the rules say of a pod in it."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Self
+
+import attrs
+import numpy as np
+
+from kubedsm.core.rules.node_index import NodeIndex
+from kubedsm.core.rules.node_rules import TIER_RULE
+from kubedsm.core.rules.pod_affinity import NO_AFFINITY
+from kubedsm.core.rules.rejection import Mask, Refusal, Rejection
+from kubedsm.core.rules.residents import Residents, keys_looked_at
+from kubedsm.core.rules.room import BASIC_RESOURCES, Room
+from kubedsm.core.rules.scene import EquivalenceClass, Rule, Scene
+from kubedsm.core.rules.spread import UNEVEN
+from kubedsm.core.rules.table import DYNAMIC_RULES, POD_RULES, STATIC_RULES
+from kubedsm.core.world.model import Pod, PodClass, SchedulingRules, Snapshot, Uid
+
+#: A node that was refused for one of these may be accepted once another pod is in place.
+OPENING = frozenset({UNEVEN, NO_AFFINITY})
+#: a pod and the position of its node
+Placed = tuple[Pod, int]
+
+
+@attrs.frozen(slots=True, eq=False)
+class Finding:
+    rule: str
+    refusal: Refusal
+
+
+@attrs.frozen(slots=True, eq=False)
+class Verdict:
+    """What the rules say of every node, in their order."""
+
+    everywhere: Rejection | None
+    findings: tuple[Finding, ...]
+    #: nodes that kube-scheduler's rules accept
+    accepted: Mask
+    #: those of them that are of a tier
+    tiered: Mask
+
+    @property
+    def openable(self) -> Mask:
+        """The nodes that are refused, if at all, for what other pods may mend by coming."""
+        mask = np.ones_like(self.tiered)
+        for finding in self.findings:
+            if finding.refusal.reasons[0] not in OPENING:
+                mask &= ~finding.refusal.nodes
+        return mask
+
+    def rejection(self, position: int, *, tier: bool) -> Rejection | None:
+        if self.everywhere is not None:
+            return self.everywhere
+        for finding in self.findings:
+            if finding.refusal.nodes[position] and (tier or finding.rule != TIER_RULE):
+                return Rejection(finding.rule, finding.refusal.reasons)
+        return None
+
+
+@attrs.frozen(slots=True, eq=False)
+class ClusterView:
+    """It never changes: a pod that comes or goes makes another. Verdicts are remembered."""
+
+    scene: Scene
+    #: where the snapshot has the pods
+    base: Mapping[Uid, Placed]
+    #: where they are otherwise; None is nowhere
+    moved: Mapping[Uid, Placed | None] = attrs.field(factory=dict)
+    _static: dict[PodClass, tuple[Finding, ...]] = attrs.field(factory=dict)
+    _verdicts: dict[EquivalenceClass, Verdict] = attrs.field(factory=dict)
+    _widened: dict[frozenset[str], Self] = attrs.field(factory=dict)
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> Self:
+        nodes = NodeIndex(snapshot.nodes.values())
+        base = dict(_placed(snapshot, nodes))
+        # By identity: classes are shared, and there are far fewer of them than pods.
+        by_id = {id(pod.pod_class): pod.pod_class for pod in snapshot.pods.values()}
+        classes = by_id.values()
+        concerned = any(_concerns_others(pod_class.rules) for pod_class in classes)
+        residents = Residents.of(
+            len(nodes),
+            keys_looked_at(classes),
+            snapshot.surroundings,
+            base.values() if concerned else (),
+        )
+        room = Room([snapshot.free[name] for name in nodes.names])
+        # So that the first pod that is asked about need not wait for it.
+        for resource in BASIC_RESOURCES:
+            room.column(resource)
+        for key in frozenset().union(*(node_labels(c.rules) for c in classes)):
+            nodes.label(key)
+        return cls(Scene(nodes, room, residents, snapshot.surroundings), base)
+
+    def place(self, uid: Uid) -> Placed | None:
+        """The pod of that uid and the position of its node; None if it is on none."""
+        return self.moved[uid] if uid in self.moved else self.base.get(uid)
+
+    def changed(self, pod: Pod, position: int, by: int) -> Self:
+        """The same with that pod on that node (by = 1), or no longer there (by = -1)."""
+        room, residents = self.scene.room, self.scene.residents
+        free = room.of(position)
+        scene = attrs.evolve(
+            self.scene,
+            room=room.changed(position, free - pod.requests if by > 0 else free + pod.requests),
+            residents=residents.changed(pod, position, by),
+        )
+        moved = {**self.moved, pod.uid: (pod, position) if by > 0 else None}
+        return attrs.evolve(self, scene=scene, moved=moved, verdicts={}, widened={})
+
+    def telling_apart(self, pod: Pod) -> Self:
+        """The same, with pods told apart by all labels that this pod's rules look at, too."""
+        looked_at = keys_looked_at((pod.pod_class,))
+        known = self.scene.residents.keys
+        if looked_at is None or (known is not None and looked_at.issubset(known)):
+            return self
+        keys = looked_at.union(known or ())
+        wide = self._widened.get(keys)
+        if wide is None:
+            residents = Residents.of(
+                len(self.scene.nodes), keys, self.scene.surroundings, self._everybody()
+            )
+            scene = attrs.evolve(self.scene, residents=residents)
+            wide = attrs.evolve(self, scene=scene, verdicts={}, widened={})
+            self._widened[keys] = wide
+        return wide
+
+    def _everybody(self) -> Iterator[Placed]:
+        for uid, place in self.base.items():
+            if uid not in self.moved:
+                yield place
+        yield from filter(None, self.moved.values())
+
+    def equivalence(self, pod: Pod) -> EquivalenceClass:
+        namespace, labels = self.scene.residents.visible(pod)
+        return EquivalenceClass(pod.pod_class, namespace, labels)
+
+    def verdict(self, pod: Pod) -> Verdict:
+        candidate = self.equivalence(pod)
+        verdict = self._verdicts.get(candidate)
+        if verdict is None:
+            verdict = self._verdicts[candidate] = self._judged(candidate)
+        return verdict
+
+    def _judged(self, candidate: EquivalenceClass) -> Verdict:
+        nodes = self.scene.nodes
+        for pod_rule in POD_RULES:
+            rejected = pod_rule(candidate.rules, self.scene.surroundings)
+            if rejected is not None:
+                return Verdict(rejected, (), nodes.none(), nodes.none())
+        findings = (*self._static_findings(candidate), *self._findings(DYNAMIC_RULES, candidate))
+        accepted, tiered = nodes.every(), nodes.every()
+        for finding in findings:
+            tiered &= ~finding.refusal.nodes
+            if finding.rule != TIER_RULE:
+                accepted &= ~finding.refusal.nodes
+        return Verdict(None, findings, accepted, tiered)
+
+    def _static_findings(self, candidate: EquivalenceClass) -> tuple[Finding, ...]:
+        known = self._static.get(candidate.pod_class)
+        if known is None:
+            known = tuple(self._findings(STATIC_RULES, candidate))
+            self._static[candidate.pod_class] = known
+        return known
+
+    def _findings(
+        self, rules: Iterable[tuple[str, Rule]], candidate: EquivalenceClass
+    ) -> Iterator[Finding]:
+        for name, rule in rules:
+            for refusal in rule(candidate, self.scene):
+                if refusal.nodes.any():
+                    yield Finding(name, refusal)
+
+
+def _placed(snapshot: Snapshot, nodes: NodeIndex) -> Iterator[tuple[Uid, Placed]]:
+    for uid, node in snapshot.placed.items():
+        pod, position = snapshot.pods.get(uid), nodes.positions.get(node)
+        if pod is not None and position is not None and not pod.finished:
+            yield uid, (pod, position)
+
+
+def node_labels(rules: SchedulingRules) -> Iterator[str]:
+    """The labels of nodes that these rules look at."""
+    for label, _ in rules.node_selector:
+        yield label
+    for term in rules.node_affinity or ():
+        for requirement in term.expressions:
+            yield requirement.key
+    for affinity in (*rules.affinity, *rules.anti_affinity):
+        yield affinity.topology_key
+    for constraint in (*rules.spread, *rules.preferences.spread):
+        yield constraint.topology_key
+
+
+def _concerns_others(rules: SchedulingRules) -> bool:
+    """Whether where such a pod is, or had better be, has to do with where others are."""
+    return bool(
+        rules.preferences
+        or rules.ports
+        or rules.affinity
+        or rules.anti_affinity
+        or rules.spread
+        or rules.claims
+        or rules.disks
+    )

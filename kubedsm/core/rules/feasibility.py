@@ -1,0 +1,143 @@
+"""Which nodes would take a pod: every rule, with all the other pods where they are.
+
+A `Feasibility` is a value. Taking a pod away, or adding one, gives another, which shares with the
+first all that did not change: so a batch is checked pod by pod, each seeing those before it, and
+a migration without the pod that leaves. A pod is asked about as one that is nowhere yet; of one
+that is on a node already, take it away first.
+
+Costs, for N nodes: a new class a few vector operations on N a rule; a known class is remembered; a
+pod added or taken away, copies of N. Making one reads all pods once if any has a rule about pods,
+ports or volumes, and hardly anything if none has.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import attrs
+
+from kubedsm.core.rules.cluster_view import ClusterView, Verdict
+from kubedsm.core.rules.fit import unschedulable_message
+from kubedsm.core.rules.pod_affinity import deserted
+from kubedsm.core.rules.preferences import penalties
+from kubedsm.core.rules.rejection import Rejection
+from kubedsm.core.rules.scene import EquivalenceClass
+from kubedsm.core.rules.skews import Skews
+from kubedsm.core.world.model import Node, NodeName, Pod, Snapshot, Uid
+
+__all__ = ["EquivalenceClass", "Feasibility", "Rejection"]
+
+
+@attrs.frozen(slots=True, eq=False)
+class Feasibility:
+    """The rules over one state of the cluster. `tier=False` asks kube-scheduler's rules alone."""
+
+    _view: ClusterView
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> "Feasibility":
+        return cls(ClusterView.of(snapshot))
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """In name order."""
+        return self._view.scene.nodes.nodes
+
+    def equivalence(self, pod: Pod) -> EquivalenceClass:
+        """What its feasibility depends on; equal for pods that are interchangeable.
+
+        Interchangeable to the nodes, to each other, and to all pods of the snapshot.
+        """
+        return self._view.telling_apart(pod).equivalence(pod)
+
+    def rejection(self, pod: Pod, node: NodeName, *, tier: bool = True) -> Rejection | None:
+        """The first rule by which the node is no place for the pod; None if it is one.
+
+        Raises KeyError for a node that is not there.
+        """
+        position = self._view.scene.nodes.positions[node]
+        return _gates(pod) or self._verdict(pod).rejection(position, tier=tier)
+
+    def rejections(self, pod: Pod, *, tier: bool = True) -> dict[NodeName, Rejection]:
+        """For every node that would not take the pod: why not. In name order."""
+        gates, verdict = _gates(pod), self._verdict(pod)
+        found = {
+            name: gates or verdict.rejection(position, tier=tier)
+            for position, name in enumerate(self._view.scene.nodes.names)
+        }
+        return {name: rejected for name, rejected in found.items() if rejected is not None}
+
+    def feasible(self, pod: Pod, *, tier: bool = True) -> list[NodeName]:
+        """The nodes that would take the pod, in name order."""
+        if pod.gated:
+            return []
+        verdict = self._verdict(pod)
+        mask = verdict.tiered if tier else verdict.accepted
+        names = self._view.scene.nodes.names
+        return [names[position] for position in mask.nonzero()[0].tolist()]
+
+    def openable(self, pod: Pod) -> list[NodeName]:
+        """Those nodes, and the ones that would take the pod if certain others were in place.
+
+        Nodes, that is, that only spread constraints or its own affinity refuse; in name order.
+        """
+        if pod.gated:
+            return []
+        verdict = self._verdict(pod)
+        if verdict.everywhere is not None:
+            return []
+        names = self._view.scene.nodes.names
+        return [names[position] for position in verdict.openable.nonzero()[0].tolist()]
+
+    def penalties(self, pod: Pod, nodes: Sequence[NodeName]) -> list[int]:
+        """How much less than the best of these nodes the pod likes each; see `preferences`."""
+        view = self._view.telling_apart(pod)
+        positions = [view.scene.nodes.positions[name] for name in nodes]
+        return penalties(view.equivalence(pod), view.scene, positions)
+
+    def deserted(self, pod: Pod) -> bool:
+        """Whether a pod that is on a node has not those near it that its affinity asks for.
+
+        Raises KeyError for a pod that is on none of the nodes.
+        """
+        place = self._view.place(pod.uid)
+        if place is None:
+            raise KeyError(pod.uid)
+        return deserted(self.equivalence(pod), self._view.scene, place[1])
+
+    def skews(self, pods: Iterable[Pod]) -> Skews:
+        """The spread constraints of these pods, which are on no node yet."""
+        return Skews(dict.fromkeys(map(self.equivalence, pods)), self._view.scene)
+
+    def message(self, pod: Pod, *, tier: bool = True) -> str:
+        """What to say of a pod that no node would take, as kube-scheduler says it."""
+        return unschedulable_message(self.rejections(pod, tier=tier))
+
+    def with_pod(self, pod: Pod, node: NodeName) -> "Feasibility":
+        """The same with this pod on that node, whether it fits or not.
+
+        Raises KeyError for a node that is not there, ValueError for a pod that is on one.
+        """
+        position = self._view.scene.nodes.positions[node]
+        if self._view.place(pod.uid) is not None:
+            raise ValueError(f"{pod} is on a node already")
+        return Feasibility(self._view.telling_apart(pod).changed(pod, position, 1))
+
+    def without_pod(self, uid: Uid) -> "Feasibility":
+        """The same with that pod gone, and its room free.
+
+        Raises KeyError for a pod that is on none of the nodes.
+        """
+        place = self._view.place(uid)
+        if place is None:
+            raise KeyError(uid)
+        pod, position = place
+        return Feasibility(self._view.telling_apart(pod).changed(pod, position, -1))
+
+    def _verdict(self, pod: Pod) -> Verdict:
+        return self._view.telling_apart(pod).verdict(pod)
+
+
+def _gates(pod: Pod) -> Rejection | None:
+    if not pod.gated:
+        return None
+    reason = f"waiting for scheduling gates: [{' '.join(pod.gates)}]"
+    return Rejection("SchedulingGates", (reason,), everywhere=True)

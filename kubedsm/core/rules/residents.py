@@ -1,0 +1,299 @@
+"""The pods on the nodes, as the rules about other pods need to know them.
+
+Whoever is bound or reserved and has not finished is there, terminating pods included. Pods are
+counted by what can be told of them: by namespace and those labels that some selector looks at.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import NamedTuple, Self, TypeVar
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from kubedsm.core.world.model import Pod, PodAffinityTerm, PodClass, Preferences, SchedulingRules
+from kubedsm.core.world.selectors import Selector, keys_of, selects
+from kubedsm.core.world.surroundings import CSIVolume, Surroundings
+
+K = TypeVar("K")
+#: how many there are, by position of the node; no zeros
+Counts = dict[int, int]
+Ints = NDArray[np.int64]
+#: kube-scheduler's default
+HARD_POD_AFFINITY_WEIGHT = 1
+
+
+@attrs.frozen(slots=True, cache_hash=True)
+class Selection:
+    """Pods that are selected, in these namespaces or the selected ones."""
+
+    selector: Selector
+    namespaces: tuple[str, ...]
+    namespace_selector: Selector = None
+    #: terminating pods do not count
+    living: bool = False
+
+    @classmethod
+    def of(cls, term: PodAffinityTerm) -> Self:
+        return cls(term.selector, term.namespaces, term.namespace_selector)
+
+    def covers(self, namespace: str, labels: Mapping[str, str], surroundings: Surroundings) -> bool:
+        return selects(self.selector, labels) and (
+            namespace in self.namespaces
+            or surroundings.namespace_selected(self.namespace_selector, namespace)
+        )
+
+
+class Peer(NamedTuple):
+    """What selectors see of a pod."""
+
+    namespace: str
+    labels: tuple[tuple[str, str], ...]
+    terminating: bool
+
+
+def preferred_selectors(preferences: Preferences) -> list[Selector]:
+    terms = (*preferences.affinity, *preferences.anti_affinity)
+    return [
+        *(term.selector for _, term in terms),
+        *(constraint.selector for constraint in preferences.spread),
+    ]
+
+
+def wishes_of(rules: SchedulingRules) -> Iterator[tuple[int, PodAffinityTerm]]:
+    """Whom pods with these rules like to have near them, and how much; below zero, how little.
+
+    What they demand counts a little, as by kube-scheduler's hardPodAffinityWeight.
+    """
+    for term in rules.affinity:
+        yield HARD_POD_AFFINITY_WEIGHT, term
+    if rules.preferences:
+        yield from rules.preferences.affinity
+        for weight, term in rules.preferences.anti_affinity:
+            yield -weight, term
+
+
+def keys_looked_at(classes: Iterable[PodClass]) -> frozenset[str] | None:
+    """The labels that rules of these about pods look at; None if they have no such rule."""
+    keys: set[str] = set()
+    found = False
+    for pod_class in classes:
+        rules = pod_class.rules
+        selectors = [term.selector for term in (*rules.affinity, *rules.anti_affinity)]
+        selectors += [constraint.selector for constraint in rules.spread]
+        if rules.preferences:
+            selectors += preferred_selectors(rules.preferences)
+        found = found or bool(selectors)
+        keys.update(*map(keys_of, selectors))
+    return frozenset(keys) if found else None
+
+
+@attrs.frozen(slots=True, eq=False)
+class Residents:
+    """It never changes: a pod that comes or goes makes another; `counts` only remembers."""
+
+    size: int
+    #: the labels that are told apart, in order; None if no rule looks at pods
+    keys: tuple[str, ...] | None
+    surroundings: Surroundings
+    peers: dict[Peer, Counts] = attrs.field(factory=dict)
+    #: pods with that anti-affinity term
+    holders: dict[PodAffinityTerm, Counts] = attrs.field(factory=dict)
+    #: pods with that wish
+    wishes: dict[tuple[int, PodAffinityTerm], Counts] = attrs.field(factory=dict)
+    #: addresses occupied, by protocol and port
+    ports: dict[tuple[str, int], dict[int, tuple[str, ...]]] = attrs.field(factory=dict)
+    #: how many pods mount a claim, by its namespace and name
+    claims: dict[tuple[str, str], int] = attrs.field(factory=dict)
+    #: pods that use a disk, by kind and identity: whether each only reads
+    disks: dict[tuple[str, tuple[str, ...]], dict[int, tuple[bool, ...]]] = attrs.field(
+        factory=dict
+    )
+    #: how many pods use a volume
+    volumes: dict[CSIVolume, Counts] = attrs.field(factory=dict)
+    #: how many volumes a CSI driver has attached, each once a node
+    attached: dict[str, Counts] = attrs.field(factory=dict)
+    _known: dict[tuple[Selection, ...], Ints] = attrs.field(factory=dict)
+    #: what covers whom is the same for all that are made of each other
+    _covering: dict[Peer, dict[tuple[Selection, ...], bool]] = attrs.field(factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        size: int,
+        keys: frozenset[str] | None,
+        surroundings: Surroundings,
+        placed: Iterable[tuple[Pod, int]],
+    ) -> Self:
+        """`placed`: pods, and the positions of their nodes; `size`: how many nodes there are."""
+        residents = cls(size, None if keys is None else tuple(sorted(keys)), surroundings)
+        for pod, position in placed:
+            residents._put(pod, position)
+        return residents
+
+    def visible(self, pod: Pod) -> tuple[str, tuple[tuple[str, str], ...]]:
+        """Namespace and labels of the pod, as far as any rule looks at them."""
+        if self.keys is None:
+            return "", ()
+        labels = pod.labels
+        return pod.namespace, tuple([(key, labels[key]) for key in self.keys if key in labels])
+
+    def _put(self, pod: Pod, position: int) -> None:
+        if self.keys is not None:
+            namespace, labels = self.visible(pod)
+            counts = self.peers.setdefault(Peer(namespace, labels, pod.terminating), {})
+            counts[position] = counts.get(position, 0) + 1
+        rules = pod.pod_class.rules
+        for term in rules.anti_affinity:
+            counts = self.holders.setdefault(term, {})
+            counts[position] = counts.get(position, 0) + 1
+        for wish in wishes_of(rules):
+            counts = self.wishes.setdefault(wish, {})
+            counts[position] = counts.get(position, 0) + 1
+        for port in rules.ports:
+            addresses = self.ports.setdefault((port.protocol, port.port), {})
+            addresses[position] = (*addresses.get(position, ()), port.ip)
+        for claim in rules.claims:
+            _count(self.claims, claim.key, 1)
+        for volume in self._csi_volumes(rules):
+            users = self.volumes.setdefault(volume, {})
+            if position not in users:
+                _count(self.attached.setdefault(volume.driver, {}), position, 1)
+            _count(users, position, 1)
+        for disk in rules.disks:
+            uses = self.disks.setdefault((disk.kind, disk.identity), {})
+            uses[position] = (*uses.get(position, ()), disk.read_only)
+
+    def changed(self, pod: Pod, position: int, by: int) -> Self:
+        """The same with one such pod more (by = 1) or less (by = -1) on that node."""
+        rules = pod.pod_class.rules
+        namespace, labels = self.visible(pod)
+        peer = Peer(namespace, labels, pod.terminating)
+        claims = dict(self.claims) if rules.claims else self.claims
+        for claim in rules.claims:
+            _count(claims, claim.key, by)
+        csi_volumes = self._csi_volumes(rules)
+        volumes = _changed(self.volumes, csi_volumes, position, by)
+        attached = [
+            volume.driver
+            for volume in csi_volumes
+            if (position in volumes.get(volume, ())) != (position in self.volumes.get(volume, ()))
+        ]
+        return attrs.evolve(
+            self,
+            peers=self.peers if self.keys is None else _changed(self.peers, [peer], position, by),
+            holders=_changed(self.holders, rules.anti_affinity, position, by),
+            wishes=_changed(self.wishes, wishes_of(rules), position, by),
+            ports=_listed(
+                self.ports,
+                [((port.protocol, port.port), port.ip) for port in rules.ports],
+                position,
+                by,
+            ),
+            claims=claims,
+            disks=_listed(
+                self.disks,
+                [((disk.kind, disk.identity), disk.read_only) for disk in rules.disks],
+                position,
+                by,
+            ),
+            volumes=volumes,
+            attached=_changed(self.attached, attached, position, by),
+            known=dict(self._recounted(peer, position, by)),
+        )
+
+    def _csi_volumes(self, rules: SchedulingRules) -> Collection[CSIVolume]:
+        if not rules.claims:
+            return ()
+        return self.surroundings.csi_volumes_at(claim.key for claim in rules.claims)
+
+    def _recounted(
+        self, peer: Peer, position: int, by: int
+    ) -> Iterator[tuple[tuple[Selection, ...], Ints]]:
+        labels, covering = dict(peer.labels), self._covering.setdefault(peer, {})
+        for selections, counts in self._known.items():
+            if selections not in covering:
+                covering[selections] = self._covered(selections, peer, labels)
+            if covering[selections]:
+                changed = counts.copy()
+                changed[position] += by
+                yield selections, changed
+            else:
+                yield selections, counts
+
+    def counts(self, selections: tuple[Selection, ...]) -> Ints:
+        """On each node, how many pods are covered by all of these."""
+        known = self._known.get(selections)
+        if known is None:
+            known = np.zeros(self.size, dtype=np.int64)
+            for peer, counts in self.peers.items():
+                if self._covered(selections, peer, dict(peer.labels)):
+                    _add(known, counts)
+            self._known[selections] = known
+        return known
+
+    def attached_by(self, driver: str) -> Ints:
+        """On each node, how many volumes that CSI driver has attached."""
+        attached = np.zeros(self.size, dtype=np.int64)
+        _add(attached, self.attached.get(driver, {}))
+        return attached
+
+    def _covered(
+        self, selections: tuple[Selection, ...], peer: Peer, labels: Mapping[str, str]
+    ) -> bool:
+        return all(
+            not (selection.living and peer.terminating)
+            and selection.covers(peer.namespace, labels, self.surroundings)
+            for selection in selections
+        )
+
+
+def _add(column: Ints, counts: Counts) -> None:
+    positions = np.fromiter(counts.keys(), np.intp, len(counts))
+    column[positions] += np.fromiter(counts.values(), np.int64, len(counts))
+
+
+def _count(counts: dict[K, int], key: K, by: int) -> None:
+    counts[key] = counts.get(key, 0) + by
+    if not counts[key]:
+        del counts[key]
+
+
+def _changed(books: dict[K, Counts], keys: Iterable[K], position: int, by: int) -> dict[K, Counts]:
+    changed = books
+    for key in keys:
+        changed = dict(changed) if changed is books else changed
+        counts = dict(changed.get(key, {}))
+        _count(counts, position, by)
+        if counts:
+            changed[key] = counts
+        else:
+            changed.pop(key, None)
+    return changed
+
+
+V = TypeVar("V")
+
+
+def _listed(
+    books: dict[K, dict[int, tuple[V, ...]]],
+    entries: Iterable[tuple[K, V]],
+    position: int,
+    by: int,
+) -> dict[K, dict[int, tuple[V, ...]]]:
+    changed = books
+    for key, value in entries:
+        changed = dict(changed) if changed is books else changed
+        places = dict(changed.get(key, {}))
+        values = list(places.pop(position, ()))
+        if by > 0:
+            values.append(value)
+        else:
+            values.remove(value)
+        if values:
+            places[position] = tuple(values)
+        if places:
+            changed[key] = places
+        else:
+            changed.pop(key, None)
+    return changed

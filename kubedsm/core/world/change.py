@@ -1,0 +1,47 @@
+"""What an event, or the end of a reservation, changed in the cluster."""
+
+import attrs
+
+from kubedsm.core.world.model import Node, NodeName, Pod, Resources
+from kubedsm.core.world.surroundings import Surrounding
+
+
+@attrs.frozen(slots=True)
+class Freed:
+    """Room that came free on a node; negative in a resource of which more is used now."""
+
+    node: NodeName
+    amount: Resources
+
+
+@attrs.frozen(slots=True)
+class Change:
+    """What one event changed; equal sides mean that it told us nothing new.
+
+    A reservation that is given back is one too: its pod was on that node, and no longer is.
+    """
+
+    pod_before: Pod | None = None
+    pod_after: Pod | None = None
+    node_before: Node | None = None
+    node_after: Node | None = None
+    surrounding_before: Surrounding | None = None
+    surrounding_after: Surrounding | None = None
+    #: from now on we are told of everything of this kind
+    known: type[Surrounding] | None = None
+    freed: Freed | None = None
+
+
+def holds_room(pod: Pod) -> bool:
+    return pod.node_name is not None and not pod.finished
+
+
+def freed(before: Pod | None, after: Pod | None) -> Freed | None:
+    """The room that the pod gave back, if it did."""
+    if before is None or before.node_name is None or before.finished:
+        return None
+    if after is None or not holds_room(after) or after.node_name != before.node_name:
+        return Freed(before.node_name, before.requests)
+    if after.requests == before.requests:
+        return None
+    return Freed(before.node_name, before.requests - after.requests)

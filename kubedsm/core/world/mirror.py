@@ -1,0 +1,373 @@
+"""What the cluster looks like, and what we are about to do to it.
+
+The mirror is the one owner of both: cluster events change the first, `reserve` and `claim` the
+second. Room is counted once for every pod that holds some: bound and not finished (terminating
+pods included, whoever scheduled them), or reserved. Nothing here awaits, so a decision taken on a
+snapshot and reserved in the same breath cannot be overtaken.
+"""
+
+from collections.abc import Callable
+
+import attrs
+
+from kubedsm.core.world.change import Change, Freed, freed, holds_room
+from kubedsm.core.world.events import (
+    ClusterEvent,
+    HistoryRewound,
+    KindKnown,
+    NodeApplied,
+    NodeDeleted,
+    PodApplied,
+    PodDeleted,
+    SurroundingApplied,
+    SurroundingDeleted,
+)
+from kubedsm.core.world.model import (
+    TEMPLATE_HASH_LABEL,
+    Node,
+    NodeName,
+    Pod,
+    PodClass,
+    Resources,
+    Snapshot,
+    Tiers,
+    Uid,
+    Workload,
+)
+from kubedsm.core.world.surroundings import Surroundings, key_of
+
+NOTHING = Resources()
+
+
+class ReservationError(Exception):
+    """The room asked for is not there (any more)."""
+
+
+@attrs.frozen(slots=True)
+class Reservation:
+    """Room held on a node. The holder is the uid of the pod to be bound, or the id of a move."""
+
+    holder: str
+    node: NodeName
+    requests: Resources
+
+
+@attrs.frozen(slots=True)
+class Claim:
+    """What the replacement of a moved pod looks like: its owner, class, and what of its name."""
+
+    workload: Workload
+    pod_class: PodClass
+    #: the pod template's hash; empty if the owner has none
+    template_hash: str = ""
+    #: the very name, where replacements get their predecessors'
+    name: str = ""
+
+    @classmethod
+    def for_replacement(cls, pod: Pod) -> "Claim":
+        same_name = pod.workload.kind == "StatefulSet"
+        return cls(
+            pod.workload,
+            pod.pod_class,
+            pod.labels.get(TEMPLATE_HASH_LABEL, ""),
+            pod.name if same_name else "",
+        )
+
+    def fits(self, pod: Pod) -> bool:
+        return (
+            pod.workload == self.workload
+            and pod.pod_class == self.pod_class
+            and self.name in ("", pod.name)
+            and self.template_hash in ("", pod.labels.get(TEMPLATE_HASH_LABEL))
+        )
+
+
+def older(pod: Pod, than: Pod) -> bool:
+    """Whether this is a state of the pod that was overtaken: a live read can be, or a replay."""
+    versions = (pod.resource_version, than.resource_version)
+    return all(v.isdecimal() for v in versions) and int(versions[0]) < int(versions[1])
+
+
+class ClusterMirror:
+    def __init__(self, scheduler_name: str = "kubedsm", tiers: Tiers | None = None) -> None:
+        self._scheduler_name = scheduler_name
+        self._tiers = tiers or Tiers()
+        self._nodes: dict[NodeName, Node] = {}
+        self._pods: dict[Uid, Pod] = {}
+        self._uids: dict[tuple[str, str], Uid] = {}
+        self._used: dict[NodeName, Resources] = {}
+        self._reservations: dict[str, Reservation] = {}
+        #: per node, the sum of the reservations on it
+        self._reserved: dict[NodeName, Resources] = {}
+        self._claims: dict[str, Claim] = {}
+        self._claimed: dict[Uid, str] = {}
+        self._surroundings = Surroundings()
+        #: told of every reservation that is given back; set by whoever looks for room
+        self.on_released: Callable[[Change], None] | None = None
+        #: the pods that carry the mark of a migration
+        self._marked: set[Uid] = set()
+        #: whether a plan of ours knows the pod; set by whoever has plans
+        self.under_way: Callable[[Uid], bool] | None = None
+        #: how often anything may have become different
+        self.changes = 0
+
+    def apply(self, event: ClusterEvent) -> Change:
+        self.changes += 1
+        match event:
+            case PodApplied(pod):
+                return self._pod_applied(pod)
+            case PodDeleted(uid):
+                gone = self._forget_pod(uid)
+                return Change(pod_before=gone, freed=freed(gone, None))
+            case HistoryRewound():
+                self._pods = {
+                    uid: attrs.evolve(pod, resource_version="") for uid, pod in self._pods.items()
+                }
+                return Change()
+            case NodeApplied(node):
+                before = self._nodes.get(node.name)
+                after = attrs.evolve(node, tier=self._tiers.of(node.labels))
+                self._nodes[node.name] = after
+                return Change(node_before=before, node_after=after)
+            case NodeDeleted(name):
+                return Change(node_before=self._nodes.pop(name, None))
+            case SurroundingApplied(thing):
+                known = self._surroundings.get(type(thing), key_of(thing))
+                self._surroundings = self._surroundings.having(thing)
+                return Change(surrounding_before=known, surrounding_after=thing)
+            case SurroundingDeleted(kind, key):
+                known = self._surroundings.get(kind, key)
+                self._surroundings = self._surroundings.lacking(kind, key)
+                return Change(surrounding_before=known)
+            case KindKnown(kind):
+                self._surroundings = self._surroundings.knowing(kind)
+                return Change(known=kind)
+
+    def _pod_applied(self, pod: Pod) -> Change:
+        key = (pod.namespace, pod.name)
+        known = self._uids.get(key)
+        if known is not None and known != pod.uid:
+            # Deletion and creation under one name can reach us as a single change.
+            self._forget_pod(known)
+        if pod.detached and pod.scheduler_name != self._scheduler_name:
+            pod = attrs.evolve(pod, detached=False)  # no move of ours touches it
+        before = self._pods.get(pod.uid)
+        if before is not None and older(pod, before):
+            return Change(pod_before=before, pod_after=before)
+        if before is not None and holds_room(before):
+            self._add_used(before, -1)
+        self._pods[pod.uid] = pod
+        self._uids[key] = pod.uid
+        (self._marked.add if pod.detached else self._marked.discard)(pod.uid)
+        if holds_room(pod):
+            self._add_used(pod, 1)
+        if pod.node_name is not None or pod.finished or pod.terminating:
+            self.release(pod.uid)
+        elif before is None:
+            self._assign_claim(pod)
+        return Change(pod_before=before, pod_after=pod, freed=freed(before, pod))
+
+    def _forget_pod(self, uid: Uid) -> Pod | None:
+        self.release(uid)
+        pod = self._pods.pop(uid, None)
+        if pod is None:
+            return None
+        if self._uids.get((pod.namespace, pod.name)) == uid:
+            del self._uids[pod.namespace, pod.name]
+        if holds_room(pod):
+            self._add_used(pod, -1)
+        self._marked.discard(uid)
+        self._claimed.pop(uid, None)
+        return pod
+
+    def _add_used(self, pod: Pod, sign: int) -> None:
+        if pod.node_name is not None:
+            _book(self._used, pod.node_name, pod.requests, sign)
+
+    def pod(self, uid: Uid) -> Pod | None:
+        return self._pods.get(uid)
+
+    def pods(self) -> list[Pod]:
+        """All of them, as they say they are."""
+        return list(self._pods.values())
+
+    def node(self, name: NodeName) -> Node | None:
+        return self._nodes.get(name)
+
+    @property
+    def surroundings(self) -> Surroundings:
+        return self._surroundings
+
+    def reserve(self, holder: str, node: NodeName, requests: Resources) -> None:
+        """Hold room on a node until `release`, or until the pod of that uid is bound.
+
+        Raises ReservationError if the holder has a reservation or is bound, or the node is gone
+        or full.
+        """
+        if holder in self._reservations:
+            raise ReservationError(f"{holder} holds room on {self._reservations[holder].node}")
+        pod = self._pods.get(Uid(holder))
+        if pod is not None and pod.node_name is not None:
+            raise ReservationError(f"{pod} is on {pod.node_name} already")
+        if node not in self._nodes:
+            raise ReservationError(f"node {node} is gone")
+        free = self.free(node)
+        short = [name for name, amount in requests.items() if amount > max(0, free.amount(name))]
+        if short:
+            raise ReservationError(f"node {node} has not enough {', '.join(short)}")
+        self.changes += 1
+        self._reservations[holder] = Reservation(holder, node, requests)
+        _book(self._reserved, node, requests)
+
+    def release(self, holder: str) -> None:
+        """Give back the room that is held, if any: the pod is on its node, or will not be."""
+        reservation = self._give_back(holder)
+        if reservation is None or self.on_released is None:
+            return
+        pod = self._pods.get(Uid(holder))
+        node, there, left = reservation.node, None, NOTHING
+        if pod is not None:
+            there = attrs.evolve(pod, node_name=node, phase="Pending")
+            if pod.node_name != node:
+                # Of a pod that was bound elsewhere, its own event says so: here it is gone.
+                pod = attrs.evolve(pod, node_name=None)
+            elif holds_room(pod):
+                left = pod.requests
+        if reservation.requests != left:
+            room = Freed(node, reservation.requests - left)
+            self.on_released(Change(pod_before=there, pod_after=pod, freed=room))
+
+    def _give_back(self, holder: str) -> Reservation | None:
+        reservation = self._reservations.pop(holder, None)
+        if reservation is not None:
+            self.changes += 1
+            _book(self._reserved, reservation.node, reservation.requests, sign=-1)
+        return reservation
+
+    def hand_over(self, holder: str, pod: str) -> None:
+        """Let the room that a move holds be held for the pod it is meant for, until it is bound."""
+        reservation = self._give_back(holder)
+        if reservation is not None:
+            self._reservations[pod] = attrs.evolve(reservation, holder=pod)
+            _book(self._reserved, reservation.node, reservation.requests)
+
+    def reserved(self, holder: str) -> bool:
+        return holder in self._reservations
+
+    def nominate(self, pod: Pod, node: NodeName) -> None:
+        """Keep room for the pod that is about to come free there: `free` may fall below zero.
+
+        It is held until `withdraw`; what is free to the pod itself shows only after that.
+        """
+        holder = _nomination(pod.uid)
+        self._give_back(holder)
+        self.changes += 1
+        self._reservations[holder] = Reservation(holder, node, pod.requests)
+        _book(self._reserved, node, pod.requests)
+
+    def withdraw(self, uid: Uid, *, silently: bool = False) -> None:
+        """Give back the room the pod was nominated to, if any; silently, if only for a moment."""
+        if silently:
+            self._give_back(_nomination(uid))
+        else:
+            self.release(_nomination(uid))
+
+    def claim(self, claimant: str, claim: Claim) -> None:
+        """Give the claimant the next pod of that description, first come first served."""
+        self._claims[claimant] = claim
+
+    def unclaim(self, claimant: str) -> None:
+        """End a claim, and give back the pod it got, if any."""
+        self._claims.pop(claimant, None)
+        self._claimed = {uid: by for uid, by in self._claimed.items() if by != claimant}
+
+    def claimant(self, uid: Uid) -> str | None:
+        return self._claimed.get(uid)
+
+    def claimed_by(self, claimant: str) -> Pod | None:
+        """Return the pod that the claim got, if it is there."""
+        uid = next((uid for uid, by in self._claimed.items() if by == claimant), None)
+        return None if uid is None else self._pods.get(uid)
+
+    def _assign_claim(self, pod: Pod) -> None:
+        claimant = next((c for c, claim in self._claims.items() if claim.fits(pod)), None)
+        if claimant is not None:
+            del self._claims[claimant]
+            self._claimed[pod.uid] = claimant
+
+    def free(self, name: NodeName) -> Resources:
+        """The room that nobody holds. Raises KeyError for a node that is not there."""
+        free = self._nodes[name].allocatable
+        for booked in (self._used, self._reserved):
+            if name in booked:
+                free -= booked[name]
+        return free
+
+    def snapshot(self) -> Snapshot:
+        placed = {
+            uid: pod.node_name for uid, pod in self._pods.items() if pod.node_name is not None
+        }
+        for reservation in self._reservations.values():
+            if reservation.holder in self._pods:
+                placed[Uid(reservation.holder)] = reservation.node
+        return Snapshot(
+            nodes=dict(self._nodes),
+            pods={**self._pods, **self._unproven()},
+            free={name: self.free(name) for name in self._nodes},
+            placed=placed,
+            scheduler_name=self._scheduler_name,
+            surroundings=self._surroundings,
+        )
+
+    def _unproven(self) -> dict[Uid, Pod]:
+        """The marked pods that no plan knows: they count like any other until one does.
+
+        Whoever may change a pod can mark it; that must not take it out of the counts.
+        """
+        if self.under_way is None:
+            return {}
+        doubtful = (self._pods[uid] for uid in self._marked if not self.under_way(uid))
+        return {pod.uid: attrs.evolve(pod, detached=False) for pod in doubtful}
+
+    def check_invariants(self) -> None:
+        """Raise AssertionError if the books disagree with the objects they are kept about."""
+        used: dict[NodeName, Resources] = {}
+        for pod in self._pods.values():
+            if pod.node_name is not None and holds_room(pod):
+                _book(used, pod.node_name, pod.requests)
+        _require(used == self._used, f"room used is {used}, booked is {self._used}")
+        reserved: dict[NodeName, Resources] = {}
+        for reservation in self._reservations.values():
+            _book(reserved, reservation.node, reservation.requests)
+        _require(reserved == self._reserved, f"reserved {reserved}, booked {self._reserved}")
+        marked = {uid for uid, pod in self._pods.items() if pod.detached}
+        _require(marked == self._marked, f"marked {marked}, booked {self._marked}")
+        keys = {(pod.namespace, pod.name): uid for uid, pod in self._pods.items()}
+        _require(keys == self._uids, "two pods go by one name")
+        for holder, reservation in self._reservations.items():
+            pod_or_none = self._pods.get(Uid(holder))
+            _require(
+                pod_or_none is None or pod_or_none.node_name is None,
+                f"{pod_or_none} is bound and still holds a reservation on {reservation.node}",
+            )
+        _require(self._claimed.keys() <= self._pods.keys(), "a claim outlives its pod")
+
+
+def _nomination(uid: Uid) -> str:
+    return f"nomination of {uid}"
+
+
+def _book(
+    books: dict[NodeName, Resources], node: NodeName, amount: Resources, sign: int = 1
+) -> None:
+    booked = books.get(node, NOTHING)
+    booked = booked + amount if sign > 0 else booked - amount
+    if booked == NOTHING:
+        books.pop(node, None)
+    else:
+        books[node] = booked
+
+
+def _require(truth: bool, otherwise: str) -> None:
+    if not truth:
+        raise AssertionError(otherwise)

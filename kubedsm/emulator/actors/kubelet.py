@@ -1,0 +1,276 @@
+"""The kubelets of all nodes: they admit, start, stop and report pods.
+
+A pod bound to a node that does not exist, or is not Ready, stays as it is.
+"""
+
+from collections.abc import Mapping
+
+import attrs
+
+from kubedsm.clock import Clock
+from kubedsm.core.world.model import Resources
+from kubedsm.core.world.quantities import millis, units
+from kubedsm.emulator.actors import conditions
+from kubedsm.emulator.actors.cache import Cache, Key, key_of
+from kubedsm.emulator.actors.controller import Controller
+from kubedsm.emulator.actors.pod_state import (
+    annotations_of,
+    is_finished,
+    is_ready,
+    is_terminating,
+    node_of,
+    requests_of,
+)
+from kubedsm.emulator.api.api_server import ApiServer
+from kubedsm.emulator.api.moments import rfc3339
+from kubedsm.emulator.api.resources import NODES, PODS, Object
+from kubedsm.emulator.api.store import Change
+
+#: a pod annotated with "true" here runs and never becomes ready
+NEVER_READY = "emulator.kubedsm.io/never-ready"
+#: 10.244.0.0/16 has that many addresses for pods
+_ADDRESSES = 2**16 - 2
+
+
+@attrs.define
+class _Admitted:
+    """A pod that holds room on its node until it is finished or gone."""
+
+    node: str
+    spec: Object
+    requests: Resources
+    #: moments on the monotonic clock
+    starts: float
+    stops: float | None = None
+
+
+class Kubelet(Controller):
+    """Keys are those of pods, and of nodes: a node has no namespace.
+
+    `start_delay` is from the binding seen to Ready, `stop_delay` the most a pod takes to stop, in
+    seconds.
+    """
+
+    def __init__(
+        self, api: ApiServer, cache: Cache, clock: Clock, *, start_delay: float, stop_delay: float
+    ) -> None:
+        super().__init__(api, cache, clock)
+        self._start_delay = start_delay
+        self._stop_delay = stop_delay
+        self._admitted: dict[str, _Admitted] = {}
+        self._used: dict[str, Resources] = {}
+        self._next_address = 0
+        cache.on(PODS, self._pod_changed)
+        cache.on(NODES, self._node_changed)
+
+    def _pod_changed(self, change: Change) -> None:
+        pod = change.object
+        if change.type == "DELETED" or is_finished(pod):
+            self._release(pod["metadata"]["uid"])
+        elif node_of(pod):
+            self.enqueue(key_of(pod))
+
+    def _node_changed(self, change: Change) -> None:
+        if change.type == "DELETED":
+            return
+        node = change.object
+        self.enqueue(key_of(node))
+        if change.previous is None or _is_ready_node(change.previous) != _is_ready_node(node):
+            for pod in self.cache.pods_on(node["metadata"]["name"]):
+                self.enqueue(key_of(pod))
+
+    def reconcile(self, key: Key) -> None:
+        namespace, name = key
+        if not namespace:
+            self._register(name)
+            return
+        pod = self.cache.get(PODS, key)
+        if pod is None or not node_of(pod):
+            return
+        node = self.cache.get(NODES, ("", node_of(pod)))
+        if node is None or not _is_ready_node(node):
+            return
+        if is_terminating(pod):
+            self._stop(pod)
+        elif not is_finished(pod):
+            self._run_pod(pod, node)
+
+    # Nodes.
+
+    def _register(self, name: str) -> None:
+        """A node that nobody reports on becomes Ready."""
+        node = self.cache.get(NODES, ("", name))
+        if node is None or conditions.find(conditions.of(node["status"]), "Ready"):
+            return
+        now = rfc3339(self.clock.wall())
+        status = node["status"]
+        ready = {
+            "type": "Ready",
+            "status": "True",
+            "lastHeartbeatTime": now,
+            "lastTransitionTime": now,
+            "reason": "KubeletReady",
+            "message": "kubelet is posting ready status",
+        }
+        reported = {**status, "conditions": [*conditions.of(status), ready]}
+        if "allocatable" not in status and "capacity" in status:
+            reported["allocatable"] = status["capacity"]
+        self.api.update(NODES, {**node, "status": reported}, subresource="status")
+
+    # Pods.
+
+    def _run_pod(self, pod: Object, node: Object) -> None:
+        uid = pod["metadata"]["uid"]
+        now = self.clock.monotonic()
+        admitted = self._admitted.get(uid)
+        if admitted is None:
+            requests = requests_of(pod)
+            refused = self._refused(requests, node)
+            if refused is not None:
+                self._write_status(pod, {**pod["status"], **refused})
+                return
+            admitted = _Admitted(node_of(pod), pod["spec"], requests, now + self._start_delay)
+            self._admitted[uid] = admitted
+            used = self._used.get(admitted.node, Resources())
+            self._used[admitted.node] = used + requests
+        elif admitted.spec is not pod["spec"]:
+            self._resize(admitted, pod)
+        if not self.has_come(admitted.starts, key_of(pod)):
+            return
+        ready = annotations_of(pod).get(NEVER_READY) != "true"
+        if pod["status"].get("phase") != "Running" or is_ready(pod) != ready:
+            self._write_status(pod, self._running(pod, node, ready=ready))
+
+    def _refused(self, requests: Resources, node: Object) -> Object | None:
+        """The status of a pod that the node has no room for: the kubelet's own admission."""
+        used = self._used.get(node["metadata"]["name"], Resources())
+        room = _amounts(node["status"].get("allocatable") or {})
+        for name, asked in (("pods", requests.pods), *requests.items()):
+            if asked and used.amount(name) + asked > room.get(name, 0):
+                return {
+                    "phase": "Failed",
+                    "reason": f"OutOf{name}",
+                    "message": (
+                        "Pod was rejected: Node didn't have enough resource: "
+                        f"{name}, requested: {asked}, used: {used.amount(name)}, "
+                        f"capacity: {room.get(name, 0)}"
+                    ),
+                    "startTime": rfc3339(self.clock.wall()),
+                }
+        return None
+
+    def _resize(self, admitted: _Admitted, pod: Object) -> None:
+        """In place and at once, without a report: it counts as what the spec says."""
+        requests = requests_of(pod)
+        self._used[admitted.node] += requests - admitted.requests
+        admitted.spec, admitted.requests = pod["spec"], requests
+
+    def _running(self, pod: Object, node: Object, *, ready: bool) -> Object:
+        now = rfc3339(self.clock.wall())
+        before = pod["status"]
+        status = {name: v for name, v in before.items() if name not in ("phase", "conditions")}
+        address = before.get("podIP") or self._address()
+        started = before.get("startTime", now)
+        node_address = _address_of(node)
+        host = {"hostIP": node_address, "hostIPs": [{"ip": node_address}]} if node_address else {}
+        containers = pod["spec"]["containers"]
+        return {
+            "phase": "Running",
+            "conditions": _pod_conditions(pod, now, ready=ready),
+            **host,
+            "podIP": address,
+            "podIPs": [{"ip": address}],
+            "startTime": started,
+            "containerStatuses": [
+                _container_status(container, started, ready=ready) for container in containers
+            ],
+            **{
+                name: value
+                for name, value in status.items()
+                if name not in ("hostIP", "hostIPs", "podIP", "podIPs", "containerStatuses")
+            },
+        }
+
+    def _address(self) -> str:
+        self._next_address = self._next_address % _ADDRESSES + 1
+        high, low = divmod(self._next_address, 256)
+        return f"10.244.{high}.{low}"
+
+    def _write_status(self, pod: Object, status: Object) -> None:
+        self.api.update(PODS, {**pod, "status": status}, subresource="status")
+
+    def _stop(self, pod: Object) -> None:
+        metadata = pod["metadata"]
+        uid, now = metadata["uid"], self.clock.monotonic()
+        grace = metadata.get("deletionGracePeriodSeconds", 0)
+        admitted = self._admitted.get(uid)
+        if admitted is not None and pod["status"].get("phase") == "Running":
+            stops = now + min(float(grace), self._stop_delay)
+            admitted.stops = stops if admitted.stops is None else min(stops, admitted.stops)
+            if not self.has_come(admitted.stops, key_of(pod)):
+                return
+        self.api.delete(PODS, *key_of(pod), grace_seconds=0, uid=uid)
+
+    def _release(self, uid: str) -> None:
+        admitted = self._admitted.pop(uid, None)
+        if admitted is not None:
+            self._used[admitted.node] -= admitted.requests
+
+
+def _is_ready_node(node: Object) -> bool:
+    ready = conditions.find(conditions.of(node["status"]), "Ready")
+    return ready is not None and ready["status"] == "True"
+
+
+def _amounts(quantities: Mapping[str, str]) -> dict[str, int]:
+    return {
+        name: millis(quantity) if name == "cpu" else units(quantity)
+        for name, quantity in quantities.items()
+    }
+
+
+def _address_of(node: Object) -> str:
+    addresses = node["status"].get("addresses") or ()
+    return next((a.get("address", "") for a in addresses if a.get("type") == "InternalIP"), "")
+
+
+def _pod_conditions(pod: Object, now: str, *, ready: bool) -> list[Object]:
+    """The kubelet's five conditions, then those of others (a disruption, a readiness gate)."""
+    names = [container["name"] for container in pod["spec"]["containers"]]
+    unready: Object = {
+        "reason": "ContainersNotReady",
+        "message": f"containers with unready status: [{' '.join(names)}]",
+    }
+    flags = {
+        "PodReadyToStartContainers": True,
+        "Initialized": True,
+        "Ready": ready,
+        "ContainersReady": ready,
+        "PodScheduled": True,
+    }
+    before = conditions.of(pod["status"])
+    mine = []
+    for kind, flag in flags.items():
+        old = conditions.find(before, kind)
+        same = old is not None and old["status"] == str(flag)
+        condition = {
+            "type": kind,
+            "status": str(flag),
+            "lastProbeTime": None,
+            "lastTransitionTime": old["lastTransitionTime"] if old and same else now,
+        }
+        mine.append(condition if flag else condition | unready)
+    return [*mine, *(condition for condition in before if condition["type"] not in flags)]
+
+
+def _container_status(container: Object, started: str, *, ready: bool) -> Object:
+    return {
+        "name": container["name"],
+        "state": {"running": {"startedAt": started}},
+        "lastState": {},
+        "ready": ready,
+        "restartCount": 0,
+        "image": container.get("image", ""),
+        "imageID": "",
+        "started": True,
+    }

@@ -1,0 +1,177 @@
+"""The ReplicaSet controller: as many active pods as wanted, no more and no fewer.
+
+Terminating pods do not count, so that a replacement comes before the old pod is gone.
+"""
+
+from kubedsm.clock import Clock
+from kubedsm.emulator.actors import conditions
+from kubedsm.emulator.actors.cache import Cache, Key, controller_of, key_of
+from kubedsm.emulator.actors.controller import Controller, Requeue
+from kubedsm.emulator.actors.ownership import claim, controller_reference, owners_concerned
+from kubedsm.emulator.actors.pod_state import (
+    available_at,
+    is_active,
+    is_finished,
+    is_ready,
+    is_terminating,
+    labels_of,
+    node_of,
+)
+from kubedsm.emulator.actors.scale_down import deletion_order
+from kubedsm.emulator.api.api_server import ApiServer
+from kubedsm.emulator.api.errors import ApiError
+from kubedsm.emulator.api.moments import rfc3339
+from kubedsm.emulator.api.resources import PODS, REPLICA_SETS, Object
+from kubedsm.emulator.api.store import Change
+
+#: pods made or deleted in one go
+_BURST = 500
+
+
+class ReplicaSetController(Controller):
+    def __init__(self, api: ApiServer, cache: Cache, clock: Clock) -> None:
+        super().__init__(api, cache, clock)
+        cache.on(REPLICA_SETS, self._replica_set_changed)
+        cache.on(PODS, self._pod_changed)
+
+    def _replica_set_changed(self, change: Change) -> None:
+        self.enqueue(key_of(change.object))
+
+    def _pod_changed(self, change: Change) -> None:
+        before = change.previous
+        gone = change.type == "DELETED"
+        if gone or before is None or matters(before) != matters(change.object):
+            for owner in owners_concerned(self.cache, REPLICA_SETS, change):
+                self.enqueue(key_of(owner))
+
+    def reconcile(self, key: Key) -> None:
+        replica_set = self.cache.get(REPLICA_SETS, key)
+        if replica_set is None:
+            return
+        pods = claim(
+            self.api,
+            self.cache,
+            owner=(REPLICA_SETS, replica_set),
+            resource=PODS,
+            eligible=is_active,
+        )
+        refused = None
+        if not is_terminating(replica_set):
+            refused = self._manage(replica_set, pods)
+        self._report(key, refused)
+        if refused is not None and not _namespace_is_going(refused):
+            raise Requeue
+
+    def _manage(self, replica_set: Object, pods: list[Object]) -> ApiError | None:
+        """Make or delete pods. Returns why the API server refused one, if it did."""
+        surplus = len(pods) - replica_set["spec"].get("replicas", 1)
+        if surplus > 0:
+            for pod in self._victims(replica_set, pods, min(surplus, _BURST)):
+                self.api.delete(PODS, *key_of(pod), uid=pod["metadata"]["uid"])
+        elif surplus < 0:
+            pod = _pod_of(replica_set)
+            for _ in range(min(-surplus, _BURST)):
+                try:
+                    self.api.create(PODS, pod, namespace=replica_set["metadata"]["namespace"])
+                except ApiError as error:
+                    return error
+        return None
+
+    def _victims(self, replica_set: Object, pods: list[Object], count: int) -> list[Object]:
+        if count >= len(pods):
+            return pods
+        on_node: dict[str, int] = {}
+        for pod in self._related(replica_set):
+            on_node[node_of(pod)] = on_node.get(node_of(pod), 0) + 1
+        return deletion_order(pods, on_node, self.clock.wall())[:count]
+
+    def _related(self, replica_set: Object) -> list[Object]:
+        """Active pods of every ReplicaSet with the same owner."""
+        owner = controller_of(replica_set)
+        siblings = self.cache.controlled_by(REPLICA_SETS, owner["uid"]) if owner else [replica_set]
+        return [
+            pod
+            for sibling in siblings
+            for pod in self.cache.controlled_by(PODS, sibling["metadata"]["uid"])
+            if is_active(pod)
+        ]
+
+    def _report(self, key: Key, refused: ApiError | None) -> None:
+        replica_set = self.cache.get(REPLICA_SETS, key)
+        if replica_set is None:
+            return
+        status = self._status(replica_set, refused)
+        if status != replica_set["status"]:
+            self.api.update(REPLICA_SETS, {**replica_set, "status": status}, subresource="status")
+
+    def _status(self, replica_set: Object, refused: ApiError | None) -> Object:
+        spec, uid = replica_set["spec"], replica_set["metadata"]["uid"]
+        now = self.clock.wall()
+        wanted_labels = labels_of(spec["template"]).items()
+        counts = dict.fromkeys(("labeled", "ready", "available", "active", "terminating"), 0)
+        for pod in self.cache.controlled_by(PODS, uid):
+            if not is_active(pod):
+                counts["terminating"] += is_terminating(pod) and not is_finished(pod)
+                continue
+            counts["active"] += 1
+            counts["labeled"] += wanted_labels <= labels_of(pod).items()
+            counts["ready"] += is_ready(pod)
+            available = available_at(pod, spec.get("minReadySeconds", 0))
+            if available is not None:
+                counts["available"] += available <= now
+                if available > now:
+                    self.enqueue_after(key_of(replica_set), available - now)
+        status: Object = {
+            "replicas": counts["active"],
+            "fullyLabeledReplicas": counts["labeled"],
+            "readyReplicas": counts["ready"],
+            "availableReplicas": counts["available"],
+        }
+        # The API leaves out what is zero, but not these.
+        status = {name: n for name, n in status.items() if n or name == "replicas"}
+        status["terminatingReplicas"] = counts["terminating"]
+        status["observedGeneration"] = replica_set["metadata"]["generation"]
+        if found := self._conditions(replica_set, refused):
+            status["conditions"] = found
+        return status
+
+    def _conditions(self, replica_set: Object, refused: ApiError | None) -> list[Object]:
+        before = conditions.of(replica_set["status"])
+        if refused is None:
+            return conditions.without(before, "ReplicaFailure")
+        if conditions.find(before, "ReplicaFailure"):
+            # The message names a new pod at every attempt: to rewrite it would never end.
+            return before
+        now = rfc3339(self.clock.wall())
+        failure = conditions.condition("ReplicaFailure", True, now, "FailedCreate", refused.message)
+        return [*before, failure]
+
+
+def matters(pod: Object) -> tuple[object, ...]:
+    """What a controller of pods looks at; the rest of a pod may change without waking it."""
+    metadata = pod["metadata"]
+    return (
+        is_terminating(pod),
+        is_finished(pod),
+        is_ready(pod),
+        metadata.get("labels"),
+        metadata.get("ownerReferences"),
+    )
+
+
+def _pod_of(replica_set: Object) -> Object:
+    template, metadata = replica_set["spec"]["template"], replica_set["metadata"]
+    pod_metadata = {
+        "generateName": f"{metadata['name']}-",
+        "labels": labels_of(template),
+        "ownerReferences": [controller_reference(REPLICA_SETS, replica_set)],
+    }
+    for optional in ("annotations", "finalizers"):
+        if value := template["metadata"].get(optional):
+            pod_metadata[optional] = value
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": pod_metadata, "spec": template["spec"]}
+
+
+def _namespace_is_going(refused: ApiError) -> bool:
+    causes = (refused.details or {}).get("causes") or ()
+    return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)

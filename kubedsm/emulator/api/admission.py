@@ -1,0 +1,68 @@
+"""Whether and how a new object may come in: its namespace, its defaults, quotas, validity.
+
+In kube-apiserver's order: namespace lifecycle, defaulting and mutating plugins, validation, quota.
+"""
+
+from kubedsm.emulator.api.defaulting import with_defaults, with_initial_status
+from kubedsm.emulator.api.errors import FieldError, forbidden, not_found
+from kubedsm.emulator.api.pod_defaults import with_pod_defaults
+from kubedsm.emulator.api.quota import check_quotas
+from kubedsm.emulator.api.resources import NAMESPACES, SERVICES, Object, Resource
+from kubedsm.emulator.api.service_addresses import with_addresses
+from kubedsm.emulator.api.store import Store
+from kubedsm.emulator.api.validation import validate_new
+
+#: they exist from the start
+NAMESPACES_AT_START = ("default", "kube-node-lease", "kube-public", "kube-system")
+#: and may not be deleted
+_IMMORTAL = frozenset({"default", "kube-public", "kube-system"})
+_NAME_LABEL = "kubernetes.io/metadata.name"
+
+
+def admitted(store: Store, resource: Resource, obj: Object) -> Object:
+    """The new object as it is to be stored.
+
+    Raises ApiError: 403 for a full quota, 422 for an invalid object.
+    """
+    obj = _mutated(store, resource, obj)
+    validate_new(resource, obj)
+    if resource.namespaced:
+        check_quotas(store, resource, obj)
+    return obj
+
+
+def check_deletable(resource: Resource, name: str) -> None:
+    """Raises ApiError (403) for the namespaces a cluster cannot do without."""
+    if resource.kind == "Namespace" and name in _IMMORTAL:
+        raise forbidden(resource, name, "this namespace may not be deleted")
+
+
+def check_namespace(store: Store, resource: Resource, name: str, of: str) -> None:
+    """Whether anything may be created in the namespace: for a pod, a Binding or Eviction too.
+
+    `of` is how the request named it: no name has been generated yet. Raises ApiError: 404 for a
+    missing namespace, 403 for a terminating one.
+    """
+    namespace = store.get(NAMESPACES, "", name)
+    if namespace is None:
+        raise not_found(NAMESPACES, name)
+    if namespace["metadata"].get("deletionTimestamp"):
+        cause = FieldError(
+            "NamespaceTerminating", "metadata.namespace", f"namespace {name} is being terminated"
+        )
+        why = f"unable to create new content in namespace {name} because it is being terminated"
+        raise forbidden(resource, of, why, [cause])
+
+
+def _mutated(store: Store, resource: Resource, obj: Object) -> Object:
+    if resource.kind == "Pod":
+        obj = {**obj, "spec": with_pod_defaults(obj.get("spec") or {}, store.suffix())}
+    else:
+        obj = with_defaults(resource, obj)
+    if resource.kind == "Namespace":
+        metadata = obj["metadata"]
+        labels = {**metadata.get("labels", {}), _NAME_LABEL: metadata.get("name", "")}
+        obj = {**obj, "metadata": {**metadata, "labels": labels}}
+    if resource.kind == "Service":
+        obj = with_addresses(obj, store.list(SERVICES), None)
+    return with_initial_status(resource, obj)

@@ -1,0 +1,35 @@
+"""What a status shows although nobody gave it: Go writes the zero of a field it does not omit.
+
+Source: the types.go of each API group.
+"""
+
+from collections.abc import Mapping
+
+from kubedsm.emulator.api.json_values import without_nulls
+from kubedsm.emulator.api.resources import Object
+
+_PLAIN: Object = {"type": "", "status": "", "lastTransitionTime": None}
+_OF_CONDITIONS: Mapping[str, Object] = {
+    "Pod": {**_PLAIN, "lastProbeTime": None},
+    "Node": {**_PLAIN, "lastHeartbeatTime": None, "reason": "", "message": ""},
+    "Deployment": {**_PLAIN, "lastUpdateTime": None},
+    "PodDisruptionBudget": {**_PLAIN, "reason": "", "message": ""},
+}
+_OF_STATUS: Mapping[str, Object] = {
+    "ReplicaSet": {"replicas": 0},
+    "StatefulSet": {"replicas": 0, "availableReplicas": 0},
+    "PodDisruptionBudget": {
+        "disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0,
+    },
+    "HorizontalPodAutoscaler": {"desiredReplicas": 0, "currentMetrics": None},
+    "Service": {"loadBalancer": {}},
+}  # fmt: skip
+
+
+def shown_status(kind: str, given: Object) -> Object:
+    """The status as it is stored, whoever wrote it."""
+    status = {**_OF_STATUS.get(kind, {}), **without_nulls(given)}
+    if status.get("conditions"):
+        zeros = _OF_CONDITIONS.get(kind, _PLAIN)
+        status["conditions"] = [{**zeros, **condition} for condition in status["conditions"]]
+    return status

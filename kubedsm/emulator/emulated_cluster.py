@@ -1,0 +1,121 @@
+"""An emulated cluster, assembled: the API server, its controllers, the kubelets of its nodes."""
+
+import asyncio
+import random
+from types import TracebackType
+from typing import Self
+
+import attrs
+
+from kubedsm.clock import Clock
+from kubedsm.emulator.actors.cache import Cache
+from kubedsm.emulator.actors.controller import Controller
+from kubedsm.emulator.actors.deployment import DeploymentController
+from kubedsm.emulator.actors.disruption import DisruptionController
+from kubedsm.emulator.actors.endpoints import EndpointsController
+from kubedsm.emulator.actors.garbage_collection import GarbageCollector
+from kubedsm.emulator.actors.horizontal_pod_autoscaler import HorizontalPodAutoscalerController
+from kubedsm.emulator.actors.kubelet import Kubelet
+from kubedsm.emulator.actors.namespace import NamespaceController
+from kubedsm.emulator.actors.node_lifecycle import NodeLifecycleController
+from kubedsm.emulator.actors.replica_set import ReplicaSetController
+from kubedsm.emulator.actors.resource_quota import ResourceQuotaController
+from kubedsm.emulator.actors.scaling_metrics import Metrics
+from kubedsm.emulator.actors.stateful_set import StatefulSetController
+from kubedsm.emulator.api.api_server import ApiServer
+from kubedsm.emulator.api.resources import NODES, Object
+from kubedsm.emulator.http.routes import Routes
+
+
+@attrs.frozen
+class Timing:
+    """How long things take, in seconds."""
+
+    #: from a binding to Ready
+    start_delay: float = 3.0
+    #: the most a pod takes to stop; less if its grace period is shorter
+    stop_delay: float = 1.0
+    hpa_sync: float = 15.0
+    #: share of the target by which the average may be off without any scaling; not a time
+    hpa_tolerance: float = 0.1
+    #: from the deletion of a node to that of the pods on it
+    orphan_delay: float = 40.0
+
+
+@attrs.frozen
+class ClusterSpec:
+    nodes: tuple[Object, ...]
+    timing: Timing = Timing()
+
+
+class EmulatedCluster:
+    """`async with` runs it; what an actor raises comes out of the block as an ExceptionGroup.
+
+    `metrics` answers for the metrics API; without it autoscalers report that there is none. With
+    a `token` the HTTP routes admit nobody else.
+    """
+
+    def __init__(
+        self,
+        spec: ClusterSpec,
+        clock: Clock,
+        rng: random.Random,
+        metrics: Metrics | None = None,
+        token: str | None = None,
+    ) -> None:
+        self.api = ApiServer(clock, rng)
+        self.routes = Routes(self.api, token=token)
+        self._cache = Cache(self.api)
+        self._actors = _actors(spec.timing, self.api, self._cache, clock, metrics)
+        self._group = asyncio.TaskGroup()
+        self._tasks: list[asyncio.Task[None]] = []
+        for node in spec.nodes:
+            self.api.create(NODES, node)
+
+    async def __aenter__(self) -> Self:
+        await self._group.__aenter__()
+        for actor in self._actors:
+            name = type(actor).__name__
+            self._tasks.append(self._group.create_task(actor.run(), name=name))
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        for task in self._tasks:
+            task.cancel()
+        if kind is None or issubclass(kind, asyncio.CancelledError):
+            await self._group.__aexit__(kind, error, traceback)
+        else:
+            # What the block raised is its own affair, and leaves it as it is.
+            await self._group.__aexit__(None, None, None)
+        self._cache.close()
+
+
+def _actors(
+    timing: Timing, api: ApiServer, cache: Cache, clock: Clock, metrics: Metrics | None
+) -> tuple[Controller, ...]:
+    """In the order in which they hear of a change."""
+    return (
+        NamespaceController(api, cache, clock),
+        GarbageCollector(api, cache, clock),
+        DeploymentController(api, cache, clock),
+        ReplicaSetController(api, cache, clock),
+        StatefulSetController(api, cache, clock),
+        HorizontalPodAutoscalerController(
+            api,
+            cache,
+            clock,
+            metrics=metrics,
+            sync=timing.hpa_sync,
+            tolerance=timing.hpa_tolerance,
+        ),
+        NodeLifecycleController(api, cache, clock, orphan_delay=timing.orphan_delay),
+        Kubelet(api, cache, clock, start_delay=timing.start_delay, stop_delay=timing.stop_delay),
+        DisruptionController(api, cache, clock),
+        EndpointsController(api, cache, clock),
+        ResourceQuotaController(api, cache, clock),
+    )

@@ -1,0 +1,256 @@
+"""The running scheduler: all its parts on one cluster."""
+
+import asyncio
+import random
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import structlog
+
+from kubedsm.clock import Clock
+from kubedsm.cluster.client.port import Cluster
+from kubedsm.cluster.watching.reflector import Reflector
+from kubedsm.cluster.watching.watched import NODES, PODS, SURROUNDINGS
+from kubedsm.configuration.settings import Configuration
+from kubedsm.core.policies.policy import MigratingPolicy, Policy
+from kubedsm.core.world.change import Change
+from kubedsm.core.world.events import ClusterEvent, KindKnown
+from kubedsm.core.world.mirror import ClusterMirror
+from kubedsm.core.world.model import Node, Pod, Tier
+from kubedsm.core.world.surroundings import Surrounding
+from kubedsm.runtime.event_handler import EventHandler
+from kubedsm.runtime.event_recorder import Recorder
+from kubedsm.runtime.left_behind import LeftBehind
+from kubedsm.runtime.limits import MoveLimits
+from kubedsm.runtime.migrator import Ended, Migrator
+from kubedsm.runtime.pause_switch import PauseSwitch
+from kubedsm.runtime.placement_manager import Limits, PlacementManager
+from kubedsm.runtime.preemptor import Preemptor
+from kubedsm.runtime.scheduler import Scheduler
+from kubedsm.runtime.scheduling_queue import SchedulingQueue
+from kubedsm.runtime.step_calls import Mover
+from kubedsm.runtime.suggester import Suggester
+from kubedsm.runtime.supervisor import Supervisor
+from kubedsm.runtime.tier_marks import TIER_LABEL
+from kubedsm.said_by_cause import SaidByCause
+from kubedsm.why.explainer import Decisions
+from kubedsm.why.record import DecisionRecord
+from plans.steps import Step
+
+log = structlog.get_logger()
+
+
+class Runtime:
+    """One scheduler on one cluster. `run` ends when it is cancelled, or by a HopelessError.
+
+    `instance` names this process in the Events it writes. The policy is the configured KubeDSM
+    unless another one is to be compared with it. The pause switch is looked for in `namespace`.
+    `on_ended` hears how each move ended.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        configuration: Configuration,
+        clock: Clock,
+        rng: random.Random,
+        instance: str = "kubedsm",
+        policy: Policy | None = None,
+        namespace: str = "kubedsm",
+        on_ended: Callable[[Ended], None] | None = None,
+    ) -> None:
+        policy = policy or configuration.policy
+        self._scheduler_name = configuration.scheduler_name
+        # Its own, so that what policies leave to chance depends on nothing else.
+        chance = random.Random(rng.getrandbits(64))
+        self._on_ended = on_ended
+        self.mirror = ClusterMirror(configuration.scheduler_name, configuration.tiers)
+        self.queue = SchedulingQueue(clock, rng)
+        self.synced = asyncio.Event()
+        limits, said = Limits(slow_after=configuration.migration.deadline), SaidByCause(clock)
+        self.supervisor = Supervisor(clock, rng)
+        self.manager = PlacementManager(
+            cluster, self.mirror, clock, self._bound, self.supervisor, limits
+        )
+        record = DecisionRecord(clock)
+        self.decisions = Decisions(record, self.mirror, configuration.policy)
+        self._recorder = Recorder(
+            cluster,
+            clock,
+            self.mirror,
+            self.manager,
+            self.supervisor,
+            said,
+            instance,
+            self.decisions.summary,
+        )
+        mover = Mover(
+            cluster, clock, limits.request_timeout, configuration.migration.drain_delay, said
+        )
+        self.migrator = Migrator(
+            self.mirror,
+            self.manager,
+            mover,
+            MoveLimits(configuration.migration),
+            clock,
+            self._released,
+            self._ended,
+            lambda move, reason: record.move_ended(move, "dropped", reason),
+            LeftBehind(
+                self.mirror,
+                self.manager,
+                mover,
+                clock,
+                on_ignored=self._recorder.mark_ignored,
+                on_stuck=self._recorder.stuck,
+            ),
+        )
+        self.manager.moves = self.migrator
+        self.mirror.under_way = self.manager.follows
+        self._preemptor = (
+            Preemptor(
+                mirror=self.mirror,
+                queue=self.queue,
+                cluster=cluster,
+                recorder=self._recorder,
+                clock=clock,
+                promises_in=configuration.policy.promises_in,
+                objective=configuration.objective_function,
+                under_way=self.manager.follows,
+                timeout=limits.request_timeout,
+                said=said,
+            )
+            if configuration.preemption == "enabled"
+            else None
+        )
+        self._scheduler = Scheduler(
+            mirror=self.mirror,
+            queue=self.queue,
+            manager=self.manager,
+            migrator=self.migrator,
+            recorder=self._recorder,
+            record=record,
+            preemptor=self._preemptor,
+            policy=policy,
+            batch=configuration.batch,
+            clock=clock,
+            rng=chance,
+            synced=self.synced,
+            supervisor=self.supervisor,
+        )
+        self.suggester = (
+            Suggester(
+                mirror=self.mirror,
+                queue=self.queue,
+                manager=self.manager,
+                migrator=self.migrator,
+                recorder=self._recorder,
+                record=record,
+                policy=policy,
+                configuration=configuration,
+                clock=clock,
+                synced=self.synced,
+                paused=PauseSwitch(cluster, namespace, limits.request_timeout, said),
+                preempting=lambda: self._preemptor is not None and self._preemptor.busy,
+            )
+            if isinstance(policy, MigratingPolicy)
+            else None
+        )
+        handler = EventHandler(
+            self.mirror,
+            self.queue,
+            configuration.scheduler_name,
+            self.supervisor,
+            self.manager.observe,
+            self._scheduler.changed,
+            self._notice_tier,
+        )
+        self._reflectors: list[Reflector[Any, ClusterEvent]] = [
+            Reflector(cluster, watched, clock, rng, handler.handle, self._note_synced, log.warning)
+            for watched in (NODES, PODS)
+        ]
+        self._reflectors += [
+            Reflector(
+                cluster,
+                watched,
+                clock,
+                rng,
+                handler.handle,
+                partial(self._note_known, handler, kind),
+                log.warning,
+                on_refused=self._note_synced,
+            )
+            for kind, watched in SURROUNDINGS.items()
+        ]
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            keep = self.supervisor.keep
+            tasks.create_task(keep("plans", self.manager.run))
+            tasks.create_task(keep("sweep", partial(self.migrator.run, self.synced)))
+            tasks.create_task(keep("recorder", self._recorder.run))
+            tasks.create_task(keep("scheduler", self._scheduler.run))
+            if self._preemptor is not None:
+                tasks.create_task(keep("preemptor", self._preemptor.run))
+            if self.suggester is not None:
+                tasks.create_task(keep("suggester", self.suggester.run))
+            tasks.create_task(self.follow())
+
+    async def follow(self) -> None:
+        """Only keep the mirror, and write nothing, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for reflector in self._reflectors:
+                tasks.create_task(self.supervisor.keep("reflector", reflector.run))
+
+    def _notice_tier(self, change: Change) -> None:
+        before, after = change.node_before, change.node_after
+        if before is not None and after is not None and before.tier is not after.tier:
+            self._mark(after)
+
+    def _mark(self, node: Node) -> None:
+        """Correct what our pods on the node say of its tier."""
+        for pod in self.mirror.snapshot().pods.values():
+            marked = pod.labels.get(TIER_LABEL)
+            ours = pod.scheduler_name == self._scheduler_name and pod.node_name == node.name
+            if ours and marked is not None and node.tier is not None and marked != node.tier:
+                self._recorder.retiered(pod, node.tier)
+
+    def _bound(self, pod: Pod, step: Step) -> None:
+        self._scheduler.settled(pod, step)
+
+    def _released(self, pod: Pod) -> None:
+        """Place a pod that a move claimed and has no use for any more, if it still waits."""
+        if pod.waits_for_node:
+            self.queue.add(pod)
+
+    def _ended(self, ended: Ended) -> None:
+        completed = ended.outcome == "completed"
+        text = (
+            f"Moved to {ended.target}"
+            if completed
+            else f"Move to {ended.target} {ended.outcome}: {ended.reason}"
+        )
+        log.info("move ended", pod=str(ended.pod), outcome=ended.outcome, reason=ended.reason)
+        self.decisions.record.move_ended(ended.move, ended.outcome, ended.reason, ended.replacement)
+        self._recorder.moved(ended.pod, text, completed=completed)
+        replacement = ended.replacement
+        if completed and replacement is not None and replacement.node_name is not None:
+            self._recorder.scheduled(replacement, replacement.node_name)
+        if self._on_ended is not None:
+            self._on_ended(ended)
+
+    def _note_known(self, handler: EventHandler, kind: type[Surrounding]) -> None:
+        handler.handle(KindKnown(kind))
+        self._note_synced()
+
+    def _note_synced(self) -> None:
+        settled = all(reflector.synced or reflector.refused for reflector in self._reflectors)
+        if self.synced.is_set() or not settled:
+            return
+        snapshot = self.mirror.snapshot()
+        tiers = {tier: len(snapshot.of_tier(tier)) for tier in Tier}
+        log.info("synced", nodes=len(snapshot.nodes), pods=len(snapshot.pods), **tiers)
+        self.synced.set()
+        for node in snapshot.nodes.values():
+            self._mark(node)

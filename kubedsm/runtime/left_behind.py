@@ -1,0 +1,155 @@
+"""Pods that carry the mark of a move which no plan knows: what they are, and whose turn it is.
+
+A process that ended may have left one behind; but whoever may change a pod can mark it, too. So
+each is looked into before anything is done about it, and no namespace has more than a few of its
+pods seen to at once: what one leaves behind, or makes up, keeps nobody else waiting.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+
+import structlog
+
+from kubedsm.clock import Clock
+from kubedsm.cluster.client.port import ClusterError
+from kubedsm.cluster.wire.decoding import WireError
+from kubedsm.core.world.mirror import ClusterMirror
+from kubedsm.core.world.model import MIGRATING_LABEL, Pod, Uid
+from kubedsm.runtime.placement_manager import PlacementManager
+from kubedsm.runtime.step_calls import Mover
+from plans.migration import restore_plan
+from plans.steps import Step, StepState
+
+log = structlog.get_logger()
+
+#: seconds between two looks for pods that were left behind; for one that could not be seen to,
+#: twice as many each time
+SWEEP, LONGEST_SWEEP = 30.0, 600.0
+#: pods of a namespace that are looked into, or restored, at once
+MOST_AT_ONCE = 3
+#: seconds that pass from one to the next in its place
+PACE = 1.0
+#: pods of a namespace that are told between two sweeps that their mark is ignored
+MOST_TOLD = 10
+
+
+class LeftBehind:
+    def __init__(
+        self,
+        mirror: ClusterMirror,
+        manager: PlacementManager,
+        mover: Mover,
+        clock: Clock,
+        on_ignored: Callable[[Pod], None],
+        on_stuck: Callable[[Pod, str], None],
+    ) -> None:
+        self._mirror = mirror
+        self._manager = manager
+        self._mover = mover
+        self._clock = clock
+        #: hears, once of each, of the pods whose mark is none of ours
+        self._on_ignored = on_ignored
+        #: hears of a detached pod that could neither be given back nor evicted, and why
+        self._on_stuck = on_stuck
+        #: how often that was so, and when it is tried again
+        self._stuck: dict[Uid, tuple[int, float]] = {}
+        #: by namespace, in the order they were found
+        self._waiting: dict[str, dict[Uid, None]] = {}
+        #: with their namespaces
+        self._seen_to: dict[Uid, str] = {}
+        self._strangers: set[Uid] = set()
+        self._told: set[Uid] = set()
+        #: by namespace, since the last sweep
+        self._tellings: Counter[str] = Counter()
+
+    def sweep(self) -> None:
+        """Look at every pod there is."""
+        labelled = {p.uid: p for p in self._mirror.pods() if MIGRATING_LABEL in p.labels}
+        self._stuck = {uid: tries for uid, tries in self._stuck.items() if uid in labelled}
+        self._seen_to = {uid: of for uid, of in self._seen_to.items() if uid in labelled}
+        self._strangers &= labelled.keys()
+        self._told &= labelled.keys()
+        self._tellings.clear()
+        for pod in labelled.values():
+            self.found(pod)
+
+    def found(self, pod: Pod) -> None:
+        """See to a pod that carries our label, when its turn comes, or ignore the label."""
+        if pod.terminating or pod.uid in self._seen_to or self._manager.follows(pod.uid):
+            return
+        if not pod.detached or pod.uid in self._strangers:
+            self._ignore(pod)
+        elif self._stuck.get(pod.uid, (0, 0.0))[1] <= self._clock.monotonic():
+            self._waiting.setdefault(pod.namespace, {})[pod.uid] = None
+            self._admit(pod.namespace)
+
+    def restored(self, step: Step) -> None:
+        """Take note of how the restoring of a pod ended."""
+        uid = Uid(step.pod)
+        pod = self._mirror.pod(uid)
+        if step.state is StepState.FAILED and pod is not None:
+            tries, _ = self._stuck.get(uid, (0, 0.0))
+            delay = min(SWEEP * 2 ** min(tries, 10), LONGEST_SWEEP)
+            self._stuck[uid] = (tries + 1, self._clock.monotonic() + delay)
+            self._on_stuck(pod, step.reason)
+        else:
+            self._stuck.pop(uid, None)
+        self._over(uid)
+
+    def _over(self, uid: Uid) -> None:
+        """Let another pod of its namespace have its turn, in a moment."""
+        if uid in self._seen_to:
+            self._manager.spawn_beside("left behind", partial(self._make_way, uid))
+
+    async def _make_way(self, uid: Uid) -> None:
+        await self._clock.sleep(PACE)
+        namespace = self._seen_to.pop(uid, None)
+        if namespace is not None:
+            self._admit(namespace)
+
+    def _admit(self, namespace: str) -> None:
+        waiting = self._waiting.get(namespace, {})
+        free = MOST_AT_ONCE - sum(of == namespace for of in self._seen_to.values())
+        for uid in list(waiting)[:free]:
+            del waiting[uid]
+            self._seen_to[uid] = namespace
+            self._manager.spawn_beside("left behind", partial(self._see_to, uid), uid=uid)
+        if not waiting:
+            self._waiting.pop(namespace, None)
+
+    async def _see_to(self, uid: Uid) -> None:
+        """Begin to restore the pod if a move of ours took it from its owner."""
+        ours = False
+        try:
+            ours = await self._is_ours(uid)
+        finally:
+            if not ours:
+                self._over(uid)
+        if ours:
+            log.info("detached pod found", pod=str(self._mirror.pod(uid)))
+            self._manager.begin(restore_plan(uid))
+
+    async def _is_ours(self, uid: Uid) -> bool:
+        pod = self._mirror.pod(uid)
+        if pod is None:
+            return False
+        try:
+            took = await self._mover.took(pod)
+        except (ClusterError, WireError) as error:
+            self._mover.said.log(log.warning, "detached pod unreadable", error, pod=str(pod))
+            return False  # the next sweep looks again
+        now = self._mirror.pod(uid)
+        if now is None or now.terminating or self._manager.follows(uid):
+            return False
+        if took is False:
+            self._strangers.add(uid)
+            self._ignore(now)
+        return took is True and now.detached
+
+    def _ignore(self, pod: Pod) -> None:
+        if pod.uid not in self._told and self._tellings[pod.namespace] < MOST_TOLD:
+            self._tellings[pod.namespace] += 1
+            self._told.add(pod.uid)
+            log.warning("label ignored", pod=str(pod), label=MIGRATING_LABEL)
+            self._on_ignored(pod)

@@ -1,0 +1,80 @@
+"""How many moves may be under way, where, and when a workload may be moved again."""
+
+from collections import Counter
+
+import attrs
+
+from kubedsm.configuration.settings import Migration
+from kubedsm.core.world.model import Workload
+
+#: seconds that a workload rests more after a move that failed or was taken back, twice as long
+#: each time, whatever the cooldown
+FIRST_BACK_OFF, LONGEST_BACK_OFF = 10.0, 300.0
+
+
+@attrs.frozen(slots=True)
+class Underway:
+    workload: Workload
+    source: str
+    target: str
+    #: when it began, on the clock
+    since: float
+    #: the pod is evicted before its replacement is there
+    breaks_first: bool = False
+
+
+class MoveLimits:
+    def __init__(self, limits: Migration) -> None:
+        self._limits = limits
+        self._underway: dict[str, Underway] = {}
+        self._rests: dict[Workload, float] = {}
+        self._failures: Counter[Workload] = Counter()
+
+    def __len__(self) -> int:
+        """Return how many moves are under way."""
+        return len(self._underway)
+
+    def admit(self, move: str, underway: Underway) -> bool:
+        """Count the move in, if the limits leave room for it.
+
+        A move that breaks before it makes counts on the workload's other pods: it goes alone. One
+        that takes longer than its deadline counts on those of its own namespace only.
+        """
+        slow = underway.since - self._limits.deadline
+        running = self._underway.values()
+        quick = [u for u in running if u.since > slow]
+        neighbours = [u for u in running if u.workload.namespace == underway.workload.namespace]
+        same = [u for u in neighbours if u.workload == underway.workload]
+        per_node = Counter(node for u in quick for node in {u.source, u.target})
+        full = (
+            max(len(quick), len(neighbours)) >= self._limits.max_concurrent
+            or len(same) >= self._limits.max_per_workload
+            or (same and (underway.breaks_first or any(u.breaks_first for u in same)))
+            or any(
+                per_node[node] >= self._limits.max_per_node
+                for node in (underway.source, underway.target)
+            )
+        )
+        if not full:
+            self._underway[move] = underway
+        return not full
+
+    def moving(self, workload: Workload) -> bool:
+        """Whether a move of the workload is under way."""
+        return any(underway.workload == workload for underway in self._underway.values())
+
+    def leave(self, move: str) -> None:
+        self._underway.pop(move, None)
+
+    def rest(self, workload: Workload, now: float, *, failed: bool) -> None:
+        """Leave the workload alone for a while, since a plan that moved it has ended."""
+        until = now + self._limits.cooldown
+        if failed:
+            until += min(FIRST_BACK_OFF * 2 ** min(self._failures[workload], 10), LONGEST_BACK_OFF)
+            self._failures[workload] += 1
+        else:
+            del self._failures[workload]
+        self._rests[workload] = until
+
+    def resting(self, workload: Workload, now: float) -> bool:
+        return self._rests.get(workload, 0.0) > now

@@ -1,0 +1,312 @@
+"""Preemption: room for a pod that no node takes, by evicting pods of lower priority.
+
+The room is held for the pod from the moment its victims are chosen (it is nominated, as
+kube-scheduler says), and shows as free to nobody but itself. Evictions are asked for one by one,
+the least important pod first; before each, the victims are chosen anew on what is known then. All
+this is forgotten in a crash, and none of it is missed: evicted pods are gone, and the pod waits.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+import attrs
+import structlog
+
+from kubedsm.clock import Clock, deadline_in
+from kubedsm.cluster.calls import live, moving
+from kubedsm.cluster.client.port import (
+    Cluster,
+    ClusterError,
+    Conflict,
+    DisruptionBudgetExceeded,
+    NotFound,
+)
+from kubedsm.cluster.wire.errors import WireError
+from kubedsm.core.goals.objective import Objective, Promises
+from kubedsm.core.placing.preemption import Budget, Preemption, PreemptionSearch
+from kubedsm.core.world.change import Change
+from kubedsm.core.world.mirror import ClusterMirror
+from kubedsm.core.world.model import NodeName, Pod, PodClass, Snapshot, Uid, Workload
+from kubedsm.core.world.serving_order import serving_order
+from kubedsm.runtime.event_recorder import Recorder
+from kubedsm.runtime.scheduling_queue import SchedulingQueue
+from kubedsm.said_by_cause import SaidByCause
+
+log = structlog.get_logger()
+
+#: seconds; so long a node is left alone where an eviction was refused for the pod
+BACK_OFF = 30.0
+#: seconds between tries of a call that had no answer, and how many there are
+RETRY = 1.0
+TRIES = 5
+#: seconds that a search for victims may take
+BUDGET = 0.5
+
+
+@attrs.frozen(slots=True)
+class Nomination:
+    """A pod, and the node where room is being made for it."""
+
+    pod: Pod
+    node: NodeName
+
+
+class EvictionRefusedError(Exception):
+    """A victim may not go, with the reason."""
+
+
+@attrs.define
+class Preemptor:
+    mirror: ClusterMirror
+    queue: SchedulingQueue
+    cluster: Cluster
+    recorder: Recorder
+    clock: Clock
+    promises_in: Callable[[Snapshot], Promises]
+    objective: Objective
+    #: whether a plan is about the pod
+    under_way: Callable[[Uid], bool]
+    #: seconds
+    timeout: float
+    said: SaidByCause
+    _wanted: dict[Uid, None] = attrs.field(factory=dict, init=False)
+    _wake: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
+    _nominations: dict[Uid, Nomination] = attrs.field(factory=dict, init=False)
+    #: pods whose eviction was granted, and that are still there
+    _leaving: set[Uid] = attrs.field(factory=set, init=False)
+    #: until when nodes are left alone, for each pod
+    _shunned: dict[Uid, dict[NodeName, float]] = attrs.field(factory=dict, init=False)
+    #: the last refusal told of each pod
+    _told: dict[Uid, str] = attrs.field(factory=dict, init=False)
+    #: for whom nothing was found, and the mirror's changes then
+    _in_vain: set[tuple[PodClass, Workload]] = attrs.field(factory=set, init=False)
+    _in_vain_at: int = attrs.field(default=-1, init=False)
+
+    @property
+    def busy(self) -> bool:
+        """Whether room is being made for anybody."""
+        return bool(self._nominations)
+
+    def consider(self, uids: Iterable[Uid]) -> None:
+        """Make room for those of these pods that may have it, for no node takes them."""
+        self._wanted.update(dict.fromkeys(uids))
+        if self._wanted:
+            self._wake.set()
+
+    async def run(self) -> None:
+        """Preempt, one pod after the other and the most important first, until cancelled."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            waiting = [pod for pod in map(self._waiting, self._wanted) if pod is not None]
+            self._wanted = {pod.uid: None for pod in sorted(waiting, key=serving_order)}
+            while self._wanted and not self._wake.is_set():
+                uid = next(iter(self._wanted))
+                del self._wanted[uid]
+                await self._preempt(uid)
+                await self.clock.sleep(0)
+
+    def observe(self, change: Change) -> None:
+        """Notice who is bound or gone, and what may be room for a nominated pod."""
+        before, after = change.pod_before, change.pod_after
+        if before is not None and after is None:
+            self._forget(before.uid)
+        elif after is not None and not after.waits_for_node:
+            self._end(after.uid)
+        nodes = {change.freed.node} if change.freed is not None else set()
+        nodes |= {node.name for node in (change.node_before, change.node_after) if node}
+        for nomination in self._nominations.values():
+            if nomination.node in nodes:
+                self._try_again(nomination.pod.uid)
+
+    def nominated(self, uids: Iterable[Uid]) -> list[Uid]:
+        """Those of them that room is held for; each must be decided on by itself."""
+        return [uid for uid in uids if uid in self._nominations]
+
+    @contextmanager
+    def lifted(self, uids: Iterable[Uid]) -> Iterator[None]:
+        """Meanwhile the room held for these pods is free; nothing may await meanwhile."""
+        uids = list(uids)
+        for uid in uids:
+            self.mirror.withdraw(uid, silently=True)
+        try:
+            yield
+        finally:
+            for uid in uids:
+                nomination = self._nominations.get(uid)
+                if nomination is not None and not self.mirror.reserved(uid):
+                    self.mirror.nominate(nomination.pod, nomination.node)
+
+    def unbound(self, pod: Pod) -> None:
+        """Hold the room again for a pod whose bind failed."""
+        nomination = self._nominations.get(pod.uid)
+        if nomination is not None:
+            self.mirror.nominate(nomination.pod, nomination.node)
+
+    def _waiting(self, uid: Uid) -> Pod | None:
+        """The pod, if it is still to be placed."""
+        pod = self.mirror.pod(uid)
+        taken = self.mirror.reserved(uid) or self.mirror.claimant(uid) is not None
+        return pod if pod is not None and pod.waits_for_node and not taken else None
+
+    def _try_again(self, uid: Uid) -> None:
+        pod = self._waiting(uid)
+        if pod is not None:
+            self.queue.add(pod)
+
+    def _search(self, pod: Pod, budgets: Sequence[Budget] = ()) -> PreemptionSearch:
+        """On the present: what is held for less important pods counts as free."""
+        with self.lifted([pod.uid, *(n.pod.uid for n in self._less_important(pod))]):
+            snapshot = self.mirror.snapshot()
+        spared = [uid for uid in snapshot.placed if self.under_way(uid)]
+        promises = self.promises_in(snapshot)
+        return PreemptionSearch(
+            snapshot,
+            pod,
+            promises,
+            self.objective,
+            self._leaving,
+            spared,
+            budgets,
+            deadline_in(BUDGET, self.clock),
+        )
+
+    def _less_important(self, pod: Pod) -> list[Nomination]:
+        priority = pod.pod_class.priority
+        return [n for n in self._nominations.values() if n.pod.pod_class.priority < priority]
+
+    async def _preempt(self, uid: Uid) -> None:
+        pod = self._waiting(uid)
+        if pod is None or self._hopeless(pod):
+            return
+        try:
+            budgets = await live.all_budgets(self.cluster, timeout=self.timeout)
+        except (ClusterError, WireError) as error:
+            self.said.log(log.warning, "budgets unreadable", error)
+            budgets = []  # whether a pod may go, the API server decides
+        while (pod := self._waiting(uid)) is not None:
+            search = self._search(pod, budgets)
+            if self._coming(pod, search):
+                return
+            found = search.best(self._shunned_now(uid))
+            if found is None:
+                self._end(uid)
+                return
+            self._nominate(pod, found.node)
+            log.info(
+                "preemption", pod=str(pod), node=found.node, victims=[str(v) for v in found.victims]
+            )
+            try:
+                await self._ask(found)
+                await self._evict(uid, found.node)
+            except EvictionRefusedError as error:
+                self._give_up(pod, found.node, str(error))
+            else:
+                return
+
+    def _hopeless(self, pod: Pod) -> bool:
+        """Whether nothing can be done for it: found out without asking anybody."""
+        kind = (pod.pod_class, pod.workload)
+        if self.mirror.changes != self._in_vain_at:
+            self._in_vain.clear()
+        elif kind in self._in_vain:
+            return True
+        search = self._search(pod)
+        hopeless = not (self._coming(pod, search) or search.helps())
+        if hopeless:
+            self._end(pod.uid)
+            self._in_vain.add(kind)
+            self._in_vain_at = self.mirror.changes
+        return hopeless
+
+    def _coming(self, pod: Pod, search: PreemptionSearch) -> bool:
+        """Whether it gets room without any eviction; if it is held for others, it no longer is."""
+        node = search.room_to_come()
+        if node is None:
+            return False
+        lesser = [n.pod.uid for n in self._less_important(pod) if n.node == node]
+        if lesser:
+            self._nominate(pod, node)
+            self._try_again(pod.uid)
+        return True
+
+    def _nominate(self, pod: Pod, node: NodeName) -> None:
+        """Hold the room that is to come for the pod; the less important must look elsewhere."""
+        for lesser in self._less_important(pod):
+            if lesser.node == node:
+                self._end(lesser.pod.uid)
+                self._try_again(lesser.pod.uid)
+        self._nominations[pod.uid] = Nomination(pod, node)
+        self.mirror.nominate(pod, node)
+
+    async def _ask(self, found: Preemption) -> None:
+        """Find out whether all victims may go, before the first does."""
+        for victim in found.victims:
+            await self._request(victim, dry_run=True)
+
+    async def _evict(self, uid: Uid, node: NodeName) -> None:
+        """Evict whoever must go from the node, until nobody must."""
+        missed = 0
+        while (pod := self._waiting(uid)) is not None and uid in self._nominations:
+            search = self._search(pod)
+            found = search.on(node)
+            if found is not None and not found.victims:
+                return
+            if search.room_to_come() is not None:  # elsewhere, without any more evictions
+                self._end(uid)
+                self._try_again(uid)
+                return
+            if found is None or missed == TRIES:
+                raise EvictionRefusedError("evictions would make no room there any more")
+            victim = found.victims[0]
+            if not await self._request(victim):
+                missed += 1
+                continue
+            log.info("preempted", pod=str(victim), by=str(pod), node=node)
+            self.recorder.preempted(victim, pod, node)
+            if self.mirror.pod(victim.uid) is not None:
+                self._leaving.add(victim.uid)
+
+    async def _request(self, victim: Pod, *, dry_run: bool = False) -> bool:
+        """Ask for an eviction; False if the victim seems gone. Raises EvictionRefusedError."""
+        error: ClusterError | None = None
+        for _ in range(TRIES):
+            try:
+                await moving.evict(self.cluster, victim, timeout=self.timeout, dry_run=dry_run)
+            except DisruptionBudgetExceeded as refusal:
+                raise EvictionRefusedError(f"{victim}: {refusal.message}") from None
+            except (NotFound, Conflict):
+                await self.clock.sleep(RETRY)  # the watch will tell
+                return False
+            except ClusterError as unanswered:
+                error = unanswered
+                await self.clock.sleep(RETRY)
+            else:
+                return True
+        raise EvictionRefusedError(f"{victim}: {error}")
+
+    def _give_up(self, pod: Pod, node: NodeName, reason: str) -> None:
+        """Leave the node alone for a while."""
+        self._end(pod.uid)
+        self._shunned.setdefault(pod.uid, {})[node] = self.clock.monotonic() + BACK_OFF
+        text = f"No room is made on node {node}: {reason}"
+        self.said.log(log.info, "preemption given up", reason, pod=str(pod), node=node)
+        if self._told.get(pod.uid) != text:
+            self._told[pod.uid] = text
+            self.recorder.not_preempted(pod, text)
+
+    def _shunned_now(self, uid: Uid) -> set[NodeName]:
+        now = self.clock.monotonic()
+        return {node for node, until in self._shunned.get(uid, {}).items() if until > now}
+
+    def _end(self, uid: Uid) -> None:
+        """Hold nothing for the pod any more."""
+        if self._nominations.pop(uid, None) is not None:
+            self.mirror.withdraw(uid)
+
+    def _forget(self, uid: Uid) -> None:
+        self._end(uid)
+        self._leaving.discard(uid)
+        self._shunned.pop(uid, None)
+        self._told.pop(uid, None)

@@ -1,0 +1,164 @@
+"""The immediate scheduler: gather a batch, decide, and hand the decision to be carried out."""
+
+import asyncio
+import random
+from collections.abc import Mapping
+
+import attrs
+import structlog
+
+from kubedsm.clock import Clock, deadline_in
+from kubedsm.configuration.settings import Batch
+from kubedsm.core.placing.decision import Decision
+from kubedsm.core.policies.policy import Policy
+from kubedsm.core.rules.fit import unschedulable_message
+from kubedsm.core.world.change import Change
+from kubedsm.core.world.mirror import ClusterMirror
+from kubedsm.core.world.model import NodeName, Pod, Snapshot, Uid
+from kubedsm.runtime.event_recorder import Recorder
+from kubedsm.runtime.migrator import Migrator
+from kubedsm.runtime.placement_manager import Placement, PlacementManager
+from kubedsm.runtime.preemptor import Preemptor
+from kubedsm.runtime.scheduling_queue import SchedulingQueue, batch_window
+from kubedsm.runtime.supervisor import Supervisor
+from kubedsm.said_by_cause import cause_of
+from kubedsm.why.record import DecisionRecord
+from plans.steps import Step, StepState
+
+log = structlog.get_logger()
+
+
+@attrs.frozen(slots=True)
+class Scheduler:
+    """Decides on batches of waiting pods; to be run once the mirror is complete."""
+
+    mirror: ClusterMirror
+    queue: SchedulingQueue
+    manager: PlacementManager
+    migrator: Migrator
+    recorder: Recorder
+    record: DecisionRecord
+    #: None where preemption is disabled
+    preemptor: Preemptor | None
+    policy: Policy
+    batch: Batch
+    clock: Clock
+    rng: random.Random
+    synced: asyncio.Event
+    supervisor: Supervisor
+
+    async def run(self) -> None:
+        await self.synced.wait()
+        batch = self.batch
+        while True:
+            await self.queue.wait_active()
+            await batch_window(
+                self.queue, self.clock, idle=batch.idle, longest=batch.max, size=batch.size
+            )
+            self._schedule_batch()
+            await self.clock.sleep(0)  # with enough pods waiting nothing else here would
+
+    def _schedule_batch(self) -> None:
+        """Decide on what is ready; on a pod that room is held for, by itself and before others."""
+        uids = self.queue.pop(self.batch.size)
+        if self.preemptor is not None:
+            for uid in self.preemptor.nominated(uids):
+                with self.preemptor.lifted([uid]):
+                    self._decide_each([uid])
+                uids.remove(uid)
+        self._decide_each(uids)
+
+    def _decide_each(self, uids: list[Uid]) -> None:
+        """Decide on all at once; if that fails, put off only the pods that it fails for."""
+        pods = [pod for pod in map(self.mirror.pod, uids) if pod is not None]
+        for pod in self.supervisor.isolate("decision", self._decide, pods):
+            self.queue.back_off(pod)
+            self.recorder.failed_scheduling(pod, "an error of the scheduler's own; see its log")
+
+    def _decide(self, waiting: list[Pod]) -> None:
+        """Decide, reserve and ask.
+
+        Nothing here awaits, so nothing can come between: a pod is back in the queue, with the
+        rules that refused it, before the next event is handled that could help it.
+        """
+        started = self.clock.monotonic()
+        snapshot = self.mirror.snapshot()
+        pods = snapshot.schedulable(waiting)
+        if not pods:
+            return
+        deadline = deadline_in(self.batch.budget, self.clock)
+        decision = self.policy.place(snapshot, pods, self.rng, deadline)
+        placements = [Placement(pod, snapshot.nodes[node]) for pod, node, _ in decision.bindings]
+        self.migrator.give_way("new pods came")
+        if placements:
+            self.manager.place(placements)
+        refusals = _refusals(snapshot, decision)
+        messages = {uid: refusal.message for uid, refusal in refusals.items()}
+        self.record.batch(snapshot, decision, messages)
+        self._say_why_not(snapshot, refusals)
+        for pod in decision.late:
+            self.queue.back_off(pod)
+        if self.preemptor is not None:
+            self.preemptor.consider(decision.unplaced)
+        log.info(
+            "batch",
+            pods=len(pods),
+            bound=len(decision.bindings),
+            unplaced=len(decision.unplaced),
+            late=len(decision.late),
+            proven=decision.proven,
+            milliseconds=round(1000 * (self.clock.monotonic() - started), 2),
+        )
+
+    def _say_why_not(self, snapshot: Snapshot, refusals: "Mapping[Uid, _Refusal]") -> None:
+        for uid, refusal in refusals.items():
+            pod = snapshot.pods[uid]
+            if refusal.everywhere:
+                self.queue.wait_for_help(pod, refusal.rules)
+            else:
+                # A node would take it: it needs another decision, and nothing has to happen first.
+                self.queue.back_off(pod)
+            self.recorder.failed_scheduling(pod, refusal.message)
+
+    def settled(self, pod: Pod, step: Step) -> None:
+        """Take note of how a bind ended."""
+        if step.state is StepState.DONE:
+            self.queue.bound(pod.uid)
+            self.recorder.scheduled(pod, NodeName(step.node))
+            return
+        if pod.waits_for_node:
+            self.queue.back_off(pod, cause_of(step.reason, pod.name, pod.uid, step.node))
+            self.recorder.failed_scheduling(
+                pod, f"binding rejected: {step.reason}", reason="SchedulerError"
+            )
+            if self.preemptor is not None:
+                self.preemptor.unbound(pod)
+
+    def changed(self, change: Change) -> None:
+        if change.pod_after is None and change.pod_before is not None:
+            self.recorder.forget(change.pod_before.uid)
+        if self.preemptor is not None:
+            self.preemptor.observe(change)
+
+
+@attrs.frozen(slots=True)
+class _Refusal:
+    """Why a pod was not placed."""
+
+    message: str
+    rules: frozenset[str]
+    #: no node would take it
+    everywhere: bool
+
+
+def _refusals(snapshot: Snapshot, decision: Decision) -> dict[Uid, _Refusal]:
+    # By identity: pods that are alike share their rejections, one for each of the nodes.
+    read: dict[int, _Refusal] = {}
+    for rejections in decision.unplaced.values():
+        if id(rejections) not in read:
+            read[id(rejections)] = _Refusal(
+                unschedulable_message(rejections),
+                frozenset(rejected.rule for rejected in rejections.values()),
+                rejections.keys() >= snapshot.nodes.keys(),
+            )
+    return {uid: read[id(rejections)] for uid, rejections in decision.unplaced.items()}

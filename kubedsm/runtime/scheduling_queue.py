@@ -1,0 +1,238 @@
+"""Pods that wait for a node: ready to be decided on, backing off, or refused by every node.
+
+The three queues of kube-scheduler. Ready pods are served by priority, then age. One that no node
+takes is tried again once something happens that could change that (`core.queueing_hints`), and
+after `FLUSH` seconds in any case; one whose bind failed after a back-off that doubles.
+
+Beyond kube-scheduler: pods of a namespace whose binds fail by one cause, such as an admission
+webhook, take turns, and one bind that succeeds brings the next ones forward.
+"""
+
+import asyncio
+import heapq
+import random
+from collections.abc import Callable
+from itertools import islice
+
+import attrs
+
+from kubedsm.clock import Clock
+from kubedsm.core.rules.queueing_hints import Refused, still_refused_itself
+from kubedsm.core.world.model import Pod, Uid
+from kubedsm.core.world.serving_order import serving_order
+
+#: kube-scheduler's podInitialBackoffSeconds and podMaxBackoffSeconds
+INITIAL_BACK_OFF = 1.0
+LONGEST_BACK_OFF = 10.0
+#: seconds between the tries of pods whose binds failed by one cause; how long one waits at most:
+#: kube-scheduler's podMaxInUnschedulablePodsDuration
+TURN = 1.0
+LONGEST_TURN = 300.0
+#: how many pods one success brings forward: ever more of them, if they succeed in turn
+BROUGHT_FORWARD = 10
+#: how long an unschedulable pod waits at most, in case a helpful change went unnoticed
+FLUSH = 60.0
+#: seconds; less is no time to wait for
+RESOLUTION = 1e-6
+
+
+@attrs.frozen(slots=True)
+class QueueStatistics:
+    active: int
+    backing_off: int
+    unschedulable: int
+
+
+#: a namespace, and why its pods' binds fail
+Cause = tuple[str, str]
+
+
+@attrs.define
+class _Failing:
+    """The pods whose last bind failed by one cause, in the order in which that happened."""
+
+    pods: dict[Uid, None] = attrs.field(factory=dict)
+    #: on the clock
+    next_turn: float = 0.0
+
+
+class SchedulingQueue:
+    def __init__(self, clock: Clock, rng: random.Random) -> None:
+        self._clock = clock
+        self._rng = rng
+        #: all that are in one of the queues
+        self._pods: dict[Uid, Pod] = {}
+        #: insertion-ordered set
+        self._active: dict[Uid, None] = {}
+        #: when to try again
+        self._backing_off: dict[Uid, float] = {}
+        self._unschedulable: dict[Uid, float] = {}
+        #: why the unschedulable ones are; far fewer than they, and so asked in their place
+        self._refused: dict[Uid, Refused] = {}
+        self._refused_by: dict[Refused, dict[Uid, None]] = {}
+        self._failures: dict[Uid, int] = {}
+        self._cause: dict[Uid, Cause] = {}
+        self._failing: dict[Cause, _Failing] = {}
+        self._changed = asyncio.Event()
+        #: on the clock; the batch window looks at it
+        self.last_arrival = 0.0
+
+    def __len__(self) -> int:
+        """Return how many pods are ready to be decided on."""
+        return len(self._active)
+
+    def __contains__(self, uid: Uid) -> bool:
+        return uid in self._pods
+
+    @property
+    def statistics(self) -> QueueStatistics:
+        return QueueStatistics(len(self._active), len(self._backing_off), len(self._unschedulable))
+
+    def add(self, pod: Pod) -> None:
+        """Make the pod ready to be decided on now."""
+        if pod.uid not in self._active:
+            self._take_out(pod.uid)
+            self._active[pod.uid] = None
+            self.last_arrival = self._clock.monotonic()
+            self._changed.set()
+        self._pods[pod.uid] = pod
+
+    def back_off(self, pod: Pod, cause: str = "") -> None:
+        """Try the pod again later, because binding it failed; by its turn, if the cause is known.
+
+        What fails by the same cause in another namespace is another affair.
+        """
+        failures = self._failures.get(pod.uid, 0)
+        self._failures[pod.uid] = failures + 1
+        seconds = min(LONGEST_BACK_OFF, INITIAL_BACK_OFF * 2 ** min(failures, 10))
+        seconds *= 1 - self._rng.random() / 5
+        self._take_out(pod.uid)
+        self._pods[pod.uid] = pod
+        due = self._clock.monotonic() + seconds
+        self._backing_off[pod.uid] = self._turn(pod, cause, due) if cause else due
+        self._changed.set()
+
+    def bound(self, uid: Uid) -> None:
+        """Bring others forward whose binds failed by the same cause as this pod's, at last."""
+        failing = self._failing.get(self._cause.get(uid, ("", "")))
+        self._leave(uid)
+        if failing is not None:
+            waiting = (other for other in failing.pods if other in self._backing_off)
+            for other in list(islice(waiting, BROUGHT_FORWARD)):
+                self.add(self._pods[other])
+
+    def wait_for_help(self, pod: Pod, rules: frozenset[str]) -> None:
+        """Try the pod again when a node may take it which refuses it now, by one of these rules."""
+        self._take_out(pod.uid)
+        self._pods[pod.uid] = pod
+        self._unschedulable[pod.uid] = self._clock.monotonic() + FLUSH
+        self._file(pod.uid, Refused.of(pod, rules))
+        self._changed.set()
+
+    def reconsider(self, judged: Callable[[Refused], Refused | None]) -> None:
+        """Try those again of which nothing stands any more: None."""
+        for refused, uids in list(self._refused_by.items()):
+            standing = judged(refused)
+            if standing == refused:
+                continue
+            for uid in list(uids):
+                self._stands(uid, standing)
+
+    def update(self, pod: Pod) -> None:
+        """Take in that a pod changed which may be waiting."""
+        if pod.uid not in self._pods:
+            return
+        self._pods[pod.uid] = pod
+        refused = self._refused.get(pod.uid)
+        if refused is not None:
+            self._stands(pod.uid, still_refused_itself(refused, pod))
+
+    def forget(self, uid: Uid) -> None:
+        """Drop the pod: it is bound, or gone."""
+        self._take_out(uid)
+        self._failures.pop(uid, None)
+        self._leave(uid)
+
+    def pop(self, most: int) -> list[Uid]:
+        """Take up to that many pods: the highest priorities first, then the oldest."""
+        ready = [self._pods[uid] for uid in self._active]
+        taken = [pod.uid for pod in heapq.nsmallest(most, ready, key=serving_order)]
+        for uid in taken:
+            self._take_out(uid)
+        return taken
+
+    async def wait_active(self) -> None:
+        """Return when at least one pod is ready to be decided on."""
+        while not self._active:
+            self._changed.clear()
+            due = min([*self._backing_off.values(), *self._unschedulable.values()], default=None)
+            try:
+                async with asyncio.timeout(due and due - self._clock.monotonic()):
+                    await self._changed.wait()
+            except TimeoutError:
+                # By rounding, the clock may show a moment just before.
+                self._promote(max(due or 0.0, self._clock.monotonic()))
+
+    def _promote(self, now: float) -> None:
+        for waiting in (self._backing_off, self._unschedulable):
+            for uid in [uid for uid, due in waiting.items() if due <= now]:
+                self.add(self._pods[uid])
+
+    def _stands(self, uid: Uid, refused: Refused | None) -> None:
+        if refused is None:
+            self.add(self._pods[uid])
+        else:
+            self._unfile(uid)
+            self._file(uid, refused)
+
+    def _turn(self, pod: Pod, cause: str, earliest: float) -> float:
+        """When it may be tried again; not before others that fail by the same cause."""
+        self._leave(pod.uid)
+        self._cause[pod.uid] = (pod.namespace, cause)
+        failing = self._failing.setdefault((pod.namespace, cause), _Failing())
+        failing.pods[pod.uid] = None
+        latest = self._clock.monotonic() + LONGEST_TURN
+        turn = min(max(earliest, failing.next_turn), latest)
+        failing.next_turn = turn + TURN
+        return turn
+
+    def _leave(self, uid: Uid) -> None:
+        cause = self._cause.pop(uid, None)
+        if cause is None:
+            return
+        failing = self._failing[cause]
+        del failing.pods[uid]
+        if not failing.pods:
+            del self._failing[cause]
+
+    def _file(self, uid: Uid, refused: Refused) -> None:
+        self._refused[uid] = refused
+        self._refused_by.setdefault(refused, {})[uid] = None
+
+    def _unfile(self, uid: Uid) -> None:
+        refused = self._refused.pop(uid, None)
+        if refused is not None:
+            uids = self._refused_by[refused]
+            del uids[uid]
+            if not uids:
+                del self._refused_by[refused]
+
+    def _take_out(self, uid: Uid) -> None:
+        self._pods.pop(uid, None)
+        self._active.pop(uid, None)
+        self._backing_off.pop(uid, None)
+        self._unschedulable.pop(uid, None)
+        self._unfile(uid)
+
+
+async def batch_window(
+    queue: SchedulingQueue, clock: Clock, *, idle: float, longest: float, size: int
+) -> None:
+    """Wait until `idle` seconds brought no new pod, or the batch is `longest` old or `size` big."""
+    opened = clock.monotonic()
+    while len(queue) < size:
+        closes = min(queue.last_arrival + idle, opened + longest)
+        remaining = closes - clock.monotonic()
+        if remaining < RESOLUTION:
+            return
+        await clock.sleep(remaining)

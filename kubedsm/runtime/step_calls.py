@@ -1,0 +1,226 @@
+"""The calls of a migration's steps: each tries until its step is over, and tells what it learned.
+
+Every method runs as a task of the placement manager, and looks before each call whether its step
+still waits for it: every await is a place where the world may have changed. That a pod is gone is
+only believed of the watch, or of another pod under its name: a 404 can come from a lagging server.
+"""
+
+from collections.abc import Callable
+
+import attrs
+import structlog
+
+from kubedsm.clock import Clock
+from kubedsm.cluster.calls import live as lives
+from kubedsm.cluster.calls import moving
+from kubedsm.cluster.calls.live import LiveOwner, LivePod
+from kubedsm.cluster.client.port import (
+    ApiStatusError,
+    Cluster,
+    ClusterError,
+    Conflict,
+    DisruptionBudgetExceeded,
+    NotFound,
+    OutcomeUnknown,
+    ServerError,
+    Unreachable,
+)
+from kubedsm.cluster.wire.decoding import WireError
+from kubedsm.cluster.wire.move_mark import MoveMark
+from kubedsm.core.world.model import Pod
+from kubedsm.runtime.step_checks import Fate, fate, objection
+from kubedsm.said_by_cause import SaidByCause
+from plans.events import CallRefused, OutcomeLost, PlanEvent, PodGone, PodSeen
+from plans.migration import MoveMode
+from plans.steps import Step
+
+log = structlog.get_logger()
+
+#: seconds between two tries, or two looks; of what is refused again and again, twice as many
+#: each time, up to the second
+RETRY, LONGEST_RETRY = 1.0, 16.0
+
+Tell = Callable[[PlanEvent], None]
+#: whether the step still waits for its call
+Wanted = Callable[[], bool]
+
+
+@attrs.frozen(slots=True)
+class Accepted:
+    """What is known of a pod whose move may begin. Seconds."""
+
+    min_ready: float
+    grace: float
+    #: Ready pods that must be left when this one is evicted, if the owner still wants so many
+    ready_to_keep: int
+
+
+def seen(pod: Pod, *, live: bool = False) -> PodSeen:
+    return PodSeen(
+        pod.uid, pod.node_name or "", pod.ready, pod.terminating, pod.detached, live=live
+    )
+
+
+@attrs.frozen(slots=True)
+class Mover:
+    cluster: Cluster
+    clock: Clock
+    timeout: float
+    drain_delay: float
+    said: SaidByCause
+
+    async def check(self, pod: Pod, source: str, mode: MoveMode) -> Accepted | str:
+        """Judge the move on the live objects: what is needed to begin it, or why it may not be."""
+        try:
+            found = await lives.read_pod(self.cluster, pod, timeout=self.timeout)
+            if found.pod.uid != pod.uid:
+                return "the pod is gone"
+            if found.pod.terminating or found.pod.detached or not found.pod.ready:
+                return "the pod is not Ready, or on its way already"
+            if found.pod.node_name != source:
+                return f"the pod is on node {found.pod.node_name}"
+            owner = await lives.read_owner(self.cluster, found, timeout=self.timeout)
+            services = await lives.services_by_template(
+                self.cluster, pod.namespace, timeout=self.timeout
+            )
+            budgets = await lives.budgets_of(self.cluster, found.pod, timeout=self.timeout)
+        except (ClusterError, WireError) as error:
+            return f"it cannot be checked: {error}"
+        reason = objection(found, owner, mode, services, budgets)
+        keep = 1 if mode is MoveMode.RECREATE else owner.ready_others + 1
+        return reason or Accepted(owner.min_ready_seconds, found.grace, keep)
+
+    async def detach(self, step: Step, pod: Pod, tell: Tell) -> None:
+        """Detach the pod in the state it has now; a state that changes meanwhile refuses it."""
+        try:
+            found = await lives.read_pod(self.cluster, pod, timeout=self.timeout)
+            if found.pod.uid != pod.uid:
+                tell(PodGone(pod.uid))
+                return
+            mark = MoveMark(
+                plan=step.move,
+                replica_set=found.owner_name,
+                uid=found.owner_uid,
+                target=step.node,
+                since=f"{self.clock.wall():.3f}",
+            )
+            await moving.detach(
+                self.cluster, found.pod, found.template_hash, mark, timeout=self.timeout
+            )
+        except (OutcomeUnknown, ServerError) as error:
+            self.said.log(log.warning, "detach unanswered", error, pod=str(pod))
+            tell(OutcomeLost(step.id))
+        except (ApiStatusError, Unreachable, WireError) as error:
+            tell(CallRefused(step.id, f"detaching: {error}"))
+
+    async def await_replacement(self, step: Step, old: Pod, wanted: Wanted, tell: Tell) -> None:
+        """Notice at once that no replacement will come, rather than wait for the deadline."""
+        await self.clock.sleep(RETRY)
+        while wanted():
+            try:
+                found = await lives.read_pod(self.cluster, old, timeout=self.timeout)
+                owner = await lives.read_owner(self.cluster, found, timeout=self.timeout)
+            except (ClusterError, WireError):
+                owner = None
+            if owner is not None and wanted():
+                reason = _no_replacement(owner)
+                if reason:
+                    tell(CallRefused(step.id, reason))
+                    return
+            await self.clock.sleep(RETRY)
+
+    async def evict(
+        self, step: Step, pod: Pod, ready_to_keep: int, wanted: Wanted, tell: Tell
+    ) -> None:
+        """Evict the pod, again and again while a budget refuses and the step is not overdue.
+
+        The Ready pods that stay are counted live each time: counters may be stale.
+        """
+        pause = RETRY
+        while wanted():
+            refused = ""
+            try:
+                found = await lives.read_pod(self.cluster, pod, timeout=self.timeout)
+                owner = await lives.read_owner(self.cluster, found, timeout=self.timeout)
+                enough = owner.gone or owner.ready_others >= min(ready_to_keep, owner.wanted)
+                if not enough:
+                    refused = f"only {owner.ready_others} other pods of its owner are Ready"
+                elif found.pod.uid == pod.uid and wanted():
+                    await moving.evict(self.cluster, pod, timeout=self.timeout)
+            except NotFound as error:
+                self.said.log(log.info, "pod not found, the watch will tell", error, pod=str(pod))
+            except DisruptionBudgetExceeded as error:
+                refused = error.message
+            except Conflict as error:
+                tell(CallRefused(step.id, f"evicting: {error}"))
+            except (ClusterError, WireError) as error:
+                self.said.log(log.warning, "eviction unanswered", error, pod=str(pod))
+            if refused and self._too_late(step, pause):
+                tell(CallRefused(step.id, f"evicting: {refused}"))
+            # A success shows in the watch, and the step is over before the next try.
+            await self.clock.sleep(pause)
+            pause = min(2 * pause, LONGEST_RETRY) if refused else RETRY
+
+    def _too_late(self, step: Step, pause: float) -> bool:
+        """Whether the step is overdue before another try."""
+        return step.deadline is not None and self.clock.monotonic() + pause >= step.deadline
+
+    async def took(self, pod: Pod) -> bool | None:
+        """Whether a move of ours took the pod from its owner; None if it is not detached now.
+
+        So it is if that owner knows of it, or is gone for sure. Raises ClusterError, WireError.
+        """
+        found = await lives.read_pod(self.cluster, pod, timeout=self.timeout)
+        if found.pod.uid != pod.uid or not found.pod.detached:
+            return None
+        owner = await lives.read_owner(self.cluster, found, timeout=self.timeout)
+        return owner.gone or owner.lets_go
+
+    async def restore(self, step: Step, pod: Pod, wanted: Wanted, tell: Tell) -> None:
+        """See to a detached pod until it is its owner's again, or on its way out."""
+        hindrance, budget_refuses, pause = "", False, RETRY
+        while wanted():
+            try:
+                found = await lives.read_pod(self.cluster, pod, timeout=self.timeout)
+                if found.pod.uid != pod.uid:
+                    tell(PodGone(pod.uid))
+                    return
+                if found.pod.terminating or not found.pod.detached:
+                    tell(seen(found.pod))
+                    return
+                hindrance = await self._decide(found, budget_refuses=budget_refuses)
+                budget_refuses = bool(hindrance)
+            except (ClusterError, WireError) as error:
+                hindrance = str(error)
+            if self._too_late(step, pause):
+                tell(CallRefused(step.id, hindrance or "it is still detached"))
+                return
+            await self.clock.sleep(pause)
+            pause = min(2 * pause, LONGEST_RETRY)
+
+    async def _decide(self, found: LivePod, *, budget_refuses: bool) -> str:
+        """Do what is right for the pod; what its budget said if that refused it."""
+        owner = await lives.read_owner(self.cluster, found, timeout=self.timeout)
+        match fate(owner, budget_refuses=budget_refuses):
+            case Fate.EVICT:
+                try:
+                    await moving.evict(self.cluster, found.pod, timeout=self.timeout)
+                except DisruptionBudgetExceeded as error:
+                    return error.message
+            case Fate.REATTACH:
+                await moving.reattach(
+                    self.cluster, found.pod, found.template_hash, timeout=self.timeout
+                )
+            case Fate.WAIT:
+                pass
+        return ""
+
+
+def _no_replacement(owner: LiveOwner) -> str:
+    if owner.gone:
+        return "the owner is gone"
+    if owner.failed_create:
+        return f"the owner cannot create a replacement: {owner.failed_create}"
+    if owner.ready_others >= owner.wanted:
+        return "the owner has all the pods it wants"
+    return ""

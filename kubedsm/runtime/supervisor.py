@@ -1,0 +1,97 @@
+"""What fails is its own affair: caught, told once with its story, counted; the rest goes on.
+
+A bug of ours, or an object nobody thought of, costs the pod, plan or decision that it concerns,
+never the process. Nothing is hidden: each catch is an error in the log and in the counter, and in
+the tests it fails the test.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+import structlog
+
+from kubedsm.clock import Clock
+from kubedsm.cluster.client.backoff import Backoff
+from kubedsm.said_by_cause import SaidByCause
+
+log = structlog.get_logger()
+
+T = TypeVar("T")
+#: what is awaited
+Work = Callable[[], Coroutine[Any, Any, None]]
+
+#: a loop that ran for so many seconds has worked, and begins anew at once
+WORKED_AFTER = 60.0
+
+
+class HopelessError(Exception):
+    """What no further try can mend: it ends the process, with one line."""
+
+
+class Supervisor:
+    """Catches what must not end the process; `HopelessError` does, and cancellation."""
+
+    def __init__(self, clock: Clock, rng: random.Random) -> None:
+        self._clock = clock
+        self._rng = rng
+        self._said = SaidByCause(clock)
+        #: how many exceptions were caught, by part
+        self.caught: Counter[str] = Counter()
+
+    def attempt(self, part: str, action: Callable[[], object], **story: object) -> bool:
+        """Do it; whether that went without an exception. `story` is told if it did not."""
+        try:
+            action()
+        except HopelessError:
+            raise
+        except Exception as error:  # noqa: BLE001 - this is where everything is caught
+            self._catch(part, error, story)
+            return False
+        return True
+
+    def isolate(self, part: str, action: Callable[[list[T]], object], items: list[T]) -> list[T]:
+        """Do it for all of them, or if that fails for each half; return those it fails for."""
+        try:
+            action(items)
+        except HopelessError:
+            raise
+        except Exception as error:  # noqa: BLE001 - as above
+            cause = error
+        else:
+            return []
+        middle = len(items) // 2
+        halves = (items[:middle], items[middle:]) if middle else ()
+        failed = [item for half in halves for item in self.isolate(part, action, half)]
+        if not failed:
+            self._catch(part, cause, {"items": ", ".join(map(str, items))})
+        return failed if middle else items
+
+    async def finish(self, part: str, work: Work, **story: object) -> bool:
+        """Await it; whether it ended without an exception."""
+        try:
+            await work()
+        except HopelessError:
+            raise
+        except Exception as error:  # noqa: BLE001 - as above
+            self._catch(part, error, story)
+            return False
+        return True
+
+    async def keep(self, part: str, loop: Work) -> None:
+        """Run a loop, and again after a back-off as often as an exception ends it."""
+        backoff = Backoff(self._rng)
+        began = self._clock.monotonic()
+        while not await self.finish(part, loop):
+            if self._clock.monotonic() - began >= WORKED_AFTER:
+                backoff.succeeded()
+            await self._clock.sleep(backoff.failed())
+            began = self._clock.monotonic()
+
+    def _catch(self, part: str, error: Exception, story: dict[str, object]) -> None:
+        self.caught[part] += 1
+        more = self._said.more(part, repr(error))
+        if more is not None:
+            told = {name: str(value) for name, value in story.items()}
+            log.error("caught", part=part, error=repr(error), more=more, exc_info=error, **told)

@@ -1,0 +1,291 @@
+"""Why a pod is, or is not, on each node: what every rule says, and what the scheduler would do.
+
+Whether a node is feasible is kube-scheduler's verdict. The tier rule, which is ours, is told apart:
+a node that only it refuses is feasible and still never chosen, unless no node is of a tier at all.
+Then kube-scheduler's rules alone decide, and every node counts as one of the cloud.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+
+from kubedsm.core.goals.fragmentation import SCALE, Fragmentation, Ints, axes_of, request_mix, row
+from kubedsm.core.goals.objective import NANO
+from kubedsm.core.placing.cloud import least_allocated_score
+from kubedsm.core.policies.kubedsm import KubeDSM
+from kubedsm.core.rules.feasibility import Feasibility, Rejection
+from kubedsm.core.rules.node_rules import NO_TIER
+from kubedsm.core.world.model import Node, NodeName, Pod, Resources, Share, Snapshot, Tier, Uid
+
+#: what would have to change, by the rule that refuses; of room it is said how much
+CHANGES = {
+    "SchedulingGates": "remove the pod's scheduling gates",
+    "NodeUnschedulable": "uncordon the node",
+    "TaintToleration": "remove the taint, or let the pod tolerate it",
+    "NodeAffinity": "let the node's labels and the pod's node selector and affinity agree",
+    "NodePorts": "free the host port on the node",
+    "VolumeRestrictions": "wait until the other pod with this volume is gone",
+    "NodeVolumeLimits": "take a pod with volumes of the same CSI driver from the node",
+    "VolumeBinding": "bind the pod's claims to volumes that this node reaches",
+    "VolumeZone": "bind the pod's claims to volumes of this node's zone",
+    "PodTopologySpread": "put more matching pods elsewhere, or allow a greater maxSkew",
+    "InterPodAffinity": "move the pods that the affinity rules are about, or change the rules",
+    "DynamicResources": "leave the pod to a scheduler that allocates devices",
+}
+_LABEL_THE_NODE = "give the node the label of a tier"
+
+
+@attrs.frozen(slots=True)
+class Score:
+    """What the scheduler ranks feasible nodes by, in this order."""
+
+    #: how much QoS is won, in points
+    qos: float
+    #: how much less than the best of them the pod prefers it, see `core.preferences`
+    penalty: int
+    #: edge: how much fragmentation is added, in nodes; the least wins
+    fragmentation: float | None = None
+    #: cloud: kube-scheduler's LeastAllocated, 0..100; the greatest wins
+    least_allocated: int | None = None
+
+
+@attrs.frozen(slots=True)
+class NodeExplanation:
+    node: NodeName
+    tier: Tier | None
+    #: by one of kube-scheduler's rules
+    rejection: Rejection | None
+    #: the tier rule refuses it
+    tierless: bool
+    change: str
+    score: Score | None
+
+    def as_json(self) -> dict[str, Any]:
+        rejection, score = self.rejection, self.score
+        return {
+            "node": self.node,
+            "tier": self.tier.value if self.tier else None,
+            "feasible": rejection is None,
+            "rule": rejection.rule if rejection else None,
+            "reasons": list(rejection.reasons) if rejection else [],
+            "tierRule": NO_TIER if self.tierless else None,
+            "change": self.change or None,
+            "score": score.qos if score else None,
+            "penalty": score.penalty if score else None,
+            "fragmentation": score.fragmentation if score else None,
+            "leastAllocated": score.least_allocated if score else None,
+        }
+
+
+@attrs.frozen(slots=True)
+class Explanation:
+    pod: str
+    #: in name order
+    nodes: tuple[NodeExplanation, ...]
+    #: the node it is on, or that it would be put on now; of a decision, the node decided on
+    chosen: NodeName | None
+    bound: bool
+    #: kube-scheduler's words for a pod that no node takes
+    message: str
+    #: RFC 3339; empty if this is no decision that was made
+    decided_at: str = ""
+    #: of which moment the nodes are told: decision, now, or neither, as in a dump
+    nodes_as_of: str = ""
+    #: moves of the pod, and the one that it was made for
+    moves: tuple[Mapping[str, Any], ...] = ()
+    #: why it was put where it was, in a line
+    summary: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "pod": self.pod,
+            "nodes": [node.as_json() for node in self.nodes],
+            "chosen": self.chosen,
+            "bound": self.bound,
+            "message": self.message or None,
+            "decidedAt": self.decided_at or None,
+            "nodesAsOf": self.nodes_as_of or None,
+            "moves": list(self.moves),
+            "summary": self.summary or None,
+        }
+
+
+def knows_tiers(snapshot: Snapshot) -> bool:
+    """Whether any node is of a tier; if none is, kube-scheduler's rules alone decide."""
+    return any(node.tier is not None for node in snapshot.nodes.values())
+
+
+def pending(snapshot: Snapshot) -> list[Pod]:
+    """The pods without a node, oldest first, whoever is to schedule them."""
+    waiting = [p for p in snapshot.pods.values() if p.node_name is None and not p.finished]
+    return sorted(waiting, key=lambda pod: (pod.created, pod.namespace, pod.name))
+
+
+class Explainer:
+    """Explains pods of one snapshot, each as if it were the only one to be placed."""
+
+    def __init__(self, snapshot: Snapshot, policy: KubeDSM) -> None:
+        self._snapshot = snapshot
+        self._feasibility = Feasibility.of(snapshot)
+        self._tiers = knows_tiers(snapshot)
+        self._policy = policy
+
+    def explain(self, pod: Pod) -> Explanation:
+        case = self._without(pod)
+        nodes = self._judged(case)
+        return Explanation(
+            pod=str(pod),
+            nodes=nodes,
+            chosen=pod.node_name or self._chosen(case),
+            bound=pod.node_name is not None,
+            message=""
+            if case.usable or pod.node_name
+            else case.feasibility.message(case.pod, tier=self._tiers),
+        )
+
+    def nodes(self, uid: Uid) -> tuple[NodeExplanation, ...]:
+        """What each node is for that pod of the snapshot. Raises KeyError if there is none."""
+        return self._judged(self._without(self._snapshot.pods[uid]))
+
+    def rejections(self, uid: Uid) -> dict[NodeName, Rejection]:
+        """The nodes where the scheduler cannot put that pod. Raises KeyError if there is none."""
+        pod = self._snapshot.pods[uid]
+        return self._vacated(pod).rejections(pod, tier=self._tiers)
+
+    def _without(self, pod: Pod) -> "_Case":
+        """The pod, and the cluster as if it were nowhere yet."""
+        feasibility = self._vacated(pod)
+        snapshot = _with_pod_waiting(self._snapshot, pod)
+        pod = snapshot.pods[pod.uid]
+        rejections = feasibility.rejections(pod, tier=False)
+        usable = tuple(
+            node.name
+            for node in feasibility.nodes
+            if node.name not in rejections and (node.tier is not None or not self._tiers)
+        )
+        return _Case(pod, snapshot, feasibility, rejections, usable)
+
+    def _vacated(self, pod: Pod) -> Feasibility:
+        on_node = pod.node_name in self._snapshot.nodes and not pod.finished
+        return self._feasibility.without_pod(pod.uid) if on_node else self._feasibility
+
+    def _judged(self, case: "_Case") -> tuple[NodeExplanation, ...]:
+        pod, snapshot, rejections = case.pod, case.snapshot, case.rejections
+        scores = self._scores(case)
+        return tuple(
+            NodeExplanation(
+                node.name,
+                node.tier,
+                rejections.get(node.name),
+                tierless := self._tiers and node.tier is None,
+                _change(pod, rejections.get(node.name), snapshot.free[node.name], tierless),
+                scores.get(node.name),
+            )
+            for node in case.feasibility.nodes
+        )
+
+    def _scores(self, case: "_Case") -> Mapping[NodeName, Score]:
+        pod, snapshot, usable = case.pod, case.snapshot, case.usable
+        share = snapshot.shares().get(pod.workload, Share())
+        promise = self._policy.promises_in(snapshot)(pod.workload)
+        won = self._policy.objective.gain(share, promise) / NANO
+        fragmentation = Fragmentation(self._policy.measure, request_mix(snapshot))
+        edge = [n for n in map(snapshot.nodes.__getitem__, usable) if n.tier is Tier.EDGE]
+        added = _added(fragmentation, pod, edge, snapshot.free)
+        penalties = dict(zip(usable, case.feasibility.penalties(pod, usable), strict=True))
+        scores = {
+            node.name: Score(won, penalties[node.name], fragmentation=more / SCALE)
+            for node, more in zip(edge, added, strict=True)
+        }
+        for name in usable:
+            if name not in scores:
+                left = snapshot.free[name] - pod.requests
+                rank = _least_allocated(snapshot.nodes[name], left)
+                scores[name] = Score(0.0, penalties[name], least_allocated=rank)
+        return scores
+
+    def _chosen(self, case: "_Case") -> NodeName | None:
+        """Where the pod would go if it were alone, on one of the usable nodes."""
+        snapshot = case.snapshot
+        nodes = snapshot.nodes
+        if not self._tiers:
+            nodes = {name: attrs.evolve(n, tier=Tier.CLOUD) for name, n in nodes.items()}
+        allowed = set(case.usable)
+        free = {n: room if n in allowed else Resources() for n, room in snapshot.free.items()}
+        decision = self._policy.decide(attrs.evolve(snapshot, nodes=nodes, free=free), [case.pod])
+        return decision.bindings[0].node if decision.bindings else None
+
+
+@attrs.frozen(slots=True)
+class _Case:
+    """A pod to be placed as the only one, and the cluster without it."""
+
+    pod: Pod
+    snapshot: Snapshot
+    feasibility: Feasibility
+    #: by kube-scheduler's rules alone
+    rejections: Mapping[NodeName, Rejection]
+    #: nodes that the scheduler may put it on
+    usable: tuple[NodeName, ...]
+
+
+def _with_pod_waiting(snapshot: Snapshot, pod: Pod) -> Snapshot:
+    """The same with the pod ours, and on no node yet."""
+    free = dict(snapshot.free)
+    if pod.node_name in free and not pod.finished:
+        free[pod.node_name] += pod.requests
+    waiting = attrs.evolve(
+        pod, node_name=None, phase="Pending", scheduler_name=snapshot.scheduler_name
+    )
+    return attrs.evolve(
+        snapshot,
+        pods={**snapshot.pods, pod.uid: waiting},
+        free=free,
+        placed={uid: node for uid, node in snapshot.placed.items() if uid != pod.uid},
+    )
+
+
+def _added(
+    fragmentation: Fragmentation,
+    pod: Pod,
+    nodes: Sequence[Node],
+    room: Mapping[NodeName, Resources],
+) -> list[int]:
+    """What the pod would add to the fragmentation of each of these nodes, were it there."""
+    if not nodes:
+        return []
+    axes = axes_of(vector for vector, _ in fragmentation.mix)
+
+    def rows(amounts: Iterable[Resources]) -> Ints:
+        return np.array([row(each, axes) for each in amounts], dtype=np.int64)
+
+    size = rows(node.allocatable for node in nodes)
+    free = [room[node.name] for node in nodes]
+    before = fragmentation.costs(axes, size, rows(free))
+    after = fragmentation.costs(axes, size, rows(left - pod.requests for left in free))
+    added: list[int] = (after - before).tolist()
+    return added
+
+
+def _least_allocated(node: Node, left: Resources) -> int:
+    size = node.allocatable
+    used = size - left
+    return least_allocated_score([size.cpu, size.memory], [used.cpu, used.memory])
+
+
+def _change(pod: Pod, rejection: Rejection | None, free: Resources, tierless: bool) -> str:
+    if rejection is None:
+        return _LABEL_THE_NODE if tierless else ""
+    if rejection.rule in CHANGES:
+        return CHANGES[rejection.rule]
+    lacking = [
+        f"{amount - max(0, free.amount(name))}{_UNITS.get(name, '')} {name}"
+        for name, amount in pod.requests.items()
+        if amount > max(0, free.amount(name))
+    ]
+    return f"free {', '.join(lacking)} on the node"
+
+
+_UNITS = {"cpu": "m", "memory": " bytes of", "ephemeral-storage": " bytes of"}

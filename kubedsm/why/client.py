@@ -1,0 +1,95 @@
+"""Why a pod is where it is: asked of the running scheduler, or else read from the cluster."""
+
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+
+import aiohttp
+import attrs
+import orjson
+
+from kubedsm.cluster.calls.pod_events import PodEvent, events_about
+from kubedsm.cluster.client.port import Cluster
+from kubedsm.core.world.model import Pod
+from kubedsm.why.answers import Explainer, Explanation
+
+#: seconds: nobody answers on loopback, or at once; an explanation may take its time
+_TIMEOUT = aiohttp.ClientTimeout(total=60.0, sock_connect=2.0)
+_EVENTS_TIMEOUT = 10.0
+_DECIDED = ("Scheduled", "FailedScheduling")
+_MOVED = ("Migrated", "MigrationFailed", "MigrationProposed")
+
+
+class QuestionRefusedError(Exception):
+    """The scheduler does not understand the question: its words why."""
+
+
+async def ask(server: str, pod: str | None) -> list[Mapping[str, Any]] | None:
+    """What a scheduler says of that pod, or of all that wait: JSON of explanations.
+
+    None if nobody answers there, or nothing is known of the pod. Raises QuestionRefusedError.
+    """
+    path, query = ("pending", {}) if pod is None else ("explain", {"pod": pod})
+    url = f"{server.rstrip('/')}/decisions/{path}"
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=_TIMEOUT) as session,
+            session.get(url, params=query) as answer,
+        ):
+            body, status = await answer.read(), answer.status
+    except (aiohttp.ClientError, OSError):
+        return None
+    if status == HTTPStatus.BAD_REQUEST:
+        raise QuestionRefusedError(body.decode(errors="replace").strip())
+    if status != HTTPStatus.OK:
+        return None
+    try:
+        said = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return None
+    if pod is not None:
+        said = {"pending": [said]}
+    answers = said.get("pending") if isinstance(said, dict) else None
+    ours = isinstance(answers, list) and all(
+        isinstance(each, dict) and "nodes" in each for each in answers
+    )
+    return answers if ours else None  # who answers there may be anybody
+
+
+async def from_cluster(cluster: Cluster, explainer: Explainer, pod: Pod) -> Explanation:
+    """What the pod's Events say of decisions; the nodes are judged as they are now.
+
+    Raises ClusterError, and WireError if the Events cannot be read.
+    """
+    events = await events_about(cluster, pod, timeout=_EVENTS_TIMEOUT)
+    explanation = attrs.evolve(
+        explainer.explain(pod), nodes_as_of="now", moves=_moves(str(pod), events)
+    )
+    decision = next((e for e in reversed(events) if e.reason in _DECIDED), None)
+    if decision is None:
+        return explanation
+    if decision.reason == "Scheduled":
+        why = decision.message.partition(": ")[2]
+        return attrs.evolve(explanation, decided_at=decision.at, summary=why)
+    if explanation.bound:
+        return explanation  # and so that was not the last decision
+    return attrs.evolve(explanation, decided_at=decision.at, chosen=None, message=decision.message)
+
+
+def _moves(pod: str, events: Sequence[PodEvent]) -> tuple[dict[str, Any], ...]:
+    return tuple(
+        {
+            "at": event.at,
+            "pod": pod,
+            "from": None,
+            "to": None,
+            "kind": None,
+            "gain": None,
+            "group": None,
+            "outcome": event.reason,
+            "reason": event.message,
+            "replacement": None,
+        }
+        for event in events
+        if event.reason in _MOVED
+    )

@@ -1,0 +1,190 @@
+"""What the running scheduler says of a pod: what was chosen for it, when, and why.
+
+Nodes are judged by what the decision was made on, with the other pods of that decision where it
+put them: the room that the rest of a batch took is a reason, too.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import attrs
+
+from kubedsm.core.policies.kubedsm import KubeDSM
+from kubedsm.core.rules.fit import counted_reasons
+from kubedsm.core.world.mirror import ClusterMirror
+from kubedsm.core.world.model import NodeName, Pod, Snapshot, Uid
+from kubedsm.why.answers import Explainer, Explanation, NodeExplanation
+from kubedsm.why.entries import Entry, called, rfc3339
+from kubedsm.why.record import Basis, Chosen, DecisionRecord
+
+
+@attrs.frozen(slots=True)
+class Recalled:
+    """All that is known of a pod, as a value: to be explained by whoever has the time."""
+
+    uid: Uid
+    pod: str
+    #: None if nothing was decided about it yet, or that is forgotten
+    chosen: Chosen | None
+    #: what it was decided on, if that is still kept
+    basis: Basis | None
+    #: instead, of a pod that nothing was decided about
+    present: Snapshot | None
+    bound: bool
+    moves: tuple[dict[str, Any], ...]
+    summary: str
+
+
+@attrs.define
+class Decisions:
+    """The record, read together with what the pods are now."""
+
+    record: DecisionRecord
+    mirror: ClusterMirror
+    policy: KubeDSM
+    #: of the entry that was asked about last: pods of one batch are asked about in a row
+    _explainer: tuple[int, Explainer] | None = attrs.field(default=None, init=False)
+
+    def named(self, name: str) -> dict[Uid, str]:
+        """The pods of that name, or namespace and name, that are there or were decided about.
+
+        Of several that had one name after the other, the one that is there, or was the last.
+        """
+        found: dict[str, Uid] = {}
+        for pod in self.mirror.snapshot().pods.values():
+            if called(str(pod), name):
+                found[str(pod)] = pod.uid
+        for entry in self.record.newest_first():
+            for uid, full_name in entry.about():
+                if called(full_name, name):
+                    found.setdefault(full_name, Uid(uid))
+        return {uid: full_name for full_name, uid in sorted(found.items())}
+
+    def recall(self, uid: Uid, name: str) -> Recalled | None:
+        """What is known of the decision about a pod; None if nothing is."""
+        chosen = self.record.chosen(uid, self.mirror.claimant(uid))
+        if chosen is None:
+            return None
+        now = self.mirror.pod(uid)
+        return Recalled(
+            uid,
+            name,
+            chosen,
+            self.record.basis(chosen.entry),
+            None,
+            now is not None and now.node_name is not None,
+            tuple(move.as_json(at) for at, move in self.record.moves_of(uid)),
+            "" if now is None else self.summary(now),
+        )
+
+    def pending(self) -> list[Recalled]:
+        """Our pods that wait for a node, oldest first."""
+        snapshot = self.mirror.snapshot()
+        waiting = [
+            pod
+            for pod in snapshot.pods.values()
+            if pod.scheduler_name == snapshot.scheduler_name
+            and pod.node_name is None
+            and not (pod.finished or pod.terminating)
+        ]
+        waiting.sort(key=lambda pod: (pod.created, pod.namespace, pod.name))
+        return [
+            self.recall(pod.uid, str(pod))
+            or Recalled(pod.uid, str(pod), None, None, snapshot, bound=False, moves=(), summary="")
+            for pod in waiting
+        ]
+
+    def summary(self, pod: Pod) -> str:
+        """Why the pod was put where it was, in a line; empty if that is forgotten."""
+        chosen = self.record.chosen(pod.uid, self.mirror.claimant(pod.uid))
+        basis = self.record.basis(chosen.entry) if chosen is not None else None
+        if chosen is None or basis is None:
+            return ""
+        if chosen.move is not None:
+            move = chosen.move
+            return (
+                f"in place of {move.pod} on {move.source}: {move.kind},"
+                f" {move.gain:+.3f} points of QoS a move"
+            )
+        node = basis.snapshot.nodes.get(chosen.node or NodeName(""))
+        if node is None:
+            return ""
+        parts = [f"{node.tier} node"]
+        workload = pod.workload
+        if workload in basis.shares_before and workload in basis.shares_after:
+            before, after = basis.shares_before[workload], basis.shares_after[workload]
+            parts.append(
+                f"edge share of {workload} {before.edge}/{before.total} ->"
+                f" {after.edge}/{after.total}, promised {self.policy.promises(workload).qos:g}"
+            )
+        explainer = self._explainer_of(chosen.entry, basis)
+        rejections = explainer.rejections(chosen.uid)
+        count = len(basis.snapshot.nodes)
+        fitted = f"{count - len(rejections)} of {count} nodes fitted"
+        parts.append(f"{fitted}, {counted_reasons(rejections)}" if rejections else fitted)
+        return "; ".join(parts)
+
+    def _explainer_of(self, entry: Entry, basis: Basis) -> Explainer:
+        if self._explainer is None or self._explainer[0] != entry.number:
+            explainer = Explainer(decided(basis, entry), self.policy)
+            self._explainer = (entry.number, explainer)
+        return self._explainer[1]
+
+    def explain(self, recalled: Iterable[Recalled]) -> list[Explanation]:
+        """Explain each. Reads nothing that changes, so that any thread may do it."""
+        explainers: dict[int, Explainer] = {}
+
+        def explainer(number: int, snapshot: Callable[[], Snapshot]) -> Explainer:
+            if number not in explainers:
+                explainers[number] = Explainer(snapshot(), self.policy)
+            return explainers[number]
+
+        return [_explained(each, explainer) for each in recalled]
+
+
+def _explained(
+    recalled: Recalled, explainer: Callable[[int, Callable[[], Snapshot]], Explainer]
+) -> Explanation:
+    present, chosen, basis = recalled.present, recalled.chosen, recalled.basis
+    if present is not None:
+        explanation = explainer(0, lambda: present).explain(present.pods[recalled.uid])
+        return attrs.evolve(explanation, nodes_as_of="now")
+    if chosen is None:
+        raise ValueError(f"nothing was decided about {recalled.pod}")
+    nodes: tuple[NodeExplanation, ...] = ()
+    if basis is not None:
+        judge = explainer(chosen.entry.number, lambda: decided(basis, chosen.entry))
+        nodes = judge.nodes(chosen.uid)
+    return Explanation(
+        pod=recalled.pod,
+        nodes=nodes,
+        chosen=chosen.node,
+        bound=recalled.bound,
+        message=chosen.message,
+        decided_at=rfc3339(chosen.entry.at),
+        nodes_as_of="decision" if basis is not None else "",
+        moves=recalled.moves,
+        summary=recalled.summary,
+    )
+
+
+def decided(basis: Basis, entry: Entry) -> Snapshot:
+    """The snapshot with everything where the decision puts it."""
+    targets: dict[Uid, NodeName] = {c.uid: c.node for c in entry.pods if c.node is not None}
+    targets |= {move.uid: move.target for move in entry.moves}
+    return with_placed(basis.snapshot, targets)
+
+
+def with_placed(snapshot: Snapshot, targets: Mapping[Uid, NodeName]) -> Snapshot:
+    """The same with these pods on those nodes, whether they fit or not."""
+    pods, free, placed = dict(snapshot.pods), dict(snapshot.free), dict(snapshot.placed)
+    for uid, node in targets.items():
+        if uid not in pods or node not in free:
+            continue
+        pod, source = pods[uid], placed.get(uid)
+        if source in free:
+            free[source] += pod.requests
+        free[node] -= pod.requests
+        placed[uid] = node
+        pods[uid] = attrs.evolve(pod, node_name=node)
+    return attrs.evolve(snapshot, pods=pods, free=free, placed=placed)

@@ -1,0 +1,203 @@
+"""The last decisions, for who asks later why a pod is where it is.
+
+An entry is a few words a pod. What a decision was made on is kept too, of fewer of them: snapshots
+are values, so that an explanation can be worked out when somebody asks for it, and costs nothing
+before.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import attrs
+
+from kubedsm.clock import Clock
+from kubedsm.core.goals.objective import NANO
+from kubedsm.core.moving.suggestion import Suggestion
+from kubedsm.core.placing.decision import Decision
+from kubedsm.core.world.model import NodeName, Pod, Share, Snapshot, Uid, Workload
+from kubedsm.why.entries import Entry, Kind, MoveChoice, PodChoice
+
+#: so many entries, and of the last of them so many with the snapshot they were decided on
+ENTRIES = 512
+SNAPSHOTS = 32
+#: nodes and pods in all those snapshots together: fewer are kept of a large cluster
+SNAPSHOT_OBJECTS = 400_000
+
+
+@attrs.frozen(slots=True)
+class Basis:
+    """What an entry was decided on."""
+
+    snapshot: Snapshot
+    shares_before: Mapping[Workload, Share]
+    shares_after: Mapping[Workload, Share]
+
+
+class Chosen(NamedTuple):
+    """What was chosen for a pod, or for the one whose place it took."""
+
+    entry: Entry
+    #: the pod of the entry's snapshot that was decided about
+    uid: Uid
+    node: NodeName | None
+    #: why not, if it is none
+    message: str = ""
+    #: the move that the pod was made for
+    move: MoveChoice | None = None
+
+
+@attrs.define
+class DecisionRecord:
+    """The one owner of the last decisions."""
+
+    _clock: Clock
+    _next: int = attrs.field(default=1, init=False)
+    _entries: OrderedDict[int, Entry] = attrs.field(factory=OrderedDict, init=False)
+    _bases: OrderedDict[int, Basis] = attrs.field(factory=OrderedDict, init=False)
+    #: where a pod was last placed, or why not: entries by its uid, or by that of its move
+    _placed_by: dict[str, int] = attrs.field(factory=dict, init=False)
+
+    def batch(self, snapshot: Snapshot, decision: Decision, messages: Mapping[Uid, str]) -> None:
+        """Note a batch; `messages` say of its pods that fit nowhere why not.
+
+        One that placed nothing takes the place of the earlier one about the same pods.
+        """
+        choices = [
+            PodChoice(pod.uid, str(pod), node, tier) for pod, node, tier in decision.bindings
+        ]
+        choices += [
+            PodChoice(uid, str(snapshot.pods[uid]), None, None, message)
+            for uid, message in messages.items()
+            if uid in snapshot.pods
+        ]
+        if not choices:
+            return
+        if not decision.bindings:
+            self._drop(self._same_in_vain(choices))
+        entry = Entry(
+            self._next,
+            self._clock.wall(),
+            Kind.BATCH,
+            decision.score_before / NANO,
+            decision.score_after / NANO,
+            decision.proven,
+            pods=tuple(choices),
+        )
+        self._add(entry, Basis(snapshot, decision.shares_before, decision.shares_after))
+
+    def suggestion(
+        self, snapshot: Snapshot, suggestion: Suggestion, moves: Sequence[MoveChoice]
+    ) -> None:
+        """Note a suggestion; one that only proposes the same again as the last one replaces it."""
+        last = next((e for e in self.newest_first() if e.kind is Kind.SUGGESTION), None)
+        if last is not None and last.moves == tuple(moves):
+            self._drop(last.number)
+        before, after = suggestion.before, suggestion.after
+        entry = Entry(
+            self._next,
+            self._clock.wall(),
+            Kind.SUGGESTION,
+            before.qos / NANO,
+            after.qos / NANO,
+            suggestion.proven,
+            moves=tuple(moves),
+        )
+        self._add(entry, Basis(snapshot, before.shares, after.shares))
+
+    def move_ended(
+        self, move: str, outcome: str, reason: str, replacement: Pod | None = None
+    ) -> None:
+        """Note how that move ended, and the pod that took the old one's place."""
+        entry = self._entries.get(self._placed_by.get(move, 0))
+        if entry is None:
+            return
+        ended = tuple(
+            attrs.evolve(
+                m,
+                outcome=outcome,
+                reason=reason,
+                replacement=str(replacement) if replacement else "",
+                replacement_uid=replacement.uid if replacement else "",
+            )
+            if m.id == move
+            else m
+            for m in entry.moves
+        )
+        self._entries[entry.number] = attrs.evolve(entry, moves=ended)
+        if replacement is not None:
+            self._placed_by[replacement.uid] = entry.number
+
+    def newest_first(self) -> Iterator[Entry]:
+        return iter(reversed(self._entries.values()))
+
+    def basis(self, entry: Entry) -> Basis | None:
+        """What the entry was decided on, if that is still kept."""
+        return self._bases.get(entry.number)
+
+    def chosen(self, uid: Uid, move: str | None = None) -> Chosen | None:
+        """What was last chosen for the pod; `move` is the one under way that it was made for."""
+        entry = self._entries.get(self._placed_by.get(uid if move is None else move, 0))
+        if entry is None:
+            return None
+        for choice in entry.pods:
+            if choice.uid == uid:
+                return Chosen(entry, uid, choice.node, choice.message)
+        for made_for in entry.moves:
+            if uid == made_for.replacement_uid or (move and made_for.id == move):
+                return Chosen(entry, made_for.uid, made_for.target, move=made_for)
+        return None
+
+    def moves_of(self, uid: Uid) -> list[tuple[float, MoveChoice]]:
+        """The moves of that pod, and the one that it was made for; with their times, oldest first.
+
+        The times are in seconds since the epoch.
+        """
+        return [
+            (entry.at, move)
+            for entry in self._entries.values()
+            for move in entry.moves
+            if uid in (move.uid, move.replacement_uid)
+        ]
+
+    def _same_in_vain(self, choices: Sequence[PodChoice]) -> int | None:
+        entry = self._entries.get(self._placed_by.get(choices[0].uid, 0))
+        if entry is None or any(choice.node is not None for choice in entry.pods):
+            return None
+        same = {choice.uid for choice in choices} == {choice.uid for choice in entry.pods}
+        return entry.number if same else None
+
+    def _add(self, entry: Entry, basis: Basis) -> None:
+        self._next += 1
+        self._entries[entry.number] = entry
+        for key in _keys(entry):
+            self._placed_by[key] = entry.number
+        if len(self._entries) > ENTRIES:
+            self._drop(next(iter(self._entries)))
+        self._bases[entry.number] = basis
+        while len(self._bases) > 1 and (len(self._bases) > SNAPSHOTS or self._too_large()):
+            self._bases.popitem(last=False)
+
+    def _too_large(self) -> bool:
+        sizes = (len(b.snapshot.nodes) + len(b.snapshot.pods) for b in self._bases.values())
+        return sum(sizes) > SNAPSHOT_OBJECTS
+
+    def _drop(self, number: int | None) -> None:
+        entry = self._entries.pop(number, None) if number is not None else None
+        if entry is None:
+            return
+        self._bases.pop(entry.number, None)
+        for key in _keys(entry):
+            if self._placed_by.get(key) == entry.number:
+                del self._placed_by[key]
+
+
+def _keys(entry: Entry) -> Iterator[str]:
+    """Under what an entry is found: the pods that it places, and its moves."""
+    for choice in entry.pods:
+        yield choice.uid
+    for move in entry.moves:
+        if move.id:
+            yield move.id
+        if move.replacement_uid:
+            yield move.replacement_uid

@@ -1,0 +1,121 @@
+"""What the running scheduler tells on its loopback port: its last decisions, and why.
+
+Nothing there changes anything. An explanation is worked out in a thread of its own: what it is
+worked out from are values, and placing pods must not wait for it.
+"""
+
+import asyncio
+import os
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Any, Self
+
+import orjson
+import structlog
+from aiohttp import web
+
+from kubedsm.why.explainer import Decisions, Recalled
+from kubedsm.why.record import ENTRIES
+
+log = structlog.get_logger()
+
+LOOPBACK = "127.0.0.1"
+PORT = 10270
+#: entries in an answer, unless asked for more or fewer
+LIMIT = 50
+#: seconds that requests in progress are given when it ends
+GRACE = 1.0
+
+
+class Diagnostics:
+    """Serves from entering until leaving its context; without the port, it says so and does not.
+
+    Port 0 takes any free one; `url` says which, and is empty if nothing is served.
+    """
+
+    def __init__(self, decisions: Decisions, port: int = PORT) -> None:
+        self._decisions = decisions
+        self._port = port
+        #: one explanation at a time
+        self._thinking = asyncio.Semaphore()
+        app = web.Application()
+        app.router.add_get("/decisions", self._list)
+        app.router.add_get("/decisions/explain", self._explain)
+        app.router.add_get("/decisions/pending", self._pending)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=GRACE)
+        self.url = ""
+
+    async def __aenter__(self) -> Self:
+        await self._runner.setup()
+        try:
+            await web.TCPSite(self._runner, LOOPBACK, self._port).start()
+        except OSError as error:
+            why = os.strerror(error.errno) if error.errno else str(error)
+            log.warning("no diagnostics", address=f"{LOOPBACK}:{self._port}", error=why)
+        else:
+            self.url = f"http://{LOOPBACK}:{self._runner.addresses[0][1]}"
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._runner.cleanup()
+
+    async def _list(self, request: web.Request) -> web.Response:
+        query = _query(request, "pod", "limit")
+        name, limit = query.get("pod"), _limit(query.get("limit"))
+        entries = self._decisions.record.newest_first()
+        found = [entry for entry in entries if name is None or entry.concerns(name)]
+        return _json({"decisions": [entry.as_json() for entry in found[:limit]]})
+
+    async def _explain(self, request: web.Request) -> web.Response:
+        name = _query(request, "pod").get("pod")
+        if name is None:
+            raise _refused("pod: missing")
+        found = self._decisions.named(name)
+        if len(found) > 1:
+            raise _refused(f"several pods are called {name}: {', '.join(found.values())}")
+        recalled = [self._decisions.recall(uid, full_name) for uid, full_name in found.items()]
+        if not recalled or recalled[0] is None:
+            raise web.HTTPNotFound(text=f"nothing was decided about a pod {name}\n")
+        return _json((await self._explained([recalled[0]]))[0])
+
+    async def _pending(self, request: web.Request) -> web.Response:
+        _query(request)
+        return _json({"pending": await self._explained(self._decisions.pending())})
+
+    async def _explained(self, recalled: Iterable[Recalled]) -> list[dict[str, Any]]:
+        async with self._thinking:
+            explanations = await asyncio.to_thread(self._decisions.explain, recalled)
+        return [explanation.as_json() for explanation in explanations]
+
+
+def _query(request: web.Request, *known: str) -> dict[str, str]:
+    for key in request.query:
+        if key not in known:
+            raise _refused(f"{key}: unknown, only {', '.join(known) or 'nothing'} can be asked for")
+        if len(request.query.getall(key)) > 1:
+            raise _refused(f"{key}: given twice")
+        if not request.query[key]:
+            raise _refused(f"{key}: empty")
+    return dict(request.query)
+
+
+def _limit(text: str | None) -> int:
+    if text is None:
+        return LIMIT
+    limit = int(text) if text.isascii() and text.isdecimal() and len(text) <= len("512") else 0
+    if not 1 <= limit <= ENTRIES:
+        raise _refused(f"limit: {text[:40]} is not between 1 and {ENTRIES}")
+    return limit
+
+
+def _refused(why: str) -> web.HTTPBadRequest:
+    return web.HTTPBadRequest(text=f"{' '.join(why.split())}\n")
+
+
+def _json(value: dict[str, Any]) -> web.Response:
+    return web.Response(body=orjson.dumps(value) + b"\n", content_type="application/json")
