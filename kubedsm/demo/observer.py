@@ -11,7 +11,7 @@ from kubedsm.core.world.model import Node, NodeName, Pod, Resources, Share, Tier
 from kubedsm.emulator.api.resources import PODS
 from kubedsm.emulator.api.store import Change
 from kubedsm.replay.measures import lost_pod_seconds
-from kubedsm.replay.recording import Recorder
+from kubedsm.replay.recording import TimelineRecorder
 from kubedsm.replay.summaries import EdgeRatio, Latency
 
 
@@ -56,7 +56,7 @@ class Observer:
         self._created: dict[Uid, float] = {}
         self._latencies: list[float] = []
         self._edge_ratio = EdgeRatio(services)
-        self._recorder = Recorder(tuple(services), self._tiers)
+        self._recorder = TimelineRecorder(tuple(services), self._tiers)
 
     def notice(self, change: Change) -> None:
         now = self._clock.monotonic()

@@ -36,7 +36,7 @@ class _Move:
     taken_back: bool = False
 
 
-class Recorder:
+class TimelineRecorder:
     """To be subscribed to the store with `notice`.
 
     A migration is known by its label on the pod (surge) or by an eviction (recreate): nobody

@@ -20,7 +20,7 @@ from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.core.world.model import Node, Pod, Tier
 from kubedsm.core.world.surroundings import Surrounding
 from kubedsm.runtime.event_handler import EventHandler
-from kubedsm.runtime.event_recorder import Recorder
+from kubedsm.runtime.event_recorder import EventRecorder
 from kubedsm.runtime.left_behind import LeftBehind
 from kubedsm.runtime.limits import MoveLimits
 from kubedsm.runtime.migrator import Ended, Migrator
@@ -75,7 +75,7 @@ class Runtime:
         )
         record = DecisionRecord(clock)
         self.decisions = Decisions(record, self.mirror, configuration.policy)
-        self._recorder = Recorder(
+        self._recorder = EventRecorder(
             cluster,
             clock,
             self.mirror,

@@ -91,7 +91,7 @@ Key = tuple[Uid, str]
 TOPICS = ("scheduling", "migrating", "preempting", "tier")
 
 
-class Recorder:
+class EventRecorder:
     """`why` says in a line why a pod was put where it was, or nothing."""
 
     def __init__(

@@ -29,7 +29,7 @@ from kubedsm.core.world.change import Change
 from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.core.world.model import NodeName, Pod, PodClass, Snapshot, Uid, Workload
 from kubedsm.core.world.serving_order import serving_order
-from kubedsm.runtime.event_recorder import Recorder
+from kubedsm.runtime.event_recorder import EventRecorder
 from kubedsm.runtime.scheduling_queue import SchedulingQueue
 from kubedsm.said_by_cause import SaidByCause
 
@@ -61,7 +61,7 @@ class Preemptor:
     mirror: ClusterMirror
     queue: SchedulingQueue
     cluster: Cluster
-    recorder: Recorder
+    recorder: EventRecorder
     clock: Clock
     promises_in: Callable[[Snapshot], Promises]
     objective: Objective

@@ -15,7 +15,7 @@ from kubedsm.core.rules.fit import unschedulable_message
 from kubedsm.core.world.change import Change
 from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.core.world.model import NodeName, Pod, Snapshot, Uid
-from kubedsm.runtime.event_recorder import Recorder
+from kubedsm.runtime.event_recorder import EventRecorder
 from kubedsm.runtime.migrator import Migrator
 from kubedsm.runtime.placement_manager import Placement, PlacementManager
 from kubedsm.runtime.preemptor import Preemptor
@@ -36,7 +36,7 @@ class Scheduler:
     queue: SchedulingQueue
     manager: PlacementManager
     migrator: Migrator
-    recorder: Recorder
+    recorder: EventRecorder
     record: DecisionRecord
     #: None where preemption is disabled
     preemptor: Preemptor | None

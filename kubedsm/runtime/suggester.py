@@ -17,7 +17,7 @@ from kubedsm.core.policies.policy import MigratingPolicy
 from kubedsm.core.rules.feasibility import Feasibility
 from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.core.world.model import NodeName, Pod, Resources, Share, Snapshot, Tier, Uid, Workload
-from kubedsm.runtime.event_recorder import Recorder
+from kubedsm.runtime.event_recorder import EventRecorder
 from kubedsm.runtime.migrator import Group, Migrator
 from kubedsm.runtime.placement_manager import PlacementManager
 from kubedsm.runtime.scheduling_queue import SchedulingQueue
@@ -44,7 +44,7 @@ class Suggester:
     queue: SchedulingQueue
     manager: PlacementManager
     migrator: Migrator
-    recorder: Recorder
+    recorder: EventRecorder
     record: DecisionRecord
     policy: MigratingPolicy
     configuration: Configuration

@@ -25,7 +25,7 @@ from kubedsm.core.world.model import (
     Uid,
     Workload,
 )
-from kubedsm.runtime.event_recorder import BINDS_FIRST, Recorder
+from kubedsm.runtime.event_recorder import BINDS_FIRST, EventRecorder
 from kubedsm.runtime.placement_manager import Placement, PlacementManager
 from kubedsm.runtime.supervisor import Supervisor
 from kubedsm.said_by_cause import SaidByCause
@@ -86,7 +86,7 @@ class Scene:
     paper: Paper
     mirror: ClusterMirror
     manager: PlacementManager
-    recorder: Recorder
+    recorder: EventRecorder
     clock: VirtualClock
 
     def add(self, *pods):
@@ -106,7 +106,9 @@ async def recording(answer=lambda request: None):
     )
     supervisor, said = Supervisor(clock, random.Random(0)), SaidByCause(clock)
     manager = PlacementManager(paper, mirror, clock, lambda pod, step: None, supervisor)
-    recorder = Recorder(paper, clock, mirror, manager, supervisor, said, "test", lambda pod: "")
+    recorder = EventRecorder(
+        paper, clock, mirror, manager, supervisor, said, "test", lambda pod: ""
+    )
     async with asyncio.TaskGroup() as tasks:
         running = [tasks.create_task(part.run()) for part in (manager, recorder)]
         await asyncio.sleep(0)
