@@ -14,7 +14,7 @@ import structlog
 from kubedsm.clock import Clock
 from kubedsm.core.moving.movable import NAMESPACE_TERMINATING
 from kubedsm.core.rules.feasibility import Feasibility
-from kubedsm.core.world.mirror import Claim, ClusterMirror, ReservationError
+from kubedsm.core.world.mirror import ClusterMirror, ReplacementClaim, ReservationError
 from kubedsm.core.world.model import MIGRATING_LABEL, NodeName, Pod, Uid
 from kubedsm.runtime.left_behind import SWEEP, LeftBehind
 from kubedsm.runtime.limits import MoveLimits, Underway
@@ -190,7 +190,7 @@ class Migrator:
             self._manager.tell(plan_id, CallRefused(step.id, reason))
             return
         self._begun.add(plan_id)
-        self._mirror.claim(step.move, Claim.for_replacement(pod))
+        self._mirror.claim(step.move, ReplacementClaim.of(pod))
         log.info("move", pod=str(pod), source=source, target=step.node, mode=order.mode.value)
         if isinstance(checked, Accepted):
             self._accepted[step.move] = checked
