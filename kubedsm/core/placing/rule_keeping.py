@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 
-from kubedsm.core.placing.settling import Gains, Placed, Settling
+from kubedsm.core.placing.settling import Placed, Settling, WouldGain
 from kubedsm.core.rules.feasibility import Feasibility, Rejection
 from kubedsm.core.world.deadline import NO_DEADLINE, Deadline, OutOfTimeError
 from kubedsm.core.world.model import NodeName, Pod, Resources, Uid
@@ -57,7 +57,7 @@ def keep_rules(
     surroundings: Surroundings,
     planned: Sequence[Placed],
     left_over: Iterable[Pod],
-    gains: Gains,
+    would_gain: WouldGain,
     deadline: Deadline = NO_DEADLINE,
 ) -> Kept:
     """What of these placements the rules allow, after mending what they do not.
@@ -75,7 +75,7 @@ def keep_rules(
     wanted = {pod.uid: node for pod, node in planned}
     everybody = sorted((*(pod for pod, _ in planned), *left_over), key=serving_order)
     skews = feasibility.skews(everybody)
-    batch = Settling(feasibility, dict(free), surroundings, gains, skews, deadline)
+    batch = Settling(feasibility, dict(free), surroundings, would_gain, skews, deadline)
     late: list[Pod] = []
     settled = True
     try:

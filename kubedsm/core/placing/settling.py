@@ -29,7 +29,7 @@ from kubedsm.core.world.model import (
 from kubedsm.core.world.surroundings import Surroundings
 
 #: Whether a pod of that workload on the edge adds QoS when so many more are there already.
-Gains = Callable[[Workload, int], bool]
+WouldGain = Callable[[Workload, int], bool]
 Placed = tuple[Pod, NodeName]
 #: domains that a pod is tried in, where it breaks another's rules, until it stays out
 _TRIES = 8
@@ -45,7 +45,7 @@ class Settling:
     feasibility: Feasibility
     free: dict[NodeName, Resources]
     surroundings: Surroundings
-    gains: Gains
+    would_gain: WouldGain
     skews: Skews
     deadline: Deadline
     #: in an order that the rules allow, unless `disordered`
@@ -158,7 +158,7 @@ class Settling:
         """
         looks = {look for pod, _ in self.placed.values() for look in _looks(pod.pod_class.rules)}
         for pod, node in tuple(self.placed.values()):
-            if self.nodes[node].tier is Tier.EDGE or not self.gains(
+            if self.nodes[node].tier is Tier.EDGE or not self.would_gain(
                 pod.workload, self.edge[pod.workload]
             ):
                 continue
@@ -328,7 +328,7 @@ class Settling:
         nodes = [n for n in feasible if n not in avoided and not upset[self.positions[n]]]
         if not nodes:
             return None
-        gains = self.gains(pod.workload, self.edge[pod.workload])
+        gains = self.would_gain(pod.workload, self.edge[pod.workload])
         spare = dict(self.free)
         for other, node in planned:
             spare[node] -= other.requests
