@@ -38,12 +38,12 @@ _LABEL_THE_NODE = "give the node the label of a tier"
 
 
 @attrs.frozen(slots=True)
-class Score:
+class NodeScore:
     """What the scheduler ranks feasible nodes by, in this order."""
 
     #: how much QoS is won, in points
     qos: float
-    #: how much less than the best of them the pod prefers it, see `core.preferences`
+    #: how much less than the best of them the pod prefers it, see `core.rules.preferences`
     penalty: int
     #: edge: how much fragmentation is added, in nodes; the least wins
     fragmentation: float | None = None
@@ -60,7 +60,7 @@ class NodeExplanation:
     #: the tier rule refuses it
     tierless: bool
     change: str
-    score: Score | None
+    score: NodeScore | None
 
     def as_json(self) -> dict[str, Any]:
         rejection, score = self.rejection, self.score
@@ -186,7 +186,7 @@ class Explainer:
             for node in case.feasibility.nodes
         )
 
-    def _scores(self, case: "_Case") -> Mapping[NodeName, Score]:
+    def _scores(self, case: "_Case") -> Mapping[NodeName, NodeScore]:
         pod, snapshot, usable = case.pod, case.snapshot, case.usable
         share = snapshot.shares().get(pod.workload, Share())
         promise = self._policy.promises_in(snapshot)(pod.workload)
@@ -196,14 +196,14 @@ class Explainer:
         added = _added(fragmentation, pod, edge, snapshot.free)
         penalties = dict(zip(usable, case.feasibility.penalties(pod, usable), strict=True))
         scores = {
-            node.name: Score(won, penalties[node.name], fragmentation=more / SCALE)
+            node.name: NodeScore(won, penalties[node.name], fragmentation=more / SCALE)
             for node, more in zip(edge, added, strict=True)
         }
         for name in usable:
             if name not in scores:
                 left = snapshot.free[name] - pod.requests
                 rank = _least_allocated(snapshot.nodes[name], left)
-                scores[name] = Score(0.0, penalties[name], least_allocated=rank)
+                scores[name] = NodeScore(0.0, penalties[name], least_allocated=rank)
         return scores
 
     def _chosen(self, case: "_Case") -> NodeName | None:
