@@ -1,8 +1,8 @@
 """Pods that wait for a node: ready to be decided on, backing off, or refused by every node.
 
 The three queues of kube-scheduler. Ready pods are served by priority, then age. One that no node
-takes is tried again once something happens that could change that (`core.queueing_hints`), and
-after `FLUSH` seconds in any case; one whose bind failed after a back-off that doubles.
+takes is tried again once something happens that could change that, as `core.rules.queueing_hints`
+tell, and after `FLUSH` seconds in any case; one whose bind failed after a back-off that doubles.
 
 Beyond kube-scheduler: pods of a namespace whose binds fail by one cause, such as an admission
 webhook, take turns, and one bind that succeeds brings the next ones forward.
