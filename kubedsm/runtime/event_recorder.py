@@ -16,7 +16,7 @@ import attrs
 import structlog
 
 from kubedsm.clock import Clock
-from kubedsm.cluster.calls import live, moving, verbs
+from kubedsm.cluster.calls import live, pod_writes, verbs
 from kubedsm.cluster.client.port import (
     Cluster,
     ClusterError,
@@ -265,7 +265,7 @@ class EventRecorder:
                 marks = tier_marks(pod, tier)
                 known_by = await live.owner_knows_by(self._cluster, pod, timeout=REQUEST_TIMEOUT)
                 labels = {k: v for k, v in marks.labels.items() if k not in known_by}
-                await moving.annotate(
+                await pod_writes.annotate(
                     self._cluster, pod, labels, marks.annotations, timeout=REQUEST_TIMEOUT
                 )
         return True

@@ -14,7 +14,7 @@ import attrs
 import structlog
 
 from kubedsm.clock import Clock, deadline_in
-from kubedsm.cluster.calls import live, moving
+from kubedsm.cluster.calls import live, pod_writes
 from kubedsm.cluster.client.port import (
     Cluster,
     ClusterError,
@@ -273,7 +273,7 @@ class Preemptor:
         error: ClusterError | None = None
         for _ in range(TRIES):
             try:
-                await moving.evict(self.cluster, victim, timeout=self.timeout, dry_run=dry_run)
+                await pod_writes.evict(self.cluster, victim, timeout=self.timeout, dry_run=dry_run)
             except DisruptionBudgetExceeded as refusal:
                 raise EvictionRefusedError(f"{victim}: {refusal.message}") from None
             except (NotFound, Conflict):

@@ -12,7 +12,7 @@ import structlog
 
 from kubedsm.clock import Clock
 from kubedsm.cluster.calls import live as lives
-from kubedsm.cluster.calls import moving
+from kubedsm.cluster.calls import pod_writes
 from kubedsm.cluster.calls.live import LiveOwner, LivePod
 from kubedsm.cluster.client.port import (
     ApiStatusError,
@@ -104,7 +104,7 @@ class Mover:
                 target=step.node,
                 since=f"{self.clock.wall():.3f}",
             )
-            await moving.detach(
+            await pod_writes.detach(
                 self.cluster, found.pod, found.template_hash, mark, timeout=self.timeout
             )
         except (OutcomeUnknown, ServerError) as error:
@@ -146,7 +146,7 @@ class Mover:
                 if not enough:
                     refused = f"only {owner.ready_others} other pods of its owner are Ready"
                 elif found.pod.uid == pod.uid and wanted():
-                    await moving.evict(self.cluster, pod, timeout=self.timeout)
+                    await pod_writes.evict(self.cluster, pod, timeout=self.timeout)
             except NotFound as error:
                 self.said.log(log.info, "pod not found, the watch will tell", error, pod=str(pod))
             except DisruptionBudgetExceeded as error:
@@ -204,11 +204,11 @@ class Mover:
         match fate(owner, budget_refuses=budget_refuses):
             case Fate.EVICT:
                 try:
-                    await moving.evict(self.cluster, found.pod, timeout=self.timeout)
+                    await pod_writes.evict(self.cluster, found.pod, timeout=self.timeout)
                 except DisruptionBudgetExceeded as error:
                     return error.message
             case Fate.REATTACH:
-                await moving.reattach(
+                await pod_writes.reattach(
                     self.cluster, found.pod, found.template_hash, timeout=self.timeout
                 )
             case Fate.WAIT:
