@@ -1,4 +1,4 @@
-"""Pods that wait for a node: ready to be decided on, backing off, or refused by every node.
+"""Pods that wait for a node: ready to be decided on, backing off, or rejected by every node.
 
 The three queues of kube-scheduler. Ready pods are served by priority, then age. One that no node
 takes is tried again once something happens that could change that, as `core.rules.queueing_hints`
@@ -122,7 +122,7 @@ class SchedulingQueue:
                 self.add(self._pods[other])
 
     def wait_for_help(self, pod: Pod, rules: frozenset[str]) -> None:
-        """Try the pod again when a node may take it which refuses it now, by one of these rules."""
+        """Try the pod again when a node may take it that rejects it now, by one of these rules."""
         self._take_out(pod.uid)
         self._pods[pod.uid] = pod
         self._unschedulable[pod.uid] = self._clock.monotonic() + FLUSH

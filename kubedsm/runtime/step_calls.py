@@ -28,7 +28,7 @@ from kubedsm.cluster.client.port import (
 from kubedsm.cluster.wire.decoding import WireError
 from kubedsm.cluster.wire.move_mark import MoveMark
 from kubedsm.core.world.model import Pod
-from kubedsm.runtime.step_checks import Fate, fate, objection
+from kubedsm.runtime.step_checks import Fate, fate, live_reason_to_stay
 from kubedsm.said_by_cause import SaidByCause
 from plans.events import CallRefused, OutcomeLost, PlanEvent, PodGone, PodSeen
 from plans.migration import MoveMode
@@ -86,7 +86,7 @@ class Mover:
             budgets = await lives.budgets_of(self.cluster, found.pod, timeout=self.timeout)
         except (ClusterError, WireError) as error:
             return f"it cannot be checked: {error}"
-        reason = objection(found, owner, mode, services, budgets)
+        reason = live_reason_to_stay(found, owner, mode, services, budgets)
         keep = 1 if mode is MoveMode.RECREATE else owner.ready_others + 1
         return reason or Accepted(owner.min_ready_seconds, found.grace, keep)
 
@@ -178,7 +178,7 @@ class Mover:
 
     async def restore(self, step: Step, pod: Pod, wanted: Wanted, tell: Tell) -> None:
         """See to a detached pod until it is its owner's again, or on its way out."""
-        hindrance, budget_refuses, pause = "", False, RETRY
+        reason, budget_refuses, pause = "", False, RETRY
         while wanted():
             try:
                 found = await lives.read_pod(self.cluster, pod, timeout=self.timeout)
@@ -188,12 +188,12 @@ class Mover:
                 if found.pod.terminating or not found.pod.detached:
                     tell(seen(found.pod))
                     return
-                hindrance = await self._decide(found, budget_refuses=budget_refuses)
-                budget_refuses = bool(hindrance)
+                reason = await self._decide(found, budget_refuses=budget_refuses)
+                budget_refuses = bool(reason)
             except (ClusterError, WireError) as error:
-                hindrance = str(error)
+                reason = str(error)
             if self._too_late(step, pause):
-                tell(CallRefused(step.id, hindrance or "it is still detached"))
+                tell(CallRefused(step.id, reason or "it is still detached"))
                 return
             await self.clock.sleep(pause)
             pause = min(2 * pause, LONGEST_RETRY)

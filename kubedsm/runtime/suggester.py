@@ -119,9 +119,8 @@ class Suggester:
             self.migrator.migrate(plan_id, group)
 
     def _resting(self, pod: Pod) -> str:
-        hindrance = hindered(pod, self.configuration)
-        if hindrance:
-            return hindrance
+        if reason := reason_to_stay(pod, self.configuration):
+            return reason
         limits = self.migrator.limits
         if self.manager.follows(pod.uid) or limits.moving(pod.workload):
             self._resters += 1
@@ -195,7 +194,7 @@ def mode_of(pod: Pod, configuration: Configuration) -> MoveMode:
     return MoveMode(configuration.migration_mode(pod.workload))
 
 
-def hindered(pod: Pod, configuration: Configuration) -> str:
+def reason_to_stay(pod: Pod, configuration: Configuration) -> str:
     """Why its move would be refused when it starts, as far as that is known before."""
     if pod.pod_class.rules.claims and mode_of(pod, configuration) is MoveMode.SURGE:
         return CLAIM_NOT_SHARED

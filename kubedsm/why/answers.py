@@ -1,7 +1,7 @@
 """Why a pod is, or is not, on each node: what every rule says, and what the scheduler would do.
 
 Whether a node is feasible is kube-scheduler's verdict. The tier rule, which is ours, is told apart:
-a node that only it refuses is feasible and still never chosen, unless no node is of a tier at all.
+a node that only it rejects is feasible and still never chosen, unless no node is of a tier at all.
 Then kube-scheduler's rules alone decide, and every node counts as one of the cloud.
 """
 
@@ -19,7 +19,7 @@ from kubedsm.core.rules.feasibility import Feasibility, Rejection
 from kubedsm.core.rules.node_rules import NO_TIER
 from kubedsm.core.world.model import Node, NodeName, Pod, Resources, Share, Snapshot, Tier, Uid
 
-#: what would have to change, by the rule that refuses; of room it is said how much
+#: what would have to change, by the rule that rejects; of room it is said how much
 CHANGES = {
     "SchedulingGates": "remove the pod's scheduling gates",
     "NodeUnschedulable": "uncordon the node",
@@ -57,7 +57,7 @@ class NodeExplanation:
     tier: Tier | None
     #: by one of kube-scheduler's rules
     rejection: Rejection | None
-    #: the tier rule refuses it
+    #: the tier rule rejects it
     tierless: bool
     change: str
     score: NodeScore | None

@@ -83,7 +83,7 @@ def immediate_schedule(
     room = _room_after(snapshot, bindings)
     fragmentation = problem.fragmentation.of(problem.edge_nodes, room)
     proven = choice.proven and kept.as_planned
-    unplaced = {**kept.refused, **_why_not(snapshot, bindings, set_aside)}
+    unplaced = {**kept.rejections, **_why_not(snapshot, bindings, set_aside)}
     decision = problem.decision(bindings, unplaced, fragmentation, proven=proven)
     return attrs.evolve(decision, late=kept.late)
 

@@ -2,7 +2,7 @@
 
 `match` knows what a class and a node say of each other, and what the pods that are there already
 say. What the pods of the batch say of each other is checked here, one after the other, each seeing
-those before it; a pod whose node refuses it waits while others of the batch may still change that,
+those before it; a pod whose node rejects it waits while others of the batch may still change that,
 goes to the best other node then, or stays out.
 
 In the end every pod of the batch keeps its rules with all others in place, and there is an order in
@@ -30,7 +30,7 @@ class Kept:
     #: pod and node, in an order in which the rules allow each after those before it
     placed: tuple[Placed, ...]
     #: why not, for every node, of those that no node takes any more
-    refused: Mapping[Uid, Mapping[NodeName, Rejection]]
+    rejections: Mapping[Uid, Mapping[NodeName, Rejection]]
     #: whether all is as planned, and keeps the rules with all the others in place
     as_planned: bool
     #: those that there was no time for

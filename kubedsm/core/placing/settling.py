@@ -54,7 +54,7 @@ class Settling:
     upset: dict[Uid, str] = attrs.field(factory=dict)
     likes: dict[Uid, EquivalenceClass] = attrs.field(factory=dict)
     known: dict[EquivalenceClass, EquivalenceClass] = attrs.field(factory=dict)
-    #: nodes known to refuse such pods, as long as nobody comes that these look at
+    #: nodes known to reject such pods, as long as no pod comes that these look at
     closed: dict[EquivalenceClass, set[NodeName]] = attrs.field(factory=dict)
     #: pods for whom that is so of every node
     nowhere: set[EquivalenceClass] = attrs.field(factory=set)
@@ -101,7 +101,7 @@ class Settling:
             left = []
             for pod, node in waiting:
                 self.deadline.check()
-                if self._refuses(node, pod) or self._upsets(pod)[self.positions[node]]:
+                if self._rejects(node, pod) or self._upsets(pod)[self.positions[node]]:
                     left.append((pod, node))
                 else:
                     self._put(pod, node)
@@ -109,7 +109,7 @@ class Settling:
             waiting = left
         return waiting
 
-    def _refuses(self, node: NodeName, pod: Pod) -> bool:
+    def _rejects(self, node: NodeName, pod: Pod) -> bool:
         like = self._like(pod)
         closed = self.closed.setdefault(like, set())
         if node not in closed and (
@@ -190,7 +190,7 @@ class Settling:
                 continue
             served.add(pod.namespace)
             node = wanted.get(pod.uid)
-            if node is None or self._refuses(node, pod) or self._upsets(pod)[self.positions[node]]:
+            if node is None or self._rejects(node, pod) or self._upsets(pod)[self.positions[node]]:
                 node = self._best_node(pod, ())
             if node is not None:
                 self._put(pod, node)
