@@ -21,7 +21,7 @@ from kubedsm.core.world.model import Node, Pod, Tier, Uid
 from kubedsm.core.world.surroundings import Surrounding
 from kubedsm.runtime.bind_calls import BindCalls
 from kubedsm.runtime.event_handler import EventHandler
-from kubedsm.runtime.event_recorder import Recorder
+from kubedsm.runtime.event_recorder import EventRecorder
 from kubedsm.runtime.left_behind import LeftBehind
 from kubedsm.runtime.limits import MoveLimits
 from kubedsm.runtime.moves import Ended, Moves
@@ -81,7 +81,7 @@ class Runtime:
         binds = BindCalls(
             cluster, self.mirror, said, at_once=limits.binds_in_flight, timeout=timeout
         )
-        self._recorder = Recorder(
+        self._recorder = EventRecorder(
             cluster,
             clock,
             self.mirror,

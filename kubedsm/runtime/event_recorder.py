@@ -16,7 +16,7 @@ import attrs
 import structlog
 
 from kubedsm.clock import Clock
-from kubedsm.cluster.calls import live, moving, verbs
+from kubedsm.cluster.calls import live, pod_writes, verbs
 from kubedsm.cluster.client.port import (
     Cluster,
     ClusterError,
@@ -91,7 +91,7 @@ Key = tuple[Uid, str]
 TOPICS = ("scheduling", "migrating", "preempting", "tier")
 
 
-class Recorder:
+class EventRecorder:
     """`why` says in a line why a pod was put where it was, or nothing.
 
     `followed`: the pods that a plan is about, of which more is going to be said.
@@ -270,7 +270,7 @@ class Recorder:
                 marks = tier_marks(pod, tier)
                 known_by = await live.owner_knows_by(self._cluster, pod, timeout=REQUEST_TIMEOUT)
                 labels = {k: v for k, v in marks.labels.items() if k not in known_by}
-                await moving.annotate(
+                await pod_writes.annotate(
                     self._cluster, pod, labels, marks.annotations, timeout=REQUEST_TIMEOUT
                 )
         return True

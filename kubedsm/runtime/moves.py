@@ -11,7 +11,7 @@ import attrs
 from kubedsm.clock import Clock
 from kubedsm.core.moving.movable import NAMESPACE_TERMINATING
 from kubedsm.core.rules.feasibility import Feasibility
-from kubedsm.core.world.mirror import Claim, ClusterMirror, ReservationError
+from kubedsm.core.world.mirror import ClusterMirror, ReplacementClaim, ReservationError
 from kubedsm.core.world.model import NodeName, Pod, Uid
 from kubedsm.runtime.limits import MoveLimits, Underway
 from kubedsm.runtime.step_calls import Accepted
@@ -148,7 +148,7 @@ class Moves:
         if not reason:
             group.begun = True
             move.accepted = accepted
-            self._mirror.claim(step.move, Claim.for_replacement(pod))
+            self._mirror.claim(step.move, ReplacementClaim.of(pod))
         return reason
 
     def _reserve(self, step: Step, pod: Pod) -> str:

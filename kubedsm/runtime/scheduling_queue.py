@@ -1,8 +1,8 @@
-"""Pods that wait for a node: ready to be decided on, backing off, or refused by every node.
+"""Pods that wait for a node: ready to be decided on, backing off, or rejected by every node.
 
 The three queues of kube-scheduler. Ready pods are served by priority, then age. One that no node
-takes is tried again once something happens that could change that (`core.queueing_hints`), and
-after `FLUSH` seconds in any case; one whose bind failed after a back-off that doubles.
+takes is tried again once something happens that could change that, as `core.rules.queueing_hints`
+tell, and after `FLUSH` seconds in any case; one whose bind failed after a back-off that doubles.
 
 Beyond kube-scheduler: pods of a namespace whose binds fail by one cause, such as an admission
 webhook, take turns, and one bind that succeeds brings the next ones forward.
@@ -129,7 +129,7 @@ class SchedulingQueue:
                 self.add(self._pods[other])
 
     def wait_for_help(self, pod: Pod, rules: frozenset[str]) -> None:
-        """Try the pod again when a node may take it which refuses it now, by one of these rules."""
+        """Try the pod again when a node may take it that rejects it now, by one of these rules."""
         self._take_out(pod.uid)
         self._pods[pod.uid] = pod
         self._unschedulable[pod.uid] = self._clock.monotonic() + FLUSH

@@ -17,7 +17,7 @@ from kubedsm.core.policies.policy import MigratingPolicy
 from kubedsm.core.rules.feasibility import Feasibility
 from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.core.world.model import NodeName, Pod, Resources, Share, Snapshot, Tier, Uid, Workload
-from kubedsm.runtime.event_recorder import Recorder
+from kubedsm.runtime.event_recorder import EventRecorder
 from kubedsm.runtime.moves import Group
 from kubedsm.runtime.placement_manager import PlacementManager
 from kubedsm.runtime.scheduling_queue import SchedulingQueue
@@ -43,7 +43,7 @@ class Suggester:
     mirror: ClusterMirror
     queue: SchedulingQueue
     manager: PlacementManager
-    recorder: Recorder
+    recorder: EventRecorder
     record: DecisionRecord
     policy: MigratingPolicy
     configuration: Configuration
@@ -118,9 +118,9 @@ class Suggester:
             self.manager.migrate(plan_id, group)
 
     def _resting(self, pod: Pod) -> str:
-        hindrance = hindered(pod, self.configuration)
-        if hindrance:
-            return hindrance
+        reason = reason_to_stay(pod, self.configuration)
+        if reason:
+            return reason
         limits = self.manager.move_limits
         if self.manager.follows(pod.uid) or limits.moving(pod.workload):
             self._resters += 1
@@ -194,7 +194,7 @@ def mode_of(pod: Pod, configuration: Configuration) -> MoveMode:
     return MoveMode(configuration.migration_mode(pod.workload))
 
 
-def hindered(pod: Pod, configuration: Configuration) -> str:
+def reason_to_stay(pod: Pod, configuration: Configuration) -> str:
     """Why its move would be refused when it starts, as far as that is known before."""
     if pod.pod_class.rules.claims and mode_of(pod, configuration) is MoveMode.SURGE:
         return CLAIM_NOT_SHARED

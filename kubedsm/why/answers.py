@@ -1,7 +1,7 @@
 """Why a pod is, or is not, on each node: what every rule says, and what the scheduler would do.
 
 Whether a node is feasible is kube-scheduler's verdict. The tier rule, which is ours, is told apart:
-a node that only it refuses is feasible and still never chosen, unless no node is of a tier at all.
+a node that only it rejects is feasible and still never chosen, unless no node is of a tier at all.
 Then kube-scheduler's rules alone decide, and every node counts as one of the cloud.
 """
 
@@ -19,7 +19,7 @@ from kubedsm.core.rules.feasibility import Feasibility, Rejection
 from kubedsm.core.rules.node_rules import NO_TIER
 from kubedsm.core.world.model import Node, NodeName, Pod, Resources, Share, Snapshot, Tier, Uid
 
-#: what would have to change, by the rule that refuses; of room it is said how much
+#: what would have to change, by the rule that rejects; of room it is said how much
 CHANGES = {
     "SchedulingGates": "remove the pod's scheduling gates",
     "NodeUnschedulable": "uncordon the node",
@@ -38,12 +38,12 @@ _LABEL_THE_NODE = "give the node the label of a tier"
 
 
 @attrs.frozen(slots=True)
-class Score:
+class NodeScore:
     """What the scheduler ranks feasible nodes by, in this order."""
 
     #: how much QoS is won, in points
     qos: float
-    #: how much less than the best of them the pod prefers it, see `core.preferences`
+    #: how much less than the best of them the pod prefers it, see `core.rules.preferences`
     penalty: int
     #: edge: how much fragmentation is added, in nodes; the least wins
     fragmentation: float | None = None
@@ -57,10 +57,10 @@ class NodeExplanation:
     tier: Tier | None
     #: by one of kube-scheduler's rules
     rejection: Rejection | None
-    #: the tier rule refuses it
+    #: the tier rule rejects it
     tierless: bool
     change: str
-    score: Score | None
+    score: NodeScore | None
 
     def as_json(self) -> dict[str, Any]:
         rejection, score = self.rejection, self.score
@@ -186,7 +186,7 @@ class Explainer:
             for node in case.feasibility.nodes
         )
 
-    def _scores(self, case: "_Case") -> Mapping[NodeName, Score]:
+    def _scores(self, case: "_Case") -> Mapping[NodeName, NodeScore]:
         pod, snapshot, usable = case.pod, case.snapshot, case.usable
         share = snapshot.shares().get(pod.workload, Share())
         promise = self._policy.promises_in(snapshot)(pod.workload)
@@ -196,14 +196,14 @@ class Explainer:
         added = _added(fragmentation, pod, edge, snapshot.free)
         penalties = dict(zip(usable, case.feasibility.penalties(pod, usable), strict=True))
         scores = {
-            node.name: Score(won, penalties[node.name], fragmentation=more / SCALE)
+            node.name: NodeScore(won, penalties[node.name], fragmentation=more / SCALE)
             for node, more in zip(edge, added, strict=True)
         }
         for name in usable:
             if name not in scores:
                 left = snapshot.free[name] - pod.requests
                 rank = _least_allocated(snapshot.nodes[name], left)
-                scores[name] = Score(0.0, penalties[name], least_allocated=rank)
+                scores[name] = NodeScore(0.0, penalties[name], least_allocated=rank)
         return scores
 
     def _chosen(self, case: "_Case") -> NodeName | None:

@@ -25,7 +25,7 @@ from kubedsm.core.world.model import (
     Uid,
     Workload,
 )
-from kubedsm.runtime.event_recorder import BINDS_FIRST, Recorder
+from kubedsm.runtime.event_recorder import BINDS_FIRST, EventRecorder
 from kubedsm.runtime.placement_manager import Placement, PlacementManager
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
@@ -84,7 +84,7 @@ class Scene:
     paper: Paper
     mirror: ClusterMirror
     manager: PlacementManager
-    recorder: Recorder
+    recorder: EventRecorder
     clock: VirtualClock
 
     def add(self, *pods):
@@ -104,7 +104,7 @@ async def recording(answer=lambda request: None):
     )
     parts = plan_runner(paper, mirror, clock)
     manager = parts.manager
-    recorder = Recorder(
+    recorder = EventRecorder(
         paper,
         clock,
         mirror,

@@ -9,7 +9,7 @@ from conftest import CLOUD, EDGE, emulated
 from kubedsm.configuration.settings import Configuration, load
 from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.emulator.api.resources import NODES
-from kubedsm.runtime.event_recorder import Recorder
+from kubedsm.runtime.event_recorder import EventRecorder
 from kubedsm.runtime.step_calls import Mover
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
@@ -110,7 +110,9 @@ async def test_a_step_that_fails_takes_its_move_back_and_nobody_elses(step, caug
 
 
 @pytest.mark.parametrize(
-    ("owner", "method"), [(ClusterMirror, "apply"), (Recorder, "_write")], ids=["event", "note"]
+    ("owner", "method"),
+    [(ClusterMirror, "apply"), (EventRecorder, "_write")],
+    ids=["event", "note"],
 )
 async def test_an_object_that_cannot_be_taken_in_is_the_only_one(
     owner, method, caught, monkeypatch

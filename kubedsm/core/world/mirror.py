@@ -53,7 +53,7 @@ class Reservation:
 
 
 @attrs.frozen(slots=True)
-class Claim:
+class ReplacementClaim:
     """What the replacement of a moved pod looks like: its owner, class, and what of its name."""
 
     workload: Workload
@@ -64,7 +64,7 @@ class Claim:
     name: str = ""
 
     @classmethod
-    def for_replacement(cls, pod: Pod) -> "Claim":
+    def of(cls, pod: Pod) -> "ReplacementClaim":
         same_name = pod.workload.kind == "StatefulSet"
         return cls(
             pod.workload,
@@ -112,7 +112,7 @@ class ClusterMirror:
         self._reservations: dict[str, Reservation] = {}
         #: per node, the sum of the reservations on it
         self._reserved: dict[NodeName, Resources] = {}
-        self._claims: dict[str, Claim] = {}
+        self._claims: dict[str, ReplacementClaim] = {}
         self._claimed: dict[Uid, str] = {}
         self._surroundings = Surroundings()
         #: the pods that carry the mark of a migration
@@ -281,7 +281,7 @@ class ClusterMirror:
         else:
             self.release(_nomination(uid))
 
-    def claim(self, claimant: str, claim: Claim) -> None:
+    def claim(self, claimant: str, claim: ReplacementClaim) -> None:
         """Give the claimant the next pod of that description, first come first served."""
         self._claims[claimant] = claim
 
