@@ -10,7 +10,7 @@ from kubedsm.core.moving.edge_items import leaving_turn
 from kubedsm.core.moving.edge_problem import EdgeProblem
 from kubedsm.core.moving.movable import Movable
 from kubedsm.core.moving.move_groups import edge_changes, moves_of
-from kubedsm.core.moving.move_order import RefusedMove
+from kubedsm.core.moving.move_order import Impasse
 from kubedsm.core.moving.suggestion import MoveKind, Rejected, SuggestLimits
 from kubedsm.core.moving.take_groups import Taken
 from kubedsm.core.packing.best_fit import size
@@ -35,7 +35,7 @@ class Outcome:
     #: free room once the moves are carried out
     free: Mapping[NodeName, Resources]
     #: moves that rules about other pods forbade
-    refused: tuple[RefusedMove, ...] = ()
+    refused: tuple[Impasse, ...] = ()
 
     @cached_property
     def rules_after(self) -> Feasibility | None:
@@ -58,11 +58,11 @@ def not_taken(outcome: Outcome, gains: Gains, movable: Movable) -> tuple[Rejecte
     snapshot, taken = outcome.snapshot, outcome.taken
     dropped = [Rejected(m.pod, reason) for group, reason in taken.left for m in group]
     named = {move.pod.uid for move in taken.moves} | {pod.uid for pod, _ in dropped}
-    for refusal in outcome.refused:
-        pod = refusal.move.pod
+    for impasse in outcome.refused:
+        pod = impasse.move.pod
         if pod.uid not in named:
             named.add(pod.uid)
-            dropped.append(Rejected(pod, refusal.reason))
+            dropped.append(Rejected(pod, impasse.reason))
     changes = edge_changes(taken.moves)
     greatest = Resources(
         cpu=max((node.allocatable.cpu for node in outcome.problem.nodes), default=0),

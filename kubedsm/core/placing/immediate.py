@@ -1,5 +1,6 @@
 """Algorithm 1: a batch of new pods is placed as one."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
@@ -26,6 +27,7 @@ from kubedsm.core.world.model import (
     Tier,
     Uid,
     Workload,
+    shares_after,
 )
 from kubedsm.core.world.serving_order import levels_of, serving_order
 
@@ -132,13 +134,8 @@ class _Problem:
         return tuple(placed[pod.uid] for pod in self.batch if pod.uid in placed)
 
     def shares_after(self, bindings: Iterable[Binding]) -> dict[Workload, Share]:
-        after = dict(self.shares)
-        for binding in bindings:
-            workload = binding.pod.workload
-            if binding.tier is Tier.EDGE and workload in after:
-                share = after[workload]
-                after[workload] = Share(share.edge + 1, share.total)
-        return after
+        more = Counter(b.pod.workload for b in bindings if b.tier is Tier.EDGE)
+        return shares_after(self.shares, more)
 
     def standing(self, choice: Choice) -> tuple[list[int], list[int]]:
         """What a choice is worth before preferences: pods by priority, then QoS by level."""

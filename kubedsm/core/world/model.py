@@ -344,6 +344,18 @@ class Share:
         return self.edge / self.total if self.total else 0.0
 
 
+def shares_after(
+    shares: Mapping[Workload, Share], more: Mapping[Workload, int]
+) -> dict[Workload, Share]:
+    """The shares once so many more pods of these workloads, or fewer, are on the edge."""
+    after = dict(shares)
+    for workload, change in more.items():
+        if workload in after:
+            edge, total = after[workload].edge, after[workload].total
+            after[workload] = Share(min(max(edge + change, 0), total), total)
+    return after
+
+
 @attrs.frozen(slots=True)
 class Snapshot:
     """An immutable view of the cluster, net of everything in flight.
@@ -395,3 +407,23 @@ class Snapshot:
             ),
             key=lambda pod: (pod.created, pod.namespace, pod.name),
         )
+
+    def with_placed(self, targets: Mapping[Uid, NodeName]) -> "Snapshot":
+        """The same with these pods on those nodes, whether they fit or not."""
+        left = self.without(targets)
+        pods, free, placed = dict(self.pods), dict(left.free), dict(left.placed)
+        for uid, node in targets.items():
+            if uid in pods and node in free:
+                free[node] -= pods[uid].requests
+                placed[uid] = node
+                pods[uid] = attrs.evolve(pods[uid], node_name=node)
+        return attrs.evolve(self, pods=pods, free=free, placed=placed)
+
+    def without(self, uids: Iterable[Uid]) -> "Snapshot":
+        """The same with these pods on no node, and their room free."""
+        free, placed = dict(self.free), dict(self.placed)
+        for uid in uids:
+            source = placed.pop(uid, None)
+            if source in free and uid in self.pods:
+                free[source] += self.pods[uid].requests
+        return attrs.evolve(self, free=free, placed=placed)
