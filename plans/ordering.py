@@ -69,7 +69,7 @@ def _circle(by_id: Mapping[str, MoveOrder]) -> list[MoveOrder]:
 def _through(
     order: MoveOrder, stopover: str, by_id: Mapping[str, MoveOrder]
 ) -> dict[str, MoveOrder]:
-    """Both legs, and whoever waited for the move's room waits for the first of them."""
+    """Both legs; moves that waited for the move's room wait for the first of them."""
     first = attrs.evolve(order, id=f"{order.id}-out", target=stopover, needs=frozenset())
     second = attrs.evolve(order, pod="", second_leg_of=first.id)
     renamed = {

@@ -29,7 +29,7 @@ from plans.ordering import Ordered, ordered
 
 log = structlog.get_logger()
 
-#: Times as long as a suggestion took, nobody waits for the next: new pods are placed meanwhile.
+#: Times as long as a suggestion took, the next is put off: new pods are placed meanwhile.
 REST = 9
 
 

@@ -139,7 +139,7 @@ class LiteralPaper:
         return best
 
     def subset(self, candidates: Sequence[Pod], mask: int, reorders: int) -> LiteralDecision | None:
-        """What it comes to if these go to the edge; None if nobody can make room for them."""
+        """What it comes to if these go to the edge; None if no room can be made for them."""
         chosen = [pod for at, pod in enumerate(candidates) if mask >> at & 1]
         need, after = Resources(), self.snapshot.shares()
         for pod in chosen:

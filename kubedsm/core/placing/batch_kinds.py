@@ -66,13 +66,13 @@ def judged_kinds(
     for pod in pods:
         key = (feasibility.equivalence(pod), rank_of(pod, levels))
         alike.setdefault(key, []).append(pod)
-    everybody = {candidate for candidate, _ in alike}
+    candidates = {candidate for candidate, _ in alike}
     labels = {node.name: node.labels.keys() for node in feasibility.nodes}
     merged: dict[_Key, tuple[frozenset[NodeName], list[Pod]]] = {}
     for (candidate, rank), members in alike.items():
         pod = members[0]
         nodes = feasibility.feasible(pod)
-        if _waits_for_others(candidate, everybody, surroundings):
+        if _waits_for_others(candidate, candidates, surroundings):
             keys = {term.topology_key for term in candidate.rules.affinity}
             nodes = [n for n in feasibility.openable(pod) if keys <= labels[n]]
         once = frozenset(_once(candidate, feasibility.nodes, surroundings)).intersection(nodes)
@@ -93,7 +93,7 @@ def judged_kinds(
 
 
 def _waits_for_others(
-    candidate: EquivalenceClass, everybody: Iterable[EquivalenceClass], surroundings: Surroundings
+    candidate: EquivalenceClass, candidates: Iterable[EquivalenceClass], surroundings: Surroundings
 ) -> bool:
     """Whether one of these pods, once it has a node, may open others to the candidate."""
     rules = candidate.rules
@@ -102,7 +102,7 @@ def _waits_for_others(
     return any(
         all(s.covers(other.namespace, other.label_map(), surroundings) for s in look)
         for look in looks
-        for other in everybody
+        for other in candidates
     )
 
 

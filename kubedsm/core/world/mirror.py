@@ -2,7 +2,7 @@
 
 The mirror is the one owner of both: cluster events change the first, `reserve` and `claim` the
 second. Room is counted once for every pod that holds some: bound and not finished (terminating
-pods included, whoever scheduled them), or reserved. Nothing here awaits, so a decision taken on a
+pods included, of all schedulers), or reserved. Nothing here awaits, so a decision taken on a
 snapshot and reserved in the same breath cannot be overtaken.
 """
 
@@ -102,11 +102,11 @@ class ClusterMirror:
         self._claims: dict[str, ReplacementClaim] = {}
         self._claimed: dict[Uid, str] = {}
         self._surroundings = Surroundings()
-        #: told of every reservation that is given back; set by whoever looks for room
+        #: told of every reservation that is given back; set by what looks for room
         self.on_released: Callable[[Change], None] | None = None
         #: the pods that carry the mark of a migration
         self._marked: set[Uid] = set()
-        #: whether a plan of ours knows the pod; set by whoever has plans
+        #: whether a plan of ours knows the pod; set by what has plans
         self.under_way: Callable[[Uid], bool] | None = None
         #: how often anything may have become different
         self.changes = 0
@@ -296,7 +296,7 @@ class ClusterMirror:
             self._claimed[pod.uid] = claimant
 
     def free(self, name: NodeName) -> Resources:
-        """The room that nobody holds. Raises KeyError for a node that is not there."""
+        """The room that no pod holds. Raises KeyError for a node that is not there."""
         free = self._nodes[name].allocatable
         for booked in (self._used, self._reserved):
             if name in booked:
@@ -322,7 +322,7 @@ class ClusterMirror:
     def _unproven(self) -> dict[Uid, Pod]:
         """The marked pods that no plan knows: they count like any other until one does.
 
-        Whoever may change a pod can mark it; that must not take it out of the counts.
+        Any user who may change a pod can mark it; that must not take it out of the counts.
         """
         if self.under_way is None:
             return {}
