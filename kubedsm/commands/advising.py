@@ -18,7 +18,7 @@ from kubedsm.core.goals.objective import NANO
 from kubedsm.core.moving.suggestion import Score, Suggestion
 from kubedsm.core.world.model import Snapshot, Uid
 from kubedsm.runtime.assembly import Runtime
-from kubedsm.runtime.migrator import Ended
+from kubedsm.runtime.moves import Ended
 from kubedsm.runtime.suggester import arrange, by_group, mode_of, reason_to_stay
 from plans.migration import MoveOrder
 from plans.ordering import stages

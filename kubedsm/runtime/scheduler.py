@@ -16,7 +16,6 @@ from kubedsm.core.world.change import Change
 from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.core.world.model import NodeName, Pod, Snapshot, Uid
 from kubedsm.runtime.event_recorder import EventRecorder
-from kubedsm.runtime.migrator import Migrator
 from kubedsm.runtime.placement_manager import Placement, PlacementManager
 from kubedsm.runtime.preemptor import Preemptor
 from kubedsm.runtime.scheduling_queue import SchedulingQueue, batch_window
@@ -35,7 +34,6 @@ class Scheduler:
     mirror: ClusterMirror
     queue: SchedulingQueue
     manager: PlacementManager
-    migrator: Migrator
     recorder: EventRecorder
     record: DecisionRecord
     #: None where preemption is disabled
@@ -89,7 +87,7 @@ class Scheduler:
         deadline = deadline_in(self.batch.budget, self.clock)
         decision = self.policy.place(snapshot, pods, self.rng, deadline)
         placements = [Placement(pod, snapshot.nodes[node]) for pod, node, _ in decision.bindings]
-        self.migrator.give_way("new pods came")
+        self.manager.give_way("new pods came")
         if placements:
             self.manager.place(placements)
         unschedulable = _unschedulable(snapshot, decision)

@@ -17,7 +17,14 @@ from itertools import islice
 import attrs
 
 from kubedsm.clock import Clock
-from kubedsm.core.rules.queueing_hints import Refused, still_refused_itself
+from kubedsm.core.rules.queueing_hints import (
+    Refused,
+    matters,
+    still_refused,
+    still_refused_itself,
+)
+from kubedsm.core.world.change import Change
+from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.core.world.model import Pod, Uid
 from kubedsm.core.world.serving_order import serving_order
 
@@ -128,6 +135,11 @@ class SchedulingQueue:
         self._unschedulable[pod.uid] = self._clock.monotonic() + FLUSH
         self._file(pod.uid, Refused.of(pod, rules))
         self._changed.set()
+
+    def help(self, change: Change, mirror: ClusterMirror) -> None:
+        """Have those pods tried again that the change may help."""
+        if matters(change):
+            self.reconsider(lambda refused: still_refused(refused, change, mirror))
 
     def reconsider(self, judged: Callable[[Refused], Refused | None]) -> None:
         """Try those again of which nothing stands any more: None."""

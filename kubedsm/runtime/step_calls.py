@@ -90,12 +90,14 @@ class Mover:
         keep = 1 if mode is MoveMode.RECREATE else owner.ready_others + 1
         return reason or Accepted(owner.min_ready_seconds, found.grace, keep)
 
-    async def detach(self, step: Step, pod: Pod, tell: Tell) -> None:
+    async def detach(self, step: Step, pod: Pod, wanted: Wanted, tell: Tell) -> None:
         """Detach the pod in the state it has now; a state that changes meanwhile refuses it."""
         try:
             found = await lives.read_pod(self.cluster, pod, timeout=self.timeout)
             if found.pod.uid != pod.uid:
                 tell(PodGone(pod.uid))
+                return
+            if not wanted():
                 return
             mark = MoveMark(
                 plan=step.move,
@@ -130,7 +132,7 @@ class Mover:
             await self.clock.sleep(RETRY)
 
     async def evict(
-        self, step: Step, pod: Pod, ready_to_keep: int, wanted: Wanted, tell: Tell
+        self, ready_to_keep: int, step: Step, pod: Pod, wanted: Wanted, tell: Tell
     ) -> None:
         """Evict the pod, again and again while a budget refuses and the step is not overdue.
 

@@ -18,7 +18,7 @@ from kubedsm.core.rules.feasibility import Feasibility
 from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.core.world.model import NodeName, Pod, Resources, Share, Snapshot, Tier, Uid, Workload
 from kubedsm.runtime.event_recorder import EventRecorder
-from kubedsm.runtime.migrator import Group, Migrator
+from kubedsm.runtime.moves import Group
 from kubedsm.runtime.placement_manager import PlacementManager
 from kubedsm.runtime.scheduling_queue import SchedulingQueue
 from kubedsm.runtime.step_checks import CLAIM_NOT_SHARED
@@ -43,7 +43,6 @@ class Suggester:
     mirror: ClusterMirror
     queue: SchedulingQueue
     manager: PlacementManager
-    migrator: Migrator
     recorder: EventRecorder
     record: DecisionRecord
     policy: MigratingPolicy
@@ -116,12 +115,13 @@ class Suggester:
             groups[plan_id] = Group(arranged.orders, pods, self._worth(moves, waiting))
         self.record.suggestion(snapshot, suggestion, choices)
         for plan_id, group in groups.items():
-            self.migrator.migrate(plan_id, group)
+            self.manager.migrate(plan_id, group)
 
     def _resting(self, pod: Pod) -> str:
-        if reason := reason_to_stay(pod, self.configuration):
+        reason = reason_to_stay(pod, self.configuration)
+        if reason:
             return reason
-        limits = self.migrator.limits
+        limits = self.manager.move_limits
         if self.manager.follows(pod.uid) or limits.moving(pod.workload):
             self._resters += 1
             return "its workload is being moved"

@@ -62,7 +62,7 @@ def test_a_mark_counts_while_a_plan_knows_the_pod_and_only_on_pods_of_ours():
     made = mirror(PodApplied(ours), PodApplied(theirs))
     assert [p.detached for p in made.snapshot().pods.values()] == [True, False]
     followed = set()
-    made.under_way = followed.__contains__
+    made._followed = followed
     assert made.snapshot().shares() == {WEB: Share(0, 1)}
     assert made.pod(ours.uid).detached
     followed.add(ours.uid)
@@ -274,7 +274,7 @@ def test_the_books_agree_after_any_history():
 
 def released(made):
     told = []
-    made.on_released = told.append
+    made._on_released = lambda change, _: told.append(change)
     return told
 
 
