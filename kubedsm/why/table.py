@@ -7,7 +7,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from kubedsm.core.rules.node_rules import TIER_RULE
+from kubedsm.core.rules.fit import TIER
 
 Said = Mapping[str, Any]
 
@@ -49,7 +49,7 @@ def _why(node: Said) -> str:
     if node["rule"]:
         return f"{node['rule']}: {', '.join(node['reasons'])}\n{node['change']}"
     if node["tierRule"]:
-        return f"{TIER_RULE}: {node['tierRule']}\n{node['change']}"
+        return f"{TIER.name}: {node['tierRule']}\n{node['change']}"
     if node["score"] is None:
         return ""
     shown = f"QoS {node['score']:+.3f}"

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
-from kubedsm.core.rules.fit import shortages, static_rejection
-from kubedsm.core.rules.node_rules import TIER_RULE, node_affinity, taint_toleration
+from kubedsm.core.rules.fit import TIER, shortages, static_rejection
+from kubedsm.core.rules.node_affinity import node_affinity
+from kubedsm.core.rules.taints import taint_toleration
 from kubedsm.core.world.model import (
     EVERY_ADDRESS,
     Node,
@@ -23,7 +24,7 @@ Others = Sequence[tuple[Pod, Node]]
 def literal_rule(snapshot: Snapshot, pod: Pod, node: Node) -> str | None:
     """The name of the first rule that rejects the node, tiers aside; None if it is accepted."""
     rejected = static_rejection(pod.pod_class, node)
-    if rejected is not None and rejected.rule != TIER_RULE:
+    if rejected is not None and rejected.rule != TIER.name:
         return rejected.rule
     others = [
         (other, snapshot.nodes[snapshot.placed[other.uid]])

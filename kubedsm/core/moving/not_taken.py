@@ -15,8 +15,7 @@ from kubedsm.core.moving.suggestion import MoveKind, Rejected, SuggestLimits
 from kubedsm.core.moving.take_groups import Taken
 from kubedsm.core.packing.best_fit import size
 from kubedsm.core.rules.feasibility import Feasibility, Rejection
-from kubedsm.core.rules.fit import ROOM_RULE, rejection
-from kubedsm.core.rules.node_rules import NODE_RULES
+from kubedsm.core.rules.fit import NODE_PLUGINS, NODE_RESOURCES_FIT, rejection
 from kubedsm.core.world.model import NodeName, Pod, PodClass, Resources, Snapshot, Tier, Workload
 
 _MOST = 10
@@ -105,7 +104,7 @@ def _why(outcome: Outcome, pod: Pod) -> str:
     refused = _refused(outcome, pod)
     words = ", ".join(sorted({reason for rejected in refused for reason in rejected.reasons}))
     rules = {rejected.rule for rejected in refused}
-    if len(refused) == len(nodes) and ROOM_RULE not in rules:
+    if len(refused) == len(nodes) and NODE_RESOURCES_FIT.name not in rules:
         return f"no edge node takes it: {words}"
     if outcome.counted and len(moves) >= limits.max_moves:
         return f"maxMoves ({limits.max_moves}) is reached"
@@ -114,7 +113,7 @@ def _why(outcome: Outcome, pod: Pod) -> str:
         return f"maxCloudToEdge ({limits.max_cloud_to_edge}) is reached"
     if len(refused) < len(nodes):
         return _not_picked(outcome, pod)
-    of_nodes = rules <= {ROOM_RULE, *NODE_RULES}
+    of_nodes = rules <= {plugin.name for plugin in NODE_PLUGINS}
     short = "no edge node has room for it" if of_nodes else f"no edge node takes it ({words})"
     if _cloud_is_full(outcome):
         return f"{short}, and the cloud has none for what would have to leave"

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from kubedsm.core.packing.problem import Kind, Rank, in_order, rank_of
 from kubedsm.core.placing.rule_keeping import speaks_of_others
 from kubedsm.core.rules.feasibility import EquivalenceClass, Feasibility
-from kubedsm.core.rules.node_rules import PREFERS_NO_PODS
 from kubedsm.core.rules.residents import Selection, wishes_of
+from kubedsm.core.rules.taints import PREFERS_NO_PODS
 from kubedsm.core.rules.volumes import shared_disk
 from kubedsm.core.world.model import Node, NodeName, Pod, Resources, Snapshot, Workload
 from kubedsm.core.world.serving_order import serving_order

@@ -16,8 +16,6 @@ from kubedsm.core.goals.objective import Objective, Promises
 from kubedsm.core.placing.cloud import least_allocated_score
 from kubedsm.core.placing.decision import Decision
 from kubedsm.core.policies.in_turn import Room, pick, place_in_turn
-from kubedsm.core.rules import preferences
-from kubedsm.core.rules.node_rules import disliked_taints
 from kubedsm.core.rules.node_scores import (
     balanced_allocation_score,
     normalized,
@@ -25,6 +23,8 @@ from kubedsm.core.rules.node_scores import (
     or_default,
     spread_score,
 )
+from kubedsm.core.rules.plugins import SCORES
+from kubedsm.core.rules.taints import disliked_taints
 from kubedsm.core.world.deadline import NO_DEADLINE, Deadline
 from kubedsm.core.world.model import Node, NodeName, Pod, Snapshot, Tier
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 WEIGHTS: Mapping[str, int] = {
     "NodeResourcesFit": 1,
     "NodeResourcesBalancedAllocation": 1,
-    **preferences.WEIGHTS,
+    **{plugin.name: plugin.weight for plugin, _ in SCORES},
 }
 #: what the preference for the edge weighs among a pod's preferences; there is no other
 _AFFINITY_WEIGHT = 100
