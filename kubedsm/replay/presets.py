@@ -26,7 +26,7 @@ PAPER_SCENARIOS = {
 VARIANT_SCENARIO = "1.5-.4"
 #: seconds; Kubernetes' default is the latter
 OTHER_STABILIZATIONS = (60, 300)
-#: whom every table shows
+#: the policies that every table shows
 MAIN_POLICIES = (KUBEDSM, "paper-suggester", *BASELINES)
 REDUCED_SEEDS, FULL_SEEDS = 1, 5
 

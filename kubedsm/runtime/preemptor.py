@@ -79,7 +79,7 @@ class Preemptor:
     _shunned: dict[Uid, dict[NodeName, float]] = attrs.field(factory=dict, init=False)
     #: the last refusal told of each pod
     _told: dict[Uid, str] = attrs.field(factory=dict, init=False)
-    #: for whom nothing was found, and the mirror's changes then
+    #: kinds of pods for which nothing was found, and the mirror's changes then
     _in_vain: set[tuple[PodClass, Workload]] = attrs.field(factory=set, init=False)
     _in_vain_at: int = attrs.field(default=-1, init=False)
 
@@ -108,7 +108,7 @@ class Preemptor:
                 await self.clock.sleep(0)
 
     def observe(self, change: Change) -> None:
-        """Notice who is bound or gone, and what may be room for a nominated pod."""
+        """Notice which pods are bound or gone, and what may be room for a nominated pod."""
         before, after = change.pod_before, change.pod_after
         if before is not None and after is None:
             self._forget(before.uid)

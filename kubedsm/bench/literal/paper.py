@@ -102,7 +102,7 @@ class LiteralPaper:
         return found
 
     def free_edge(self, need: Resources) -> list[Pod] | None:
-        """Algorithm 5: who leaves so that the edge has so much room in sum; None: not enough do."""
+        """Algorithm 5: what leaves so that the edge has so much room; None: not enough does."""
         shares: Shares = self.snapshot.shares()
         room, left = self.room(), self.pods(Tier.EDGE)
         freed: list[Pod] = []

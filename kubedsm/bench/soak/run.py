@@ -1,4 +1,4 @@
-"""A long run over HTTP: many tenants who come and go, an odd one, and what becomes of the others.
+"""A long run over HTTP: many tenants that come and go, an odd one, and what becomes of the others.
 
 The cluster is emulated, in a process of its own, and so is the scheduler. First it is left alone
 with the ordinary tenants, which shows what is usual; then the odd tenant comes, and stays.

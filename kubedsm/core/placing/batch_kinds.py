@@ -1,6 +1,6 @@
 """The kinds of a batch whose pods, or the pods around it, have rules or wishes about each other.
 
-What `packing.kinds` is for pods that a class and a node decide about. A kind's nodes are those that
+What `problem.kinds` is for pods that a class and a node decide about. A kind's nodes are those that
 may take such a pod in the end: all that take it now, and those that might once others of the batch
 are in place, where its affinity or its spread constraints look at them. So no placement that the
 rules allow is lost, and the best that `match` finds is the best there is, if it passes the rules.
@@ -18,7 +18,7 @@ from kubedsm.core.world.model import Node, NodeName, Pod, Resources, Snapshot, W
 from kubedsm.core.world.serving_order import serving_order
 from kubedsm.core.world.surroundings import Surroundings
 
-#: What a kind has in common: requests, nodes, rank, penalties, and whom a node takes only once.
+#: What a kind has in common: requests, nodes, rank, penalties, and what a node takes only once.
 _Key = tuple[
     Resources,
     frozenset[NodeName],

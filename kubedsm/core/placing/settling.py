@@ -56,7 +56,7 @@ class Settling:
     known: dict[EquivalenceClass, EquivalenceClass] = attrs.field(factory=dict)
     #: nodes known to reject such pods, as long as no pod comes that these look at
     closed: dict[EquivalenceClass, set[NodeName]] = attrs.field(factory=dict)
-    #: pods for whom that is so of every node
+    #: pods for which that is so of every node
     nowhere: set[EquivalenceClass] = attrs.field(factory=set)
     #: a pod came or went since all were found to keep their rules
     doubtful: bool = False

@@ -12,8 +12,8 @@ from kubedsm.core.world.surroundings import Surroundings
 Uid = NewType("Uid", str)
 NodeName = NewType("NodeName", str)
 
-#: A pod that a migration has taken from its owner, and not yet evicted, carries this label; who
-#: carries it without the annotation that belongs to it has it from another hand.
+#: A pod that a migration has taken from its owner, and not yet evicted, carries this label. With
+#: the label and without the annotation that belongs to it, it has that from another hand.
 MIGRATING_LABEL = "kubedsm.io/migrating"
 #: "true" on a pod that must be left where it is
 DO_NOT_DISRUPT_ANNOTATION = "kubedsm.io/do-not-disrupt"
