@@ -19,7 +19,7 @@ from kubedsm.cluster.wire.decoding import WireError
 from kubedsm.core.world.change import Change
 from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.core.world.model import NodeName, Pod, Uid, Workload
-from kubedsm.runtime.move_calls import Tell, Wanted
+from kubedsm.runtime.step_calls import Tell, Wanted
 from kubedsm.runtime.tier_marks import TIER_LABEL, lost_by_label, tier_marks
 from kubedsm.said_by_cause import SaidByCause
 from plans.events import CallRefused, OutcomeLost, PodGone

@@ -14,7 +14,7 @@ from kubedsm.core.rules.feasibility import Feasibility
 from kubedsm.core.world.mirror import ClusterMirror, ReplacementClaim, ReservationError
 from kubedsm.core.world.model import NodeName, Pod, Uid
 from kubedsm.runtime.limits import MoveLimits, Underway
-from kubedsm.runtime.move_calls import Accepted
+from kubedsm.runtime.step_calls import Accepted
 from plans.migration import MoveMode, MoveOrder
 from plans.steps import TERMINAL, Plan, Step, StepKind, StepState
 

@@ -18,10 +18,10 @@ from kubedsm.core.rules.feasibility import Feasibility
 from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.core.world.model import NodeName, Pod, Resources, Share, Snapshot, Tier, Uid, Workload
 from kubedsm.runtime.event_recorder import EventRecorder
-from kubedsm.runtime.move_checks import CLAIM_NOT_SHARED
 from kubedsm.runtime.moves import Group
 from kubedsm.runtime.placement_manager import PlacementManager
 from kubedsm.runtime.scheduling_queue import SchedulingQueue
+from kubedsm.runtime.step_checks import CLAIM_NOT_SHARED
 from kubedsm.why.entries import MoveChoice, planned, proposed
 from kubedsm.why.record import DecisionRecord
 from plans.migration import MoveMode, MoveOrder

@@ -8,9 +8,9 @@ from kubedsm.configuration.settings import Migration
 from kubedsm.runtime.bind_calls import BindCalls
 from kubedsm.runtime.left_behind import LeftBehind
 from kubedsm.runtime.limits import MoveLimits
-from kubedsm.runtime.move_calls import MoveCalls
 from kubedsm.runtime.moves import Moves
 from kubedsm.runtime.placement_manager import Limits, PlacementManager
+from kubedsm.runtime.step_calls import StepCalls
 from kubedsm.runtime.supervisor import Supervisor
 from kubedsm.said_by_cause import SaidByCause
 
@@ -34,10 +34,10 @@ def plan_runner(cluster, mirror, clock, on_bound=nothing, limits=None):
     binds = BindCalls(
         cluster, mirror, said, at_once=limits.binds_in_flight, timeout=limits.request_timeout
     )
-    move_calls = MoveCalls(cluster, clock, limits.request_timeout, 0.0, said)
+    step_calls = StepCalls(cluster, clock, limits.request_timeout, 0.0, said)
     moves = Moves(mirror, MoveLimits(Migration()), clock, nothing, nothing, nothing)
-    left_behind = LeftBehind(mirror, move_calls, clock, nothing, nothing)
+    left_behind = LeftBehind(mirror, step_calls, clock, nothing, nothing)
     manager = PlacementManager(
-        mirror, followed, clock, binds, move_calls, moves, left_behind, on_bound, supervisor, limits
+        mirror, followed, clock, binds, step_calls, moves, left_behind, on_bound, supervisor, limits
     )
     return Parts(manager, binds, supervisor, said, followed)

@@ -28,7 +28,7 @@ from kubedsm.cluster.client.port import (
 from kubedsm.cluster.wire.decoding import WireError
 from kubedsm.cluster.wire.move_mark import MoveMark
 from kubedsm.core.world.model import Pod
-from kubedsm.runtime.move_checks import Fate, fate, live_reason_to_stay
+from kubedsm.runtime.step_checks import Fate, fate, live_reason_to_stay
 from kubedsm.said_by_cause import SaidByCause
 from plans.events import CallRefused, OutcomeLost, PlanEvent, PodGone, PodSeen
 from plans.migration import MoveMode
@@ -62,7 +62,7 @@ def seen(pod: Pod, *, live: bool = False) -> PodSeen:
 
 
 @attrs.frozen(slots=True)
-class MoveCalls:
+class StepCalls:
     cluster: Cluster
     clock: Clock
     timeout: float
