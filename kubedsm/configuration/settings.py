@@ -237,7 +237,7 @@ class Configuration:
     suggester: Suggester = attrs.field(default=Suggester(), metadata=section(Suggester))
     migration: Migration = attrs.field(default=Migration(), metadata=section(Migration))
     objective: Objective = attrs.field(default=Objective(), metadata=section(Objective))
-    #: how the room that nobody can use is measured
+    #: how the room that no pod can use is measured
     fragmentation: Literal["unusable", "product"] = attrs.field(
         default="unusable", metadata=choice("unusable", "product")
     )
@@ -378,7 +378,7 @@ def _where(mark: yaml.Mark | None) -> str:
 
 
 def _refuse_odd_yaml(node: yaml.Node | None, seen: set[int]) -> None:
-    """Refuse what a decoder would take and nobody can have meant.
+    """Refuse what a decoder would take and no user can have meant.
 
     A key given twice silently hides the first one; tags and merge keys run constructors that a
     configuration has no use for.

@@ -26,7 +26,7 @@ from plans.migration import MoveMode, MoveOrder
 
 log = structlog.get_logger()
 
-#: Times as long as a suggestion took, nobody waits for the next: new pods are placed meanwhile.
+#: Times as long as a suggestion took, the next is put off: new pods are placed meanwhile.
 REST = 9
 
 

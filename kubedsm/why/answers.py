@@ -102,7 +102,7 @@ def knows_tiers(snapshot: Snapshot) -> bool:
 
 
 def pending(snapshot: Snapshot) -> list[Pod]:
-    """The pods without a node, oldest first, whoever is to schedule them."""
+    """The pods without a node, oldest first, of all schedulers."""
     waiting = [p for p in snapshot.pods.values() if p.node_name is None and not p.finished]
     return sorted(waiting, key=lambda pod: (pod.created, pod.namespace, pod.name))
 

@@ -13,7 +13,7 @@ from kubedsm.cluster.client.port import Cluster
 from kubedsm.core.world.model import Pod
 from kubedsm.why.answers import Explainer, Explanation
 
-#: seconds: nobody answers on loopback, or at once; an explanation may take its time
+#: seconds: on loopback the answer comes at once, or not at all; an explanation may take its time
 _TIMEOUT = aiohttp.ClientTimeout(total=60.0, sock_connect=2.0)
 _EVENTS_TIMEOUT = 10.0
 _DECIDED = ("Scheduled", "FailedScheduling")
@@ -27,7 +27,7 @@ class QuestionRefusedError(Exception):
 async def ask(server: str, pod: str | None) -> list[Mapping[str, Any]] | None:
     """What a scheduler says of that pod, or of all that wait: JSON of explanations.
 
-    None if nobody answers there, or nothing is known of the pod. Raises QuestionRefusedError.
+    None if nothing answers there, or nothing is known of the pod. Raises QuestionRefusedError.
     """
     path, query = ("pending", {}) if pod is None else ("explain", {"pod": pod})
     url = f"{server.rstrip('/')}/decisions/{path}"
@@ -53,7 +53,7 @@ async def ask(server: str, pod: str | None) -> list[Mapping[str, Any]] | None:
     ours = isinstance(answers, list) and all(
         isinstance(each, dict) and "nodes" in each for each in answers
     )
-    return answers if ours else None  # who answers there may be anybody
+    return answers if ours else None  # what answers there may be anything
 
 
 async def from_cluster(cluster: Cluster, explainer: Explainer, pod: Pod) -> Explanation:

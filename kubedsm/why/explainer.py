@@ -20,7 +20,7 @@ from kubedsm.why.record import Basis, Chosen, DecisionRecord
 
 @attrs.frozen(slots=True)
 class Recalled:
-    """All that is known of a pod, as a value: to be explained by whoever has the time."""
+    """All that is known of a pod, as a value: to be explained where there is the time."""
 
     uid: Uid
     pod: str

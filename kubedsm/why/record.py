@@ -1,7 +1,7 @@
-"""The last decisions, for who asks later why a pod is where it is.
+"""The last decisions, for when it is asked why a pod is where it is.
 
 An entry is a few words a pod. What a decision was made on is kept too, of fewer of them: snapshots
-are values, so that an explanation can be worked out when somebody asks for it, and costs nothing
+are values, so that an explanation can be worked out when it is asked for, and costs nothing
 before.
 """
 

@@ -145,8 +145,8 @@ def _near_enough(snapshot: Snapshot, pod: Pod, node: Node, others: Others) -> bo
         return False
     if all(any(together(term, node, at) for _, at in friends) for term in terms):
         return True
-    nobody = not any(term.topology_key in at.labels for _, at in friends for term in terms)
-    return nobody and all(meant(snapshot, term, pod) for term in terms)
+    alone = not any(term.topology_key in at.labels for _, at in friends for term in terms)
+    return alone and all(meant(snapshot, term, pod) for term in terms)
 
 
 def _far_enough(snapshot: Snapshot, pod: Pod, node: Node, others: Others) -> bool:

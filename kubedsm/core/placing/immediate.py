@@ -50,9 +50,9 @@ def immediate_schedule(
     of the workloads of a higher level comes before that of a lower one; the level of a workload is
     the greatest priority of its pods in the batch.
     """
-    everybody = sorted(pods, key=serving_order)
-    batch = [pod for pod in everybody if not pod.requests.beyond_any_node]
-    set_aside = [pod for pod in everybody if pod.requests.beyond_any_node]
+    ordered = sorted(pods, key=serving_order)
+    batch = [pod for pod in ordered if not pod.requests.beyond_any_node]
+    set_aside = [pod for pod in ordered if pod.requests.beyond_any_node]
     problem = _Problem(
         snapshot,
         batch,
@@ -66,7 +66,7 @@ def immediate_schedule(
         nodes = [*problem.edge_nodes, *problem.cloud_nodes]
         choice = problem.choice(kinds(batch, nodes, snapshot.free, levels_of(batch)))
         bindings = problem.bindings(choice)
-        unplaced = _why_not(snapshot, bindings, _others(everybody, bindings))
+        unplaced = _why_not(snapshot, bindings, _others(ordered, bindings))
         return problem.decision(bindings, unplaced, choice.fragmentation, proven=choice.proven)
     feasibility = Feasibility.of(snapshot)
     choice = _judged(problem, feasibility)

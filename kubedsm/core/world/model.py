@@ -12,8 +12,8 @@ from kubedsm.core.world.surroundings import Surroundings
 Uid = NewType("Uid", str)
 NodeName = NewType("NodeName", str)
 
-#: A pod that a migration has taken from its owner, and not yet evicted, carries this label; who
-#: carries it without the annotation that belongs to it has it from somebody else.
+#: A pod that a migration has taken from its owner, and not yet evicted, carries this label. With
+#: the label and without the annotation that belongs to it, it has that from another hand.
 MIGRATING_LABEL = "kubedsm.io/migrating"
 #: "true" on a pod that must be left where it is
 DO_NOT_DISRUPT_ANNOTATION = "kubedsm.io/do-not-disrupt"
@@ -280,7 +280,7 @@ class Pod:
     #: it carries the whole mark of a migration that took it from its owner; in a snapshot of the
     #: mirror, only if a plan of ours knows the pod
     detached: bool = False
-    #: spec.schedulingGates is not empty: nobody may bind it yet
+    #: spec.schedulingGates is not empty: it may not be bound yet
     gated: bool = False
     #: seconds since the epoch
     created: float = 0.0
@@ -308,7 +308,7 @@ class Pod:
 
     @property
     def waits_for_node(self) -> bool:
-        """Whoever is its scheduler may bind it now."""
+        """Its scheduler, ours or another, may bind it now."""
         return self.node_name is None and not (self.finished or self.terminating or self.gated)
 
     @property
