@@ -109,9 +109,10 @@ def volume_restrictions(candidate: EquivalenceClass, scene: Scene) -> Iterator[R
     rules, residents = candidate.rules, scene.residents
     taken: set[int] = set()
     for disk in rules.disks:
-        uses = residents.disks.get((disk.kind, disk.identity), {})
-        shared = shared_disk(disk)
-        taken.update(p for p, reading in uses.items() if not (shared and all(reading)))
+        for other, positions in residents.disks.items():
+            shared = shared_disk(disk) and other.read_only
+            if (disk.kind, disk.identity) == (other.kind, other.identity) and not shared:
+                taken.update(positions)
     if taken:
         yield Refusal(scene.nodes.at(taken), (NO_DISK,))
     if any(
