@@ -17,7 +17,6 @@ from kubedsm.core.world.model import (
     Pod,
     PodAffinityTerm,
     PodClass,
-    Preferences,
     SchedulingRules,
 )
 from kubedsm.core.world.selectors import Selector, keys_of, selects
@@ -60,14 +59,6 @@ class Peer(NamedTuple):
     terminating: bool
 
 
-def preferred_selectors(preferences: Preferences) -> list[Selector]:
-    terms = (*preferences.affinity, *preferences.anti_affinity)
-    return [
-        *(term.selector for _, term in terms),
-        *(constraint.selector for constraint in preferences.spread),
-    ]
-
-
 def wishes_of(rules: SchedulingRules) -> Iterator[tuple[int, PodAffinityTerm]]:
     """Whom pods with these rules like to have near them, and how much; below zero, how little.
 
@@ -87,10 +78,9 @@ def keys_looked_at(classes: Iterable[PodClass]) -> frozenset[str] | None:
     found = False
     for pod_class in classes:
         rules = pod_class.rules
-        selectors = [term.selector for term in (*rules.affinity, *rules.anti_affinity)]
-        selectors += [constraint.selector for constraint in rules.spread]
-        if rules.preferences:
-            selectors += preferred_selectors(rules.preferences)
+        terms = (*rules.anti_affinity, *(term for _, term in wishes_of(rules)))
+        selectors = [term.selector for term in terms]
+        selectors += [c.selector for c in (*rules.spread, *rules.preferences.spread)]
         found = found or bool(selectors)
         keys.update(*map(keys_of, selectors))
     return frozenset(keys) if found else None
@@ -197,7 +187,7 @@ class Residents:
     def _csi_volumes(self, rules: SchedulingRules) -> Collection[CSIVolume]:
         if not rules.claims:
             return ()
-        return self.surroundings.csi_volumes_at(claim.key for claim in rules.claims)
+        return self.surroundings.csi_volumes_at(rules.claim_keys)
 
     def _recounted(
         self, peer: Peer, position: int, by: int
