@@ -16,6 +16,7 @@ import attrs
 
 from kubedsm.core.placing.settling import Placed, Settling, WouldGain
 from kubedsm.core.rules.feasibility import Feasibility, Rejection
+from kubedsm.core.rules.scene import speak_of_others
 from kubedsm.core.world.deadline import NO_DEADLINE, Deadline, OutOfTimeError
 from kubedsm.core.world.model import NodeName, Pod, Resources, Uid
 from kubedsm.core.world.serving_order import serving_order
@@ -39,16 +40,7 @@ class Kept:
 
 def speaks_of_others(pod: Pod) -> bool:
     """Whether more than a class and a node decide about this pod, or about others beside it."""
-    rules = pod.pod_class.rules
-    return bool(
-        rules.ports
-        or rules.affinity
-        or rules.anti_affinity
-        or rules.spread
-        or rules.claims
-        or rules.disks
-        or rules.resource_claims
-    )
+    return speak_of_others(pod.pod_class.rules)
 
 
 def keep_rules(

@@ -9,26 +9,16 @@ import numpy as np
 from kubedsm.core.rules.fit import TIER
 from kubedsm.core.rules.node_index import NodeIndex
 from kubedsm.core.rules.plugin import Plugin
-from kubedsm.core.rules.plugins import (
-    DYNAMIC_FILTERS,
-    PRE_FILTERS,
-    STATIC_FILTERS,
-    Filters,
-)
+from kubedsm.core.rules.plugins import DYNAMIC_FILTERS, PRE_FILTERS, STATIC_FILTERS, Filters
 from kubedsm.core.rules.rejection import Mask, Refusal, Rejection
 from kubedsm.core.rules.residents import Residents, keys_looked_at
 from kubedsm.core.rules.room import BASIC_RESOURCES, Room
-from kubedsm.core.rules.scene import EquivalenceClass, Scene, node_labels
-from kubedsm.core.world.model import Pod, PodClass, SchedulingRules, Snapshot, Uid
+from kubedsm.core.rules.scene import EquivalenceClass, Scene, node_labels, speak_of_others
+from kubedsm.core.world.model import Pod, PodClass, Snapshot, Uid
 
 #: a pod and the position of its node
 Placed = tuple[Pod, int]
-
-
-@attrs.frozen(slots=True, eq=False)
-class Finding:
-    plugin: Plugin
-    refusal: Refusal
+Finding = tuple[Plugin, Refusal]
 
 
 @attrs.frozen(slots=True, eq=False)
@@ -46,17 +36,17 @@ class Verdict:
     def openable(self) -> Mask:
         """The nodes that are refused, if at all, for what other pods may mend by coming."""
         mask = np.ones_like(self.tiered)
-        for finding in self.findings:
-            if not finding.refusal.mendable:
-                mask &= ~finding.refusal.nodes
+        for _, refusal in self.findings:
+            if not refusal.mendable:
+                mask &= ~refusal.nodes
         return mask
 
     def rejection(self, position: int, *, tier: bool) -> Rejection | None:
         if self.everywhere is not None:
             return self.everywhere
-        for finding in self.findings:
-            if finding.refusal.nodes[position] and (tier or finding.plugin is not TIER):
-                return Rejection(finding.plugin.name, finding.refusal.reasons)
+        for plugin, refusal in self.findings:
+            if refusal.nodes[position] and (tier or plugin is not TIER):
+                return Rejection(plugin.name, refusal.reasons)
         return None
 
 
@@ -80,7 +70,7 @@ class ClusterView:
         # By identity: classes are shared, and there are far fewer of them than pods.
         by_id = {id(pod.pod_class): pod.pod_class for pod in snapshot.pods.values()}
         classes = by_id.values()
-        concerned = any(_concerns_others(pod_class.rules) for pod_class in classes)
+        concerned = any(c.rules.preferences or speak_of_others(c.rules) for c in classes)
         residents = Residents.of(
             len(nodes),
             keys_looked_at(classes),
@@ -154,10 +144,10 @@ class ClusterView:
                 return Verdict(rejected, (), nodes.none(), nodes.none())
         findings = (*self._static_findings(candidate), *self._findings(DYNAMIC_FILTERS, candidate))
         accepted, tiered = nodes.every(), nodes.every()
-        for finding in findings:
-            tiered &= ~finding.refusal.nodes
-            if finding.plugin is not TIER:
-                accepted &= ~finding.refusal.nodes
+        for plugin, refusal in findings:
+            tiered &= ~refusal.nodes
+            if plugin is not TIER:
+                accepted &= ~refusal.nodes
         return Verdict(None, findings, accepted, tiered)
 
     def _static_findings(self, candidate: EquivalenceClass) -> tuple[Finding, ...]:
@@ -171,7 +161,7 @@ class ClusterView:
         for plugin, refused in filters:
             for refusal in refused(candidate, self.scene):
                 if refusal.nodes.any():
-                    yield Finding(plugin, refusal)
+                    yield plugin, refusal
 
 
 def _placed(snapshot: Snapshot, nodes: NodeIndex) -> Iterator[tuple[Uid, Placed]]:
@@ -179,16 +169,3 @@ def _placed(snapshot: Snapshot, nodes: NodeIndex) -> Iterator[tuple[Uid, Placed]
         pod, position = snapshot.pods.get(uid), nodes.positions.get(node)
         if pod is not None and position is not None and not pod.finished:
             yield uid, (pod, position)
-
-
-def _concerns_others(rules: SchedulingRules) -> bool:
-    """Whether where such a pod is, or had better be, has to do with where others are."""
-    return bool(
-        rules.preferences
-        or rules.ports
-        or rules.affinity
-        or rules.anti_affinity
-        or rules.spread
-        or rules.claims
-        or rules.disks
-    )

@@ -7,27 +7,11 @@ are not asked: `feasibility` asks them all.
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from kubedsm.core.rules.node_affinity import (
-    CONFLICT,
-    NOT_NAMED,
-    most_liked,
-    named_nodes,
-    node_affinity,
-    not_affine,
-    not_named,
-    self_contradiction,
-)
+from kubedsm.core.rules import node_affinity, taints
 from kubedsm.core.rules.plugin import Cluster, Plugin
 from kubedsm.core.rules.rejection import Refusal, Rejection
 from kubedsm.core.rules.resources import node_resources_fit, shortages
 from kubedsm.core.rules.scene import EquivalenceClass, Scene
-from kubedsm.core.rules.taints import (
-    cordoned,
-    fewest_disliked,
-    node_unschedulable,
-    taint_toleration,
-    tainted,
-)
 from kubedsm.core.world.change import Change
 from kubedsm.core.world.model import Node, NodeName, PodClass, Resources
 
@@ -71,29 +55,29 @@ def _tierless(_: EquivalenceClass, scene: Scene) -> Iterator[Refusal]:
 
 NODE_UNSCHEDULABLE = Plugin(
     name="NodeUnschedulable",
-    filter=cordoned,
-    node_filter=node_unschedulable,
+    filter=taints.cordoned,
+    node_filter=taints.node_unschedulable,
     hint=_takes_it_now,
     advice="uncordon the node",
 )
 TAINT_TOLERATION = Plugin(
     name="TaintToleration",
-    filter=tainted,
-    node_filter=taint_toleration,
+    filter=taints.tainted,
+    node_filter=taints.taint_toleration,
     hint=_takes_it_now,
     advice="remove the taint, or let the pod tolerate it",
-    score=fewest_disliked,
+    score=taints.fewest_disliked,
     weight=3,
 )
 NODE_AFFINITY = Plugin(
     name="NodeAffinity",
-    pre_filter=self_contradiction,
-    first_filter=not_named,
-    filter=not_affine,
-    node_filter=node_affinity,
+    pre_filter=node_affinity.self_contradiction,
+    first_filter=node_affinity.not_named,
+    filter=node_affinity.not_affine,
+    node_filter=node_affinity.node_affinity,
     hint=_takes_it_now,
     advice="let the node's labels and the pod's node selector and affinity agree",
-    score=most_liked,
+    score=node_affinity.most_liked,
     weight=2,
 )
 #: the rule that is ours
@@ -118,9 +102,10 @@ _NODE_FILTERS = tuple((p.name, p.node_filter) for p in NODE_PLUGINS if p.node_fi
 def static_rejection(pod_class: PodClass, node: Node) -> Rejection | None:
     """The first rule, room aside, by which the node is no place for the pod."""
     if pod_class.rules.node_affinity:
-        names = named_nodes(pod_class.rules)
+        names = node_affinity.named_nodes(pod_class.rules)
         if names is not None and node.name not in names:
-            return Rejection(NODE_AFFINITY.name, (NOT_NAMED if names else CONFLICT,), not names)
+            reason = node_affinity.NOT_NAMED if names else node_affinity.CONFLICT
+            return Rejection(NODE_AFFINITY.name, (reason,), everywhere=not names)
     for name, refuses in _NODE_FILTERS:
         reason = refuses(pod_class, node)
         if reason:

@@ -38,10 +38,6 @@ class Column:
 
     def accepted(self, requirement: Requirement) -> Mask:
         table = np.fromiter(map(requirement.accepts, self.values), np.bool_, len(self.values))
-        return self.spread(table)
-
-    def spread(self, table: Mask) -> Mask:
-        """What holds for each value, for each node."""
         mask: Mask = table[self.codes]
         return mask
 

@@ -6,37 +6,25 @@ before all of them. There is no NodeName here: a pod with spec.nodeName is bound
 
 from collections.abc import Mapping
 
-from kubedsm.core.rules.fit import (
-    NODE_AFFINITY,
-    NODE_RESOURCES_FIT,
-    NODE_UNSCHEDULABLE,
-    TAINT_TOLERATION,
-    TIER,
-)
+from kubedsm.core.rules import fit, pod_affinity, pod_rules, ports, spread, volume_limits, volumes
 from kubedsm.core.rules.plugin import Filter, Plugin
-from kubedsm.core.rules.pod_affinity import INTER_POD_AFFINITY
-from kubedsm.core.rules.pod_rules import DYNAMIC_RESOURCES, SCHEDULING_GATES
-from kubedsm.core.rules.ports import NODE_PORTS
-from kubedsm.core.rules.spread import POD_TOPOLOGY_SPREAD
-from kubedsm.core.rules.volume_limits import NODE_VOLUME_LIMITS
-from kubedsm.core.rules.volumes import VOLUME_BINDING, VOLUME_RESTRICTIONS, VOLUME_ZONE
 
 PLUGINS: tuple[Plugin, ...] = (
-    SCHEDULING_GATES,
-    NODE_UNSCHEDULABLE,
-    TAINT_TOLERATION,
-    NODE_AFFINITY,
+    pod_rules.SCHEDULING_GATES,
+    fit.NODE_UNSCHEDULABLE,
+    fit.TAINT_TOLERATION,
+    fit.NODE_AFFINITY,
     # After those, so that a control plane is refused in the words that its taint is known by.
-    TIER,
-    NODE_PORTS,
-    NODE_RESOURCES_FIT,
-    VOLUME_RESTRICTIONS,
-    NODE_VOLUME_LIMITS,
-    VOLUME_BINDING,
-    VOLUME_ZONE,
-    POD_TOPOLOGY_SPREAD,
-    INTER_POD_AFFINITY,
-    DYNAMIC_RESOURCES,
+    fit.TIER,
+    ports.NODE_PORTS,
+    fit.NODE_RESOURCES_FIT,
+    volumes.VOLUME_RESTRICTIONS,
+    volume_limits.NODE_VOLUME_LIMITS,
+    volumes.VOLUME_BINDING,
+    volumes.VOLUME_ZONE,
+    spread.POD_TOPOLOGY_SPREAD,
+    pod_affinity.INTER_POD_AFFINITY,
+    pod_rules.DYNAMIC_RESOURCES,
 )
 BY_NAME: Mapping[str, Plugin] = {plugin.name: plugin for plugin in PLUGINS}
 

@@ -124,7 +124,7 @@ def _best_neighbours(
 
 def _neighbours_changed(change: Change, candidate: EquivalenceClass, cluster: Cluster) -> bool:
     rules, surroundings = candidate.rules, cluster.surroundings
-    thing = change.surrounding
+    thing = change.surrounding_after or change.surrounding_before
     if isinstance(thing, Namespace):
         terms = (*rules.affinity, *rules.anti_affinity)
         return thing.name == candidate.namespace or any(

@@ -1,11 +1,7 @@
 """How much a pod would rather be elsewhere: what it, and others of it, prefer but do not demand.
 
-Four of kube-scheduler's Score plugins, normalised as it does over the nodes in question and with
-the weights of its default profile: TaintToleration (PreferNoSchedule taints that are not
-tolerated), NodeAffinity, InterPodAffinity (also what the pods on the nodes prefer) and
-PodTopologySpread (ScheduleAnyway). Sources: "Scheduler Configuration", "Assigning Pods to Nodes",
-"Taints and Tolerations" and "Pod Topology Spread Constraints" in the Kubernetes documentation, and
-the plugins of Kubernetes 1.36, k8s.io/kubernetes/pkg/scheduler/framework/plugins.
+The scores of plugins are normalised over the nodes in question and weighted as by kube-scheduler's
+default profile. Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins, Kubernetes 1.36.
 """
 
 from collections.abc import Sequence

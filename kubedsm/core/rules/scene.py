@@ -70,3 +70,16 @@ def node_labels(rules: SchedulingRules) -> Iterator[str]:
         yield affinity.topology_key
     for constraint in (*rules.spread, *rules.preferences.spread):
         yield constraint.topology_key
+
+
+def speak_of_others(rules: SchedulingRules) -> bool:
+    """Whether more than a class and a node decide about such a pod, or about others beside it."""
+    return bool(
+        rules.ports
+        or rules.affinity
+        or rules.anti_affinity
+        or rules.spread
+        or rules.claims
+        or rules.disks
+        or rules.resource_claims
+    )

@@ -5,7 +5,7 @@ domain is the number of matching pods there, the new one included, less the leas
 eligible domain (0 if there are fewer domains than minDomains).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import attrs
 import numpy as np
@@ -53,17 +53,26 @@ def domains_of(
 ) -> Iterator[tuple[SpreadConstraint, Domains]]:
     """Its constraints, each with the domains."""
     constraints = candidate.rules.spread
-    columns = [scene.nodes.label(constraint.topology_key) for constraint in constraints]
-    labelled = scene.nodes.every()
-    for column in columns:
-        labelled &= column.present
+    columns, labelled = _columns(constraints, scene)
     for constraint, column in zip(constraints, columns, strict=True):
         counted = labelled & eligible(candidate, constraint, scene)
         present = column.sums(counted.astype("int64")) > 0
         enough = bool(present.sum() >= constraint.min_domains)
-        # kube-scheduler counts nobody for a selector without requirements.
-        selection = Selection(constraint.selector or None, (constraint.namespace,), living=True)
-        yield constraint, Domains(column, counted, present, enough, selection)
+        yield constraint, Domains(column, counted, present, enough, _selection(constraint))
+
+
+def _columns(constraints: Iterable[SpreadConstraint], scene: Scene) -> tuple[list[Column], Mask]:
+    """Their labels, and the nodes that have them all."""
+    columns = [scene.nodes.label(constraint.topology_key) for constraint in constraints]
+    labelled = scene.nodes.every()
+    for column in columns:
+        labelled &= column.present
+    return columns, labelled
+
+
+def _selection(constraint: SpreadConstraint) -> Selection:
+    # kube-scheduler counts no pod for a selector without requirements.
+    return Selection(constraint.selector or None, (constraint.namespace,), living=True)
 
 
 def pod_topology_spread(candidate: EquivalenceClass, scene: Scene) -> Iterator[Refusal]:
@@ -94,10 +103,7 @@ def _most_even(candidate: EquivalenceClass, scene: Scene, chosen: Positions) -> 
     constraints = candidate.rules.preferences.spread
     if not constraints:
         return None
-    columns = [scene.nodes.label(constraint.topology_key) for constraint in constraints]
-    labelled = scene.nodes.every()
-    for column in columns:
-        labelled &= column.present
+    columns, labelled = _columns(constraints, scene)
     usable = chosen[labelled[chosen]]
     terms = [
         _terms(candidate, constraint, column, usable, labelled, scene)
@@ -117,9 +123,7 @@ def _terms(
     scene: Scene,
 ) -> list[tuple[int, int, int]]:
     """For each usable node what `spread_score` takes: matching pods, maxSkew, domains."""
-    # kube-scheduler counts nobody for a selector without requirements.
-    selection = Selection(constraint.selector or None, (constraint.namespace,), living=True)
-    counts = scene.residents.counts((selection,))
+    counts = scene.residents.counts((_selection(constraint),))
     if constraint.topology_key == _HOSTNAME:
         matching, size = counts[usable], len(usable)
     else:
@@ -129,7 +133,7 @@ def _terms(
     return [(count, constraint.max_skew, size) for count in matching.tolist()]
 
 
-def _spread_changed(change: Change, candidate: EquivalenceClass, _: Cluster) -> bool:
+def _spread_changed(change: Change, candidate: EquivalenceClass, cluster: Cluster) -> bool:
     node_before, node_after = change.node_before, change.node_after
     if node_before is not None or node_after is not None:
         if node_before is None or node_after is None:
@@ -139,16 +143,12 @@ def _spread_changed(change: Change, candidate: EquivalenceClass, _: Cluster) -> 
             node_before.labels.get(label) != node_after.labels.get(label) for label in seen
         )
 
+    selections = [_selection(constraint) for constraint in candidate.rules.spread]
+
     def counted(pod: Pod | None) -> list[bool]:
-        # As the rule itself counts: nobody for a selector without requirements.
-        return [
-            pod is not None
-            and not pod.terminating
-            and pod.namespace == constraint.namespace
-            and bool(constraint.selector)
-            and selects(constraint.selector, pod.labels)
-            for constraint in candidate.rules.spread
-        ]
+        if pod is None or pod.terminating:
+            return [False] * len(selections)
+        return [s.covers(pod.namespace, pod.labels, cluster.surroundings) for s in selections]
 
     return counted(change.there_before) != counted(change.there_after)
 

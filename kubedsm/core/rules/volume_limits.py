@@ -31,10 +31,10 @@ TOO_MANY = "node(s) exceed max volume count"
 
 
 def node_volume_limits(candidate: EquivalenceClass, scene: Scene) -> Iterator[Refusal]:
-    claims, residents = candidate.rules.claims, scene.residents
-    if not claims or not scene.surroundings.csi_nodes:
+    residents = scene.residents
+    if not candidate.rules.claims or not scene.surroundings.csi_nodes:
         return
-    wanted = scene.surroundings.csi_volumes_at(claim.key for claim in claims)
+    wanted = scene.surroundings.csi_volumes_at(candidate.rules.claim_keys)
     for driver in {volume.driver for volume in wanted}:
         new = np.zeros(len(scene.nodes), dtype=np.int64)
         for volume in wanted:
@@ -51,7 +51,7 @@ def _attachable(change: Change, candidate: EquivalenceClass, cluster: Cluster) -
         return True
     before, after = change.surrounding_before, change.surrounding_after
     surroundings = cluster.surroundings
-    wanted = surroundings.csi_volumes_at(claim.key for claim in candidate.rules.claims)
+    wanted = surroundings.csi_volumes_at(candidate.rules.claim_keys)
     drivers = {volume.driver for volume in wanted}
     if isinstance(before or after, CSINode):
         return any(_limit(after, driver) > _limit(before, driver) for driver in drivers)
@@ -72,8 +72,8 @@ def _attached(
 ) -> Iterator[tuple[NodeName | None, CSIVolume]]:
     """The CSI volumes that a pod has on its node, or that a claim or a volume stands for."""
     if pod is not None:
-        keys = (claim.key for claim in pod.pod_class.rules.claims)
-        yield from ((pod.node_name, volume) for volume in surroundings.csi_volumes_at(keys))
+        volumes = surroundings.csi_volumes_at(pod.pod_class.rules.claim_keys)
+        yield from ((pod.node_name, volume) for volume in volumes)
     if isinstance(thing, Claim):
         thing = (surroundings.volumes or {}).get((thing.volume,))
     if isinstance(thing, Volume) and thing.csi is not None:

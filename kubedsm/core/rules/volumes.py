@@ -86,18 +86,10 @@ def _waits(claim: Claim, surroundings: Surroundings) -> bool:
 def _volumes_missing(rules: SchedulingRules, surroundings: Surroundings) -> str:
     if surroundings.volumes is None:
         return ""
-    for claim in _claims(rules, surroundings):
+    for claim in surroundings.claims_at(rules.claim_keys):
         if (claim.volume,) not in surroundings.volumes:
             return f'persistentvolume "{claim.volume}" not found'
     return ""
-
-
-def _claims(rules: SchedulingRules, surroundings: Surroundings) -> Iterator[Claim]:
-    return surroundings.claims_at(claim.key for claim in rules.claims)
-
-
-def _volumes(rules: SchedulingRules, surroundings: Surroundings) -> Iterator[Volume]:
-    return surroundings.volumes_at(claim.key for claim in rules.claims)
 
 
 def shared_disk(disk: Disk) -> bool:
@@ -109,26 +101,27 @@ def volume_restrictions(candidate: EquivalenceClass, scene: Scene) -> Iterator[R
     rules, residents = candidate.rules, scene.residents
     taken: set[int] = set()
     for disk in rules.disks:
-        uses = residents.disks.get((disk.kind, disk.identity), {})
-        shared = shared_disk(disk)
-        taken.update(p for p, reading in uses.items() if not (shared and all(reading)))
+        for other, positions in residents.disks.items():
+            shared = shared_disk(disk) and other.read_only
+            if (disk.kind, disk.identity) == (other.kind, other.identity) and not shared:
+                taken.update(positions)
     if taken:
         yield Refusal(scene.nodes.at(taken), (NO_DISK,))
     if any(
         claim.once_per_pod and (claim.namespace, claim.name) in residents.claims
-        for claim in _claims(rules, scene.surroundings)
+        for claim in scene.surroundings.claims_at(rules.claim_keys)
     ):
         yield Refusal(scene.nodes.every(), (ONCE_PER_POD,))
 
 
 def volume_binding(candidate: EquivalenceClass, scene: Scene) -> Iterator[Refusal]:
-    for volume in _volumes(candidate.rules, scene.surroundings):
+    for volume in scene.surroundings.volumes_at(candidate.rules.claim_keys):
         if volume.nodes is not None:
             yield Refusal(~scene.nodes.selected(volume.nodes), (UNREACHABLE,))
 
 
 def volume_zone(candidate: EquivalenceClass, scene: Scene) -> Iterator[Refusal]:
-    volumes = list(_volumes(candidate.rules, scene.surroundings))
+    volumes = list(scene.surroundings.volumes_at(candidate.rules.claim_keys))
     if not volumes:
         return
     zoned = scene.nodes.none()
@@ -156,10 +149,8 @@ def _volume_left(change: Change, candidate: EquivalenceClass, cluster: Cluster) 
         return False
     theirs = gone.pod_class.rules
     disks = {(disk.kind, disk.identity) for disk in theirs.disks}
-    claims = {claim.key for claim in theirs.claims}
-    return any((disk.kind, disk.identity) in disks for disk in rules.disks) or any(
-        claim.key in claims for claim in rules.claims
-    )
+    shared = any((disk.kind, disk.identity) in disks for disk in rules.disks)
+    return shared or not set(theirs.claim_keys).isdisjoint(rules.claim_keys)
 
 
 def _volumes_changed(change: Change, candidate: EquivalenceClass, cluster: Cluster) -> bool:
@@ -167,9 +158,9 @@ def _volumes_changed(change: Change, candidate: EquivalenceClass, cluster: Clust
 
 
 def own_volumes_changed(change: Change, candidate: EquivalenceClass, cluster: Cluster) -> bool:
-    keys = [claim.key for claim in candidate.rules.claims]
+    keys = candidate.rules.claim_keys
     known = list(cluster.surroundings.claims_at(keys))
-    match change.surrounding:
+    match change.surrounding_after or change.surrounding_before:
         case Claim(namespace, name):
             return (namespace, name) in keys
         case Volume(name):

@@ -46,10 +46,6 @@ class Change:
         return self.there_before if self.there_after is None else None
 
     @property
-    def surrounding(self) -> Surrounding | None:
-        return self.surrounding_after or self.surrounding_before
-
-    @property
     def node_left(self) -> bool:
         return self.node_before is not None and self.node_after is None
 

@@ -216,6 +216,10 @@ class SchedulingRules:
     resource_claims: tuple[str, ...] = ()
     preferences: Preferences = _NO_PREFERENCES
 
+    @property
+    def claim_keys(self) -> list[tuple[str, str]]:
+        return [claim.key for claim in self.claims]
+
 
 @attrs.frozen(slots=True, order=True)
 class Workload:
