@@ -19,7 +19,7 @@ from kubedsm.core.moving.move_groups import (
     needs_of,
     startable,
 )
-from kubedsm.core.moving.suggestion import Move, MoveKind
+from kubedsm.core.moving.suggestion import Cause, Move, MoveKind, Reason
 from kubedsm.core.rules.feasibility import Feasibility, Rejection
 from kubedsm.core.rules.fit import shortages
 from kubedsm.core.world.model import NodeName, Pod, Resources, Tier, Uid
@@ -43,8 +43,8 @@ class Impasse:
     moves: Moves
 
     @property
-    def reason(self) -> str:
-        return f"{self.move.target}: {', '.join(self.rejection.reasons)}"
+    def reason(self) -> Reason:
+        return Cause.REFUSED_BY_A_RULE.of(self.move.target, ", ".join(self.rejection.reasons))
 
 
 def order_of(

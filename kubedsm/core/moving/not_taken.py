@@ -11,7 +11,7 @@ from kubedsm.core.moving.edge_problem import EdgeProblem
 from kubedsm.core.moving.movable import Movable
 from kubedsm.core.moving.move_groups import edge_changes, moves_of
 from kubedsm.core.moving.move_order import Impasse
-from kubedsm.core.moving.suggestion import MoveKind, Rejected, SuggestLimits
+from kubedsm.core.moving.suggestion import Cause, MoveKind, Reason, Rejected, SuggestLimits
 from kubedsm.core.moving.take_groups import Taken
 from kubedsm.core.packing.best_fit import size
 from kubedsm.core.rules.feasibility import Feasibility, Rejection
@@ -81,7 +81,12 @@ def not_taken(outcome: Outcome, gains: Gains, movable: Movable) -> tuple[Rejecte
             alike[key] = pod
             scores[key] = gains.level[pod.workload], -more / size(pod.requests, greatest)
     ranked = sorted(alike, key=lambda key: (scores[key], str(alike[key])))[:_MOST]
-    others = [Rejected(alike[key], key[-1] or _why(outcome, alike[key])) for key in ranked]
+    others = [
+        Rejected(
+            alike[key], Cause.NOT_MOVABLE.of(key[-1]) if key[-1] else _why(outcome, alike[key])
+        )
+        for key in ranked
+    ]
     return (*dropped, *others)[:_MOST]
 
 
@@ -97,37 +102,37 @@ def _away(snapshot: Snapshot) -> list[Pod]:
     ]
 
 
-def _why(outcome: Outcome, pod: Pod) -> str:
+def _why(outcome: Outcome, pod: Pod) -> Reason:
     nodes, limits, moves = outcome.problem.nodes, outcome.limits, outcome.taken.moves
     if not nodes:
-        return "there is no edge node"
+        return Cause.NO_EDGE_NODE.of()
     refused = _refused(outcome, pod)
     words = ", ".join(sorted({reason for rejected in refused for reason in rejected.reasons}))
     rules = {rejected.rule for rejected in refused}
     if len(refused) == len(nodes) and NODE_RESOURCES_FIT.name not in rules:
-        return f"no edge node takes it: {words}"
+        return Cause.NO_NODE_TAKES_IT.of(words)
     if outcome.counted and len(moves) >= limits.max_moves:
-        return f"maxMoves ({limits.max_moves}) is reached"
+        return Cause.MOST_MOVES.of(limits.max_moves)
     fetched = sum(move.kind is MoveKind.CLOUD_TO_EDGE for move in moves)
     if pod.node_name is not None and fetched >= limits.max_cloud_to_edge:
-        return f"maxCloudToEdge ({limits.max_cloud_to_edge}) is reached"
+        return Cause.MOST_FROM_THE_CLOUD.of(limits.max_cloud_to_edge)
     if len(refused) < len(nodes):
         return _not_picked(outcome, pod)
     of_nodes = rules <= {plugin.name for plugin in NODE_PLUGINS}
     short = "no edge node has room for it" if of_nodes else f"no edge node takes it ({words})"
     if _cloud_is_full(outcome):
-        return f"{short}, and the cloud has none for what would have to leave"
+        return Cause.NO_ROOM_IN_THE_CLOUD.of(short)
     if moves_of(moves) and outcome.counted:
-        return f"{short}, and {limits.max_moves - len(moves)} more moves make none that is worth it"
-    return f"{short}, and no moves within the limits make some that are worth it"
+        return Cause.NO_MORE_MOVES.of(short, limits.max_moves - len(moves))
+    return Cause.NO_MOVES.of(short)
 
 
-def _not_picked(outcome: Outcome, pod: Pod) -> str:
+def _not_picked(outcome: Outcome, pod: Pod) -> Reason:
     if pod.node_name is None:
-        return "there is room for it without a move"
+        return Cause.ROOM_ANYWAY.of()
     if not outcome.counted:
-        return "the paper's form did not pick it"
-    return "moving it is worth nothing" if outcome.proven else "not found within the bounds"
+        return Cause.NOT_PICKED.of()
+    return (Cause.WORTH_NOTHING if outcome.proven else Cause.NOT_FOUND).of()
 
 
 def _refused(outcome: Outcome, pod: Pod) -> list[Rejection]:

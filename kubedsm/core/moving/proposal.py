@@ -41,6 +41,6 @@ def allowed_of(
                 taking = feasibility.without_pod(uid).feasible(move.pod)
                 others[uid] = [n for n in taking if n in edge and n != move.target]
         elsewhere = [attrs.evolve(move, target=others[uid].pop(0))] if others[uid] else []
-        moves = [*(other for other in moves if other is not move), *elsewhere]
+        moves = [*(other for other in moves if other.pod.uid != uid), *elsewhere]
     kept = {move.pod.uid for move in order.moves}
     return order, tuple(left for left in refused if left.move.pod.uid not in kept)

@@ -69,9 +69,49 @@ class Score:
     fragmentation: int
 
 
+class Cause(enum.StrEnum):
+    """Why a pod was left where it is; what stands in braces is told with it."""
+
+    NOT_MOVABLE = "{}"
+    REFUSED_BY_A_RULE = "{}: {}"
+    NO_GAIN = "its group of moves gains no QoS"
+    TOO_LITTLE_GAIN = "its group gains {:.6f} a move, less than minGain {:g}"
+    NOT_DEFRAGMENTING = "its group changes no QoS, and defragment is off"
+    TOO_LITTLE_DEFRAGMENTED = (
+        "its group changes no QoS, and takes less than 1 % of a node from fragmentation"
+    )
+    NEEDS_A_STOPOVER = "its group changes no QoS, and its moves need one another's room"
+    NO_EDGE_NODE = "there is no edge node"
+    NO_NODE_TAKES_IT = "no edge node takes it: {}"
+    MOST_MOVES = "maxMoves ({}) is reached"
+    MOST_FROM_THE_CLOUD = "maxCloudToEdge ({}) is reached"
+    NO_ROOM_IN_THE_CLOUD = "{}, and the cloud has none for what would have to leave"
+    NO_MORE_MOVES = "{}, and {} more moves make none that is worth it"
+    NO_MOVES = "{}, and no moves within the limits make some that are worth it"
+    ROOM_ANYWAY = "there is room for it without a move"
+    NOT_PICKED = "the paper's form did not pick it"
+    WORTH_NOTHING = "moving it is worth nothing"
+    NOT_FOUND = "not found within the bounds"
+
+    def of(self, *told: object) -> "Reason":
+        return Reason(self, told)
+
+
+class Reason(NamedTuple):
+    cause: Cause
+    told: tuple[object, ...]
+
+    def __str__(self) -> str:
+        return self.cause.format(*self.told)
+
+
 class Rejected(NamedTuple):
     pod: Pod
-    reason: str
+    why: Reason
+
+    @property
+    def reason(self) -> str:
+        return str(self.why)
 
 
 @attrs.frozen(slots=True)

@@ -16,7 +16,7 @@ from kubedsm.core.moving.move_groups import (
     stopovers,
     worth,
 )
-from kubedsm.core.moving.suggestion import Move, SuggestLimits
+from kubedsm.core.moving.suggestion import Cause, Move, Reason, SuggestLimits
 
 #: What a group that changes no QoS must take from the fragmentation.
 _LEAST_DEFRAGMENTED = SCALE // 100
@@ -34,7 +34,7 @@ class Taken:
     #: of all the moves that were proposed
     order: Order = attrs.field(factory=Order)
     #: groups not taken, and why
-    left: tuple[tuple[Moves, str], ...] = ()
+    left: tuple[tuple[Moves, Reason], ...] = ()
 
     @property
     def moves(self) -> list[Move]:
@@ -56,12 +56,13 @@ def take_groups(
     One at a time: what a group is worth depends on the others, for a promise is kept together.
     """
     kept = grouped(order.moves, order.joined, gains)
-    left: list[tuple[Moves, str]] = []
+    left: list[tuple[Moves, Reason]] = []
     while kept:
         everything = [move for group in kept for move in group]
         whole = gains_of(gains, everything)
-        marginal: list[tuple[tuple[float, ...], str]] = []
-        for group in kept:
+        marginal: list[tuple[float, ...]] = []
+        refused: list[tuple[tuple[float, ...], int, Reason]] = []
+        for at, group in enumerate(kept):
             others = [move for other in kept if other is not group for move in other]
             without = gains_of(gains, others)
             lost = tuple(all_ - less for all_, less in zip(whole, without, strict=True))
@@ -71,29 +72,30 @@ def take_groups(
             else:
                 drop = fragmentation_after(others) - fragmentation_after(everything)
                 objection = _order_objection(drop, group, limits)
-            marginal.append((gain, objection))
-        refused = [(gain, at) for at, (gain, objection) in enumerate(marginal) if objection]
+            marginal.append(gain)
+            if objection is not None:
+                refused.append((gain, at, objection))
         if not refused:
-            worths = tuple(leading(gain) for gain, _ in marginal)
+            worths = tuple(map(leading, marginal))
             return Taken(tuple(kept), worths, order, tuple(left))
-        worst = min(refused)[1]
-        left.append((kept.pop(worst), marginal[worst][1]))
+        _, worst, objection = min(refused)
+        left.append((kept.pop(worst), objection))
     return Taken(left=tuple(left))
 
 
-def _gain_objection(gain: float, alone: Gain, group: Moves, limits: SuggestLimits) -> str:
+def _gain_objection(gain: float, alone: Gain, group: Moves, limits: SuggestLimits) -> Reason | None:
     if not worth(alone, group) or gain <= LEAST_GAIN:
-        return "its group of moves gains no QoS"
+        return Cause.NO_GAIN.of()
     if gain < limits.min_gain:
-        return f"its group gains {gain:.6f} a move, less than minGain {limits.min_gain:g}"
-    return ""
+        return Cause.TOO_LITTLE_GAIN.of(gain, limits.min_gain)
+    return None
 
 
-def _order_objection(drop: int, group: Moves, limits: SuggestLimits) -> str:
+def _order_objection(drop: int, group: Moves, limits: SuggestLimits) -> Reason | None:
     if not limits.defragment:
-        return "its group changes no QoS, and defragment is off"
+        return Cause.NOT_DEFRAGMENTING.of()
     if drop < _LEAST_DEFRAGMENTED:
-        return "its group changes no QoS, and takes less than 1 % of a node from fragmentation"
+        return Cause.TOO_LITTLE_DEFRAGMENTED.of()
     if stopovers(group):
-        return "its group changes no QoS, and its moves need one another's room"
-    return ""
+        return Cause.NEEDS_A_STOPOVER.of()
+    return None
