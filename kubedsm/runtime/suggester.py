@@ -12,11 +12,11 @@ from kubedsm.configuration.settings import Configuration
 from kubedsm.core.goals.gains import Gains, leading
 from kubedsm.core.moving.move_order import stopover
 from kubedsm.core.moving.suggestion import Move, MoveKind, Suggestion
-from kubedsm.core.packing.best_fit import size
+from kubedsm.core.packing.best_fit import greatest_allocatable, size
 from kubedsm.core.policies.policy import MigratingPolicy
 from kubedsm.core.rules.feasibility import Feasibility
 from kubedsm.core.world.mirror import ClusterMirror
-from kubedsm.core.world.model import NodeName, Pod, Resources, Share, Snapshot, Tier, Uid, Workload
+from kubedsm.core.world.model import NodeName, Pod, Share, Snapshot, Tier, Uid, Workload
 from kubedsm.runtime.event_recorder import Recorder
 from kubedsm.runtime.migrator import Group, Migrator
 from kubedsm.runtime.placement_manager import PlacementManager
@@ -225,11 +225,7 @@ def arrange(
         )
         for move in moves
     ]
-    edge = snapshot.of_tier(Tier.EDGE)
-    greatest = Resources(
-        cpu=max((node.allocatable.cpu for node in edge), default=1),
-        memory=max((node.allocatable.memory for node in edge), default=1),
-    )
+    greatest = greatest_allocatable(snapshot.of_tier(Tier.EDGE))
     room = {node.name: snapshot.free[node.name] for node in snapshot.of_tier(Tier.CLOUD)}
     for move in suggestion.moves:
         if move.target in room:

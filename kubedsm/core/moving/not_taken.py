@@ -13,7 +13,7 @@ from kubedsm.core.moving.move_groups import edge_changes, moves_of
 from kubedsm.core.moving.move_order import RefusedMove
 from kubedsm.core.moving.suggestion import MoveKind, Rejected, SuggestLimits
 from kubedsm.core.moving.take_groups import Taken
-from kubedsm.core.packing.best_fit import size
+from kubedsm.core.packing.best_fit import greatest_allocatable, size
 from kubedsm.core.rules.feasibility import Feasibility, Rejection
 from kubedsm.core.rules.fit import ROOM_RULE, rejection
 from kubedsm.core.rules.node_rules import NODE_RULES
@@ -65,10 +65,7 @@ def not_taken(outcome: Outcome, gains: Gains, movable: Movable) -> tuple[Rejecte
             named.add(pod.uid)
             dropped.append(Rejected(pod, refusal.reason))
     changes = edge_changes(taken.moves)
-    greatest = Resources(
-        cpu=max((node.allocatable.cpu for node in outcome.problem.nodes), default=0),
-        memory=max((node.allocatable.memory for node in outcome.problem.nodes), default=0),
-    )
+    greatest = greatest_allocatable(outcome.problem.nodes)
     alike: dict[tuple[Workload, PodClass, str], Pod] = {}
     scores: dict[tuple[Workload, PodClass, str], tuple[int, float]] = {}
     for pod in sorted(_away(snapshot), key=leaving_turn):
