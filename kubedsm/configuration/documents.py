@@ -1,5 +1,6 @@
 """Documents that people write, YAML or JSON: read by one set of rules, refused by one error."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -156,7 +157,15 @@ def converted(value: Any, shape: type[T]) -> T:
     try:
         return msgspec.convert(value, shape)
     except msgspec.ValidationError as error:
-        reason, _, path = str(error).partition(" - at ")
-        place = path.strip("`").removeprefix("$").lstrip(".")
-        reason = reason[:1].lower() + reason[1:]
+        reason, place = located(error)
         raise DocumentError(reason, (place,) if place else ()) from None
+
+
+_AT = re.compile(r"(?P<reason>.*?)(?: - at `(?P<key>key` in `)?\$(?P<path>.*)`)?", re.DOTALL)
+
+
+def located(error: msgspec.ValidationError) -> tuple[str, str]:
+    """What is wrong, and at which path; the path is empty for the value as a whole."""
+    match = _AT.fullmatch(str(error))
+    reason, path = (match["reason"], match["path"] or "") if match else (str(error), "")
+    return reason[:1].lower() + reason[1:], path.removeprefix(".")

@@ -86,8 +86,8 @@ def test_a_bound_pod_has_its_grace(api: ApiServer, clock: FixedClock) -> None:
     assert going["deletionTimestamp"] == "2026-01-01T00:02:10Z"
     assert going["deletionGracePeriodSeconds"] == 30
     # a later deletion can only shorten it
-    assert api.delete(PODS, "shop", "a", grace_seconds=60)["metadata"] == going
-    assert api.delete(PODS, "shop", "a")["metadata"] == going
+    assert api.delete(PODS, "shop", "a", grace_seconds=60).object["metadata"] == going
+    assert api.delete(PODS, "shop", "a").object["metadata"] == going
     sooner = api.delete(PODS, "shop", "a", grace_seconds=5).object["metadata"]
     assert sooner["deletionTimestamp"] == "2026-01-01T00:01:45Z"
     assert sooner["generation"] == going["generation"] == 2
