@@ -18,6 +18,7 @@ from kubedsm.core.policies.kubedsm import KubeDSM
 from kubedsm.core.rules.feasibility import Feasibility, Rejection
 from kubedsm.core.rules.node_rules import NO_TIER
 from kubedsm.core.world.model import Node, NodeName, Pod, Resources, Share, Snapshot, Tier, Uid
+from kubedsm.why.explanation import Explanation, NodeAnswer
 
 #: what would have to change, by the rule that refuses; of room it is said how much
 CHANGES = {
@@ -35,81 +36,6 @@ CHANGES = {
     "DynamicResources": "leave the pod to a scheduler that allocates devices",
 }
 _LABEL_THE_NODE = "give the node the label of a tier"
-
-
-@attrs.frozen(slots=True)
-class Score:
-    """What the scheduler ranks feasible nodes by, in this order."""
-
-    #: how much QoS is won, in points
-    qos: float
-    #: how much less than the best of them the pod prefers it, see `core.preferences`
-    penalty: int
-    #: edge: how much fragmentation is added, in nodes; the least wins
-    fragmentation: float | None = None
-    #: cloud: kube-scheduler's LeastAllocated, 0..100; the greatest wins
-    least_allocated: int | None = None
-
-
-@attrs.frozen(slots=True)
-class NodeExplanation:
-    node: NodeName
-    tier: Tier | None
-    #: by one of kube-scheduler's rules
-    rejection: Rejection | None
-    #: the tier rule refuses it
-    tierless: bool
-    change: str
-    score: Score | None
-
-    def as_json(self) -> dict[str, Any]:
-        rejection, score = self.rejection, self.score
-        return {
-            "node": self.node,
-            "tier": self.tier.value if self.tier else None,
-            "feasible": rejection is None,
-            "rule": rejection.rule if rejection else None,
-            "reasons": list(rejection.reasons) if rejection else [],
-            "tierRule": NO_TIER if self.tierless else None,
-            "change": self.change or None,
-            "score": score.qos if score else None,
-            "penalty": score.penalty if score else None,
-            "fragmentation": score.fragmentation if score else None,
-            "leastAllocated": score.least_allocated if score else None,
-        }
-
-
-@attrs.frozen(slots=True)
-class Explanation:
-    pod: str
-    #: in name order
-    nodes: tuple[NodeExplanation, ...]
-    #: the node it is on, or that it would be put on now; of a decision, the node decided on
-    chosen: NodeName | None
-    bound: bool
-    #: kube-scheduler's words for a pod that no node takes
-    message: str
-    #: RFC 3339; empty if this is no decision that was made
-    decided_at: str = ""
-    #: of which moment the nodes are told: decision, now, or neither, as in a dump
-    nodes_as_of: str = ""
-    #: moves of the pod, and the one that it was made for
-    moves: tuple[Mapping[str, Any], ...] = ()
-    #: why it was put where it was, in a line
-    summary: str = ""
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "pod": self.pod,
-            "nodes": [node.as_json() for node in self.nodes],
-            "chosen": self.chosen,
-            "bound": self.bound,
-            "message": self.message or None,
-            "decidedAt": self.decided_at or None,
-            "nodesAsOf": self.nodes_as_of or None,
-            "moves": list(self.moves),
-            "summary": self.summary or None,
-        }
 
 
 def knows_tiers(snapshot: Snapshot) -> bool:
@@ -140,12 +66,12 @@ class Explainer:
             nodes=nodes,
             chosen=pod.node_name or self._chosen(case),
             bound=pod.node_name is not None,
-            message=""
+            message=None
             if case.usable or pod.node_name
             else case.feasibility.message(case.pod, tier=self._tiers),
         )
 
-    def nodes(self, uid: Uid) -> tuple[NodeExplanation, ...]:
+    def nodes(self, uid: Uid) -> tuple[NodeAnswer, ...]:
         """What each node is for that pod of the snapshot. Raises KeyError if there is none."""
         return self._judged(self._without(self._snapshot.pods[uid]))
 
@@ -171,22 +97,29 @@ class Explainer:
         on_node = pod.node_name in self._snapshot.nodes and not pod.finished
         return self._feasibility.without_pod(pod.uid) if on_node else self._feasibility
 
-    def _judged(self, case: "_Case") -> tuple[NodeExplanation, ...]:
+    def _judged(self, case: "_Case") -> tuple[NodeAnswer, ...]:
         pod, snapshot, rejections = case.pod, case.snapshot, case.rejections
         scores = self._scores(case)
-        return tuple(
-            NodeExplanation(
-                node.name,
-                node.tier,
-                rejections.get(node.name),
-                tierless := self._tiers and node.tier is None,
-                _change(pod, rejections.get(node.name), snapshot.free[node.name], tierless),
-                scores.get(node.name),
+        answers = []
+        for node in case.feasibility.nodes:
+            rejection = rejections.get(node.name)
+            tierless = self._tiers and node.tier is None
+            answers.append(
+                NodeAnswer(
+                    node=node.name,
+                    tier=node.tier,
+                    feasible=rejection is None,
+                    rule=rejection.rule if rejection else None,
+                    reasons=rejection.reasons if rejection else (),
+                    tier_rule=NO_TIER if tierless else None,
+                    change=_change(pod, rejection, snapshot.free[node.name], tierless),
+                    **scores.get(node.name, {}),
+                )
             )
-            for node in case.feasibility.nodes
-        )
+        return tuple(answers)
 
-    def _scores(self, case: "_Case") -> Mapping[NodeName, Score]:
+    def _scores(self, case: "_Case") -> dict[NodeName, dict[str, Any]]:
+        """What the usable nodes are ranked by: fields of NodeAnswer."""
         pod, snapshot, usable = case.pod, case.snapshot, case.usable
         share = snapshot.shares().get(pod.workload, Share())
         promise = self._policy.promises_in(snapshot)(pod.workload)
@@ -196,14 +129,22 @@ class Explainer:
         added = _added(fragmentation, pod, edge, snapshot.free)
         penalties = dict(zip(usable, case.feasibility.penalties(pod, usable), strict=True))
         scores = {
-            node.name: Score(won, penalties[node.name], fragmentation=more / SCALE)
+            node.name: {
+                "score": won,
+                "penalty": penalties[node.name],
+                "fragmentation": more / SCALE,
+            }
             for node, more in zip(edge, added, strict=True)
         }
         for name in usable:
             if name not in scores:
                 left = snapshot.free[name] - pod.requests
                 rank = _least_allocated(snapshot.nodes[name], left)
-                scores[name] = Score(0.0, penalties[name], least_allocated=rank)
+                scores[name] = {
+                    "score": 0.0,
+                    "penalty": penalties[name],
+                    "least_allocated": rank,
+                }
         return scores
 
     def _chosen(self, case: "_Case") -> NodeName | None:
@@ -275,9 +216,9 @@ def _least_allocated(node: Node, left: Resources) -> int:
     return least_allocated_score([size.cpu, size.memory], [used.cpu, used.memory])
 
 
-def _change(pod: Pod, rejection: Rejection | None, free: Resources, tierless: bool) -> str:
+def _change(pod: Pod, rejection: Rejection | None, free: Resources, tierless: bool) -> str | None:
     if rejection is None:
-        return _LABEL_THE_NODE if tierless else ""
+        return _LABEL_THE_NODE if tierless else None
     if rejection.rule in CHANGES:
         return CHANGES[rejection.rule]
     lacking = [
