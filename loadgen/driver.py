@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 import attrs
 
 from loadgen.arrivals import Arrival
-from loadgen.measures import TIMEOUT, Outcome, Recorder
+from loadgen.measures import TIMEOUT, Outcome, RequestRecorder
 from loadgen.transport import Transport, TransportError
 
 
@@ -32,7 +32,7 @@ class Driver:
         self,
         urls: Mapping[str, str],
         transport: Transport,
-        recorder: Recorder,
+        recorder: RequestRecorder,
         limits: Limits,
     ) -> None:
         """`urls` are by service."""

@@ -147,7 +147,7 @@ class _Tally:
     latencies: "array[float]" = attrs.field(factory=lambda: array("d"))
 
 
-class Recorder:
+class RequestRecorder:
     """Owns the counts while a run goes on. Times are seconds from the start of the scenario."""
 
     def __init__(

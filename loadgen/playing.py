@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from loadgen.arrivals import Arrivals, schedule
 from loadgen.driver import Driver, Limits
-from loadgen.measures import Outcome, Recorder, Results
+from loadgen.measures import Outcome, RequestRecorder, Results
 from loadgen.scenario import Scenario, ScenarioError
 from loadgen.transport import Transport, TransportError, url_problem
 
@@ -86,7 +86,7 @@ async def perform(
     exception group.
     """
     scenario = play.scenario
-    recorder = Recorder(scenario.services, write)
+    recorder = RequestRecorder(scenario.services, write)
     driver = Driver(play.urls, transport, recorder, play.limits)
     async with _progress_bar(driver, recorder, scenario.duration):
         await driver.drive(schedule(scenario, play.arrivals, play.seed), stop)
@@ -129,7 +129,9 @@ def outcomes_file(path: Path | None) -> Iterator[Callable[[Outcome], None]]:
 
 
 @asynccontextmanager
-async def _progress_bar(driver: Driver, recorder: Recorder, duration: float) -> AsyncIterator[None]:
+async def _progress_bar(
+    driver: Driver, recorder: RequestRecorder, duration: float
+) -> AsyncIterator[None]:
     """On a terminal only."""
     if not sys.stderr.isatty():
         yield

@@ -42,7 +42,7 @@ _ASKED = 40
 
 
 class DisagreementError(Exception):
-    """A pod was placed where the literal rules refuse it."""
+    """A pod was placed where the literal rules reject it."""
 
 
 @attrs.frozen
@@ -140,7 +140,7 @@ def run(
 ) -> RulesResult:
     """Time both, and check every placed pod by the literal rules with the others in place.
 
-    Raises DisagreementError if one is refused.
+    Raises DisagreementError if one is rejected.
     """
     snapshot, waiting = instance(pods, nodes, existing)
     decision_ms = float("inf")
@@ -155,7 +155,7 @@ def run(
     for binding in decision.bindings:
         rule = literal_rule(after, binding.pod, after.nodes[binding.node])
         if rule is not None:
-            raise DisagreementError(f"{binding.pod} on {binding.node}: refused by {rule}")
+            raise DisagreementError(f"{binding.pod} on {binding.node}: rejected by {rule}")
     wide, newcomers = instance(1, feasibility_nodes, existing)
     index_ms = feasibility_ms = float("inf")
     for _ in range(_REPEATS):

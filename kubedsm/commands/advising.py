@@ -18,8 +18,8 @@ from kubedsm.core.goals.objective import NANO
 from kubedsm.core.moving.suggestion import Score, Suggestion
 from kubedsm.core.world.model import Snapshot, Uid
 from kubedsm.runtime.assembly import Runtime
-from kubedsm.runtime.migrator import Ended
-from kubedsm.runtime.suggester import arrange, by_group, hindered, mode_of
+from kubedsm.runtime.moves import Ended
+from kubedsm.runtime.suggester import arrange, by_group, mode_of, reason_to_stay
 from plans.migration import MoveOrder
 from plans.ordering import stages
 
@@ -77,7 +77,7 @@ def _score(score: Score) -> dict[str, Any]:
 def advise(snapshot: Snapshot, configuration: Configuration) -> Advice:
     """What would be moved on this snapshot."""
     policy = configuration.policy
-    suggestion = policy.suggest(snapshot, lambda pod: hindered(pod, configuration))
+    suggestion = policy.suggest(snapshot, lambda pod: reason_to_stay(pod, configuration))
     orders: list[MoveOrder] = []
     dropped: dict[int, str] = {}
     for number, moves in by_group(suggestion):

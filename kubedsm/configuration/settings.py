@@ -138,7 +138,7 @@ class Migration:
 
 @attrs.frozen(field_transformer=checked)
 class Objective:
-    """See `core.objective`. Alpha, beta and gamma are of the kind `share`.
+    """See `core.goals.objective`. Alpha, beta and gamma are of the kind `share`.
 
     The bounds keep sums of scores in nano-units within 64 bits.
     """
@@ -194,7 +194,7 @@ _SERVICES = kind(_read_services, _check_services, _write_services)
 
 @attrs.frozen(field_transformer=checked)
 class Fairness:
-    """Whether splitting a workload gains anything; see `core.fairness`."""
+    """Whether splitting a workload gains anything; see `core.goals.fairness`."""
 
     per_namespace: bool = attrs.field(default=False, metadata=flag())
     #: the weights of those that do not weigh 1

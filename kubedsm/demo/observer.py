@@ -9,9 +9,9 @@ from kubedsm.clock import Clock
 from kubedsm.cluster.wire import decoding
 from kubedsm.core.world.model import Node, NodeName, Pod, Resources, Share, Tier, Uid
 from kubedsm.emulator.api.resources import PODS
-from kubedsm.emulator.api.store import Change
+from kubedsm.emulator.api.store import ObjectChange
 from kubedsm.replay.measures import lost_pod_seconds
-from kubedsm.replay.recording import Recorder
+from kubedsm.replay.recording import TimelineRecorder
 from kubedsm.replay.summaries import EdgeRatio, Latency
 
 
@@ -56,9 +56,9 @@ class Observer:
         self._created: dict[Uid, float] = {}
         self._latencies: list[float] = []
         self._edge_ratio = EdgeRatio(services)
-        self._recorder = Recorder(tuple(services), self._tiers)
+        self._recorder = TimelineRecorder(tuple(services), self._tiers)
 
-    def notice(self, change: Change) -> None:
+    def notice(self, change: ObjectChange) -> None:
         now = self._clock.monotonic()
         self._recorder.notice(change, now)
         if change.resource is not PODS:

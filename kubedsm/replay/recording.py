@@ -7,7 +7,7 @@ import attrs
 from kubedsm.cluster.wire import decoding
 from kubedsm.core.world.model import NodeName, Pod, Tier, Uid
 from kubedsm.emulator.api.resources import DEPLOYMENTS, PODS, Object
-from kubedsm.emulator.api.store import Change
+from kubedsm.emulator.api.store import ObjectChange
 from kubedsm.replay.timeline import Life, MoveRecord, Span, Timeline
 
 #: which service a pod serves, by the label that its Service selects; a migration leaves it alone
@@ -36,7 +36,7 @@ class _Move:
     taken_back: bool = False
 
 
-class Recorder:
+class TimelineRecorder:
     """To be subscribed to the store with `notice`.
 
     A migration is known by its label on the pod (surge) or by an eviction (recreate): nobody
@@ -53,7 +53,7 @@ class Recorder:
         #: a pod of each service
         self.samples: dict[str, Pod] = {}
 
-    def notice(self, change: Change, now: float) -> None:
+    def notice(self, change: ObjectChange, now: float) -> None:
         """Take in a change that came at `now`, in seconds."""
         if change.resource is DEPLOYMENTS:
             self._note_replicas(change.object, now)
@@ -67,7 +67,7 @@ class Recorder:
         if steps is not None and (not steps or steps[-1][1] != replicas):
             steps.append((now, replicas))
 
-    def _note_pod(self, change: Change, now: float) -> None:
+    def _note_pod(self, change: ObjectChange, now: float) -> None:
         pod = decoding.pod(change.object)
         service = pod.labels.get(SERVICE_LABEL, "")
         if service not in self._replicas:

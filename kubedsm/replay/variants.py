@@ -1,4 +1,4 @@
-"""Who can be replayed, by name: the policies, and KubeDSM with other configurations.
+"""What can be replayed, by name: the policies, and KubeDSM with other configurations.
 
 The variants are those of the KubeDSM paper (arXiv 2501.07130), and its own suggester. KubeDSM with
 some settings changed goes by these: `suggester.period=5s`, or several with `+` between them.
@@ -15,19 +15,19 @@ from kubedsm.configuration.settings import EVERY_SERVICE, Configuration, Service
 from kubedsm.core.policies.registry import KUBEDSM, POLICIES
 from kubedsm.emulator.paper import NAMESPACE
 
-Change = Callable[[Configuration], Configuration]
+Reconfigure = Callable[[Configuration], Configuration]
 
 
 class UnknownPolicyError(ValueError):
-    """Nobody goes by that name here."""
+    """No policy or variant has that name."""
 
 
 @attrs.frozen
 class Contender:
     #: in the registry
     policy: str
-    change: Change
-    #: services that the change speaks of
+    reconfigure: Reconfigure
+    #: services that `reconfigure` speaks of
     services: tuple[str, ...] = ()
 
 
@@ -35,26 +35,26 @@ def _as_it_is(configuration: Configuration) -> Configuration:
     return configuration
 
 
-def _suggester(**changes: Any) -> Change:
-    def change(configuration: Configuration) -> Configuration:
+def _suggester(**changes: Any) -> Reconfigure:
+    def reconfigure(configuration: Configuration) -> Configuration:
         return attrs.evolve(
             configuration, suggester=attrs.evolve(configuration.suggester, **changes)
         )
 
-    return change
+    return reconfigure
 
 
-def _qos(factors: Mapping[str, float]) -> Change:
+def _qos(factors: Mapping[str, float]) -> Reconfigure:
     """Factors by service, or by `*`, in place of whatever is promised."""
 
-    def change(configuration: Configuration) -> Configuration:
+    def reconfigure(configuration: Configuration) -> Configuration:
         services = {EVERY_SERVICE: Service(qos=1.0, weight=1.0)} | {
             name if name == EVERY_SERVICE else f"{NAMESPACE}/{name}": Service(qos=factor)
             for name, factor in factors.items()
         }
         return attrs.evolve(configuration, services=services)
 
-    return change
+    return reconfigure
 
 
 _FACTORS: Mapping[str, Mapping[str, float]] = {
@@ -68,8 +68,8 @@ BASELINES: Mapping[str, Contender] = {
 }
 #: KubeDSM as it comes, and with less or other migration
 MIGRATION_VARIANTS: Mapping[str, Contender] = {
-    name: Contender(KUBEDSM, change)
-    for name, change in {
+    name: Contender(KUBEDSM, reconfigure)
+    for name, reconfigure in {
         "paper-suggester": _suggester(algorithm="paper"),
         "mid-migration": _suggester(max_cloud_to_edge=2, max_edge_reorder=1),
         "no-cloud-offload": _suggester(max_cloud_to_edge=0),
@@ -93,19 +93,19 @@ CONTENDERS: Mapping[str, Contender] = {
 
 
 def _with_settings(name: str) -> Contender:
-    def change(configuration: Configuration) -> Configuration:
+    def reconfigure(configuration: Configuration) -> Configuration:
         settings = (setting.partition("=") for setting in name.split("+"))
         return with_settings(configuration, {key: value for key, _, value in settings})
 
     try:
-        change(Configuration())
+        reconfigure(Configuration())
     except DocumentError as error:
         raise UnknownPolicyError(f"no policy {name!r}: {error}") from None
-    return Contender(KUBEDSM, change)
+    return Contender(KUBEDSM, reconfigure)
 
 
 def contender(name: str, services: Iterable[str]) -> Contender:
-    """Who goes by that name. Raises UnknownPolicyError, also if it lacks its services."""
+    """The contender of that name. Raises UnknownPolicyError, also if it lacks its services."""
     found = _with_settings(name) if "=" in name else CONTENDERS.get(name)
     if found is None:
         close = difflib.get_close_matches(name, CONTENDERS, 1)

@@ -16,7 +16,7 @@ from kubedsm.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
 from kubedsm.emulator.front import EmulatedFront
 from kubedsm.emulator.paper import NAMESPACE, paper_cluster
 from kubedsm.replay.plain_bindings import PlainBindings
-from kubedsm.replay.recording import Recorder
+from kubedsm.replay.recording import TimelineRecorder
 from kubedsm.replay.services import PAPER_SERVICES, ServiceSpec
 from kubedsm.replay.timeline import Timeline
 from kubedsm.replay.variants import contender
@@ -77,7 +77,7 @@ def play(run: Run) -> Record:
 async def _play(run: Run) -> Record:
     setup, scenario, clock = run.setup, run.scenario, VirtualClock()
     chosen = contender(run.policy, setup.service_names)
-    configuration = chosen.change(setup.configuration)
+    configuration = chosen.reconfigure(setup.configuration)
     # The autoscalers sync every so many seconds, and nobody tunes a load to when that is.
     phase = run.rng("phase").random() * setup.cluster.timing.hpa_sync
     start = clock.monotonic() + LEAD_IN + phase
@@ -90,7 +90,7 @@ async def _play(run: Run) -> Record:
     async with EmulatedCluster(setup.cluster, clock, run.rng("cluster"), metrics=rate) as cluster:
         nodes = [decoding.node(node) for node in cluster.api.list(NODES)]
         tiers = {node.name: configuration.tiers.of(node.labels) for node in nodes}
-        recorder = Recorder(setup.service_names, tiers)
+        recorder = TimelineRecorder(setup.service_names, tiers)
         cluster.api.store.subscribe(lambda change: recorder.notice(change, clock.monotonic()))
         front = EmulatedFront(cluster.routes, clock, latency=API_LATENCY)
         runtime = _runtime(front, chosen.policy, configuration, clock, run.rng("scheduler"))

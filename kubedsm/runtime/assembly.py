@@ -17,13 +17,14 @@ from kubedsm.core.policies.policy import MigratingPolicy, Policy
 from kubedsm.core.world.change import Change
 from kubedsm.core.world.events import ClusterEvent, KindKnown
 from kubedsm.core.world.mirror import ClusterMirror
-from kubedsm.core.world.model import Node, Pod, Tier
+from kubedsm.core.world.model import Node, Pod, Tier, Uid
 from kubedsm.core.world.surroundings import Surrounding
+from kubedsm.runtime.bind_calls import BindCalls
 from kubedsm.runtime.event_handler import EventHandler
-from kubedsm.runtime.event_recorder import Recorder
+from kubedsm.runtime.event_recorder import EventRecorder
 from kubedsm.runtime.left_behind import LeftBehind
 from kubedsm.runtime.limits import MoveLimits
-from kubedsm.runtime.migrator import Ended, Migrator
+from kubedsm.runtime.moves import Ended, Moves
 from kubedsm.runtime.pause_switch import PauseSwitch
 from kubedsm.runtime.placement_manager import Limits, PlacementManager
 from kubedsm.runtime.preemptor import Preemptor
@@ -65,49 +66,58 @@ class Runtime:
         # Its own, so that what policies leave to chance depends on nothing else.
         chance = random.Random(rng.getrandbits(64))
         self._on_ended = on_ended
-        self.mirror = ClusterMirror(configuration.scheduler_name, configuration.tiers)
-        self.queue = SchedulingQueue(clock, rng)
-        self.synced = asyncio.Event()
-        limits, said = Limits(slow_after=configuration.migration.deadline), SaidByCause(clock)
+        migration = configuration.migration
+        limits, said = Limits(slow_after=migration.deadline), SaidByCause(clock)
+        timeout = limits.request_timeout
         self.supervisor = Supervisor(clock, rng)
-        self.manager = PlacementManager(
-            cluster, self.mirror, clock, self._bound, self.supervisor, limits
+        self.synced = asyncio.Event()
+        self.queue = SchedulingQueue(clock, rng)
+        followed: dict[Uid, str] = {}
+        self.mirror = ClusterMirror(
+            configuration.scheduler_name, configuration.tiers, followed.keys(), self.queue.help
         )
         record = DecisionRecord(clock)
         self.decisions = Decisions(record, self.mirror, configuration.policy)
-        self._recorder = Recorder(
+        binds = BindCalls(
+            cluster, self.mirror, said, at_once=limits.binds_in_flight, timeout=timeout
+        )
+        self._recorder = EventRecorder(
             cluster,
             clock,
             self.mirror,
-            self.manager,
+            followed.keys(),
+            binds,
             self.supervisor,
             said,
             instance,
             self.decisions.summary,
         )
-        mover = Mover(
-            cluster, clock, limits.request_timeout, configuration.migration.drain_delay, said
-        )
-        self.migrator = Migrator(
+        mover = Mover(cluster, clock, timeout, migration.drain_delay, said)
+        self.manager = PlacementManager(
             self.mirror,
-            self.manager,
-            mover,
-            MoveLimits(configuration.migration),
+            followed,
             clock,
-            self._released,
-            self._ended,
-            lambda move, reason: record.move_ended(move, "dropped", reason),
+            binds,
+            mover,
+            Moves(
+                self.mirror,
+                MoveLimits(migration),
+                clock,
+                self._released,
+                self._ended,
+                lambda move, reason: record.move_ended(move, "dropped", reason),
+            ),
             LeftBehind(
                 self.mirror,
-                self.manager,
                 mover,
                 clock,
                 on_ignored=self._recorder.mark_ignored,
                 on_stuck=self._recorder.stuck,
             ),
+            self._bound,
+            self.supervisor,
+            limits,
         )
-        self.manager.moves = self.migrator
-        self.mirror.under_way = self.manager.follows
         self._preemptor = (
             Preemptor(
                 mirror=self.mirror,
@@ -118,7 +128,7 @@ class Runtime:
                 promises_in=configuration.policy.promises_in,
                 objective=configuration.objective_function,
                 under_way=self.manager.follows,
-                timeout=limits.request_timeout,
+                timeout=timeout,
                 said=said,
             )
             if configuration.preemption == "enabled"
@@ -128,7 +138,6 @@ class Runtime:
             mirror=self.mirror,
             queue=self.queue,
             manager=self.manager,
-            migrator=self.migrator,
             recorder=self._recorder,
             record=record,
             preemptor=self._preemptor,
@@ -144,14 +153,13 @@ class Runtime:
                 mirror=self.mirror,
                 queue=self.queue,
                 manager=self.manager,
-                migrator=self.migrator,
                 recorder=self._recorder,
                 record=record,
                 policy=policy,
                 configuration=configuration,
                 clock=clock,
                 synced=self.synced,
-                paused=PauseSwitch(cluster, namespace, limits.request_timeout, said),
+                paused=PauseSwitch(cluster, namespace, timeout, said),
                 preempting=lambda: self._preemptor is not None and self._preemptor.busy,
             )
             if isinstance(policy, MigratingPolicy)
@@ -162,6 +170,7 @@ class Runtime:
             self.queue,
             configuration.scheduler_name,
             self.supervisor,
+            binds.observe,
             self.manager.observe,
             self._scheduler.changed,
             self._notice_tier,
@@ -188,7 +197,7 @@ class Runtime:
         async with asyncio.TaskGroup() as tasks:
             keep = self.supervisor.keep
             tasks.create_task(keep("plans", self.manager.run))
-            tasks.create_task(keep("sweep", partial(self.migrator.run, self.synced)))
+            tasks.create_task(keep("sweep", partial(self.manager.sweep, self.synced)))
             tasks.create_task(keep("recorder", self._recorder.run))
             tasks.create_task(keep("scheduler", self._scheduler.run))
             if self._preemptor is not None:

@@ -6,7 +6,6 @@ Synchronous from end to end, so that everybody sees the same world when an event
 from collections.abc import Callable
 from functools import partial
 
-from kubedsm.core.rules.queueing_hints import matters, still_refused
 from kubedsm.core.world.change import Change
 from kubedsm.core.world.events import ClusterEvent
 from kubedsm.core.world.mirror import ClusterMirror
@@ -29,7 +28,6 @@ class EventHandler:
         self._scheduler_name = scheduler_name
         self._supervisor = supervisor
         self._observers = (*observers, self._enqueue, self._help)
-        mirror.on_released = self._help
 
     def handle(self, event: ClusterEvent) -> None:
         self._supervisor.attempt("event", partial(self._handle, event), story=event)
@@ -60,7 +58,4 @@ class EventHandler:
         )
 
     def _help(self, change: Change) -> None:
-        """Have those pods tried again that the change may help."""
-        if matters(change):
-            mirror = self._mirror
-            self._queue.reconsider(lambda refused: still_refused(refused, change, mirror))
+        self._queue.help(change, self._mirror)

@@ -8,7 +8,7 @@ of a tier. An Event that could not be written is lost, and counted.
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from functools import partial
 from typing import ClassVar
 
@@ -16,7 +16,7 @@ import attrs
 import structlog
 
 from kubedsm.clock import Clock
-from kubedsm.cluster.calls import live, moving, verbs
+from kubedsm.cluster.calls import live, pod_writes, verbs
 from kubedsm.cluster.client.port import (
     Cluster,
     ClusterError,
@@ -28,7 +28,7 @@ from kubedsm.cluster.client.port import (
 from kubedsm.cluster.wire.decoding import WireError
 from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.core.world.model import MIGRATING_LABEL, NodeName, Pod, Tier, Uid
-from kubedsm.runtime.placement_manager import PlacementManager
+from kubedsm.runtime.bind_calls import BindCalls
 from kubedsm.runtime.supervisor import Supervisor
 from kubedsm.runtime.tier_marks import tier_marks
 from kubedsm.said_by_cause import SaidByCause
@@ -91,15 +91,19 @@ Key = tuple[Uid, str]
 TOPICS = ("scheduling", "migrating", "preempting", "tier")
 
 
-class Recorder:
-    """`why` says in a line why a pod was put where it was, or nothing."""
+class EventRecorder:
+    """`why` says in a line why a pod was put where it was, or nothing.
+
+    `followed`: the pods that a plan is about, of which more is going to be said.
+    """
 
     def __init__(
         self,
         cluster: Cluster,
         clock: Clock,
         mirror: ClusterMirror,
-        manager: PlacementManager,
+        followed: Container[Uid],
+        binds: BindCalls,
         supervisor: Supervisor,
         said: SaidByCause,
         instance: str,
@@ -108,7 +112,8 @@ class Recorder:
         self._cluster = cluster
         self._clock = clock
         self._mirror = mirror
-        self._manager = manager
+        self._followed = followed
+        self._binds = binds
         self._supervisor = supervisor
         self._instance = instance
         self._why = why
@@ -197,7 +202,7 @@ class Recorder:
                 await self._arrived.wait()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(BINDS_FIRST):
-                    await self._manager.no_bind_call.wait()
+                    await self._binds.none_under_way.wait()
             if not self._ready:
                 continue  # another writer took it, or it is not to be said any more
             key = next(iter(self._ready))
@@ -243,7 +248,7 @@ class Recorder:
         if not isinstance(entry, FailedScheduling):
             return False
         pod = self._mirror.pod(entry.pod.uid)
-        return pod is None or not pod.waits_for_node or self._manager.follows(pod.uid)
+        return pod is None or not pod.waits_for_node or pod.uid in self._followed
 
     async def _write(self, entry: Entry) -> bool:
         """Whether it is said now. Raises ClusterError where another try may be worth it."""
@@ -265,7 +270,7 @@ class Recorder:
                 marks = tier_marks(pod, tier)
                 known_by = await live.owner_knows_by(self._cluster, pod, timeout=REQUEST_TIMEOUT)
                 labels = {k: v for k, v in marks.labels.items() if k not in known_by}
-                await moving.annotate(
+                await pod_writes.annotate(
                     self._cluster, pod, labels, marks.annotations, timeout=REQUEST_TIMEOUT
                 )
         return True

@@ -8,6 +8,7 @@ pods seen to at once: what one leaves behind, or makes up, keeps nobody else wai
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
+from typing import Protocol
 
 import structlog
 
@@ -16,10 +17,10 @@ from kubedsm.cluster.client.port import ClusterError
 from kubedsm.cluster.wire.decoding import WireError
 from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.core.world.model import MIGRATING_LABEL, Pod, Uid
-from kubedsm.runtime.placement_manager import PlacementManager
 from kubedsm.runtime.step_calls import Mover
+from kubedsm.runtime.supervisor import Work
 from plans.migration import restore_plan
-from plans.steps import Step, StepState
+from plans.steps import Plan, Step, StepState
 
 log = structlog.get_logger()
 
@@ -34,18 +35,29 @@ PACE = 1.0
 MOST_TOLD = 10
 
 
+class Plans(Protocol):
+    """Who carries plans out."""
+
+    def follows(self, pod: Uid) -> bool:
+        """Whether a plan is about the pod."""
+
+    def begin(self, plan: Plan) -> None:
+        """Carry the plan out."""
+
+    def spawn_beside(self, part: str, work: Work, **story: object) -> None:
+        """Do what belongs to no plan."""
+
+
 class LeftBehind:
     def __init__(
         self,
         mirror: ClusterMirror,
-        manager: PlacementManager,
         mover: Mover,
         clock: Clock,
         on_ignored: Callable[[Pod], None],
         on_stuck: Callable[[Pod, str], None],
     ) -> None:
         self._mirror = mirror
-        self._manager = manager
         self._mover = mover
         self._clock = clock
         #: hears, once of each, of the pods whose mark is none of ours
@@ -63,7 +75,7 @@ class LeftBehind:
         #: by namespace, since the last sweep
         self._tellings: Counter[str] = Counter()
 
-    def sweep(self) -> None:
+    def sweep(self, plans: Plans) -> None:
         """Look at every pod there is."""
         labelled = {p.uid: p for p in self._mirror.pods() if MIGRATING_LABEL in p.labels}
         self._stuck = {uid: tries for uid, tries in self._stuck.items() if uid in labelled}
@@ -72,19 +84,19 @@ class LeftBehind:
         self._told &= labelled.keys()
         self._tellings.clear()
         for pod in labelled.values():
-            self.found(pod)
+            self.found(pod, plans)
 
-    def found(self, pod: Pod) -> None:
+    def found(self, pod: Pod, plans: Plans) -> None:
         """See to a pod that carries our label, when its turn comes, or ignore the label."""
-        if pod.terminating or pod.uid in self._seen_to or self._manager.follows(pod.uid):
+        if pod.terminating or pod.uid in self._seen_to or plans.follows(pod.uid):
             return
         if not pod.detached or pod.uid in self._strangers:
             self._ignore(pod)
         elif self._stuck.get(pod.uid, (0, 0.0))[1] <= self._clock.monotonic():
             self._waiting.setdefault(pod.namespace, {})[pod.uid] = None
-            self._admit(pod.namespace)
+            self._admit(pod.namespace, plans)
 
-    def restored(self, step: Step) -> None:
+    def restored(self, step: Step, plans: Plans) -> None:
         """Take note of how the restoring of a pod ended."""
         uid = Uid(step.pod)
         pod = self._mirror.pod(uid)
@@ -95,42 +107,42 @@ class LeftBehind:
             self._on_stuck(pod, step.reason)
         else:
             self._stuck.pop(uid, None)
-        self._over(uid)
+        self._over(uid, plans)
 
-    def _over(self, uid: Uid) -> None:
+    def _over(self, uid: Uid, plans: Plans) -> None:
         """Let another pod of its namespace have its turn, in a moment."""
         if uid in self._seen_to:
-            self._manager.spawn_beside("left behind", partial(self._make_way, uid))
+            plans.spawn_beside("left behind", partial(self._make_way, uid, plans))
 
-    async def _make_way(self, uid: Uid) -> None:
+    async def _make_way(self, uid: Uid, plans: Plans) -> None:
         await self._clock.sleep(PACE)
         namespace = self._seen_to.pop(uid, None)
         if namespace is not None:
-            self._admit(namespace)
+            self._admit(namespace, plans)
 
-    def _admit(self, namespace: str) -> None:
+    def _admit(self, namespace: str, plans: Plans) -> None:
         waiting = self._waiting.get(namespace, {})
         free = MOST_AT_ONCE - sum(of == namespace for of in self._seen_to.values())
         for uid in list(waiting)[:free]:
             del waiting[uid]
             self._seen_to[uid] = namespace
-            self._manager.spawn_beside("left behind", partial(self._see_to, uid), uid=uid)
+            plans.spawn_beside("left behind", partial(self._see_to, uid, plans), uid=uid)
         if not waiting:
             self._waiting.pop(namespace, None)
 
-    async def _see_to(self, uid: Uid) -> None:
+    async def _see_to(self, uid: Uid, plans: Plans) -> None:
         """Begin to restore the pod if a move of ours took it from its owner."""
         ours = False
         try:
-            ours = await self._is_ours(uid)
+            ours = await self._is_ours(uid, plans)
         finally:
             if not ours:
-                self._over(uid)
+                self._over(uid, plans)
         if ours:
             log.info("detached pod found", pod=str(self._mirror.pod(uid)))
-            self._manager.begin(restore_plan(uid))
+            plans.begin(restore_plan(uid))
 
-    async def _is_ours(self, uid: Uid) -> bool:
+    async def _is_ours(self, uid: Uid, plans: Plans) -> bool:
         pod = self._mirror.pod(uid)
         if pod is None:
             return False
@@ -140,7 +152,7 @@ class LeftBehind:
             self._mover.said.log(log.warning, "detached pod unreadable", error, pod=str(pod))
             return False  # the next sweep looks again
         now = self._mirror.pod(uid)
-        if now is None or now.terminating or self._manager.follows(uid):
+        if now is None or now.terminating or plans.follows(uid):
             return False
         if took is False:
             self._strangers.add(uid)

@@ -11,6 +11,8 @@ from kubedsm.core.world.model import Workload
 #: seconds that a workload rests more after a move that failed or was taken back, twice as long
 #: each time, whatever the cooldown
 BACK_OFF = Doubling(10.0, 300.0)
+#: seconds after its rest that a workload's failures are remembered
+FORGOTTEN = 600.0
 
 
 @attrs.frozen(slots=True)
@@ -69,6 +71,8 @@ class MoveLimits:
 
     def rest(self, workload: Workload, now: float, *, failed: bool) -> None:
         """Leave the workload alone for a while, since a plan that moved it has ended."""
+        self._rests = {of: end for of, end in self._rests.items() if now < end + FORGOTTEN}
+        self._failures = Counter({of: n for of, n in self._failures.items() if of in self._rests})
         until = now + self._limits.cooldown
         if failed:
             until += BACK_OFF.after(self._failures[workload])

@@ -2,56 +2,55 @@
 
 Room is reserved in the mirror from the moment of a decision, or of a move's start. It goes over to
 the pod when the pod is seen on its node, and is given back only when it is certain that nothing
-was applied.
+was applied. Plans are told one event after the other; a task begins only if its step still waits
+for it then.
 """
 
 import asyncio
 import math
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
-from typing import Protocol
+from typing import Any
 
 import attrs
 import structlog
 
 from kubedsm.clock import Clock
-from kubedsm.cluster.calls import verbs
-from kubedsm.cluster.client.port import (
-    ApiStatusError,
-    Cluster,
-    ClusterError,
-    Conflict,
-    OutcomeUnknown,
-    ServerError,
-    Unreachable,
-)
-from kubedsm.cluster.wire.decoding import WireError
 from kubedsm.core.world.change import Change
 from kubedsm.core.world.events import PodApplied
 from kubedsm.core.world.mirror import ClusterMirror, ReservationError
-from kubedsm.core.world.model import Node, NodeName, Pod, Uid, Workload
-from kubedsm.runtime.step_calls import seen
+from kubedsm.core.world.model import MIGRATING_LABEL, Node, Pod, Uid
+from kubedsm.runtime.bind_calls import BindCalls
+from kubedsm.runtime.left_behind import SWEEP, LeftBehind
+from kubedsm.runtime.limits import MoveLimits
+from kubedsm.runtime.moves import Group, Moves
+from kubedsm.runtime.step_calls import Mover, Tell, Wanted, seen
 from kubedsm.runtime.supervisor import Supervisor, Work
-from kubedsm.runtime.tier_marks import TIER_LABEL, lost_by_label, tier_marks
-from kubedsm.said_by_cause import SaidByCause
 from plans.advance import advance, bind_plan
 from plans.events import (
     Abandoned,
     Ask,
     Begun,
     CallRefused,
+    Cancelled,
     Effect,
+    MoveAccepted,
     OutcomeLost,
     PlanEvent,
     PodGone,
+    ReplacementClaimed,
     Settled,
     TimePassed,
     Verify,
 )
+from plans.migration import migration_plan
 from plans.steps import Plan, Step, StepKind, StepState
 
 log = structlog.get_logger()
+
+#: a call about a move's pod, made until its step is over
+MoveCall = Callable[[Step, Pod, Wanted, Tell], Coroutine[Any, Any, None]]
 
 
 @attrs.frozen(slots=True)
@@ -104,57 +103,63 @@ class Placement:
     node: Node
 
 
-class Moves(Protocol):
-    """Who carries out the steps of migrations that are not binds."""
-
-    def asked(self, plan_id: str, step: Step) -> None:
-        """Make the step happen."""
-
-    def settled(self, plan: Plan, step: Step) -> None:
-        """Take note that the step is over."""
-
-    def observed(self, pod: Pod) -> None:
-        """Look whether a pod that no plan knows is anybody's replacement, or left behind."""
-
-
 class PlacementManager:
+    """The one runner of plans: binds, moves, and the restoring of what a move left behind.
+
+    `followed`: which plan each pod is about, for whoever must know; only written here.
+    `on_bound` hears of each bind that is not a move's, and how it ended.
+    """
+
     def __init__(
         self,
-        cluster: Cluster,
         mirror: ClusterMirror,
+        followed: dict[Uid, str],
         clock: Clock,
+        binds: BindCalls,
+        mover: Mover,
+        moves: Moves,
+        left_behind: LeftBehind,
         on_bound: Callable[[Pod, Step], None],
         supervisor: Supervisor,
-        limits: Limits | None = None,
+        limits: Limits,
     ) -> None:
-        self._cluster = cluster
         self._mirror = mirror
+        self._plan_of = followed
         self._clock = clock
+        self._binds = binds
+        self._mover = mover
+        self._moves = moves
+        self._left_behind = left_behind
         self._on_bound = on_bound
         self._supervisor = supervisor
-        self._limits = limits or Limits()
-        self._slots = asyncio.Semaphore(self._limits.binds_in_flight)
+        self._limits = limits
         self._plans: dict[str, Running] = {}
         #: what plans have yet to be told: one thing after the other, also what follows from one
         self._inbox: deque[tuple[str, PlanEvent, float]] = deque()
         self._telling = False
-        self._plan_of: dict[str, str] = {}
         self._tasks: asyncio.TaskGroup | None = None
         self._deadlines_changed = asyncio.Event()
         #: the moment `run` waits for
         self._alarm = math.inf
-        #: workloads that lost pods by the label we set: theirs are bound without it
-        self._unlabelled: set[Workload] = set()
-        #: set by whoever migrates
-        self.moves: Moves | None = None
-        #: set while no bind is being asked for
-        self.no_bind_call = asyncio.Event()
-        self.no_bind_call.set()
-        self._bind_calls = 0
-        self._said = SaidByCause(clock)
+        self._sweeping = False
         #: set while no plan is under way
         self.quiet = asyncio.Event()
         self.quiet.set()
+        self._handlers: dict[StepKind, Callable[[str, Step], None]] = {
+            StepKind.START: self._queue_start,
+            StepKind.BIND: self._bind,
+            StepKind.DETACH: partial(self._call, mover.detach),
+            StepKind.AWAIT_REPLACEMENT: partial(self._call, mover.await_replacement),
+            StepKind.EVICT: self._evict,
+            StepKind.RESTORE: partial(self._call, mover.restore),
+            StepKind.AWAIT_READY: self._look_again,
+            StepKind.SETTLE: self._look_again,
+            StepKind.AWAIT_GONE: self._look_again,
+        }
+
+    @property
+    def move_limits(self) -> MoveLimits:
+        return self._moves.limits
 
     async def run(self) -> None:
         """Carry out plans until cancelled."""
@@ -177,6 +182,15 @@ class PlacementManager:
         if self._tasks is None:
             raise RuntimeError("the placement manager is not running")
         self._tasks.create_task(self._carried_out(plan_id, step, work))
+
+    async def sweep(self, synced: asyncio.Event) -> None:
+        """See to every detached pod that no plan knows: now, when one is seen, and ever again."""
+        await synced.wait()
+        self._sweeping = True
+        while True:
+            self._left_behind.sweep(self)
+            self._admit()  # moves that have become slow count no more
+            await self._clock.sleep(SWEEP)
 
     def spawn_beside(self, part: str, work: Work, **story: object) -> None:
         """Do what belongs to no plan as one of the manager's tasks."""
@@ -214,11 +228,23 @@ class PlacementManager:
             uid, node = placement.pod.uid, placement.node.name
             self.begin(bind_plan(uid, node, self._limits.bind_deadline))
 
+    def migrate(self, plan_id: str, group: Group) -> None:
+        """Begin to carry out a group of moves."""
+        self._moves.add(plan_id, group)
+        self.begin(migration_plan(plan_id, group.orders))
+
+    def give_way(self, reason: str) -> None:
+        """Drop the groups of which no move has started."""
+        for plan_id, starts in self._moves.give_way():
+            self.tell(plan_id, Cancelled(reason))
+            for step in starts:
+                self.tell(plan_id, CallRefused(step.id, reason))
+
     def begin(self, plan: Plan) -> None:
         self._plans[plan.id] = Running(plan, self._clock.monotonic())
         for step in plan.steps:
             if step.pod:
-                self._plan_of[step.pod] = plan.id
+                self._plan_of[Uid(step.pod)] = plan.id
         self.quiet.clear()
         self.tell(plan.id, Begun())
 
@@ -226,10 +252,6 @@ class PlacementManager:
         """Whether no plan is under way that is worth waiting for."""
         since = self._clock.monotonic() - self._limits.slow_after
         return all(r.begun <= since or r.plan.restores_only for r in self._plans.values())
-
-    def follow(self, pod: Uid, plan_id: str) -> None:
-        """Tell that plan from now on what is observed of that pod."""
-        self._plan_of[pod] = plan_id
 
     def follows(self, pod: Uid) -> bool:
         return pod in self._plan_of
@@ -244,15 +266,22 @@ class PlacementManager:
         pod = change.pod_after or change.pod_before
         if pod is None:
             return
-        if (workload := lost_by_label(change)) is not None:
-            log.warning("owner lets go of what we label", pod=str(pod), label=TIER_LABEL)
-            self._unlabelled.add(workload)
-        if self.moves is not None and change.pod_after is not None:
-            self.moves.observed(pod)
+        gone = change.pod_after is None
+        if pod.uid not in self._plan_of and not gone:
+            self._look_at(pod)
         plan_id = self._plan_of.get(pod.uid)
         if plan_id is not None:
-            gone = change.pod_after is None
             self.tell(plan_id, PodGone(pod.uid) if gone else seen(pod))
+
+    def _look_at(self, pod: Pod) -> None:
+        """Whether a pod that no plan knows is a move's replacement, or was left behind."""
+        move = self._mirror.claimant(pod.uid)
+        plan_id = self._moves.plan_of(move)
+        if move is not None and plan_id is not None:
+            self._plan_of[pod.uid] = plan_id
+            self.tell(plan_id, ReplacementClaimed(move, pod.uid))
+        elif self._sweeping and MIGRATING_LABEL in pod.labels:
+            self._left_behind.found(pod, self)
 
     def tell(self, plan_id: str, event: PlanEvent, due: float | None = None) -> None:
         """Take an event into a plan; by rounding, the clock may show a moment before `due`."""
@@ -290,30 +319,84 @@ class PlacementManager:
     def _forget(self, plan: Plan) -> None:
         del self._plans[plan.id]
         for step in plan.steps:
-            if self._plan_of.get(step.pod) == plan.id:
-                del self._plan_of[step.pod]
+            if self._plan_of.get(Uid(step.pod)) == plan.id:
+                del self._plan_of[Uid(step.pod)]
         if not self._plans:
             self.quiet.set()
 
     def _carry_out(self, plan: Plan, effect: Effect) -> None:
         match effect:
-            case Ask(step) if step.kind is StepKind.BIND:
-                if step.move:
-                    self._mirror.hand_over(step.move, step.pod)
-                self.spawn(plan.id, step, partial(self._bind, plan.id, step))
-            case Ask(step) if self.moves is not None:
-                self.moves.asked(plan.id, step)
+            case Ask(step):
+                self._handlers[step.kind](plan.id, step)
             case Verify(step):
-                self.spawn(plan.id, step, partial(self._read, plan.id, step))
-            case Settled(step) if step.move and self.moves is not None:
-                self.moves.settled(plan, step)
+                self.spawn(plan.id, step, partial(self._verify, plan.id, step))
+            case Settled(step) if step.move:
+                self._move_settled(plan, step)
             case Settled(step):
                 self._bind_settled(step)
 
-    def look_again(self, plan_id: str, pod: str) -> None:
+    async def _verify(self, plan_id: str, step: Step) -> None:
+        def take_in(live: Pod) -> None:
+            # Room must be booked for a bound pod before its reservation can go.
+            self.observe(self._mirror.apply(PodApplied(live)))
+            self.tell(plan_id, seen(live, live=True))
+
+        await self._binds.read(step, partial(self.tell, plan_id), take_in)
+
+    def _bind(self, plan_id: str, step: Step) -> None:
+        if step.move:
+            self._mirror.hand_over(step.move, step.pod)
+        wanted, tell = partial(self.wanted, plan_id, step.id), partial(self.tell, plan_id)
+        self.spawn(plan_id, step, partial(self._binds.bind, step, wanted, tell))
+
+    def _call(self, call: MoveCall, plan_id: str, step: Step) -> None:
+        pod = self._moves.pod_of(step) or self._mirror.pod(Uid(step.pod))
+        if pod is None:
+            self._look_again(plan_id, step)
+            return
+        wanted, tell = partial(self.wanted, plan_id, step.id), partial(self.tell, plan_id)
+        self.spawn(plan_id, step, partial(call, step, pod, wanted, tell))
+
+    def _evict(self, plan_id: str, step: Step) -> None:
+        self._call(partial(self._mover.evict, self._moves.ready_to_keep(step.move)), plan_id, step)
+
+    def _look_again(self, plan_id: str, step: Step) -> None:
         """Tell the plan what is known of the pod: it may have happened before it was asked for."""
-        known = self._mirror.pod(Uid(pod))
-        self.tell(plan_id, PodGone(pod) if known is None else seen(known))
+        known = self._mirror.pod(Uid(step.pod))
+        self.tell(plan_id, PodGone(step.pod) if known is None else seen(known))
+
+    def _queue_start(self, plan_id: str, step: Step) -> None:  # noqa: ARG002 - the table's
+        self._moves.wait(step)
+        self._admit()
+
+    def _admit(self) -> None:
+        for plan_id, step, pod in self._moves.turns():
+            if pod is None or pod.node_name is None:
+                self.tell(plan_id, CallRefused(step.id, "the pod is gone"))
+            else:
+                self.spawn(plan_id, step, partial(self._start, plan_id, step, pod, pod.node_name))
+
+    async def _start(self, plan_id: str, step: Step, pod: Pod, source: str) -> None:
+        mode = self._moves.mode_of(step.move)
+        checked = await self._mover.check(pod, source, mode)
+        if not self.wanted(plan_id, step.id):
+            return
+        # Nothing awaits from here on: what is checked now still holds when it is reserved.
+        reason = checked if isinstance(checked, str) else self._moves.hold(step, pod, checked)
+        if isinstance(checked, str) or reason:
+            self.tell(plan_id, CallRefused(step.id, reason))
+            return
+        log.info("move", pod=str(pod), source=source, target=step.node, mode=mode.value)
+        settle = checked.min_ready + self._mover.drain_delay
+        self.tell(plan_id, MoveAccepted(step.move, settle, checked.grace))
+
+    def _move_settled(self, plan: Plan, step: Step) -> None:
+        if step.kind is StepKind.BIND and step.state is not StepState.DONE and step.pod:
+            self._mirror.release(step.pod)
+        if step.kind is StepKind.RESTORE:
+            self._left_behind.restored(step, self)
+        if self._moves.settled(plan, step):
+            self._admit()
 
     def _bind_settled(self, step: Step) -> None:
         if step.state is not StepState.DONE:
@@ -321,57 +404,3 @@ class PlacementManager:
         pod = self._mirror.pod(Uid(step.pod))
         if pod is not None:
             self._on_bound(pod, step)
-
-    async def _bind(self, plan_id: str, step: Step) -> None:
-        self._bind_calls += 1
-        self.no_bind_call.clear()
-        try:
-            async with self._slots:
-                await self._ask_to_bind(plan_id, step)
-        finally:
-            self._bind_calls -= 1
-            if not self._bind_calls:
-                self.no_bind_call.set()
-
-    async def _ask_to_bind(self, plan_id: str, step: Step) -> None:
-        pod = self._mirror.pod(Uid(step.pod))
-        if pod is None or not self.wanted(plan_id, step.id):
-            return  # settled while it waited for a slot
-        node = self._mirror.node(NodeName(step.node))
-        marks = tier_marks(pod, None if node is None else node.tier)
-        try:
-            # The API server copies both to the pod, at no extra call.
-            await verbs.bind(
-                self._cluster,
-                pod,
-                NodeName(step.node),
-                annotations=marks.annotations,
-                labels={} if pod.workload in self._unlabelled else marks.labels,
-                timeout=self._limits.request_timeout,
-            )
-        except (Conflict, OutcomeUnknown, ServerError) as error:
-            # A conflict can be a bind of ours whose answer got lost: only a read can tell.
-            self._said.log(log.warning, "bind unanswered", error, pod=str(pod), node=step.node)
-            self.tell(plan_id, OutcomeLost(step.id, str(error)))
-        except (ApiStatusError, Unreachable) as error:
-            self._said.log(log.warning, "bind refused", error, pod=str(pod), node=step.node)
-            self.tell(plan_id, CallRefused(step.id, str(error)))
-
-    async def _read(self, plan_id: str, step: Step) -> None:
-        pod = self._mirror.pod(Uid(step.pod))
-        if pod is None:
-            self.tell(plan_id, PodGone(step.pod))
-            return
-        try:
-            live = await verbs.get_pod(
-                self._cluster, pod.namespace, pod.name, timeout=self._limits.request_timeout
-            )
-        except (ClusterError, WireError) as error:
-            self._said.log(log.warning, "pod unreadable", error, pod=str(pod))
-            return  # the step stays overdue, and is verified again, unless the watch tells
-        if live.uid != step.pod or self._mirror.pod(Uid(step.pod)) is None:
-            self.tell(plan_id, PodGone(step.pod))
-            return
-        # Room must be booked for a bound pod before its reservation can go.
-        self.observe(self._mirror.apply(PodApplied(live)))
-        self.tell(plan_id, seen(live, live=True))

@@ -14,7 +14,7 @@ import attrs
 import structlog
 
 from kubedsm.clock import Clock, deadline_in
-from kubedsm.cluster.calls import live, moving
+from kubedsm.cluster.calls import live, pod_writes
 from kubedsm.cluster.client.port import (
     Cluster,
     ClusterError,
@@ -29,7 +29,7 @@ from kubedsm.core.world.change import Change
 from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.core.world.model import NodeName, Pod, PodClass, Snapshot, Uid, Workload
 from kubedsm.core.world.serving_order import serving_order
-from kubedsm.runtime.event_recorder import Recorder
+from kubedsm.runtime.event_recorder import EventRecorder
 from kubedsm.runtime.scheduling_queue import SchedulingQueue
 from kubedsm.said_by_cause import SaidByCause
 
@@ -61,7 +61,7 @@ class Preemptor:
     mirror: ClusterMirror
     queue: SchedulingQueue
     cluster: Cluster
-    recorder: Recorder
+    recorder: EventRecorder
     clock: Clock
     promises_in: Callable[[Snapshot], Promises]
     objective: Objective
@@ -273,7 +273,7 @@ class Preemptor:
         error: ClusterError | None = None
         for _ in range(TRIES):
             try:
-                await moving.evict(self.cluster, victim, timeout=self.timeout, dry_run=dry_run)
+                await pod_writes.evict(self.cluster, victim, timeout=self.timeout, dry_run=dry_run)
             except DisruptionBudgetExceeded as refusal:
                 raise EvictionRefusedError(f"{victim}: {refusal.message}") from None
             except (NotFound, Conflict):

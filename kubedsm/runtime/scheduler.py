@@ -15,8 +15,7 @@ from kubedsm.core.rules.fit import unschedulable_message
 from kubedsm.core.world.change import Change
 from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.core.world.model import NodeName, Pod, Snapshot, Uid
-from kubedsm.runtime.event_recorder import Recorder
-from kubedsm.runtime.migrator import Migrator
+from kubedsm.runtime.event_recorder import EventRecorder
 from kubedsm.runtime.placement_manager import Placement, PlacementManager
 from kubedsm.runtime.preemptor import Preemptor
 from kubedsm.runtime.scheduling_queue import SchedulingQueue, batch_window
@@ -35,8 +34,7 @@ class Scheduler:
     mirror: ClusterMirror
     queue: SchedulingQueue
     manager: PlacementManager
-    migrator: Migrator
-    recorder: Recorder
+    recorder: EventRecorder
     record: DecisionRecord
     #: None where preemption is disabled
     preemptor: Preemptor | None
@@ -79,7 +77,7 @@ class Scheduler:
         """Decide, reserve and ask.
 
         Nothing here awaits, so nothing can come between: a pod is back in the queue, with the
-        rules that refused it, before the next event is handled that could help it.
+        rules that rejected it, before the next event is handled that could help it.
         """
         started = self.clock.monotonic()
         snapshot = self.mirror.snapshot()
@@ -89,13 +87,13 @@ class Scheduler:
         deadline = deadline_in(self.batch.budget, self.clock)
         decision = self.policy.place(snapshot, pods, self.rng, deadline)
         placements = [Placement(pod, snapshot.nodes[node]) for pod, node, _ in decision.bindings]
-        self.migrator.give_way("new pods came")
+        self.manager.give_way("new pods came")
         if placements:
             self.manager.place(placements)
-        refusals = _refusals(snapshot, decision)
-        messages = {uid: refusal.message for uid, refusal in refusals.items()}
+        unschedulable = _unschedulable(snapshot, decision)
+        messages = {uid: why.message for uid, why in unschedulable.items()}
         self.record.batch(snapshot, decision, messages)
-        self._say_why_not(snapshot, refusals)
+        self._say_why_not(snapshot, unschedulable)
         for pod in decision.late:
             self.queue.back_off(pod)
         if self.preemptor is not None:
@@ -110,15 +108,15 @@ class Scheduler:
             milliseconds=round(1000 * (self.clock.monotonic() - started), 2),
         )
 
-    def _say_why_not(self, snapshot: Snapshot, refusals: "Mapping[Uid, _Refusal]") -> None:
-        for uid, refusal in refusals.items():
+    def _say_why_not(self, snapshot: Snapshot, found: "Mapping[Uid, _Unschedulable]") -> None:
+        for uid, why in found.items():
             pod = snapshot.pods[uid]
-            if refusal.everywhere:
-                self.queue.wait_for_help(pod, refusal.rules)
+            if why.everywhere:
+                self.queue.wait_for_help(pod, why.rules)
             else:
                 # A node would take it: it needs another decision, and nothing has to happen first.
                 self.queue.back_off(pod)
-            self.recorder.failed_scheduling(pod, refusal.message)
+            self.recorder.failed_scheduling(pod, why.message)
 
     def settled(self, pod: Pod, step: Step) -> None:
         """Take note of how a bind ended."""
@@ -142,7 +140,7 @@ class Scheduler:
 
 
 @attrs.frozen(slots=True)
-class _Refusal:
+class _Unschedulable:
     """Why a pod was not placed."""
 
     message: str
@@ -151,12 +149,12 @@ class _Refusal:
     everywhere: bool
 
 
-def _refusals(snapshot: Snapshot, decision: Decision) -> dict[Uid, _Refusal]:
+def _unschedulable(snapshot: Snapshot, decision: Decision) -> dict[Uid, _Unschedulable]:
     # By identity: pods that are alike share their rejections, one for each of the nodes.
-    read: dict[int, _Refusal] = {}
+    read: dict[int, _Unschedulable] = {}
     for rejections in decision.unplaced.values():
         if id(rejections) not in read:
-            read[id(rejections)] = _Refusal(
+            read[id(rejections)] = _Unschedulable(
                 unschedulable_message(rejections),
                 frozenset(rejected.rule for rejected in rejections.values()),
                 rejections.keys() >= snapshot.nodes.keys(),

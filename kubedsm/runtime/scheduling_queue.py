@@ -1,8 +1,8 @@
-"""Pods that wait for a node: ready to be decided on, backing off, or refused by every node.
+"""Pods that wait for a node: ready to be decided on, backing off, or rejected by every node.
 
 The three queues of kube-scheduler. Ready pods are served by priority, then age. One that no node
-takes is tried again once something happens that could change that (`core.queueing_hints`), and
-after `FLUSH` seconds in any case; one whose bind failed after a back-off that doubles.
+takes is tried again once something happens that could change that, as `core.rules.queueing_hints`
+tell, and after `FLUSH` seconds in any case; one whose bind failed after a back-off that doubles.
 
 Beyond kube-scheduler: pods of a namespace whose binds fail by one cause, such as an admission
 webhook, take turns, and one bind that succeeds brings the next ones forward.
@@ -18,7 +18,14 @@ import attrs
 
 from kubedsm.clock import Clock
 from kubedsm.cluster.client.backoff import Doubling
-from kubedsm.core.rules.queueing_hints import Refused, still_refused_itself
+from kubedsm.core.rules.queueing_hints import (
+    Refused,
+    matters,
+    still_refused,
+    still_refused_itself,
+)
+from kubedsm.core.world.change import Change
+from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.core.world.model import Pod, Uid
 from kubedsm.core.world.serving_order import serving_order
 
@@ -121,12 +128,17 @@ class SchedulingQueue:
                 self.add(self._pods[other])
 
     def wait_for_help(self, pod: Pod, rules: frozenset[str]) -> None:
-        """Try the pod again when a node may take it which refuses it now, by one of these rules."""
+        """Try the pod again when a node may take it that rejects it now, by one of these rules."""
         self._take_out(pod.uid)
         self._pods[pod.uid] = pod
         self._unschedulable[pod.uid] = self._clock.monotonic() + FLUSH
         self._file(pod.uid, Refused.of(pod, rules))
         self._changed.set()
+
+    def help(self, change: Change, mirror: ClusterMirror) -> None:
+        """Have those pods tried again that the change may help."""
+        if matters(change):
+            self.reconsider(lambda refused: still_refused(refused, change, mirror))
 
     def reconsider(self, judged: Callable[[Refused], Refused | None]) -> None:
         """Try those again of which nothing stands any more: None."""

@@ -12,7 +12,7 @@ import structlog
 
 from kubedsm.clock import Clock
 from kubedsm.cluster.calls import live as lives
-from kubedsm.cluster.calls import moving
+from kubedsm.cluster.calls import pod_writes
 from kubedsm.cluster.calls.live import LiveOwner, LivePod
 from kubedsm.cluster.client.port import (
     ApiStatusError,
@@ -28,7 +28,7 @@ from kubedsm.cluster.client.port import (
 from kubedsm.cluster.wire.decoding import WireError
 from kubedsm.cluster.wire.move_mark import MoveMark
 from kubedsm.core.world.model import Pod
-from kubedsm.runtime.step_checks import Fate, fate, objection
+from kubedsm.runtime.step_checks import Fate, fate, live_reason_to_stay
 from kubedsm.said_by_cause import SaidByCause
 from plans.events import CallRefused, OutcomeLost, PlanEvent, PodGone, PodSeen
 from plans.migration import MoveMode
@@ -86,16 +86,18 @@ class Mover:
             budgets = await lives.budgets_of(self.cluster, found.pod, timeout=self.timeout)
         except (ClusterError, WireError) as error:
             return f"it cannot be checked: {error}"
-        reason = objection(found, owner, mode, services, budgets)
+        reason = live_reason_to_stay(found, owner, mode, services, budgets)
         keep = 1 if mode is MoveMode.RECREATE else owner.ready_others + 1
         return reason or Accepted(owner.min_ready_seconds, found.grace, keep)
 
-    async def detach(self, step: Step, pod: Pod, tell: Tell) -> None:
+    async def detach(self, step: Step, pod: Pod, wanted: Wanted, tell: Tell) -> None:
         """Detach the pod in the state it has now; a state that changes meanwhile refuses it."""
         try:
             found = await lives.read_pod(self.cluster, pod, timeout=self.timeout)
             if found.pod.uid != pod.uid:
                 tell(PodGone(pod.uid))
+                return
+            if not wanted():
                 return
             mark = MoveMark(
                 plan=step.move,
@@ -104,7 +106,7 @@ class Mover:
                 target=step.node,
                 since=f"{self.clock.wall():.3f}",
             )
-            await moving.detach(
+            await pod_writes.detach(
                 self.cluster, found.pod, found.template_hash, mark, timeout=self.timeout
             )
         except (OutcomeUnknown, ServerError) as error:
@@ -130,7 +132,7 @@ class Mover:
             await self.clock.sleep(RETRY)
 
     async def evict(
-        self, step: Step, pod: Pod, ready_to_keep: int, wanted: Wanted, tell: Tell
+        self, ready_to_keep: int, step: Step, pod: Pod, wanted: Wanted, tell: Tell
     ) -> None:
         """Evict the pod, again and again while a budget refuses and the step is not overdue.
 
@@ -146,7 +148,7 @@ class Mover:
                 if not enough:
                     refused = f"only {owner.ready_others} other pods of its owner are Ready"
                 elif found.pod.uid == pod.uid and wanted():
-                    await moving.evict(self.cluster, pod, timeout=self.timeout)
+                    await pod_writes.evict(self.cluster, pod, timeout=self.timeout)
             except NotFound as error:
                 self.said.log(log.info, "pod not found, the watch will tell", error, pod=str(pod))
             except DisruptionBudgetExceeded as error:
@@ -178,7 +180,7 @@ class Mover:
 
     async def restore(self, step: Step, pod: Pod, wanted: Wanted, tell: Tell) -> None:
         """See to a detached pod until it is its owner's again, or on its way out."""
-        hindrance, budget_refuses, pause = "", False, RETRY
+        reason, budget_refuses, pause = "", False, RETRY
         while wanted():
             try:
                 found = await lives.read_pod(self.cluster, pod, timeout=self.timeout)
@@ -188,12 +190,12 @@ class Mover:
                 if found.pod.terminating or not found.pod.detached:
                     tell(seen(found.pod))
                     return
-                hindrance = await self._decide(found, budget_refuses=budget_refuses)
-                budget_refuses = bool(hindrance)
+                reason = await self._decide(found, budget_refuses=budget_refuses)
+                budget_refuses = bool(reason)
             except (ClusterError, WireError) as error:
-                hindrance = str(error)
+                reason = str(error)
             if self._too_late(step, pause):
-                tell(CallRefused(step.id, hindrance or "it is still detached"))
+                tell(CallRefused(step.id, reason or "it is still detached"))
                 return
             await self.clock.sleep(pause)
             pause = min(2 * pause, LONGEST_RETRY)
@@ -204,11 +206,11 @@ class Mover:
         match fate(owner, budget_refuses=budget_refuses):
             case Fate.EVICT:
                 try:
-                    await moving.evict(self.cluster, found.pod, timeout=self.timeout)
+                    await pod_writes.evict(self.cluster, found.pod, timeout=self.timeout)
                 except DisruptionBudgetExceeded as error:
                     return error.message
             case Fate.REATTACH:
-                await moving.reattach(
+                await pod_writes.reattach(
                     self.cluster, found.pod, found.template_hash, timeout=self.timeout
                 )
             case Fate.WAIT:

@@ -10,7 +10,7 @@ from plans.migration import MoveMode
 CLAIM_NOT_SHARED = "it has a volume claim, which two copies may not be able to share"
 
 
-def objection(
+def live_reason_to_stay(
     live: LivePod,
     owner: LiveOwner,
     mode: MoveMode,
@@ -24,13 +24,13 @@ def objection(
     """
     if live.pod.pinned:
         return live.pod.pinned
-    if reason := _owner_objection(owner):
+    if reason := _owners_reason(owner):
         return reason
     if len(budgets) > 1:
         names = ", ".join(name for name, _ in budgets)
         return f"several budgets cover it, so that it cannot be evicted: {names}"
     if mode is MoveMode.SURGE:
-        return _surge_objection(live, services_by_template)
+        return _reason_in_surge(live, services_by_template)
     if budgets and budgets[0][1] < 1:
         return f"budget {budgets[0][0]} allows no disruption"
     if owner.ready_others < 1:
@@ -38,7 +38,7 @@ def objection(
     return ""
 
 
-def _owner_objection(owner: LiveOwner) -> str:
+def _owners_reason(owner: LiveOwner) -> str:
     if owner.gone:
         return "its owner is gone"
     if owner.rolling_out:
@@ -60,7 +60,7 @@ def _label_of_ours(owner: LiveOwner) -> str:
     return MIGRATING_LABEL if MIGRATING_LABEL in owner.template_labels else ""
 
 
-def _surge_objection(live: LivePod, services_by_template: list[str]) -> str:
+def _reason_in_surge(live: LivePod, services_by_template: list[str]) -> str:
     if live.owner_kind != "ReplicaSet" or not live.template_hash:
         return "only the pods of a Deployment's ReplicaSet can be detached"
     if services_by_template:

@@ -17,8 +17,8 @@ from kubedsm.core.policies.policy import MigratingPolicy
 from kubedsm.core.rules.feasibility import Feasibility
 from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.core.world.model import NodeName, Pod, Share, Snapshot, Tier, Uid, Workload
-from kubedsm.runtime.event_recorder import Recorder
-from kubedsm.runtime.migrator import Group, Migrator
+from kubedsm.runtime.event_recorder import EventRecorder
+from kubedsm.runtime.moves import Group
 from kubedsm.runtime.placement_manager import PlacementManager
 from kubedsm.runtime.scheduling_queue import SchedulingQueue
 from kubedsm.runtime.step_checks import CLAIM_NOT_SHARED
@@ -43,8 +43,7 @@ class Suggester:
     mirror: ClusterMirror
     queue: SchedulingQueue
     manager: PlacementManager
-    migrator: Migrator
-    recorder: Recorder
+    recorder: EventRecorder
     record: DecisionRecord
     policy: MigratingPolicy
     configuration: Configuration
@@ -116,13 +115,13 @@ class Suggester:
             groups[plan_id] = Group(arranged.orders, pods, self._worth(moves, waiting))
         self.record.suggestion(snapshot, suggestion, choices)
         for plan_id, group in groups.items():
-            self.migrator.migrate(plan_id, group)
+            self.manager.migrate(plan_id, group)
 
     def _resting(self, pod: Pod) -> str:
-        hindrance = hindered(pod, self.configuration)
-        if hindrance:
-            return hindrance
-        limits = self.migrator.limits
+        reason = reason_to_stay(pod, self.configuration)
+        if reason:
+            return reason
+        limits = self.manager.move_limits
         if self.manager.follows(pod.uid) or limits.moving(pod.workload):
             self._resters += 1
             return "its workload is being moved"
@@ -195,7 +194,7 @@ def mode_of(pod: Pod, configuration: Configuration) -> MoveMode:
     return MoveMode(configuration.migration_mode(pod.workload))
 
 
-def hindered(pod: Pod, configuration: Configuration) -> str:
+def reason_to_stay(pod: Pod, configuration: Configuration) -> str:
     """Why its move would be refused when it starts, as far as that is known before."""
     if pod.pod_class.rules.claims and mode_of(pod, configuration) is MoveMode.SURGE:
         return CLAIM_NOT_SHARED

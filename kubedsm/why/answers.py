@@ -1,12 +1,12 @@
 """Why a pod is, or is not, on each node: what every rule says, and what the scheduler would do.
 
 Whether a node is feasible is kube-scheduler's verdict. The tier rule, which is ours, is told apart:
-a node that only it refuses is feasible and still never chosen, unless no node is of a tier at all.
+a node that only it rejects is feasible and still never chosen, unless no node is of a tier at all.
 Then kube-scheduler's rules alone decide, and every node counts as one of the cloud.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import NamedTuple
 
 import attrs
 import numpy as np
@@ -20,7 +20,7 @@ from kubedsm.core.rules.node_rules import NO_TIER
 from kubedsm.core.world.model import Node, NodeName, Pod, Resources, Share, Snapshot, Tier, Uid
 from kubedsm.why.explanation import Explanation, NodeAnswer
 
-#: what would have to change, by the rule that refuses; of room it is said how much
+#: what would have to change, by the rule that rejects; of room it is said how much
 CHANGES = {
     "SchedulingGates": "remove the pod's scheduling gates",
     "NodeUnschedulable": "uncordon the node",
@@ -36,6 +36,15 @@ CHANGES = {
     "DynamicResources": "leave the pod to a scheduler that allocates devices",
 }
 _LABEL_THE_NODE = "give the node the label of a tier"
+
+
+class NodeScore(NamedTuple):
+    """What the scheduler ranks usable nodes by: the last fields of NodeAnswer."""
+
+    score: float | None = None
+    penalty: int | None = None
+    fragmentation: float | None = None
+    least_allocated: int | None = None
 
 
 def knows_tiers(snapshot: Snapshot) -> bool:
@@ -106,20 +115,19 @@ class Explainer:
             tierless = self._tiers and node.tier is None
             answers.append(
                 NodeAnswer(
-                    node=node.name,
-                    tier=node.tier,
-                    feasible=rejection is None,
-                    rule=rejection.rule if rejection else None,
-                    reasons=rejection.reasons if rejection else (),
-                    tier_rule=NO_TIER if tierless else None,
-                    change=_change(pod, rejection, snapshot.free[node.name], tierless),
-                    **scores.get(node.name, {}),
+                    node.name,
+                    node.tier,
+                    rejection is None,
+                    rejection.rule if rejection else None,
+                    rejection.reasons if rejection else (),
+                    NO_TIER if tierless else None,
+                    _change(pod, rejection, snapshot.free[node.name], tierless),
+                    *scores.get(node.name, NodeScore()),
                 )
             )
         return tuple(answers)
 
-    def _scores(self, case: "_Case") -> dict[NodeName, dict[str, Any]]:
-        """What the usable nodes are ranked by: fields of NodeAnswer."""
+    def _scores(self, case: "_Case") -> Mapping[NodeName, NodeScore]:
         pod, snapshot, usable = case.pod, case.snapshot, case.usable
         share = snapshot.shares().get(pod.workload, Share())
         promise = self._policy.promises_in(snapshot)(pod.workload)
@@ -129,22 +137,14 @@ class Explainer:
         added = _added(fragmentation, pod, edge, snapshot.free)
         penalties = dict(zip(usable, case.feasibility.penalties(pod, usable), strict=True))
         scores = {
-            node.name: {
-                "score": won,
-                "penalty": penalties[node.name],
-                "fragmentation": more / SCALE,
-            }
+            node.name: NodeScore(won, penalties[node.name], fragmentation=more / SCALE)
             for node, more in zip(edge, added, strict=True)
         }
         for name in usable:
             if name not in scores:
                 left = snapshot.free[name] - pod.requests
                 rank = _least_allocated(snapshot.nodes[name], left)
-                scores[name] = {
-                    "score": 0.0,
-                    "penalty": penalties[name],
-                    "least_allocated": rank,
-                }
+                scores[name] = NodeScore(0.0, penalties[name], least_allocated=rank)
         return scores
 
     def _chosen(self, case: "_Case") -> NodeName | None:

@@ -11,7 +11,7 @@ from kubedsm.emulator.api.api_server import ApiServer
 from kubedsm.emulator.api.errors import ApiError
 from kubedsm.emulator.api.patching import STRATEGIC_MERGE_PATCH
 from kubedsm.emulator.api.resources import NAMESPACES, PODS
-from kubedsm.emulator.api.store import Change
+from kubedsm.emulator.api.store import ObjectChange
 
 Object = dict[str, Any]
 
@@ -66,7 +66,7 @@ def run(api: ApiServer, name: str = "a", *, ready: bool = True) -> Object:
     return api.patch(PODS, "shop", name, running, STRATEGIC_MERGE_PATCH, subresource="status")
 
 
-def changes(api: ApiServer) -> list[Change]:
-    seen: list[Change] = []
+def changes(api: ApiServer) -> list[ObjectChange]:
+    seen: list[ObjectChange] = []
     api.store.subscribe(seen.append)
     return seen

@@ -11,7 +11,7 @@ from kubedsm.emulator.actors.conditions import find
 from kubedsm.emulator.actors.scaling_metrics import Metrics
 from kubedsm.emulator.api.api_server import ApiServer
 from kubedsm.emulator.api.resources import DEPLOYMENTS, NODES, PODS, REPLICA_SETS, Object, Resource
-from kubedsm.emulator.api.store import Change
+from kubedsm.emulator.api.store import ObjectChange
 from kubedsm.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
 from kubedsm.emulator.paper import node
 
@@ -50,7 +50,7 @@ def condition(obj: Object, kind: str) -> tuple[str, str]:
 class World:
     def __init__(self, cluster: EmulatedCluster) -> None:
         self.api: ApiServer = cluster.api
-        self.changes: list[Change] = []
+        self.changes: list[ObjectChange] = []
         self.api.store.subscribe(self.changes.append)
 
     async def pass_time(self, seconds: float = SOON) -> None:
@@ -123,7 +123,7 @@ class World:
         """Have every new pod bound a moment after it appears. Returns what stops that."""
         loop = asyncio.get_running_loop()
 
-        def noticed(change: Change) -> None:
+        def noticed(change: ObjectChange) -> None:
             if change.resource is PODS and change.type == "ADDED":
                 loop.call_later(0.01, self.bind_all)
 

@@ -3,7 +3,7 @@
 import pytest
 from test_verbs import POD, AnsweringCluster
 
-from kubedsm.cluster.calls import live, moving
+from kubedsm.cluster.calls import live, pod_writes
 from kubedsm.cluster.calls.pod_events import PodEvent, events_about
 from kubedsm.cluster.wire import decoding
 from kubedsm.cluster.wire.errors import WireError
@@ -77,7 +77,7 @@ async def test_budgets_are_read_with_whom_they_cover():
 @pytest.mark.parametrize("dry_run", [False, True])
 async def test_an_eviction_may_only_ask(dry_run):
     cluster = AnsweringCluster({"kind": "Status"}, 201)
-    await moving.evict(cluster, POD, timeout=3, dry_run=dry_run)
+    await pod_writes.evict(cluster, POD, timeout=3, dry_run=dry_run)
     [request] = cluster.asked
     assert request.path.endswith("/pods/cart-1/eviction")
     options = request.body["deleteOptions"]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubedsm.emulator.api.resources import CONFIGMAPS, EVENTS, NEW_EVENTS, PODS
-from kubedsm.emulator.api.store import Change, ExpiredError, Store
+from kubedsm.emulator.api.store import ExpiredError, ObjectChange, Store
 
 
 def store(history: int = 10_000) -> Store:
@@ -58,7 +58,7 @@ def test_a_deletion_shows_the_last_state_at_its_own_revision() -> None:
 
 def test_both_kinds_of_events_are_the_same_objects() -> None:
     s = store()
-    changes: list[Change] = []
+    changes: list[ObjectChange] = []
     s.subscribe(changes.append)
     s.put(NEW_EVENTS, named("a"))
     assert s.get(EVENTS, "shop", "a") is not None
@@ -70,7 +70,7 @@ def test_a_subscriber_that_writes_is_heard_after_what_it_answers() -> None:
     s = store()
     seen: list[int] = []
 
-    def answer(change: Change) -> None:
+    def answer(change: ObjectChange) -> None:
         if change.object["metadata"]["name"] == "cause":
             s.put(CONFIGMAPS, named("effect"))
 
@@ -93,7 +93,7 @@ def test_held_changes_are_told_together_at_the_end() -> None:
 
 def test_an_unsubscribed_callback_hears_nothing() -> None:
     s = store()
-    seen: list[Change] = []
+    seen: list[ObjectChange] = []
     unsubscribe = s.subscribe(seen.append)
     unsubscribe()
     unsubscribe()

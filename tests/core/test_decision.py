@@ -12,7 +12,7 @@ from kubedsm.core.packing.problem import Packing, kinds
 from kubedsm.core.placing.cloud import CloudRoom, least_allocated, least_allocated_score
 from kubedsm.core.placing.decision import make_decision
 from kubedsm.core.placing.immediate import immediate_schedule
-from kubedsm.core.placing.split import best_split, claimants
+from kubedsm.core.placing.split import best_split, demands
 from kubedsm.core.world.model import Share, Tier
 
 #: as the paper has it: promises kept come first
@@ -173,7 +173,7 @@ def test_the_split_over_workloads_is_the_best_of_all_splits():
         batch = kinds(case.batch, nodes, case.snapshot.free)
         packing = Packing.of(batch, nodes, case.snapshot.free)
         shares = case.snapshot.shares()
-        members = claimants(packing, shares, case.promises, DEFAULT)
+        members = demands(packing, shares, case.promises, DEFAULT)
         split = best_split(members, packing.counts, Bounds())
         assert split is not None
         nothing = np.zeros(tuple(n + 1 for n in split.limits), dtype=np.int64)

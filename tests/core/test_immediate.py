@@ -147,7 +147,7 @@ def test_the_order_of_the_input_changes_nothing(bounds):
 _PRINT = """
 from placement_instances import drawn
 from test_immediate import DEFAULT
-from kubedsm.core.immediate import immediate_schedule
+from kubedsm.core.placing.immediate import immediate_schedule
 for seed in range(40):
     case = drawn(seed, most=10)
     decision = immediate_schedule(case.snapshot, case.batch, case.promises, DEFAULT)

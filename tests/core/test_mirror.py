@@ -12,7 +12,7 @@ from kubedsm.core.world.events import (
     PodDeleted,
     SurroundingApplied,
 )
-from kubedsm.core.world.mirror import Claim, ClusterMirror, ReservationError
+from kubedsm.core.world.mirror import ClusterMirror, ReplacementClaim, ReservationError
 from kubedsm.core.world.model import (
     Node,
     NodeName,
@@ -62,7 +62,7 @@ def test_a_mark_counts_while_a_plan_knows_the_pod_and_only_on_pods_of_ours():
     made = mirror(PodApplied(ours), PodApplied(theirs))
     assert [p.detached for p in made.snapshot().pods.values()] == [True, False]
     followed = set()
-    made.under_way = followed.__contains__
+    made._followed = followed
     assert made.snapshot().shares() == {WEB: Share(0, 1)}
     assert made.pod(ours.uid).detached
     followed.add(ours.uid)
@@ -186,8 +186,8 @@ def test_a_state_of_a_rewound_history_is_taken_though_its_version_is_older():
 
 def test_a_claim_takes_the_next_new_pod_of_its_workload_only():
     made = mirror(NodeApplied(node()), PodApplied(pod("a")))
-    made.claim("move-1", Claim.for_replacement(pod("old")))
-    made.claim("move-2", Claim.for_replacement(pod("old")))
+    made.claim("move-1", ReplacementClaim.of(pod("old")))
+    made.claim("move-2", ReplacementClaim.of(pod("old")))
     made.apply(PodApplied(pod("a", resource_version="2")))
     made.apply(PodApplied(pod("x", workload=Workload("shop", "Deployment", "cart"))))
     made.apply(PodApplied(pod("b")))
@@ -204,7 +204,7 @@ def hashed(uid, template):
 
 def test_a_claim_takes_no_pod_of_another_template():
     made = mirror(NodeApplied(node()))
-    made.claim("move", Claim.for_replacement(hashed("old", "h1")))
+    made.claim("move", ReplacementClaim.of(hashed("old", "h1")))
     made.apply(PodApplied(hashed("of-a-rollout", "h2")))
     made.apply(PodApplied(pod("of-nobody")))
     assert made.claimed_by("move") is None
@@ -215,7 +215,7 @@ def test_a_claim_takes_no_pod_of_another_template():
 def test_where_replacements_keep_the_name_a_claim_takes_no_pod_of_another():
     database = Workload("shop", "StatefulSet", "db")
     made = mirror(NodeApplied(node()), PodApplied(pod("old", "db-1", workload=database)))
-    made.claim("move", Claim.for_replacement(pod("old", "db-1", workload=database)))
+    made.claim("move", ReplacementClaim.of(pod("old", "db-1", workload=database)))
     made.apply(PodApplied(pod("scaled-up", "db-2", workload=database)))
     assert made.claimed_by("move") is None
     made.apply(PodApplied(pod("new", "db-1", workload=database)))
@@ -274,7 +274,7 @@ def test_the_books_agree_after_any_history():
 
 def released(made):
     told = []
-    made.on_released = told.append
+    made._on_released = lambda change, _: told.append(change)
     return told
 
 

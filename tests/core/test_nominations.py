@@ -39,7 +39,7 @@ def test_nominated_room_is_nobodys_and_the_pod_is_not_placed():
 def test_it_is_held_once_and_given_back():
     mirror, _, high = full_node()
     heard = []
-    mirror.on_released = heard.append
+    mirror._on_released = lambda change, _: heard.append(change)
     before = mirror.free("e1")
     mirror.nominate(high, "e1")
     mirror.nominate(high, "e1")

@@ -46,7 +46,7 @@ class World:
     """A random cluster that changes, and the pods that wait in it."""
 
     rng: random.Random
-    mirror: ClusterMirror = attrs.field(factory=lambda: ClusterMirror("kubedsm"))
+    mirror: ClusterMirror = None
     queue: SchedulingQueue = None
     handler: EventHandler = None
     waiting: dict = attrs.field(factory=dict)
@@ -59,6 +59,7 @@ class World:
     def drawn(cls, seed):
         world = cls(random.Random(f"events of {seed}"))
         world.queue = SchedulingQueue(SystemClock(), world.rng)
+        world.mirror = ClusterMirror("kubedsm", on_released=world.queue.help)
         world.handler = EventHandler(
             world.mirror, world.queue, "kubedsm", Supervisor(SystemClock(), world.rng)
         )

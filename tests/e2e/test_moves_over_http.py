@@ -24,7 +24,7 @@ from kubedsm.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timi
 from kubedsm.emulator.http.server import HttpFront, kubeconfig
 from kubedsm.emulator.paper import node
 from kubedsm.runtime.assembly import Runtime
-from kubedsm.runtime.migrator import Group
+from kubedsm.runtime.moves import Group
 from plans.migration import MoveMode, MoveOrder
 from plans.ordering import ordered
 
@@ -186,7 +186,7 @@ async def test_two_full_nodes_swap_their_pods_through_the_cloud(tmp_path):
         ]
         swap = ordered(orders, {"a": 1.0, "b": 1.0}, lambda _: "c1")
         pods = tuple(mirror.pod(Uid(uid)) for uid in uids.values())
-        world.runtime.migrator.migrate("swap", Group(swap.orders, pods, lambda: True))
+        world.runtime.manager.migrate("swap", Group(swap.orders, pods, lambda: True))
         await world.until(lambda: (world.placed("a"), world.placed("b")) == (["e2"], ["e1"]))
         await world.until_done()
         assert world.lowest == {"a": 1, "b": 1}

@@ -4,14 +4,14 @@ import pytest
 
 from loadgen.arrivals import Arrival
 from loadgen.checking import Check, findings
-from loadgen.measures import Outcome, Recorder
+from loadgen.measures import Outcome, RequestRecorder
 
 CHECK = Check(rate=10, duration=100, delay=0.05, stall=20)
 
 
 def results(latency, *, late=0.0, status=200):
     """A run of 1,000 requests: how long one took that was due at that time."""
-    recorder = Recorder(["a"])
+    recorder = RequestRecorder(["a"])
     for number in range(1, 1001):
         arrival = Arrival(number / 10, "a")
         recorder.offer(arrival, arrival.due)

@@ -6,7 +6,7 @@ import pytest
 
 from loadgen.arrivals import schedule
 from loadgen.driver import Driver, Limits
-from loadgen.measures import Recorder
+from loadgen.measures import RequestRecorder
 from loadgen.scenario import Api, Interval, Scenario
 from loadgen.transport import TransportError
 
@@ -48,7 +48,7 @@ def steady(rate, seconds, name="a"):
 
 async def driven(transport, *apis, stop_after=None, outcomes=None, **limits):
     scenario = Scenario(apis)
-    recorder = Recorder(
+    recorder = RequestRecorder(
         scenario.services, (lambda _: None) if outcomes is None else outcomes.append
     )
     urls = {api.name: api.endpoint for api in apis}

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from loadgen.arrivals import Arrival
-from loadgen.measures import Latency, Outcome, Recorder
+from loadgen.measures import Latency, Outcome, RequestRecorder
 from loadgen.report import report
 
 
@@ -27,7 +27,7 @@ def test_ranks_round_up(count, p99):
 
 
 def test_of_no_requests_there_is_no_latency():
-    results = Recorder(["a"]).results(10.0, interrupted=False)
+    results = RequestRecorder(["a"]).results(10.0, interrupted=False)
     assert results.total.latency is None
     assert results.as_json() == {
         "seconds": 10.0,
@@ -48,7 +48,7 @@ def test_of_no_requests_there_is_no_latency():
 
 
 def test_the_total_is_over_all_requests_not_over_services():
-    recorder = Recorder(["a", "b"])
+    recorder = RequestRecorder(["a", "b"])
     for service, count, latency in (("a", 3, 0.01), ("b", 1, 0.05)):
         for _ in range(count):
             arrival = Arrival(1.0, service)
@@ -66,7 +66,7 @@ def lines(results):
 
 
 def test_the_report_says_what_went_wrong():
-    recorder = Recorder(["a"])
+    recorder = RequestRecorder(["a"])
     for late, error in ((0.0, None), (0.5, "timeout"), (0.0, "timeout")):
         arrival = Arrival(1.0, "a")
         recorder.offer(arrival, 1.0 + late)
@@ -82,7 +82,7 @@ def test_the_report_says_what_went_wrong():
 
 
 def test_the_report_of_a_good_run_is_short():
-    recorder = Recorder(["a"])
+    recorder = RequestRecorder(["a"])
     arrival = Arrival(1.0, "a")
     recorder.offer(arrival, 1.0)
     recorder.end(Outcome(arrival, 1.05, 200))
@@ -91,7 +91,7 @@ def test_the_report_of_a_good_run_is_short():
 
 
 def test_the_table_has_a_line_for_each_service_and_one_for_all():
-    recorder = Recorder(["a", "b"])
+    recorder = RequestRecorder(["a", "b"])
     arrival = Arrival(1.0, "a")
     recorder.offer(arrival, 1.0)
     recorder.begin(arrival, 1.0)

@@ -39,8 +39,8 @@ def test_a_setting_that_is_none_is_refused(key, value, complaint):
 
 
 def test_settings_make_a_contender():
-    change = contender("suggester.period=7s+objective.gamma=3", ()).change
-    changed = change(Configuration())
+    reconfigure = contender("suggester.period=7s+objective.gamma=3", ()).reconfigure
+    changed = reconfigure(Configuration())
     assert (changed.suggester.period, changed.objective.gamma) == (7, 3)
     with pytest.raises(UnknownPolicyError, match="unknown key; did you mean period"):
         contender("suggester.perod=7s", ())

@@ -66,6 +66,8 @@ class World:
     faults: object = None
     configuration: Configuration = attrs.field(factory=Configuration)
     runtime: Runtime = None
+    #: what the scheduler is on
+    front: EmulatedFront = None
 
     @property
     def api(self):
@@ -74,7 +76,7 @@ class World:
     @asynccontextmanager
     async def scheduler(self, faults=None, seed=0, policy=None):
         """Run a scheduler until the block is left."""
-        front = EmulatedFront(
+        self.front = front = EmulatedFront(
             self.cluster.routes, self.clock, faults=faults or self.faults, latency=0.01
         )
         self.runtime = Runtime(

@@ -8,7 +8,7 @@ from kubedsm.configuration.settings import load
 from kubedsm.core.world.model import Uid
 from kubedsm.emulator.api.resources import NODES, PODS
 from kubedsm.emulator.paper import node
-from kubedsm.runtime.migrator import Group
+from kubedsm.runtime.moves import Group
 from kubedsm.runtime.suggester import mode_of
 from plans.migration import MoveOrder
 from plans.ordering import ordered
@@ -94,7 +94,7 @@ def by_hand(configuration=BY_HAND, **world):
 
 
 async def hand_over(world, moves, *, plan="plan-by-hand", worth=lambda: True, deadline=10):
-    """Give the migrator a plan of moves: (pod object, target, names of moves it needs)."""
+    """Give the placement manager a plan of moves: (pod object, target, names of moves it needs)."""
     runtime = world.runtime
     pods = {p["metadata"]["name"]: runtime.mirror.pod(Uid(p["metadata"]["uid"])) for p, *_ in moves}
     orders = [
@@ -111,7 +111,7 @@ async def hand_over(world, moves, *, plan="plan-by-hand", worth=lambda: True, de
     arranged = ordered(orders, dict.fromkeys(pods, 1.0), lambda _: "c1")
     assert not arranged.impossible
     group = Group(arranged.orders, tuple(pods.values()), worth)
-    runtime.migrator.migrate(plan, group)
+    runtime.manager.migrate(plan, group)
 
 
 def is_detached(pod):

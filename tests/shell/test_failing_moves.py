@@ -307,7 +307,7 @@ async def test_a_burst_is_served_first_and_unstarted_groups_are_dropped():
 
 def may_move(world):
     """The workload web may be moved again now."""
-    limits, clock = world.runtime.migrator.limits, world.clock
+    limits, clock = world.runtime.manager.move_limits, world.clock
     return not limits.resting(Workload("default", "Deployment", "web"), clock.monotonic())
 
 
@@ -338,7 +338,7 @@ async def test_nobody_rests_for_giving_way_or_for_a_pod_that_left():
         await asyncio.sleep(0.1)
         one, other = world.pods("web")
         await hand_over(world, [(one, "e1", ())])
-        world.runtime.migrator.give_way("new pods came")
+        world.runtime.manager.give_way("new pods came")
         await quiet(world)
         assert may_move(world)
         world.api.delete(PODS, "default", name(other))

@@ -98,7 +98,8 @@ async def test_pods_that_their_named_owner_does_not_know_are_looked_at_once_a_fe
         assert len(asked.of_tenant) < 15 * seconds
         await asyncio.sleep(300)
         before = len(asked.of_tenant)
-        assert len(tenant.pods()) == 300
+        looked = {r.path for r in asked.of_tenant if r.method == "GET" and "/pods/" in r.path}
+        assert len(looked) == len(tenant.pods()) == 300
         await asyncio.sleep(60)
         events = len(asked.to("events"))
         assert len(asked.of_tenant) - before <= 20
@@ -187,6 +188,21 @@ async def test_a_deployment_that_lets_go_of_pods_by_our_tier_label_stops_multipl
         await neighbour_settles(world)
         await neighbour_is_served(world)
         assert len(tenant.pods()) <= 4
+
+
+async def test_a_pod_that_cannot_be_restored_is_tried_ever_more_rarely():
+    async with migrating() as world, world.scheduler():
+        tenant = Tenant.of(world)
+        tenant.forbid_disruption()
+        tenant.create(PODS, pod("left", labels={"a": "b"}))
+        await neighbour_settles(world)
+        metadata = marked("left")["metadata"]
+        world.api.patch(PODS, TENANT, "left", {"metadata": metadata}, MERGE)
+        await asyncio.sleep(3600)
+        told = tenant.events("MigrationFailed")
+        assert all("neither given back nor evicted" in event["message"] for event in told)
+        assert 4 <= len(told) <= 9
+        await neighbour_is_served(world)
 
 
 async def test_a_node_that_changes_its_tier_makes_no_owner_lose_its_pods():

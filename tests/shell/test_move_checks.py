@@ -226,6 +226,10 @@ REFUSED = {
         lambda s: s.status(s.top, currentRevision="a", updateRevision="b"), "StatefulSet",
         "its owner is rolling out",
     ),
+    "scaled down": (
+        lambda s: s.status(s.top, replicas=4, updatedReplicas=4), "Deployment",
+        "its owner is about to delete pods",
+    ),
     "a quota is used up": (
         lambda s: s.status((REPLICA_SETS, "web-h1"), conditions=[
             {"type": "ReplicaFailure", "status": "True", "message": "exceeded quota"}]),

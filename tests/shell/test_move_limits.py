@@ -70,3 +70,11 @@ def test_a_workload_rests_for_its_cooldown_and_longer_after_a_failure():
     made.rest(WEB, 200.0, failed=True)
     assert made.resting(WEB, 259.9 + BACK_OFF.first)
     assert not made.resting(WEB, 260.0 + BACK_OFF.first)
+
+
+def test_workloads_that_rested_long_ago_are_forgotten():
+    limits = MoveLimits(Migration(cooldown=1.0))
+    for number in range(1000):
+        limits.rest(Workload("shop", "Deployment", f"w{number}"), now=10.0 * number, failed=True)
+    assert len(limits._rests) < 100
+    assert len(limits._failures) < 100

@@ -16,7 +16,7 @@ from kubedsm.core.world.model import Uid
 from kubedsm.emulator.api.resources import DEPLOYMENTS, NAMESPACES, NODES, PODS
 from kubedsm.emulator.front import Delivery
 from kubedsm.emulator.paper import node
-from kubedsm.runtime.migrator import Group
+from kubedsm.runtime.moves import Group
 from plans.migration import MoveMode, MoveOrder
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
@@ -81,7 +81,7 @@ async def story(mode, at=None, action=None):
             await world.until(runtime.manager.quiet.is_set, 60)
             mirror = runtime.mirror
             assert [mirror._reservations, mirror._claims, mirror._claimed] == [{}, {}, {}]
-            assert not len(runtime.migrator.limits)
+            assert not len(runtime.manager.move_limits)
             left = [p for p in world.api.list(PODS) if "kubedsm.io/migrating" in str(p)]
             await world.until(lambda: not left, 60)
         return lines
@@ -107,9 +107,9 @@ async def test_a_pod_that_goes_in_the_turn_in_which_its_move_is_admitted():
         uid = Uid(pod["metadata"]["uid"])
         order = MoveOrder("a move", uid, "e1", MoveMode.SURGE, deadline=10)
         pods = (runtime.mirror.pod(uid),)
-        runtime.migrator.migrate("a plan", Group((order,), pods, lambda: True))
+        runtime.manager.migrate("a plan", Group((order,), pods, lambda: True))
         gone = PodDeleted(uid, "default", pod["metadata"]["name"])
         runtime.manager.observe(runtime.mirror.apply(gone))
         assert runtime.manager.quiet.is_set()
         await asyncio.sleep(20)
-        assert not len(runtime.migrator.limits)
+        assert not len(runtime.manager.move_limits)

@@ -1,12 +1,12 @@
 """How binds end, each outcome alone, against a server whose every answer is scripted."""
 
 import asyncio
-import random
 from contextlib import asynccontextmanager
 
 import attrs
 import orjson
 import pytest
+from plan_runner import plan_runner
 
 from kubedsm.clock import SystemClock
 from kubedsm.cluster.client.port import OutcomeUnknown, Response, Unreachable
@@ -23,7 +23,6 @@ from kubedsm.core.world.model import (
     Workload,
 )
 from kubedsm.runtime.placement_manager import Limits, Placement, PlacementManager
-from kubedsm.runtime.supervisor import Supervisor
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
@@ -95,14 +94,13 @@ async def binding(cluster):
     mirror.apply(NodeApplied(EDGE))
     mirror.apply(PodApplied(POD))
     settled = []
-    manager = PlacementManager(
+    manager = plan_runner(
         cluster,
         mirror,
         SystemClock(),
         lambda pod, step: settled.append((pod.name, step.state.value, step.reason)),
-        Supervisor(SystemClock(), random.Random(0)),
         LIMITS,
-    )
+    ).manager
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(manager.run())
         await asyncio.sleep(0)
@@ -241,11 +239,7 @@ async def test_no_more_binds_are_in_flight_than_allowed():
     pods = [attrs.evolve(POD, uid=Uid(f"u{n}"), name=f"web-{n}") for n in range(7)]
     for pod in pods:
         mirror.apply(PodApplied(pod))
-    clock = SystemClock()
-    supervisor = Supervisor(clock, random.Random(0))
-    manager = PlacementManager(
-        Counting([CREATED]), mirror, clock, lambda pod, step: None, supervisor, LIMITS
-    )
+    manager = plan_runner(Counting([CREATED]), mirror, SystemClock(), limits=LIMITS).manager
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(manager.run())
         await asyncio.sleep(0)
@@ -263,9 +257,7 @@ async def test_a_bind_that_is_settled_before_its_turn_is_not_sent():
     pods = [attrs.evolve(POD, uid=Uid(f"u{n}"), name=f"web-{n}") for n in range(4)]
     for pod in pods:
         mirror.apply(PodApplied(pod))
-    clock = SystemClock()
-    supervisor = Supervisor(clock, random.Random(0))
-    manager = PlacementManager(cluster, mirror, clock, lambda pod, step: None, supervisor, LIMITS)
+    manager = plan_runner(cluster, mirror, SystemClock(), limits=LIMITS).manager
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(manager.run())
         await asyncio.sleep(0)

@@ -1,13 +1,13 @@
 """What is written on pods, when, and what becomes of it if it cannot be."""
 
 import asyncio
-import random
 from collections import Counter
 from contextlib import asynccontextmanager
 
 import attrs
 import orjson
 import pytest
+from plan_runner import plan_runner
 from structlog.testing import capture_logs
 
 from kubedsm.clock import VirtualClock
@@ -25,10 +25,8 @@ from kubedsm.core.world.model import (
     Uid,
     Workload,
 )
-from kubedsm.runtime.event_recorder import BINDS_FIRST, Recorder
+from kubedsm.runtime.event_recorder import BINDS_FIRST, EventRecorder
 from kubedsm.runtime.placement_manager import Placement, PlacementManager
-from kubedsm.runtime.supervisor import Supervisor
-from kubedsm.said_by_cause import SaidByCause
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
@@ -86,7 +84,7 @@ class Scene:
     paper: Paper
     mirror: ClusterMirror
     manager: PlacementManager
-    recorder: Recorder
+    recorder: EventRecorder
     clock: VirtualClock
 
     def add(self, *pods):
@@ -104,9 +102,19 @@ async def recording(answer=lambda request: None):
     mirror.apply(
         NodeApplied(Node(E1, {"kubedsm.io/tier": "edge"}, Resources(10**6, 2**40, pods=10**6)))
     )
-    supervisor, said = Supervisor(clock, random.Random(0)), SaidByCause(clock)
-    manager = PlacementManager(paper, mirror, clock, lambda pod, step: None, supervisor)
-    recorder = Recorder(paper, clock, mirror, manager, supervisor, said, "test", lambda pod: "")
+    parts = plan_runner(paper, mirror, clock)
+    manager = parts.manager
+    recorder = EventRecorder(
+        paper,
+        clock,
+        mirror,
+        parts.followed.keys(),
+        parts.binds,
+        parts.supervisor,
+        parts.said,
+        "test",
+        lambda pod: "",
+    )
     async with asyncio.TaskGroup() as tasks:
         running = [tasks.create_task(part.run()) for part in (manager, recorder)]
         await asyncio.sleep(0)

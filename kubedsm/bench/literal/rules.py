@@ -21,7 +21,7 @@ Others = Sequence[tuple[Pod, Node]]
 
 
 def literal_rule(snapshot: Snapshot, pod: Pod, node: Node) -> str | None:
-    """The name of the first rule that refuses the node, tiers aside; None if it is accepted."""
+    """The name of the first rule that rejects the node, tiers aside; None if it is accepted."""
     rejected = static_rejection(pod.pod_class, node)
     if rejected is not None and rejected.rule != TIER_RULE:
         return rejected.rule

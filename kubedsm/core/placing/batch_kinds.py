@@ -109,7 +109,7 @@ def _waits_for_others(
 def _once(
     candidate: EquivalenceClass, nodes: Iterable[Node], surroundings: Surroundings
 ) -> Iterator[NodeName]:
-    """The nodes that refuse a second pod like this one: whatever it is, the first is as near."""
+    """The nodes that reject a second pod like this one: whatever it is, the first is as near."""
     rules = candidate.rules
     if rules.ports or any(not shared_disk(disk) for disk in rules.disks):
         yield from (node.name for node in nodes)

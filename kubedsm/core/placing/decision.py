@@ -19,7 +19,7 @@ from kubedsm.core.packing.match import UNREACHABLE, Bounds, MatchTable, tabulate
 from kubedsm.core.packing.problem import Packing, Targets
 from kubedsm.core.placing.cloud import CloudRoom
 from kubedsm.core.placing.greedy import pick_greedily
-from kubedsm.core.placing.split import Picks, best_split, claimants
+from kubedsm.core.placing.split import Picks, best_split, demands
 from kubedsm.core.rules.rejection import Rejection
 from kubedsm.core.world.model import NodeName, Pod, Share, Tier, Uid, Workload
 
@@ -83,7 +83,7 @@ def make_decision(
     least fragmentation of the edge; then the first vector in lexicographic order. Beyond the
     bounds pods are picked by QoS gained for their size, and the choice is not proven.
     """
-    members = claimants(edge, shares, promises, objective)
+    members = demands(edge, shares, promises, objective)
     table = tabulate(edge, fragmentation, bounds) if edge.weights is not None else None
     split = best_split(members, table.limits, bounds) if table else None
     cloud_room = CloudRoom.of(cloud, bounds)

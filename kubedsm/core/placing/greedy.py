@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from kubedsm.core.goals.fragmentation import Ints
 from kubedsm.core.packing.best_fit import BestFit, sizes
 from kubedsm.core.packing.problem import Packing
-from kubedsm.core.placing.split import Claimant, Picks
+from kubedsm.core.placing.split import Demand, Picks
 from kubedsm.core.world.deadline import Deadline
 
 
 def pick_greedily(
-    edge: Packing, members: Sequence[Claimant], deadline: Deadline
+    edge: Packing, members: Sequence[Demand], deadline: Deadline
 ) -> tuple[Picks, Ints]:
     """Whose pods go to the edge, and their placement, N x S.
 

@@ -11,7 +11,7 @@ from kubedsm.core.packing.problem import Kind, Packing, kinds
 from kubedsm.core.placing.batch_kinds import is_plain, judged_kinds
 from kubedsm.core.placing.decision import Binding, Choice, Decision, make_decision
 from kubedsm.core.placing.rule_keeping import keep_rules
-from kubedsm.core.placing.settling import Gains
+from kubedsm.core.placing.settling import WouldGain
 from kubedsm.core.rules.feasibility import Feasibility
 from kubedsm.core.rules.fit import rejection
 from kubedsm.core.rules.rejection import Rejection
@@ -75,7 +75,7 @@ def immediate_schedule(
         snapshot.surroundings,
         [(binding.pod, binding.node) for binding in bindings],
         _others(batch, bindings),
-        problem.gains,
+        problem.would_gain,
         problem.bounds.deadline,
     )
     placed = [(pod, node, snapshot.nodes[node].tier) for pod, node in kept.placed]
@@ -83,7 +83,7 @@ def immediate_schedule(
     room = _room_after(snapshot, bindings)
     fragmentation = problem.fragmentation.of(problem.edge_nodes, room)
     proven = choice.proven and kept.as_planned
-    unplaced = {**kept.refused, **_why_not(snapshot, bindings, set_aside)}
+    unplaced = {**kept.rejections, **_why_not(snapshot, bindings, set_aside)}
     decision = problem.decision(bindings, unplaced, fragmentation, proven=proven)
     return attrs.evolve(decision, late=kept.late)
 
@@ -155,13 +155,13 @@ class _Problem:
         return placed, [quality(of, self.promises, self.objective) for _, of in ordered]
 
     @property
-    def gains(self) -> Gains:
-        def gains(workload: Workload, more: int) -> bool:
+    def would_gain(self) -> WouldGain:
+        def would_gain(workload: Workload, more: int) -> bool:
             share = self.shares.get(workload, Share())
             then = Share(share.edge + more, share.total)
             return self.objective.gain(then, self.promises(workload)) > 0
 
-        return gains
+        return would_gain
 
     def decision(
         self,

@@ -2,7 +2,7 @@
 
 `match` knows what a class and a node say of each other, and what the pods that are there already
 say. What the pods of the batch say of each other is checked here, one after the other, each seeing
-those before it; a pod whose node refuses it waits while others of the batch may still change that,
+those before it; a pod whose node rejects it waits while others of the batch may still change that,
 goes to the best other node then, or stays out.
 
 In the end every pod of the batch keeps its rules with all others in place, and there is an order in
@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 
-from kubedsm.core.placing.settling import Gains, Placed, Settling
+from kubedsm.core.placing.settling import Placed, Settling, WouldGain
 from kubedsm.core.rules.feasibility import Feasibility, Rejection
 from kubedsm.core.world.deadline import NO_DEADLINE, Deadline, OutOfTimeError
 from kubedsm.core.world.model import NodeName, Pod, Resources, Uid
@@ -30,7 +30,7 @@ class Kept:
     #: pod and node, in an order in which the rules allow each after those before it
     placed: tuple[Placed, ...]
     #: why not, for every node, of those that no node takes any more
-    refused: Mapping[Uid, Mapping[NodeName, Rejection]]
+    rejections: Mapping[Uid, Mapping[NodeName, Rejection]]
     #: whether all is as planned, and keeps the rules with all the others in place
     as_planned: bool
     #: those that there was no time for
@@ -57,7 +57,7 @@ def keep_rules(
     surroundings: Surroundings,
     planned: Sequence[Placed],
     left_over: Iterable[Pod],
-    gains: Gains,
+    would_gain: WouldGain,
     deadline: Deadline = NO_DEADLINE,
 ) -> Kept:
     """What of these placements the rules allow, after mending what they do not.
@@ -75,7 +75,7 @@ def keep_rules(
     wanted = {pod.uid: node for pod, node in planned}
     everybody = sorted((*(pod for pod, _ in planned), *left_over), key=serving_order)
     skews = feasibility.skews(everybody)
-    batch = Settling(feasibility, dict(free), surroundings, gains, skews, deadline)
+    batch = Settling(feasibility, dict(free), surroundings, would_gain, skews, deadline)
     late: list[Pod] = []
     settled = True
     try:

@@ -29,7 +29,7 @@ from kubedsm.core.world.model import (
 from kubedsm.core.world.surroundings import Surroundings
 
 #: Whether a pod of that workload on the edge adds QoS when so many more are there already.
-Gains = Callable[[Workload, int], bool]
+WouldGain = Callable[[Workload, int], bool]
 Placed = tuple[Pod, NodeName]
 #: domains that a pod is tried in, where it breaks another's rules, until it stays out
 _TRIES = 8
@@ -45,7 +45,7 @@ class Settling:
     feasibility: Feasibility
     free: dict[NodeName, Resources]
     surroundings: Surroundings
-    gains: Gains
+    would_gain: WouldGain
     skews: Skews
     deadline: Deadline
     #: in an order that the rules allow, unless `disordered`
@@ -54,7 +54,7 @@ class Settling:
     upset: dict[Uid, str] = attrs.field(factory=dict)
     likes: dict[Uid, EquivalenceClass] = attrs.field(factory=dict)
     known: dict[EquivalenceClass, EquivalenceClass] = attrs.field(factory=dict)
-    #: nodes known to refuse such pods, as long as nobody comes that these look at
+    #: nodes known to reject such pods, as long as no pod comes that these look at
     closed: dict[EquivalenceClass, set[NodeName]] = attrs.field(factory=dict)
     #: pods for whom that is so of every node
     nowhere: set[EquivalenceClass] = attrs.field(factory=set)
@@ -101,7 +101,7 @@ class Settling:
             left = []
             for pod, node in waiting:
                 self.deadline.check()
-                if self._refuses(node, pod) or self._upsets(pod)[self.positions[node]]:
+                if self._rejects(node, pod) or self._upsets(pod)[self.positions[node]]:
                     left.append((pod, node))
                 else:
                     self._put(pod, node)
@@ -109,7 +109,7 @@ class Settling:
             waiting = left
         return waiting
 
-    def _refuses(self, node: NodeName, pod: Pod) -> bool:
+    def _rejects(self, node: NodeName, pod: Pod) -> bool:
         like = self._like(pod)
         closed = self.closed.setdefault(like, set())
         if node not in closed and (
@@ -158,7 +158,7 @@ class Settling:
         """
         looks = {look for pod, _ in self.placed.values() for look in _looks(pod.pod_class.rules)}
         for pod, node in tuple(self.placed.values()):
-            if self.nodes[node].tier is Tier.EDGE or not self.gains(
+            if self.nodes[node].tier is Tier.EDGE or not self.would_gain(
                 pod.workload, self.edge[pod.workload]
             ):
                 continue
@@ -190,7 +190,7 @@ class Settling:
                 continue
             served.add(pod.namespace)
             node = wanted.get(pod.uid)
-            if node is None or self._refuses(node, pod) or self._upsets(pod)[self.positions[node]]:
+            if node is None or self._rejects(node, pod) or self._upsets(pod)[self.positions[node]]:
                 node = self._best_node(pod, ())
             if node is not None:
                 self._put(pod, node)
@@ -328,7 +328,7 @@ class Settling:
         nodes = [n for n in feasible if n not in avoided and not upset[self.positions[n]]]
         if not nodes:
             return None
-        gains = self.gains(pod.workload, self.edge[pod.workload])
+        gains = self.would_gain(pod.workload, self.edge[pod.workload])
         spare = dict(self.free)
         for other, node in planned:
             spare[node] -= other.requests

@@ -26,8 +26,8 @@ Picks = dict[tuple[Workload, int], int]
 
 
 @attrs.frozen(eq=False)
-class Claimant:
-    """A workload of the batch."""
+class Demand:
+    """What a workload of the batch would have of the edge."""
 
     workload: Workload
     #: S, its pods of each kind
@@ -41,12 +41,12 @@ class Claimant:
         return [int(kind) for kind in np.flatnonzero(self.counts)]
 
 
-def claimants(
+def demands(
     packing: Packing,
     shares: Mapping[Workload, Share],
     promises: Promises,
     objective: Objective,
-) -> tuple[Claimant, ...]:
+) -> tuple[Demand, ...]:
     """The workloads of the packing's pods, in name order."""
     counts: dict[Workload, Ints] = {}
     for kind, of_kind in enumerate(packing.kinds):
@@ -60,7 +60,7 @@ def claimants(
         edge = share.edge + np.arange(int(counts[workload].sum()) + 1)
         values = objective.scores(edge, share.total, promises(workload))
         level = packing.kinds[int(counts[workload].argmax())].rank.level
-        found.append(Claimant(workload, counts[workload], values, level))
+        found.append(Demand(workload, counts[workload], values, level))
     return tuple(found)
 
 
@@ -69,7 +69,7 @@ class _Component:
     """Kinds linked by shared workloads, and the best QoS of every vector of them."""
 
     kinds: tuple[int, ...]
-    members: tuple[Claimant, ...]
+    members: tuple[Demand, ...]
     #: layers[i]: what the first i members make of each vector
     layers: tuple[Ints, ...]
 
@@ -93,9 +93,7 @@ class _Component:
                     yield (member.workload, kind), number
 
 
-def _takes(
-    member: Claimant, kinds: Sequence[int], most: Iterable[int]
-) -> Iterable[tuple[int, ...]]:
+def _takes(member: Demand, kinds: Sequence[int], most: Iterable[int]) -> Iterable[tuple[int, ...]]:
     """The vectors of pods that a member has, within a limit a kind; fewest first."""
     greatest = (min(int(member.counts[k]), n) for k, n in zip(kinds, most, strict=True))
     return product(*(range(n + 1) for n in greatest))
@@ -133,7 +131,7 @@ class Split:
         }
 
 
-def best_split(members: Sequence[Claimant], limits: Ints, bounds: Bounds) -> Split | None:
+def best_split(members: Sequence[Demand], limits: Ints, bounds: Bounds) -> Split | None:
     """The best split of every vector up to the limits, or None beyond the bounds."""
     greatest = tuple(limits.tolist())
     components = []
@@ -152,7 +150,7 @@ def best_split(members: Sequence[Claimant], limits: Ints, bounds: Bounds) -> Spl
 
 
 def _convolved(
-    members: Sequence[Claimant],
+    members: Sequence[Demand],
     kinds: Sequence[int],
     shape: tuple[int, ...],
     deadline: Deadline,
@@ -174,7 +172,7 @@ def _convolved(
     return tuple(layers)
 
 
-def _linked(members: Iterable[Claimant], number: int) -> list[tuple[int, ...]]:
+def _linked(members: Iterable[Demand], number: int) -> list[tuple[int, ...]]:
     """The kinds, put together where a workload has pods of both."""
     group = list(range(number))
     for member in members:

@@ -6,7 +6,7 @@ pods included, whoever scheduled them), or reserved. Nothing here awaits, so a d
 snapshot and reserved in the same breath cannot be overtaken.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 import attrs
 
@@ -53,7 +53,7 @@ class Reservation:
 
 
 @attrs.frozen(slots=True)
-class Claim:
+class ReplacementClaim:
     """What the replacement of a moved pod looks like: its owner, class, and what of its name."""
 
     workload: Workload
@@ -64,7 +64,7 @@ class Claim:
     name: str = ""
 
     @classmethod
-    def for_replacement(cls, pod: Pod) -> "Claim":
+    def of(cls, pod: Pod) -> "ReplacementClaim":
         same_name = pod.workload.kind == "StatefulSet"
         return cls(
             pod.workload,
@@ -89,8 +89,21 @@ def older(pod: Pod, than: Pod) -> bool:
 
 
 class ClusterMirror:
-    def __init__(self, scheduler_name: str = "kubedsm", tiers: Tiers | None = None) -> None:
+    """`followed`: the pods that a plan of ours is about, if there are plans at all.
+
+    `on_released` is told of every reservation that is given back.
+    """
+
+    def __init__(
+        self,
+        scheduler_name: str = "kubedsm",
+        tiers: Tiers | None = None,
+        followed: Container[Uid] | None = None,
+        on_released: "Callable[[Change, ClusterMirror], None] | None" = None,
+    ) -> None:
         self._scheduler_name = scheduler_name
+        self._followed = followed
+        self._on_released = on_released
         self._tiers = tiers or Tiers()
         self._nodes: dict[NodeName, Node] = {}
         self._pods: dict[Uid, Pod] = {}
@@ -99,15 +112,11 @@ class ClusterMirror:
         self._reservations: dict[str, Reservation] = {}
         #: per node, the sum of the reservations on it
         self._reserved: dict[NodeName, Resources] = {}
-        self._claims: dict[str, Claim] = {}
+        self._claims: dict[str, ReplacementClaim] = {}
         self._claimed: dict[Uid, str] = {}
         self._surroundings = Surroundings()
-        #: told of every reservation that is given back; set by whoever looks for room
-        self.on_released: Callable[[Change], None] | None = None
         #: the pods that carry the mark of a migration
         self._marked: set[Uid] = set()
-        #: whether a plan of ours knows the pod; set by whoever has plans
-        self.under_way: Callable[[Uid], bool] | None = None
         #: how often anything may have become different
         self.changes = 0
 
@@ -222,7 +231,7 @@ class ClusterMirror:
     def release(self, holder: str) -> None:
         """Give back the room that is held, if any: the pod is on its node, or will not be."""
         reservation = self._give_back(holder)
-        if reservation is None or self.on_released is None:
+        if reservation is None or self._on_released is None:
             return
         pod = self._pods.get(Uid(holder))
         node, there, left = reservation.node, None, NOTHING
@@ -235,7 +244,7 @@ class ClusterMirror:
                 left = pod.requests
         if reservation.requests != left:
             room = Freed(node, reservation.requests - left)
-            self.on_released(Change(pod_before=there, pod_after=pod, freed=room))
+            self._on_released(Change(pod_before=there, pod_after=pod, freed=room), self)
 
     def _give_back(self, holder: str) -> Reservation | None:
         reservation = self._reservations.pop(holder, None)
@@ -272,7 +281,7 @@ class ClusterMirror:
         else:
             self.release(_nomination(uid))
 
-    def claim(self, claimant: str, claim: Claim) -> None:
+    def claim(self, claimant: str, claim: ReplacementClaim) -> None:
         """Give the claimant the next pod of that description, first come first served."""
         self._claims[claimant] = claim
 
@@ -324,9 +333,9 @@ class ClusterMirror:
 
         Whoever may change a pod can mark it; that must not take it out of the counts.
         """
-        if self.under_way is None:
+        if self._followed is None:
             return {}
-        doubtful = (self._pods[uid] for uid in self._marked if not self.under_way(uid))
+        doubtful = (self._pods[uid] for uid in self._marked if uid not in self._followed)
         return {pod.uid: attrs.evolve(pod, detached=False) for pod in doubtful}
 
     def check_invariants(self) -> None:

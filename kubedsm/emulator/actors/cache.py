@@ -11,11 +11,11 @@ from typing import TypeVar
 from kubedsm.emulator.actors.pod_state import node_of
 from kubedsm.emulator.api.api_server import ApiServer
 from kubedsm.emulator.api.resources import SERVED, Object, Resource
-from kubedsm.emulator.api.store import Change
+from kubedsm.emulator.api.store import ObjectChange
 
 #: namespace (empty for what has none) and name
 Key = tuple[str, str]
-Handler = Callable[[Change], None]
+Handler = Callable[[ObjectChange], None]
 _K = TypeVar("_K")
 _V = TypeVar("_V")
 
@@ -88,7 +88,7 @@ class Cache:
     def pods_on(self, node: str) -> list[Object]:
         return list(self._pods_on.get(node, {}).values())
 
-    def _apply(self, change: Change) -> None:
+    def _apply(self, change: ObjectChange) -> None:
         resource, obj = change.resource, change.object
         before = change.previous or (obj if change.type == "DELETED" else None)
         if before is not None:

@@ -42,7 +42,7 @@ from kubedsm.emulator.api.api_server import ApiServer
 from kubedsm.emulator.api.errors import ApiError
 from kubedsm.emulator.api.moments import rfc3339
 from kubedsm.emulator.api.resources import DEPLOYMENTS, PODS, REPLICA_SETS, Object
-from kubedsm.emulator.api.store import Change
+from kubedsm.emulator.api.store import ObjectChange
 
 
 class DeploymentController(Controller):
@@ -52,11 +52,11 @@ class DeploymentController(Controller):
         cache.on(REPLICA_SETS, self._replica_set_changed)
         cache.on(PODS, self._pod_changed)
 
-    def _replica_set_changed(self, change: Change) -> None:
+    def _replica_set_changed(self, change: ObjectChange) -> None:
         for owner in owners_concerned(self.cache, DEPLOYMENTS, change):
             self.enqueue(key_of(owner))
 
-    def _pod_changed(self, change: Change) -> None:
+    def _pod_changed(self, change: ObjectChange) -> None:
         """A Deployment that recreates waits for the last old pod to be gone."""
         if change.type != "DELETED":
             return

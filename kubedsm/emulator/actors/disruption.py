@@ -24,7 +24,7 @@ from kubedsm.emulator.api.resources import (
     Object,
 )
 from kubedsm.emulator.api.selectors import label_selector_of
-from kubedsm.emulator.api.store import Change
+from kubedsm.emulator.api.store import ObjectChange
 
 #: how long an eviction that was allowed is believed in without a deletion to be seen, in seconds
 _DISRUPTION_TIMEOUT = 120.0
@@ -42,7 +42,7 @@ class DisruptionController(Controller):
         for resource in (DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS):
             cache.on(resource, self._scale_changed)
 
-    def _pod_changed(self, change: Change) -> None:
+    def _pod_changed(self, change: ObjectChange) -> None:
         before, after = change.previous, change.object
         if before is not None and matters(before) == matters(after) and change.type != "DELETED":
             return
@@ -50,7 +50,7 @@ class DisruptionController(Controller):
             if any(_selects(budget, pod) for pod in (before, after) if pod):
                 self.enqueue(key_of(budget))
 
-    def _scale_changed(self, change: Change) -> None:
+    def _scale_changed(self, change: ObjectChange) -> None:
         before = change.previous
         if before is None or wanted(before) != wanted(change.object):
             for budget in self._budgets(change.object):

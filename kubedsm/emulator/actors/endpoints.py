@@ -15,7 +15,7 @@ from kubedsm.emulator.actors.pod_state import (
 )
 from kubedsm.emulator.api.api_server import ApiServer
 from kubedsm.emulator.api.resources import ENDPOINTS, PODS, SERVICES, Object
-from kubedsm.emulator.api.store import Change
+from kubedsm.emulator.api.store import ObjectChange
 
 _MANAGED_BY = "endpoints.kubernetes.io/managed-by"
 
@@ -26,7 +26,7 @@ class EndpointsController(Controller):
         cache.on(SERVICES, lambda change: self.enqueue(key_of(change.object)))
         cache.on(PODS, self._pod_changed)
 
-    def _pod_changed(self, change: Change) -> None:
+    def _pod_changed(self, change: ObjectChange) -> None:
         before, after = change.previous, change.object
         if change.type == "MODIFIED" and before and _matters(before) == _matters(after):
             return

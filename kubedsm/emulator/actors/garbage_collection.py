@@ -11,7 +11,7 @@ from kubedsm.emulator.actors.ownership import MERGE_PATCH, set_owners
 from kubedsm.emulator.actors.pod_state import is_terminating
 from kubedsm.emulator.api.api_server import ApiServer
 from kubedsm.emulator.api.resources import Object, Resource
-from kubedsm.emulator.api.store import Change
+from kubedsm.emulator.api.store import ObjectChange
 
 _FOREGROUND = "foregroundDeletion"
 _ORPHAN = "orphan"
@@ -24,7 +24,7 @@ class GarbageCollector(Controller):
         super().__init__(api, cache, clock)
         cache.on_all(self._changed)
 
-    def _changed(self, change: Change) -> None:
+    def _changed(self, change: ObjectChange) -> None:
         obj = change.object
         uid = obj["metadata"]["uid"]
         if change.type == "DELETED":

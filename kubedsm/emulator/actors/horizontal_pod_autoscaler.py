@@ -36,7 +36,7 @@ from kubedsm.emulator.api.resources import (
     Resource,
 )
 from kubedsm.emulator.api.selectors import parse_labels
-from kubedsm.emulator.api.store import Change
+from kubedsm.emulator.api.store import ObjectChange
 
 _SCALED = {(r.group, r.kind): r for r in SERVED if "scale" in r.subresources}
 
@@ -66,7 +66,7 @@ class HorizontalPodAutoscalerController(Controller):
         self._histories: dict[Key, ScalingHistory] = {}
         cache.on(HORIZONTAL_POD_AUTOSCALERS, self._changed)
 
-    def _changed(self, change: Change) -> None:
+    def _changed(self, change: ObjectChange) -> None:
         key = key_of(change.object)
         if change.type == "DELETED":
             self._histories.pop(key, None)

@@ -24,7 +24,7 @@ from kubedsm.emulator.actors.pod_state import (
 from kubedsm.emulator.api.api_server import ApiServer
 from kubedsm.emulator.api.moments import rfc3339
 from kubedsm.emulator.api.resources import NODES, PODS, Object
-from kubedsm.emulator.api.store import Change
+from kubedsm.emulator.api.store import ObjectChange
 
 #: a pod annotated with "true" here runs and never becomes ready
 NEVER_READY = "emulator.kubedsm.io/never-ready"
@@ -63,14 +63,14 @@ class Kubelet(Controller):
         cache.on(PODS, self._pod_changed)
         cache.on(NODES, self._node_changed)
 
-    def _pod_changed(self, change: Change) -> None:
+    def _pod_changed(self, change: ObjectChange) -> None:
         pod = change.object
         if change.type == "DELETED" or is_finished(pod):
             self._release(pod["metadata"]["uid"])
         elif node_of(pod):
             self.enqueue(key_of(pod))
 
-    def _node_changed(self, change: Change) -> None:
+    def _node_changed(self, change: ObjectChange) -> None:
         if change.type == "DELETED":
             return
         node = change.object

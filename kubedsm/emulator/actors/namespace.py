@@ -6,7 +6,7 @@ from kubedsm.emulator.actors.controller import Controller
 from kubedsm.emulator.actors.pod_state import is_terminating
 from kubedsm.emulator.api.api_server import ApiServer
 from kubedsm.emulator.api.resources import NAMESPACES, SERVED, Object
-from kubedsm.emulator.api.store import Change
+from kubedsm.emulator.api.store import ObjectChange
 
 _FINALIZER = "kubernetes"
 _CONTENTS = tuple(r for r in SERVED if r.namespaced and not r.alias_of)
@@ -17,7 +17,7 @@ class NamespaceController(Controller):
         super().__init__(api, cache, clock)
         cache.on_all(self._changed)
 
-    def _changed(self, change: Change) -> None:
+    def _changed(self, change: ObjectChange) -> None:
         namespace, name = key_of(change.object)
         if change.resource is NAMESPACES:
             self.enqueue(("", name))

@@ -13,7 +13,7 @@ from kubedsm.emulator.actors.pod_state import is_finished, is_ready, is_terminat
 from kubedsm.emulator.api.api_server import ApiServer
 from kubedsm.emulator.api.moments import rfc3339, seconds
 from kubedsm.emulator.api.resources import NODES, PODS, Object
-from kubedsm.emulator.api.store import Change
+from kubedsm.emulator.api.store import ObjectChange
 
 _NOT_READY = "node.kubernetes.io/not-ready"
 _UNREACHABLE = "node.kubernetes.io/unreachable"
@@ -45,13 +45,13 @@ class NodeLifecycleController(Controller):
         cache.on(NODES, self._node_changed)
         cache.on(PODS, self._pod_changed)
 
-    def _node_changed(self, change: Change) -> None:
+    def _node_changed(self, change: ObjectChange) -> None:
         name = change.object["metadata"]["name"]
         if change.type == "DELETED":
             self._lost[name] = self.clock.monotonic() + self._orphan_delay
         self.enqueue(("", name))
 
-    def _pod_changed(self, change: Change) -> None:
+    def _pod_changed(self, change: ObjectChange) -> None:
         node = self.cache.get(NODES, ("", node_of(change.object)))
         if node is not None and change.type != "DELETED" and _no_execute(node):
             self.enqueue(key_of(change.object))

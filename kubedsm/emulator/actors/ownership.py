@@ -10,7 +10,7 @@ from kubedsm.emulator.actors.pod_state import is_terminating, labels_of
 from kubedsm.emulator.api.api_server import ApiServer
 from kubedsm.emulator.api.resources import Object, Resource
 from kubedsm.emulator.api.selectors import label_selector_of
-from kubedsm.emulator.api.store import Change
+from kubedsm.emulator.api.store import ObjectChange
 
 MERGE_PATCH = "application/merge-patch+json"
 
@@ -69,7 +69,7 @@ def set_owners(api: ApiServer, resource: Resource, obj: Object, owners: list[Obj
     return api.patch(resource, *key_of(obj), patch, MERGE_PATCH)
 
 
-def owners_concerned(cache: Cache, owners: Resource, change: Change) -> list[Object]:
+def owners_concerned(cache: Cache, owners: Resource, change: ObjectChange) -> list[Object]:
     """The controllers of that kind which a change of one of their objects concerns.
 
     Its controller, the one it had before, and whoever could adopt an orphan.

@@ -22,7 +22,7 @@ from kubedsm.emulator.api.api_server import ApiServer
 from kubedsm.emulator.api.errors import ApiError
 from kubedsm.emulator.api.moments import rfc3339
 from kubedsm.emulator.api.resources import PODS, REPLICA_SETS, Object
-from kubedsm.emulator.api.store import Change
+from kubedsm.emulator.api.store import ObjectChange
 
 #: pods made or deleted in one go
 _BURST = 500
@@ -34,10 +34,10 @@ class ReplicaSetController(Controller):
         cache.on(REPLICA_SETS, self._replica_set_changed)
         cache.on(PODS, self._pod_changed)
 
-    def _replica_set_changed(self, change: Change) -> None:
+    def _replica_set_changed(self, change: ObjectChange) -> None:
         self.enqueue(key_of(change.object))
 
-    def _pod_changed(self, change: Change) -> None:
+    def _pod_changed(self, change: ObjectChange) -> None:
         before = change.previous
         gone = change.type == "DELETED"
         if gone or before is None or matters(before) != matters(change.object):

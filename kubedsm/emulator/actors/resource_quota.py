@@ -11,7 +11,7 @@ from kubedsm.emulator.api.api_server import ApiServer
 from kubedsm.emulator.api.quantities import shown
 from kubedsm.emulator.api.quota import usage
 from kubedsm.emulator.api.resources import PODS, RESOURCE_QUOTAS, SERVED
-from kubedsm.emulator.api.store import Change
+from kubedsm.emulator.api.store import ObjectChange
 
 _COUNTED = tuple(r for r in SERVED if r.namespaced and not r.alias_of)
 
@@ -21,7 +21,7 @@ class ResourceQuotaController(Controller):
         super().__init__(api, cache, clock)
         cache.on_all(self._changed)
 
-    def _changed(self, change: Change) -> None:
+    def _changed(self, change: ObjectChange) -> None:
         if change.resource is RESOURCE_QUOTAS:
             self.enqueue(key_of(change.object))
         if change.type == "MODIFIED" and not _has_finished(change):
@@ -51,7 +51,7 @@ class ResourceQuotaController(Controller):
             self.api.update(RESOURCE_QUOTAS, {**quota, "status": status}, subresource="status")
 
 
-def _has_finished(change: Change) -> bool:
+def _has_finished(change: ObjectChange) -> bool:
     return (
         change.resource is PODS
         and change.previous is not None

@@ -23,7 +23,7 @@ from kubedsm.emulator.actors.template_hash import template_hash
 from kubedsm.emulator.api.api_server import ApiServer
 from kubedsm.emulator.api.errors import ApiError
 from kubedsm.emulator.api.resources import PODS, STATEFUL_SETS, Object
-from kubedsm.emulator.api.store import Change
+from kubedsm.emulator.api.store import ObjectChange
 
 _REVISION = "controller-revision-hash"
 
@@ -54,7 +54,7 @@ class StatefulSetController(Controller):
         cache.on(STATEFUL_SETS, lambda change: self.enqueue(key_of(change.object)))
         cache.on(PODS, self._pod_changed)
 
-    def _pod_changed(self, change: Change) -> None:
+    def _pod_changed(self, change: ObjectChange) -> None:
         before = change.previous
         gone = change.type == "DELETED"
         if gone or before is None or matters(before) != matters(change.object):

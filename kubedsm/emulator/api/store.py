@@ -26,7 +26,7 @@ _SUFFIX_LENGTH = 5
 
 
 @attrs.frozen
-class Change:
+class ObjectChange:
     revision: int
     type: ChangeType
     resource: Resource
@@ -35,7 +35,7 @@ class Change:
     previous: Object | None
 
 
-Changes = list[Change]
+ObjectChanges = list[ObjectChange]
 
 
 class ExpiredError(Exception):
@@ -51,7 +51,7 @@ class ExpiredError(Exception):
 class _Table:
     """All objects of one resource, by namespace and name, and their latest changes."""
 
-    changes: deque[Change]
+    changes: deque[ObjectChange]
     #: the latest revision whose change is not in `changes` any more
     floor: int
     objects: dict[str, dict[str, Object]] = attrs.field(factory=dict)
@@ -78,11 +78,11 @@ class Store:
         self._compacted = 0
         # Keyed by group and plural: a Resource hashes all of its fields.
         self._tables: dict[tuple[str, str], _Table] = {}
-        self._subscribers: list[Callable[[Change], None]] = []
-        self._undelivered: deque[Change] = deque()
+        self._subscribers: list[Callable[[ObjectChange], None]] = []
+        self._undelivered: deque[ObjectChange] = deque()
         self._delivering = False
 
-    def subscribe(self, callback: Callable[[Change], None]) -> Callable[[], None]:
+    def subscribe(self, callback: Callable[[ObjectChange], None]) -> Callable[[], None]:
         """Call back at each commit from now on, in order; returns the unsubscriber.
 
         A callback may commit. Its changes reach everybody after the one it was called with.
@@ -155,12 +155,12 @@ class Store:
         self._commit(resource, "DELETED", last, previous)
         return last
 
-    def history(self, resource: Resource, since: int) -> Changes:
+    def history(self, resource: Resource, since: int) -> ObjectChanges:
         """The changes after that revision, oldest first. Raises ExpiredError."""
         table = self._table(resource)
         if since < table.floor:
             raise ExpiredError(since, table.floor)
-        newer: Changes = []
+        newer: ObjectChanges = []
         for change in reversed(table.changes):
             if change.revision <= since:
                 break
@@ -207,7 +207,7 @@ class Store:
         table = self._table(resource)
         if len(table.changes) == self._history:
             table.floor = table.changes[0].revision
-        change = Change(
+        change = ObjectChange(
             self.revision, kind, EVENTS if resource.alias_of else resource, obj, previous
         )
         table.changes.append(change)

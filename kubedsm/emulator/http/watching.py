@@ -17,7 +17,7 @@ from kubedsm.emulator.api.errors import ApiError, expired
 from kubedsm.emulator.api.event_forms import requested_form
 from kubedsm.emulator.api.resources import Object, Resource
 from kubedsm.emulator.api.selectors import Selection
-from kubedsm.emulator.api.store import Change, ExpiredError, Store
+from kubedsm.emulator.api.store import ExpiredError, ObjectChange, Store
 from kubedsm.emulator.http.tables import Include, as_table
 
 LineType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
@@ -111,7 +111,7 @@ class WatchStream:
         self._deadline = now + request.timeout if request.timeout else None
         self._bookmark_at = now + _BOOKMARK_PERIOD if request.bookmarks else None
 
-    def offer(self, change: Change, memo: dict[tuple[str, str, str], bytes]) -> None:
+    def offer(self, change: ObjectChange, memo: dict[tuple[str, str, str], bytes]) -> None:
         """Take a change if it is one of this watch; `memo` holds the lines encoded of it so far."""
         request = self._request
         if self._ended or change.revision <= self._seen:
@@ -243,7 +243,7 @@ class WatchHub:
     def _revision(self) -> int:
         return self._store.revision
 
-    def _on_change(self, change: Change) -> None:
+    def _on_change(self, change: ObjectChange) -> None:
         streams = self._streams.get(_key(change.resource))
         if streams:
             memo: dict[tuple[str, str, str], bytes] = {}
@@ -256,7 +256,7 @@ def _key(resource: Resource) -> str:
     return resource.alias_of or resource.plural
 
 
-def _as_seen(change: Change, selection: Selection) -> tuple[LineType | None, Object]:
+def _as_seen(change: ObjectChange, selection: Selection) -> tuple[LineType | None, Object]:
     """The change as a watch of that selection sees it: leaving the selection is a deletion."""
     previous = change.previous
     if not selection.selective:

@@ -1,4 +1,4 @@
-"""The writes of a migration: detach a pod from its owner, give it back, evict it.
+"""The writes to a pod: detach it from its owner, give it back, label it, evict it.
 
 What a real API server 1.36 makes of them is recorded in the contract test's scenes
 detach-make-before-break, eviction-and-pdb and rollout-while-detached.

@@ -1,0 +1,113 @@
+"""The calls of binds: each is sent once, and what came of it is told to its plan."""
+
+import asyncio
+from collections.abc import Callable
+
+import structlog
+
+from kubedsm.cluster.calls import verbs
+from kubedsm.cluster.client.port import (
+    ApiStatusError,
+    Cluster,
+    ClusterError,
+    Conflict,
+    OutcomeUnknown,
+    ServerError,
+    Unreachable,
+)
+from kubedsm.cluster.wire.decoding import WireError
+from kubedsm.core.world.change import Change
+from kubedsm.core.world.mirror import ClusterMirror
+from kubedsm.core.world.model import NodeName, Pod, Uid, Workload
+from kubedsm.runtime.step_calls import Tell, Wanted
+from kubedsm.runtime.tier_marks import TIER_LABEL, lost_by_label, tier_marks
+from kubedsm.said_by_cause import SaidByCause
+from plans.events import CallRefused, OutcomeLost, PodGone
+from plans.steps import Step
+
+log = structlog.get_logger()
+
+
+class BindCalls:
+    """`at_once`: calls in flight at most. `timeout`: of each, in seconds."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        mirror: ClusterMirror,
+        said: SaidByCause,
+        *,
+        at_once: int,
+        timeout: float,
+    ) -> None:
+        self._cluster = cluster
+        self._mirror = mirror
+        self._said = said
+        self._timeout = timeout
+        self._slots = asyncio.Semaphore(at_once)
+        self._under_way = 0
+        #: set while no bind is being asked for
+        self.none_under_way = asyncio.Event()
+        self.none_under_way.set()
+        #: workloads that lost pods by the label we set: theirs are bound without it
+        self._unlabelled: set[Workload] = set()
+
+    def observe(self, change: Change) -> None:
+        """Notice owners that let go of what we label."""
+        workload = lost_by_label(change)
+        if workload is not None:
+            log.warning("owner lets go of what we label", owner=str(workload), label=TIER_LABEL)
+            self._unlabelled.add(workload)
+
+    async def bind(self, step: Step, wanted: Wanted, tell: Tell) -> None:
+        self._under_way += 1
+        self.none_under_way.clear()
+        try:
+            async with self._slots:
+                await self._bind(step, wanted, tell)
+        finally:
+            self._under_way -= 1
+            if not self._under_way:
+                self.none_under_way.set()
+
+    async def _bind(self, step: Step, wanted: Wanted, tell: Tell) -> None:
+        pod = self._mirror.pod(Uid(step.pod))
+        if pod is None or not wanted():
+            return  # settled while it waited for a slot
+        node = self._mirror.node(NodeName(step.node))
+        marks = tier_marks(pod, None if node is None else node.tier)
+        try:
+            # The API server copies both to the pod, at no extra call.
+            await verbs.bind(
+                self._cluster,
+                pod,
+                NodeName(step.node),
+                annotations=marks.annotations,
+                labels={} if pod.workload in self._unlabelled else marks.labels,
+                timeout=self._timeout,
+            )
+        except (Conflict, OutcomeUnknown, ServerError) as error:
+            # A conflict can be a bind of ours whose answer got lost: only a read can tell.
+            self._said.log(log.warning, "bind unanswered", error, pod=str(pod), node=step.node)
+            tell(OutcomeLost(step.id, str(error)))
+        except (ApiStatusError, Unreachable) as error:
+            self._said.log(log.warning, "bind refused", error, pod=str(pod), node=step.node)
+            tell(CallRefused(step.id, str(error)))
+
+    async def read(self, step: Step, tell: Tell, take_in: Callable[[Pod], None]) -> None:
+        """Read the step's pod live; `take_in` hears of it as it is now."""
+        pod = self._mirror.pod(Uid(step.pod))
+        if pod is None:
+            tell(PodGone(step.pod))
+            return
+        try:
+            live = await verbs.get_pod(
+                self._cluster, pod.namespace, pod.name, timeout=self._timeout
+            )
+        except (ClusterError, WireError) as error:
+            self._said.log(log.warning, "pod unreadable", error, pod=str(pod))
+            return  # the step stays overdue, and is verified again, unless the watch tells
+        if live.uid != step.pod or self._mirror.pod(Uid(step.pod)) is None:
+            tell(PodGone(step.pod))
+        else:
+            take_in(live)

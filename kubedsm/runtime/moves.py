@@ -1,0 +1,235 @@
+"""The moves under way: their groups, their turns, what each holds, and how each ends.
+
+A group of moves is one plan. Its moves start as the limits allow; a group of which no move has
+started yet gives way to a burst of new pods.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import attrs
+
+from kubedsm.clock import Clock
+from kubedsm.core.moving.movable import NAMESPACE_TERMINATING
+from kubedsm.core.rules.feasibility import Feasibility
+from kubedsm.core.world.mirror import ClusterMirror, ReplacementClaim, ReservationError
+from kubedsm.core.world.model import NodeName, Pod, Uid
+from kubedsm.runtime.limits import MoveLimits, Underway
+from kubedsm.runtime.step_calls import Accepted
+from plans.migration import MoveMode, MoveOrder
+from plans.steps import TERMINAL, Plan, Step, StepKind, StepState
+
+
+@attrs.frozen(slots=True)
+class Ended:
+    """How a move ended."""
+
+    pod: Pod
+    target: str
+    #: completed; taken back: the old pod is its owner's again; failed: nothing was changed, or
+    #: the old pod is gone and its replacement had to be placed anew
+    outcome: str
+    reason: str
+    #: of its order
+    move: str = ""
+    #: the pod that took the old one's place, if there is one
+    replacement: Pod | None = None
+
+
+@attrs.frozen(slots=True)
+class Group:
+    """Moves that are taken together; the pods of those that have one to begin with."""
+
+    orders: tuple[MoveOrder, ...]
+    pods: tuple[Pod, ...]
+    #: asked when the first of them starts: whether they are still worth their disruption
+    worth: Callable[[], bool]
+
+
+@attrs.define(slots=True)
+class _Group:
+    group: Group
+    #: a move of it has started
+    begun: bool = False
+    gave_way: bool = False
+
+
+@attrs.define(slots=True)
+class _Move:
+    order: MoveOrder
+    plan_id: str
+    #: as it was when the move started
+    pod: Pod | None = None
+    accepted: Accepted | None = None
+    ended: bool = False
+
+
+class Moves:
+    def __init__(
+        self,
+        mirror: ClusterMirror,
+        limits: MoveLimits,
+        clock: Clock,
+        on_released: Callable[[Pod], None],
+        on_ended: Callable[[Ended], None],
+        on_dropped: Callable[[str, str], None],
+    ) -> None:
+        self._mirror = mirror
+        self.limits = limits
+        self._clock = clock
+        #: hears of a pod that a move claimed and has no use for any more
+        self._on_released = on_released
+        self._on_ended = on_ended
+        #: hears of a move that was never begun, and why
+        self._on_dropped = on_dropped
+        self._groups: dict[str, _Group] = {}
+        self._moves: dict[str, _Move] = {}
+        #: the starts that wait for their turn, by move, in the order they were asked for
+        self._waiting: dict[str, Step] = {}
+
+    def add(self, plan_id: str, group: Group) -> None:
+        self._groups[plan_id] = _Group(group)
+        for order in group.orders:
+            self._moves[order.id] = _Move(order, plan_id)
+
+    def plan_of(self, move: str | None) -> str | None:
+        known = None if move is None else self._moves.get(move)
+        return None if known is None else known.plan_id
+
+    def pod_of(self, step: Step) -> Pod | None:
+        """Return the pod that the step's move is about, as it was when the move started."""
+        known = self._moves.get(step.move)
+        return None if known is None else known.pod
+
+    def ready_to_keep(self, move: str) -> int:
+        accepted = self._moves[move].accepted
+        return 0 if accepted is None else accepted.ready_to_keep
+
+    def give_way(self) -> Iterator[tuple[str, list[Step]]]:
+        """Give up the plans of which no move has started, with the starts of theirs that wait."""
+        for plan_id, group in list(self._groups.items()):
+            if not group.begun:
+                group.gave_way = True
+                mine = [m for m in self._waiting if self._moves[m].plan_id == plan_id]
+                yield plan_id, [self._waiting.pop(move) for move in mine]
+
+    def wait(self, step: Step) -> None:
+        """Let the start wait for its turn."""
+        self._waiting[step.move] = step
+
+    def turns(self) -> Iterator[tuple[str, Step, Pod | None]]:
+        """The starts whose turn it is now, with their plans and pods; None for one that is gone."""
+        for move, step in list(self._waiting.items()):
+            known = self._moves.get(move)
+            if move not in self._waiting or known is None:
+                continue  # what another one's refusal led to came first
+            pod = self._mirror.pod(Uid(step.pod))
+            if pod is None or pod.node_name is None:
+                del self._waiting[move]
+                yield known.plan_id, step, None
+                continue
+            breaks_first = known.order.mode is MoveMode.RECREATE
+            now = self._clock.monotonic()
+            underway = Underway(pod.workload, pod.node_name, step.node, now, breaks_first)
+            if self.limits.admit(move, underway):
+                del self._waiting[move]
+                known.pod = pod
+                yield known.plan_id, step, pod
+
+    def mode_of(self, move: str) -> MoveMode:
+        return self._moves[move].order.mode
+
+    def hold(self, step: Step, pod: Pod, accepted: Accepted) -> str:
+        """Reserve the target's room and claim the replacement, or say why that cannot be."""
+        move = self._moves[step.move]
+        group = self._groups[move.plan_id]
+        reason = self._reserve(step, pod)
+        if not reason and not group.begun and not group.group.worth():
+            reason = "the group is not worth it any more"
+        if not reason:
+            group.begun = True
+            move.accepted = accepted
+            self._mirror.claim(step.move, ReplacementClaim.of(pod))
+        return reason
+
+    def _reserve(self, step: Step, pod: Pod) -> str:
+        snapshot = self._mirror.snapshot()
+        if snapshot.surroundings.namespace_terminating(pod.namespace):
+            return NAMESPACE_TERMINATING
+        target = snapshot.nodes.get(NodeName(step.node))
+        if target is None:
+            return f"node {step.node} is gone"
+        # Without the pod where it is: for its replacement it is as good as gone.
+        rejected = Feasibility.of(snapshot).without_pod(pod.uid).rejection(pod, target.name)
+        if rejected is not None:
+            return f"{step.node}: {', '.join(rejected.reasons)}"
+        try:
+            self._mirror.reserve(step.move, target.name, pod.requests)
+        except ReservationError as error:
+            return str(error)
+        return ""
+
+    def settled(self, plan: Plan, step: Step) -> bool:
+        """Take note that a step is over; whether its move is, and others may have their turn."""
+        move = self._moves.get(step.move)
+        steps = [s for s in plan.steps if s.move == step.move]
+        ends = move is not None and not move.ended and all(s.state in TERMINAL for s in steps)
+        if move is not None and ends:
+            self._end(move, steps)
+        if plan.finished and plan.id in self._groups:
+            self._rest(plan)
+        return ends
+
+    def _end(self, move: _Move, steps: Sequence[Step]) -> None:
+        name, move.ended = move.order.id, True
+        self._waiting.pop(name, None)
+        self._mirror.release(name)
+        replacement = self._mirror.claimed_by(name)
+        self._mirror.unclaim(name)
+        if move.pod is not None:
+            self.limits.leave(name)
+            ended = _ended(move.pod, steps)
+            self._on_ended(attrs.evolve(ended, move=name, replacement=replacement))
+        else:
+            self._on_dropped(name, _lost(steps))
+        if replacement is not None:
+            self._on_released(replacement)
+
+    def _rest(self, plan: Plan) -> None:
+        under_way = self._groups.pop(plan.id)
+        group = under_way.group
+        failures = (
+            set()
+            if under_way.gave_way
+            else {order.pod for order in group.orders if self._failed(plan, order)}
+        )
+        for order in group.orders:
+            del self._moves[order.id]
+        unlucky = {pod.workload for pod in group.pods if pod.uid in failures}
+        for workload in dict.fromkeys(pod.workload for pod in group.pods):
+            self.limits.rest(workload, self._clock.monotonic(), failed=workload in unlucky)
+
+    def _failed(self, plan: Plan, order: MoveOrder) -> bool:
+        """Whether the move went wrong, and not because its pod left before it."""
+        lost = [s for s in plan.steps if s.move == order.id and s.state is StepState.FAILED]
+        if not lost:
+            return False
+        pod = self._mirror.pod(Uid(order.pod))
+        leaving = pod is None or pod.terminating
+        return not (leaving and lost[0].kind is StepKind.START)
+
+
+def _ended(pod: Pod, steps: Sequence[Step]) -> Ended:
+    of = {step.kind: step for step in steps}
+    target = steps[0].node
+    lost = _lost(steps)
+    if all(of[k].state is StepState.DONE for k in (StepKind.EVICT, StepKind.AWAIT_READY)):
+        return Ended(pod, target, "completed", lost)
+    restored = of.get(StepKind.RESTORE)
+    if restored is not None and restored.state is StepState.DONE:
+        return Ended(pod, target, "taken back", lost)
+    return Ended(pod, target, "failed", lost)
+
+
+def _lost(steps: Sequence[Step]) -> str:
+    """Why the first step that failed did."""
+    return next((step.reason for step in steps if step.state is StepState.FAILED), "")

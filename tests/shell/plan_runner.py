@@ -1,0 +1,43 @@
+"""The placement manager with all its parts, on a cluster and a mirror of the test's own."""
+
+import random
+
+import attrs
+
+from kubedsm.configuration.settings import Migration
+from kubedsm.runtime.bind_calls import BindCalls
+from kubedsm.runtime.left_behind import LeftBehind
+from kubedsm.runtime.limits import MoveLimits
+from kubedsm.runtime.moves import Moves
+from kubedsm.runtime.placement_manager import Limits, PlacementManager
+from kubedsm.runtime.step_calls import Mover
+from kubedsm.runtime.supervisor import Supervisor
+from kubedsm.said_by_cause import SaidByCause
+
+
+def nothing(*_):
+    pass
+
+
+@attrs.frozen
+class Parts:
+    manager: PlacementManager
+    binds: BindCalls
+    supervisor: Supervisor
+    said: SaidByCause
+    followed: dict
+
+
+def plan_runner(cluster, mirror, clock, on_bound=nothing, limits=None):
+    limits, said, followed = limits or Limits(), SaidByCause(clock), {}
+    supervisor = Supervisor(clock, random.Random(0))
+    binds = BindCalls(
+        cluster, mirror, said, at_once=limits.binds_in_flight, timeout=limits.request_timeout
+    )
+    mover = Mover(cluster, clock, limits.request_timeout, 0.0, said)
+    moves = Moves(mirror, MoveLimits(Migration()), clock, nothing, nothing, nothing)
+    left_behind = LeftBehind(mirror, mover, clock, nothing, nothing)
+    manager = PlacementManager(
+        mirror, followed, clock, binds, mover, moves, left_behind, on_bound, supervisor, limits
+    )
+    return Parts(manager, binds, supervisor, said, followed)

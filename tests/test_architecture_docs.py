@@ -1,0 +1,97 @@
+"""docs/architecture.md is true of the tree: its picture, its table, and every name in it."""
+
+import functools
+import pkgutil
+import re
+import runpy
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from kubedsm.cluster.client.credentials import CredentialsError
+from kubedsm.commands.serving import run
+from kubedsm.replay.command import replay
+from loadgen.generators import normal
+from loadgen.scenario import dumps
+
+ROOT = Path(__file__).parents[1]
+DOCUMENT = ROOT / "docs" / "architecture.md"
+TEXT = DOCUMENT.read_text()
+NAMES = re.compile(r"`((?:kubedsm|plans|loadgen)(?:\.\w+)+)`")
+WALKS = TEXT.partition("\n## Walks\n")[2].partition("\n## ")[0]
+
+
+def test_the_picture_and_the_table_show_the_rooms_as_they_are():
+    rooms = runpy.run_path(str(ROOT / "docs" / "rooms.py"))
+    assert rooms["written"](TEXT) == TEXT, "run `python docs/rooms.py`"
+
+
+@pytest.mark.parametrize("name", sorted(set(NAMES.findall(TEXT))))
+def test_a_name_is_found_where_the_page_says(name):
+    pkgutil.resolve_name(name)
+
+
+@pytest.mark.parametrize("path", sorted(set(re.findall(r"`((?:kubedsm|docs)/[\w./]+)`", TEXT))))
+def test_a_path_is_there(path):
+    assert (ROOT / path).exists()
+
+
+@pytest.mark.parametrize("target", sorted(set(re.findall(r"\]\(([\w./-]+)\)", TEXT))))
+def test_a_link_leads_somewhere(target):
+    assert (DOCUMENT.parent / target).exists()
+
+
+def test_every_question_and_every_step_of_a_walk_names_what_to_read():
+    questions = TEXT.partition("\n## Where is it?\n")[2].partition("\n## ")[0]
+    rows = [row for row in questions.splitlines() if row.startswith("| Where")]
+    steps = re.split(r"\n\d+\. ", WALKS)[1:]
+    assert len(rows) >= 5
+    assert len(steps) >= 40
+    assert [place for place in (*rows, *steps) if not NAMES.search(place)] == []
+
+
+def test_the_readme_links_to_the_page():
+    assert "(docs/architecture.md)" in (ROOT / "README.md").read_text()
+
+
+def code_of(named):
+    """What runs when it is called, read or made."""
+    if isinstance(named, click.Command):
+        named = named.callback
+    elif isinstance(named, type):
+        named = named.__init__
+    elif isinstance(named, property):
+        named = named.fget
+    elif isinstance(named, functools.cached_property):
+        named = named.func
+    return named.__code__
+
+
+def test_the_walks_are_walked(tmp_path):
+    """A short replay, in which pods are moved, comes by all of them; and so does `run`."""
+    scenario, configuration = tmp_path / "short.json", tmp_path / "config.yaml"
+    scenario.write_text(dumps(normal(1.5, 0.4, seed=3, cycles=3, cycle_seconds=40)))
+    configuration.write_text("batch: {idle: 5ms}")
+    walked = set()
+
+    def note(frame, event, _):
+        if event == "call":
+            walked.add(frame.f_code)
+
+    arguments = [str(scenario), "--policies", "kubedsm", "--jobs", "1", "--config"]
+    nowhere = ["--kubeconfig", str(tmp_path / "none"), "--config"]
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        replayed = CliRunner().invoke(replay, [*arguments, str(configuration)])
+        begun = CliRunner().invoke(run, [*nowhere, str(configuration)])
+    finally:
+        sys.setprofile(before)
+    assert replayed.exit_code == 0, replayed.output
+    assert isinstance(begun.exception, CredentialsError)
+    names = NAMES.findall(WALKS)
+    missed = [name for name in names if code_of(pkgutil.resolve_name(name)) not in walked]
+    assert missed == []
