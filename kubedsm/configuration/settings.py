@@ -215,7 +215,7 @@ class Latency:
         return min(1.0, max(0.0, (self.cloud - target) / (self.cloud - self.edge)))
 
 
-@attrs.frozen(field_transformer=checked)
+@attrs.frozen(slots=False, field_transformer=checked)
 class Configuration:
     api_version: str = attrs.field(default=API_VERSION, metadata=choice(API_VERSION))
     kind: str = attrs.field(default=KIND, metadata=choice(KIND))
