@@ -1,6 +1,7 @@
-"""An explanation as a table for people."""
+"""Tables for people, and an explanation as one."""
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator
+from typing import Literal
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -10,19 +11,38 @@ from kubedsm.core.rules.node_rules import TIER_RULE
 from kubedsm.why.explanation import Explanation, MoveAnswer, NodeAnswer
 
 
+def table(
+    headings: Iterable[str],
+    rows: Iterable[Iterable[RenderableType]],
+    *,
+    title: str | None = None,
+    numbers: Container[str] = (),
+    header: bool = True,
+) -> Table:
+    """Under these headings; what is too long is folded, and of `numbers` on the right."""
+    made = Table(title=title, title_justify="left", show_header=header)
+    for heading in headings:
+        justify: Literal["left", "right"] = "right" if heading in numbers else "left"
+        made.add_column(heading, justify=justify, overflow="fold")
+    for row in rows:
+        made.add_row(*row)
+    return made
+
+
 def explanation_table(said: Explanation) -> RenderableType:
     lines = [Text(line) for line in (*_outcome(said), *map(_moved, said.moves))]
     if not said.nodes:
         return Group(Text(said.pod), *lines)
     title = said.pod + (" (nodes as they are now)" if said.nodes_as_of == "now" else "")
-    table = Table(title=title, title_justify="left")
-    for heading in ("node", "tier", "fits"):
-        table.add_column(heading, no_wrap=True)
-    table.add_column("score, or why not and what would help")
-    for node in said.nodes:
-        fits = "no" if node.change else "yes"
-        table.add_row(*map(Text, (node.node, node.tier or "", fits, _why(node))))
-    return Group(table, *lines)
+    headings = ("node", "tier", "fits", "score, or why not and what would help")
+    rows = (
+        map(Text, (node.node, node.tier or "", "no" if node.change else "yes", _why(node)))
+        for node in said.nodes
+    )
+    made = table(headings, rows, title=title)
+    for column in made.columns[:-1]:
+        column.no_wrap = True
+    return Group(made, *lines)
 
 
 def _outcome(said: Explanation) -> Iterator[str]:
