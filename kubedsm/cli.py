@@ -8,7 +8,6 @@ import click
 from kubedsm import __version__
 from kubedsm.cluster.client.credentials import CredentialsError
 from kubedsm.cluster.client.port import ClusterError
-from kubedsm.cluster.wire.dump import DumpError
 from kubedsm.cluster.wire.errors import WireError
 from kubedsm.commands.bench import bench
 from kubedsm.commands.deciding import place, suggest
@@ -16,8 +15,7 @@ from kubedsm.commands.demo import demo
 from kubedsm.commands.explaining import explain
 from kubedsm.commands.private_files import TokenFileError
 from kubedsm.commands.serving import emulate, run
-from kubedsm.configuration.fields import ConfigurationError
-from kubedsm.emulator.cluster_file import ClusterFileError
+from kubedsm.configuration.documents import DocumentError
 from kubedsm.emulator.http.server import AddressUnavailableError
 from kubedsm.replay.command import replay
 
@@ -25,10 +23,8 @@ from kubedsm.replay.command import replay
 PROBLEMS = (
     AddressUnavailableError,
     ClusterError,
-    ClusterFileError,
-    ConfigurationError,
+    DocumentError,
     CredentialsError,
-    DumpError,
     OSError,
     WireError,
     TokenFileError,

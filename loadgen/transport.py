@@ -3,7 +3,6 @@
 import asyncio
 import os
 import socket
-from types import TracebackType
 from typing import Protocol, Self
 
 import aiohttp
@@ -61,12 +60,7 @@ class HttpTransport:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._session.close()
 
     async def contact(self, url: str) -> None:

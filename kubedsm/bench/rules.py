@@ -7,10 +7,13 @@ them, since all would take hours.
 import itertools
 import random
 import time
+from functools import partial
 from typing import Any
 
 import attrs
 
+from kubedsm.bench import instances
+from kubedsm.bench.instances import DisagreementError, fastest, timed
 from kubedsm.bench.literal.rules import literal_rule
 from kubedsm.core.goals.objective import Objective, Promise
 from kubedsm.core.placing.immediate import immediate_schedule
@@ -20,13 +23,11 @@ from kubedsm.core.world.model import (
     NodeName,
     Pod,
     PodAffinityTerm,
-    PodClass,
     Resources,
     SchedulingRules,
     Snapshot,
     SpreadConstraint,
     Tier,
-    Uid,
     Workload,
 )
 from kubedsm.core.world.selectors import Requirement
@@ -39,10 +40,6 @@ _EDGE = 5
 _REPEATS = 5
 #: questions put to the literal rules
 _ASKED = 40
-
-
-class DisagreementError(Exception):
-    """A pod was placed where the literal rules reject it."""
 
 
 @attrs.frozen
@@ -88,22 +85,14 @@ def instance(pods: int, nodes: int, existing: int, seed: int = 0) -> tuple[Snaps
     rng = random.Random(seed)
     made = [_node(index) for index in range(nodes)]
     free = {node.name: node.allocatable for node in made}
-    placed: dict[Uid, NodeName] = {}
     there = []
     turns = itertools.cycle(rng.sample(made, len(made)))
     for index in range(existing):
         pod, node = _pod("old", index, SchedulingRules()), next(turns)
         there.append(attrs.evolve(pod, node_name=node.name))
-        placed[pod.uid] = node.name
         free[node.name] -= pod.requests
     waiting = [_pod("new", index, _strict(index % _APPS)) for index in range(pods)]
-    snapshot = Snapshot(
-        nodes={node.name: node for node in made},
-        pods={pod.uid: pod for pod in (*there, *waiting)},
-        free=free,
-        placed=placed,
-    )
-    return snapshot, waiting
+    return instances.snapshot(made, (*there, *waiting), free), waiting
 
 
 def _node(index: int) -> Node:
@@ -115,16 +104,8 @@ def _node(index: int) -> Node:
 
 def _pod(prefix: str, index: int, rules: SchedulingRules) -> Pod:
     app, name = f"app-{index % _APPS}", f"{prefix}-{index:05}"
-    return Pod(
-        uid=Uid(name),
-        namespace="shop",
-        name=name,
-        workload=Workload("shop", "Deployment", app),
-        pod_class=PodClass(Resources(500, _GI, 1), rules),
-        scheduler_name="kubedsm",
-        created=float(index),
-        labels={"app": app},
-    )
+    workload, requests = Workload("shop", "Deployment", app), Resources(500, _GI, 1)
+    return instances.pod(name, workload, requests, rules, created=float(index), labels={"app": app})
 
 
 def _strict(app: int) -> SchedulingRules:
@@ -143,11 +124,9 @@ def run(
     Raises DisagreementError if one is rejected.
     """
     snapshot, waiting = instance(pods, nodes, existing)
-    decision_ms = float("inf")
-    for _ in range(_REPEATS):
-        began = time.perf_counter()
-        decision = immediate_schedule(snapshot, waiting, lambda _: Promise(), Objective())
-        decision_ms = min(decision_ms, 1000 * (time.perf_counter() - began))
+    decision, seconds = fastest(
+        lambda: immediate_schedule(snapshot, waiting, lambda _: Promise(), Objective()), _REPEATS
+    )
     after = attrs.evolve(
         snapshot,
         placed={**snapshot.placed, **{b.pod.uid: b.node for b in decision.bindings}},
@@ -157,24 +136,20 @@ def run(
         if rule is not None:
             raise DisagreementError(f"{binding.pod} on {binding.node}: rejected by {rule}")
     wide, newcomers = instance(1, feasibility_nodes, existing)
-    index_ms = feasibility_ms = float("inf")
-    for _ in range(_REPEATS):
-        began = time.perf_counter()
-        feasibility = Feasibility.of(wide)
-        read = time.perf_counter()
-        feasibility.feasible(newcomers[0])
-        index_ms = min(index_ms, 1000 * (read - began))
-        feasibility_ms = min(feasibility_ms, 1000 * (time.perf_counter() - read))
+    _, index_seconds = fastest(lambda: Feasibility.of(wide), _REPEATS)
+    feasibility_seconds = min(
+        timed(partial(Feasibility.of(wide).feasible, newcomers[0]))[1] for _ in range(_REPEATS)
+    )
     return RulesResult(
         pods=pods,
         nodes=nodes,
         existing=existing,
         placed=len(decision.bindings),
-        decision_ms=decision_ms,
+        decision_ms=1000 * seconds,
         literal_decision_ms=pods * nodes * _literal_ms(snapshot, waiting),
         feasibility_nodes=feasibility_nodes,
-        index_ms=index_ms,
-        feasibility_ms=feasibility_ms,
+        index_ms=1000 * index_seconds,
+        feasibility_ms=1000 * feasibility_seconds,
         literal_feasibility_ms=feasibility_nodes * _literal_ms(wide, newcomers),
     )
 

@@ -3,13 +3,13 @@
 import itertools
 import random
 import statistics
-import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import attrs
 import numpy as np
 
+from kubedsm.bench import instances
+from kubedsm.bench.instances import MI, SERVICES, DisagreementError, fastest, timed
 from kubedsm.bench.literal.enumerated_moves import best_by_enumeration
 from kubedsm.bench.literal.paper import LiteralPaper
 from kubedsm.core.goals.fragmentation import Fragmentation, Measure, request_mix
@@ -20,30 +20,10 @@ from kubedsm.core.moving.movable import default_movable
 from kubedsm.core.moving.paper.paper_suggester import PaperPlan, paper_plan
 from kubedsm.core.moving.suggest import SUGGEST_BOUNDS, SuggestLimits, suggest
 from kubedsm.core.rules.fit import shortages
-from kubedsm.core.world.model import (
-    Node,
-    NodeName,
-    Pod,
-    PodClass,
-    Resources,
-    SchedulingRules,
-    Snapshot,
-    Tier,
-    Uid,
-    Workload,
-)
+from kubedsm.core.world.model import Node, NodeName, Pod, Resources, Snapshot, Tier, Workload
 
-_MI = 2**20
-#: The papers' services A, B, C, D: cores, memory.
-_SERVICES = {"a": (1, 950), "b": (1, 1900), "c": (1, 950), "d": (2, 1900)}
 _EDGE_NODES = 3
 _REPEATS = 5
-
-T = TypeVar("T")
-
-
-class DisagreementError(Exception):
-    """The two forms found different optima: one of them is wrong."""
 
 
 @attrs.frozen
@@ -148,8 +128,8 @@ def run(
 
 def instance(edge_pods: int, cloud_pods: int, spare: float) -> Snapshot:
     """Pods of services A to D in turn; `spare`: room on the edge, in parts of what they request."""
-    services = list(itertools.islice(itertools.cycle(_SERVICES), edge_pods + cloud_pods))
-    wanted = [_SERVICES[service] for service in services[:edge_pods]]
+    services = list(itertools.islice(itertools.cycle(SERVICES), edge_pods + cloud_pods))
+    wanted = [SERVICES[service] for service in services[:edge_pods]]
     cores = sum(cpu for cpu, _ in wanted) * (1 + spare) / _EDGE_NODES
     mebibytes = sum(memory for _, memory in wanted) * (1 + spare) / _EDGE_NODES
     nodes = [_node(f"edge-{at}", Tier.EDGE, cores, mebibytes) for at in range(_EDGE_NODES)]
@@ -157,14 +137,14 @@ def instance(edge_pods: int, cloud_pods: int, spare: float) -> Snapshot:
     free = {node.name: node.allocatable for node in nodes}
     pods = []
     for at, service in enumerate(services):
-        cpu, memory = _SERVICES[service]
-        requests = Resources(cpu * 1000, memory * _MI, 1)
+        cpu, memory = SERVICES[service]
+        requests = Resources(cpu * 1000, memory * MI, 1)
         turn = [nodes[(at + step) % _EDGE_NODES].name for step in range(_EDGE_NODES)]
         fitting = [name for name in turn if at < edge_pods and not shortages(requests, free[name])]
         target = fitting[0] if fitting else nodes[-1].name
         free[target] -= requests
         pods.append(_pod(at, service, requests, target))
-    return _snapshot(nodes, pods, free)
+    return instances.snapshot(nodes, pods, free)
 
 
 def large_instance(seed: int) -> Snapshot:
@@ -191,12 +171,12 @@ def large_instance(seed: int) -> Snapshot:
     pods = []
     for at, service in enumerate([*wanted, *rng.choices(sorted(sizes), k=LARGE.pods // 4)]):
         cpu, memory = sizes[service]
-        requests = Resources(cpu, memory * _MI, 1)
+        requests = Resources(cpu, memory * MI, 1)
         fitting = [n.name for n in nodes[:-1] if not shortages(requests, free[n.name])]
         target = rng.choice(fitting) if fitting and at < LARGE.pods else nodes[-1].name
         free[target] -= requests
         pods.append(_pod(at, service, requests, target))
-    return _snapshot(nodes, pods, free)
+    return instances.snapshot(nodes, pods, free)
 
 
 def timed_large(seed: int, algorithm: Literal["exact", "paper"]) -> tuple[float, int, bool]:
@@ -204,40 +184,30 @@ def timed_large(seed: int, algorithm: Literal["exact", "paper"]) -> tuple[float,
     snapshot = large_instance(seed)
     rng = random.Random(seed)
     promised = {w: Promise(rng.choice((0.3, 0.5, 0.7, 0.8, 1.0))) for w in snapshot.shares()}
-    found, seconds = _fastest(
+    found, seconds = fastest(
         lambda: suggest(
             snapshot, promised.__getitem__, Objective(), SuggestLimits(), algorithm=algorithm
-        )
+        ),
+        _REPEATS,
     )
     return seconds, len(found.moves), found.proven
 
 
 def _pod(number: int, service: str, requests: Resources, node: NodeName) -> Pod:
-    return Pod(
-        uid=Uid(f"{number:03}"),
-        namespace="default",
-        name=f"{service}-{number:03}",
-        workload=Workload("default", "Deployment", service),
-        pod_class=PodClass(requests, SchedulingRules()),
-        scheduler_name="kubedsm",
+    workload = Workload("default", "Deployment", service)
+    return instances.pod(
+        f"{service}-{number:03}",
+        workload,
+        requests,
+        uid=f"{number:03}",
         node_name=node,
         phase="Running",
         ready=True,
     )
 
 
-def _snapshot(
-    nodes: Sequence[Node], pods: Sequence[Pod], free: Mapping[NodeName, Resources]
-) -> Snapshot:
-    placed = {pod.uid: pod.node_name for pod in pods if pod.node_name is not None}
-    return Snapshot(
-        {node.name: node for node in nodes}, {pod.uid: pod for pod in pods}, free, placed
-    )
-
-
 def _node(name: str, tier: Tier, cores: float, mebibytes: float) -> Node:
-    room = Resources(int(cores * 1000), int(mebibytes * _MI), 250)
-    return Node(NodeName(name), {"kubedsm.io/tier": tier.value}, room, tier=tier)
+    return instances.node(name, tier, Resources(int(cores * 1000), int(mebibytes * MI), 250))
 
 
 def _promises(_: Workload) -> Promise:
@@ -267,12 +237,12 @@ def _compare_paper(pods: int, candidates: int, reorders: int, sample: int) -> Co
     picked = literal.candidates(candidates)
     number = 2 ** len(picked)
     masks = range(0, number, max(1, -(-number // sample)))
-    _, sampled = _timed(lambda: [literal.subset(picked, mask, reorders) for mask in masks])
+    _, sampled = timed(lambda: [literal.subset(picked, mask, reorders) for mask in masks])
     chosen = literal.decide(picked, reorders=0)
     mask = sum(1 << at for at, pod in enumerate(picked) if pod in chosen.chosen)
     best = literal.subset(picked, mask, reorders)
     reordered = chosen.reorder if best is None else best.reorder
-    (plan, cost), seconds = _fastest(fast)
+    (plan, cost), seconds = fastest(fast, _REPEATS)
     before = quality(snapshot.shares(), _promises, objective)
     moves = len(chosen.chosen) + len(chosen.freed) + reordered.moves
     _agree(
@@ -294,12 +264,12 @@ def _compare_paper(pods: int, candidates: int, reorders: int, sample: int) -> Co
 def _compare_exact(pods: int) -> Comparison:
     snapshot = instance(pods, 4, spare=0.25)
     objective, limits = Objective(), SuggestLimits(max_moves=4)
-    best, literal_seconds = _timed(
+    best, literal_seconds = timed(
         lambda: best_by_enumeration(
             snapshot, _promises, objective, limits, Measure.UNUSABLE, default_movable(snapshot)
         )
     )
-    found, seconds = _fastest(lambda: suggest(snapshot, _promises, objective, limits))
+    found, seconds = fastest(lambda: suggest(snapshot, _promises, objective, limits), _REPEATS)
     _agree((found.after.qos, len(found.moves), found.after.fragmentation), attrs.astuple(best)[:3])
     return Comparison(
         _edge_pods(snapshot),
@@ -318,14 +288,3 @@ def _agree(found: tuple[int, ...], expected: tuple[int, ...]) -> None:
         raise DisagreementError(
             f"QoS, moves, fragmentation: found {found}, the literal form {expected}"
         )
-
-
-def _timed(what: Callable[[], T]) -> tuple[T, float]:
-    started = time.perf_counter()
-    result = what()
-    return result, time.perf_counter() - started
-
-
-def _fastest(what: Callable[[], T]) -> tuple[T, float]:
-    runs = [_timed(what) for _ in range(_REPEATS)]
-    return runs[0][0], min(seconds for _, seconds in runs)

@@ -44,7 +44,10 @@ def remark(text: str) -> None:
 
 
 def read_dump(path: str) -> dumps.Dump:
-    """Read a dump, and say what is wrong with it or missing in it. Raises DumpError, OSError."""
+    """Read a dump, and say what is wrong with it or missing in it.
+
+    Raises DocumentError, OSError.
+    """
     source = "standard input" if path == "-" else path
     text = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
     dump = dumps.read(text, source)

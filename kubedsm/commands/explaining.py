@@ -1,9 +1,8 @@
 """`kubedsm explain`: every node, why it would take a pod or not, and what was chosen."""
 
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import click
 from rich.console import Console
@@ -32,10 +31,9 @@ from kubedsm.configuration.settings import Configuration
 from kubedsm.core.world.model import Pod, Snapshot
 from kubedsm.why import client
 from kubedsm.why.answers import Explainer, knows_tiers, pending
+from kubedsm.why.explanation import Explanation
 from kubedsm.why.server import LOOPBACK, PORT
 from kubedsm.why.table import explanation_table
-
-Said = Mapping[str, Any]
 
 
 def _server(_context: click.Context, _option: click.Parameter, value: str) -> str:
@@ -93,11 +91,11 @@ def explain(
     log_to(level="ERROR")
     configuration = configuration_at(config_path)
 
-    def show(answers: Iterable[Said]) -> None:
+    def show(answers: Iterable[Explanation]) -> None:
         console = Console()
         for said in answers:
             if output == "json":
-                print_json(said)
+                print_json(said.as_json())
             else:
                 console.print(explanation_table(said))
 
@@ -106,7 +104,7 @@ def explain(
         snapshot = offline.mirror_of(dump, configuration).snapshot()
         explainer = _explainer(snapshot, configuration)
         pods = _pods(pod_name, snapshot, dump.malformed)
-        show(explainer.explain(pod).as_json() for pod in pods)
+        show(explainer.explain(pod) for pod in pods)
         return
 
     async def ask() -> None:
@@ -127,7 +125,7 @@ async def _from_cluster(
     configuration: Configuration,
     kubeconfig_path: Path | None,
     context: str | None,
-) -> list[Said]:
+) -> list[Explanation]:
     clock, rng = SystemClock(), random.Random()
     try:
         async with await KubernetesCluster.connect(kubeconfig_path, context) as cluster:
@@ -135,7 +133,7 @@ async def _from_cluster(
             snapshot = await advising.read_snapshot(cluster, configuration, clock, rng)
             pods = _pods(pod_name, snapshot, ())
             explainer = _explainer(snapshot, configuration)
-            return [(await client.from_cluster(cluster, explainer, pod)).as_json() for pod in pods]
+            return [await client.from_cluster(cluster, explainer, pod) for pod in pods]
     except (ClusterError, WireError, OSError) as error:
         raise click.ClickException(
             f"no running scheduler knows of it at {server}, and in the cluster: {error}"

@@ -23,9 +23,10 @@ from kubedsm.commands.console import (
     until_interrupted,
 )
 from kubedsm.commands.private_files import token_in, written_kubeconfig
-from kubedsm.emulator.cluster_file import load, paper_cluster
+from kubedsm.emulator.cluster_file import load
 from kubedsm.emulator.emulated_cluster import EmulatedCluster
 from kubedsm.emulator.http.server import HttpFront
+from kubedsm.emulator.paper import paper_cluster
 from kubedsm.runtime.assembly import Runtime
 from kubedsm.why.server import PORT, Diagnostics
 

@@ -8,42 +8,19 @@ reverse. Checks run in the constructor, so that no section with a bad value exis
 import difflib
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 import attrs
 
+from kubedsm.configuration.documents import HUGE_BITS, SHOWN, DocumentError, at, shown
 from kubedsm.configuration.duration import DurationError, format_duration, parse_duration
 
 _Section = TypeVar("_Section", bound=attrs.AttrsInstance)
 
 _KIND = "kind"
-#: how much of what an operator wrote a complaint repeats
-_SHOWN = 80
-_HUGE_BITS = 100
 #: YAML 1.1 reads an exponent without a point and a sign as text, JSON as a number.
 _EXPONENT = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,20})?[eE][+-]?[0-9]{1,3}", re.ASCII)
-
-
-class ConfigurationError(ValueError):
-    """One line: the source, the key, what is wrong there and what would be right."""
-
-    def __init__(self, reason: str, place: tuple[str, ...] = (), source: str = "") -> None:
-        self.reason = reason
-        self.place = place
-        self.source = source
-        super().__init__(": ".join(part for part in (source, ".".join(place), reason) if part))
-
-
-@contextmanager
-def at(key: object) -> Iterator[None]:
-    """Whatever is refused inside is refused at this key."""
-    try:
-        yield
-    except ConfigurationError as error:
-        place = (_key_shown(key), *error.place)
-        raise ConfigurationError(error.reason, place, error.source) from None
 
 
 @attrs.frozen
@@ -62,39 +39,15 @@ def kind(
 ) -> Kind:
     """From what YAML or JSON gives to the value, is it one that may be, and back again.
 
-    `read` and `check` raise ConfigurationError.
+    `read` and `check` raise DocumentError.
     """
     return {_KIND: _Kind(read, check, write)}
-
-
-def shown(value: object) -> str:
-    """The value as a person would recognise it, on one short line."""
-    match value:
-        case bool():
-            return str(value).lower()
-        case Mapping():
-            return "a mapping"
-        case list() | tuple() | set():
-            return "a list"
-        case int() if value.bit_length() > _HUGE_BITS:
-            return "a huge number"
-        case str() | int():
-            text = repr(value)
-            return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
-        case float():
-            return repr(value).removesuffix(".0")
-    return f"a {type(value).__name__}"
-
-
-def _key_shown(key: object) -> str:
-    plain = isinstance(key, str) and key.isprintable() and 0 < len(key) <= _SHOWN
-    return str(key) if plain else shown(key)
 
 
 def did_you_mean(given: object, known: Iterable[str]) -> str:
     """The end of a complaint about a word that is not among the known ones."""
     words = {_folded(word): word for word in known}
-    folded = _folded(given[:_SHOWN]) if isinstance(given, str) else ""
+    folded = _folded(given[:SHOWN]) if isinstance(given, str) else ""
     near = difflib.get_close_matches(folded, words, n=1)
     return f"; did you mean {words[near[0]]}?" if near else ""
 
@@ -122,14 +75,14 @@ def checked(_: type, fields: "list[attrs.Attribute[Any]]") -> "list[attrs.Attrib
 
 def mapping(value: object) -> Mapping[Any, object]:
     if not isinstance(value, Mapping):
-        raise ConfigurationError(f"{shown(value)} is not a mapping of keys to values")
+        raise DocumentError(f"{shown(value)} is not a mapping of keys to values")
     return value
 
 
 def structured(cls: type[_Section], value: object) -> _Section:
     """The section that the document describes; a key that is missing or null has its default.
 
-    Raises ConfigurationError.
+    Raises DocumentError.
     """
     attributes = {_camel(attribute.name): attribute for attribute in attrs.fields(cls)}
     values = {}
@@ -137,7 +90,7 @@ def structured(cls: type[_Section], value: object) -> _Section:
         with at(key):
             if key not in attributes:
                 known = f"; the keys here are {', '.join(attributes)}"
-                raise ConfigurationError(f"unknown key{did_you_mean(key, attributes) or known}")
+                raise DocumentError(f"unknown key{did_you_mean(key, attributes) or known}")
             if given is not None:
                 attribute = attributes[key]
                 values[attribute.name] = attribute.metadata[_KIND].read(given)
@@ -164,14 +117,14 @@ def number(low: float, high: float) -> Kind:
         if isinstance(value, str) and _EXPONENT.fullmatch(value):
             return float(value)
         if isinstance(value, int) and not isinstance(value, bool):
-            return float(value) if value.bit_length() <= _HUGE_BITS else value
+            return float(value) if value.bit_length() <= HUGE_BITS else value
         return value
 
     def check(value: object) -> None:
         if not isinstance(value, float):
-            raise ConfigurationError(f"{shown(value)} is not a number between {allowed}")
+            raise DocumentError(f"{shown(value)} is not a number between {allowed}")
         if not low <= value <= high:
-            raise ConfigurationError(f"{shown(value)} is not between {allowed}")
+            raise DocumentError(f"{shown(value)} is not between {allowed}")
 
     return kind(read, check, _same)
 
@@ -179,11 +132,9 @@ def number(low: float, high: float) -> Kind:
 def whole(low: int, high: int) -> Kind:
     def check(value: object) -> None:
         if isinstance(value, bool) or not isinstance(value, int):
-            raise ConfigurationError(
-                f"{shown(value)} is not a whole number between {low} and {high}"
-            )
+            raise DocumentError(f"{shown(value)} is not a whole number between {low} and {high}")
         if not low <= value <= high:
-            raise ConfigurationError(f"{shown(value)} is not between {low} and {high}")
+            raise DocumentError(f"{shown(value)} is not between {low} and {high}")
 
     return kind(_same, check, _same)
 
@@ -193,18 +144,18 @@ def duration(low: str, high: str) -> Kind:
 
     def read(value: object) -> float:
         if not isinstance(value, str):
-            raise ConfigurationError(
+            raise DocumentError(
                 f"{shown(value)} is not a duration with its unit, such as 500ms, 10s or 1m30s"
             )
         try:
             return parse_duration(value)
         except DurationError as error:
-            raise ConfigurationError(str(error)) from None
+            raise DocumentError(str(error)) from None
 
     def check(value: float) -> None:
         if not least <= value <= greatest:
             given = format_duration(value) if 0 <= value < math.inf else f"{value:g}s"
-            raise ConfigurationError(f"{given} is not between {low} and {high}")
+            raise DocumentError(f"{given} is not between {low} and {high}")
 
     return kind(read, check, format_duration)
 
@@ -218,7 +169,7 @@ def choice(*options: str) -> Kind:
         if value not in options:
             allowed = " or ".join(filter(None, (", ".join(options[:-1]), options[-1])))
             near = did_you_mean(value, options) if options[1:] else ""
-            raise ConfigurationError(f"{shown(value)} is not {allowed}{near}")
+            raise DocumentError(f"{shown(value)} is not {allowed}{near}")
 
     return kind(read, check, _same)
 
@@ -226,7 +177,7 @@ def choice(*options: str) -> Kind:
 def flag() -> Kind:
     def check(value: object) -> None:
         if not isinstance(value, bool):
-            raise ConfigurationError(f"{shown(value)} is not true or false")
+            raise DocumentError(f"{shown(value)} is not true or false")
 
     return kind(_same, check, _same)
 
@@ -234,7 +185,7 @@ def flag() -> Kind:
 def text(pattern: re.Pattern[str], what: str) -> Kind:
     def check(value: object) -> None:
         if not isinstance(value, str) or not pattern.fullmatch(value):
-            raise ConfigurationError(f"{shown(value)} is not {what}")
+            raise DocumentError(f"{shown(value)} is not {what}")
 
     return kind(_same, check, _same)
 
@@ -247,11 +198,11 @@ def several(one: Kind) -> Kind:
 
     def check(values: tuple[Any, ...]) -> None:
         if not values:
-            raise ConfigurationError("the list is empty")
+            raise DocumentError("the list is empty")
         for value in values:
             one[_KIND].check(value)
             if values.count(value) > 1:
-                raise ConfigurationError(f"{shown(value)} occurs twice")
+                raise DocumentError(f"{shown(value)} occurs twice")
 
     return kind(read, check, list)
 

@@ -2,17 +2,16 @@
 
 import re
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import attrs
 import msgspec
-import yaml
 
+from kubedsm.configuration.documents import DocumentError, at, content, parsed, reading, shown
 from kubedsm.configuration.duration import format_duration
 from kubedsm.configuration.fields import (
-    ConfigurationError,
-    at,
     by_name,
     checked,
     choice,
@@ -24,7 +23,6 @@ from kubedsm.configuration.fields import (
     number,
     section,
     several,
-    shown,
     structured,
     text,
     whole,
@@ -54,11 +52,6 @@ _LABEL_KEYS = several(
     text(re.compile(rf"(?:{_SUBDOMAIN}/)?{_VALUE}"), "a label key, such as kubedsm.io/tier")
 )
 _LABEL_VALUES = several(text(re.compile(_VALUE), "a label value, such as edge"))
-#: everything that a configuration can be made of
-_PLAIN_TAGS = frozenset(
-    f"tag:yaml.org,2002:{name}"
-    for name in ("map", "seq", "str", "int", "float", "bool", "null", "timestamp")
-)
 
 
 @attrs.frozen(field_transformer=checked)
@@ -73,7 +66,7 @@ class _TierLabels:
         for value in self.edge:
             if value in self.cloud:
                 with at("cloud"):
-                    raise ConfigurationError(f"{value!r} is a value of the edge tier already")
+                    raise DocumentError(f"{value!r} is a value of the edge tier already")
 
 
 def _read_tiers(value: object) -> Tiers:
@@ -107,7 +100,7 @@ class Batch:
     def __attrs_post_init__(self) -> None:
         if self.max < self.idle:
             with at("max"):
-                raise ConfigurationError(
+                raise DocumentError(
                     f"{format_duration(self.max)} is shorter than idle,"
                     f" {format_duration(self.idle)}"
                 )
@@ -158,9 +151,7 @@ class Objective:
     def __attrs_post_init__(self) -> None:
         if self.beta >= self.alpha:
             with at("beta"):
-                raise ConfigurationError(
-                    f"{shown(self.beta)} is not below alpha, {shown(self.alpha)}"
-                )
+                raise DocumentError(f"{shown(self.beta)} is not below alpha, {shown(self.alpha)}")
 
 
 @attrs.frozen(field_transformer=checked)
@@ -176,7 +167,7 @@ class Service:
     def __attrs_post_init__(self) -> None:
         if self.qos is not None and self.latency_target is not None:
             with at("latencyTarget"):
-                raise ConfigurationError("qos says the same thing; only one of them may be given")
+                raise DocumentError("qos says the same thing; only one of them may be given")
 
 
 def _read_services(value: object) -> dict[str, Service]:
@@ -191,7 +182,7 @@ def _check_services(services: Mapping[str, Service]) -> None:
     for key in services:
         if key != EVERY_SERVICE and not (isinstance(key, str) and _SERVICE.fullmatch(key)):
             with at(key):
-                raise ConfigurationError("neither namespace/name of a workload nor *")
+                raise DocumentError("neither namespace/name of a workload nor *")
 
 
 def _write_services(services: Mapping[str, Service]) -> dict[str, Any]:
@@ -224,7 +215,7 @@ class Latency:
         return min(1.0, max(0.0, (self.cloud - target) / (self.cloud - self.edge)))
 
 
-@attrs.frozen(field_transformer=checked)
+@attrs.frozen(slots=False, field_transformer=checked)
 class Configuration:
     api_version: str = attrs.field(default=API_VERSION, metadata=choice(API_VERSION))
     kind: str = attrs.field(default=KIND, metadata=choice(KIND))
@@ -253,30 +244,31 @@ class Configuration:
         edge, cloud = format_duration(self.latency.edge), format_duration(self.latency.cloud)
         if self.objective.kind == "latency":
             with at("objective"), at("kind"):
-                raise ConfigurationError(
-                    f"needs latency.edge, {edge}, below latency.cloud, {cloud}"
-                )
+                raise DocumentError(f"needs latency.edge, {edge}, below latency.cloud, {cloud}")
         for key, service in self.services.items():
             if service.latency_target is not None:
                 with at("services"), at(key), at("latencyTarget"):
-                    raise ConfigurationError(
-                        f"needs latency.edge, {edge}, below latency.cloud, {cloud}"
-                    )
+                    raise DocumentError(f"needs latency.edge, {edge}, below latency.cloud, {cloud}")
 
     def promise(self, workload: Workload) -> Promise:
         """The workload's QoS factor and weight; a latency target is turned into the factor."""
-        own, every = self._own(workload), self._every()
-        qos, weight = 1.0, 1.0
-        for service in (every, own):
-            if service.qos is not None:
-                qos = service.qos
-            if service.latency_target is not None:
-                qos = self.latency.qos(service.latency_target)
-            if service.weight is not None:
-                weight = service.weight
-        return Promise(qos, weight)
+        return self._promises.get(str(workload)) or self._promises[EVERY_SERVICE]
 
-    @property
+    @cached_property
+    def _promises(self) -> Mapping[str, Promise]:
+        every = self._promised(self._every(), Promise(1.0, 1.0))
+        own = {key: self._promised(service, every) for key, service in self.services.items()}
+        return {**own, EVERY_SERVICE: every}
+
+    def _promised(self, service: Service, otherwise: Promise) -> Promise:
+        qos = otherwise.qos
+        if service.qos is not None:
+            qos = service.qos
+        if service.latency_target is not None:
+            qos = self.latency.qos(service.latency_target)
+        return Promise(qos, otherwise.weight if service.weight is None else service.weight)
+
+    @cached_property
     def objective_function(self) -> ObjectiveFunction:
         given = self.objective
         gap = self.latency.cloud - self.latency.edge
@@ -284,7 +276,7 @@ class Configuration:
             return ObjectiveFunction(given.kind, given.alpha, given.beta, given.gamma)
         return ObjectiveFunction(given.kind, given.alpha, given.beta, given.gamma, gap)
 
-    @property
+    @cached_property
     def policy(self) -> KubeDSM:
         suggester = self.suggester
         return KubeDSM(
@@ -315,90 +307,36 @@ class Configuration:
 def load(text: str | bytes, source: str) -> Configuration:
     """The configuration that YAML or JSON text describes; an empty document means defaults.
 
-    Raises ConfigurationError, which names the source.
+    Raises DocumentError, which names the source.
     """
-    try:
-        content = _decoded(text)
-        return structured(Configuration, {} if content is None else content)
-    except ConfigurationError as error:
-        raise ConfigurationError(error.reason, error.place, source) from None
+    with reading(source):
+        said = parsed(text)
+        return structured(Configuration, {} if said is None else said)
 
 
 def load_file(path: str | Path) -> Configuration:
-    """The configuration in the file. Raises ConfigurationError, which names the file."""
-    try:
-        return load(Path(path).read_bytes(), str(path))
-    except OSError as error:
-        raise ConfigurationError(error.strerror or str(error), source=str(path)) from None
+    """The configuration in the file. Raises DocumentError, which names the file."""
+    with reading(path):
+        return load(content(path), str(path))
 
 
 def with_settings(configuration: Configuration, settings: Mapping[str, str]) -> Configuration:
     """The same with some values changed, given as YAML under dotted keys: `suggester.period`.
 
-    Raises ConfigurationError.
+    Raises DocumentError.
     """
-    content = document(configuration)
+    changed = document(configuration)
     for key, value in settings.items():
         *sections, last = key.split(".")
-        place = content
+        place = changed
         for name in sections:
             place = place.setdefault(name, {})
             if not isinstance(place, dict):
-                raise ConfigurationError("no section", tuple(sections))
-        place[last] = _decoded(value)
-    return structured(Configuration, content)
+                raise DocumentError("no section", tuple(sections))
+        place[last] = parsed(value)
+    return structured(Configuration, changed)
 
 
 def dump(configuration: Configuration) -> str:
     """YAML that `load` reads as this very configuration."""
     return msgspec.yaml.encode(document(configuration)).decode()
-
-
-def _decoded(text: str | bytes) -> object:
-    try:
-        if isinstance(text, bytes):
-            text = text.decode("utf-8-sig")
-        _refuse_odd_yaml(yaml.compose(text, Loader=yaml.SafeLoader), set())
-        return msgspec.yaml.decode(text)
-    except ConfigurationError:
-        raise
-    except UnicodeError:
-        raise ConfigurationError("not UTF-8 text") from None
-    except RecursionError:
-        raise ConfigurationError("nested too deeply") from None
-    except yaml.MarkedYAMLError as error:
-        raise ConfigurationError(f"not YAML: {error.problem}{_where(error.problem_mark)}") from None
-    # The last two come from PyYAML's constructors, for scalars that do not fit their tag.
-    except (yaml.YAMLError, msgspec.DecodeError, ValueError, KeyError, AttributeError) as error:
-        raise ConfigurationError(f"not YAML: {' '.join(str(error).split())[:200]}") from None
-
-
-def _where(mark: yaml.Mark | None) -> str:
-    return f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-
-
-def _refuse_odd_yaml(node: yaml.Node | None, seen: set[int]) -> None:
-    """Refuse what a decoder would take and no user can have meant.
-
-    A key given twice silently hides the first one; tags and merge keys run constructors that a
-    configuration has no use for.
-    """
-    if node is None or id(node) in seen:
-        return
-    seen.add(id(node))
-    if node.tag not in _PLAIN_TAGS:
-        raise ConfigurationError(f"{node.tag!r} has no meaning here{_where(node.start_mark)}")
-    if isinstance(node, yaml.SequenceNode):
-        for item in node.value:
-            _refuse_odd_yaml(item, seen)
-    elif isinstance(node, yaml.MappingNode):
-        keys = set()
-        for key, value in node.value:
-            if not isinstance(key, yaml.ScalarNode):
-                raise ConfigurationError(f"a key must be text{_where(key.start_mark)}")
-            with at(key.value):
-                if key.value in keys:
-                    raise ConfigurationError(f"given twice{_where(key.start_mark)}")
-                keys.add(key.value)
-                _refuse_odd_yaml(key, seen)
-                _refuse_odd_yaml(value, seen)

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from kubedsm.demo.observer import Migrations, NodeView, ServiceView
 from kubedsm.replay.summaries import Latency
+from kubedsm.why.table import table
 
 COLOUR = {"edge": "green", "cloud": "blue"}
 BAR = 12
@@ -45,34 +46,32 @@ def render(frame: Frame) -> RenderableType:
 
 
 def _nodes(frame: Frame) -> Table:
-    table = Table(title="nodes (emulated)", title_justify="left", expand=False)
-    table.add_column("node")
-    table.add_column("tier")
-    table.add_column("cpu")
-    table.add_column("")
-    table.add_column("memory")
-    table.add_column("")
-    table.add_column("pods", min_width=24)
-    for node in frame.nodes:
-        cpu, memory = node.used.cpu, node.used.memory
-        table.add_row(
-            node.name,
-            Text(node.tier, style=COLOUR[node.tier]),
-            _bar(cpu, node.allocatable.cpu),
-            f"{cpu / 1000:g}/{node.allocatable.cpu / 1000:g}",
-            _bar(memory, node.allocatable.memory),
-            f"{memory / 1e9:.1f}/{node.allocatable.memory / 1e9:g} GB",
-            "  ".join(f"{name}\N{MULTIPLICATION SIGN}{count}" for name, count in node.pods.items()),
-        )
-    return table
+    made = table(
+        ("node", "tier", "cpu", "", "memory", "", "pods"),
+        map(_node, frame.nodes),
+        title="nodes (emulated)",
+    )
+    made.columns[-1].min_width = 24
+    return made
+
+
+def _node(node: NodeView) -> tuple[RenderableType, ...]:
+    cpu, memory = node.used.cpu, node.used.memory
+    return (
+        node.name,
+        Text(node.tier, style=COLOUR[node.tier]),
+        _bar(cpu, node.allocatable.cpu),
+        f"{cpu / 1000:g}/{node.allocatable.cpu / 1000:g}",
+        _bar(memory, node.allocatable.memory),
+        f"{memory / 1e9:.1f}/{node.allocatable.memory / 1e9:g} GB",
+        "  ".join(f"{name}\N{MULTIPLICATION SIGN}{count}" for name, count in node.pods.items()),
+    )
 
 
 def _services(frame: Frame) -> Table:
-    table = Table(title="services", title_justify="left", expand=False)
-    for heading in ("service", "requests/s", "pods", "ready", "on edge", "edge share", "mean"):
-        table.add_column(heading, justify="left" if heading == "service" else "right")
-    for service, rate in zip(frame.services, frame.rates, strict=True):
-        table.add_row(
+    headings = ("service", "requests/s", "pods", "ready", "on edge", "edge share", "mean")
+    rows = (
+        (
             service.name,
             f"{rate:g}",
             str(service.pods),
@@ -81,7 +80,9 @@ def _services(frame: Frame) -> Table:
             f"{service.share.ratio:.2f}" if service.share.total else "-",
             "-" if service.mean_share is None else f"{service.mean_share:.2f}",
         )
-    return table
+        for service, rate in zip(frame.services, frame.rates, strict=True)
+    )
+    return table(headings, rows, title="services", numbers=headings[1:])
 
 
 def _outcome(frame: Frame) -> str:

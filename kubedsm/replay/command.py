@@ -10,17 +10,17 @@ import orjson
 from rich.console import Console
 from rich.progress import Progress
 
-from kubedsm.configuration.fields import ConfigurationError
+from kubedsm.configuration.documents import DocumentError
 from kubedsm.configuration.settings import Configuration, load_file
 from kubedsm.core.policies.registry import KUBEDSM
-from kubedsm.emulator.cluster_file import ClusterFileError, paper_cluster
 from kubedsm.emulator.cluster_file import load as load_cluster
+from kubedsm.emulator.paper import paper_cluster
 from kubedsm.replay import presets, tuning
 from kubedsm.replay.evaluation import tables as markdown_tables
 from kubedsm.replay.page import page
 from kubedsm.replay.report import Report, report, tables
 from kubedsm.replay.runner import Outcome, carry_out_all, processors
-from kubedsm.replay.services import PAPER_SERVICES, ServicesFileError
+from kubedsm.replay.services import PAPER_SERVICES
 from kubedsm.replay.services import load as load_services
 from kubedsm.replay.sources import runs, sources
 from kubedsm.replay.variants import BASELINES, CONTENDERS, UnknownPolicyError, contender
@@ -126,7 +126,7 @@ def _problems() -> Iterator[None]:
         yield
     except UnknownPolicyError as error:
         raise click.UsageError(str(error)) from None
-    except (ClusterFileError, ConfigurationError, ScenarioError, ServicesFileError) as error:
+    except (DocumentError, ScenarioError) as error:
         raise click.ClickException(str(error)) from None
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""

@@ -11,7 +11,7 @@ import numpy as np
 
 from kubedsm.core.world.model import Share, Tier
 from kubedsm.replay.optimum import Optimum
-from kubedsm.replay.summaries import EdgeRatio
+from kubedsm.replay.summaries import EdgeRatio, nearest_rank
 from kubedsm.replay.timeline import Level, Life, MoveRecord, Timeline
 from kubedsm.replay.workload_model import Endpoint, Floats, Responses, due_times, respond
 from kubedsm.replay.world import Record, Run
@@ -33,7 +33,7 @@ class Spread:
         if not len(values):
             return cls(0.0, 0.0)
         ranked = np.sort(np.asarray(values, dtype=np.float64))
-        return cls(float(ranked.mean()), float(ranked[math.ceil(0.95 * len(ranked)) - 1]))
+        return cls(float(ranked.mean()), nearest_rank(ranked.tolist(), 0.95))
 
 
 @attrs.frozen

@@ -9,22 +9,18 @@ with `concurrency` (1) and `serviceTime` where wanted. The target is what the au
 pod at, in requests a second; unless told otherwise that is half of what a pod can serve.
 """
 
-import random
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import attrs
 import msgspec
-import yaml
 
-from kubedsm.clock import SystemClock
+from kubedsm.configuration.documents import DocumentError, at, content, converted, parsed, reading
 from kubedsm.configuration.duration import DurationError, format_duration, parse_duration
 from kubedsm.core.world.quantities import QuantityError, millis
-from kubedsm.emulator.api.api_server import ApiServer
-from kubedsm.emulator.api.errors import ApiError
 from kubedsm.emulator.api.resources import DEPLOYMENTS, HORIZONTAL_POD_AUTOSCALERS, Object, Resource
 from kubedsm.emulator.api.resources import SERVICES as SERVICE_RESOURCE
+from kubedsm.emulator.cluster_file import check_creatable
 from kubedsm.emulator.paper import NAMESPACE, SERVICES, service_objects
 from kubedsm.replay.workload_model import Server
 
@@ -32,10 +28,6 @@ from kubedsm.replay.workload_model import Server
 UTILISATION = 0.5
 _SERVER = Server(concurrency=1, service_time=UTILISATION / 5)
 _RESOURCES = (DEPLOYMENTS, SERVICE_RESOURCE, HORIZONTAL_POD_AUTOSCALERS)
-
-
-class ServicesFileError(ValueError):
-    """The file does not describe services: one line with the file, the place and the reason."""
 
 
 @attrs.frozen
@@ -87,70 +79,51 @@ class _Document(msgspec.Struct, forbid_unknown_fields=True):
     services: list[_Entry]
 
 
-class _Mistake(Exception):
-    def __init__(self, place: str, reason: str) -> None:
-        super().__init__(f"{place}: {reason}" if place else reason)
-
-
 def load(path: str | Path) -> tuple[ServiceSpec, ...]:
-    """The services that the file describes. Raises ServicesFileError."""
-    try:
-        entries = _entries(_decoded(Path(path)))
-        specs = tuple(_spec(entry, f"services[{index}]") for index, entry in enumerate(entries))
-        _check_with_api_server(specs)
-    except _Mistake as mistake:
-        raise ServicesFileError(f"{path}: {mistake}") from None
-    return specs
+    """The services that the file describes. Raises DocumentError."""
+    with reading(path):
+        entries = converted(parsed(content(path)), _Document).services
+        if not entries:
+            raise DocumentError("empty", ("services",))
+        places = [f"services[{index}]" for index in range(len(entries))]
+        specs = []
+        for place, entry in zip(places, entries, strict=True):
+            with at(place):
+                specs.append(_spec(entry))
+        _check_names([spec.name for spec in specs])
+        check_creatable(
+            ((place,), resource, one, NAMESPACE)
+            for place, spec in zip(places, specs, strict=True)
+            for resource, one in spec.objects(0)
+        )
+    return tuple(specs)
 
 
-def _decoded(path: Path) -> Any:
-    try:
-        return yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise _Mistake("", error.strerror or str(error)) from None
-    except UnicodeDecodeError:
-        raise _Mistake("", "not UTF-8 text") from None
-    except RecursionError:
-        raise _Mistake("", "nested too deeply") from None
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        place = f"line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        raise _Mistake(place, f"not YAML: {error.problem}") from None
-    except (yaml.YAMLError, ValueError) as error:
-        raise _Mistake("", f"not YAML: {' '.join(str(error).split())}") from None
+def _check_names(names: list[str]) -> None:
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            raise DocumentError(f"{name!r} occurs twice", (f"services[{index}]", "name"))
 
 
-def _entries(document: Any) -> list[_Entry]:
-    try:
-        entries = msgspec.convert(document, _Document).services
-    except msgspec.ValidationError as error:
-        reason, _, place = str(error).partition(" - at ")
-        reason = reason[:1].lower() + reason[1:]
-        raise _Mistake(place.strip("`").removeprefix("$").lstrip("."), reason) from None
-    if not entries:
-        raise _Mistake("services", "empty")
-    return entries
-
-
-def _spec(entry: _Entry, place: str) -> ServiceSpec:
+def _spec(entry: _Entry) -> ServiceSpec:
     amounts = {"cpu": entry.cpu, "memory": entry.memory, "targetRate": entry.target_rate}
     thousandths = {}
     for field, amount in amounts.items():
         try:
             thousandths[field] = millis(amount)
         except QuantityError as error:
-            raise _Mistake(f"{place}.{field}", str(error)) from None
+            raise DocumentError(str(error), (field,)) from None
         if not thousandths[field]:
-            raise _Mistake(f"{place}.{field}", "must be above 0")
+            raise DocumentError("must be above 0", (field,))
     least, most = entry.replicas.min, entry.replicas.max
     if not 1 <= least <= most:
-        raise _Mistake(f"{place}.replicas", f"1 <= min <= max must hold, not {least} and {most}")
+        raise DocumentError(f"1 <= min <= max must hold, not {least} and {most}", ("replicas",))
     if entry.concurrency < 1:
-        raise _Mistake(f"{place}.concurrency", f"{entry.concurrency} is not at least 1")
+        raise DocumentError(f"{entry.concurrency} is not at least 1", ("concurrency",))
     rate = float(Fraction(thousandths["targetRate"], 1000))
     seconds = UTILISATION * entry.concurrency / rate
     if entry.service_time:
-        seconds = _seconds(entry.service_time, f"{place}.serviceTime")
+        seconds = _seconds(entry.service_time)
     return ServiceSpec(
         entry.name,
         str(entry.cpu),
@@ -161,29 +134,11 @@ def _spec(entry: _Entry, place: str) -> ServiceSpec:
     )
 
 
-def _seconds(text: str, place: str) -> float:
+def _seconds(text: str) -> float:
     try:
         seconds = parse_duration(text)
     except DurationError as error:
-        raise _Mistake(place, str(error)) from None
+        raise DocumentError(str(error), ("serviceTime",)) from None
     if not seconds:
-        raise _Mistake(place, f"{format_duration(seconds)} is not above 0")
+        raise DocumentError(f"{format_duration(seconds)} is not above 0", ("serviceTime",))
     return seconds
-
-
-def _check_with_api_server(specs: tuple[ServiceSpec, ...]) -> None:
-    """What the emulated API server would refuse is refused now: names, numbers, doubles."""
-    api = ApiServer(SystemClock(), random.Random(0))
-    seen: set[str] = set()
-    for index, spec in enumerate(specs):
-        place = f"services[{index}]"
-        if spec.name in seen:
-            raise _Mistake(f"{place}.name", f"{spec.name!r} occurs twice")
-        seen.add(spec.name)
-        for resource, obj in spec.objects(0):
-            try:
-                api.create(resource, obj, namespace=NAMESPACE, dry_run=True)
-            except ApiError as error:
-                causes = (error.details or {}).get("causes") or ()
-                reasons = [f"{cause['field']}: {cause['message']}" for cause in causes]
-                raise _Mistake(place, "; ".join(reasons) or error.message) from None

@@ -22,13 +22,16 @@ class Latency:
         if not seconds:
             return None
         ranked = sorted(seconds)
-        return cls(sum(ranked) / len(ranked), _rank(ranked, 0.50), _rank(ranked, 0.99))
+        return cls(
+            sum(ranked) / len(ranked), nearest_rank(ranked, 0.50), nearest_rank(ranked, 0.99)
+        )
 
     def milliseconds(self) -> dict[str, float]:
         return {name: round(1000 * value, 2) for name, value in attrs.asdict(self).items()}
 
 
-def _rank(ranked: Sequence[float], quantile: float) -> float:
+def nearest_rank(ranked: Sequence[float], quantile: float) -> float:
+    """Return the percentile of values in increasing order."""
     return ranked[max(0, math.ceil(quantile * len(ranked)) - 1)]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 
-from kubedsm.configuration.fields import ConfigurationError
+from kubedsm.configuration.documents import DocumentError
 from kubedsm.configuration.settings import EVERY_SERVICE, Configuration, Service, with_settings
 from kubedsm.core.policies.registry import KUBEDSM, POLICIES
 from kubedsm.emulator.paper import NAMESPACE
@@ -99,7 +99,7 @@ def _with_settings(name: str) -> Contender:
 
     try:
         reconfigure(Configuration())
-    except ConfigurationError as error:
+    except DocumentError as error:
         raise UnknownPolicyError(f"no policy {name!r}: {error}") from None
     return Contender(KUBEDSM, reconfigure)
 

@@ -4,12 +4,13 @@ from collections import Counter
 
 import attrs
 
+from kubedsm.cluster.client.backoff import Doubling
 from kubedsm.configuration.settings import Migration
 from kubedsm.core.world.model import Workload
 
 #: seconds that a workload rests more after a move that failed or was taken back, twice as long
 #: each time, whatever the cooldown
-FIRST_BACK_OFF, LONGEST_BACK_OFF = 10.0, 300.0
+BACK_OFF = Doubling(10.0, 300.0)
 #: seconds after its rest that a workload's failures are remembered
 FORGOTTEN = 600.0
 
@@ -74,7 +75,7 @@ class MoveLimits:
         self._failures = Counter({of: n for of, n in self._failures.items() if of in self._rests})
         until = now + self._limits.cooldown
         if failed:
-            until += min(FIRST_BACK_OFF * 2 ** min(self._failures[workload], 10), LONGEST_BACK_OFF)
+            until += BACK_OFF.after(self._failures[workload])
             self._failures[workload] += 1
         else:
             del self._failures[workload]

@@ -17,6 +17,7 @@ from itertools import islice
 import attrs
 
 from kubedsm.clock import Clock
+from kubedsm.cluster.client.backoff import Doubling
 from kubedsm.core.rules.queueing_hints import (
     Refused,
     matters,
@@ -29,8 +30,7 @@ from kubedsm.core.world.model import Pod, Uid
 from kubedsm.core.world.serving_order import serving_order
 
 #: kube-scheduler's podInitialBackoffSeconds and podMaxBackoffSeconds
-INITIAL_BACK_OFF = 1.0
-LONGEST_BACK_OFF = 10.0
+BACK_OFF = Doubling(1.0, 10.0)
 #: seconds between the tries of pods whose binds failed by one cause; how long one waits at most:
 #: kube-scheduler's podMaxInUnschedulablePodsDuration
 TURN = 1.0
@@ -111,8 +111,7 @@ class SchedulingQueue:
         """
         failures = self._failures.get(pod.uid, 0)
         self._failures[pod.uid] = failures + 1
-        seconds = min(LONGEST_BACK_OFF, INITIAL_BACK_OFF * 2 ** min(failures, 10))
-        seconds *= 1 - self._rng.random() / 5
+        seconds = BACK_OFF.after(failures) * (1 - self._rng.random() / 5)
         self._take_out(pod.uid)
         self._pods[pod.uid] = pod
         due = self._clock.monotonic() + seconds

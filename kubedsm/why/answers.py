@@ -6,7 +6,7 @@ Then kube-scheduler's rules alone decide, and every node counts as one of the cl
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import NamedTuple
 
 import attrs
 import numpy as np
@@ -19,81 +19,16 @@ from kubedsm.core.rules.feasibility import Feasibility, Rejection
 from kubedsm.core.rules.fit import NO_TIER, TIER
 from kubedsm.core.rules.plugins import BY_NAME
 from kubedsm.core.world.model import Node, NodeName, Pod, Resources, Share, Snapshot, Tier, Uid
+from kubedsm.why.explanation import Explanation, NodeAnswer
 
 
-@attrs.frozen(slots=True)
-class NodeScore:
-    """What the scheduler ranks feasible nodes by, in this order."""
+class NodeScore(NamedTuple):
+    """What the scheduler ranks usable nodes by: the last fields of NodeAnswer."""
 
-    #: how much QoS is won, in points
-    qos: float
-    #: how much less than the best of them the pod prefers it, see `core.rules.preferences`
-    penalty: int
-    #: edge: how much fragmentation is added, in nodes; the least wins
+    score: float | None = None
+    penalty: int | None = None
     fragmentation: float | None = None
-    #: cloud: kube-scheduler's LeastAllocated, 0..100; the greatest wins
     least_allocated: int | None = None
-
-
-@attrs.frozen(slots=True)
-class NodeExplanation:
-    node: NodeName
-    tier: Tier | None
-    #: by one of kube-scheduler's rules
-    rejection: Rejection | None
-    #: the tier rule rejects it
-    tierless: bool
-    change: str
-    score: NodeScore | None
-
-    def as_json(self) -> dict[str, Any]:
-        rejection, score = self.rejection, self.score
-        return {
-            "node": self.node,
-            "tier": self.tier.value if self.tier else None,
-            "feasible": rejection is None,
-            "rule": rejection.rule if rejection else None,
-            "reasons": list(rejection.reasons) if rejection else [],
-            "tierRule": NO_TIER if self.tierless else None,
-            "change": self.change or None,
-            "score": score.qos if score else None,
-            "penalty": score.penalty if score else None,
-            "fragmentation": score.fragmentation if score else None,
-            "leastAllocated": score.least_allocated if score else None,
-        }
-
-
-@attrs.frozen(slots=True)
-class Explanation:
-    pod: str
-    #: in name order
-    nodes: tuple[NodeExplanation, ...]
-    #: the node it is on, or that it would be put on now; of a decision, the node decided on
-    chosen: NodeName | None
-    bound: bool
-    #: kube-scheduler's words for a pod that no node takes
-    message: str
-    #: RFC 3339; empty if this is no decision that was made
-    decided_at: str = ""
-    #: of which moment the nodes are told: decision, now, or neither, as in a dump
-    nodes_as_of: str = ""
-    #: moves of the pod, and the one that it was made for
-    moves: tuple[Mapping[str, Any], ...] = ()
-    #: why it was put where it was, in a line
-    summary: str = ""
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "pod": self.pod,
-            "nodes": [node.as_json() for node in self.nodes],
-            "chosen": self.chosen,
-            "bound": self.bound,
-            "message": self.message or None,
-            "decidedAt": self.decided_at or None,
-            "nodesAsOf": self.nodes_as_of or None,
-            "moves": list(self.moves),
-            "summary": self.summary or None,
-        }
 
 
 def knows_tiers(snapshot: Snapshot) -> bool:
@@ -124,12 +59,12 @@ class Explainer:
             nodes=nodes,
             chosen=pod.node_name or self._chosen(case),
             bound=pod.node_name is not None,
-            message=""
+            message=None
             if case.usable or pod.node_name
             else case.feasibility.message(case.pod, tier=self._tiers),
         )
 
-    def nodes(self, uid: Uid) -> tuple[NodeExplanation, ...]:
+    def nodes(self, uid: Uid) -> tuple[NodeAnswer, ...]:
         """What each node is for that pod of the snapshot. Raises KeyError if there is none."""
         return self._judged(self._without(self._snapshot.pods[uid]))
 
@@ -155,20 +90,26 @@ class Explainer:
         on_node = pod.node_name in self._snapshot.nodes and not pod.finished
         return self._feasibility.without_pod(pod.uid) if on_node else self._feasibility
 
-    def _judged(self, case: "_Case") -> tuple[NodeExplanation, ...]:
+    def _judged(self, case: "_Case") -> tuple[NodeAnswer, ...]:
         pod, snapshot, rejections = case.pod, case.snapshot, case.rejections
         scores = self._scores(case)
-        return tuple(
-            NodeExplanation(
-                node.name,
-                node.tier,
-                rejections.get(node.name),
-                tierless := self._tiers and node.tier is None,
-                _change(pod, rejections.get(node.name), snapshot.free[node.name], tierless),
-                scores.get(node.name),
+        answers = []
+        for node in case.feasibility.nodes:
+            rejection = rejections.get(node.name)
+            tierless = self._tiers and node.tier is None
+            answers.append(
+                NodeAnswer(
+                    node.name,
+                    node.tier,
+                    rejection is None,
+                    rejection.rule if rejection else None,
+                    rejection.reasons if rejection else (),
+                    NO_TIER if tierless else None,
+                    _change(pod, rejection, snapshot.free[node.name], tierless),
+                    *scores.get(node.name, NodeScore()),
+                )
             )
-            for node in case.feasibility.nodes
-        )
+        return tuple(answers)
 
     def _scores(self, case: "_Case") -> Mapping[NodeName, NodeScore]:
         pod, snapshot, usable = case.pod, case.snapshot, case.usable
@@ -259,10 +200,10 @@ def _least_allocated(node: Node, left: Resources) -> int:
     return least_allocated_score([size.cpu, size.memory], [used.cpu, used.memory])
 
 
-def _change(pod: Pod, rejection: Rejection | None, free: Resources, tierless: bool) -> str:
+def _change(pod: Pod, rejection: Rejection | None, free: Resources, tierless: bool) -> str | None:
     """What would have to change."""
     if rejection is None:
-        return TIER.advice if tierless else ""
+        return TIER.advice if tierless else None
     lacking = [
         f"{amount - max(0, free.amount(name))}{_UNITS.get(name, '')} {name}"
         for name, amount in pod.requests.items()

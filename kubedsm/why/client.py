@@ -1,17 +1,16 @@
 """Why a pod is where it is: asked of the running scheduler, or else read from the cluster."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from http import HTTPStatus
-from typing import Any
 
 import aiohttp
-import attrs
-import orjson
+import msgspec
 
 from kubedsm.cluster.calls.pod_events import PodEvent, events_about
 from kubedsm.cluster.client.port import Cluster
 from kubedsm.core.world.model import Pod
-from kubedsm.why.answers import Explainer, Explanation
+from kubedsm.why.answers import Explainer
+from kubedsm.why.explanation import Explanation, MoveAnswer
 
 #: seconds: on loopback the answer comes at once, or not at all; an explanation may take its time
 _TIMEOUT = aiohttp.ClientTimeout(total=60.0, sock_connect=2.0)
@@ -24,8 +23,12 @@ class QuestionRefusedError(Exception):
     """The scheduler does not understand the question: its words why."""
 
 
-async def ask(server: str, pod: str | None) -> list[Mapping[str, Any]] | None:
-    """What a scheduler says of that pod, or of all that wait: JSON of explanations.
+class _Pending(msgspec.Struct):
+    pending: list[Explanation]
+
+
+async def ask(server: str, pod: str | None) -> list[Explanation] | None:
+    """What a scheduler says of that pod, or of all that wait.
 
     None if nothing answers there, or nothing is known of the pod. Raises QuestionRefusedError.
     """
@@ -44,16 +47,11 @@ async def ask(server: str, pod: str | None) -> list[Mapping[str, Any]] | None:
     if status != HTTPStatus.OK:
         return None
     try:
-        said = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return None
-    if pod is not None:
-        said = {"pending": [said]}
-    answers = said.get("pending") if isinstance(said, dict) else None
-    ours = isinstance(answers, list) and all(
-        isinstance(each, dict) and "nodes" in each for each in answers
-    )
-    return answers if ours else None  # what answers there may be anything
+        if pod is not None:
+            return [msgspec.json.decode(body, type=Explanation)]
+        return msgspec.json.decode(body, type=_Pending).pending
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None  # what answers there may be anything
 
 
 async def from_cluster(cluster: Cluster, explainer: Explainer, pod: Pod) -> Explanation:
@@ -62,7 +60,7 @@ async def from_cluster(cluster: Cluster, explainer: Explainer, pod: Pod) -> Expl
     Raises ClusterError, and WireError if the Events cannot be read.
     """
     events = await events_about(cluster, pod, timeout=_EVENTS_TIMEOUT)
-    explanation = attrs.evolve(
+    explanation = msgspec.structs.replace(
         explainer.explain(pod), nodes_as_of="now", moves=_moves(str(pod), events)
     )
     decision = next((e for e in reversed(events) if e.reason in _DECIDED), None)
@@ -70,26 +68,17 @@ async def from_cluster(cluster: Cluster, explainer: Explainer, pod: Pod) -> Expl
         return explanation
     if decision.reason == "Scheduled":
         why = decision.message.partition(": ")[2]
-        return attrs.evolve(explanation, decided_at=decision.at, summary=why)
+        return msgspec.structs.replace(explanation, decided_at=decision.at, summary=why)
     if explanation.bound:
         return explanation  # and so that was not the last decision
-    return attrs.evolve(explanation, decided_at=decision.at, chosen=None, message=decision.message)
+    return msgspec.structs.replace(
+        explanation, decided_at=decision.at, chosen=None, message=decision.message
+    )
 
 
-def _moves(pod: str, events: Sequence[PodEvent]) -> tuple[dict[str, Any], ...]:
+def _moves(pod: str, events: Sequence[PodEvent]) -> tuple[MoveAnswer, ...]:
     return tuple(
-        {
-            "at": event.at,
-            "pod": pod,
-            "from": None,
-            "to": None,
-            "kind": None,
-            "gain": None,
-            "group": None,
-            "outcome": event.reason,
-            "reason": event.message,
-            "replacement": None,
-        }
+        MoveAnswer(at=event.at, pod=pod, outcome=event.reason, reason=event.message)
         for event in events
         if event.reason in _MOVED
     )

@@ -5,16 +5,17 @@ put them: the room that the rest of a batch took is a reason, too.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import attrs
+import msgspec
 
 from kubedsm.core.policies.kubedsm import KubeDSM
 from kubedsm.core.rules.fit import counted_reasons
 from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.core.world.model import NodeName, Pod, Snapshot, Uid
-from kubedsm.why.answers import Explainer, Explanation, NodeExplanation
+from kubedsm.why.answers import Explainer, pending
 from kubedsm.why.entries import Entry, called, rfc3339
+from kubedsm.why.explanation import Explanation, MoveAnswer, NodeAnswer
 from kubedsm.why.record import Basis, Chosen, DecisionRecord
 
 
@@ -31,8 +32,8 @@ class Recalled:
     #: instead, of a pod that nothing was decided about
     present: Snapshot | None
     bound: bool
-    moves: tuple[dict[str, Any], ...]
-    summary: str
+    moves: tuple[MoveAnswer, ...] = ()
+    summary: str = ""
 
 
 @attrs.define
@@ -73,7 +74,10 @@ class Decisions:
             self.record.basis(chosen.entry),
             None,
             now is not None and now.node_name is not None,
-            tuple(move.as_json(at) for at, move in self.record.moves_of(uid)),
+            tuple(
+                msgspec.convert(move.as_json(at), MoveAnswer)
+                for at, move in self.record.moves_of(uid)
+            ),
             "" if now is None else self.summary(now),
         )
 
@@ -82,15 +86,12 @@ class Decisions:
         snapshot = self.mirror.snapshot()
         waiting = [
             pod
-            for pod in snapshot.pods.values()
-            if pod.scheduler_name == snapshot.scheduler_name
-            and pod.node_name is None
-            and not (pod.finished or pod.terminating)
+            for pod in pending(snapshot)
+            if pod.scheduler_name == snapshot.scheduler_name and not pod.terminating
         ]
-        waiting.sort(key=lambda pod: (pod.created, pod.namespace, pod.name))
         return [
             self.recall(pod.uid, str(pod))
-            or Recalled(pod.uid, str(pod), None, None, snapshot, bound=False, moves=(), summary="")
+            or Recalled(pod.uid, str(pod), None, None, snapshot, bound=False)
             for pod in waiting
         ]
 
@@ -148,10 +149,10 @@ def _explained(
     present, chosen, basis = recalled.present, recalled.chosen, recalled.basis
     if present is not None:
         explanation = explainer(0, lambda: present).explain(present.pods[recalled.uid])
-        return attrs.evolve(explanation, nodes_as_of="now")
+        return msgspec.structs.replace(explanation, nodes_as_of="now")
     if chosen is None:
         raise ValueError(f"nothing was decided about {recalled.pod}")
-    nodes: tuple[NodeExplanation, ...] = ()
+    nodes: tuple[NodeAnswer, ...] = ()
     if basis is not None:
         judge = explainer(chosen.entry.number, lambda: decided(basis, chosen.entry))
         nodes = judge.nodes(chosen.uid)
@@ -160,11 +161,11 @@ def _explained(
         nodes=nodes,
         chosen=chosen.node,
         bound=recalled.bound,
-        message=chosen.message,
+        message=chosen.message or None,
         decided_at=rfc3339(chosen.entry.at),
-        nodes_as_of="decision" if basis is not None else "",
+        nodes_as_of="decision" if basis is not None else None,
         moves=recalled.moves,
-        summary=recalled.summary,
+        summary=recalled.summary or None,
     )
 
 

@@ -7,7 +7,6 @@ worked out from are values, and placing pods must not wait for it.
 import asyncio
 import os
 from collections.abc import Iterable
-from types import TracebackType
 from typing import Any, Self
 
 import orjson
@@ -56,12 +55,7 @@ class Diagnostics:
             self.url = f"http://{LOOPBACK}:{self._runner.addresses[0][1]}"
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._runner.cleanup()
 
     async def _list(self, request: web.Request) -> web.Response:

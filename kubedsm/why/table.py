@@ -1,62 +1,80 @@
-"""An explanation as a table for people: from its JSON, wherever that comes from."""
+"""Tables for people, and an explanation as one."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Container, Iterable, Iterator
+from typing import Literal
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from kubedsm.core.rules.fit import TIER
-
-Said = Mapping[str, Any]
-
-
-def explanation_table(said: Said) -> RenderableType:
-    lines = [Text(line) for line in (*_outcome(said), *map(_moved, said["moves"]))]
-    if not said["nodes"]:
-        return Group(Text(said["pod"]), *lines)
-    title = said["pod"] + {"now": " (nodes as they are now)"}.get(said["nodesAsOf"], "")
-    table = Table(title=title, title_justify="left")
-    for heading in ("node", "tier", "fits"):
-        table.add_column(heading, no_wrap=True)
-    table.add_column("score, or why not and what would help")
-    for node in said["nodes"]:
-        fits = "no" if node["change"] else "yes"
-        table.add_row(*map(Text, (node["node"], node["tier"] or "", fits, _why(node))))
-    return Group(table, *lines)
+from kubedsm.why.explanation import Explanation, MoveAnswer, NodeAnswer
 
 
-def _outcome(said: Said) -> Iterator[str]:
-    chosen, decided = said["chosen"], said["decidedAt"]
+def table(
+    headings: Iterable[str],
+    rows: Iterable[Iterable[RenderableType]],
+    *,
+    title: str | None = None,
+    numbers: Container[str] = (),
+    header: bool = True,
+) -> Table:
+    """Under these headings; what is too long is folded, and of `numbers` on the right."""
+    made = Table(title=title, title_justify="left", show_header=header)
+    for heading in headings:
+        justify: Literal["left", "right"] = "right" if heading in numbers else "left"
+        made.add_column(heading, justify=justify, overflow="fold")
+    for row in rows:
+        made.add_row(*row)
+    return made
+
+
+def explanation_table(said: Explanation) -> RenderableType:
+    lines = [Text(line) for line in (*_outcome(said), *map(_moved, said.moves))]
+    if not said.nodes:
+        return Group(Text(said.pod), *lines)
+    title = said.pod + (" (nodes as they are now)" if said.nodes_as_of == "now" else "")
+    headings = ("node", "tier", "fits", "score, or why not and what would help")
+    rows = (
+        map(Text, (node.node, node.tier or "", "no" if node.change else "yes", _why(node)))
+        for node in said.nodes
+    )
+    made = table(headings, rows, title=title)
+    for column in made.columns[:-1]:
+        column.no_wrap = True
+    return Group(made, *lines)
+
+
+def _outcome(said: Explanation) -> Iterator[str]:
+    chosen, decided = said.chosen, said.decided_at
     if decided:
-        yield f"Decided at {decided}: {said['message'] if chosen is None else f'put on {chosen}'}"
-        if said["summary"]:
-            yield f"Because: {said['summary']}"
+        yield f"Decided at {decided}: {said.message if chosen is None else f'put on {chosen}'}"
+        if said.summary:
+            yield f"Because: {said.summary}"
     elif chosen is None:
-        yield said["message"]
+        yield said.message or ""
     else:
-        yield f"It is on {chosen}." if said["bound"] else f"It would be put on {chosen}."
+        yield f"It is on {chosen}." if said.bound else f"It would be put on {chosen}."
 
 
-def _moved(move: Said) -> str:
-    route = f" from {move['from']} to {move['to']} ({move['kind']})" if move["from"] else ""
-    reason = f": {move['reason']}" if move["reason"] else ""
-    return f"Move of {move['pod']} at {move['at']}{route} {move['outcome']}{reason}"
+def _moved(move: MoveAnswer) -> str:
+    route = f" from {move.source} to {move.target} ({move.kind})" if move.source else ""
+    reason = f": {move.reason}" if move.reason else ""
+    return f"Move of {move.pod} at {move.at}{route} {move.outcome}{reason}"
 
 
-def _why(node: Said) -> str:
-    if node["rule"]:
-        return f"{node['rule']}: {', '.join(node['reasons'])}\n{node['change']}"
-    if node["tierRule"]:
-        return f"{TIER.name}: {node['tierRule']}\n{node['change']}"
-    if node["score"] is None:
+def _why(node: NodeAnswer) -> str:
+    if node.rule:
+        return f"{node.rule}: {', '.join(node.reasons)}\n{node.change}"
+    if node.tier_rule:
+        return f"{TIER.name}: {node.tier_rule}\n{node.change}"
+    if node.score is None:
         return ""
-    shown = f"QoS {node['score']:+.3f}"
-    if node["penalty"]:
-        shown += f", {node['penalty']} less preferred"
-    if node["fragmentation"] is not None:
-        shown += f", fragmentation {node['fragmentation']:+.3f}"
-    if node["leastAllocated"] is not None:
-        shown += f", least allocated {node['leastAllocated']}"
+    shown = f"QoS {node.score:+.3f}"
+    if node.penalty:
+        shown += f", {node.penalty} less preferred"
+    if node.fragmentation is not None:
+        shown += f", fragmentation {node.fragmentation:+.3f}"
+    if node.least_allocated is not None:
+        shown += f", least allocated {node.least_allocated}"
     return shown

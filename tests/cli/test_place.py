@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from kubedsm.cluster.wire import dump as dumps
 from kubedsm.commands import offline
+from kubedsm.configuration.documents import DocumentError
 from kubedsm.configuration.settings import Configuration, load
 
 
@@ -157,7 +158,7 @@ def test_init_containers_sidecars_and_overhead_count_as_the_kubelet_counts_them(
     ],
 )
 def test_what_is_no_dump_is_said_in_one_line_that_names_the_file(text, says):
-    with pytest.raises(dumps.DumpError) as caught:
+    with pytest.raises(DocumentError) as caught:
         dumps.read(text, "nodes.json")
     assert says in str(caught.value)
     assert str(caught.value).startswith("nodes.json: ")
@@ -230,7 +231,7 @@ def test_nothing_in_a_dump_makes_it_crash(data):
     text = json.dumps(broken).encode()
     try:
         read = dumps.read(text, "dump")
-    except dumps.DumpError:
+    except DocumentError:
         return
     placed = offline.place(read, Configuration()).as_json()
     orjson.dumps(placed)

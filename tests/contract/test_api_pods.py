@@ -70,7 +70,7 @@ def test_what_cannot_be_bound(api: ApiServer) -> None:
 def test_an_unbound_pod_is_gone_at_once(api: ApiServer) -> None:
     api.create(PODS, pod(), namespace="shop")
     seen = changes(api)
-    last = api.delete(PODS, "shop", "a")
+    last = api.delete(PODS, "shop", "a").object
     assert [change.type for change in seen] == ["MODIFIED", "DELETED"]
     assert last["metadata"]["deletionGracePeriodSeconds"] == 0
     assert last["metadata"]["generation"] == 2
@@ -82,17 +82,17 @@ def test_a_bound_pod_has_its_grace(api: ApiServer, clock: FixedClock) -> None:
     bind(api)
     seen = changes(api)
     clock.seconds = 100
-    going = api.delete(PODS, "shop", "a")["metadata"]
+    going = api.delete(PODS, "shop", "a").object["metadata"]
     assert going["deletionTimestamp"] == "2026-01-01T00:02:10Z"
     assert going["deletionGracePeriodSeconds"] == 30
     # a later deletion can only shorten it
-    assert api.delete(PODS, "shop", "a", grace_seconds=60)["metadata"] == going
-    assert api.delete(PODS, "shop", "a")["metadata"] == going
-    sooner = api.delete(PODS, "shop", "a", grace_seconds=5)["metadata"]
+    assert api.delete(PODS, "shop", "a", grace_seconds=60).object["metadata"] == going
+    assert api.delete(PODS, "shop", "a").object["metadata"] == going
+    sooner = api.delete(PODS, "shop", "a", grace_seconds=5).object["metadata"]
     assert sooner["deletionTimestamp"] == "2026-01-01T00:01:45Z"
     assert sooner["generation"] == going["generation"] == 2
     # what a kubelet does when the containers are gone
-    last = api.delete(PODS, "shop", "a", grace_seconds=0, uid=going["uid"])["metadata"]
+    last = api.delete(PODS, "shop", "a", grace_seconds=0, uid=going["uid"]).object["metadata"]
     assert last["deletionTimestamp"] == "2026-01-01T00:01:40Z"
     assert [change.type for change in seen] == ["MODIFIED", "MODIFIED", "MODIFIED", "DELETED"]
 
@@ -110,7 +110,7 @@ def test_any_grace_can_be_asked_for(api: ApiServer) -> None:
     for name, grace, seconds in (("a", -5, 1), ("b", 10**18, 10**9)):
         api.create(PODS, pod(name), namespace="shop")
         bind(api, name)
-        metadata = api.delete(PODS, "shop", name, grace_seconds=grace)["metadata"]
+        metadata = api.delete(PODS, "shop", name, grace_seconds=grace).object["metadata"]
         assert metadata["deletionGracePeriodSeconds"] == seconds
 
 
@@ -126,7 +126,7 @@ def test_preconditions_of_a_deletion(api: ApiServer) -> None:
 def test_finalizers_hold_a_deletion(api: ApiServer) -> None:
     given = {"metadata": {"name": "c", "finalizers": ["x/y"]}}
     api.create(CONFIGMAPS, given, namespace="shop")
-    deletion = api.begin_deletion(CONFIGMAPS, "shop", "c")
+    deletion = api.delete(CONFIGMAPS, "shop", "c")
     assert not deletion.gone
     more = {"metadata": {"finalizers": ["x/y", "x/z"]}}
     refused(422, lambda: api.patch(CONFIGMAPS, "shop", "c", more, MERGE_PATCH))
@@ -153,7 +153,7 @@ def test_propagation_is_left_to_the_garbage_collector(
     api: ApiServer, propagation: str, finalizers: list[str]
 ) -> None:
     api.create(DEPLOYMENTS, deployment(), namespace="shop")
-    going = api.delete(DEPLOYMENTS, "shop", "web", propagation=propagation)["metadata"]
+    going = api.delete(DEPLOYMENTS, "shop", "web", propagation=propagation).object["metadata"]
     assert going["finalizers"] == finalizers
     assert going["generation"] == 2
     api.delete(DEPLOYMENTS, "shop", "web", propagation="Background")
@@ -166,7 +166,7 @@ def test_there_are_three_ways_of_propagation(api: ApiServer) -> None:
 
 
 def test_a_namespace_ends_when_its_content_has(api: ApiServer) -> None:
-    going = api.delete(NAMESPACES, "", "shop")
+    going = api.delete(NAMESPACES, "", "shop").object
     assert going["status"]["phase"] == "Terminating"
     error = refused(403, lambda: api.create(PODS, pod(), namespace="shop"))
     assert "because it is being terminated" in error.message

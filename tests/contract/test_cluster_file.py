@@ -4,6 +4,7 @@ import random
 import pytest
 
 from kubedsm.clock import VirtualClock
+from kubedsm.configuration.documents import DocumentError
 from kubedsm.core.world.quantities import millis, units
 from kubedsm.emulator.api.resources import (
     DEPLOYMENTS,
@@ -12,9 +13,9 @@ from kubedsm.emulator.api.resources import (
     PODS,
     SERVICES,
 )
-from kubedsm.emulator.cluster_file import ClusterFileError, load, paper_cluster
+from kubedsm.emulator.cluster_file import load
 from kubedsm.emulator.emulated_cluster import EmulatedCluster
-from kubedsm.emulator.paper import paper_services
+from kubedsm.emulator.paper import paper_cluster, paper_services
 
 SHORT = """\
 nodes:
@@ -108,8 +109,9 @@ def short(**changes):
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("nodes: [", "line 1, column 9: not YAML: "),
-        ("a: b: c", "line 1, column 5: not YAML: mapping values are not allowed here"),
+        ("nodes: [", "not YAML: expected"),
+        ("a: b: c", "not YAML: mapping values are not allowed here, line 1, column 5"),
+        ("nodes: []\nnodes: []", "nodes: given twice, line 2, column 1"),
         ("", "no node in it"),
         ("nodes: []", "no node in it"),
         ("kind: List\nitems: []", "no node in it"),
@@ -152,7 +154,7 @@ def short(**changes):
 )
 def test_every_mistake_is_one_line_with_file_place_and_reason(write, text, expected):
     path = write(text)
-    with pytest.raises(ClusterFileError) as raised:
+    with pytest.raises(DocumentError) as raised:
         load(path)
     message = str(raised.value)
     assert message.startswith(f"{path}: {expected}")
@@ -160,10 +162,10 @@ def test_every_mistake_is_one_line_with_file_place_and_reason(write, text, expec
 
 
 def test_files_that_cannot_be_read(tmp_path):
-    with pytest.raises(ClusterFileError, match=r"missing\.yaml: No such file or directory"):
+    with pytest.raises(DocumentError, match=r"missing\.yaml: No such file or directory"):
         load(tmp_path / "missing.yaml")
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ClusterFileError, match="binary: not UTF-8 text"):
+    with pytest.raises(DocumentError, match="binary: not UTF-8 text"):
         load(tmp_path / "binary")
 
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kubedsm.configuration.documents import DocumentError
 from kubedsm.configuration.settings import (
     Batch,
     Configuration,
-    ConfigurationError,
     Fairness,
     Latency,
     Migration,
@@ -49,7 +49,7 @@ def workload(name, namespace="shop"):
 
 
 def refusal(text):
-    with pytest.raises(ConfigurationError) as refused:
+    with pytest.raises(DocumentError) as refused:
         load(text, "config.yaml")
     message = str(refused.value)
     assert len(message.splitlines()) == 1
@@ -267,7 +267,7 @@ nested = st.recursive(
 def test_anything_is_a_configuration_or_one_line(text):
     try:
         given = load(text, "x")
-    except ConfigurationError as error:
+    except DocumentError as error:
         message = str(error)
     else:
         assert load(dump(given), "again") == given
@@ -411,6 +411,14 @@ def test_without_a_word_for_every_service_the_promise_is_the_whole_edge_share():
     assert given.migration_mode(workload("cart")) == "recreate"
 
 
+def test_what_is_derived_is_derived_once():
+    given = load(FULL, "x")
+    assert given.promise(workload("cart")) is given.promise(workload("cart"))
+    assert given.promise(workload("nobody's")) is given.promise(workload("another"))
+    assert given.policy is given.policy
+    assert given.policy.objective is given.objective_function
+
+
 def test_a_service_of_another_namespace_is_another_service():
     assert load(FULL, "x").promise(workload("cart", "garden")).qos == 1
 
@@ -439,7 +447,7 @@ def test_the_share_a_target_asks_for_is_a_share(latency, target):
     ],
 )
 def test_a_bad_value_cannot_be_constructed_either(make):
-    with pytest.raises(ConfigurationError):
+    with pytest.raises(DocumentError):
         make()
 
 
@@ -450,10 +458,10 @@ def test_a_file(tmp_path):
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path):
-    with pytest.raises(ConfigurationError) as refused:
+    with pytest.raises(DocumentError) as refused:
         load_file(tmp_path / "absent.yaml")
     assert str(refused.value) == f"{tmp_path}/absent.yaml: No such file or directory"
-    with pytest.raises(ConfigurationError, match="Is a directory"):
+    with pytest.raises(DocumentError, match="Is a directory"):
         load_file(tmp_path)
 
 

@@ -7,8 +7,8 @@ import pytest
 from clusters import MI, PAPER, PROMISED, node, pod, snapshot
 
 from kubedsm.core.placing.cloud import least_allocated_score
-from kubedsm.core.policies.in_turn import Room
-from kubedsm.core.policies.kube_scheduler import KubeScheduler, scores, total_scores
+from kubedsm.core.policies.in_turn import InTurn, Room
+from kubedsm.core.policies.kube_scheduler import kube_scheduler, scores, total_scores
 from kubedsm.core.rules.node_scores import (
     balanced_allocation_score,
     normalized,
@@ -17,7 +17,7 @@ from kubedsm.core.rules.node_scores import (
 )
 from kubedsm.core.world.model import Tier
 
-KUBE_SCHEDULER = KubeScheduler(*PROMISED)
+KUBE_SCHEDULER = InTurn(kube_scheduler, *PROMISED)
 
 
 @pytest.mark.parametrize(

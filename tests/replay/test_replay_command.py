@@ -6,8 +6,9 @@ import sys
 import pytest
 
 from kubedsm.cli import main
+from kubedsm.configuration.documents import DocumentError
 from kubedsm.replay.evaluation import tables
-from kubedsm.replay.services import PAPER_SERVICES, ServicesFileError, load
+from kubedsm.replay.services import PAPER_SERVICES, load
 from loadgen.generators import normal
 from loadgen.scenario import dumps
 
@@ -202,7 +203,7 @@ def test_an_output_folder_that_cannot_be_made(kubedsm, scenario):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("services: [", "line 1, column 12: not YAML"),
+        ("services: [", "not YAML: expected"),
         ("[]", "expected `object`, got `array`"),
         ("services: []", "services: empty"),
         ("services: [{name: a, cpu: 1}]", "services[0]: object missing required field `memory`"),
@@ -243,7 +244,7 @@ def test_an_output_folder_that_cannot_be_made(kubedsm, scenario):
 def test_broken_services_files(tmp_path, text, message):
     path = tmp_path / "services.yaml"
     path.write_text(text)
-    with pytest.raises(ServicesFileError) as error:
+    with pytest.raises(DocumentError) as error:
         load(path)
     assert str(error.value).startswith(f"{path}: {message}")
     assert "\n" not in str(error.value)

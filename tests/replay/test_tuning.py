@@ -3,7 +3,7 @@
 import pytest
 
 from kubedsm.cluster.wire import decoding
-from kubedsm.configuration.fields import ConfigurationError
+from kubedsm.configuration.documents import DocumentError
 from kubedsm.configuration.settings import Configuration, with_settings
 from kubedsm.core.world.model import Tier, Tiers
 from kubedsm.replay.presets import PAPER_SCENARIOS
@@ -34,7 +34,7 @@ def test_settings_change_what_they_name_and_nothing_else():
     ],
 )
 def test_a_setting_that_is_none_is_refused(key, value, complaint):
-    with pytest.raises(ConfigurationError, match="^" + complaint.replace("?", r"\?")):
+    with pytest.raises(DocumentError, match="^" + complaint.replace("?", r"\?")):
         with_settings(Configuration(), {key: value})
 
 

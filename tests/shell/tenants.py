@@ -91,7 +91,7 @@ class Tenant:
         return self.world.api.create(resource, obj, namespace=TENANT)
 
     def delete(self, resource, name):
-        return self.world.api.delete(resource, TENANT, name)
+        return self.world.api.delete(resource, TENANT, name).object
 
     def forbid_disruption(self):
         """No pod of the tenant's may be evicted."""

@@ -5,7 +5,7 @@ import pytest
 
 from kubedsm.configuration.settings import Migration
 from kubedsm.core.world.model import Workload
-from kubedsm.runtime.limits import FIRST_BACK_OFF, MoveLimits, Underway
+from kubedsm.runtime.limits import BACK_OFF, MoveLimits, Underway
 
 WEB, API = (Workload("shop", "Deployment", name) for name in ("web", "api"))
 WIDE = Migration(max_concurrent=9, max_per_node=9, max_per_workload=9)
@@ -68,8 +68,8 @@ def test_a_workload_rests_for_its_cooldown_and_longer_after_a_failure():
     assert not made.resting(WEB, 160.0)
     assert not made.resting(API, 100.0)
     made.rest(WEB, 200.0, failed=True)
-    assert made.resting(WEB, 259.9 + FIRST_BACK_OFF)
-    assert not made.resting(WEB, 260.0 + FIRST_BACK_OFF)
+    assert made.resting(WEB, 259.9 + BACK_OFF.first)
+    assert not made.resting(WEB, 260.0 + BACK_OFF.first)
 
 
 def test_workloads_that_rested_long_ago_are_forgotten():

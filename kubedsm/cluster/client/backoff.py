@@ -2,6 +2,21 @@
 
 import random
 
+import attrs
+
+
+@attrs.frozen(slots=True)
+class Doubling:
+    """Delays that double from `first` to `most` seconds."""
+
+    first: float
+    most: float
+
+    def after(self, failures: int) -> float:
+        """The delay when it failed once more, after so many failures in a row."""
+        # The power would grow without bound, and the delay is long capped.
+        return min(self.most, self.first * 2.0 ** min(failures, 16))
+
 
 class Backoff:
     """Delays that double from `first` to `most` seconds, each up to half longer by chance.
@@ -11,8 +26,7 @@ class Backoff:
 
     def __init__(self, rng: random.Random, *, first: float = 0.8, most: float = 30.0) -> None:
         self._rng = rng
-        self._first = first
-        self._most = most
+        self._delays = Doubling(first, most)
         self._failures = 0
 
     @property
@@ -22,8 +36,7 @@ class Backoff:
 
     def failed(self) -> float:
         """Count a failure; the seconds to wait after it."""
-        # Beyond 2**16 the delay is capped anyway, and the power would grow without bound.
-        delay = min(self._most, self._first * 2.0 ** min(self._failures, 16))
+        delay = self._delays.after(self._failures)
         self._failures += 1
         return delay * self._rng.uniform(1.0, 1.5)
 

@@ -68,46 +68,24 @@ NODES: Watched[Node, ClusterEvent] = Watched(
     "Node", "/api/v1/nodes", decoding.node_item, decoding.node_line, NodeApplied, _node_deleted
 )
 
-NAMESPACES: Watched[Namespace, ClusterEvent] = Watched(
-    "Namespace",
-    "/api/v1/namespaces",
-    decoding.NAMESPACES.item,
-    decoding.NAMESPACES.line,
-    SurroundingApplied,
-    lambda namespace: SurroundingDeleted(Namespace, (namespace.name,)),
+
+def _surrounding(
+    of: type[Surrounding], path: str, reader: decoding.Reader[Any, Any], *, namespaced: bool = False
+) -> Watched[Any, ClusterEvent]:
+    def deleted(gone: decoding.Identity) -> ClusterEvent:
+        key = (gone.namespace, gone.name) if namespaced else (gone.name,)
+        return SurroundingDeleted(of, key)
+
+    return Watched(reader.kind, path, reader.item, reader.line, SurroundingApplied, deleted)
+
+
+NAMESPACES = _surrounding(Namespace, "/api/v1/namespaces", decoding.NAMESPACES)
+CLAIMS = _surrounding(Claim, "/api/v1/persistentvolumeclaims", decoding.CLAIMS, namespaced=True)
+VOLUMES = _surrounding(Volume, "/api/v1/persistentvolumes", decoding.VOLUMES)
+STORAGE_CLASSES = _surrounding(
+    StorageClass, "/apis/storage.k8s.io/v1/storageclasses", decoding.STORAGE_CLASSES
 )
-CLAIMS: Watched[Claim, ClusterEvent] = Watched(
-    "PersistentVolumeClaim",
-    "/api/v1/persistentvolumeclaims",
-    decoding.CLAIMS.item,
-    decoding.CLAIMS.line,
-    SurroundingApplied,
-    lambda claim: SurroundingDeleted(Claim, (claim.namespace, claim.name)),
-)
-VOLUMES: Watched[Volume, ClusterEvent] = Watched(
-    "PersistentVolume",
-    "/api/v1/persistentvolumes",
-    decoding.VOLUMES.item,
-    decoding.VOLUMES.line,
-    SurroundingApplied,
-    lambda volume: SurroundingDeleted(Volume, (volume.name,)),
-)
-STORAGE_CLASSES: Watched[StorageClass, ClusterEvent] = Watched(
-    "StorageClass",
-    "/apis/storage.k8s.io/v1/storageclasses",
-    decoding.STORAGE_CLASSES.item,
-    decoding.STORAGE_CLASSES.line,
-    SurroundingApplied,
-    lambda storage: SurroundingDeleted(StorageClass, (storage.name,)),
-)
-CSI_NODES: Watched[CSINode, ClusterEvent] = Watched(
-    "CSINode",
-    "/apis/storage.k8s.io/v1/csinodes",
-    decoding.CSI_NODES.item,
-    decoding.CSI_NODES.line,
-    SurroundingApplied,
-    lambda csi_node: SurroundingDeleted(CSINode, (csi_node.name,)),
-)
+CSI_NODES = _surrounding(CSINode, "/apis/storage.k8s.io/v1/csinodes", decoding.CSI_NODES)
 
 SURROUNDINGS: Mapping[type[Surrounding], Watched[Any, ClusterEvent]] = {
     Namespace: NAMESPACES,

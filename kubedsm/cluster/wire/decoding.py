@@ -102,7 +102,7 @@ class Reader(Generic[Shape, T]):
     """Reads objects of one kind: JSON to the shape of it that we read, shape to value."""
 
     def __init__(self, kind: str, shape: type[Shape], make: Callable[[Shape], T]) -> None:
-        self._kind = kind
+        self.kind = kind
         self._shape = shape
         self._make = make
         self._decoder: msgspec.json.Decoder[Shape] = msgspec.json.Decoder(shape)
@@ -119,14 +119,14 @@ class Reader(Generic[Shape, T]):
 
         Raises WireError.
         """
-        return self._made(source, _read(self._kind, source, self._decoder, self._shape))
+        return self._made(source, _read(self.kind, source, self._decoder, self._shape))
 
     def item(self, source: Source) -> Applied[T]:
         """An object of a list.
 
         Raises WireError.
         """
-        shape = _read(self._kind, source, self._decoder, self._shape)
+        shape = _read(self.kind, source, self._decoder, self._shape)
         return Applied(_identity(shape.metadata), self._made(source, shape))
 
     def line(self, line: bytes) -> Line[T]:
@@ -137,7 +137,7 @@ class Reader(Generic[Shape, T]):
         try:
             event = self._lines.decode(line)
         except UNREADABLE as error:
-            raise unreadable(self._kind, error, line, "object") from None
+            raise unreadable(self.kind, error, line, "object") from None
         if isinstance(event, _CHANGES):
             shape = event.object
             return Applied(_identity(shape.metadata), self._made(line, shape, "object"))
@@ -151,7 +151,7 @@ class Reader(Generic[Shape, T]):
         try:
             return self._make(shape)
         except FieldError as error:
-            raise wire_error(self._kind, error.path, error.reason, source, inside) from None
+            raise wire_error(self.kind, error.path, error.reason, source, inside) from None
 
 
 def page(kind: str, body: bytes) -> Page:

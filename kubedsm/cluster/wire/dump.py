@@ -13,6 +13,7 @@ import yaml
 
 from kubedsm.cluster.wire import decoding
 from kubedsm.cluster.wire.errors import WireError
+from kubedsm.configuration.documents import UNREADABLE, DocumentError, reading
 from kubedsm.core.world.events import (
     ClusterEvent,
     KindKnown,
@@ -45,10 +46,6 @@ CLUSTER_SCOPED = ("Node", "Namespace", "PersistentVolume", "StorageClass", "CSIN
 DEEPEST = 8
 
 
-class DumpError(ValueError):
-    """The text is no dump at all."""
-
-
 @attrs.frozen(slots=True)
 class Malformed:
     """An object that could not be read."""
@@ -75,13 +72,15 @@ class Dump:
 def read(text: bytes, source: str) -> Dump:
     """Read a dump: JSON, or YAML if it is not JSON.
 
-    Raises DumpError with one line that names `source`.
+    Raises DocumentError with one line that names `source`.
     """
     events: dict[tuple[str, str], ClusterEvent] = {}
     malformed: list[Malformed] = []
     remarks: list[str] = []
     seen: set[str] = set()
-    for item in _items(_parsed(text, source), source):
+    with reading(source):
+        items = list(_items(_parsed(text)))
+    for item in items:
         kind = item.get("kind") if isinstance(item, dict) else None
         if not isinstance(kind, str):
             malformed.append(
@@ -138,14 +137,14 @@ def _assumed(rules: Iterable[SchedulingRules], seen: set[str]) -> Iterator[tuple
             yield "CSINode", "assumed that every node takes any number of volumes"
 
 
-def _parsed(text: bytes, source: str) -> Any:
+def _parsed(text: bytes) -> Any:
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError as error:
         value = _parsed_yaml(text)
         if isinstance(value, dict | list):
             return value
-        raise DumpError(f"{source}: neither JSON nor YAML of Kubernetes objects: {error}") from None
+        raise DocumentError(f"neither JSON nor YAML of Kubernetes objects: {error}") from None
 
 
 def _parsed_yaml(text: bytes) -> Any:
@@ -154,35 +153,32 @@ def _parsed_yaml(text: bytes) -> Any:
         # Not the C loader: deep nesting is its, and the process's, end.
         value = yaml.load(text, Loader=yaml.SafeLoader)
         return orjson.loads(orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS))
-    # KeyError and AttributeError come from PyYAML's constructors, for scalars unlike their tag;
-    # TypeError from orjson, for what JSON cannot say.
-    except (yaml.YAMLError, RecursionError, ValueError, TypeError, KeyError, AttributeError):
+    # TypeError comes from orjson, for what JSON cannot say.
+    except (*UNREADABLE, TypeError):
         return None
 
 
-def _items(value: Any, source: str, depth: int = 0) -> Iterator[Any]:
+def _items(value: Any, depth: int = 0) -> Iterator[Any]:
     if isinstance(value, list):
         value = {"items": value}
     if not isinstance(value, dict):
-        raise DumpError(
-            f"{source}: {reprlib.repr(value)} is no Kubernetes object, nor a list of them"
-        )
+        raise DocumentError(f"{reprlib.repr(value)} is no Kubernetes object, nor a list of them")
     if "items" not in value:
         if "kind" not in value:
-            raise DumpError(f"{source}: no Kubernetes object, for it has neither kind nor items")
+            raise DocumentError("no Kubernetes object, for it has neither kind nor items")
         yield value
         return
     items = value["items"]
     if items is None:
         return
     if not isinstance(items, list):
-        raise DumpError(f"{source}: items is {reprlib.repr(items)} where a list should be")
+        raise DocumentError(f"items is {reprlib.repr(items)} where a list should be")
     # A PodList's items need not say that they are Pods.
     kind = value.get("kind")
     kind = kind.removesuffix("List") if isinstance(kind, str) else ""
     for item in items:
         if isinstance(item, dict) and isinstance(item.get("items"), list) and depth < DEEPEST:
-            yield from _items(item, source, depth + 1)
+            yield from _items(item, depth + 1)
         elif isinstance(item, dict) and "kind" not in item and kind:
             yield {**item, "kind": kind}
         else:

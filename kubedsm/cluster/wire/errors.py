@@ -1,10 +1,11 @@
 """What is wrong with an object the API server sent, in one line that names object and field."""
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+
+from kubedsm.configuration.documents import located
 
 #: JSON as it came, or what a JSON or YAML parser made of it
 Source = bytes | msgspec.Raw | Mapping[str, Any]
@@ -38,9 +39,6 @@ class WireError(ValueError):
         self.uid = uid
 
 
-_AT = re.compile(r"(?P<reason>.*?)(?: - at `(?P<key>key` in `)?\$(?P<path>.*)`)?", re.DOTALL)
-
-
 def unreadable(kind: str, error: Exception, source: Source, inside: str = "") -> WireError:
     """What msgspec says, "Expected `str`, got `int` - at `$.object.spec`", in our form."""
     if isinstance(error, RecursionError):
@@ -51,13 +49,6 @@ def unreadable(kind: str, error: Exception, source: Source, inside: str = "") ->
     if inside and path.startswith(inside):
         path = path.removeprefix(inside).removeprefix(".")
     return wire_error(kind, path, reason, source, inside)
-
-
-def located(error: msgspec.ValidationError) -> tuple[str, str]:
-    """What is wrong, and at which path; the path is empty for the value as a whole."""
-    match = _AT.fullmatch(str(error))
-    reason, path = (match["reason"], match["path"] or "") if match else (str(error), "")
-    return reason[:1].lower() + reason[1:], path.removeprefix(".")
 
 
 def wire_error(kind: str, path: str, reason: str, source: Source, inside: str = "") -> WireError:

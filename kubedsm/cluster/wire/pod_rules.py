@@ -7,8 +7,8 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from kubedsm.cluster.wire import rules_schema as schema
-from kubedsm.cluster.wire.errors import located
 from kubedsm.cluster.wire.pod_requests import FieldError
+from kubedsm.configuration.documents import located
 from kubedsm.core.world.model import (
     ClaimReference,
     Disk,
@@ -137,7 +137,7 @@ def _requirements(given: Iterable[schema.Requirement]) -> Iterator[Requirement]:
         yield Requirement(requirement.key, requirement.operator, values)
 
 
-def _selector(given: schema.LabelSelector | None, more: Iterable[Requirement] = ()) -> Selector:
+def selector_of(given: schema.LabelSelector | None, more: Iterable[Requirement] = ()) -> Selector:
     if given is None:
         return None
     pairs = (given.match_labels or {}).items()
@@ -159,9 +159,9 @@ def _term(term: schema.PodAffinityTerm, namespace: str, own: dict[str, str]) -> 
         namespaces = (namespace,)
     return PodAffinityTerm(
         term.topology_key,
-        _selector(term.label_selector, keys),
+        selector_of(term.label_selector, keys),
         tuple(sorted(set(namespaces))),
-        _selector(term.namespace_selector),
+        selector_of(term.namespace_selector),
     )
 
 
@@ -178,7 +178,7 @@ def _spread(
     return SpreadConstraint(
         topology_key=constraint.topology_key,
         max_skew=constraint.max_skew,
-        selector=_selector(
+        selector=selector_of(
             constraint.label_selector, _same(constraint.match_label_keys, "In", own)
         ),
         namespace=namespace,

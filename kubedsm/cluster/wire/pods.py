@@ -47,8 +47,8 @@ def made(shape: schema.Pod) -> Pod:
     if not namespace:
         raise FieldError("metadata.namespace", "missing")
     labels, status = metadata.labels or {}, shape.status or _NO_STATUS
-    owner = next((o for o in metadata.owner_references or () if o.controller), None)
-    mark = _mark(metadata, labels, owner) if MIGRATING_LABEL in labels else None
+    owner = controller_of(metadata)
+    mark = mark_on(metadata) if MIGRATING_LABEL in labels else None
     return Pod(
         uid=Uid(metadata.uid),
         namespace=namespace,
@@ -241,12 +241,16 @@ def _host_ports(spec: schema.PodSpec) -> tuple[HostPort, ...]:
     )
 
 
-def _mark(
-    metadata: schema.Metadata, labels: Mapping[str, str], owner: schema.Owner | None
-) -> MoveMark | None:
+def controller_of(metadata: schema.Metadata) -> schema.Owner | None:
+    return next((owner for owner in metadata.owner_references or () if owner.controller), None)
+
+
+def mark_on(metadata: schema.Metadata) -> MoveMark | None:
+    """The mark of a move on that pod, if it has a whole one."""
+    owner = controller_of(metadata)
     annotation = metadata.annotations.migration if metadata.annotations else None
     controller = (owner.kind, owner.name, owner.uid or "") if owner else None
-    return mark_of(labels, annotation, controller)
+    return mark_of(metadata.labels or {}, annotation, controller)
 
 
 def _workload(

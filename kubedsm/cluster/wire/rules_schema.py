@@ -13,43 +13,43 @@ _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 Unread = dict[str, Any]
 
 
-class _Wire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+class Wire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     pass
 
 
-class Requirement(_Wire, frozen=True):
+class Requirement(Wire, frozen=True):
     key: str
     operator: str
     values: tuple[str, ...] | None = None
 
 
-class LabelSelector(_Wire, frozen=True):
+class LabelSelector(Wire, frozen=True):
     match_labels: dict[str, str] | None = None
     match_expressions: tuple[Requirement, ...] | None = None
 
 
-class NodeSelectorTerm(_Wire, frozen=True):
+class NodeSelectorTerm(Wire, frozen=True):
     match_expressions: tuple[Requirement, ...] | None = None
     match_fields: tuple[Requirement, ...] | None = None
 
 
-class NodeSelector(_Wire, frozen=True):
+class NodeSelector(Wire, frozen=True):
     node_selector_terms: tuple[NodeSelectorTerm, ...] | None = None
 
 
-class PreferredSchedulingTerm(_Wire, frozen=True):
+class PreferredSchedulingTerm(Wire, frozen=True):
     weight: int
     preference: NodeSelectorTerm
 
 
-class NodeAffinity(_Wire, frozen=True):
+class NodeAffinity(Wire, frozen=True):
     required: NodeSelector | None = msgspec.field(default=None, name=_REQUIRED)
     preferred: tuple[PreferredSchedulingTerm, ...] | None = msgspec.field(
         default=None, name=_PREFERRED
     )
 
 
-class PodAffinityTerm(_Wire, frozen=True):
+class PodAffinityTerm(Wire, frozen=True):
     topology_key: str
     label_selector: LabelSelector | None = None
     namespaces: tuple[str, ...] | None = None
@@ -58,25 +58,25 @@ class PodAffinityTerm(_Wire, frozen=True):
     mismatch_label_keys: tuple[str, ...] | None = None
 
 
-class WeightedPodAffinityTerm(_Wire, frozen=True):
+class WeightedPodAffinityTerm(Wire, frozen=True):
     weight: int
     pod_affinity_term: PodAffinityTerm
 
 
-class PodAffinity(_Wire, frozen=True):
+class PodAffinity(Wire, frozen=True):
     required: tuple[PodAffinityTerm, ...] | None = msgspec.field(default=None, name=_REQUIRED)
     preferred: tuple[WeightedPodAffinityTerm, ...] | None = msgspec.field(
         default=None, name=_PREFERRED
     )
 
 
-class Affinity(_Wire, frozen=True):
+class Affinity(Wire, frozen=True):
     node_affinity: NodeAffinity | None = None
     pod_affinity: PodAffinity | None = None
     pod_anti_affinity: PodAffinity | None = None
 
 
-class TopologySpreadConstraint(_Wire, frozen=True):
+class TopologySpreadConstraint(Wire, frozen=True):
     max_skew: int
     topology_key: str
     when_unsatisfiable: str
@@ -87,11 +87,11 @@ class TopologySpreadConstraint(_Wire, frozen=True):
     match_label_keys: tuple[str, ...] | None = None
 
 
-class ClaimSource(_Wire, frozen=True):
+class ClaimSource(Wire, frozen=True):
     claim_name: str
 
 
-class Volume(_Wire, frozen=True):
+class Volume(Wire, frozen=True):
     name: str | None = None
     persistent_volume_claim: ClaimSource | None = None
     ephemeral: Unread | None = None
@@ -103,11 +103,11 @@ class Volume(_Wire, frozen=True):
     iscsi: Unread | None = None
 
 
-class ContainerPort(_Wire, frozen=True):
+class ContainerPort(Wire, frozen=True):
     host_port: int | None = None
     host_ip: str | None = msgspec.field(default=None, name="hostIP")
     protocol: str | None = None
 
 
-class VolumeNodeAffinity(_Wire, frozen=True):
+class VolumeNodeAffinity(Wire, frozen=True):
     required: NodeSelector | None = None

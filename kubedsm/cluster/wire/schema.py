@@ -12,6 +12,7 @@ import msgspec
 from kubedsm.cluster.client.api_errors import Status
 from kubedsm.cluster.wire import rules_schema as rules
 from kubedsm.cluster.wire.move_mark import MIGRATION_ANNOTATION
+from kubedsm.cluster.wire.rules_schema import Wire
 from kubedsm.core.world.model import DELETION_COST_ANNOTATION, DO_NOT_DISRUPT_ANNOTATION
 
 T = TypeVar("T")
@@ -22,18 +23,14 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 Quantities = dict[str, str | int | float]
 
 
-class _Wire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    pass
-
-
-class Owner(_Wire, frozen=True):
+class Owner(Wire, frozen=True):
     kind: str
     name: str
     uid: str | None = None
     controller: bool | None = None
 
 
-class Annotations(_Wire, frozen=True):
+class Annotations(Wire, frozen=True):
     """Of the many that an object may have, those that we read."""
 
     do_not_disrupt: str | None = msgspec.field(default=None, name=DO_NOT_DISRUPT_ANNOTATION)
@@ -46,7 +43,7 @@ class Annotations(_Wire, frozen=True):
     )
 
 
-class Metadata(_Wire, frozen=True):
+class Metadata(Wire, frozen=True):
     name: Name
     namespace: str | None = None
     uid: str | None = None
@@ -58,29 +55,29 @@ class Metadata(_Wire, frozen=True):
     owner_references: list[Owner] | None = None
 
 
-class Requirements(_Wire, frozen=True):
+class Requirements(Wire, frozen=True):
     requests: Quantities | None = None
 
 
-class Container(_Wire, frozen=True):
+class Container(Wire, frozen=True):
     name: str | None = None
     resources: Requirements | None = None
     restart_policy: str | None = None
     ports: tuple[rules.ContainerPort, ...] | None = None
 
 
-class Toleration(_Wire, frozen=True):
+class Toleration(Wire, frozen=True):
     key: str | None = None
     operator: str | None = None
     value: str | None = None
     effect: str | None = None
 
 
-class Named(_Wire, frozen=True):
+class Named(Wire, frozen=True):
     name: str | None = None
 
 
-class PodSpec(_Wire, frozen=True):
+class PodSpec(Wire, frozen=True):
     containers: list[Container] | None = None
     init_containers: list[Container] | None = None
     overhead: Quantities | None = None
@@ -98,19 +95,19 @@ class PodSpec(_Wire, frozen=True):
     resource_claims: tuple[Named, ...] | None = None
 
 
-class Condition(_Wire, frozen=True):
+class Condition(Wire, frozen=True):
     type: str | None = None
     status: str | None = None
     reason: str | None = None
 
 
-class ContainerStatus(_Wire, frozen=True):
+class ContainerStatus(Wire, frozen=True):
     name: str | None = None
     resources: Requirements | None = None
     allocated_resources: Quantities | None = None
 
 
-class PodStatus(_Wire, frozen=True):
+class PodStatus(Wire, frozen=True):
     phase: str | None = None
     conditions: list[Condition] | None = None
     container_statuses: list[ContainerStatus] | None = None
@@ -119,105 +116,105 @@ class PodStatus(_Wire, frozen=True):
     allocated_resources: Quantities | None = None
 
 
-class Pod(_Wire, frozen=True):
+class Pod(Wire, frozen=True):
     metadata: Metadata
     spec: PodSpec
     status: PodStatus | None = None
 
 
-class Taint(_Wire, frozen=True):
+class Taint(Wire, frozen=True):
     key: str
     effect: str
     value: str | None = None
 
 
-class NodeSpec(_Wire, frozen=True):
+class NodeSpec(Wire, frozen=True):
     taints: tuple[Taint, ...] | None = None
     unschedulable: bool | None = None
 
 
-class NodeStatus(_Wire, frozen=True):
+class NodeStatus(Wire, frozen=True):
     allocatable: Quantities | None = None
 
 
-class Node(_Wire, frozen=True):
+class Node(Wire, frozen=True):
     metadata: Metadata
     spec: NodeSpec | None = None
     status: NodeStatus | None = None
 
 
-class NamespaceStatus(_Wire, frozen=True):
+class NamespaceStatus(Wire, frozen=True):
     phase: str | None = None
 
 
-class Namespace(_Wire, frozen=True):
+class Namespace(Wire, frozen=True):
     metadata: Metadata
     status: NamespaceStatus | None = None
 
 
-class ClaimSpec(_Wire, frozen=True):
+class ClaimSpec(Wire, frozen=True):
     access_modes: tuple[str, ...] | None = None
     volume_name: str | None = None
     storage_class_name: str | None = None
 
 
-class ClaimStatus(_Wire, frozen=True):
+class ClaimStatus(Wire, frozen=True):
     phase: str | None = None
 
 
-class Claim(_Wire, frozen=True):
+class Claim(Wire, frozen=True):
     metadata: Metadata
     spec: ClaimSpec | None = None
     status: ClaimStatus | None = None
 
 
-class CSISource(_Wire, frozen=True):
+class CSISource(Wire, frozen=True):
     driver: str | None = None
     volume_handle: str | None = None
 
 
-class VolumeSpec(_Wire, frozen=True):
+class VolumeSpec(Wire, frozen=True):
     node_affinity: rules.VolumeNodeAffinity | None = None
     csi: CSISource | None = None
 
 
-class Volume(_Wire, frozen=True):
+class Volume(Wire, frozen=True):
     metadata: Metadata
     spec: VolumeSpec | None = None
 
 
-class StorageClass(_Wire, frozen=True):
+class StorageClass(Wire, frozen=True):
     metadata: Metadata
     volume_binding_mode: str | None = None
 
 
-class CSINodeAllocatable(_Wire, frozen=True):
+class CSINodeAllocatable(Wire, frozen=True):
     count: Count | None = None
 
 
-class CSINodeDriver(_Wire, frozen=True):
+class CSINodeDriver(Wire, frozen=True):
     name: str
     allocatable: CSINodeAllocatable | None = None
 
 
-class CSINodeSpec(_Wire, frozen=True):
+class CSINodeSpec(Wire, frozen=True):
     drivers: tuple[CSINodeDriver, ...] | None = None
 
 
-class CSINode(_Wire, frozen=True):
+class CSINode(Wire, frozen=True):
     metadata: Metadata
     spec: CSINodeSpec | None = None
 
 
-class AnyObject(_Wire, frozen=True):
+class AnyObject(Wire, frozen=True):
     metadata: Metadata
 
 
-class Version(_Wire, frozen=True):
+class Version(Wire, frozen=True):
     resource_version: str
 
 
-class Versioned(_Wire, frozen=True):
+class Versioned(Wire, frozen=True):
     metadata: Version
 
 
@@ -245,20 +242,20 @@ class Erred(_Event[Status], frozen=True, gc=False, tag="ERROR"):
     pass
 
 
-class ListMetadata(_Wire, frozen=True):
+class ListMetadata(Wire, frozen=True):
     resource_version: Name
     continue_: str | None = msgspec.field(default=None, name="continue")
 
 
-class List(_Wire, frozen=True):
+class List(Wire, frozen=True):
     metadata: ListMetadata
     items: tuple[msgspec.Raw, ...] | None = None
 
 
-class ConfigMap(_Wire, frozen=True):
+class ConfigMap(Wire, frozen=True):
     metadata: Metadata
     data: dict[str, str] | None = None
 
 
-class ServerVersion(_Wire, frozen=True):
+class ServerVersion(Wire, frozen=True):
     git_version: str

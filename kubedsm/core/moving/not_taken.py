@@ -13,7 +13,7 @@ from kubedsm.core.moving.move_groups import edge_changes, moves_of
 from kubedsm.core.moving.move_order import Impasse
 from kubedsm.core.moving.suggestion import Cause, MoveKind, Reason, Rejected, SuggestLimits
 from kubedsm.core.moving.take_groups import Taken
-from kubedsm.core.packing.best_fit import size
+from kubedsm.core.packing.best_fit import greatest_allocatable, size
 from kubedsm.core.rules.feasibility import Feasibility, Rejection
 from kubedsm.core.rules.fit import NODE_PLUGINS, NODE_RESOURCES_FIT, rejection
 from kubedsm.core.world.model import NodeName, Pod, PodClass, Resources, Snapshot, Tier, Workload
@@ -64,10 +64,7 @@ def not_taken(outcome: Outcome, gains: Gains, movable: Movable) -> tuple[Rejecte
             named.add(pod.uid)
             dropped.append(Rejected(pod, impasse.reason))
     changes = edge_changes(taken.moves)
-    greatest = Resources(
-        cpu=max((node.allocatable.cpu for node in outcome.problem.nodes), default=0),
-        memory=max((node.allocatable.memory for node in outcome.problem.nodes), default=0),
-    )
+    greatest = greatest_allocatable(outcome.problem.nodes)
     alike: dict[tuple[Workload, PodClass, str], Pod] = {}
     scores: dict[tuple[Workload, PodClass, str], tuple[int, float]] = {}
     for pod in sorted(_away(snapshot), key=leaving_turn):

@@ -5,16 +5,25 @@ what counts is how many pods are placed.
 """
 
 import math
+from collections.abc import Iterable
 
 import numpy as np
 
 from kubedsm.core.goals.fragmentation import Ints
 from kubedsm.core.packing.problem import Packing
-from kubedsm.core.world.model import Resources
+from kubedsm.core.world.model import Node, Resources
 
 _LEAST_CPU = 1
 _LEAST_MEMORY = 2**20
-_CPU, _MEMORY = 0, 1
+
+
+def greatest_allocatable(nodes: Iterable[Node]) -> Resources:
+    """M, of each resource that makes a size."""
+    sizes = [node.allocatable for node in nodes]
+    return Resources(
+        cpu=max((size.cpu for size in sizes), default=0),
+        memory=max((size.memory for size in sizes), default=0),
+    )
 
 
 def size(requests: Resources, greatest: Resources) -> float:
@@ -29,10 +38,7 @@ def size(requests: Resources, greatest: Resources) -> float:
 
 def sizes(packing: Packing) -> list[float]:
     """The size of a pod of each kind, against the nodes of the packing."""
-    greatest = Resources(
-        cpu=max((node.allocatable.cpu for node in packing.nodes), default=0),
-        memory=max((node.allocatable.memory for node in packing.nodes), default=0),
-    )
+    greatest = greatest_allocatable(packing.nodes)
     return [size(kind.requests, greatest) for kind in packing.kinds]
 
 

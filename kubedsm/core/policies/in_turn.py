@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 @attrs.define
 class Room:
-    """The nodes as a batch has left them so far. `place_in_turn` alone changes it."""
+    """The nodes as a batch has left them so far. `InTurn` alone changes it."""
 
     nodes: Mapping[NodeName, Node]
     feasibility: Feasibility
@@ -62,48 +62,53 @@ class Room:
 
 
 #: Which of the nodes that take the pod, at least one and in name order, it goes to.
-Choose = Callable[[Pod, Sequence[Node], Room], Node]
+Choose = Callable[[Pod, Sequence[Node], Room, "random.Random"], Node]
 
 
-def place_in_turn(
-    snapshot: Snapshot,
-    pods: Iterable[Pod],
-    choose: Choose,
-    promises: Promises,
-    objective: Objective,
-    deadline: Deadline = NO_DEADLINE,
-) -> Decision:
-    """Place the pods in the order in which they are served, as many as there is time for."""
-    room = Room.of(snapshot)
-    bindings: list[Binding] = []
-    unplaced: dict[Uid, Mapping[NodeName, Rejection]] = {}
-    late: list[Pod] = []
-    for number, pod in enumerate(sorted(pods, key=serving_order)):
-        if number and deadline.passed:
-            late.append(pod)
-            continue
-        fitting = room.fitting(pod)
-        node = choose(pod, fitting, room) if fitting else None
-        if node is None or node.tier is None:
-            unplaced[pod.uid] = room.feasibility.rejections(pod)
-            continue
-        room.put(pod, node)
-        bindings.append(Binding(pod, node.name, node.tier))
-    before = snapshot.shares()
-    more = Counter(binding.pod.workload for binding in bindings if binding.tier is Tier.EDGE)
-    after = shares_after(before, more)
-    fragmentation = Fragmentation(mix=request_mix(snapshot))
-    return Decision(
-        bindings=tuple(bindings),
-        unplaced=unplaced,
-        late=tuple(late),
-        score_before=quality(before, promises, objective),
-        score_after=quality(after, promises, objective),
-        fragmentation=fragmentation.of(snapshot.of_tier(Tier.EDGE), room.free),
-        proven=False,
-        shares_before=before,
-        shares_after=after,
-    )
+@attrs.frozen
+class InTurn:
+    choose: Choose
+    promises: Promises
+    objective: Objective
+
+    def place(
+        self,
+        snapshot: Snapshot,
+        pods: Iterable[Pod],
+        rng: "random.Random",
+        deadline: Deadline = NO_DEADLINE,
+    ) -> Decision:
+        """Place the pods in the order in which they are served, as many as there is time for."""
+        room = Room.of(snapshot)
+        bindings: list[Binding] = []
+        unplaced: dict[Uid, Mapping[NodeName, Rejection]] = {}
+        late: list[Pod] = []
+        for number, pod in enumerate(sorted(pods, key=serving_order)):
+            if number and deadline.passed:
+                late.append(pod)
+                continue
+            fitting = room.fitting(pod)
+            node = self.choose(pod, fitting, room, rng) if fitting else None
+            if node is None or node.tier is None:
+                unplaced[pod.uid] = room.feasibility.rejections(pod)
+                continue
+            room.put(pod, node)
+            bindings.append(Binding(pod, node.name, node.tier))
+        before = snapshot.shares()
+        more = Counter(binding.pod.workload for binding in bindings if binding.tier is Tier.EDGE)
+        after = shares_after(before, more)
+        fragmentation = Fragmentation(mix=request_mix(snapshot))
+        return Decision(
+            bindings=tuple(bindings),
+            unplaced=unplaced,
+            late=tuple(late),
+            score_before=quality(before, self.promises, self.objective),
+            score_after=quality(after, self.promises, self.objective),
+            fragmentation=fragmentation.of(snapshot.of_tier(Tier.EDGE), room.free),
+            proven=False,
+            shares_before=before,
+            shares_after=after,
+        )
 
 
 def pick(rng: "random.Random", options: Sequence[T]) -> T:

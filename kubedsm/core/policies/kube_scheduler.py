@@ -10,12 +10,8 @@ k8s.io/kubernetes/pkg/scheduler.
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import attrs
-
-from kubedsm.core.goals.objective import Objective, Promises
 from kubedsm.core.placing.cloud import least_allocated_score
-from kubedsm.core.placing.decision import Decision
-from kubedsm.core.policies.in_turn import Room, pick, place_in_turn
+from kubedsm.core.policies.in_turn import Room, pick
 from kubedsm.core.rules.node_scores import (
     balanced_allocation_score,
     normalized,
@@ -25,8 +21,7 @@ from kubedsm.core.rules.node_scores import (
 )
 from kubedsm.core.rules.plugins import SCORES
 from kubedsm.core.rules.taints import disliked_taints
-from kubedsm.core.world.deadline import NO_DEADLINE, Deadline
-from kubedsm.core.world.model import Node, NodeName, Pod, Snapshot, Tier
+from kubedsm.core.world.model import Node, NodeName, Pod, Tier
 
 if TYPE_CHECKING:
     import random
@@ -48,28 +43,13 @@ _SPREAD_KINDS = ("Deployment", "ReplicaSet", "ReplicationController", "StatefulS
 Scores = dict[str, list[int]]
 
 
-@attrs.frozen
-class KubeScheduler:
-    """One pod at a time in the queue's order; the best nodes are drawn from with equal chances."""
-
-    promises: Promises
-    objective: Objective
-
-    def place(
-        self,
-        snapshot: Snapshot,
-        pods: Sequence[Pod],
-        rng: "random.Random",
-        deadline: Deadline = NO_DEADLINE,
-    ) -> Decision:
-        def choose(pod: Pod, fitting: Sequence[Node], room: Room) -> Node:
-            if len(fitting) == 1:
-                return fitting[0]
-            totals = total_scores(scores(pod, fitting, room))
-            best = max(totals)
-            return pick(rng, [n for n, t in zip(fitting, totals, strict=True) if t == best])
-
-        return place_in_turn(snapshot, pods, choose, self.promises, self.objective, deadline)
+def kube_scheduler(pod: Pod, fitting: Sequence[Node], room: Room, rng: "random.Random") -> Node:
+    """One of the best nodes, with equal chances."""
+    if len(fitting) == 1:
+        return fitting[0]
+    totals = total_scores(scores(pod, fitting, room))
+    best = max(totals)
+    return pick(rng, [n for n, t in zip(fitting, totals, strict=True) if t == best])
 
 
 def total_scores(rated: Scores) -> list[int]:

@@ -1,15 +1,14 @@
 """The policies by name."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from kubedsm.core.goals.objective import Objective, Promises
-from kubedsm.core.policies.biggest_edge_first import BiggestEdgeFirst
-from kubedsm.core.policies.cloud_first import CloudFirst
-from kubedsm.core.policies.kube_scheduler import KubeScheduler
+from kubedsm.core.policies import sencillo
+from kubedsm.core.policies.in_turn import InTurn
+from kubedsm.core.policies.kube_scheduler import kube_scheduler
 from kubedsm.core.policies.kubedsm import KubeDSM
 from kubedsm.core.policies.policy import Policy
-from kubedsm.core.policies.random_node import RandomNode
-from kubedsm.core.policies.smallest_edge_first import SmallestEdgeFirst
 
 KUBEDSM = "kubedsm"
 
@@ -17,9 +16,9 @@ KUBEDSM = "kubedsm"
 #: that do not act on it are still judged by it.
 POLICIES: Mapping[str, Callable[[Promises, Objective], Policy]] = {
     KUBEDSM: KubeDSM,
-    "kube-scheduler": KubeScheduler,
-    "smallest-edge-first": SmallestEdgeFirst,
-    "biggest-edge-first": BiggestEdgeFirst,
-    "random": RandomNode,
-    "cloud-first": CloudFirst,
+    "kube-scheduler": partial(InTurn, kube_scheduler),
+    "smallest-edge-first": partial(InTurn, sencillo.smallest_edge_first),
+    "biggest-edge-first": partial(InTurn, sencillo.biggest_edge_first),
+    "random": partial(InTurn, sencillo.random_node),
+    "cloud-first": partial(InTurn, sencillo.cloud_first),
 }

@@ -9,12 +9,13 @@ import heapq
 from abc import ABC, abstractmethod
 
 from kubedsm.clock import Clock
+from kubedsm.cluster.client.backoff import Doubling
 from kubedsm.emulator.actors.cache import Cache, Key
 from kubedsm.emulator.api.api_server import ApiServer
 from kubedsm.emulator.api.errors import ApiError
 
 #: seconds before the first retry of a key, doubled with each failure, up to the second figure
-_BACK_OFF = (0.02, 10.0)
+_BACK_OFF = Doubling(0.02, 10.0)
 #: refusals that later attempts may not meet again
 _PASSING = (403, 404, 409)
 #: a sleep may end this much early, by the resolution of the loop's clock
@@ -98,8 +99,7 @@ class Controller(ABC):
 
     def _retry(self, key: Key) -> None:
         failures = self._failures[key] = self._failures.get(key, 0) + 1
-        first, most = _BACK_OFF
-        self.enqueue_after(key, min(most, first * 2.0 ** min(failures - 1, 16)))
+        self.enqueue_after(key, _BACK_OFF.after(failures - 1))
 
     def _collect_due(self) -> None:
         now = self.clock.monotonic() + _EARLY

@@ -167,36 +167,11 @@ class ApiServer:
         resource_version: str = "",
         propagation: str = "",
         dry_run: bool = False,
-    ) -> Object:
-        """Delete an object, or mark it as to be deleted; returns its last state.
+    ) -> Deletion:
+        """Delete an object, or mark it as to be deleted.
 
         Raises ApiError: 403, 404, 409 (another uid or resourceVersion), 422.
         """
-        deletion = self.begin_deletion(
-            resource,
-            namespace,
-            name,
-            grace_seconds=grace_seconds,
-            uid=uid,
-            resource_version=resource_version,
-            propagation=propagation,
-            dry_run=dry_run,
-        )
-        return deletion.object
-
-    def begin_deletion(
-        self,
-        resource: Resource,
-        namespace: str,
-        name: str,
-        *,
-        grace_seconds: int | None = None,
-        uid: str = "",
-        resource_version: str = "",
-        propagation: str = "",
-        dry_run: bool = False,
-    ) -> Deletion:
-        """As `delete`, and says whether the object is gone already."""
         current = self._current(resource, namespace, name)
         check_deletable(resource, name)
         check_preconditions(resource, current, uid, resource_version)
@@ -242,7 +217,7 @@ class ApiServer:
         charged = charged_budget(pod, budgets, now)
         dry_run = dry_run or bool(options.dry_run)
         # The last that can be refused, before the first commit.
-        self.begin_deletion(
+        self.delete(
             PODS, namespace, name, propagation=options.propagation_policy or "", dry_run=True
         )
         if not dry_run:
@@ -251,7 +226,7 @@ class ApiServer:
                     self.store.put(POD_DISRUPTION_BUDGETS, charged)
                 if "deletionTimestamp" not in pod["metadata"]:
                     self.store.put(PODS, with_disruption_target(pod, now))
-                self.begin_deletion(
+                self.delete(
                     PODS,
                     namespace,
                     name,

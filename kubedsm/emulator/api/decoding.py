@@ -1,7 +1,7 @@
 """What JSON type every field must have, before anything else looks at an object.
 
-The Go API server gets this from its types. Here it is a msgspec type a kind, holding the fields
-that the emulator itself reads; other fields pass as they are. Null means absent.
+The Go API server gets this from its types. Here it is a table of fields for each kind, those that
+the emulator itself reads; other fields pass as they are. Null means absent.
 """
 
 from collections.abc import Mapping
@@ -11,345 +11,119 @@ import msgspec
 
 from kubedsm.emulator.api.errors import bad_request, cannot_be_handled
 from kubedsm.emulator.api.field_types import (
-    AutoscalerStatus,
-    BudgetStatus,
-    Int32,
-    IntOrText,
-    Labels,
-    NodeStatus,
-    PodStatus,
-    Quantities,
+    ANY,
+    INT32,
+    INT_OR_TEXT,
+    QUANTITIES,
+    STATUSES,
+    TEXT_BY_NAME,
+    TEXTS,
+    TIMESTAMP,
     QuantitySyntaxError,
-    QuotaStatus,
-    Status,
-    Timestamp,
-    Type,
-    WorkloadStatus,
+    Shape,
+    many,
     of_own_type,
+    shape,
 )
 from kubedsm.emulator.api.resources import Object, Resource
 
-
-class _Owner(Type):
-    api_version: str
-    kind: str
-    name: str
-    uid: str
-    controller: bool | None = None
-    block_owner_deletion: bool | None = None
-
-
-class _Metadata(Type):
-    name: str | None = None
-    generate_name: str | None = None
-    namespace: str | None = None
-    uid: str | None = None
-    resource_version: str | None = None
-    generation: int | None = None
-    creation_timestamp: str | None = None
-    deletion_timestamp: str | None = None
-    labels: Labels = None
-    annotations: Labels = None
-    finalizers: list[str] | None = None
-    owner_references: list[_Owner] | None = None
-
-
-class _Any(Type):
-    """A kind of which only the metadata matters here."""
-
-    metadata: _Metadata | None = None
-    spec: dict[str, Any] | None = None
-    status: Status | None = None
-
-
-class _Resources(Type):
-    requests: Quantities = None
-    limits: Quantities = None
-
-
-class _Port(Type):
-    container_port: int | None = None
-    host_port: int | None = None
-    name: str | None = None
-    protocol: str | None = None
-
-
-class _Env(Type):
-    name: str | None = None
-    value: str | None = None
-    value_from: dict[str, Any] | None = None
-
-
-class _Mount(Type):
-    name: str | None = None
-    mount_path: str | None = None
-
-
-class _Container(Type):
-    name: str | None = None
-    image: str | None = None
-    image_pull_policy: str | None = None
-    command: list[str] | None = None
-    args: list[str] | None = None
-    resources: _Resources | None = None
-    ports: list[_Port] | None = None
-    env: list[_Env] | None = None
-    volume_mounts: list[_Mount] | None = None
-    restart_policy: str | None = None
-    liveness_probe: dict[str, Any] | None = None
-    readiness_probe: dict[str, Any] | None = None
-    startup_probe: dict[str, Any] | None = None
-
-
-class _Toleration(Type):
-    key: str | None = None
-    operator: str | None = None
-    value: str | None = None
-    effect: str | None = None
-    toleration_seconds: int | None = None
-
-
-class _Expression(Type):
-    key: str
-    operator: str
-    values: list[str] | None = None
-
-
-class _Selector(Type):
-    match_labels: Labels = None
-    match_expressions: list[_Expression] | None = None
-
-
-class _Spread(Type):
-    max_skew: int | None = None
-    topology_key: str | None = None
-    when_unsatisfiable: str | None = None
-    label_selector: _Selector | None = None
-    min_domains: int | None = None
-
-
-class _Gate(Type):
-    name: str
-
-
-class _PodSpec(Type):
-    containers: list[_Container] | None = None
-    init_containers: list[_Container] | None = None
-    volumes: list[dict[str, Any]] | None = None
-    node_name: str | None = None
-    node_selector: Labels = None
-    affinity: dict[str, Any] | None = None
-    tolerations: list[_Toleration] | None = None
-    topology_spread_constraints: list[_Spread] | None = None
-    scheduler_name: str | None = None
-    scheduling_gates: list[_Gate] | None = None
-    restart_policy: str | None = None
-    termination_grace_period_seconds: int | None = None
-    priority: int | None = None
-    priority_class_name: str | None = None
-    service_account_name: str | None = None
-    automount_service_account_token: bool | None = None
-    host_network: bool | None = None
-    overhead: Quantities = None
-
-
-class _Pod(_Any):
-    spec: _PodSpec | None = None  # type: ignore[assignment]
-    status: PodStatus | None = None
-
-
-class _Template(Type):
-    metadata: _Metadata | None = None
-    spec: _PodSpec | None = None
-
-
-class _RollingUpdate(Type):
-    max_surge: IntOrText = None
-    max_unavailable: IntOrText = None
-    partition: Int32 | None = None
-
-
-class _Strategy(Type):
-    type: str | None = None
-    rolling_update: _RollingUpdate | None = None
-
-
-class _Ordinals(Type):
-    start: Int32 | None = None
-
-
-class _WorkloadSpec(Type):
-    replicas: Int32 | None = None
-    selector: _Selector | None = None
-    template: _Template | None = None
-    min_ready_seconds: Int32 | None = None
-    revision_history_limit: Int32 | None = None
-    progress_deadline_seconds: Int32 | None = None
-    strategy: _Strategy | None = None
-    update_strategy: _Strategy | None = None
-    ordinals: _Ordinals | None = None
-    pod_management_policy: str | None = None
-    service_name: str | None = None
-    persistent_volume_claim_retention_policy: Labels = None
-
-
-class _Workload(_Any):
-    spec: _WorkloadSpec | None = None  # type: ignore[assignment]
-    status: WorkloadStatus | None = None
-
-
-class _ServicePort(Type):
-    port: int | None = None
-    target_port: IntOrText = None
-    node_port: int | None = None
-    name: str | None = None
-    protocol: str | None = None
-
-
-class _ServiceSpec(Type):
-    type: str | None = None
-    cluster_ip: str | None = msgspec.field(default=None, name="clusterIP")
-    selector: Labels = None
-    ports: list[_ServicePort] | None = None
-
-
-class _Service(_Any):
-    spec: _ServiceSpec | None = None  # type: ignore[assignment]
-
-
-class _Taint(Type):
-    key: str
-    effect: str
-    value: str | None = None
-    time_added: Timestamp | None = None
-
-
-class _NodeSpec(Type):
-    unschedulable: bool | None = None
-    taints: list[_Taint] | None = None
-
-
-class _Node(_Any):
-    spec: _NodeSpec | None = None  # type: ignore[assignment]
-    status: NodeStatus | None = None
-
-
-class _Target(Type):
-    kind: str | None = None
-    name: str | None = None
-    api_version: str | None = None
-
-
-class _Metric(Type):
-    type: str | None = None
-    resource: dict[str, Any] | None = None
-    container_resource: dict[str, Any] | None = None
-    pods: dict[str, Any] | None = None
-    object: dict[str, Any] | None = None
-    external: dict[str, Any] | None = None
-
-
-class _AutoscalerSpec(Type):
-    scale_target_ref: _Target | None = None
-    min_replicas: Int32 | None = None
-    max_replicas: Int32 | None = None
-    metrics: list[_Metric] | None = None
-    behavior: dict[str, dict[str, Any] | None] | None = None
-
-
-class _Autoscaler(_Any):
-    spec: _AutoscalerSpec | None = None  # type: ignore[assignment]
-    status: AutoscalerStatus | None = None
-
-
-class _BudgetSpec(Type):
-    min_available: IntOrText = None
-    max_unavailable: IntOrText = None
-    selector: _Selector | None = None
-
-
-class _Budget(_Any):
-    spec: _BudgetSpec | None = None  # type: ignore[assignment]
-    status: BudgetStatus | None = None
-
-
-class _QuotaSpec(Type):
-    hard: Quantities = None
-
-
-class _Quota(_Any):
-    spec: _QuotaSpec | None = None  # type: ignore[assignment]
-    status: QuotaStatus | None = None
-
-
-class _NamespaceSpec(Type):
-    finalizers: list[str] | None = None
-
-
-class _Namespace(_Any):
-    spec: _NamespaceSpec | None = None  # type: ignore[assignment]
-
-
-class _ConfigMap(_Any):
-    data: Labels = None
-
-
-class _LeaseSpec(Type):
-    holder_identity: str | None = None
-    lease_duration_seconds: int | None = None
-    acquire_time: str | None = None
-    renew_time: str | None = None
-    lease_transitions: int | None = None
-
-
-class _Lease(_Any):
-    spec: _LeaseSpec | None = None  # type: ignore[assignment]
-
-
-class _Reference(Type):
-    kind: str | None = None
-    namespace: str | None = None
-    name: str | None = None
-    uid: str | None = None
-    api_version: str | None = None
-    resource_version: str | None = None
-    field_path: str | None = None
-
-
-class _Source(Type):
-    component: str | None = None
-    host: str | None = None
-
-
-class _Event(_Any):
-    involved_object: _Reference | None = None
-    regarding: _Reference | None = None
-    source: _Source | None = None
-    deprecated_source: _Source | None = None
-    first_timestamp: str | None = None
-    last_timestamp: str | None = None
-    reason: str | None = None
-    message: str | None = None
-    note: str | None = None
-    type: str | None = None
-    count: int | None = None
-    event_time: str | None = None
-    action: str | None = None
-    reporting_controller: str | None = None
-    reporting_component: str | None = None
-    reporting_instance: str | None = None
-
-
-class _Binding(_Any):
-    target: _Target | None = None
-
-
-class _Preconditions(Type):
+_OWNER = shape(required="apiVersion kind name uid", controller=bool, blockOwnerDeletion=bool)
+_METADATA = shape(
+    "name generateName namespace uid resourceVersion creationTimestamp deletionTimestamp",
+    generation=int,
+    labels=TEXT_BY_NAME,
+    annotations=TEXT_BY_NAME,
+    finalizers=TEXTS,
+    ownerReferences=many(_OWNER),
+)
+_SELECTOR = shape(
+    matchLabels=TEXT_BY_NAME,
+    matchExpressions=many(shape(required="key operator", values=TEXTS)),
+)
+_CONTAINER = shape(
+    "name image imagePullPolicy restartPolicy",
+    command=TEXTS,
+    args=TEXTS,
+    resources=shape(requests=QUANTITIES, limits=QUANTITIES),
+    ports=many(shape("name protocol", containerPort=int, hostPort=int)),
+    env=many(shape("name value", valueFrom=ANY)),
+    volumeMounts=many(shape("name mountPath")),
+    livenessProbe=ANY,
+    readinessProbe=ANY,
+    startupProbe=ANY,
+)
+_POD = shape(
+    "nodeName schedulerName restartPolicy priorityClassName serviceAccountName",
+    containers=many(_CONTAINER),
+    initContainers=many(_CONTAINER),
+    volumes=many(ANY),
+    nodeSelector=TEXT_BY_NAME,
+    affinity=ANY,
+    tolerations=many(shape("key operator value effect", tolerationSeconds=int)),
+    topologySpreadConstraints=many(
+        shape("topologyKey whenUnsatisfiable", maxSkew=int, labelSelector=_SELECTOR, minDomains=int)
+    ),
+    schedulingGates=many(shape(required="name")),
+    terminationGracePeriodSeconds=int,
+    priority=int,
+    automountServiceAccountToken=bool,
+    hostNetwork=bool,
+    overhead=QUANTITIES,
+)
+_STRATEGY = shape(
+    "type",
+    rollingUpdate=shape(maxSurge=INT_OR_TEXT, maxUnavailable=INT_OR_TEXT, partition=INT32),
+)
+#: of a Deployment, a ReplicaSet or a StatefulSet
+_WORKLOAD = shape(
+    "podManagementPolicy serviceName",
+    replicas=INT32,
+    selector=_SELECTOR,
+    template=shape(metadata=_METADATA, spec=_POD),
+    minReadySeconds=INT32,
+    revisionHistoryLimit=INT32,
+    progressDeadlineSeconds=INT32,
+    strategy=_STRATEGY,
+    updateStrategy=_STRATEGY,
+    ordinals=shape(start=INT32),
+    persistentVolumeClaimRetentionPolicy=TEXT_BY_NAME,
+)
+_SERVICE = shape(
+    "type clusterIP",
+    selector=TEXT_BY_NAME,
+    ports=many(shape("name protocol", port=int, targetPort=INT_OR_TEXT, nodePort=int)),
+)
+_NODE = shape(
+    unschedulable=bool,
+    taints=many(shape("value", required="key effect", timeAdded=TIMESTAMP)),
+)
+_TARGET = shape("kind name apiVersion")
+_METRIC = shape("type", resource=ANY, containerResource=ANY, pods=ANY, object=ANY, external=ANY)
+_AUTOSCALER = shape(
+    scaleTargetRef=_TARGET,
+    minReplicas=INT32,
+    maxReplicas=INT32,
+    metrics=many(_METRIC),
+    behavior=dict[str, dict[str, Any] | None],
+)
+_BUDGET = shape(minAvailable=INT_OR_TEXT, maxUnavailable=INT_OR_TEXT, selector=_SELECTOR)
+_LEASE = shape(
+    "holderIdentity acquireTime renewTime", leaseDurationSeconds=int, leaseTransitions=int
+)
+_REFERENCE = shape("kind namespace name uid apiVersion resourceVersion fieldPath")
+_SOURCE = shape("component host")
+
+
+def _kind(text: str = "", *, spec: Any = ANY, status: str = "", **fields: Any) -> Shape:
+    return shape(text, metadata=_METADATA, spec=spec, status=STATUSES[status], **fields)
+
+
+class _Preconditions(msgspec.Struct, rename="camel"):
     uid: str | None = None
     resource_version: str | None = None
 
 
-class DeleteOptions(Type):
+class DeleteOptions(msgspec.Struct, rename="camel"):
     """meta/v1 DeleteOptions, the body of a DELETE."""
 
     grace_period_seconds: int | None = None
@@ -359,25 +133,34 @@ class DeleteOptions(Type):
     dry_run: list[str] | None = None
 
 
-class _Eviction(_Any):
-    delete_options: DeleteOptions | None = None
-
-
-class _ScaleSpec(Type):
-    replicas: Int32 | None = None
-
-
-class _Scale(_Any):
-    spec: _ScaleSpec | None = None  # type: ignore[assignment]
-
-
-_OF_KIND: Mapping[str, type[_Any]] = {
-    "Pod": _Pod, "Deployment": _Workload, "ReplicaSet": _Workload, "StatefulSet": _Workload,
-    "Service": _Service, "Node": _Node, "HorizontalPodAutoscaler": _Autoscaler,
-    "PodDisruptionBudget": _Budget, "ResourceQuota": _Quota, "Namespace": _Namespace,
-    "ConfigMap": _ConfigMap, "Lease": _Lease, "Event": _Event, "Binding": _Binding,
-    "Eviction": _Eviction, "Scale": _Scale,
-}  # fmt: skip
+_PLAIN = _kind()
+_WORKLOADS = _kind(spec=_WORKLOAD, status="Workload")
+_OF_KIND: Mapping[str, Shape] = {
+    "Pod": _kind(spec=_POD, status="Pod"),
+    "Deployment": _WORKLOADS,
+    "ReplicaSet": _WORKLOADS,
+    "StatefulSet": _WORKLOADS,
+    "Service": _kind(spec=_SERVICE),
+    "Node": _kind(spec=_NODE, status="Node"),
+    "HorizontalPodAutoscaler": _kind(spec=_AUTOSCALER, status="Autoscaler"),
+    "PodDisruptionBudget": _kind(spec=_BUDGET, status="Budget"),
+    "ResourceQuota": _kind(spec=shape(hard=QUANTITIES), status="Quota"),
+    "Namespace": _kind(spec=shape(finalizers=TEXTS)),
+    "ConfigMap": _kind(data=TEXT_BY_NAME),
+    "Lease": _kind(spec=_LEASE),
+    "Event": _kind(
+        "firstTimestamp lastTimestamp reason message note type eventTime action"
+        " reportingController reportingComponent reportingInstance",
+        involvedObject=_REFERENCE,
+        regarding=_REFERENCE,
+        source=_SOURCE,
+        deprecatedSource=_SOURCE,
+        count=int,
+    ),
+    "Binding": _kind(target=_TARGET),
+    "Eviction": _kind(deleteOptions=DeleteOptions),
+    "Scale": _kind(spec=shape(replicas=INT32)),
+}
 
 _BINDING = Resource("", "v1", "bindings", "binding", "Binding")
 _EVICTION = Resource("policy", "v1", "evictions", "eviction", "Eviction")
@@ -399,7 +182,7 @@ def check_types(resource: Resource, obj: Any) -> Object:
             f"the API version in the data ({version}) does not match "
             f"the expected API version ({resource.api_version})"
         )
-    _convert(resource, obj, _OF_KIND.get(resource.kind, _Any))
+    _convert(resource, obj, _OF_KIND.get(resource.kind, _PLAIN))
     return obj
 
 
@@ -429,8 +212,8 @@ def preconditions(options: DeleteOptions) -> tuple[str, str]:
     return given.uid or "", given.resource_version or ""
 
 
-def _convert(resource: Resource, obj: Object, shape: type[_Any]) -> None:
+def _convert(resource: Resource, obj: Object, fields: Shape) -> None:
     try:
-        msgspec.convert(obj, shape, dec_hook=of_own_type)
+        msgspec.convert(obj, fields, dec_hook=of_own_type)
     except (msgspec.ValidationError, QuantitySyntaxError) as error:
         raise cannot_be_handled(resource, str(error)) from None

@@ -5,6 +5,7 @@ Null means absent. A field that is not read here passes as it is.
 
 import datetime as dt
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import msgspec
@@ -35,90 +36,86 @@ def of_own_type(kind: type, value: object) -> object:
 
 
 _A_QUANTITY = Quantity()
-Labels = dict[str, str] | None
-Quantities = dict[str, Quantity] | None
-Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
-IntOrText = Int32 | str | None
-Timestamp = Annotated[dt.datetime, msgspec.Meta(tz=True)]
+Shape = type[msgspec.Struct]
+#: types of fields; an int, a bool or a Shape is one, too
+INT32: Any = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+INT_OR_TEXT: Any = INT32 | str
+TIMESTAMP: Any = Annotated[dt.datetime, msgspec.Meta(tz=True)]
+TEXTS: Any = list[str]
+TEXT_BY_NAME: Any = dict[str, str]
+QUANTITIES: Any = dict[str, Quantity]
+#: an object of any fields
+ANY: Any = dict[str, Any]
 
 
-class Type(msgspec.Struct, rename="camel"):
-    """Base of all kinds and parts of kinds."""
+def shape(text: str = "", *, required: str = "", **fields: Any) -> Shape:
+    """An object with these fields: names of texts, of texts that it must have, and others."""
+    optional = dict.fromkeys(text.split(), str) | fields
+    return msgspec.defstruct(
+        "Shape",
+        [
+            *((name, str) for name in required.split()),
+            *((name, kind | None, None) for name, kind in optional.items()),
+        ],
+    )
 
 
-class Condition(Type):
-    type: str | None = None
-    status: str | None = None
-    reason: str | None = None
-    message: str | None = None
-    last_transition_time: Timestamp | None = None
-    last_update_time: Timestamp | None = None
-    last_probe_time: Timestamp | None = None
-    last_heartbeat_time: Timestamp | None = None
+def many(kind: Any) -> Any:
+    return list[kind]
 
 
-class Status(Type):
-    conditions: list[Condition] | None = None
+def _status(text: str = "", **fields: Any) -> Shape:
+    condition = shape(
+        "type status reason message",
+        lastTransitionTime=TIMESTAMP,
+        lastUpdateTime=TIMESTAMP,
+        lastProbeTime=TIMESTAMP,
+        lastHeartbeatTime=TIMESTAMP,
+    )
+    return shape(text, conditions=many(condition), **fields)
 
 
-class _ContainerStatus(Type):
-    name: str | None = None
-    restart_count: Int32 | None = None
-
-
-class PodStatus(Status):
-    phase: str | None = None
-    pod_ip: str | None = msgspec.field(default=None, name="podIP")
-    start_time: Timestamp | None = None
-    container_statuses: list[_ContainerStatus] | None = None
-    init_container_statuses: list[_ContainerStatus] | None = None
-
-
-class _Address(Type):
-    type: str | None = None
-    address: str | None = None
-
-
-class NodeStatus(Status):
-    capacity: Quantities = None
-    allocatable: Quantities = None
-    addresses: list[_Address] | None = None
-    node_info: dict[str, Any] | None = None
-
-
-class WorkloadStatus(Status):
-    """Of a Deployment, a ReplicaSet or a StatefulSet."""
-
-    observed_generation: int | None = None
-    replicas: Int32 | None = None
-    updated_replicas: Int32 | None = None
-    ready_replicas: Int32 | None = None
-    available_replicas: Int32 | None = None
-    unavailable_replicas: Int32 | None = None
-    terminating_replicas: Int32 | None = None
-    fully_labeled_replicas: Int32 | None = None
-    current_replicas: Int32 | None = None
-    current_revision: str | None = None
-    update_revision: str | None = None
-    collision_count: Int32 | None = None
-
-
-class BudgetStatus(Status):
-    observed_generation: int | None = None
-    disrupted_pods: dict[str, Timestamp | None] | None = None
-    disruptions_allowed: Int32 | None = None
-    current_healthy: Int32 | None = None
-    desired_healthy: Int32 | None = None
-    expected_pods: Int32 | None = None
-
-
-class AutoscalerStatus(Status):
-    last_scale_time: Timestamp | None = None
-    current_replicas: Int32 | None = None
-    desired_replicas: Int32 | None = None
-    current_metrics: list[dict[str, Any]] | None = None
-
-
-class QuotaStatus(Status):
-    hard: Quantities = None
-    used: Quantities = None
+_CONTAINERS = many(shape("name", restartCount=INT32))
+#: by the name of what they are of; the first is of all that have none of their own
+STATUSES: Mapping[str, Shape] = {
+    "": _status(),
+    "Pod": _status(
+        "phase podIP",
+        startTime=TIMESTAMP,
+        containerStatuses=_CONTAINERS,
+        initContainerStatuses=_CONTAINERS,
+    ),
+    "Node": _status(
+        capacity=QUANTITIES,
+        allocatable=QUANTITIES,
+        addresses=many(shape("type address")),
+        nodeInfo=ANY,
+    ),
+    "Workload": _status(
+        "currentRevision updateRevision",
+        observedGeneration=int,
+        **dict.fromkeys(
+            (
+                *("replicas", "updatedReplicas", "readyReplicas", "availableReplicas"),
+                *("unavailableReplicas", "terminatingReplicas", "fullyLabeledReplicas"),
+                *("currentReplicas", "collisionCount"),
+            ),
+            INT32,
+        ),
+    ),
+    "Budget": _status(
+        observedGeneration=int,
+        disruptedPods=dict[str, TIMESTAMP | None],
+        disruptionsAllowed=INT32,
+        currentHealthy=INT32,
+        desiredHealthy=INT32,
+        expectedPods=INT32,
+    ),
+    "Autoscaler": _status(
+        lastScaleTime=TIMESTAMP,
+        currentReplicas=INT32,
+        desiredReplicas=INT32,
+        currentMetrics=many(ANY),
+    ),
+    "Quota": _status(hard=QUANTITIES, used=QUANTITIES),
+}

@@ -185,9 +185,7 @@ class Routes:
     def _delete(self, target: Target, request: ApiRequest) -> Answer:
         resource = target.resource
         options = _delete_options(request)
-        deletion = self._api.begin_deletion(
-            resource, target.namespace, target.name, **_arguments(options)
-        )
+        deletion = self._api.delete(resource, target.namespace, target.name, **_arguments(options))
         if deletion.gone and resource.kind not in _RETURNED_WHEN_DELETED:
             details = identity(resource, target.name)
             uid = deletion.object["metadata"]["uid"]
@@ -205,7 +203,7 @@ class Routes:
             name = obj["metadata"]["name"]
             # a controller may have been quicker
             if self._api.exists(resource, namespace, name):
-                self._api.begin_deletion(resource, namespace, name, **_arguments(options))
+                self._api.delete(resource, namespace, name, **_arguments(options))
         return _json(_OK, Form(resource).several(page.objects, page.metadata, 0))
 
     def _get_scale(self, target: Target, _request: ApiRequest) -> Answer:

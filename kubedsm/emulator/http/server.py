@@ -8,7 +8,6 @@ ends, its client hangs up, or the front closes.
 import asyncio
 import os
 from contextlib import suppress
-from types import TracebackType
 from typing import Protocol, Self
 from urllib.parse import parse_qsl, unquote
 
@@ -85,12 +84,7 @@ class HttpFront:
         self._closing = False
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._runner is not None:
             self._closing = True
             for watch in self._watches:

@@ -6,17 +6,14 @@ import numpy as np
 from kubedsm.core.goals.fragmentation import Ints
 from kubedsm.core.goals.gains import Gains
 from kubedsm.core.moving.edge_problem import EdgeProblem
-from kubedsm.core.packing.best_fit import BestFit, size
+from kubedsm.core.packing.best_fit import BestFit, greatest_allocatable, size
 from kubedsm.core.world.deadline import NO_DEADLINE, Deadline
-from kubedsm.core.world.model import NodeName, Resources, Workload
+from kubedsm.core.world.model import NodeName, Workload
 
 
 def item_sizes(problem: EdgeProblem) -> list[float]:
     """The size of a pod of each item, against the edge nodes."""
-    greatest = Resources(
-        cpu=max((node.allocatable.cpu for node in problem.nodes), default=0),
-        memory=max((node.allocatable.memory for node in problem.nodes), default=0),
-    )
+    greatest = greatest_allocatable(problem.nodes)
     return [size(item.requests, greatest) for item in problem.items]
 
 

@@ -1,0 +1,66 @@
+"""What is said of a pod and of each node, in the form in which it is sent and printed."""
+
+from typing import Any
+
+import msgspec
+
+from kubedsm.core.world.model import NodeName, Tier
+
+
+class NodeAnswer(msgspec.Struct, frozen=True, rename="camel"):
+    node: NodeName
+    tier: Tier | None
+    #: kube-scheduler's verdict; the rule that it is refused by, and why
+    feasible: bool
+    rule: str | None
+    reasons: tuple[str, ...]
+    #: what the tier rule says, which is ours
+    tier_rule: str | None
+    #: what would have to change
+    change: str | None
+    #: what the scheduler ranks nodes by, in this order: points of QoS won, how much less than the
+    #: best of them the pod prefers it (see `core.rules.preferences`), and
+    score: float | None = None
+    penalty: int | None = None
+    #: on the edge, how much fragmentation is added, in nodes; the least wins
+    fragmentation: float | None = None
+    #: in the cloud, kube-scheduler's LeastAllocated, 0..100; the greatest wins
+    least_allocated: int | None = None
+
+
+class MoveAnswer(msgspec.Struct, frozen=True):
+    """A move; of one that only Events tell of, no more than what they say."""
+
+    at: str
+    pod: str
+    source: str | None = msgspec.field(default=None, name="from")
+    target: str | None = msgspec.field(default=None, name="to")
+    kind: str | None = None
+    gain: float | None = None
+    group: int | None = None
+    outcome: str = ""
+    reason: str | None = None
+    replacement: str | None = None
+
+
+class Explanation(msgspec.Struct, frozen=True, rename="camel"):
+    pod: str
+    #: in name order
+    nodes: tuple[NodeAnswer, ...]
+    #: the node it is on, or that it would be put on now; of a decision, the node decided on
+    chosen: NodeName | None = None
+    bound: bool = False
+    #: kube-scheduler's words for a pod that no node takes
+    message: str | None = None
+    #: RFC 3339; None if this is no decision that was made
+    decided_at: str | None = None
+    #: of which moment the nodes are told: decision, now, or neither, as in a dump
+    nodes_as_of: str | None = None
+    #: moves of the pod, and the one that it was made for
+    moves: tuple[MoveAnswer, ...] = ()
+    #: why it was put where it was, in a line
+    summary: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        said: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self))
+        return said
