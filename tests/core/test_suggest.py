@@ -400,3 +400,19 @@ def test_defragmenting_is_asked_for(algorithm):
     assert found.moves[0].gain == 0
     assert found.after.qos == found.before.qos
     assert found.after.fragmentation < found.before.fragmentation - 2**32 // 100
+
+
+@pytest.mark.parametrize(("others", "moves"), [(97, 1), (98, 0)])
+def test_defragmenting_must_take_a_hundredth_of_a_node_at_least(algorithm, others, moves):
+    # Half of each node is of no use to d before, none after. d is one pod of 100, or of 101.
+    nodes = [edge("e1", 4, 8), edge("e2", 4, 8), cloud()]
+    pods = [
+        running("a-1", "a", resources(2, 4), "e1"),
+        running("b-1", "b", resources(2, 4), "e2"),
+        running("d-1", "d", resources(4, 8), "cloud"),
+        *(running(f"z-{i}", "z", resources(), "cloud") for i in range(others)),
+    ]
+    pods[2:] = (attrs.evolve(pod, ready=False) for pod in pods[2:])
+    limits = SuggestLimits(defragment=True)
+    found = suggested(nodes, pods, limits=limits, algorithm=algorithm)
+    assert len(found.moves) == moves

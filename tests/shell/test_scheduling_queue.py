@@ -206,6 +206,17 @@ async def ready_after(queue, clock, count):
     return seconds
 
 
+async def test_pods_whose_binds_fail_together_are_spread_over_a_fifth_of_their_back_off(
+    queue, clock
+):
+    for number in range(100):
+        queue.back_off(pod(f"p{number}"))
+    seconds = await ready_after(queue, clock, 100)
+    assert seconds[0] == pytest.approx(0.8, abs=0.02)
+    assert seconds[-1] == pytest.approx(1.0, abs=0.02)
+    assert max(later - earlier for earlier, later in pairwise(seconds)) < 0.02
+
+
 async def test_pods_whose_binds_fail_by_one_cause_take_turns(queue, clock):
     for number in range(5):
         queue.back_off(pod(f"p{number}"), "403 no")
