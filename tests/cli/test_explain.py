@@ -1,14 +1,13 @@
 """`kubedsm explain --from`: every node, and why."""
 
 import json
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from kubedsm.cli import commands
+from support.recorded import KUBE_SCHEDULER, recorded
 
-RECORDED = Path(__file__).parents[1] / "core" / "kube-scheduler-1.36.jsonl"
 TIER = "kubedsm.io/tier"
 
 
@@ -51,7 +50,7 @@ def explained(explain, *arguments, items):
     return [json.loads(line) for line in result.stdout.splitlines()]
 
 
-CLUSTERS = [json.loads(line) for line in RECORDED.read_text().splitlines()]
+CLUSTERS = recorded(KUBE_SCHEDULER)
 
 
 @pytest.mark.parametrize("cluster", CLUSTERS, ids=lambda cluster: f"setup-{cluster['setup']}")

@@ -10,34 +10,7 @@ from hypothesis import strategies as st
 from kubedsm.cluster.wire import dump as dumps
 from kubedsm.commands import offline
 from kubedsm.configuration.settings import Configuration, load
-
-
-def node(name, tier, cpu="4", memory="8Gi", **spec):
-    allocatable = {"cpu": cpu, "memory": memory, "pods": "110"}
-    return {
-        "kind": "Node",
-        "metadata": {"name": name, "labels": {"kubedsm.io/tier": tier}},
-        "spec": spec,
-        "status": {"allocatable": allocatable},
-    }
-
-
-def pod(name, cpu="1", memory="1Gi", node=None, scheduler="kubedsm", **metadata):
-    requests = {"cpu": cpu, "memory": memory}
-    return {
-        "kind": "Pod",
-        "metadata": {"namespace": "shop", "name": name, "uid": f"uid-{name}", **metadata},
-        "spec": {
-            "schedulerName": scheduler,
-            "nodeName": node,
-            "containers": [{"name": "c", "resources": {"requests": requests}}],
-        },
-        "status": {"phase": "Running" if node else "Pending"},
-    }
-
-
-def dump_of(*items):
-    return orjson.dumps({"kind": "List", "items": list(items)})
+from support.dumps import dump_of, node, pod
 
 
 def place(*items, configuration=None):

@@ -2,11 +2,11 @@
 
 import orjson
 import pytest
-from test_place import dump_of, node, pod
 
 from kubedsm.cluster.wire import dump as dumps
 from kubedsm.commands import advising, offline
 from kubedsm.configuration.settings import Configuration, load
+from support.dumps import dump_of, node, pod
 
 HASH = "5b576d85cf"
 

@@ -5,7 +5,6 @@ import random
 
 import orjson
 import pytest
-from emulated_world import NS, emulated, template
 
 from kubedsm.emulator.api.errors import ApiError
 from kubedsm.emulator.api.resources import (
@@ -20,6 +19,7 @@ from kubedsm.emulator.api.resources import (
     STATEFUL_SETS,
 )
 from kubedsm.emulator.http.bodies import object_in
+from support.actor_world import NS, emulated, template
 
 pytestmark = pytest.mark.looptime
 JUNK = (None, True, -1, 0, 2**63, 1.5, "", "x", "-5", "50%", "2026-01-01T00:00:00Z", [], ["x"], {})

@@ -1,9 +1,9 @@
 import pytest
-from emulated_world import NS, condition, emulated, owner_of, template
 
 from kubedsm.emulator.actors.rollout import Share, new_size, old_sizes, proportional_sizes
 from kubedsm.emulator.actors.template_hash import template_hash
 from kubedsm.emulator.api.resources import DEPLOYMENTS, PODS, REPLICA_SETS
+from support.actor_world import NS, condition, emulated, owner_of, template
 
 pytestmark = pytest.mark.looptime
 REVISION = "deployment.kubernetes.io/revision"

@@ -1,8 +1,8 @@
 import pytest
-from emulated_world import NS, condition, emulated
 
 from kubedsm.emulator.api.errors import ApiError
 from kubedsm.emulator.api.resources import POD_DISRUPTION_BUDGETS, PODS
+from support.actor_world import NS, condition, emulated
 
 pytestmark = pytest.mark.looptime
 

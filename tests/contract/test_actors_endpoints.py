@@ -1,9 +1,9 @@
 import pytest
-from emulated_world import NS, emulated
 
 from kubedsm.emulator.actors.kubelet import NEVER_READY
 from kubedsm.emulator.api.errors import ApiError
 from kubedsm.emulator.api.resources import ENDPOINTS, PODS, SERVICES
+from support.actor_world import NS, emulated
 
 pytestmark = pytest.mark.looptime
 

@@ -1,5 +1,4 @@
 import pytest
-from emulated_world import NS, emulated, owner_of, template
 
 from kubedsm.emulator.api.errors import ApiError
 from kubedsm.emulator.api.resources import (
@@ -10,6 +9,7 @@ from kubedsm.emulator.api.resources import (
     REPLICA_SETS,
     SERVICES,
 )
+from support.actor_world import NS, emulated, owner_of, template
 
 pytestmark = pytest.mark.looptime
 

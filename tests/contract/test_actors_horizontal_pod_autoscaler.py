@@ -1,13 +1,13 @@
 import math
 
 import pytest
-from emulated_world import NS, condition, emulated
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kubedsm.emulator.actors.scaling_behavior import Behavior, ScalingHistory, limited, stabilized
 from kubedsm.emulator.actors.scaling_metrics import Target, propose
 from kubedsm.emulator.api.resources import DEPLOYMENTS, HORIZONTAL_POD_AUTOSCALERS, PODS
+from support.actor_world import NS, condition, emulated
 
 pytestmark = pytest.mark.looptime
 METRIC = {

@@ -1,8 +1,8 @@
 import pytest
-from emulated_world import condition, emulated, set_node_ready
 
 from kubedsm.emulator.actors.kubelet import NEVER_READY
 from kubedsm.emulator.api.resources import NODES, PODS
+from support.actor_world import condition, emulated, set_node_ready
 
 pytestmark = pytest.mark.looptime
 

@@ -1,7 +1,7 @@
 import pytest
-from emulated_world import condition, emulated, set_node_ready
 
 from kubedsm.emulator.api.resources import NODES, PODS
+from support.actor_world import condition, emulated, set_node_ready
 
 pytestmark = pytest.mark.looptime
 NOT_READY = "node.kubernetes.io/not-ready"

@@ -1,9 +1,9 @@
 import pytest
-from emulated_world import NS, condition, emulated, owner_of, set_node_ready, template
 
 from kubedsm.emulator.actors.kubelet import NEVER_READY
 from kubedsm.emulator.actors.scale_down import DELETION_COST
 from kubedsm.emulator.api.resources import DEPLOYMENTS, PODS, REPLICA_SETS, RESOURCE_QUOTAS
+from support.actor_world import NS, condition, emulated, owner_of, set_node_ready, template
 
 pytestmark = pytest.mark.looptime
 

@@ -1,7 +1,7 @@
 import pytest
-from emulated_world import NS, emulated
 
 from kubedsm.emulator.api.resources import CONFIGMAPS, PODS, RESOURCE_QUOTAS
+from support.actor_world import NS, emulated
 
 pytestmark = pytest.mark.looptime
 

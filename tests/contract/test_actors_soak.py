@@ -5,7 +5,6 @@ import time
 
 import looptime
 import pytest
-from emulated_world import NODE_NAMES, NS, condition, emulated, owner_of, set_node_ready
 
 from kubedsm.emulator.actors.pod_state import is_active
 from kubedsm.emulator.api.errors import ApiError
@@ -16,6 +15,7 @@ from kubedsm.emulator.api.resources import (
     PODS,
     SERVICES,
 )
+from support.actor_world import NODE_NAMES, NS, condition, emulated, owner_of, set_node_ready
 
 pytestmark = pytest.mark.looptime
 APPS = ("a", "b", "c")

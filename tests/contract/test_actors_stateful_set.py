@@ -1,8 +1,8 @@
 import pytest
-from emulated_world import NS, emulated, owner_of, template
 
 from kubedsm.emulator.actors.kubelet import NEVER_READY
 from kubedsm.emulator.api.resources import PODS, STATEFUL_SETS
+from support.actor_world import NS, emulated, owner_of, template
 
 pytestmark = pytest.mark.looptime
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import orjson
 import pytest
-from api_cases import Object, budget, deployment, pod
-from fixed_clock import FixedClock
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kubedsm.emulator.api.api_server import ApiServer
 from kubedsm.emulator.http.routes import ApiRequest, ApiResponse, Routes
+from support.api_cases import Object, budget, deployment, pod
+from support.fixed_clock import FixedClock
 
 _NAMESPACED = "namespaces/default"
 CASES: dict[str, Object] = {

@@ -3,8 +3,6 @@
 from typing import Any
 
 import pytest
-from api_cases import Object, api_server, bind, budget, changes, deployment, pod, refused, run
-from fixed_clock import FixedClock
 
 from kubedsm.emulator.api.api_server import ApiServer
 from kubedsm.emulator.api.patching import MERGE_PATCH, STRATEGIC_MERGE_PATCH
@@ -17,6 +15,18 @@ from kubedsm.emulator.api.resources import (
     POD_DISRUPTION_BUDGETS,
     PODS,
 )
+from support.api_cases import (
+    Object,
+    api_server,
+    bind,
+    budget,
+    changes,
+    deployment,
+    pod,
+    refused,
+    run,
+)
+from support.fixed_clock import FixedClock
 
 
 @pytest.fixture

@@ -8,8 +8,6 @@ import random
 from typing import Any
 
 import pytest
-from api_cases import Object, api_server, bind, changes, deployment, pod, refused
-from fixed_clock import FixedClock
 
 from kubedsm.emulator.api.api_server import ApiServer
 from kubedsm.emulator.api.patching import MERGE_PATCH
@@ -29,6 +27,8 @@ from kubedsm.emulator.api.resources import (
     SERVICES,
     STATEFUL_SETS,
 )
+from support.api_cases import Object, api_server, bind, changes, deployment, pod, refused
+from support.fixed_clock import FixedClock
 
 
 @pytest.fixture

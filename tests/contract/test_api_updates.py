@@ -4,8 +4,6 @@ import copy
 from typing import Any
 
 import pytest
-from api_cases import Object, api_server, changes, deployment, pod, refused
-from fixed_clock import FixedClock
 
 from kubedsm.emulator.api.api_server import ApiServer
 from kubedsm.emulator.api.patching import (
@@ -22,6 +20,8 @@ from kubedsm.emulator.api.resources import (
     REPLICA_SETS,
     STATEFUL_SETS,
 )
+from support.api_cases import Object, api_server, changes, deployment, pod, refused
+from support.fixed_clock import FixedClock
 
 
 @pytest.fixture

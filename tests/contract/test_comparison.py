@@ -4,10 +4,11 @@ import copy
 from typing import Any
 
 import pytest
-from comparison import compare
-from correspondence import Correspondence
-from transcripts import load
-from watches import compare_watches, steps_by_object
+
+from support.comparison import compare
+from support.correspondence import Correspondence
+from support.transcripts import load
+from support.watches import compare_watches, steps_by_object
 
 EXCHANGES = load()
 

@@ -9,12 +9,12 @@ import sys
 
 import pytest
 from aiohttp import web
-from loopback import POST, Server, config, says, talking
 
 from kubedsm.cluster.client.credentials import CredentialsError
 from kubedsm.cluster.client.kubernetes import KubernetesCluster
 from kubedsm.cluster.client.port import Unreachable
 from kubedsm.cluster.client.proxies import proxy_for
+from support.loopback import POST, Server, config, says, talking
 
 pytestmark = pytest.mark.http
 

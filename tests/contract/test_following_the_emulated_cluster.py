@@ -6,7 +6,6 @@ import json
 import random
 
 import pytest
-from emulated_world import MERGE, NS, template
 
 from kubedsm.clock import SystemClock, VirtualClock
 from kubedsm.cluster.calls import verbs
@@ -22,6 +21,7 @@ from kubedsm.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timi
 from kubedsm.emulator.front import EmulatedFront
 from kubedsm.emulator.http.server import HttpFront, kubeconfig
 from kubedsm.emulator.paper import node
+from support.actor_world import MERGE, NS, template
 
 SPEC = ClusterSpec(
     tuple(node(name, "edge", "4", "4G") for name in ("n2", "n3")),

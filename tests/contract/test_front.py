@@ -7,7 +7,6 @@ from typing import Any
 import attrs
 import orjson
 import pytest
-from api_cases import pod
 
 from kubedsm.clock import VirtualClock
 from kubedsm.cluster.client.port import (
@@ -24,6 +23,7 @@ from kubedsm.emulator.api.api_server import ApiServer
 from kubedsm.emulator.api.resources import PODS
 from kubedsm.emulator.front import Delivery, EmulatedFront, RequestFault
 from kubedsm.emulator.http.routes import Routes
+from support.api_cases import pod
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

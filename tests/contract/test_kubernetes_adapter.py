@@ -9,7 +9,6 @@ import time
 
 import pytest
 from aiohttp import web
-from loopback import POST, config, says, talking
 
 from kubedsm.clock import SystemClock
 from kubedsm.cluster.calls import verbs
@@ -25,6 +24,7 @@ from kubedsm.cluster.client.port import (
 from kubedsm.cluster.watching.reflector import Reflector
 from kubedsm.cluster.watching.watched import PODS
 from kubedsm.cluster.wire import decoding
+from support.loopback import POST, config, says, talking
 
 pytestmark = pytest.mark.http
 

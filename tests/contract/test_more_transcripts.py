@@ -5,16 +5,17 @@ import random
 
 import aiohttp
 import pytest
-from playing import Player, Write
-from transcripts import MORE, load
 
 from kubedsm.clock import SystemClock
 from kubedsm.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
 from kubedsm.emulator.http.server import HttpFront
+from support.playing import Player, Write
+from support.recorded import MORE_OF_API_SERVER
+from support.transcripts import load
 
 pytestmark = pytest.mark.http
 
-EXCHANGES = load(MORE)
+EXCHANGES = load(MORE_OF_API_SERVER)
 SCENES = list(dict.fromkeys(exchange.scene for exchange in EXCHANGES))
 DELETION = next(e for e in EXCHANGES if e.method == "DELETE")
 NAMESPACE = DELETION.response["metadata"]["name"]

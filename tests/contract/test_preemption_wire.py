@@ -1,7 +1,6 @@
 """What preemption reads of pods and budgets, and what it asks of the Eviction API."""
 
 import pytest
-from test_verbs import POD, AnsweringCluster
 
 from kubedsm.cluster.calls import live, moving
 from kubedsm.cluster.calls.pod_events import PodEvent, events_about
@@ -9,6 +8,7 @@ from kubedsm.cluster.wire import decoding
 from kubedsm.cluster.wire.errors import WireError
 from kubedsm.core.placing.preemption import Budget
 from kubedsm.core.world.selectors import Requirement
+from support.answering_cluster import POD, AnsweringCluster
 
 pytestmark = pytest.mark.asyncio
 

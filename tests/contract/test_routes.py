@@ -6,12 +6,12 @@ from typing import Any
 
 import orjson
 import pytest
-from api_cases import deployment, pod
-from fixed_clock import FixedClock
 
 from kubedsm.emulator.api.api_server import ApiServer
 from kubedsm.emulator.api.resources import CONFIGMAPS, DEPLOYMENTS, NODES, PODS
 from kubedsm.emulator.http.routes import ApiRequest, ApiResponse, Routes, WatchStream
+from support.api_cases import deployment, pod
+from support.fixed_clock import FixedClock
 
 TOKEN = "right"  # noqa: S105 - nobody's
 PODS_PATH = "/api/v1/namespaces/default/pods"

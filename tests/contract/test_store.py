@@ -4,12 +4,12 @@ import random
 from typing import Any
 
 import pytest
-from fixed_clock import FixedClock
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kubedsm.emulator.api.resources import CONFIGMAPS, EVENTS, NEW_EVENTS, PODS
 from kubedsm.emulator.api.store import Change, ExpiredError, Store
+from support.fixed_clock import FixedClock
 
 
 def store(history: int = 10_000) -> Store:

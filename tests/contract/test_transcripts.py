@@ -9,13 +9,13 @@ import random
 
 import aiohttp
 import pytest
-from playing import Player, Write
-from transcripts import Object, load
 
 from kubedsm.clock import SystemClock
 from kubedsm.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
 from kubedsm.emulator.http.routes import Routes
 from kubedsm.emulator.http.server import HttpFront
+from support.playing import Player, Write
+from support.transcripts import Object, load
 
 pytestmark = pytest.mark.http
 

@@ -1,7 +1,6 @@
 """The requests we send, held against those a real API server answered."""
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -15,7 +14,6 @@ from kubedsm.cluster.client.port import (
     Forbidden,
     Invalid,
     NotFound,
-    Response,
     ServerError,
     TooManyRequests,
     Unauthorized,
@@ -23,36 +21,13 @@ from kubedsm.cluster.client.port import (
 )
 from kubedsm.cluster.wire import decoding
 from kubedsm.cluster.wire.decoding import WireError
+from support.answering_cluster import POD, AnsweringCluster
+from support.recorded import API_SERVER, recorded
 
-TRANSCRIPT = Path(__file__).with_name("kubernetes-1.36.jsonl")
-EXCHANGES = [json.loads(line) for line in TRANSCRIPT.read_text().splitlines()]
-POD = decoding.pod(
-    {"metadata": {"name": "cart-1", "namespace": "shop", "uid": "u1"}, "spec": {"containers": []}}
-)
+EXCHANGES = recorded(API_SERVER)
 
 
-class AnsweringCluster:
-    """Answers everything the same, and remembers what it was asked."""
-
-    def __init__(self, answer, status=200):
-        self.answer = answer
-        self.status = status
-        self.asked = []
-        self.timeouts = []
-
-    async def request(self, request, *, timeout):
-        self.asked.append(request)
-        self.timeouts.append(timeout)
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        body = self.answer if isinstance(self.answer, bytes) else json.dumps(self.answer).encode()
-        return Response(self.status, body)
-
-    def stream(self, request, *, timeout):
-        raise NotImplementedError
-
-
-def recorded(scene, method, path_end, status=None):
+def exchange_of(scene, method, path_end, status=None):
     return next(
         exchange
         for exchange in EXCHANGES
@@ -69,7 +44,7 @@ def shape(value):
 
 
 async def test_binds_as_recorded():
-    exchange = recorded("binding-annotations-and-deletion-cost", "POST", "/binding")
+    exchange = exchange_of("binding-annotations-and-deletion-cost", "POST", "/binding")
     metadata = exchange["body"]["metadata"]
     pod = decoding.pod({"metadata": metadata, "spec": {}})
     cluster = AnsweringCluster(exchange["response"], exchange["status"])
@@ -98,7 +73,7 @@ async def test_a_binding_names_the_pods_uid_and_nothing_it_does_not_need():
 
 
 async def test_a_refused_binding_says_why():
-    exchange = recorded("pod-lifecycle", "POST", "/binding", 409)
+    exchange = exchange_of("pod-lifecycle", "POST", "/binding", 409)
     cluster = AnsweringCluster(exchange["response"], 409)
     with pytest.raises(Conflict, match=r"^409 Conflict: Operation cannot be fulfilled on pods"):
         await verbs.bind(cluster, POD, "n2", annotations={}, labels={}, timeout=5.0)
@@ -111,7 +86,7 @@ async def test_what_the_way_there_did_goes_through():
 
 
 async def test_sets_the_condition_as_recorded():
-    exchange = recorded("pod-status", "PATCH", "/status")
+    exchange = exchange_of("pod-status", "PATCH", "/status")
     cluster = AnsweringCluster(exchange["response"])
     message = exchange["body"]["status"]["conditions"][0]["message"]
     await verbs.set_pod_condition(
@@ -128,7 +103,7 @@ async def test_sets_the_condition_as_recorded():
 
 
 async def test_creates_an_event_as_recorded():
-    exchange = recorded("events", "POST", "/events")
+    exchange = exchange_of("events", "POST", "/events")
     assert exchange["path"].startswith("/apis/events.k8s.io/v1")
     cluster = AnsweringCluster(exchange["response"], 201)
     await verbs.create_event(
@@ -171,7 +146,7 @@ async def test_long_notes_are_cut_to_what_the_api_takes(letter):
 
 
 async def test_reads_a_pod():
-    exchange = recorded("pod-lifecycle", "GET", "/a")
+    exchange = exchange_of("pod-lifecycle", "GET", "/a")
     cluster = AnsweringCluster(exchange["response"])
     pod = await verbs.get_pod(cluster, "shop", "a", timeout=5.0)
     assert pod.uid == exchange["response"]["metadata"]["uid"]
@@ -179,7 +154,7 @@ async def test_reads_a_pod():
 
 
 async def test_a_name_never_leaves_its_place_in_the_path():
-    cluster = AnsweringCluster(recorded("pod-lifecycle", "GET", "/a")["response"])
+    cluster = AnsweringCluster(exchange_of("pod-lifecycle", "GET", "/a")["response"])
     for name in ("../../nodes?x=1", "..", "", "a/b", "a%2Fb", "A", "-a", "a..b", "a" * 254, "a\n"):
         for namespace, pod in (("shop", name), (name, "a")):
             with pytest.raises(Invalid, match="is not the name of an object"):
@@ -193,14 +168,14 @@ async def test_a_missing_config_map_is_not_found_and_another_is_read():
     missing = AnsweringCluster({"reason": "NotFound", "message": "no", "code": 404}, 404)
     with pytest.raises(NotFound):
         await verbs.get_config_map(missing, "kube-system", "kubedsm", timeout=5.0)
-    there = AnsweringCluster(recorded("configmap", "POST", "/configmaps")["response"])
+    there = AnsweringCluster(exchange_of("configmap", "POST", "/configmaps")["response"])
     read = await verbs.get_config_map(there, "kube-system", "kubedsm", timeout=5.0)
     assert read.data
     assert there.asked[0].path == "/api/v1/namespaces/kube-system/configmaps/kubedsm"
 
 
 async def test_the_version_shows_whether_an_api_server_answers():
-    cluster = AnsweringCluster(recorded("discovery", "GET", "/version")["response"])
+    cluster = AnsweringCluster(exchange_of("discovery", "GET", "/version")["response"])
     assert await verbs.version(cluster, timeout=5.0) == "v1.36.2"
     with pytest.raises(WireError):
         await verbs.version(AnsweringCluster(b"<html>Welcome</html>"), timeout=5.0)
@@ -237,7 +212,7 @@ def test_errors_say_what_they_mean(status, body, kind, told):
 
 
 def test_a_budget_is_told_from_overload():
-    exchange = recorded("eviction-and-pdb", "POST", "/eviction", 429)
+    exchange = exchange_of("eviction-and-pdb", "POST", "/eviction", 429)
     error = api_error(429, json.dumps(exchange["response"]).encode())
     assert type(error) is DisruptionBudgetExceeded
     assert error.causes[0][0] == "DisruptionBudget"

@@ -5,12 +5,12 @@ import random
 
 import orjson
 import pytest
-from api_cases import pod
 
 from kubedsm.clock import VirtualClock
 from kubedsm.emulator.api.api_server import ApiServer
 from kubedsm.emulator.api.resources import PODS
 from kubedsm.emulator.http.routes import ApiRequest, Routes, WatchStream
+from support.api_cases import pod
 
 
 def opened(routes: Routes, **query: str) -> WatchStream:

@@ -4,7 +4,6 @@ import asyncio
 import copy
 import json
 import random
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -16,9 +15,9 @@ from kubedsm.cluster.client.port import Expired, ServerError
 from kubedsm.cluster.wire import decoding
 from kubedsm.cluster.wire.decoding import WireError
 from kubedsm.core.world.model import Resources, Taint, Toleration, Workload
+from support.recorded import API_SERVER, recorded
 
 Mi = 1024**2
-TRANSCRIPT = Path(__file__).with_name("kubernetes-1.36.jsonl")
 
 
 def container(restart=None, **requests):
@@ -484,8 +483,7 @@ def test_damaged_bytes_are_a_line_or_a_wire_error(at, bytes_, removed):
 
 def test_reads_every_object_a_real_api_server_sent():
     pods = nodes = 0
-    for text in TRANSCRIPT.read_text().splitlines():
-        exchange = json.loads(text)
+    for exchange in recorded(API_SERVER):
         answer = exchange.get("response")
         if not isinstance(answer, dict):
             answer = {}

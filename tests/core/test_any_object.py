@@ -1,10 +1,8 @@
 """Whatever the API accepts is decided on: what no node can hold waits, and only that."""
 
 import attrs
-from any_objects import objectives, promises, snapshots
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from placement_instances import GPU, node, pod, resources, snapshot
 
 from kubedsm.core.goals.fragmentation import Measure
 from kubedsm.core.goals.objective import Objective, Promise
@@ -12,6 +10,8 @@ from kubedsm.core.moving.suggestion import SuggestLimits
 from kubedsm.core.policies.kubedsm import KubeDSM
 from kubedsm.core.rules.fit import unschedulable_message
 from kubedsm.core.world.model import MOST_OF_A_NODE, Node, NodeName, Resources, Tier
+from support.any_objects import objectives, promises, snapshots
+from support.placement_instances import GPU, node, pod, resources, snapshot
 
 NODES = [node("e1", Tier.EDGE), node("e2", Tier.EDGE), node("c", Tier.CLOUD, 64, 64)]
 POLICY = KubeDSM(lambda _: Promise(), Objective())

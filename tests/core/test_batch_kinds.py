@@ -2,14 +2,24 @@
 
 import attrs
 import pytest
-from placement_instances import drawn as plain_instance
-from rule_instances import DISLIKED, HOST, app, cluster, drawn_batch, evenly, near, pod, zoned
 
 from kubedsm.core.packing.problem import kinds
 from kubedsm.core.placing.batch_kinds import is_plain, judged_kinds
 from kubedsm.core.rules.feasibility import Feasibility
 from kubedsm.core.world.model import EVERY_ADDRESS, Disk, HostPort, Preferences
 from kubedsm.core.world.serving_order import levels_of
+from support.placement_instances import drawn as plain_instance
+from support.rule_instances import (
+    DISLIKED,
+    HOST,
+    app,
+    cluster,
+    drawn_batch,
+    evenly,
+    near,
+    pod,
+    zoned,
+)
 
 
 def kinds_of(nodes, batch, *others):

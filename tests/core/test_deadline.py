@@ -4,10 +4,6 @@ import random
 
 import attrs
 import pytest
-from placement_instances import node, resources, snapshot
-from placement_instances import pod as plain
-from rule_instances import HOST, app, cluster, drawn_batch, evenly, near, pod, zoned
-from suggest_instances import drawn_case
 
 from kubedsm.bench.literal.rules import literal_rule
 from kubedsm.core.goals.objective import Objective, Promise
@@ -16,6 +12,10 @@ from kubedsm.core.policies.kubedsm import KubeDSM
 from kubedsm.core.policies.registry import KUBEDSM, POLICIES
 from kubedsm.core.world.deadline import Deadline
 from kubedsm.core.world.model import NodeName, Tier
+from support.placement_instances import node, resources, snapshot
+from support.placement_instances import pod as plain
+from support.rule_instances import HOST, app, cluster, drawn_batch, evenly, near, pod, zoned
+from support.suggest_instances import drawn_case
 
 POLICY = KubeDSM(lambda _: Promise(), Objective())
 NO_TIME = Deadline(lambda: 1.0)

@@ -2,8 +2,6 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from placement_instances import drawn, node, pod, resources, snapshot
-from placement_literal import brute_force, literal_decision
 
 from kubedsm.core.goals.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.core.goals.objective import Objective, Promise, quality
@@ -14,6 +12,8 @@ from kubedsm.core.placing.decision import make_decision
 from kubedsm.core.placing.immediate import immediate_schedule
 from kubedsm.core.placing.split import best_split, claimants
 from kubedsm.core.world.model import Share, Tier
+from support.placement_instances import drawn, node, pod, resources, snapshot
+from support.placement_literal import brute_force, literal_decision
 
 #: as the paper has it: promises kept come first
 DEFAULT = Objective(gamma=10)

@@ -2,13 +2,13 @@
 
 import attrs
 import pytest
-from placement_instances import node, pod, resources, snapshot
 
 from kubedsm.configuration.settings import load
 from kubedsm.core.goals.fairness import per_namespace
 from kubedsm.core.goals.objective import NANO, Objective, Promise
 from kubedsm.core.moving.movable import default_movable
 from kubedsm.core.world.model import Share, Tier, Workload
+from support.placement_instances import node, pod, resources, snapshot
 
 OFF = load("", "test").policy
 FAIR = load("fairness: {perNamespace: true}", "test").policy

@@ -6,7 +6,6 @@ import attrs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rule_instances import HOST, app, cluster, drawn, drawn_pod, near, pod, zoned
 
 from kubedsm.bench.literal.rules import literal_rule
 from kubedsm.core.rules.feasibility import Feasibility
@@ -14,6 +13,7 @@ from kubedsm.core.rules.fit import static_rejection
 from kubedsm.core.rules.node_rules import TIER_RULE
 from kubedsm.core.world.model import NodeName
 from kubedsm.core.world.selectors import Requirement
+from support.rule_instances import HOST, app, cluster, drawn, drawn_pod, near, pod, zoned
 
 
 @given(st.integers(0, 2**40))

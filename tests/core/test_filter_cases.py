@@ -1,17 +1,14 @@
 """Which nodes a real kube-scheduler 1.36 accepted, on recorded clusters, pod by pod."""
 
-import json
-from pathlib import Path
-
 import pytest
 
 from kubedsm.cluster.wire import decoding
 from kubedsm.core.rules.feasibility import Feasibility
 from kubedsm.core.world.events import NodeApplied, PodApplied
 from kubedsm.core.world.mirror import ClusterMirror
+from support.recorded import KUBE_SCHEDULER, recorded
 
-RECORDED = Path(__file__).with_name("kube-scheduler-1.36.jsonl")
-CLUSTERS = [json.loads(line) for line in RECORDED.read_text().splitlines()]
+CLUSTERS = recorded(KUBE_SCHEDULER)
 
 
 def read_pod(shown):

@@ -1,5 +1,4 @@
 import pytest
-from placement_instances import GPU, node, resources
 
 from kubedsm.core.rules.fit import (
     reasons,
@@ -18,6 +17,7 @@ from kubedsm.core.world.model import (
     Tier,
     Toleration,
 )
+from support.placement_instances import GPU, node, resources
 
 EDGE = Tier.EDGE
 PLAIN = PodClass(resources(1, 1), SchedulingRules())

@@ -2,7 +2,6 @@ import random
 
 import numpy as np
 import pytest
-from placement_instances import GPU, drawn, node, pod, resources, snapshot
 
 from kubedsm.bench.literal.match import literal_fragmentation
 from kubedsm.core.goals.fragmentation import (
@@ -14,6 +13,7 @@ from kubedsm.core.goals.fragmentation import (
     row,
 )
 from kubedsm.core.world.model import Resources, Tier
+from support.placement_instances import GPU, drawn, node, pod, resources, snapshot
 
 ONE_GIB_A_CORE = ((resources(1, 1), 1),)
 

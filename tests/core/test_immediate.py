@@ -2,9 +2,6 @@ import random
 
 import attrs
 import pytest
-from hash_seeds import printed_by_hash_seeds
-from placement_instances import drawn, node, pod, resources, snapshot
-from placement_literal import qos_with
 
 from kubedsm.bench.literal.match import literal_fragmentation
 from kubedsm.core.goals.fragmentation import Fragmentation, Measure, request_mix
@@ -14,6 +11,9 @@ from kubedsm.core.placing.immediate import immediate_schedule
 from kubedsm.core.rules.fit import reasons, rejection
 from kubedsm.core.rules.rejection import Rejection
 from kubedsm.core.world.model import PodClass, SchedulingRules, Tier
+from support.hash_seeds import printed_by_hash_seeds
+from support.placement_instances import drawn, node, pod, resources, snapshot
+from support.placement_literal import qos_with
 
 DEFAULT = Objective()
 
@@ -145,12 +145,12 @@ def test_the_order_of_the_input_changes_nothing(bounds):
 
 
 _PRINT = """
-from placement_instances import drawn
-from test_immediate import DEFAULT
-from kubedsm.core.immediate import immediate_schedule
+from kubedsm.core.goals.objective import Objective
+from kubedsm.core.placing.immediate import immediate_schedule
+from support.placement_instances import drawn
 for seed in range(40):
     case = drawn(seed, most=10)
-    decision = immediate_schedule(case.snapshot, case.batch, case.promises, DEFAULT)
+    decision = immediate_schedule(case.snapshot, case.batch, case.promises, Objective())
     print([(b.pod.name, b.node) for b in decision.bindings], decision.unplaced)
 """
 

@@ -4,7 +4,6 @@ from collections import Counter
 import attrs
 import numpy as np
 import pytest
-from placement_instances import drawn, node, pod, resources, snapshot
 
 from kubedsm.bench.literal.match import literal_match
 from kubedsm.bench.match import instance as paper_instance
@@ -14,6 +13,7 @@ from kubedsm.core.packing.match import UNREACHABLE, Bounds, match, tabulate
 from kubedsm.core.packing.problem import Packing, kinds
 from kubedsm.core.rules.fit import reasons
 from kubedsm.core.world.model import MOST_OF_A_NODE, Tier
+from support.placement_instances import drawn, node, pod, resources, snapshot
 
 SMALL = Bounds(states=2)
 

@@ -1,12 +1,11 @@
-from placement_instances import resources
-from suggest_instances import running
-
 from kubedsm.core.goals.gains import Gains
 from kubedsm.core.goals.objective import Objective, Promise
 from kubedsm.core.moving.move_groups import cycles, grouped, needs_of
 from kubedsm.core.moving.suggestion import MoveKind
 from kubedsm.core.moving.transfers import Transfer
 from kubedsm.core.world.model import Share, Workload
+from support.placement_instances import resources
+from support.suggest_instances import running
 
 
 def move(name, source, target, cpu=1.0, kind=MoveKind.EDGE_TO_EDGE):

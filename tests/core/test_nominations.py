@@ -1,12 +1,12 @@
 """Room that is kept for a pod before it is free."""
 
 import pytest
-from placement_instances import node, pod, resources
 
 from kubedsm.core.world.change import Freed
 from kubedsm.core.world.events import NodeApplied, PodApplied, PodDeleted
 from kubedsm.core.world.mirror import ClusterMirror, ReservationError
 from kubedsm.core.world.model import Tier
+from support.placement_instances import node, pod, resources
 
 EDGE = {"kubedsm.io/tier": "edge"}
 

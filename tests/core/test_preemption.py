@@ -7,9 +7,6 @@ import attrs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from placement_instances import node, resources, snapshot
-from rule_instances import HOST, app, drawn, near, zoned
-from rule_instances import pod as ruled_pod
 
 from kubedsm.bench.literal.rules import literal_rule
 from kubedsm.core.goals.objective import Objective, Promise
@@ -24,6 +21,9 @@ from kubedsm.core.world.model import (
     Uid,
     Workload,
 )
+from support.placement_instances import node, resources, snapshot
+from support.rule_instances import HOST, app, drawn, near, zoned
+from support.rule_instances import pod as ruled_pod
 
 
 def pod(name, cpu, priority=0, on=None, *, created=0.0, labels=(), **more):

@@ -5,10 +5,20 @@ from itertools import product
 
 import attrs
 import numpy as np
-from literal_preferences import literal_penalties
-from placement_instances import node, resources, snapshot
-from placement_literal import standing
-from rule_instances import (
+
+from kubedsm.core.goals.fragmentation import SCALE
+from kubedsm.core.goals.objective import Objective, Promise
+from kubedsm.core.packing.match import UNREACHABLE, Bounds, _digits
+from kubedsm.core.packing.problem import Packing
+from kubedsm.core.placing.batch_kinds import judged_kinds
+from kubedsm.core.placing.immediate import immediate_schedule
+from kubedsm.core.rules.feasibility import Feasibility
+from kubedsm.core.world.model import PodClass, Preferences, SchedulingRules, Taint, Tier, Toleration
+from kubedsm.core.world.selectors import NodeSelectorTerm, Requirement
+from support.literal_preferences import literal_penalties
+from support.placement_instances import node, resources, snapshot
+from support.placement_literal import standing
+from support.rule_instances import (
     DISLIKED,
     HOST,
     app,
@@ -20,16 +30,6 @@ from rule_instances import (
     pod,
     zoned,
 )
-
-from kubedsm.core.goals.fragmentation import SCALE
-from kubedsm.core.goals.objective import Objective, Promise
-from kubedsm.core.packing.match import UNREACHABLE, Bounds, _digits
-from kubedsm.core.packing.problem import Packing
-from kubedsm.core.placing.batch_kinds import judged_kinds
-from kubedsm.core.placing.immediate import immediate_schedule
-from kubedsm.core.rules.feasibility import Feasibility
-from kubedsm.core.world.model import PodClass, Preferences, SchedulingRules, Taint, Tier, Toleration
-from kubedsm.core.world.selectors import NodeSelectorTerm, Requirement
 
 
 def promise(_):

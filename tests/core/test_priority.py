@@ -6,14 +6,14 @@ from itertools import product
 
 import attrs
 import pytest
-from placement_instances import Instance, drawn, node, pod, resources, snapshot
-from placement_literal import standing
 
 from kubedsm.core.goals.objective import Objective, Promise
 from kubedsm.core.packing.match import Bounds
 from kubedsm.core.placing.immediate import immediate_schedule
 from kubedsm.core.rules.fit import reasons
 from kubedsm.core.world.model import Tier
+from support.placement_instances import Instance, drawn, node, pod, resources, snapshot
+from support.placement_literal import standing
 
 
 def ranked(seed, most=4):

@@ -6,8 +6,6 @@ from collections import Counter
 
 import attrs
 import pytest
-from placement_instances import resources
-from rule_instances import HOST, TAINT, ZONE, csi_node, drawn, drawn_pod
 
 from kubedsm.clock import SystemClock
 from kubedsm.core.rules.feasibility import Feasibility
@@ -29,6 +27,8 @@ from kubedsm.core.world.surroundings import Claim, CSINode, CSIVolume, Namespace
 from kubedsm.runtime.event_handler import EventHandler
 from kubedsm.runtime.scheduling_queue import SchedulingQueue
 from kubedsm.runtime.supervisor import Supervisor
+from support.placement_instances import resources
+from support.rule_instances import HOST, TAINT, ZONE, csi_node, drawn, drawn_pod
 
 CLUSTERS = int(os.environ.get("KUBEDSM_HINT_CLUSTERS", "200"))
 EVENTS = 40

@@ -4,8 +4,6 @@ import os
 
 import attrs
 import pytest
-from hash_seeds import printed_by_hash_seeds
-from rule_instances import ZONE, app, cluster, drawn, drawn_batch, evenly, near, pod, zoned
 
 from kubedsm.bench.literal.rules import literal_rule
 from kubedsm.core.goals.objective import Objective, Promise
@@ -13,6 +11,8 @@ from kubedsm.core.packing.match import Bounds
 from kubedsm.core.placing.decision import Binding
 from kubedsm.core.placing.immediate import immediate_schedule
 from kubedsm.core.world.model import HostPort, Tier
+from support.hash_seeds import printed_by_hash_seeds
+from support.rule_instances import ZONE, app, cluster, drawn, drawn_batch, evenly, near, pod, zoned
 
 #: in the suite; KUBEDSM_RULE_BATCHES=100000 makes the long form
 BATCHES = int(os.environ.get("KUBEDSM_RULE_BATCHES", "5000"))
@@ -135,9 +135,12 @@ def test_the_order_of_the_input_changes_nothing(bounds):
 
 
 _PRINT = """
-from test_rule_keeping import drawn_batch, scheduled
+from kubedsm.core.goals.objective import Objective, Promise
+from kubedsm.core.placing.immediate import immediate_schedule
+from support.rule_instances import drawn_batch
 for seed in range(60):
-    decision = scheduled(*drawn_batch(seed))
+    args = (lambda _: Promise(), Objective())
+    decision = immediate_schedule(*drawn_batch(seed), *args)
     print([(b.pod.name, b.node) for b in decision.bindings], decision.unplaced)
 """
 

@@ -2,12 +2,11 @@
 
 from collections import Counter
 
-from placement_literal import standing
-from rule_instances import drawn_batch
-
 from kubedsm.core.goals.objective import Objective, Promise
 from kubedsm.core.placing.immediate import immediate_schedule
 from kubedsm.core.rules.feasibility import Feasibility
+from support.placement_literal import standing
+from support.rule_instances import drawn_batch
 
 
 def promises(workload):

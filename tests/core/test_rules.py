@@ -2,13 +2,13 @@
 
 import attrs
 import pytest
-from placement_instances import resources
-from rule_instances import HOST, TAINT, ZONE, app, cluster, evenly, near, pod, zoned
 
 from kubedsm.core.rules.feasibility import Feasibility
 from kubedsm.core.world.model import ClaimReference, Disk, HostPort, NodeName, Toleration
 from kubedsm.core.world.selectors import NodeSelectorTerm, Requirement
 from kubedsm.core.world.surroundings import Claim, Namespace, StorageClass, Surroundings, Volume
+from support.placement_instances import resources
+from support.rule_instances import HOST, TAINT, ZONE, app, cluster, evenly, near, pod, zoned
 
 NO_AFFINITY = "node(s) didn't match pod affinity rules"
 NO_ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"

@@ -3,9 +3,9 @@
 import random
 
 import attrs
-from rule_instances import HOST, ZONE, app, cluster, evenly, near, pod, zoned
 
 from kubedsm.core.rules.feasibility import Feasibility
+from support.rule_instances import HOST, ZONE, app, cluster, evenly, near, pod, zoned
 
 INSTANCES = 400
 

@@ -2,9 +2,6 @@
 
 import attrs
 import pytest
-from placement_instances import NO_RULES, node, pod, resources, snapshot
-from suggest_instances import running
-from suggest_literal import carried_out
 
 from kubedsm.core.goals.objective import NANO, Objective, Promise
 from kubedsm.core.moving.movable import default_movable
@@ -12,6 +9,9 @@ from kubedsm.core.moving.move_groups import cycles
 from kubedsm.core.moving.suggest import MoveKind, SuggestLimits, suggest
 from kubedsm.core.packing.match import Bounds
 from kubedsm.core.world.model import SchedulingRules, Share, Taint, Tier, Workload
+from support.placement_instances import NO_RULES, node, pod, resources, snapshot
+from support.suggest_instances import running
+from support.suggest_literal import carried_out
 
 DEFAULT = SuggestLimits()
 

@@ -5,11 +5,11 @@ from itertools import pairwise
 
 import attrs
 import pytest
-from suggest_instances import crowded_case, drawn_case
-from suggest_literal import bound, carried_out
 
 from kubedsm.core.moving.suggest import SuggestLimits, suggest
 from kubedsm.core.placing.immediate import immediate_schedule
+from support.suggest_instances import crowded_case, drawn_case
+from support.suggest_literal import bound, carried_out
 
 ENOUGH = 60
 

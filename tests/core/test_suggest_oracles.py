@@ -2,8 +2,6 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from suggest_instances import crowded_case, drawn_case
-from suggest_literal import enumerated, item_counts, literal_paper, problem_of
 
 from kubedsm.core.goals.fragmentation import Measure
 from kubedsm.core.goals.objective import quality
@@ -14,6 +12,8 @@ from kubedsm.core.moving.paper.paper_suggester import cloud_to_edge_candidates
 from kubedsm.core.moving.reorder_edge import reorder_edge
 from kubedsm.core.moving.suggest import SUGGEST_BOUNDS, suggest
 from kubedsm.core.world.model import Tier
+from support.suggest_instances import crowded_case, drawn_case
+from support.suggest_literal import enumerated, item_counts, literal_paper, problem_of
 
 #: Nano-units of QoS a move that do not count: scores are rounded, workload by workload.
 ROUNDING = 1000

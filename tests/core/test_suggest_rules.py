@@ -5,10 +5,6 @@ from collections import Counter
 import attrs
 import numpy as np
 import pytest
-from placement_instances import node, resources, snapshot
-from rule_instances import HOST, ZONE, app, evenly, near, zoned
-from ruled_instances import apart, member, ruled_case
-from ruled_literal import RuledOracle, by_priority, refusals
 
 from kubedsm.core.goals.fragmentation import Fragmentation, request_mix
 from kubedsm.core.goals.gains import Gains, standing, worthwhile
@@ -17,6 +13,10 @@ from kubedsm.core.moving.edge_problem import EdgeProblem
 from kubedsm.core.moving.suggest import SUGGEST_BOUNDS, SuggestLimits, suggest
 from kubedsm.core.world.model import ClaimReference, HostPort, Share, Tier, Workload
 from kubedsm.core.world.surroundings import Claim
+from support.placement_instances import node, resources, snapshot
+from support.rule_instances import HOST, ZONE, app, evenly, near, zoned
+from support.ruled_instances import apart, member, ruled_case
+from support.ruled_literal import RuledOracle, by_priority, refusals
 
 #: Nano-units of QoS a move that do not count: scores are rounded, workload by workload.
 ROUNDING = 1000

@@ -4,7 +4,6 @@ import random
 
 import attrs
 import pytest
-from rule_instances import cluster, pod, zoned
 
 from kubedsm.bench.literal.rules import literal_rule
 from kubedsm.core.goals.objective import Objective, Promise
@@ -12,6 +11,7 @@ from kubedsm.core.placing.immediate import immediate_schedule
 from kubedsm.core.rules.feasibility import Feasibility
 from kubedsm.core.world.model import ClaimReference, NodeName
 from kubedsm.core.world.surroundings import Claim, CSINode, CSIVolume, Surroundings, Volume
+from support.rule_instances import cluster, pod, zoned
 
 TOO_MANY = "node(s) exceed max volume count"
 FAST, SLOW = "fast.example.com", "slow.example.com"

@@ -4,7 +4,6 @@ import random
 from collections import Counter
 
 import pytest
-from clusters import MI, PAPER, PROMISED, node, pod, snapshot
 
 from kubedsm.core.placing.cloud import least_allocated_score
 from kubedsm.core.policies.in_turn import Room
@@ -16,6 +15,7 @@ from kubedsm.core.rules.node_scores import (
     spread_score,
 )
 from kubedsm.core.world.model import Tier
+from support.policy_clusters import MI, PAPER, PROMISED, node, pod, snapshot
 
 KUBE_SCHEDULER = KubeScheduler(*PROMISED)
 

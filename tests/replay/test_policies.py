@@ -4,11 +4,11 @@ import random
 from collections import Counter
 
 import pytest
-from clusters import MI, PROMISED, node, pod, snapshot
 
 from kubedsm.core.policies.registry import POLICIES
 from kubedsm.core.rules.rejection import Rejection
 from kubedsm.core.world.model import Share, Tier, Workload
+from support.policy_clusters import MI, PROMISED, node, pod, snapshot
 
 #: free cores: big 4, small 2; the cloud has two nodes
 BIG = node("big", Tier.EDGE, 4, 8000 * MI)

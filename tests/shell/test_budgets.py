@@ -4,10 +4,10 @@ import asyncio
 
 import attrs
 import pytest
-from conftest import CLOUD, EDGE, emulated
 
 from kubedsm.configuration.settings import Configuration
 from kubedsm.core.world.deadline import Deadline
+from support.worlds import CLOUD, EDGE, emulated
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

@@ -3,7 +3,6 @@
 import asyncio
 
 import pytest
-from conftest import CLOUD, EDGE, emulated
 
 from kubedsm.clock import VirtualClock
 from kubedsm.configuration.settings import load
@@ -24,6 +23,7 @@ from kubedsm.emulator.api.resources import NODES, SERVICES
 from kubedsm.why import record as record_module
 from kubedsm.why.entries import Kind
 from kubedsm.why.record import DecisionRecord
+from support.worlds import CLOUD, EDGE, emulated
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

@@ -3,8 +3,22 @@
 import asyncio
 
 import pytest
-from conftest import emulated
-from move_scenes import (
+
+from kubedsm.cluster.client.port import OutcomeUnknown
+from kubedsm.configuration.settings import load
+from kubedsm.core.world.model import Workload
+from kubedsm.emulator.api.resources import (
+    DEPLOYMENTS,
+    NODES,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    RESOURCE_QUOTAS,
+    SERVICES,
+)
+from kubedsm.emulator.front import Delivery, RequestFault
+from kubedsm.emulator.paper import node
+from support.faults import OUTCOMES, FaultAt
+from support.move_scenes import (
     CONFIGURATION,
     LARGE_CLOUD,
     MERGE,
@@ -24,21 +38,7 @@ from move_scenes import (
     replacement,
     settle_on_cloud,
 )
-from test_faults import OUTCOMES, FaultAt
-
-from kubedsm.cluster.client.port import OutcomeUnknown
-from kubedsm.configuration.settings import load
-from kubedsm.core.world.model import Workload
-from kubedsm.emulator.api.resources import (
-    DEPLOYMENTS,
-    NODES,
-    POD_DISRUPTION_BUDGETS,
-    PODS,
-    RESOURCE_QUOTAS,
-    SERVICES,
-)
-from kubedsm.emulator.front import Delivery, RequestFault
-from kubedsm.emulator.paper import node
+from support.worlds import emulated
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

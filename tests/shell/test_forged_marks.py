@@ -4,13 +4,16 @@ import asyncio
 import json
 
 import pytest
-from conftest import emulated
-from tenants import (
+
+from kubedsm.configuration.settings import load
+from kubedsm.emulator.api.resources import NODES, PODS, REPLICA_SETS
+from support.tenants import (
     ANNOTATION,
     CLOUD,
     CONFIGURATION,
     LABEL,
     MERGE,
+    NEIGHBOUR,
     TENANT,
     Asked,
     Tenant,
@@ -20,9 +23,7 @@ from tenants import (
     neighbour_settles,
     pod,
 )
-
-from kubedsm.configuration.settings import load
-from kubedsm.emulator.api.resources import NODES, PODS, REPLICA_SETS
+from support.worlds import emulated
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
@@ -194,6 +195,7 @@ async def test_a_node_that_changes_its_tier_makes_no_owner_lose_its_pods():
         tenant = Tenant.of(world)
         tenant.deploy("odd", 2, {"kubedsm.io/tier": "cloud"})
         tenant.deploy("even", 2)
+        world.deploy("web", 2)
         await neighbour_settles(world)
         before = {p["metadata"]["uid"] for p in tenant.pods()}
         edge = {"metadata": {"labels": {"kubedsm.io/tier": "edge"}}}
@@ -237,10 +239,10 @@ async def test_one_namespaces_marks_do_not_keep_another_ones_pod_from_its_owner(
         uid = replica_set(tenant)
         for number in range(100):
             tenant.create(PODS, marked(f"forged-{number}", uid=uid))
-        [left, _] = world.pods("web")
+        [left, _] = Tenant.of(world, NEIGHBOUR).pods()
         detach(world, left)
         async with world.scheduler():
-            await world.until(lambda: not world.api.list(PODS, "default", labels=LABEL), 3)
+            await world.until(lambda: not world.api.list(PODS, NEIGHBOUR, labels=LABEL), 3)
             await neighbour_is_served(world)
 
 
@@ -253,4 +255,4 @@ def detach(world, obj):
         "labels": {"pod-template-hash": None, LABEL: template_hash},
         "annotations": {ANNOTATION: json.dumps(mark | {"since": "1"})},
     }
-    world.api.patch(PODS, "default", metadata["name"], {"metadata": patch}, MERGE)
+    world.api.patch(PODS, NEIGHBOUR, metadata["name"], {"metadata": patch}, MERGE)

@@ -4,9 +4,11 @@ import asyncio
 
 import orjson
 import pytest
-from conftest import emulated
 from structlog.testing import capture_logs
-from tenants import (
+
+from kubedsm.cluster.client.port import Response
+from kubedsm.emulator.api.resources import DEPLOYMENTS, NAMESPACES, PODS
+from support.tenants import (
     CLOUD,
     CONFIGURATION,
     LABEL,
@@ -19,9 +21,7 @@ from tenants import (
     neighbour_settles,
     pod,
 )
-
-from kubedsm.cluster.client.port import Response
-from kubedsm.emulator.api.resources import DEPLOYMENTS, NAMESPACES, PODS
+from support.worlds import emulated
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

@@ -4,16 +4,15 @@ import asyncio
 import random
 
 import pytest
-from conftest import emulated
-from test_queueing import TAINT, apart, near, pod, spread, term, zoned
 
 from kubedsm.core.rules.feasibility import Feasibility
 from kubedsm.emulator.api.resources import NODES, PODS
 from kubedsm.runtime.scheduling_queue import FLUSH
+from support.waiting_pods import MERGE, TAINT, apart, near, pod, spread, term, zoned
+from support.worlds import emulated
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
-MERGE = "application/merge-patch+json"
 #: so few that no flush comes to the help
 EVENTS = int(FLUSH / 1.5) - 2
 APPS = "abc"

@@ -3,19 +3,6 @@
 import asyncio
 
 import pytest
-from conftest import emulated
-from move_scenes import (
-    LARGE_CLOUD,
-    MERGE,
-    SMALL_EDGE,
-    ReadyPods,
-    cleaned_up,
-    hand_over,
-    migrating,
-    open_edge,
-    quiet,
-    settle_on_cloud,
-)
 
 from kubedsm.configuration.settings import load
 from kubedsm.emulator.api.resources import (
@@ -28,6 +15,19 @@ from kubedsm.emulator.api.resources import (
     STATEFUL_SETS,
 )
 from kubedsm.emulator.paper import node
+from support.move_scenes import (
+    LARGE_CLOUD,
+    MERGE,
+    SMALL_EDGE,
+    ReadyPods,
+    cleaned_up,
+    hand_over,
+    migrating,
+    open_edge,
+    quiet,
+    settle_on_cloud,
+)
+from support.worlds import emulated
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

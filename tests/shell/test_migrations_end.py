@@ -4,13 +4,13 @@ import asyncio
 import random
 
 import pytest
-from conftest import emulated
-from move_scenes import LARGE_CLOUD, ReadyPods, becomes_unready, cleaned_up, open_edge
 
 from kubedsm.configuration.settings import load
 from kubedsm.emulator.api.resources import HORIZONTAL_POD_AUTOSCALERS, NODES, PODS
 from kubedsm.emulator.front import Delivery
 from kubedsm.emulator.paper import node
+from support.move_scenes import LARGE_CLOUD, ReadyPods, becomes_unready, cleaned_up, open_edge
+from support.worlds import emulated
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

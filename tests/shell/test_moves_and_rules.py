@@ -4,12 +4,12 @@ import asyncio
 import random
 
 import pytest
-from conftest import emulated
-from move_scenes import ReadyPods, cleaned_up, open_edge
 
 from kubedsm.configuration.settings import load
 from kubedsm.emulator.api.resources import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 from kubedsm.emulator.paper import node
+from support.move_scenes import ReadyPods, cleaned_up, open_edge
+from support.worlds import emulated
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

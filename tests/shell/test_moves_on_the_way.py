@@ -7,8 +7,14 @@ import asyncio
 
 import orjson
 import pytest
-from conftest import emulated
-from move_scenes import (
+
+from kubedsm.configuration.settings import load
+from kubedsm.emulator.api.resources import DEPLOYMENTS, POD_DISRUPTION_BUDGETS, PODS, REPLICA_SETS
+from kubedsm.emulator.front import RequestFault
+from kubedsm.emulator.paper import node
+from plans.migration import restore_plan
+from support.faults import answer
+from support.move_scenes import (
     LARGE_CLOUD,
     MERGE,
     ONE_PLACE,
@@ -28,13 +34,7 @@ from move_scenes import (
     replacement,
     settle_on_cloud,
 )
-from test_faults import answer
-
-from kubedsm.configuration.settings import load
-from kubedsm.emulator.api.resources import DEPLOYMENTS, POD_DISRUPTION_BUDGETS, PODS, REPLICA_SETS
-from kubedsm.emulator.front import RequestFault
-from kubedsm.emulator.paper import node
-from plans.migration import restore_plan
+from support.worlds import emulated
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

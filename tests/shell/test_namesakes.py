@@ -3,7 +3,10 @@
 import asyncio
 
 import pytest
-from move_scenes import (
+
+from kubedsm.emulator.api.resources import PODS
+from kubedsm.emulator.front import Delivery
+from support.move_scenes import (
     MERGE,
     ONE_PLACE,
     AtRequest,
@@ -17,9 +20,6 @@ from move_scenes import (
     replacement,
     settle_on_cloud,
 )
-
-from kubedsm.emulator.api.resources import PODS
-from kubedsm.emulator.front import Delivery
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

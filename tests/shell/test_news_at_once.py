@@ -7,8 +7,6 @@ meanwhile, and then all the news come at once.
 import asyncio
 
 import pytest
-from bystanders import CLOUD_ONLY, bound, deploy
-from conftest import CLOUD, emulated
 
 from kubedsm.configuration.settings import load
 from kubedsm.core.world.events import PodDeleted
@@ -18,6 +16,8 @@ from kubedsm.emulator.front import Delivery
 from kubedsm.emulator.paper import node
 from kubedsm.runtime.migrator import Group
 from plans.migration import MoveMode, MoveOrder
+from support.tenants import CLOUD_ONLY, NEIGHBOUR, TENANT, Tenant
+from support.worlds import CLOUD, emulated
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
@@ -25,7 +25,6 @@ ONE_BY_ONE = """
 suggester: {period: 1s}
 migration: {cooldown: 1s, drainDelay: 1s, deadline: 10s, maxConcurrent: 1, mode: %s}
 """
-TENANT = "tenant"
 
 
 def scaled_to_nothing(world):
@@ -69,15 +68,16 @@ class Stall:
 
 async def story(mode, at=None, action=None):
     async with emulated(CLOUD, configuration=load(ONE_BY_ONE % mode, "test")) as world:
-        deploy(world, "web", 3, cpu="1", namespace=TENANT)
+        Tenant.of(world).deploy("web", 3, cpu="1")
         stall = Stall(at, action and (lambda: action(world)))
         async with world.scheduler(faults=stall) as runtime:
             await asyncio.sleep(2)
             world.api.create(NODES, node("e1", "edge", "2", "8Gi"))
             await asyncio.sleep(12)
             lines = stall.lines
-            deploy(world, "neighbour", 1, **CLOUD_ONLY)
-            await world.until(lambda: bound(world, "neighbour"), 5)
+            neighbour = Tenant.of(world, NEIGHBOUR)
+            neighbour.deploy("small", 1, **CLOUD_ONLY)
+            await world.until(lambda: neighbour.bound("small"), 5)
             await world.until(runtime.manager.quiet.is_set, 60)
             mirror = runtime.mirror
             assert [mirror._reservations, mirror._claims, mirror._claimed] == [{}, {}, {}]

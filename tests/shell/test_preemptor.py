@@ -4,8 +4,6 @@ import asyncio
 
 import attrs
 import pytest
-from conftest import CLOUD, EDGE, emulated
-from test_faults import FaultAt, answer
 
 from kubedsm.cluster.client.port import OutcomeUnknown, Unreachable
 from kubedsm.configuration.settings import load
@@ -13,6 +11,8 @@ from kubedsm.emulator.api.resources import NODES, POD_DISRUPTION_BUDGETS, PODS
 from kubedsm.emulator.emulated_cluster import Timing
 from kubedsm.emulator.front import RequestFault
 from kubedsm.emulator.paper import node
+from support.faults import FaultAt, answer
+from support.worlds import CLOUD, EDGE, emulated
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

@@ -5,13 +5,13 @@ import asyncio
 import attrs
 import orjson
 import pytest
-from conftest import EDGE, emulated
 from structlog.testing import capture_logs
 
 from kubedsm.cluster.client.port import Response
 from kubedsm.emulator.api.resources import EVENTS, NAMESPACES, PODS
 from kubedsm.emulator.front import RequestFault
 from kubedsm.emulator.paper import node
+from support.worlds import EDGE, emulated
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

@@ -5,10 +5,10 @@ import random
 from contextlib import asynccontextmanager
 
 import pytest
-from conftest import CLOUD, EDGE, QUICK, Invariants, emulated
 
 from kubedsm.emulator.api.resources import DEPLOYMENTS, EVENTS, PODS, SERVED
 from kubedsm.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
+from support.worlds import CLOUD, EDGE, QUICK, Invariants, emulated
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
@@ -37,7 +37,7 @@ async def restored(world, saved, meanwhile=0):
         old, world.cluster = world.cluster, cluster
         world.invariants = Invariants(cluster.api)
         write_a_lot(world, meanwhile)
-        world.runtime.manager._cluster._routes = cluster.routes
+        world.front._routes = cluster.routes
         for streams in old.routes._hub._streams.values():
             for stream in list(streams):
                 stream.show("ERROR", {"kind": "Status", "code": 410, "reason": "Expired"})

@@ -4,13 +4,13 @@ import asyncio
 import itertools
 
 import pytest
-from conftest import CLOUD, EDGE, emulated
 
 from kubedsm.cluster.client.port import Unreachable
 from kubedsm.core.world.model import DELETION_COST_ANNOTATION
 from kubedsm.emulator.api.resources import NODES, PODS
 from kubedsm.emulator.front import RequestFault
 from kubedsm.emulator.paper import node
+from support.worlds import CLOUD, EDGE, emulated
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

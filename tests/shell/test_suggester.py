@@ -5,14 +5,14 @@ import itertools
 from functools import partial
 
 import pytest
-from conftest import CLOUD, EDGE, emulated
-from move_scenes import open_edge, settle_on_cloud
 
 from kubedsm.clock import VirtualClock
 from kubedsm.configuration.settings import load
 from kubedsm.emulator.api.resources import DEPLOYMENTS, NAMESPACES, NODES, PODS
 from kubedsm.emulator.emulated_cluster import Timing
 from kubedsm.emulator.paper import node
+from support.move_scenes import open_edge, settle_on_cloud
+from support.worlds import CLOUD, EDGE, emulated
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

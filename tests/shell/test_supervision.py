@@ -3,14 +3,14 @@
 import asyncio
 
 import pytest
-from bystanders import moved, served
-from conftest import CLOUD, EDGE, emulated
 
 from kubedsm.configuration.settings import Configuration, load
 from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.emulator.api.resources import NODES
 from kubedsm.runtime.event_recorder import Recorder
 from kubedsm.runtime.step_calls import Mover
+from support.tenants import moved, served
+from support.worlds import CLOUD, EDGE, emulated
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

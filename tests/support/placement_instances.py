@@ -82,7 +82,7 @@ class Instance:
 
 
 _TAINT = Taint("dedicated", "ml", "NoSchedule")
-_RULES = (
+RULES = (
     NO_RULES,
     NO_RULES,
     SchedulingRules(tolerations=(Toleration("dedicated", "Equal", "ml", "NoSchedule"),)),
@@ -90,7 +90,7 @@ _RULES = (
 )
 
 
-def _requests(rng):
+def drawn_requests(rng):
     kind = rng.random()
     if kind < 0.1:
         return resources()
@@ -123,9 +123,9 @@ def drawn(seed, most=6):
     rng = random.Random(seed)
     nodes = _nodes(rng)
     services = "abcd"[: rng.randint(1, 4)]
-    classes = {s: [(_requests(rng), rng.choice(_RULES))] for s in services}
+    classes = {s: [(drawn_requests(rng), rng.choice(RULES))] for s in services}
     if rng.random() < 0.5:  # a rollout: its pods are of two classes
-        classes[services[0]].append((_requests(rng), rng.choice(_RULES)))
+        classes[services[0]].append((drawn_requests(rng), rng.choice(RULES)))
     if len(services) > 1 and rng.random() < 0.6:  # two workloads, one class
         classes[services[1]] = [classes[services[0]][0]]
     pods = []

@@ -5,13 +5,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from fixed_clock import FixedClock
 
 from kubedsm.emulator.api.api_server import ApiServer
 from kubedsm.emulator.api.errors import ApiError
 from kubedsm.emulator.api.patching import STRATEGIC_MERGE_PATCH
 from kubedsm.emulator.api.resources import NAMESPACES, PODS
 from kubedsm.emulator.api.store import Change
+from support.fixed_clock import FixedClock
 
 Object = dict[str, Any]
 

@@ -6,7 +6,6 @@ from collections import Counter
 from contextlib import asynccontextmanager
 
 import attrs
-from witness import Witness
 
 from kubedsm.clock import VirtualClock
 from kubedsm.cluster.wire import decoding
@@ -17,6 +16,7 @@ from kubedsm.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timi
 from kubedsm.emulator.front import EmulatedFront
 from kubedsm.emulator.paper import node
 from kubedsm.runtime.assembly import Runtime
+from support.witness import Witness
 
 QUICK = Timing(start_delay=0.5, stop_delay=0.5)
 
@@ -65,6 +65,7 @@ class World:
     witness: Witness
     faults: object = None
     configuration: Configuration = attrs.field(factory=Configuration)
+    front: EmulatedFront = None
     runtime: Runtime = None
 
     @property
@@ -74,11 +75,11 @@ class World:
     @asynccontextmanager
     async def scheduler(self, faults=None, seed=0, policy=None):
         """Run a scheduler until the block is left."""
-        front = EmulatedFront(
+        self.front = EmulatedFront(
             self.cluster.routes, self.clock, faults=faults or self.faults, latency=0.01
         )
         self.runtime = Runtime(
-            self.witness.before(front),
+            self.witness.before(self.front),
             self.configuration,
             self.clock,
             random.Random(seed),

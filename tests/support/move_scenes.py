@@ -2,8 +2,6 @@
 
 import asyncio
 
-from conftest import emulated
-
 from kubedsm.configuration.settings import load
 from kubedsm.core.world.model import Uid
 from kubedsm.emulator.api.resources import NODES, PODS
@@ -12,6 +10,7 @@ from kubedsm.runtime.migrator import Group
 from kubedsm.runtime.suggester import mode_of
 from plans.migration import MoveOrder
 from plans.ordering import ordered
+from support.worlds import emulated
 
 MERGE = "application/merge-patch+json"
 CONFIGURATION = load(

@@ -1,14 +1,12 @@
 """The recorded exchanges with a real API server, as values."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import attrs
 
-TRANSCRIPT = "kubernetes-1.36.jsonl"
-MORE = "kubernetes-1.35-more.jsonl"
+from support.recorded import API_SERVER, recorded
 
 Object = dict[str, Any]
 
@@ -33,11 +31,9 @@ class Exchange:
         return f"#{self.index} {self.method} {self.path} ({self.note or 'no note'})"
 
 
-def load(name: str = TRANSCRIPT) -> list[Exchange]:
+def load(path: Path = API_SERVER) -> list[Exchange]:
     exchanges = []
-    lines = Path(__file__).with_name(name).read_text(encoding="utf-8").splitlines()
-    for index, line in enumerate(lines):
-        record = json.loads(line)
+    for index, record in enumerate(recorded(path)):
         exchanges.append(
             Exchange(
                 index,

@@ -13,11 +13,12 @@ from typing import Any
 
 import aiohttp
 import attrs
-from comparison import compare, differing, status_view
-from correspondence import Correspondence, pair
-from transcripts import Exchange, objects_of, recorded_objects
-from watches import compare_watches
 from yarl import URL
+
+from support.comparison import compare, differing, status_view
+from support.correspondence import Correspondence, pair
+from support.transcripts import Exchange, objects_of, recorded_objects
+from support.watches import compare_watches
 
 Object = dict[str, Any]
 

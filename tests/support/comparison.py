@@ -3,8 +3,8 @@
 import re
 from typing import Any
 
-from correspondence import GENERATED, Correspondence, pair
-from transcripts import is_list, objects_of
+from support.correspondence import GENERATED, Correspondence, pair
+from support.transcripts import is_list, objects_of
 
 Object = dict[str, Any]
 

@@ -3,9 +3,6 @@
 import random
 
 import attrs
-from placement_instances import Instance, resources, snapshot
-from rule_instances import HOST, ZONE, app, evenly, near, zoned
-from suggest_instances import OBJECTIVES, Case
 
 from kubedsm.bench.literal.rules import literal_rule
 from kubedsm.core.goals.objective import Promise
@@ -20,6 +17,9 @@ from kubedsm.core.world.model import (
     Uid,
     Workload,
 )
+from support.placement_instances import Instance, resources, snapshot
+from support.rule_instances import HOST, ZONE, app, evenly, near, zoned
+from support.suggest_instances import OBJECTIVES, Case
 
 
 def member(name, service, on=None, *, requests=None, priority=0, created=0.0, **rules):

@@ -3,21 +3,21 @@
 import random
 
 import attrs
-from placement_instances import (
-    _RULES,
-    NO_RULES,
-    Instance,
-    _requests,
-    node,
-    pod,
-    resources,
-    snapshot,
-)
 
 from kubedsm.core.goals.objective import Objective, Promise
 from kubedsm.core.moving.suggestion import SuggestLimits
 from kubedsm.core.rules.fit import shortages
 from kubedsm.core.world.model import Tier
+from support.placement_instances import (
+    NO_RULES,
+    RULES,
+    Instance,
+    drawn_requests,
+    node,
+    pod,
+    resources,
+    snapshot,
+)
 
 OBJECTIVES = (
     Objective(),
@@ -74,9 +74,9 @@ def drawn_case(seed, most=9):
     rng = random.Random(seed)
     nodes = _small_nodes(rng)
     services = "abcd"[: rng.randint(1, 4)]
-    classes = {s: [(_requests(rng), rng.choice((NO_RULES, *_RULES)))] for s in services}
+    classes = {s: [(drawn_requests(rng), rng.choice((NO_RULES, *RULES)))] for s in services}
     if rng.random() < 0.3:  # a rollout: its pods are of two classes
-        classes[services[0]].append((_requests(rng), rng.choice(_RULES)))
+        classes[services[0]].append((drawn_requests(rng), rng.choice(RULES)))
     if len(services) > 1 and rng.random() < 0.4:  # two workloads, one class
         classes[services[1]] = [classes[services[0]][0]]
     free = {n.name: n.allocatable for n in nodes}

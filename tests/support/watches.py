@@ -3,8 +3,9 @@
 from typing import Any
 
 import attrs
-from comparison import compare_objects, differing, status_view
-from correspondence import Correspondence, pair
+
+from support.comparison import compare_objects, differing, status_view
+from support.correspondence import Correspondence, pair
 
 Object = dict[str, Any]
 

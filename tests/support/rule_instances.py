@@ -4,7 +4,6 @@ import random
 from functools import cache
 
 import attrs
-from placement_instances import node, resources, snapshot
 
 from kubedsm.core.world.model import (
     EVERY_ADDRESS,
@@ -33,6 +32,7 @@ from kubedsm.core.world.surroundings import (
     Surroundings,
     Volume,
 )
+from support.placement_instances import node, resources, snapshot
 
 HOST = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
