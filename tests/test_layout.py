@@ -33,3 +33,8 @@ def test_a_conftest_holds_fixtures_and_hooks_only():
             if isinstance(found, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
                 fixture = any("fixture" in ast.unparse(made) for made in found.decorator_list)
                 assert fixture or found.name.startswith("pytest_"), found.name
+
+
+def test_no_module_is_longer_than_450_lines():
+    lengths = {str(m): len(m.read_text(encoding="utf-8").splitlines()) for m in MODULES}
+    assert {name: lines for name, lines in lengths.items() if lines > 450} == {}

@@ -1,199 +1,39 @@
 """A reflector against a scripted API server, in virtual time."""
 
-import asyncio
-import contextlib
 import itertools
 import json
 import random
 
-import attrs
 import pytest
 
 from kubedsm.clock import VirtualClock
 from kubedsm.cluster.client.port import (
-    Expired,
-    Forbidden,
     OutcomeUnknown,
-    Request,
     Response,
-    ServerError,
-    TooManyRequests,
-    Unauthorized,
     Unreachable,
 )
 from kubedsm.cluster.watching.reflector import (
     SILENT_STREAMS,
-    STALE_LISTS,
     Reflector,
     ReflectorStatistics,
 )
 from kubedsm.cluster.watching.watched import NODES, PODS
-from kubedsm.core.world.events import (
-    HistoryRewound,
-    NodeApplied,
-    NodeDeleted,
-    PodApplied,
-    PodDeleted,
+from support.scripted_cluster import (
+    EXPIRED,
+    FOREVER,
+    ScriptedCluster,
+    Stream,
+    bookmark,
+    line,
+    listed,
+    node,
+    play,
+    pod,
+    refusal,
+    stream,
 )
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
-
-FOREVER = 1e9
-EXPIRED = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
-
-
-def pod(name, version, uid=None, **spec):
-    return {
-        "metadata": {
-            "name": name,
-            "namespace": "shop",
-            "uid": uid or f"uid-{name}",
-            "resourceVersion": str(version),
-        },
-        "spec": spec,
-    }
-
-
-def node(name, version, uid):
-    return {"metadata": {"name": name, "uid": uid, "resourceVersion": str(version)}}
-
-
-def listed(version, *items, more=""):
-    body = {"metadata": {"resourceVersion": str(version), "continue": more}, "items": items}
-    return Response(200, json.dumps(body).encode())
-
-
-def line(kind, obj):
-    return json.dumps({"type": kind, "object": obj}).encode()
-
-
-def bookmark(version):
-    metadata = {"resourceVersion": str(version), "creationTimestamp": None}
-    return line("BOOKMARK", {"kind": "Pod", "metadata": metadata, "spec": {"containers": None}})
-
-
-@attrs.frozen
-class Stream:
-    """What a watch does in turn: say a line, pause for seconds, raise; then the server ends it."""
-
-    steps: tuple = ()
-    opens_after: float = 0.0
-    refusal: Exception | None = None
-
-
-def stream(*steps):
-    return Stream(steps)
-
-
-@attrs.frozen
-class Asked:
-    at: float
-    query: dict
-
-    @property
-    def watches(self):
-        return "watch" in self.query
-
-    @property
-    def version(self):
-        return self.query["resourceVersion"]
-
-
-class ScriptedCluster:
-    """Answers the nth request with the nth step, whatever it asks for; then says no more."""
-
-    def __init__(self, clock, steps):
-        self.clock = clock
-        self.steps = list(steps)
-        self.asked = []
-
-    def _next(self, request, *, watches):
-        self.asked.append(Asked(self.clock.monotonic(), dict(request.query)))
-        step = self.steps.pop(0) if self.steps else stream(FOREVER)
-        assert watches == ("watch" in request.query)
-        if isinstance(step, Exception):
-            raise step
-        assert isinstance(step, Stream) == watches, f"{request} is not what the script expects"
-        return step
-
-    async def request(self, request: Request, *, timeout: float) -> Response:
-        assert timeout > 0
-        return self._next(request, watches=False)
-
-    @contextlib.asynccontextmanager
-    async def stream(self, request: Request, *, timeout: float):
-        assert timeout > 0
-        step = self._next(request, watches=True)
-        await self.clock.sleep(step.opens_after)
-        if step.refusal is not None:
-            raise step.refusal
-        yield self._lines(step)
-
-    async def _lines(self, script):
-        for step in script.steps:
-            if isinstance(step, Exception):
-                raise step
-            if isinstance(step, bytes):
-                yield step
-            else:
-                await self.clock.sleep(step)
-
-
-@attrs.frozen
-class Played:
-    told: list
-    reports: list
-    asked: list
-    statistics: ReflectorStatistics
-    #: how many events had been told when it was synced, for each time it was
-    synced: list
-
-    @property
-    def watches(self):
-        return [asked for asked in self.asked if asked.watches]
-
-    @property
-    def lists(self):
-        return [asked for asked in self.asked if not asked.watches]
-
-
-def told(event):
-    """+ for a pod or node applied, - for one deleted."""
-    match event:
-        case PodApplied(pod):
-            return f"+{pod.name}@{pod.resource_version}"
-        case PodDeleted(uid, _, name):
-            return f"-{name}:{uid}"
-        case HistoryRewound():
-            return "rewound"
-        case NodeApplied(applied):
-            return f"+{applied.name}"
-        case NodeDeleted(name):
-            return f"-{name}"
-
-
-async def play(*steps, seconds=200.0, watched=PODS, seed=1):
-    clock = VirtualClock()
-    cluster = ScriptedCluster(clock, steps)
-    events, reports, synced = [], [], []
-    reflector = Reflector(
-        cluster,
-        watched,
-        clock,
-        random.Random(seed),
-        events.append,
-        lambda: synced.append(len(events)),
-        reports.append,
-    )
-    running = asyncio.create_task(reflector.run())
-    await asyncio.wait([running], timeout=seconds)
-    if running.done():
-        running.result()
-    statistics, reported = reflector.statistics, list(reports)
-    running.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await running
-    return Played([told(event) for event in events], reported, cluster.asked, statistics, synced)
 
 
 async def test_lists_in_pages_then_watches_from_the_lists_version():
@@ -273,10 +113,9 @@ async def test_streams_that_end_as_they_begin_are_not_reopened_in_a_hot_loop():
 @pytest.mark.parametrize("how", ["event", "status"])
 async def test_expired_versions_lead_to_a_list_that_tells_what_is_gone(how):
     expired = line("ERROR", EXPIRED)
-    refusal = _refusal(410, "Expired")
     played = await play(
         listed(10, pod("a", 3), pod("b", 4), pod("c", 5)),
-        stream(expired) if how == "event" else refusal,
+        stream(expired) if how == "event" else refusal(410, "Expired"),
         listed(90, pod("a", 3), pod("c", 80, "other"), pod("d", 70)),
         seconds=0.1,
     )
@@ -298,19 +137,12 @@ async def test_expiring_again_and_again_is_slowed_down():
     assert "410" in played.reports[0]
 
 
-def _refusal(status, reason, causes=()):
-    kinds = {401: Unauthorized, 403: Forbidden, 429: TooManyRequests}
-    if status == 410:
-        return Expired(status, reason, "too old")
-    return kinds.get(status, ServerError)(status, reason, "no", causes)
-
-
 @pytest.mark.parametrize(
     "failure",
     [
-        _refusal(429, "TooManyRequests"),
-        _refusal(500, "InternalError"),
-        _refusal(503, "ServiceUnavailable"),
+        refusal(429, "TooManyRequests"),
+        refusal(500, "InternalError"),
+        refusal(503, "ServiceUnavailable"),
         Unreachable("connection refused"),
         OutcomeUnknown("reset"),
     ],
@@ -383,7 +215,7 @@ async def test_being_locked_out_is_reported_once_and_tried_again(status, reason)
 
 async def test_a_change_of_trouble_is_reported():
     played = await play(
-        Unreachable("refused"), _refusal(503, "ServiceUnavailable"), Unreachable("refused"),
+        Unreachable("refused"), refusal(503, "ServiceUnavailable"), Unreachable("refused"),
         Unreachable("refused, too"), seconds=8,
     )  # fmt: skip
     assert len(played.reports) == 3
@@ -471,134 +303,6 @@ async def test_an_answer_that_is_no_list_is_tried_again():
     played = await play(page, page, listed(10, pod("a", 3)), seconds=10)
     assert played.told == ["+a@3"]
     assert played.reports[0].startswith("Pod watch: PodList: not JSON")
-
-
-async def test_replays_and_duplicates_change_nothing():
-    played = await play(
-        listed(10, pod("a", 9)),
-        stream(
-            line("ADDED", pod("a", 9)),
-            line("MODIFIED", pod("a", 12)),
-            line("MODIFIED", pod("a", 11)),
-            line("MODIFIED", pod("a", 12)),
-            line("DELETED", pod("a", 13)),
-            line("DELETED", pod("a", 13)),
-            line("ADDED", pod("a", 9)),
-            line("MODIFIED", pod("a", 12)),
-            line("DELETED", pod("stranger", 14)),
-            FOREVER,
-        ),
-        seconds=1,
-    )
-    assert played.told == ["+a@9", "+a@12", "-a:uid-a"]
-    assert played.statistics.objects == 0
-
-
-async def test_versions_that_are_no_numbers_are_not_ordered():
-    played = await play(
-        listed("x", pod("a", "m")),
-        stream(line("MODIFIED", pod("a", "b")), line("MODIFIED", pod("a", "b")), FOREVER),
-        seconds=1,
-    )
-    assert played.told == ["+a@m", "+a@b"]
-
-
-async def test_numbers_are_compared_as_numbers():
-    played = await play(
-        listed(9, pod("a", 9)), stream(line("MODIFIED", pod("a", 10)), FOREVER), seconds=1
-    )
-    assert played.told == ["+a@9", "+a@10"]
-
-
-async def test_a_name_with_another_uid_is_another_pod():
-    played = await play(
-        listed(10, pod("a", 3, "one")),
-        stream(
-            line("MODIFIED", pod("a", 15, "two")),
-            line("MODIFIED", pod("a", 14, "one")),
-            line("DELETED", pod("a", 16, "one")),
-            FOREVER,
-        ),
-        seconds=1,
-    )
-    assert played.told == ["+a@3", "-a:one", "+a@15"]
-
-
-async def test_a_later_pod_of_that_name_was_deleted_unseen():
-    played = await play(
-        listed(10, pod("a", 3, "one")),
-        stream(line("DELETED", pod("a", 20, "two")), FOREVER),
-        seconds=1,
-    )
-    assert played.told == ["+a@3", "-a:one"]
-
-
-async def test_a_version_never_goes_back():
-    played = await play(
-        listed(100),
-        stream(bookmark(120), bookmark(0), bookmark(90), 6.0),
-        stream(FOREVER),
-        seconds=10,
-    )
-    assert played.watches[-1].version == "120"
-
-
-async def test_a_list_from_the_past_is_not_believed():
-    stale = listed(50, pod("a", 3))
-    played = await play(
-        listed(100, pod("a", 3), pod("b", 60)),
-        stream(line("ERROR", EXPIRED)),
-        stale,
-        listed(110, pod("a", 3), pod("b", 60)),
-        seconds=10,
-    )
-    assert played.told == ["+a@3", "+b@60"]
-    assert len(played.lists) == 3
-    assert played.reports[0] == ("Pod watch: a list at version 50 after 100 was seen; trying again")
-
-
-async def test_a_cluster_restored_from_a_backup_is_believed_in_the_end():
-    stale = listed(50, pod("a", 3), pod("c", 40))
-    played = await play(
-        listed(100, pod("a", 70), pod("b", 60)),
-        stream(line("ERROR", EXPIRED)),
-        *[stale] * STALE_LISTS,
-        stream(line("MODIFIED", pod("a", 51)), FOREVER),
-        seconds=60,
-    )
-    restored = ["rewound", "+a@3", "+c@40", "-b:uid-b"]
-    assert played.told == ["+a@70", "+b@60", *restored, "+a@51"]
-    assert played.watches[-1].version == "50"
-
-
-async def test_a_restored_cluster_that_wrote_more_since_than_was_undone_is_believed_at_once():
-    played = await play(
-        listed(100, pod("a", 70), pod("b", 60)),
-        stream(line("ERROR", EXPIRED)),
-        listed(200, pod("a", 3), pod("b", 150)),
-        stream(FOREVER),
-        seconds=10,
-    )
-    assert played.told == ["+a@70", "+b@60", "rewound", "+a@3", "+b@150"]
-
-
-async def test_a_list_that_broke_off_still_says_which_lists_are_from_the_past():
-    played = await play(
-        listed(100, pod("a", 70)),
-        stream(line("ERROR", EXPIRED)),
-        listed(200, pod("a", 180), more="token"),
-        Unreachable("refused"),
-        listed(150, pod("a", 140)),
-        listed(200, pod("a", 180)),
-        seconds=30,
-    )
-    assert played.told == ["+a@70", "+a@180"]
-
-
-async def test_a_version_from_the_future_leads_to_another_list():
-    too_large = _refusal(504, "Timeout", (("ResourceVersionTooLarge", "Too large"),))
-    played = await play(listed(10), too_large, listed(12), seconds=5)
-    assert [watch.version for watch in played.watches] == ["10", "12"]
 
 
 async def test_nodes_come_and_go():

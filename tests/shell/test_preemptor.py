@@ -2,97 +2,32 @@
 
 import asyncio
 
-import attrs
 import pytest
 
 from kubedsm.cluster.client.port import OutcomeUnknown, Unreachable
-from kubedsm.configuration.settings import load
 from kubedsm.emulator.api.resources import NODES, POD_DISRUPTION_BUDGETS, PODS
-from kubedsm.emulator.emulated_cluster import Timing
 from kubedsm.emulator.front import RequestFault
 from kubedsm.emulator.paper import node
-from support.faults import FaultAt, answer
-from support.worlds import CLOUD, EDGE, emulated
+from support.faults import answer
+from support.preemptions import (
+    DISABLED,
+    DISRUPTION,
+    EDGE_TOO,
+    HIGHEST,
+    MERGE,
+    SLOW_STOP,
+    SMALL,
+    Evictions,
+    bound,
+    budget,
+    filled,
+    preempting,
+    settled,
+    urgent,
+)
+from support.worlds import CLOUD, EDGE
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
-
-ENABLED = load('{preemption: enabled, suggester: {mode: "off"}}', "test")
-DISABLED = attrs.evolve(ENABLED, preemption="disabled")
-#: the classes that every cluster has; pods without one have priority 0
-HIGH, HIGHEST = "system-cluster-critical", "system-node-critical"
-MERGE = "application/merge-patch+json"
-SMALL = node("e1", "edge", "2", "8Gi")
-EDGE_TOO = node("e9", "edge", "1", "8Gi")
-#: pods take most of their grace period to stop
-SLOW_STOP = Timing(start_delay=0.5, stop_delay=15.0)
-
-
-DISRUPTION = (
-    b'{"kind": "Status", "status": "Failure", "reason": "TooManyRequests", "code": 429,'
-    b' "message": "Cannot evict pod as it would violate the pod\'s disruption budget.",'
-    b' "details": {"causes": [{"reason": "DisruptionBudget", "message": "no"}]}}'
-)
-
-
-def preempting(*nodes, **world):
-    return emulated(*(nodes or (SMALL,)), **{"configuration": ENABLED, **world})
-
-
-def urgent(world, name="urgent", replicas=1, priority=HIGH, **more):
-    return world.deploy(name, replicas, priorityClassName=priority, **more)
-
-
-class Evictions:
-    """What is asked of the Eviction API; and what becomes of the n-th call that is no dry run."""
-
-    def __init__(self, fault=None, at=0, on_eviction=None):
-        self.fault, self.at, self.on_eviction = fault, at, on_eviction
-        self.asked = []
-        self.done = []
-
-    def on_request(self, request):
-        if not request.path.endswith("/eviction"):
-            return None
-        name = request.path.split("/")[-2]
-        if "dryRun" in request.body["deleteOptions"]:
-            self.asked.append(name)
-            if self.on_eviction is not None:
-                self.on_eviction()
-            return None
-        assert request.body["deleteOptions"]["preconditions"]["uid"]
-        self.done.append(name)
-        return self.fault if len(self.done) - 1 == self.at else None
-
-    def on_line(self, request, line):
-        return None
-
-
-def bound(world, app):
-    return sum(number for name, number in world.placed(app).items() if name is not None)
-
-
-async def filled(world, replicas=2, **more):
-    """The cluster full of unimportant pods that run."""
-    world.deploy("low", replicas, **more)
-    await world.until(lambda: bound(world, "low") == replicas, 3)
-    await asyncio.sleep(1)
-    return {pod["metadata"]["name"] for pod in world.pods("low")}
-
-
-def budget(world, allowed):
-    world.api.create(
-        POD_DISRUPTION_BUDGETS,
-        {
-            "metadata": {"name": "low", "namespace": "default"},
-            "spec": {"maxUnavailable": allowed, "selector": {"matchLabels": {"app": "low"}}},
-        },
-        namespace="default",
-    )
-
-
-def settled(world):
-    runtime = world.runtime
-    return not runtime.mirror._reservations and not runtime._preemptor._nominations
 
 
 async def test_an_important_pod_gets_the_room_and_the_victims_replacement_waits():
@@ -369,60 +304,6 @@ async def test_a_nominated_node_that_closes_is_given_up():
         assert closed not in world.placed("urgent")
         await asyncio.sleep(1)
         assert settled(world)
-
-
-@pytest.mark.parametrize("moment", ["before the eviction", "after it"])
-async def test_killed_and_started_again_it_leaves_nothing_to_repair(moment):
-    async with preempting(timing=SLOW_STOP) as world:
-        calls = Evictions()
-        async with world.scheduler(faults=calls):
-            await filled(world, terminationGracePeriodSeconds=20)
-            urgent(world)
-            seen = {"before the eviction": calls.asked, "after it": calls.done}[moment]
-            await world.until(lambda: seen, 5)
-        async with world.scheduler(faults=calls):
-            await world.until(lambda: world.placed("urgent") == {"e1": 1}, 60)
-            await asyncio.sleep(60)
-            assert world.placed("low") == {"e1": 1, None: 1}
-            assert len(set(calls.done)) == 1
-            assert settled(world)
-
-
-async def story(faults, *, restart):
-    """An urgent pod comes to a full node, and one call is the last of this process."""
-    async with preempting(timing=SLOW_STOP) as world:
-        async with world.scheduler():
-            before = await filled(world, terminationGracePeriodSeconds=20)
-        urgent(world)
-        if restart:
-            async with world.scheduler(faults=faults):
-                await asyncio.wait_for(faults.struck.wait(), 60)
-            faults = None
-        async with world.scheduler(faults=faults):
-            await world.until(lambda: bound(world, "urgent"), 120)
-            await asyncio.sleep(20)
-            assert world.placed("low") == {"e1": 1, None: 1}
-            assert len(before & {pod["metadata"]["name"] for pod in world.pods("low")}) == 1
-            assert settled(world)
-
-
-@pytest.mark.parametrize("applied", [False, True], ids=["before", "after"])
-async def test_killed_at_any_call_one_victim_goes_and_no_more(applied):
-    calls = FaultAt()
-    await story(calls, restart=False)
-    assert calls.requests > 15
-    for at in range(calls.requests):
-        fault = RequestFault(OutcomeUnknown("killed"), applied=applied)
-        await story(FaultAt(request=at, fault=fault), restart=True)
-
-
-@pytest.mark.parametrize("applied", [False, True], ids=["lost", "lost-applied"])
-async def test_any_call_may_have_no_answer(applied):
-    calls = FaultAt()
-    await story(calls, restart=False)
-    for at in range(calls.requests):
-        fault = RequestFault(OutcomeUnknown("timed out"), applied=applied)
-        await story(FaultAt(request=at, fault=fault), restart=False)
 
 
 async def test_static_pods_and_those_that_ask_for_it_stay():
