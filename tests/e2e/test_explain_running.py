@@ -7,7 +7,8 @@ import urllib.error
 import urllib.request
 
 import pytest
-from test_commands import PATIENCE, Process, Server, kubedsm, unreachable
+
+from support.processes import PATIENCE, Process, Server, kubedsm, unreachable
 
 pytestmark = pytest.mark.http
 

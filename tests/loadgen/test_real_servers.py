@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 from aiohttp import web
@@ -122,12 +123,15 @@ async def test_a_server_that_answers_in_pieces_does_not_wait_for_our_acknowledge
         serving.start()
         async with HttpTransport() as transport:
             url = f"http://127.0.0.1:{server.server_port}/"
-            results = await perform(play(url, rate=50, seconds=1), transport, asyncio.Event())
+            seconds = []
+            for _ in range(30):
+                started = time.perf_counter()
+                assert await transport.get(url) == 200
+                seconds.append(time.perf_counter() - started)
         server.shutdown()
         serving.join()
-    assert results.total.answered == 50
-    # a delayed acknowledgement takes 40 ms
-    assert results.total.latency.p95 < 30
+    # A delayed acknowledgement takes 40 ms. So may an answer on a busy machine, but not each.
+    assert min(seconds[10:]) < 0.035
 
 
 async def test_connections_are_bounded_and_kept():

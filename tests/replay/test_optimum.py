@@ -4,11 +4,11 @@ import itertools
 import random
 
 import pytest
-from clusters import MI, node, pod
 
 from kubedsm.core.packing.match import Bounds
 from kubedsm.core.world.model import Resources, Tier
 from kubedsm.replay.optimum import Optimum
+from support.policy_clusters import MI, node, pod
 
 
 def enumerated(nodes, samples, counts):

@@ -3,7 +3,6 @@
 import random
 
 import pytest
-from clusters import MI, node, pod
 
 from kubedsm.core.world.model import Share, Tier
 from kubedsm.replay.measures import (
@@ -16,6 +15,7 @@ from kubedsm.replay.measures import (
 from kubedsm.replay.timeline import Life, MoveRecord, Timeline
 from kubedsm.replay.world import Record, Run, Setup
 from loadgen.scenario import Api, Interval, Scenario
+from support.policy_clusters import MI, node, pod
 
 #: has room for a single pod
 ONE_POD = node("e1", Tier.EDGE, 1, 1000 * MI)

@@ -1,0 +1,104 @@
+"""`kubedsm suggest --from`: what is said of dumps, and of pods that must stay."""
+
+import orjson
+import pytest
+
+from kubedsm.cluster.wire import dump as dumps
+from kubedsm.commands import advising, offline
+from kubedsm.configuration.settings import Configuration, load
+from support.dumps import dump_of, node, pod
+
+HASH = "5b576d85cf"
+
+
+def running(name, on, workload="web", kind="ReplicaSet", **changes):
+    owner = {"kind": kind, "name": f"{workload}-{HASH}", "controller": True}
+    made = pod(
+        name,
+        node=on,
+        ownerReferences=[owner],
+        labels={"pod-template-hash": HASH},
+        annotations=changes.pop("annotations", {}),
+    )
+    made["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
+    made["spec"] |= changes
+    return made
+
+
+def said_of(*items, configuration=None):
+    configuration = configuration or Configuration()
+    mirror = offline.mirror_of(dumps.read(dump_of(*items), "dump"), configuration)
+    said = advising.advise(mirror.snapshot(), configuration).as_json()
+    orjson.dumps(said)
+    return said
+
+
+EDGE, CLOUD = node("e1", "edge", cpu="2"), node("c1", "cloud", cpu="20", memory="80Gi")
+
+
+def test_a_pod_in_the_cloud_moves_to_an_edge_that_has_room():
+    said = said_of(EDGE, CLOUD, running("web-1", "c1"))
+    [move] = said["moves"]
+    gain = move.pop("gain")
+    assert move == {
+        "pod": "shop/web-1",
+        "from": "c1",
+        "to": "e1",
+        "kind": "cloud-to-edge",
+        "group": 0,
+        "mode": "surge",
+    }
+    assert gain == pytest.approx(1)
+    assert said["order"] == [["shop/web-1"]]
+    assert said["score"]["before"]["edgeShare"] == {"shop/web": 0.0}
+    assert said["score"]["after"]["edgeShare"] == {"shop/web": 1.0}
+    assert said["score"]["after"]["qos"] > said["score"]["before"]["qos"]
+
+
+def test_a_service_above_its_promise_gives_way_to_one_below():
+    services = load("services: {shop/idle: {qos: 0}, shop/web: {qos: 1}}", "test")
+    tight = node("e1", "edge", cpu="1")
+    said = said_of(
+        tight,
+        CLOUD,
+        running("idle-1", "e1", workload="idle"),
+        running("web-1", "c1"),
+        configuration=services,
+    )
+    kinds = {move["pod"]: move["kind"] for move in said["moves"]}
+    assert kinds == {"shop/idle-1": "edge-to-cloud", "shop/web-1": "cloud-to-edge"}
+    assert said["order"] == [["shop/idle-1"], ["shop/web-1"]]
+
+
+@pytest.mark.parametrize(
+    "stays",
+    [
+        {"schedulerName": "default-scheduler"},
+        {"kind": "DaemonSet"},
+        {"volumes": [{"name": "v", "hostPath": {"path": "/data"}}]},
+        {"volumes": [{"name": "v", "emptyDir": {}}]},
+        {"annotations": {"kubedsm.io/do-not-disrupt": "true"}},
+    ],
+    ids=str,
+)
+def test_pods_that_are_not_ours_to_move_stay(stays):
+    assert said_of(EDGE, CLOUD, running("web-1", "c1", **stays))["moves"] == []
+
+
+def test_a_bare_pod_stays():
+    bare = running("web-1", "c1")
+    del bare["metadata"]["ownerReferences"]
+    assert said_of(EDGE, CLOUD, bare)["moves"] == []
+
+
+def test_every_pod_counts_even_if_it_stays():
+    foreign = running("foreign", "e1", workload="foreign", schedulerName="default-scheduler")
+    foreign["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "2"
+    said = said_of(EDGE, CLOUD, foreign, running("web-1", "c1"))
+    assert said["moves"] == []
+    assert said["rejected"][0]["pod"] == "shop/web-1"
+
+
+def test_a_stateful_pod_would_be_recreated():
+    said = said_of(EDGE, CLOUD, running("db-0", "c1", workload="db", kind="StatefulSet"))
+    assert [move["mode"] for move in said["moves"]] == ["recreate"]

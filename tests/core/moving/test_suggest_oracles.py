@@ -1,0 +1,100 @@
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from kubedsm.core.goals.fragmentation import Measure
+from kubedsm.core.goals.objective import quality
+from kubedsm.core.moving.paper.decision_migration import make_decision_with_migration
+from kubedsm.core.moving.paper.free_edge import free_edge_as_needed
+from kubedsm.core.moving.paper.paper_suggester import cloud_to_edge_candidates
+from kubedsm.core.moving.reorder_edge import reorder_edge
+from kubedsm.core.moving.suggest import SUGGEST_BOUNDS, suggest
+from kubedsm.core.world.model import Tier
+from support.suggest_instances import crowded_case, drawn_case
+from support.suggest_literal import enumerated, item_counts, literal_paper, problem_of
+
+#: Nano-units of QoS a move that do not count: scores are rounded, workload by workload.
+ROUNDING = 1000
+
+
+@pytest.mark.parametrize(
+    ("draw", "seeds", "measure"),
+    [
+        (drawn_case, range(200), Measure.UNUSABLE),
+        (drawn_case, range(200, 320), Measure.PRODUCT),
+        (crowded_case, range(90), Measure.UNUSABLE),
+        (crowded_case, range(90, 150), Measure.PRODUCT),
+    ],
+)
+def test_exact_equals_trying_every_choice_of_moves(draw, seeds, measure):
+    seen, unproven = Counter(), 0
+    for seed in seeds:
+        case = draw(seed)
+        best = enumerated(case, measure)
+        found = suggest(case.snapshot, case.promises, case.objective, case.limits, measure=measure)
+        moves = len(found.moves) + len(found.awaited)
+        rank = found.after.qos, -moves, -found.after.fragmentation
+        if best.qos - found.before.qos <= ROUNDING * best.moves:
+            assert not found.moves
+        else:
+            assert rank == best.rank, seed
+            seen["moved"] += 1
+        # Only a cycle that the cloud cannot break makes it uncertain.
+        unproven += not found.proven
+        for move in found.moves:
+            seen[move.kind.value] += 1
+        seen["several"] += len(found.moves) > 1
+        seen["needs"] += any(leg.needs for leg in found.legs)
+        seen["awaited"] += bool(found.awaited)
+        seen["stopovers"] += any(move.stopover for move in found.moves)
+    assert unproven <= len(seeds) / 25
+    assert seen["moved"] >= len(seeds) / 8, seen
+    assert seen["cloud-to-edge"] >= 10, seen
+    assert seen["edge-to-cloud"] >= 5, seen
+    if draw is crowded_case:
+        assert seen["edge-to-edge"] >= 3, seen
+        assert seen["needs"] >= 10, seen
+
+
+@pytest.mark.parametrize("measure", list(Measure))
+def test_the_papers_form_equals_its_literal_form(measure):
+    seen = Counter()
+    for seed in range(160):
+        case = crowded_case(seed + 1000 * (measure is Measure.PRODUCT), roomy=True)
+        literal = literal_paper(case, measure)
+        problem, gains = problem_of(case, measure)
+        most, reorders = case.limits.max_cloud_to_edge, case.limits.max_edge_reorder
+        picked = item_counts(problem, literal.candidates(most))
+        assert (cloud_to_edge_candidates(problem, gains, most, 1000) == picked).all(), seed
+
+        # More candidates than fit: Algorithm 2 would not pick them, but 3 and 5 must cope.
+        candidates = literal.pods(Tier.CLOUD)[:5]
+        expected = literal.decide(candidates, reorders)
+        freeing = free_edge_as_needed(problem, gains)
+        counts = item_counts(problem, candidates)
+        decision = make_decision_with_migration(problem, counts, freeing, gains)
+        before = quality(case.snapshot.shares(), case.promises, case.objective)
+        rank = before + decision.gain, -int(decision.chosen.sum()) - decision.freed
+        assert rank == expected.rank, seed
+
+        changes = np.zeros_like(problem.present)
+        index = {node.name: at for at, node in enumerate(problem.nodes)}
+        for item, name in zip(
+            freeing.items[: decision.freed], freeing.nodes[: decision.freed], strict=True
+        ):
+            changes[index[name], item] -= 1
+        assert (item_counts(problem, expected.freed) == -changes.sum(axis=0)).all(), seed
+        free, present = problem.free - changes @ problem.requests, problem.present + changes
+        reordered = reorder_edge(problem, free, present, reorders, SUGGEST_BOUNDS)
+        room = free - reordered @ problem.requests
+        cost = int(problem.costs(np.arange(len(problem.nodes)), room).sum())
+        number = int(np.maximum(reordered, 0).sum())
+        assert (cost, number) == (expected.reorder.fragmentation, expected.reorder.moves), seed
+        assert not reordered.sum(axis=0).any()
+        seen["chosen"] += bool(decision.chosen.any())
+        seen["freed"] += decision.freed > 0
+        seen["reordered"] += number > 0
+        seen["several reordered"] += number > 1
+    assert min(seen.values()) >= 5, seen
+    assert len(seen) == 4

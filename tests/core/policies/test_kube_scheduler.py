@@ -1,0 +1,155 @@
+"""kube-scheduler's scoring, worked out by hand from its documentation and its own unit tests."""
+
+import random
+from collections import Counter
+
+import pytest
+
+from kubedsm.core.placing.cloud import least_allocated_score
+from kubedsm.core.policies.in_turn import InTurn, Room
+from kubedsm.core.policies.kube_scheduler import kube_scheduler, scores, total_scores
+from kubedsm.core.rules.node_scores import (
+    balanced_allocation_score,
+    normalized,
+    normalized_spread,
+    spread_score,
+)
+from kubedsm.core.world.model import Tier
+from support.policy_clusters import MI, PAPER, PROMISED, node, pod, snapshot
+
+KUBE_SCHEDULER = InTurn(kube_scheduler, *PROMISED)
+
+
+@pytest.mark.parametrize(
+    ("allocatable", "requested", "expected"),
+    [
+        # (4000 - 3000) / 4000 = 25 and (10000 - 5000) / 10000 = 50; their mean, cut off, is 37
+        ((4000, 10000), (3000, 5000), 37),
+        ((6000, 10000), (3000, 5000), 50),
+        ((4000, 10000), (0, 0), 100),
+        # over-committed in one resource: that one scores nothing
+        ((4000, 10000), (5000, 5000), 25),
+        ((0, 10000), (0, 2500), 75),
+    ],
+)
+def test_least_allocated(allocatable, requested, expected):
+    assert least_allocated_score(list(allocatable), list(requested)) == expected
+
+
+@pytest.mark.parametrize(
+    ("allocatable", "requested", "expected"),
+    [
+        # fractions .75 and .5, deviation .125
+        ((4000, 10000), (3000, 5000), 87),
+        ((6000, 10000), (3000, 5000), 100),
+        # fractions above 1 count as 1: |1 - .5| / 2
+        ((4000, 10000), (6000, 5000), 75),
+        ((0, 10000), (0, 5000), 100),
+    ],
+)
+def test_balanced_allocation(allocatable, requested, expected):
+    assert balanced_allocation_score(allocatable, requested) == expected
+
+
+def test_normalising():
+    assert normalized([100, 0, 50]) == [100, 0, 50]
+    assert normalized([3, 2, 1]) == [100, 66, 33]
+    assert normalized([0, 0]) == [0, 0]
+    assert normalized([3, 2, 0], reverse=True) == [0, 34, 100]
+    assert normalized([0, 0], reverse=True) == [100, 100]
+
+
+def test_spreading_over_hostnames():
+    # ln(4 + 2) = 1.792: 2 * 1.792 + 2 = 5.58, 1.792 + 2 = 3.79, 2
+    raw = [spread_score([(count, 3, 4)]) for count in (2, 1, 0, 0)]
+    assert raw == [6, 4, 2, 2]
+    # 100 (6 + 2 - s) / 6, cut off
+    assert normalized_spread(raw) == [33, 66, 100, 100]
+
+
+def test_spreading_where_nobody_has_the_label():
+    assert normalized_spread([spread_score([]), spread_score([])]) == [100, 100]
+
+
+def room_of(nodes, *pods):
+    return Room.of(snapshot(nodes, pods))
+
+
+def test_an_empty_paper_cluster():
+    """950Mi are .1992, .2490, .1992 and .0586 of the nodes' memory."""
+    found = scores(pod("a-1"), PAPER, room_of(PAPER))
+    assert found == {
+        # means of 80 and 80, 75 and 75, 85 and 80, 95 and 94, cut off
+        "NodeResourcesFit": [80, 75, 82, 94],
+        # deviations .0004, .0005, .0282, .0066
+        "NodeResourcesBalancedAllocation": [99, 99, 97, 99],
+        "NodeAffinity": [100, 100, 100, 0],
+        "TaintToleration": [100, 100, 100, 100],
+        "PodTopologySpread": [100, 100, 100, 100],
+    }
+    # 80 + 99 + 2 * 100 + 3 * 100 + 2 * 100 = 879
+    assert total_scores(found) == [879, 874, 879, 693]
+
+
+def test_equally_good_nodes_are_drawn_from():
+    one = pod("a-1")
+    chosen = Counter(
+        KUBE_SCHEDULER.place(snapshot(PAPER, [one]), [one], random.Random(seed)).bindings[0].node
+        for seed in range(200)
+    )
+    assert chosen.keys() == {"n2", "n4"}
+    assert 70 < chosen["n2"] < 130
+
+
+def test_pods_of_the_same_service_spread():
+    here = [pod(f"a-{n}", on="n2") for n in range(3)]
+    room = room_of(PAPER, *here)
+    # 3 * ln(6) + 2 = 7.38, the others 2: 100 * (7 + 2 - s) / 7
+    assert scores(pod("a-9"), PAPER, room)["PodTopologySpread"] == [28, 100, 100, 100]
+    assert scores(pod("b-1", service="b"), PAPER, room)["PodTopologySpread"] == [100] * 4
+
+
+def test_terminating_pods_are_not_spread_from():
+    room = room_of(PAPER, *[pod(f"a-{n}", on="n2", terminating=True) for n in range(3)])
+    assert scores(pod("a-9"), PAPER, room)["PodTopologySpread"] == [100] * 4
+
+
+def test_zones_count_beside_hostnames():
+    def zoned(name, zone):
+        labels = {"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": zone}
+        return node(name, Tier.EDGE, 4, 8 * 10**9, labels=labels)
+
+    nodes = (zoned("x1", "x"), zoned("x2", "x"), zoned("y1", "y"))
+    room = room_of(nodes, pod("a-1", on="x1"))
+    # 3 hostnames, 2 zones; x1: ln 5 + 2 + ln 4 + 4 = 9.0, x2: 2 + ln 4 + 4 = 7.4, y1: 2 + 4
+    # 100 (9 + 6 - s) / 9, cut off
+    assert scores(pod("a-2"), nodes, room)["PodTopologySpread"] == [66, 88, 100]
+
+
+def test_taints_that_only_prefer():
+    disliked = node(
+        "e1", Tier.EDGE, 4, 8 * 10**9, taints=[("a", "PreferNoSchedule"), ("b", "PreferNoSchedule")]
+    )
+    less = node("e2", Tier.EDGE, 4, 8 * 10**9, taints=[("a", "PreferNoSchedule")])
+    none = node("e3", Tier.EDGE, 4, 8 * 10**9)
+    nodes = (disliked, less, none)
+    assert scores(pod("a-1"), nodes, room_of(nodes))["TaintToleration"] == [0, 50, 100]
+
+
+def test_a_pod_that_requests_nothing_counts_as_a_little():
+    """100m and 200Mi in LeastAllocated, nothing at all in BalancedAllocation."""
+    nodes = (node("e1", Tier.EDGE, 1, 1000 * MI), node("e2", Tier.EDGE, 2, 1000 * MI))
+    found = scores(pod("z", cores=0, memory=0), nodes, room_of(nodes))
+    # means of 90 and 80, 95 and 80
+    assert found["NodeResourcesFit"] == [85, 87]
+    assert "NodeResourcesBalancedAllocation" not in found
+
+
+def test_each_pod_sees_those_before_it():
+    """Four pods of one service on an empty cluster: spreading outweighs the rest at the edge."""
+    pods = [pod(f"a-{n}", created=float(n)) for n in range(4)]
+    decision = KUBE_SCHEDULER.place(snapshot(PAPER, pods), pods, random.Random(1))
+    assert [binding.pod.name for binding in decision.bindings] == ["a-0", "a-1", "a-2", "a-3"]
+    first_three = Counter(binding.node for binding in decision.bindings[:3])
+    assert first_three == {"n2": 1, "n3": 1, "n4": 1}
+    assert decision.bindings[3].node != "n5"

@@ -1,0 +1,158 @@
+import pytest
+
+from kubedsm.emulator.api.errors import ApiError
+from kubedsm.emulator.api.resources import POD_DISRUPTION_BUDGETS, PODS
+from support.actor_world import NS, condition, emulated
+
+pytestmark = pytest.mark.looptime
+
+
+def budget(world, name="web", app="web", **spec):
+    body = {
+        "metadata": {"name": name},
+        "spec": {"selector": {"matchLabels": {"app": app}}, **spec},
+    }
+    world.api.create(POD_DISRUPTION_BUDGETS, body, namespace=NS)
+
+
+def status(world, name="web"):
+    found = world.get(POD_DISRUPTION_BUDGETS, name)["status"]
+    return (
+        found["expectedPods"],
+        found["desiredHealthy"],
+        found["currentHealthy"],
+        found["disruptionsAllowed"],
+    )
+
+
+def evict(world, pod, **options):
+    name = pod["metadata"]["name"]
+    world.api.evict(NS, name, {"metadata": {"name": name}, "deleteOptions": options})
+
+
+async def running(world, replicas):
+    world.schedule_always()
+    world.deployment("web", replicas=replicas)
+    await world.pass_time(1.0)
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ({"maxUnavailable": 1}, (4, 3, 4, 1)),
+        ({"maxUnavailable": "30%"}, (4, 2, 4, 2)),
+        ({"maxUnavailable": 9}, (4, 0, 4, 4)),
+        ({"minAvailable": 3}, (4, 3, 4, 1)),
+        ({"minAvailable": "60%"}, (4, 3, 4, 1)),
+        ({"minAvailable": 9}, (4, 9, 4, 0)),
+    ],
+)
+async def test_what_a_budget_allows(spec, expected):
+    async with emulated() as world:
+        await running(world, 4)
+        budget(world, **spec)
+        await world.pass_time()
+        assert status(world) == expected
+        found = world.get(POD_DISRUPTION_BUDGETS, "web")
+        assert found["status"]["observedGeneration"] == 1
+        verdict = ("True", "SufficientPods") if expected[3] else ("False", "InsufficientPods")
+        assert condition(found, "DisruptionAllowed") == verdict
+
+
+async def test_a_budget_without_pods_allows_nothing():
+    async with emulated() as world:
+        budget(world, maxUnavailable=1)
+        await world.pass_time()
+        assert status(world) == (0, 0, 0, 0)
+
+
+async def test_an_eviction_spends_the_budget_until_the_replacement_is_ready():
+    async with emulated() as world:
+        await running(world, 2)
+        budget(world, maxUnavailable=1)
+        await world.pass_time()
+        first, second = world.pods("web")
+        evict(world, first)
+        with pytest.raises(ApiError) as refused:
+            evict(world, second)
+        assert refused.value.status == 429
+        await world.pass_time(0.05)
+        with pytest.raises(ApiError) as refused:
+            evict(world, second)
+        assert refused.value.status == 429
+        (cause,) = refused.value.details["causes"]
+        assert cause["message"] == (
+            "The disruption budget web needs 1 healthy pods and has 1 currently"
+        )
+        await world.pass_time(1.0)
+        assert status(world) == (2, 1, 2, 1)
+        evict(world, second)
+
+
+async def test_a_detached_pod_counts_as_healthy_but_not_as_expected():
+    async with emulated() as world:
+        await running(world, 2)
+        budget(world, maxUnavailable=1)
+        await world.pass_time()
+        pod = world.pods("web")[0]
+        labels = {"pod-template-hash": None}
+        world.patch(PODS, pod["metadata"]["name"], {"metadata": {"labels": labels}})
+        await world.pass_time(1.0)
+        assert status(world) == (2, 1, 3, 2)
+
+
+async def test_no_selector_selects_nothing():
+    async with emulated() as world:
+        await running(world, 2)
+        body = {"metadata": {"name": "web"}, "spec": {"maxUnavailable": 1}}
+        world.api.create(POD_DISRUPTION_BUDGETS, body, namespace=NS)
+        await world.pass_time()
+        assert status(world) == (0, 0, 0, 0)
+
+
+async def test_the_expectation_follows_the_deployments_scale():
+    async with emulated() as world:
+        await running(world, 2)
+        budget(world, maxUnavailable=1)
+        world.scale("web", 4)
+        await world.pass_time(1.0)
+        assert status(world) == (4, 3, 4, 1)
+
+
+async def test_an_allowed_disruption_that_never_happens_is_forgotten():
+    async with emulated() as world:
+        await running(world, 2)
+        budget(world, maxUnavailable=1)
+        await world.pass_time()
+        name = world.pods("web")[0]["metadata"]["name"]
+        now = "2026-01-01T00:00:02Z"
+        found = world.get(POD_DISRUPTION_BUDGETS, "web")
+        charged = {**found["status"], "disruptionsAllowed": 0, "disruptedPods": {name: now}}
+        world.api.update(POD_DISRUPTION_BUDGETS, {**found, "status": charged}, subresource="status")
+        await world.pass_time(60.0)
+        assert status(world) == (2, 1, 1, 0)
+        await world.pass_time(70.0)
+        assert status(world) == (2, 1, 2, 1)
+        assert "disruptedPods" not in world.get(POD_DISRUPTION_BUDGETS, "web")["status"]
+
+
+async def test_a_controller_nobody_knows_of_fails_the_sync():
+    async with emulated() as world:
+        budget(world, maxUnavailable=1)
+        config = world.api.create(
+            POD_DISRUPTION_BUDGETS,
+            {"metadata": {"name": "owner"}, "spec": {"maxUnavailable": 1}},
+            namespace=NS,
+        )
+        owner = {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "name": "owner",
+            "uid": config["metadata"]["uid"],
+            "controller": True,
+        }
+        world.pod("p", labels={"app": "web"}, ownerReferences=[owner])
+        await world.pass_time()
+        found = world.get(POD_DISRUPTION_BUDGETS, "web")
+        assert condition(found, "DisruptionAllowed") == ("False", "SyncFailed")
+        assert found["status"]["disruptionsAllowed"] == 0

@@ -1,0 +1,88 @@
+import pytest
+
+from kubedsm.emulator.actors.kubelet import NEVER_READY
+from kubedsm.emulator.api.errors import ApiError
+from kubedsm.emulator.api.resources import ENDPOINTS, PODS, SERVICES
+from support.actor_world import NS, emulated
+
+pytestmark = pytest.mark.looptime
+
+
+def service(world, name="web", target_port: int | str = "http", **spec):
+    body = {
+        "metadata": {"name": name, "labels": {"team": "a"}},
+        "spec": {
+            "selector": {"app": name},
+            "ports": [{"name": "http", "port": 80, "targetPort": target_port}],
+            **spec,
+        },
+    }
+    world.api.create(SERVICES, body, namespace=NS)
+
+
+async def test_ready_and_not_ready_addresses():
+    async with emulated() as world:
+        service(world)
+        ready = world.pod("ready", on="n1", labels={"app": "web"})
+        world.pod("slow", on="n2", labels={"app": "web"}, annotations={NEVER_READY: "true"})
+        world.pod("other", on="n2", labels={"app": "other"})
+        await world.pass_time()
+        endpoints = world.get(ENDPOINTS, "web")
+        (subset,) = endpoints["subsets"]
+        (address,) = subset["addresses"]
+        assert address == {
+            "ip": world.get(PODS, "ready")["status"]["podIP"],
+            "nodeName": "n1",
+            "targetRef": {
+                "kind": "Pod",
+                "namespace": NS,
+                "name": "ready",
+                "uid": ready["metadata"]["uid"],
+            },
+        }
+        assert [a["targetRef"]["name"] for a in subset["notReadyAddresses"]] == ["slow"]
+        assert subset["ports"] == [{"name": "http", "port": 8080, "protocol": "TCP"}]
+        assert endpoints["metadata"]["labels"]["team"] == "a"
+
+
+async def test_a_terminating_pod_is_no_endpoint():
+    async with emulated(stop_delay=5.0) as world:
+        service(world, target_port=9000)
+        world.pod("p", on="n1", labels={"app": "web"})
+        await world.pass_time()
+        assert world.get(ENDPOINTS, "web")["subsets"][0]["ports"][0]["port"] == 9000
+        world.api.delete(PODS, NS, "p", grace_seconds=30)
+        await world.pass_time()
+        assert "subsets" not in world.get(ENDPOINTS, "web")
+
+
+async def test_a_detached_pod_is_still_served():
+    async with emulated() as world:
+        world.schedule_always()
+        service(world)
+        world.deployment("web", replicas=2)
+        await world.pass_time(1.0)
+        name = world.pods("web")[0]["metadata"]["name"]
+        world.patch(PODS, name, {"metadata": {"labels": {"pod-template-hash": None}}})
+        await world.pass_time(1.0)
+        (subset,) = world.get(ENDPOINTS, "web")["subsets"]
+        assert len(subset["addresses"]) == 3
+
+
+async def test_endpoints_go_with_their_service():
+    async with emulated() as world:
+        service(world)
+        await world.pass_time()
+        assert world.names(ENDPOINTS) == ["web"]
+        world.api.delete(SERVICES, NS, "web")
+        await world.pass_time()
+        assert world.names(ENDPOINTS) == []
+
+
+async def test_a_service_without_a_selector_has_none():
+    async with emulated() as world:
+        body = {"metadata": {"name": "plain"}, "spec": {"ports": [{"port": 80}]}}
+        world.api.create(SERVICES, body, namespace=NS)
+        await world.pass_time()
+        with pytest.raises(ApiError, match="not found"):
+            world.get(ENDPOINTS, "plain")

@@ -1,0 +1,316 @@
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kubedsm.emulator.actors.scaling_behavior import Behavior, ScalingHistory, limited, stabilized
+from kubedsm.emulator.actors.scaling_metrics import Target, propose
+from kubedsm.emulator.api.resources import DEPLOYMENTS, HORIZONTAL_POD_AUTOSCALERS, PODS
+from support.actor_world import NS, condition, emulated
+
+pytestmark = pytest.mark.looptime
+METRIC = {
+    "type": "Pods",
+    "pods": {
+        "metric": {"name": "requests_per_second"},
+        "target": {"type": "AverageValue", "averageValue": "5"},
+    },
+}
+#: all that is wanted, in one sync
+FREE = [{"type": "Pods", "value": 100, "periodSeconds": 1}]
+
+
+class Load:
+    """Requests per second offered to each workload."""
+
+    def __init__(self, **rates):
+        self.rates = rates
+
+    def __call__(self, namespace, workload, metric):
+        assert namespace == NS
+        assert metric == "requests_per_second"
+        return self.rates.get(workload)
+
+
+def autoscaler(world, name="web", behavior=None, **spec):
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}
+    body = {
+        "metadata": {"name": name},
+        "spec": {
+            "scaleTargetRef": target,
+            "minReplicas": 1,
+            "maxReplicas": 10,
+            "metrics": [METRIC],
+            **({"behavior": behavior} if behavior else {}),
+            **spec,
+        },
+    }
+    return world.api.create(HORIZONTAL_POD_AUTOSCALERS, body, namespace=NS)
+
+
+def free(window=0):
+    return {
+        "scaleUp": {"policies": FREE},
+        "scaleDown": {"stabilizationWindowSeconds": window, "policies": FREE},
+    }
+
+
+def replicas(world, name="web"):
+    return world.get(DEPLOYMENTS, name)["spec"]["replicas"]
+
+
+async def test_without_metrics_it_says_so():
+    async with emulated() as world:
+        world.deployment("web", replicas=1)
+        await world.pass_time()
+        autoscaler(world)
+        await world.pass_time()
+        hpa = world.get(HORIZONTAL_POD_AUTOSCALERS, "web")
+        assert hpa["status"]["currentReplicas"] == 1
+        assert hpa["status"]["desiredReplicas"] == 0
+        assert hpa["status"]["currentMetrics"] == [{"type": ""}]
+        able, active = hpa["status"]["conditions"]
+        assert (able["type"], able["status"], able["reason"]) == (
+            "AbleToScale",
+            "True",
+            "SucceededGetScale",
+        )
+        assert (active["type"], active["status"], active["reason"]) == (
+            "ScalingActive",
+            "False",
+            "FailedGetPodsMetric",
+        )
+        assert active["message"] == (
+            "the HPA was unable to compute the replica count: unable to get metric "
+            "requests_per_second: unable to fetch metrics from custom metrics API: "
+            "no custom metrics API (custom.metrics.k8s.io) registered"
+        )
+
+
+async def test_the_first_sync_is_immediate_and_the_next_a_period_later():
+    load = Load(web=15.0)
+    async with emulated(metrics=load) as world:
+        world.schedule_always()
+        world.deployment("web", replicas=1)
+        autoscaler(world, behavior=free())
+        await world.pass_time(1.0)
+        assert replicas(world) == 3
+        load.rates["web"] = 45.0
+        await world.pass_time(13.5)
+        assert replicas(world) == 3
+        await world.pass_time(1.0)
+        assert replicas(world) == 9
+
+
+async def test_conditions_and_current_value_while_it_works():
+    async with emulated(metrics=Load(web=9.0)) as world:
+        world.schedule_always()
+        world.deployment("web", replicas=2)
+        await world.pass_time(1.0)
+        autoscaler(world)
+        await world.pass_time(1.0)
+        hpa = world.get(HORIZONTAL_POD_AUTOSCALERS, "web")
+        assert condition(hpa, "AbleToScale") == ("True", "ReadyForNewScale")
+        assert condition(hpa, "ScalingActive") == ("True", "ValidMetricFound")
+        assert condition(hpa, "ScalingLimited") == ("False", "DesiredWithinRange")
+        (metric,) = hpa["status"]["currentMetrics"]
+        assert metric["pods"]["current"] == {"averageValue": "4500m"}
+
+
+@pytest.mark.parametrize(("rate", "expected"), [(10.9, 2), (9.1, 2), (11.1, 3), (7.0, 2), (4.9, 1)])
+async def test_within_the_tolerance_nothing_is_scaled(rate, expected):
+    async with emulated(metrics=Load(web=rate)) as world:
+        world.deployment("web", replicas=2)
+        await world.pass_time()
+        autoscaler(world, behavior=free())
+        await world.pass_time()
+        assert replicas(world) == expected
+
+
+@pytest.mark.parametrize(
+    ("rate", "expected", "reason"), [(0.0, 2, "TooFewReplicas"), (900.0, 4, "TooManyReplicas")]
+)
+async def test_it_stays_between_min_and_max(rate, expected, reason):
+    async with emulated(metrics=Load(web=rate)) as world:
+        world.deployment("web", replicas=3)
+        await world.pass_time()
+        autoscaler(world, behavior=free(), minReplicas=2, maxReplicas=4)
+        await world.pass_time()
+        assert replicas(world) == expected
+        hpa = world.get(HORIZONTAL_POD_AUTOSCALERS, "web")
+        assert condition(hpa, "ScalingLimited") == ("True", reason)
+
+
+async def test_scaling_down_waits_for_the_highest_recommendation_to_age():
+    load = Load(web=40.0)
+    async with emulated(metrics=load) as world:
+        world.schedule_always()
+        world.deployment("web", replicas=8)
+        await world.pass_time(1.0)
+        autoscaler(world, behavior=free(window=60))
+        await world.pass_time(1.0)
+        load.rates["web"] = 10.0
+        await world.pass_time(50.0)
+        assert replicas(world) == 8
+        hpa = world.get(HORIZONTAL_POD_AUTOSCALERS, "web")
+        assert condition(hpa, "AbleToScale") == ("True", "ScaleDownStabilized")
+        await world.pass_time(30.0)
+        assert replicas(world) == 2
+
+
+async def test_the_default_window_is_five_minutes():
+    load = Load(web=40.0)
+    async with emulated(metrics=load) as world:
+        world.deployment("web", replicas=8)
+        await world.pass_time()
+        autoscaler(world)
+        await world.pass_time(1.0)
+        load.rates["web"] = 10.0
+        await world.pass_time(295.0)
+        assert replicas(world) == 8
+        await world.pass_time(30.0)
+        assert replicas(world) == 2
+
+
+async def test_by_default_it_grows_by_four_pods_or_doubles_a_period():
+    async with emulated(metrics=Load(web=500.0)) as world:
+        world.deployment("web", replicas=1)
+        await world.pass_time()
+        autoscaler(world, maxReplicas=40)
+        grown = []
+        for _ in range(4):
+            await world.pass_time(15.0)
+            grown.append(replicas(world))
+        assert grown == [5, 10, 20, 40]
+
+
+async def test_a_detached_pod_does_not_change_what_is_wanted():
+    async with emulated(metrics=Load(web=15.0)) as world:
+        world.schedule_always()
+        world.deployment("web", replicas=3)
+        await world.pass_time(1.0)
+        autoscaler(world, behavior=free())
+        await world.pass_time(1.0)
+        pod = world.pods("web")[0]
+        labels = {"pod-template-hash": None, "kubedsm.io/migrating": "x"}
+        world.patch(PODS, pod["metadata"]["name"], {"metadata": {"labels": labels}})
+        await world.pass_time(31.0)
+        assert len(world.running("web")) == 4
+        assert replicas(world) == 3
+        (metric,) = world.get(HORIZONTAL_POD_AUTOSCALERS, "web")["status"]["currentMetrics"]
+        assert metric["pods"]["current"] == {"averageValue": "3750m"}
+
+
+async def test_a_target_of_no_pods_is_left_alone():
+    async with emulated(metrics=Load(web=15.0)) as world:
+        world.deployment("web", replicas=0)
+        await world.pass_time()
+        autoscaler(world)
+        await world.pass_time()
+        assert replicas(world) == 0
+        hpa = world.get(HORIZONTAL_POD_AUTOSCALERS, "web")
+        assert condition(hpa, "ScalingActive") == ("False", "ScalingDisabled")
+
+
+async def test_a_missing_target_is_reported_until_it_comes():
+    async with emulated(metrics=Load(web=15.0)) as world:
+        autoscaler(world)
+        await world.pass_time()
+        hpa = world.get(HORIZONTAL_POD_AUTOSCALERS, "web")
+        assert condition(hpa, "AbleToScale") == ("False", "FailedGetScale")
+        world.deployment("web", replicas=1)
+        await world.pass_time(15.0)
+        assert replicas(world) == 3
+
+
+async def test_a_steady_load_leads_to_no_writes():
+    async with emulated(metrics=Load(web=15.0)) as world:
+        world.schedule_always()
+        world.deployment("web", replicas=3)
+        autoscaler(world)
+        await world.pass_time(40.0)
+        revision = world.api.store.revision
+        await world.pass_time(300.0)
+        assert world.writes_since(revision) == []
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"metrics": [{"type": "Pods"}]},
+        {"metrics": [{"type": "Moon"}]},
+        {"metrics": [{"type": "Pods", "pods": {"metric": {"name": "m"}, "target": {}}}]},
+        {"metrics": [{**METRIC, "pods": {**METRIC["pods"], "target": {"averageValue": "0"}}}]},
+        {"metrics": [{**METRIC, "pods": {**METRIC["pods"], "target": {"averageValue": "x"}}}]},
+        {"metrics": []},
+        {"behavior": {"scaleUp": {"policies": [{"type": "Pods"}]}}},
+    ],
+)
+async def test_a_malformed_autoscaler_says_so_and_scales_nothing(broken):
+    async with emulated(metrics=lambda *_: 50.0) as world:
+        world.deployment("web", replicas=2)
+        await world.pass_time()
+        autoscaler(world, **broken)
+        await world.pass_time(20.0)
+        hpa = world.get(HORIZONTAL_POD_AUTOSCALERS, "web")
+        assert condition(hpa, "ScalingActive")[0] == "False"
+        assert replicas(world) == 2
+
+
+def external(**target):
+    return {"type": "External", "external": {"metric": {"name": "queue"}, "target": target}}
+
+
+@pytest.mark.parametrize(
+    ("metric", "expected"), [(external(averageValue="30"), 4), (external(value="60"), 4)]
+)
+def test_an_external_metric(metric, expected):
+    target = Target(NS, "web", replicas=2, reported=2, pods=2)
+    found = propose(metric, target, lambda *_: 120.0, 0.1)
+    assert found.replicas == expected
+
+
+@given(
+    total=st.integers(0, 400),
+    target=st.integers(1, 20),
+    pods=st.integers(0, 12),
+    extra=st.booleans(),
+)
+def test_the_proposal_is_the_total_over_the_target_or_no_change(total, target, pods, extra):
+    """Whole loads per pod: an extra pod, detached, never moves the proposal from exact demand."""
+    metric = {
+        "type": "Pods",
+        "pods": {"metric": {"name": "m"}, "target": {"averageValue": str(target)}},
+    }
+    seen = Target(NS, "web", replicas=pods, reported=pods, pods=pods + extra)
+    found = propose(metric, seen, lambda *_: float(total), 0.1).replicas
+    exact = math.ceil(total / target)
+    if total == pods * target:
+        assert found == pods
+    assert found in (exact, pods)
+    if found != exact:
+        assert abs(total / (target * seen.pods) - 1) <= 0.1
+
+
+def test_disabled_scaling_down():
+    behavior = Behavior.of({"scaleDown": {"selectPolicy": "Disabled"}})
+    verdict = limited(ScalingHistory(), behavior, 0.0, 5, 2, (1, 10))
+    assert (verdict.replicas, verdict.reason) == (5, "ScaleDownLimit")
+
+
+def test_what_was_added_in_the_period_counts_towards_its_limit():
+    behavior = Behavior.of(
+        {"scaleUp": {"policies": [{"type": "Pods", "value": 4, "periodSeconds": 60}]}}
+    )
+    history = ScalingHistory().scaled(10.0, 3)
+    assert limited(history, behavior, 50.0, 5, 10, (1, 10)).replicas == 6
+    assert limited(history, behavior, 71.0, 5, 10, (1, 10)).replicas == 9
+
+
+def test_a_scale_up_window_takes_the_lowest_recommendation():
+    behavior = Behavior.of({"scaleUp": {"stabilizationWindowSeconds": 60}})
+    history = ScalingHistory().recommended(0.0, 4)
+    verdict = stabilized(history, behavior, 30.0, 3, 8)
+    assert (verdict.replicas, verdict.reason) == (4, "ScaleUpStabilized")
+    assert stabilized(history, behavior, 61.0, 3, 8).replicas == 8

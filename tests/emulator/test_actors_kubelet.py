@@ -1,0 +1,159 @@
+import pytest
+
+from kubedsm.emulator.actors.kubelet import NEVER_READY
+from kubedsm.emulator.api.resources import NODES, PODS
+from support.actor_world import condition, emulated, set_node_ready
+
+pytestmark = pytest.mark.looptime
+
+
+async def test_a_new_node_becomes_ready():
+    async with emulated() as world:
+        assert condition(world.get(NODES, "n1"), "Ready") == ("True", "KubeletReady")
+
+
+async def test_a_bound_pod_runs_and_is_ready_after_the_start_delay():
+    async with emulated(start_delay=3.0) as world:
+        pod = world.pod("p")
+        world.bind(pod, "n1")
+        await world.pass_time(2.9)
+        assert world.get(PODS, "p")["status"]["phase"] == "Pending"
+        await world.pass_time(0.2)
+        status = world.get(PODS, "p")["status"]
+        assert status["phase"] == "Running"
+        assert [(c["type"], c["status"]) for c in status["conditions"]] == [
+            ("PodReadyToStartContainers", "True"),
+            ("Initialized", "True"),
+            ("Ready", "True"),
+            ("ContainersReady", "True"),
+            ("PodScheduled", "True"),
+        ]
+        assert status["podIPs"] == [{"ip": status["podIP"]}]
+        (container,) = status["containerStatuses"]
+        assert container["name"] == "c"
+        assert container["ready"]
+        assert container["restartCount"] == 0
+        assert status["startTime"] == "2026-01-01T00:00:03Z"
+
+
+async def test_every_pod_has_an_address_of_its_own():
+    async with emulated() as world:
+        for index in range(10):
+            world.pod(f"p{index}", on="n1", cpu="100m")
+        await world.pass_time()
+        assert len({pod["status"]["podIP"] for pod in world.running()}) == 10
+
+
+async def test_a_pod_stops_within_the_stop_delay():
+    async with emulated(stop_delay=0.5) as world:
+        pod = world.pod("p", on="n1")
+        await world.pass_time()
+        world.api.delete(PODS, "default", "p", grace_seconds=30)
+        await world.pass_time(0.4)
+        assert "deletionTimestamp" in world.get(PODS, "p")["metadata"]
+        await world.pass_time(0.2)
+        assert world.pods() == []
+        assert world.events_of(pod)[-3:] == ["MODIFIED", "MODIFIED", "DELETED"]
+
+
+async def test_a_shorter_grace_period_ends_a_stop_sooner():
+    async with emulated(stop_delay=60.0) as world:
+        world.pod("p", on="n1")
+        await world.pass_time()
+        world.api.delete(PODS, "default", "p", grace_seconds=30)
+        await world.pass_time(1.0)
+        world.api.delete(PODS, "default", "p", grace_seconds=2)
+        await world.pass_time(1.9)
+        assert len(world.pods()) == 1
+        await world.pass_time(0.2)
+        assert world.pods() == []
+
+
+async def test_a_pod_that_has_a_finalizer_stays_without_another_write():
+    async with emulated() as world:
+        world.pod("p", on="n1", finalizers=["example.com/hold"])
+        await world.pass_time()
+        world.api.delete(PODS, "default", "p")
+        await world.pass_time()
+        revision = world.api.store.revision
+        await world.pass_time(5.0)
+        assert world.writes_since(revision) == []
+        world.patch(PODS, "p", {"metadata": {"finalizers": None}})
+        assert world.pods() == []
+
+
+async def test_a_pod_that_does_not_fit_is_refused():
+    async with emulated(cpu="4") as world:
+        world.pod("a", on="n1", cpu="3")
+        world.pod("b", on="n1", cpu="1500m")
+        await world.pass_time()
+        assert world.get(PODS, "a")["status"]["phase"] == "Running"
+        status = world.get(PODS, "b")["status"]
+        assert (status["phase"], status["reason"]) == ("Failed", "OutOfcpu")
+        assert status["message"] == (
+            "Pod was rejected: Node didn't have enough resource: cpu, "
+            "requested: 1500, used: 3000, capacity: 4000"
+        )
+
+
+async def test_too_many_pods_are_refused_before_anything_else_is_counted():
+    async with emulated() as world:
+        amounts = {"status": {"allocatable": {"pods": "1"}}}
+        world.patch(NODES, "n1", amounts, subresource="status")
+        world.pod("a", on="n1", cpu="1m")
+        world.pod("b", on="n1", cpu="100")
+        await world.pass_time()
+        assert world.get(PODS, "b")["status"]["reason"] == "OutOfpods"
+
+
+async def test_a_terminating_pod_holds_its_room_until_it_is_gone():
+    async with emulated(cpu="4", stop_delay=5.0) as world:
+        world.pod("a", on="n1", cpu="4")
+        await world.pass_time()
+        world.api.delete(PODS, "default", "a", grace_seconds=30)
+        world.pod("b", on="n1", cpu="4")
+        await world.pass_time()
+        assert world.get(PODS, "b")["status"]["phase"] == "Failed"
+        await world.pass_time(5.0)
+        world.pod("c", on="n1", cpu="4")
+        await world.pass_time()
+        assert world.get(PODS, "c")["status"]["phase"] == "Running"
+
+
+async def test_a_pod_on_no_node_stays_pending_until_the_node_comes():
+    async with emulated() as world:
+        world.bind(world.pod("p"), "ghost")
+        await world.pass_time(60.0)
+        assert world.get(PODS, "p")["status"]["phase"] == "Pending"
+        amounts = {"cpu": "4", "memory": "8Gi", "pods": "10"}
+        world.api.create(NODES, {"metadata": {"name": "ghost"}, "status": {"allocatable": amounts}})
+        await world.pass_time()
+        assert world.get(PODS, "p")["status"]["phase"] == "Running"
+
+
+async def test_a_pod_can_be_kept_from_being_ready():
+    async with emulated() as world:
+        world.pod("p", on="n1", annotations={NEVER_READY: "true"})
+        await world.pass_time()
+        pod = world.get(PODS, "p")
+        assert pod["status"]["phase"] == "Running"
+        assert condition(pod, "Ready") == ("False", "ContainersNotReady")
+        world.patch(PODS, "p", {"metadata": {"annotations": {NEVER_READY: None}}})
+        await world.pass_time()
+        assert condition(world.get(PODS, "p"), "Ready") == ("True", "")
+
+
+async def test_a_node_that_is_not_ready_neither_starts_nor_stops_pods():
+    async with emulated() as world:
+        world.pod("old", on="n1")
+        await world.pass_time()
+        set_node_ready(world, "n1", "Unknown")
+        world.pod("new", on="n1")
+        world.api.delete(PODS, "default", "old")
+        await world.pass_time(20.0)
+        assert world.get(PODS, "new")["status"]["phase"] == "Pending"
+        assert "deletionTimestamp" in world.get(PODS, "old")["metadata"]
+        set_node_ready(world, "n1", "True")
+        await world.pass_time()
+        assert world.get(PODS, "new")["status"]["phase"] == "Running"
+        assert [pod["metadata"]["name"] for pod in world.pods()] == ["new"]

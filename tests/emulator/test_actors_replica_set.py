@@ -1,0 +1,322 @@
+import pytest
+
+from kubedsm.emulator.actors.kubelet import NEVER_READY
+from kubedsm.emulator.actors.scale_down import DELETION_COST
+from kubedsm.emulator.api.resources import DEPLOYMENTS, PODS, REPLICA_SETS, RESOURCE_QUOTAS
+from support.actor_world import NS, condition, emulated, owner_of, set_node_ready, template
+
+pytestmark = pytest.mark.looptime
+
+
+def replica_set(world, name="web", replicas=2, **spec):
+    body = {
+        "metadata": {"name": name, "labels": {"app": name}},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": name}},
+            "template": template(name),
+            **spec,
+        },
+    }
+    return world.api.create(REPLICA_SETS, body, namespace=NS)
+
+
+async def test_it_makes_the_pods_that_are_missing():
+    async with emulated() as world:
+        owner = replica_set(world, replicas=3)
+        await world.pass_time()
+        pods = world.pods("web")
+        assert len(pods) == 3
+        for pod in pods:
+            assert pod["metadata"]["name"].startswith("web-")
+            assert pod["metadata"]["generateName"] == "web-"
+            assert pod["metadata"]["ownerReferences"] == [
+                {
+                    "apiVersion": "apps/v1",
+                    "kind": "ReplicaSet",
+                    "name": "web",
+                    "uid": owner["metadata"]["uid"],
+                    "controller": True,
+                    "blockOwnerDeletion": True,
+                }
+            ]
+
+
+async def test_status_counts_and_leaves_out_what_is_zero():
+    async with emulated() as world:
+        replica_set(world)
+        await world.pass_time()
+        status = {
+            "replicas": 2,
+            "fullyLabeledReplicas": 2,
+            "terminatingReplicas": 0,
+            "observedGeneration": 1,
+        }
+        assert world.get(REPLICA_SETS, "web")["status"] == status
+        world.bind_all()
+        await world.pass_time()
+        ready = {**status, "readyReplicas": 2, "availableReplicas": 2}
+        assert world.get(REPLICA_SETS, "web")["status"] == ready
+
+
+async def test_a_ready_pod_is_available_after_min_ready_seconds():
+    async with emulated() as world:
+        replica_set(world, minReadySeconds=10)
+        await world.pass_time()
+        world.bind_all()
+        await world.pass_time(8.0)
+        assert "availableReplicas" not in world.get(REPLICA_SETS, "web")["status"]
+        await world.pass_time(4.0)
+        assert world.get(REPLICA_SETS, "web")["status"]["availableReplicas"] == 2
+
+
+async def test_a_replacement_comes_before_the_deleted_pod_is_gone():
+    async with emulated(stop_delay=5.0) as world:
+        replica_set(world)
+        await world.pass_time()
+        world.bind_all()
+        await world.pass_time()
+        victim = world.pods()[0]["metadata"]["name"]
+        world.api.delete(PODS, NS, victim, grace_seconds=30)
+        await world.pass_time()
+        assert len(world.pods()) == 3
+        status = world.get(REPLICA_SETS, "web")["status"]
+        assert (status["replicas"], status["terminatingReplicas"]) == (2, 1)
+
+
+async def test_a_failed_pod_is_replaced():
+    async with emulated() as world:
+        replica_set(world, replicas=1)
+        await world.pass_time()
+        (pod,) = world.pods()
+        failed = {"status": {"phase": "Failed"}}
+        world.patch(PODS, pod["metadata"]["name"], failed, subresource="status")
+        await world.pass_time()
+        assert len(world.pods()) == 2
+
+
+async def test_a_pod_that_loses_the_label_is_released_and_replaced():
+    async with emulated() as world:
+        replica_set(world)
+        await world.pass_time()
+        name = world.pods()[0]["metadata"]["name"]
+        world.patch(PODS, name, {"metadata": {"labels": {"app": "other"}}})
+        await world.pass_time()
+        assert "ownerReferences" not in world.get(PODS, name)["metadata"]
+        assert len(world.pods("web")) == 2
+
+
+async def test_a_matching_orphan_is_adopted_in_place_of_a_new_pod():
+    async with emulated() as world:
+        world.pod("orphan", labels={"app": "web"})
+        replica_set(world)
+        await world.pass_time()
+        assert len(world.pods("web")) == 2
+        assert owner_of(world.get(PODS, "orphan")) == "web"
+
+
+async def test_a_terminating_orphan_is_not_adopted():
+    async with emulated(stop_delay=5.0) as world:
+        world.pod("orphan", on="n1", labels={"app": "web"})
+        await world.pass_time()
+        world.api.delete(PODS, NS, "orphan", grace_seconds=30)
+        replica_set(world, replicas=1)
+        await world.pass_time()
+        assert owner_of(world.get(PODS, "orphan")) == ""
+        assert len(world.pods("web")) == 2
+
+
+async def test_scaling_to_zero_and_back():
+    async with emulated() as world:
+        replica_set(world, replicas=3)
+        await world.pass_time()
+        world.patch(REPLICA_SETS, "web", {"spec": {"replicas": 0}})
+        await world.pass_time()
+        assert world.pods() == []
+        world.patch(REPLICA_SETS, "web", {"spec": {"replicas": 1}})
+        await world.pass_time()
+        assert len(world.pods()) == 1
+
+
+async def scaled_to_one(world, prepare):
+    """Two bound, running pods of one ReplicaSet; `prepare` makes them differ. Who is left?"""
+    replica_set(world, replicas=2)
+    await world.pass_time()
+    first, second = (pod["metadata"]["name"] for pod in world.pods())
+    await prepare(world, first, second)
+    world.patch(REPLICA_SETS, "web", {"spec": {"replicas": 1}})
+    await world.pass_time()
+    (left,) = world.pods()
+    return "first" if left["metadata"]["name"] == first else "second"
+
+
+def bind(world, name, node, **metadata):
+    world.bind(world.get(PODS, name), node, **metadata)
+
+
+@pytest.mark.parametrize("kept", ["first", "second"])
+async def test_an_unassigned_pod_goes_before_an_assigned_one(kept):
+    async def prepare(world, first, second):
+        bind(world, first if kept == "first" else second, "n1")
+
+    async with emulated() as world:
+        assert await scaled_to_one(world, prepare) == kept
+
+
+@pytest.mark.parametrize("kept", ["first", "second"])
+async def test_a_pending_pod_goes_before_a_running_one(kept):
+    async def prepare(world, first, second):
+        early, late = (first, second) if kept == "first" else (second, first)
+        bind(world, early, "n1")
+        await world.pass_time(2.5)
+        bind(world, late, "n2")
+        await world.pass_time(1.0)
+
+    async with emulated(start_delay=2.0) as world:
+        assert await scaled_to_one(world, prepare) == kept
+
+
+@pytest.mark.parametrize("kept", ["first", "second"])
+async def test_a_pending_pod_goes_before_a_running_one_that_is_not_ready(kept):
+    async def prepare(world, first, second):
+        early, late = (first, second) if kept == "first" else (second, first)
+        world.patch(PODS, early, {"metadata": {"annotations": {NEVER_READY: "true"}}})
+        bind(world, early, "n1")
+        await world.pass_time(2.5)
+        bind(world, late, "n2")
+        await world.pass_time(1.0)
+
+    async with emulated(start_delay=2.0) as world:
+        assert await scaled_to_one(world, prepare) == kept
+
+
+@pytest.mark.parametrize("kept", ["first", "second"])
+async def test_a_pod_that_is_not_ready_goes_before_a_ready_one_of_lower_cost(kept):
+    async def prepare(world, first, second):
+        ready, unready = (first, second) if kept == "first" else (second, first)
+        world.patch(PODS, unready, {"metadata": {"annotations": {NEVER_READY: "true"}}})
+        bind(world, ready, "n1", annotations={DELETION_COST: "-100"})
+        bind(world, unready, "n2")
+        await world.pass_time()
+
+    async with emulated() as world:
+        assert await scaled_to_one(world, prepare) == kept
+
+
+@pytest.mark.parametrize("kept", ["first", "second"])
+async def test_the_pod_of_lower_deletion_cost_goes_first(kept):
+    async def prepare(world, first, second):
+        dear, cheap = (first, second) if kept == "first" else (second, first)
+        bind(world, dear, "n1", annotations={DELETION_COST: "0"})
+        bind(world, cheap, "n2", annotations={DELETION_COST: "-100"})
+        await world.pass_time()
+
+    async with emulated() as world:
+        assert await scaled_to_one(world, prepare) == kept
+
+
+@pytest.mark.parametrize("kept", ["first", "second"])
+async def test_the_pod_that_became_ready_later_goes_first(kept):
+    async def prepare(world, first, second):
+        early, late = (first, second) if kept == "first" else (second, first)
+        bind(world, early, "n1")
+        await world.pass_time(60.0)
+        bind(world, late, "n2")
+        await world.pass_time(3.0)
+
+    async with emulated() as world:
+        assert await scaled_to_one(world, prepare) == kept
+
+
+@pytest.mark.parametrize("alone", [0, 1, 2])
+async def test_the_node_with_more_pods_of_the_workload_gives_one_up(alone):
+    async with emulated() as world:
+        replica_set(world, replicas=3)
+        await world.pass_time()
+        nodes = ["n1" if index == alone else "n2" for index in range(3)]
+        for pod, node in zip(world.pods(), nodes, strict=True):
+            world.bind(pod, node)
+        await world.pass_time()
+        world.patch(REPLICA_SETS, "web", {"spec": {"replicas": 2}})
+        await world.pass_time()
+        assert sorted(pod["spec"]["nodeName"] for pod in world.pods()) == ["n1", "n2"]
+
+
+async def test_a_quota_refusal_is_reported_and_tried_again():
+    async with emulated() as world:
+        quota = {"metadata": {"name": "q"}, "spec": {"hard": {"pods": "1"}}}
+        world.api.create(RESOURCE_QUOTAS, quota, namespace=NS)
+        world.pod("other")
+        replica_set(world, replicas=1)
+        await world.pass_time()
+        refused = world.get(REPLICA_SETS, "web")
+        assert condition(refused, "ReplicaFailure") == ("True", "FailedCreate")
+        (failure,) = refused["status"]["conditions"]
+        assert (
+            "exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1"
+            in (failure["message"])
+        )
+        revision = world.api.store.revision
+        await world.pass_time(30.0)
+        assert world.writes_since(revision) == []
+        world.api.delete(PODS, NS, "other")
+        await world.pass_time(11.0)
+        assert len(world.pods("web")) == 1
+        assert "conditions" not in world.get(REPLICA_SETS, "web")["status"]
+
+
+async def detached(world):
+    """A running pod of Deployment web, taken from its ReplicaSet as a migration does."""
+    world.deployment("web", replicas=2)
+    await world.pass_time()
+    world.bind_all()
+    await world.pass_time()
+    pod = world.pods("web")[0]
+    suffix = pod["metadata"]["labels"]["pod-template-hash"]
+    labels = {"pod-template-hash": None, "kubedsm.io/migrating": suffix}
+    world.patch(PODS, pod["metadata"]["name"], {"metadata": {"labels": labels}})
+    await world.pass_time()
+    return world.get(PODS, pod["metadata"]["name"]), suffix
+
+
+async def test_a_detached_pod_is_replaced_and_keeps_running():
+    async with emulated() as world:
+        pod, _ = await detached(world)
+        assert owner_of(pod) == ""
+        assert condition(pod, "Ready")[0] == "True"
+        assert len(world.pods("web")) == 3
+
+
+async def test_putting_the_label_back_costs_the_replacement_its_life():
+    async with emulated() as world:
+        pod, suffix = await detached(world)
+        (replacement,) = [p for p in world.pods("web") if "nodeName" not in p["spec"]]
+        labels = {"pod-template-hash": suffix, "kubedsm.io/migrating": None}
+        world.patch(PODS, pod["metadata"]["name"], {"metadata": {"labels": labels}})
+        await world.pass_time()
+        assert len(world.pods("web")) == 2
+        assert len(world.running("web")) == 2
+        assert world.events_of(replacement) == ["ADDED", "MODIFIED", "DELETED"]
+
+
+async def test_a_detached_pod_outlives_its_deployment():
+    async with emulated() as world:
+        pod, _ = await detached(world)
+        world.api.delete(DEPLOYMENTS, NS, "web", propagation="Background")
+        await world.pass_time(5.0)
+        assert world.names(PODS) == [pod["metadata"]["name"]]
+        assert world.names(REPLICA_SETS) == []
+
+
+async def test_unready_pods_of_a_lost_node_count_as_such():
+    async with emulated() as world:
+        replica_set(world)
+        await world.pass_time()
+        for pod in world.pods():
+            world.bind(pod, "n1")
+        await world.pass_time()
+        set_node_ready(world, "n1", "Unknown")
+        await world.pass_time()
+        status = world.get(REPLICA_SETS, "web")["status"]
+        assert status["replicas"] == 2
+        assert "readyReplicas" not in status

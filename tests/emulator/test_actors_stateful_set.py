@@ -1,0 +1,124 @@
+import pytest
+
+from kubedsm.emulator.actors.kubelet import NEVER_READY
+from kubedsm.emulator.api.resources import PODS, STATEFUL_SETS
+from support.actor_world import NS, emulated, owner_of, template
+
+pytestmark = pytest.mark.looptime
+
+
+def stateful_set(world, replicas=3, **spec):
+    body = {
+        "metadata": {"name": "st", "labels": {"app": "st"}},
+        "spec": {
+            "replicas": replicas,
+            "serviceName": "st",
+            "selector": {"matchLabels": {"app": "st"}},
+            "template": template("st"),
+            **spec,
+        },
+    }
+    return world.api.create(STATEFUL_SETS, body, namespace=NS)
+
+
+async def test_pods_come_one_after_the_other():
+    async with emulated(start_delay=1.0) as world:
+        world.schedule_always()
+        stateful_set(world)
+        await world.pass_time(0.5)
+        assert world.names(PODS) == ["st-0"]
+        await world.pass_time(1.0)
+        assert world.names(PODS) == ["st-0", "st-1"]
+        await world.pass_time(2.0)
+        assert world.names(PODS) == ["st-0", "st-1", "st-2"]
+        assert len(world.running("st")) == 3
+
+
+async def test_parallel_pods_come_at_once():
+    async with emulated() as world:
+        stateful_set(world, podManagementPolicy="Parallel")
+        await world.pass_time()
+        assert world.names(PODS) == ["st-0", "st-1", "st-2"]
+
+
+async def test_the_identity_of_a_pod():
+    async with emulated() as world:
+        stateful_set(world, replicas=1)
+        await world.pass_time()
+        pod = world.get(PODS, "st-0")
+        revision = world.get(STATEFUL_SETS, "st")["status"]["updateRevision"]
+        assert pod["metadata"]["labels"] == {
+            "app": "st",
+            "apps.kubernetes.io/pod-index": "0",
+            "controller-revision-hash": revision,
+            "statefulset.kubernetes.io/pod-name": "st-0",
+        }
+        assert pod["metadata"]["generateName"] == "st-"
+        assert (pod["spec"]["hostname"], pod["spec"]["subdomain"]) == ("st-0", "st")
+        assert owner_of(pod) == "st"
+
+
+async def test_the_same_name_comes_back_only_after_the_old_pod_is_gone():
+    async with emulated(stop_delay=2.0) as world:
+        world.schedule_always()
+        stateful_set(world, replicas=1)
+        await world.pass_time(1.0)
+        old = world.get(PODS, "st-0")
+        world.api.delete(PODS, NS, "st-0", grace_seconds=30)
+        await world.pass_time(1.5)
+        assert world.get(PODS, "st-0")["metadata"]["uid"] == old["metadata"]["uid"]
+        await world.pass_time(1.0)
+        new = world.get(PODS, "st-0")
+        assert new["metadata"]["uid"] != old["metadata"]["uid"]
+        order = [
+            (c.type, c.object["metadata"]["uid"] == old["metadata"]["uid"])
+            for c in world.changes
+            if c.resource is PODS and c.type != "MODIFIED"
+        ]
+        assert order == [("ADDED", True), ("DELETED", True), ("ADDED", False)]
+
+
+async def test_scaling_down_takes_the_highest_ordinal_first_and_one_at_a_time():
+    async with emulated(stop_delay=1.0) as world:
+        world.schedule_always()
+        stateful_set(world)
+        await world.pass_time(2.0)
+        world.patch(STATEFUL_SETS, "st", {"spec": {"replicas": 1}})
+        await world.pass_time(0.5)
+        going = [
+            p["metadata"]["name"] for p in world.pods() if "deletionTimestamp" in p["metadata"]
+        ]
+        assert going == ["st-2"]
+        await world.pass_time(2.0)
+        assert world.names(PODS) == ["st-0"]
+
+
+async def test_an_update_replaces_from_the_highest_ordinal_down_to_the_partition():
+    async with emulated() as world:
+        world.schedule_always()
+        strategy = {"rollingUpdate": {"partition": 1}}
+        stateful_set(world, updateStrategy=strategy)
+        await world.pass_time(2.0)
+        before = world.get(STATEFUL_SETS, "st")["status"]["currentRevision"]
+        patch = {"spec": {"template": {"metadata": {"annotations": {"v": "2"}}}}}
+        world.patch(STATEFUL_SETS, "st", patch)
+        await world.pass_time(5.0)
+        revisions = [p["metadata"]["labels"]["controller-revision-hash"] for p in world.pods()]
+        status = world.get(STATEFUL_SETS, "st")["status"]
+        assert revisions == [before, status["updateRevision"], status["updateRevision"]]
+        assert (status["currentReplicas"], status["updatedReplicas"]) == (1, 2)
+        world.patch(STATEFUL_SETS, "st", {"spec": {"updateStrategy": {"rollingUpdate": None}}})
+        await world.pass_time(5.0)
+        status = world.get(STATEFUL_SETS, "st")["status"]
+        assert status["currentRevision"] == status["updateRevision"] != before
+        assert status["readyReplicas"] == status["availableReplicas"] == 3
+
+
+async def test_an_unready_pod_holds_up_those_after_it():
+    async with emulated() as world:
+        world.schedule_always()
+        body = template("st")
+        body["metadata"]["annotations"] = {NEVER_READY: "true"}
+        stateful_set(world, template=body)
+        await world.pass_time(10.0)
+        assert world.names(PODS) == ["st-0"]

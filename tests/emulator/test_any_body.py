@@ -1,0 +1,144 @@
+"""Whatever is sent, the API server answers it, and what it stores can be read again."""
+
+import copy
+import random
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kubedsm.emulator.api.api_server import ApiServer
+from kubedsm.emulator.http.routes import ApiRequest, ApiResponse, Routes
+from support.api_cases import Object, budget, deployment, pod
+from support.fixed_clock import FixedClock
+
+_NAMESPACED = "namespaces/default"
+CASES: dict[str, Object] = {
+    f"/api/v1/{_NAMESPACED}/pods": pod(
+        "x",
+        tolerations=[{"key": "a", "operator": "Exists"}],
+        volumes=[{"name": "v", "emptyDir": {}}],
+        topologySpreadConstraints=[
+            {"maxSkew": 1, "topologyKey": "z", "whenUnsatisfiable": "DoNotSchedule"}
+        ],
+        nodeSelector={"tier": "edge"},
+    ),
+    f"/apis/apps/v1/{_NAMESPACED}/deployments": {
+        **deployment(replicas=2, strategy={"rollingUpdate": {"maxSurge": 1}}),
+        "metadata": {"name": "x"},
+    },
+    f"/apis/apps/v1/{_NAMESPACED}/statefulsets": {
+        **deployment(updateStrategy={"rollingUpdate": {"partition": 0}}, serviceName="x"),
+        "metadata": {"name": "x", "labels": {"a": "b"}, "annotations": {"c": "d"}},
+    },
+    f"/apis/policy/v1/{_NAMESPACED}/poddisruptionbudgets": budget("x", currentHealthy=1),
+    f"/api/v1/{_NAMESPACED}/services": {
+        "metadata": {"name": "x"},
+        "spec": {"type": "NodePort", "ports": [{"port": 80, "nodePort": 30_001}]},
+    },
+    f"/apis/autoscaling/v2/{_NAMESPACED}/horizontalpodautoscalers": {
+        "metadata": {"name": "x"},
+        "spec": {
+            "scaleTargetRef": {"kind": "Deployment", "name": "web"},
+            "maxReplicas": 3,
+            "behavior": {"scaleDown": {"stabilizationWindowSeconds": 5}},
+        },
+    },
+    f"/api/v1/{_NAMESPACED}/events": {
+        "metadata": {"name": "x"},
+        "involvedObject": {"namespace": "default", "name": "a"},
+        "source": {"component": "c"},
+    },
+    f"/api/v1/{_NAMESPACED}/resourcequotas": {
+        "metadata": {"name": "x"},
+        "spec": {"hard": {"pods": "9", "requests.cpu": "9"}},
+    },
+    f"/apis/coordination.k8s.io/v1/{_NAMESPACED}/leases": {
+        "metadata": {"name": "x"},
+        "spec": {"leaseDurationSeconds": 15},
+    },
+    "/api/v1/nodes": {
+        "metadata": {"name": "x"},
+        "spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]},
+        "status": {"capacity": {"cpu": "4"}, "nodeInfo": {"osImage": "o"}},
+    },
+    "/api/v1/namespaces": {"metadata": {"name": "x"}, "spec": {"finalizers": ["kubernetes"]}},
+}
+JUNK = st.sampled_from(
+    [None, True, -1, 2**64 - 1, 1.5, "", "x", "-5", "1Gi", [], ["x"], {}, {"a": 1}]
+)
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+
+
+def places(value: Any) -> list[tuple[Any, Any]]:
+    """Every container and key of the document."""
+    if isinstance(value, dict):
+        items: list[tuple[Any, Any]] = list(value.items())
+    elif isinstance(value, list):
+        items = list(enumerate(value))
+    else:
+        return []
+    return [(value, key) for key, _ in items] + [p for _, v in items for p in places(v)]
+
+
+def damaged(document: Object, damages: list[tuple[int, Any]]) -> bytes:
+    document_copy = orjson.loads(orjson.dumps(document))
+    for number, junk in damages:
+        found = places(document_copy)
+        container, key = found[number % len(found)]
+        container[key] = copy.deepcopy(junk)
+    return orjson.dumps(document_copy)
+
+
+def asked(
+    routes: Routes,
+    method: str,
+    path: str,
+    body: bytes = b"",
+    *,
+    content_type: str = "application/json",
+    accept: str = "",
+) -> int:
+    query = {"fieldManager": "me"}
+    answer = routes.handle(ApiRequest(method, path, query, content_type, accept, body))
+    assert isinstance(answer, ApiResponse)
+    return answer.status
+
+
+DAMAGES = st.lists(st.tuples(st.integers(0, 1000), JUNK), min_size=1, max_size=2)
+REFUSALS = (400, 403, 409, 422)
+
+
+def still_readable(routes: Routes, path: str) -> bool:
+    return {asked(routes, "GET", path, accept=accept) for accept in ("", TABLE)} == {200}
+
+
+@pytest.mark.parametrize("path", CASES)
+@settings(max_examples=30, deadline=None)
+@given(DAMAGES)
+def test_any_field_of_a_new_object_may_hold_anything(
+    path: str, damages: list[tuple[int, Any]]
+) -> None:
+    routes = Routes(ApiServer(FixedClock(), random.Random(0)))
+    body = damaged(CASES[path], damages)
+    assert asked(routes, "POST", path, body) in (201, *REFUSALS)
+    assert still_readable(routes, path)
+
+
+@pytest.mark.parametrize("path", CASES)
+@settings(max_examples=30, deadline=None)
+@given(DAMAGES)
+def test_any_field_of_a_patch_may_hold_anything(path: str, damages: list[tuple[int, Any]]) -> None:
+    routes = Routes(ApiServer(FixedClock(), random.Random(0)))
+    assert asked(routes, "POST", path, orjson.dumps(CASES[path])) == 201
+    body = damaged({**CASES[path], "status": {"conditions": [{"type": "Ready"}]}}, damages)
+    for kind in ("merge-patch+json", "strategic-merge-patch+json", "apply-patch+yaml"):
+        for half in ("", "/status", "/scale"):
+            status = asked(
+                routes, "PATCH", f"{path}/x{half}", body, content_type=f"application/{kind}"
+            )
+            # not every kind has every half
+            assert status in (200, 201, 404, *REFUSALS)
+            assert still_readable(routes, path)

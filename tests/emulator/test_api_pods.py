@@ -1,0 +1,337 @@
+"""How pods get their node, and how they and other objects go."""
+
+from typing import Any
+
+import pytest
+
+from kubedsm.emulator.api.api_server import ApiServer
+from kubedsm.emulator.api.patching import MERGE_PATCH, STRATEGIC_MERGE_PATCH
+from kubedsm.emulator.api.resources import (
+    CONFIGMAPS,
+    DEPLOYMENTS,
+    NAMESPACES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+)
+from support.api_cases import (
+    Object,
+    api_server,
+    bind,
+    budget,
+    changes,
+    deployment,
+    pod,
+    refused,
+    run,
+)
+from support.fixed_clock import FixedClock
+
+
+@pytest.fixture
+def clock() -> FixedClock:
+    return FixedClock()
+
+
+@pytest.fixture
+def api(clock: FixedClock) -> ApiServer:
+    return api_server(clock)
+
+
+def test_binding(api: ApiServer) -> None:
+    api.create(PODS, pod(metadata={"annotations": {"keep": "1"}}), namespace="shop")
+    answer = bind(api, annotations={"cost": "-100"}, labels={"tier": "cloud"})
+    assert (answer["status"], answer["code"]) == ("Success", 201)
+    bound = api.get(PODS, "shop", "a")
+    assert bound["spec"]["nodeName"] == "n2"
+    assert bound["metadata"]["annotations"] == {"keep": "1", "cost": "-100"}
+    assert bound["metadata"]["labels"] == {"app": "web", "tier": "cloud"}
+    assert bound["metadata"]["generation"] == 1
+    assert bound["status"]["conditions"][0]["type"] == "PodScheduled"
+
+
+def test_a_pod_is_bound_once(api: ApiServer) -> None:
+    api.create(PODS, pod(), namespace="shop")
+    bind(api)
+    error = refused(409, lambda: bind(api, node="n3"))
+    assert error.message.endswith('pod a is already assigned to node "n2"')
+    assert api.get(PODS, "shop", "a")["spec"]["nodeName"] == "n2"
+
+
+def test_a_binding_for_another_pod_of_that_name(api: ApiServer) -> None:
+    created = api.create(PODS, pod(), namespace="shop")
+    error = refused(409, lambda: bind(api, uid="00000000-0000-0000-0000-000000000000"))
+    assert "Precondition failed: UID in precondition" in error.message
+    refused(409, lambda: bind(api, resourceVersion="1"))
+    bind(api, uid=created["metadata"]["uid"])
+
+
+def test_what_cannot_be_bound(api: ApiServer) -> None:
+    refused(404, lambda: bind(api, "ghost"))
+    api.create(PODS, pod(metadata={"finalizers": ["x/y"]}), namespace="shop")
+    refused(422, lambda: api.bind("shop", "a", {"target": {"kind": "Pod", "name": "n"}}))
+    refused(422, lambda: api.bind("shop", "a", {}))
+    refused(400, lambda: api.bind("shop", "a", {"metadata": {"name": "b"}}))
+    api.delete(PODS, "shop", "a")
+    assert "is being deleted" in refused(409, lambda: bind(api)).message
+
+
+def test_an_unbound_pod_is_gone_at_once(api: ApiServer) -> None:
+    api.create(PODS, pod(), namespace="shop")
+    seen = changes(api)
+    last = api.delete(PODS, "shop", "a").object
+    assert [change.type for change in seen] == ["MODIFIED", "DELETED"]
+    assert last["metadata"]["deletionGracePeriodSeconds"] == 0
+    assert last["metadata"]["generation"] == 2
+    refused(404, lambda: api.get(PODS, "shop", "a"))
+
+
+def test_a_bound_pod_has_its_grace(api: ApiServer, clock: FixedClock) -> None:
+    api.create(PODS, pod(), namespace="shop")
+    bind(api)
+    seen = changes(api)
+    clock.seconds = 100
+    going = api.delete(PODS, "shop", "a").object["metadata"]
+    assert going["deletionTimestamp"] == "2026-01-01T00:02:10Z"
+    assert going["deletionGracePeriodSeconds"] == 30
+    # a later deletion can only shorten it
+    assert api.delete(PODS, "shop", "a", grace_seconds=60).object["metadata"] == going
+    assert api.delete(PODS, "shop", "a").object["metadata"] == going
+    sooner = api.delete(PODS, "shop", "a", grace_seconds=5).object["metadata"]
+    assert sooner["deletionTimestamp"] == "2026-01-01T00:01:45Z"
+    assert sooner["generation"] == going["generation"] == 2
+    # what a kubelet does when the containers are gone
+    last = api.delete(PODS, "shop", "a", grace_seconds=0, uid=going["uid"]).object["metadata"]
+    assert last["deletionTimestamp"] == "2026-01-01T00:01:40Z"
+    assert [change.type for change in seen] == ["MODIFIED", "MODIFIED", "MODIFIED", "DELETED"]
+
+
+def test_a_finished_pod_needs_no_grace(api: ApiServer) -> None:
+    api.create(PODS, pod(), namespace="shop")
+    bind(api)
+    done = {"status": {"phase": "Failed"}}
+    api.patch(PODS, "shop", "a", done, MERGE_PATCH, subresource="status")
+    api.delete(PODS, "shop", "a")
+    assert api.list(PODS, "shop") == []
+
+
+def test_any_grace_can_be_asked_for(api: ApiServer) -> None:
+    for name, grace, seconds in (("a", -5, 1), ("b", 10**18, 10**9)):
+        api.create(PODS, pod(name), namespace="shop")
+        bind(api, name)
+        metadata = api.delete(PODS, "shop", name, grace_seconds=grace).object["metadata"]
+        assert metadata["deletionGracePeriodSeconds"] == seconds
+
+
+def test_preconditions_of_a_deletion(api: ApiServer) -> None:
+    created = api.create(PODS, pod(), namespace="shop")["metadata"]
+    error = refused(409, lambda: api.delete(PODS, "shop", "a", uid="other"))
+    assert error.message.startswith('Operation cannot be fulfilled on Pod "a": the UID')
+    refused(409, lambda: api.delete(PODS, "shop", "a", resource_version="1"))
+    version = created["resourceVersion"]
+    api.delete(PODS, "shop", "a", uid=created["uid"], resource_version=version)
+
+
+def test_finalizers_hold_a_deletion(api: ApiServer) -> None:
+    given = {"metadata": {"name": "c", "finalizers": ["x/y"]}}
+    api.create(CONFIGMAPS, given, namespace="shop")
+    deletion = api.delete(CONFIGMAPS, "shop", "c")
+    assert not deletion.gone
+    more = {"metadata": {"finalizers": ["x/y", "x/z"]}}
+    refused(422, lambda: api.patch(CONFIGMAPS, "shop", "c", more, MERGE_PATCH))
+    seen = changes(api)
+    api.patch(CONFIGMAPS, "shop", "c", {"metadata": {"finalizers": None}}, MERGE_PATCH)
+    assert [change.type for change in seen] == ["DELETED"]
+    assert not api.exists(CONFIGMAPS, "shop", "c")
+
+
+def test_a_finalizer_outlasts_the_grace_of_a_pod(api: ApiServer) -> None:
+    api.create(PODS, pod(metadata={"finalizers": ["x/y"]}), namespace="shop")
+    bind(api)
+    api.delete(PODS, "shop", "a", grace_seconds=5)
+    api.delete(PODS, "shop", "a", grace_seconds=0)
+    assert api.exists(PODS, "shop", "a")
+    api.patch(PODS, "shop", "a", {"metadata": {"finalizers": None}}, MERGE_PATCH)
+    assert not api.exists(PODS, "shop", "a")
+
+
+@pytest.mark.parametrize(
+    ("propagation", "finalizers"), [("Foreground", ["foregroundDeletion"]), ("Orphan", ["orphan"])]
+)
+def test_propagation_is_left_to_the_garbage_collector(
+    api: ApiServer, propagation: str, finalizers: list[str]
+) -> None:
+    api.create(DEPLOYMENTS, deployment(), namespace="shop")
+    going = api.delete(DEPLOYMENTS, "shop", "web", propagation=propagation).object["metadata"]
+    assert going["finalizers"] == finalizers
+    assert going["generation"] == 2
+    api.delete(DEPLOYMENTS, "shop", "web", propagation="Background")
+    assert not api.exists(DEPLOYMENTS, "shop", "web")
+
+
+def test_there_are_three_ways_of_propagation(api: ApiServer) -> None:
+    api.create(DEPLOYMENTS, deployment(), namespace="shop")
+    refused(422, lambda: api.delete(DEPLOYMENTS, "shop", "web", propagation="Sideways"))
+
+
+def test_a_namespace_ends_when_its_content_has(api: ApiServer) -> None:
+    going = api.delete(NAMESPACES, "", "shop").object
+    assert going["status"]["phase"] == "Terminating"
+    error = refused(403, lambda: api.create(PODS, pod(), namespace="shop"))
+    assert "because it is being terminated" in error.message
+    finished = {**going, "spec": {"finalizers": []}}
+    api.update(NAMESPACES, finished, subresource="finalize")
+    error = refused(404, lambda: api.create(PODS, pod(), namespace="shop"))
+    assert error.message == 'namespaces "shop" not found'
+
+
+def test_a_cluster_keeps_its_own_namespaces(api: ApiServer) -> None:
+    refused(403, lambda: api.delete(NAMESPACES, "", "kube-system"))
+
+
+def guarded(api: ApiServer, allowed: int) -> None:
+    created = api.create(POD_DISRUPTION_BUDGETS, budget(), namespace="shop")
+    status = {
+        "observedGeneration": 1,
+        "disruptionsAllowed": allowed,
+        "currentHealthy": 1 + allowed,
+        "desiredHealthy": 1,
+        "expectedPods": 2,
+    }
+    api.update(POD_DISRUPTION_BUDGETS, {**created, "status": status}, subresource="status")
+
+
+def evict(api: ApiServer, name: str = "a", **options: Any) -> Object:
+    return api.evict("shop", name, {"metadata": {"name": name}, "deleteOptions": options})
+
+
+def test_an_eviction_is_charged_to_the_budget(api: ApiServer) -> None:
+    for name in ("a", "b"):
+        api.create(PODS, pod(name), namespace="shop")
+        run(api, name)
+    guarded(api, allowed=1)
+    seen = changes(api)
+    evict(api, gracePeriodSeconds=1)
+    charged = api.get(POD_DISRUPTION_BUDGETS, "shop", "web")["status"]
+    assert charged["disruptionsAllowed"] == 0
+    assert list(charged["disruptedPods"]) == ["a"]
+    states = [c.object for c in seen if c.resource is PODS]
+    assert states[0]["status"]["conditions"][-1]["reason"] == "EvictionByEvictionAPI"
+    assert states[1]["metadata"]["deletionGracePeriodSeconds"] == 1
+    error = refused(429, lambda: evict(api, "b"))
+    assert error.details == {
+        "causes": [
+            {
+                "reason": "DisruptionBudget",
+                "message": "The disruption budget web needs 1 healthy pods and has 2 currently",
+            }
+        ]
+    }
+    assert "deletionTimestamp" not in api.get(PODS, "shop", "b")["metadata"]
+
+
+def test_in_a_namespace_that_is_being_deleted_nothing_is_bound_or_evicted(api: ApiServer) -> None:
+    api.create(PODS, pod(), namespace="shop")
+    api.delete(NAMESPACES, "", "shop")
+    for action in (lambda: bind(api), lambda: evict(api), lambda: bind(api, "none")):
+        [cause] = (refused(403, action).details or {})["causes"]
+        assert cause["reason"] == "NamespaceTerminating"
+
+
+def test_an_eviction_in_rehearsal_changes_nothing(api: ApiServer) -> None:
+    api.create(PODS, pod(), namespace="shop")
+    run(api)
+    guarded(api, allowed=1)
+    revision = api.store.revision
+    evict(api, dryRun=["All"])
+    api.evict("shop", "a", {"metadata": {"name": "a"}}, dry_run=True)
+    assert api.store.revision == revision
+
+
+def test_two_budgets_are_one_too_many(api: ApiServer) -> None:
+    api.create(PODS, pod(), namespace="shop")
+    run(api)
+    for name in ("one", "two"):
+        api.create(POD_DISRUPTION_BUDGETS, budget(name), namespace="shop")
+    error = refused(500, lambda: evict(api))
+    assert error.message.startswith("This pod has more than one PodDisruptionBudget")
+
+
+def test_a_budget_nobody_has_looked_at_yet_refuses(api: ApiServer) -> None:
+    api.create(PODS, pod(), namespace="shop")
+    run(api)
+    api.create(POD_DISRUPTION_BUDGETS, budget(), namespace="shop")
+    error = refused(429, lambda: evict(api))
+    assert error.details is not None
+    assert error.details["retryAfterSeconds"] == 10
+
+
+def test_budgets_do_not_guard_what_does_not_run(api: ApiServer) -> None:
+    guarded(api, allowed=0)
+    api.create(PODS, pod(), namespace="shop")
+    evict(api)
+    assert not api.exists(PODS, "shop", "a")
+
+
+def test_an_unready_pod_may_go_while_enough_others_are_healthy(api: ApiServer) -> None:
+    guarded(api, allowed=0)
+    api.create(PODS, pod(), namespace="shop")
+    run(api, ready=False)
+    evict(api)
+    assert api.get(POD_DISRUPTION_BUDGETS, "shop", "web")["status"].get("disruptedPods") is None
+
+
+def test_an_eviction_that_is_refused_late_charges_nobody(api: ApiServer) -> None:
+    api.create(PODS, pod(), namespace="shop")
+    run(api)
+    guarded(api, allowed=1)
+    revision = api.store.revision
+    refused(409, lambda: evict(api, preconditions={"uid": "other"}))
+    refused(422, lambda: evict(api, propagationPolicy="Sideways"))
+    refused(400, lambda: api.evict("shop", "a", {"metadata": {"name": "b"}}))
+    refused(404, lambda: evict(api, "ghost"))
+    assert api.store.revision == revision
+
+
+def resized(api: ApiServer, resources: Object, **more: Object) -> Object:
+    container = {"name": "c", "resources": resources, "image": "other:2"}
+    patch = {"spec": {"containers": [container]}, **more}
+    return api.patch(PODS, "shop", "a", patch, STRATEGIC_MERGE_PATCH, subresource="resize")
+
+
+@pytest.mark.parametrize("bound", [False, True])
+def test_a_resize_changes_what_a_container_asks_for_and_nothing_else(
+    api: ApiServer, *, bound: bool
+) -> None:
+    api.create(PODS, pod(), namespace="shop")
+    if bound:
+        bind(api)
+    before = api.get(PODS, "shop", "a")
+    after = resized(api, {"requests": {"cpu": "2"}}, metadata={"labels": {"app": "other"}})
+    [container], [was] = after["spec"]["containers"], before["spec"]["containers"]
+    assert container == {**was, "resources": {"requests": {"cpu": "2"}}}
+    assert after["metadata"]["labels"] == before["metadata"]["labels"]
+    assert after["metadata"]["generation"] == before["metadata"]["generation"] + 1
+    again = resized(api, {"requests": {"cpu": "2"}})
+    assert again["metadata"] == after["metadata"]
+
+
+def test_a_resize_keeps_the_qos_class(api: ApiServer) -> None:
+    api.create(PODS, pod(), namespace="shop")
+    error = refused(422, lambda: resized(api, {"requests": {"cpu": None}}))
+    assert "Pod QOS Class may not change" in str(error)
+
+
+def test_resources_change_by_a_resize_alone(api: ApiServer) -> None:
+    api.create(PODS, pod(), namespace="shop")
+    patch = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "2"}}}]}}
+    refused(422, lambda: api.patch(PODS, "shop", "a", patch, STRATEGIC_MERGE_PATCH))
+
+
+def test_a_new_claim_and_a_new_volume_are_pending(api: ApiServer) -> None:
+    claim = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
+    made = api.create(PERSISTENT_VOLUME_CLAIMS, claim, namespace="shop")
+    assert made["status"] == {"phase": "Pending"}
+    volume = api.create(PERSISTENT_VOLUMES, {"metadata": {"name": "pv"}, "spec": {}})
+    assert volume["status"] == {"phase": "Pending"}

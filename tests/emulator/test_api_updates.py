@@ -1,0 +1,164 @@
+"""What updates and patches change, and what they may not."""
+
+import copy
+from typing import Any
+
+import pytest
+
+from kubedsm.emulator.api.api_server import ApiServer
+from kubedsm.emulator.api.patching import (
+    APPLY_PATCH,
+    JSON_PATCH,
+    MERGE_PATCH,
+    STRATEGIC_MERGE_PATCH,
+)
+from kubedsm.emulator.api.resources import (
+    CONFIGMAPS,
+    DEPLOYMENTS,
+    LEASES,
+    PODS,
+    REPLICA_SETS,
+    STATEFUL_SETS,
+)
+from support.api_cases import Object, api_server, changes, deployment, pod, refused
+from support.fixed_clock import FixedClock
+
+
+@pytest.fixture
+def clock() -> FixedClock:
+    return FixedClock()
+
+
+@pytest.fixture
+def api(clock: FixedClock) -> ApiServer:
+    return api_server(clock)
+
+
+def test_a_stale_version_is_refused(api: ApiServer) -> None:
+    lease = api.create(LEASES, {"metadata": {"name": "l"}, "spec": {}}, namespace="shop")
+    taken = {**lease, "spec": {"holderIdentity": "a"}}
+    api.update(LEASES, taken)
+    error = refused(409, lambda: api.update(LEASES, {**lease, "spec": {"holderIdentity": "b"}}))
+    assert error.message.startswith("Operation cannot be fulfilled on leases.coordination.k8s.io")
+    assert api.get(LEASES, "shop", "l")["spec"] == {"holderIdentity": "a"}
+
+
+def test_only_some_kinds_are_updated_without_a_version(api: ApiServer) -> None:
+    for resource in (CONFIGMAPS, LEASES):
+        api.create(resource, {"metadata": {"name": "x"}}, namespace="shop")
+    named = {"metadata": {"name": "x", "namespace": "shop"}}
+    api.update(CONFIGMAPS, {**named, "data": {"a": "b"}})
+    refused(422, lambda: api.update(LEASES, named))
+
+
+def test_another_uid_is_another_object(api: ApiServer) -> None:
+    created = api.create(PODS, pod(), namespace="shop")
+    other = {**created, "metadata": {**created["metadata"], "uid": "other"}}
+    refused(409, lambda: api.update(PODS, other))
+    patch = {"metadata": {"uid": "other", "labels": {"x": "1"}}}
+    refused(422, lambda: api.patch(PODS, "shop", "a", patch, MERGE_PATCH))
+
+
+def test_a_write_that_changes_nothing_is_none(api: ApiServer) -> None:
+    created = api.create(DEPLOYMENTS, deployment(), namespace="shop")
+    seen = changes(api)
+    assert api.update(DEPLOYMENTS, copy.deepcopy(created)) == created
+    same = {"spec": {"replicas": 1}}
+    assert api.patch(DEPLOYMENTS, "shop", "web", same, MERGE_PATCH) == created
+    again = api.patch(DEPLOYMENTS, "shop", "web", deployment(), APPLY_PATCH)
+    assert again["metadata"]["resourceVersion"] == created["metadata"]["resourceVersion"]
+    assert seen == []
+
+
+def test_each_half_of_an_object_ignores_the_other(api: ApiServer) -> None:
+    api.create(DEPLOYMENTS, deployment(), namespace="shop")
+    both = {"spec": {"replicas": 3}, "status": {"replicas": 2}}
+    main = api.patch(DEPLOYMENTS, "shop", "web", both, MERGE_PATCH)
+    assert (main["spec"]["replicas"], main["status"]) == (3, {})
+    both["spec"] = {"replicas": 4}
+    half = api.patch(DEPLOYMENTS, "shop", "web", both, MERGE_PATCH, subresource="status")
+    assert (half["spec"]["replicas"], half["status"]) == (3, {"replicas": 2})
+
+
+def test_the_generation_counts_changes_of_the_spec(api: ApiServer) -> None:
+    def generation(patch: Object, subresource: str = "") -> int:
+        changed = api.patch(DEPLOYMENTS, "shop", "web", patch, MERGE_PATCH, subresource=subresource)
+        value: int = changed["metadata"]["generation"]
+        return value
+
+    api.create(DEPLOYMENTS, deployment(), namespace="shop")
+    assert generation({"metadata": {"labels": {"x": "1"}, "generation": 9}}) == 1
+    assert generation({"status": {"replicas": 1}}, "status") == 1
+    assert generation({"spec": {"replicas": 2}}) == 2
+    # of a Deployment its annotations too
+    assert generation({"metadata": {"annotations": {"x": "1"}}}) == 3
+
+
+def test_of_a_pods_spec_little_may_change(api: ApiServer) -> None:
+    created = api.create(PODS, pod(), namespace="shop")
+    toleration = {"key": "a", "operator": "Exists"}
+    allowed = {
+        "spec": {
+            "containers": [{"name": "c", "image": "y:2"}],
+            "tolerations": [*created["spec"]["tolerations"], toleration],
+        }
+    }
+    changed = api.patch(PODS, "shop", "a", allowed, STRATEGIC_MERGE_PATCH)
+    assert changed["spec"]["containers"][0]["image"] == "y:2"
+    assert changed["metadata"]["generation"] == 2
+    for spec in ({"nodeName": "n3"}, {"tolerations": []}, {"schedulerName": "other"}):
+        patch = {"spec": spec}
+        refused(422, lambda patch=patch: api.patch(PODS, "shop", "a", patch, MERGE_PATCH))
+
+
+@pytest.mark.parametrize(
+    ("resource", "patch"),
+    [
+        (DEPLOYMENTS, {"spec": {"selector": {"matchLabels": {"app": "api"}}}}),
+        (REPLICA_SETS, {"spec": {"selector": {"matchLabels": {"x": "y"}}}}),
+        (STATEFUL_SETS, {"spec": {"serviceName": "other"}}),
+    ],
+)
+def test_what_is_immutable(api: ApiServer, resource: Any, patch: Object) -> None:
+    api.create(resource, deployment(), namespace="shop")
+    refused(422, lambda: api.patch(resource, "shop", "web", patch, MERGE_PATCH))
+
+
+def test_a_patch_cannot_move_an_object(api: ApiServer) -> None:
+    api.create(PODS, pod(), namespace="shop")
+    for metadata in ({"name": "b"}, {"namespace": "default"}, None):
+        patch = {"metadata": metadata}
+        refused(400, lambda patch=patch: api.patch(PODS, "shop", "a", patch, MERGE_PATCH))
+
+
+def test_a_json_patch_whose_test_fails_changes_nothing(api: ApiServer) -> None:
+    created = api.create(PODS, pod(), namespace="shop")
+    operations = [
+        {"op": "add", "path": "/metadata/labels/x", "value": "1"},
+        {"op": "test", "path": "/metadata/labels/app", "value": "api"},
+    ]
+    error = refused(422, lambda: api.patch(PODS, "shop", "a", operations, JSON_PATCH))
+    assert error.message == "the server rejected our request due to an error in our request"
+    assert api.get(PODS, "shop", "a") == created
+
+
+def test_apply_creates_or_merges(api: ApiServer) -> None:
+    given = {"metadata": {"name": "c"}, "data": {"a": "1"}}
+    api.patch(CONFIGMAPS, "shop", "c", given, APPLY_PATCH)
+    merged = api.patch(CONFIGMAPS, "shop", "c", {"data": {"b": "2"}}, APPLY_PATCH)
+    assert merged["data"] == {"a": "1", "b": "2"}
+    refused(400, lambda: api.patch(CONFIGMAPS, "shop", "other", given, APPLY_PATCH))
+
+
+def test_conditions_of_a_pod_show_both_times(api: ApiServer) -> None:
+    api.create(PODS, pod(), namespace="shop")
+    status = {"status": {"conditions": [{"type": "PodScheduled", "status": "False"}]}}
+    patched = api.patch(PODS, "shop", "a", status, STRATEGIC_MERGE_PATCH, subresource="status")
+    assert patched["status"]["conditions"] == [
+        {
+            "lastProbeTime": None,
+            "lastTransitionTime": None,
+            "type": "PodScheduled",
+            "status": "False",
+        }
+    ]

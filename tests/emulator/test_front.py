@@ -1,0 +1,237 @@
+"""The cluster in this process: a `Cluster` like any other, and what can be made to go wrong."""
+
+import asyncio
+import random
+from typing import Any
+
+import attrs
+import orjson
+import pytest
+
+from kubedsm.clock import VirtualClock
+from kubedsm.cluster.client.port import (
+    ApiStatusError,
+    Cluster,
+    Conflict,
+    OutcomeUnknown,
+    Request,
+    Response,
+    ServerError,
+    Unreachable,
+)
+from kubedsm.emulator.api.api_server import ApiServer
+from kubedsm.emulator.api.resources import PODS
+from kubedsm.emulator.front import Delivery, EmulatedFront, RequestFault
+from kubedsm.emulator.http.routes import Routes
+from support.api_cases import pod
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+TOKEN = "right"  # noqa: S105 - nobody's
+PATH = "/api/v1/namespaces/default/pods"
+CREATE = Request("POST", PATH, body=pod())
+WATCH = Request("GET", PATH, query={"watch": "1"})
+
+
+@attrs.define
+class Script:
+    """Faults by number of request and of line, both counted from 0."""
+
+    requests: dict[int, RequestFault] = attrs.field(factory=dict)
+    lines: dict[int, Delivery] = attrs.field(factory=dict)
+    sent: list[Request] = attrs.field(factory=list)
+    seen: int = 0
+
+    def on_request(self, request: Request) -> RequestFault | None:
+        self.sent.append(request)
+        return self.requests.get(len(self.sent) - 1)
+
+    def on_line(self, request: Request, line: bytes) -> Delivery | None:
+        assert request == WATCH
+        assert not line.endswith(b"\n")
+        self.seen += 1
+        return self.lines.get(self.seen - 1)
+
+
+@pytest.fixture
+async def api() -> ApiServer:
+    return ApiServer(VirtualClock(), random.Random(0))
+
+
+def front(api: ApiServer, **options: Any) -> EmulatedFront:
+    return EmulatedFront(Routes(api), VirtualClock(), **options)
+
+
+async def test_it_is_a_cluster(api: ApiServer) -> None:
+    cluster: Cluster = front(api)
+    response = await cluster.request(CREATE, timeout=1)
+    assert response.status == 201
+    assert orjson.loads(response.body)["metadata"]["name"] == "a"
+    assert (await cluster.request(CREATE, timeout=1)).status == 409
+
+
+async def test_others_get_their_turn_during_a_request(api: ApiServer) -> None:
+    turns = []
+
+    async def ask(name: str) -> None:
+        for _ in range(2):
+            turns.append(name)
+            await front(api).request(Request("GET", PATH), timeout=1)
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(ask("a"))
+        group.create_task(ask("b"))
+    assert turns == ["a", "b", "a", "b"]
+
+
+async def test_a_watch_yields_lines_without_their_newlines(api: ApiServer) -> None:
+    async with front(api).stream(WATCH, timeout=1) as lines:
+        api.create(PODS, pod())
+        line = await anext(lines)
+    assert orjson.loads(line)["type"] == "ADDED"
+    assert b"\n" not in line
+
+
+async def test_a_watch_that_the_server_closes_just_ends(api: ApiServer) -> None:
+    brief = Request("GET", PATH, query={"watch": "1", "timeoutSeconds": "5"})
+    async with front(api).stream(brief, timeout=1) as lines:
+        assert [line async for line in lines] == []
+    assert asyncio.get_running_loop().time() == 5
+
+
+async def test_a_watch_that_is_refused_raises(api: ApiServer) -> None:
+    with pytest.raises(ApiStatusError) as refused:
+        async with front(api).stream(
+            Request("GET", PATH, query={"watch": "1", "fieldSelector": "x=1"}), timeout=1
+        ):
+            pass
+    assert refused.value.message == "field label not supported: x"
+    with pytest.raises(ApiStatusError, match="401"):
+        async with EmulatedFront(Routes(api, token=TOKEN), VirtualClock(), token=TOKEN * 2).stream(
+            WATCH, timeout=1
+        ):
+            pass
+    async with EmulatedFront(Routes(api, token=TOKEN), VirtualClock(), token=TOKEN).stream(
+        WATCH, timeout=1
+    ):
+        pass
+
+
+async def test_leaving_a_watch_closes_it(api: ApiServer) -> None:
+    async with front(api).stream(WATCH, timeout=1) as lines:
+        pass
+    api.create(PODS, pod())
+    assert [line async for line in lines] == []
+
+
+@pytest.mark.parametrize(("applied", "left"), [(False, 0), (True, 1)])
+async def test_a_request_lost_on_its_way_there_or_back(
+    api: ApiServer, applied: bool, left: int
+) -> None:
+    faults = Script({0: RequestFault(OutcomeUnknown("reset"), applied=applied)})
+    with pytest.raises(OutcomeUnknown, match="reset"):
+        await front(api, faults=faults).request(CREATE, timeout=1)
+    assert len(api.list(PODS)) == left
+
+
+async def test_no_connection(api: ApiServer) -> None:
+    cluster = front(api, faults=Script({0: RequestFault(Unreachable("refused"))}))
+    with pytest.raises(Unreachable):
+        await cluster.request(CREATE, timeout=1)
+    assert (await cluster.request(CREATE, timeout=1)).status == 201
+
+
+async def test_an_answer_that_is_not_the_api_servers(api: ApiServer) -> None:
+    html = Response(503, b"<html>overloaded</html>")
+    faults = Script({0: RequestFault(html), 1: RequestFault(html), 2: RequestFault(html, True)})
+    cluster = front(api, faults=faults)
+    assert await cluster.request(CREATE, timeout=1) == html
+    with pytest.raises(ServerError, match="overloaded"):
+        async with cluster.stream(WATCH, timeout=1):
+            pass
+    assert await cluster.request(CREATE, timeout=1) == html
+    assert len(api.list(PODS)) == 1
+
+
+async def test_a_watch_that_cannot_be_opened(api: ApiServer) -> None:
+    conflict = Conflict(409, "Conflict", "no")
+    faults = Script({0: RequestFault(Unreachable("no")), 1: RequestFault(conflict, applied=True)})
+    cluster = front(api, faults=faults)
+    for error in (Unreachable, Conflict):
+        with pytest.raises(error):
+            async with cluster.stream(WATCH, timeout=1):
+                pass
+
+
+async def names(cluster: EmulatedFront) -> list[str]:
+    """Of the pods a watch shows within ten seconds."""
+    found = []
+    async with cluster.stream(WATCH, timeout=1) as lines:
+        try:
+            async with asyncio.timeout(10):
+                async for line in lines:
+                    try:
+                        found.append(orjson.loads(line)["object"]["metadata"]["name"])
+                    except orjson.JSONDecodeError:
+                        found.append("?")
+        except TimeoutError:
+            pass
+    return found
+
+
+@pytest.mark.parametrize(
+    ("delivery", "expected"),
+    [
+        (Delivery(()), ["a", "c"]),
+        (Delivery((b'{"object":{"metadata":{"name":"x"}}}',) * 2), ["a", "x", "x", "c"]),
+        (Delivery((b'{"object":',)), ["a", "?", "c"]),
+        (Delivery((), end="closed"), ["a"]),
+        (Delivery((), delay=20), ["a"]),
+    ],
+)
+async def test_what_may_happen_to_a_line(
+    api: ApiServer, delivery: Delivery, expected: list[str]
+) -> None:
+    for name in "abc":
+        api.create(PODS, pod(name))
+    assert await names(front(api, faults=Script(lines={1: delivery}))) == expected
+
+
+async def test_a_broken_watch_raises_after_its_lines(api: ApiServer) -> None:
+    api.create(PODS, pod())
+    faults = Script(lines={0: Delivery((b"{",), end="broken")})
+    async with front(api, faults=faults).stream(WATCH, timeout=1) as lines:
+        assert await anext(lines) == b"{"
+        with pytest.raises(OutcomeUnknown, match="broke"):
+            await anext(lines)
+
+
+async def test_latency_is_there_and_back(api: ApiServer) -> None:
+    cluster = front(api, latency=0.2)
+    loop = asyncio.get_running_loop()
+    applied: list[float] = []
+    api.store.subscribe(lambda _: applied.append(loop.time()))
+    await cluster.request(CREATE, timeout=1)
+    assert (applied, loop.time()) == ([0.1], 0.2)
+
+
+async def test_what_comes_close_together_arrives_together(api: ApiServer) -> None:
+    loop = asyncio.get_running_loop()
+    for name in "abc":
+        api.create(PODS, pod(name))
+    arrivals = []
+    async with front(api, latency=0.2).stream(WATCH, timeout=1) as lines:
+        opened = loop.time()
+        for _ in range(3):
+            await anext(lines)
+            arrivals.append(round(loop.time() - opened, 6))
+    assert arrivals == [0.1, 0.1, 0.1]
+
+
+async def test_an_answer_that_comes_too_late(api: ApiServer) -> None:
+    with pytest.raises(OutcomeUnknown, match="no answer within 1 s"):
+        await front(api, latency=1.5).request(CREATE, timeout=1)
+    assert len(api.list(PODS)) == 1
+    with pytest.raises(OutcomeUnknown):
+        async with front(api, latency=3).stream(WATCH, timeout=1):
+            pass

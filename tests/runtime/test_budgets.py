@@ -1,0 +1,93 @@
+"""Decisions are given so much time, and what there was no time for is decided on later."""
+
+import asyncio
+
+import attrs
+import pytest
+
+from kubedsm.configuration.settings import Configuration
+from kubedsm.core.world.deadline import Deadline
+from support.worlds import CLOUD, EDGE, emulated
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+CONFIGURATION = Configuration()
+#: pods that look at each other
+SPREAD = {
+    "topologySpreadConstraints": [
+        {
+            "maxSkew": 5,
+            "topologyKey": "kubernetes.io/hostname",
+            "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": {"app": "web"}},
+        }
+    ]
+}
+
+
+@attrs.define
+class Observed:
+    """The configured policy; the deadlines it was given, and one that is always long past."""
+
+    hasty: bool = False
+    late: int = 0
+    deadlines: list = attrs.field(factory=list)
+    #: at each batch, how often others on the loop had their turn since another
+    turns: list = attrs.field(factory=list)
+    _had: int = 0
+
+    def place(self, snapshot, pods, rng, deadline):
+        self.deadlines.append(deadline)
+        self.turns.append(self._had)
+        asyncio.get_running_loop().call_soon(self._take_turn)
+        given = Deadline(lambda: 2.0) if self.hasty else deadline
+        decision = CONFIGURATION.policy.place(snapshot, pods, rng, given)
+        self.late += len(decision.late)
+        return decision
+
+    def _take_turn(self):
+        self._had += 1
+
+    def suggest(self, snapshot, movable, deadline):
+        self.deadlines.append(deadline)
+        return CONFIGURATION.policy.suggest(snapshot, movable, deadline)
+
+
+async def test_pods_that_there_was_no_time_for_are_decided_on_later():
+    policy = Observed(hasty=True)
+    async with emulated(EDGE, CLOUD) as world, world.scheduler(policy=policy):
+        world.deploy("web", 5, **SPREAD)
+        await world.until_bound(5, 30)
+        assert policy.late == 4
+        assert not world.events("FailedScheduling")
+
+
+@pytest.mark.parametrize("which", ["batch", "suggester"])
+async def test_time_for_a_decision_is_what_is_configured(which):
+    policy = Observed()
+    async with emulated(EDGE, CLOUD) as world, world.scheduler(policy=policy):
+        world.deploy("web", 5)
+        await world.until_bound(5, 2)
+        deadline = policy.deadlines[0]
+        budget = CONFIGURATION.batch.budget
+        if which == "suggester":
+            before = len(policy.deadlines)
+            await world.until(lambda: len(policy.deadlines) > before, 30)
+            deadline, budget = policy.deadlines[-1], CONFIGURATION.suggester.budget
+        begun = deadline.spent()
+        await asyncio.sleep(budget / 2)
+        assert deadline.spent() - begun == pytest.approx(0.5)
+
+
+async def test_others_get_their_turn_between_batches():
+    batch = attrs.evolve(CONFIGURATION.batch, size=2, idle=0.0)
+    policy = Observed()
+    async with emulated(
+        EDGE, CLOUD, configuration=attrs.evolve(CONFIGURATION, batch=batch)
+    ) as world:
+        world.deploy("web", 12)
+        await world.until(lambda: len(world.pods()) == 12, 5)
+        async with world.scheduler(policy=policy):
+            await world.until_bound(12, 5)
+    assert policy.turns == list(range(len(policy.turns)))
+    assert len(policy.turns) >= 6

@@ -1,0 +1,274 @@
+"""Marks of moves that are none of ours: nobody gains by them, and no neighbour notices."""
+
+import asyncio
+import json
+
+import pytest
+
+from kubedsm.configuration.settings import load
+from kubedsm.emulator.api.resources import NODES, PODS, REPLICA_SETS
+from support.tenants import (
+    ANNOTATION,
+    CLOUD,
+    CONFIGURATION,
+    LABEL,
+    MERGE,
+    NEIGHBOUR,
+    TENANT,
+    Asked,
+    Tenant,
+    exists,
+    marked,
+    neighbour_is_served,
+    neighbour_settles,
+    pod,
+)
+from support.worlds import emulated
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+
+def migrating(**world):
+    return emulated(CLOUD, configuration=CONFIGURATION, **world)
+
+
+def labelled(name, scheduler="kubedsm"):
+    return pod(name, scheduler, labels={"a": "b", LABEL: "x"})
+
+
+def replica_set(tenant, replicas=0, **selected):
+    """One whose pods never run."""
+    labels = {"app": "x", **selected}
+    template = pod("x", "nobody", labels=labels)
+    del template["spec"]["nodeName"]
+    spec = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template}
+    made = tenant.create(REPLICA_SETS, {"metadata": {"name": "web-x"}, "spec": spec})
+    return made["metadata"]["uid"]
+
+
+async def test_the_neighbour_is_served_when_nobody_else_is_there():
+    async with migrating() as world, world.scheduler():
+        await neighbour_settles(world)
+        await neighbour_is_served(world)
+
+
+@pytest.mark.parametrize(
+    ("make", "scheduler"),
+    [
+        (labelled, "kubedsm"),
+        (labelled, "default-scheduler"),
+        (marked, "default-scheduler"),
+        (marked, "kubedsm"),
+    ],
+)
+async def test_a_labelled_pod_that_no_budget_lets_go_stops_nobodys_moves(make, scheduler):
+    async with migrating() as world, world.scheduler():
+        tenant = Tenant.of(world)
+        tenant.forbid_disruption()
+        tenant.create(PODS, pod("forged", scheduler, labels={"a": "b"}))
+        await neighbour_settles(world)
+        # No budget keeps a pod that does not run yet.
+        metadata = make("forged")["metadata"]
+        world.api.patch(PODS, TENANT, "forged", {"metadata": metadata}, MERGE)
+        await neighbour_is_served(world)
+        assert [p["metadata"]["name"] for p in tenant.pods()] == ["forged"]
+
+
+async def test_hundreds_of_labelled_pods_cost_a_few_events_a_minute():
+    asked = Asked()
+    async with migrating() as world, world.scheduler(faults=asked):
+        tenant = Tenant.of(world)
+        await neighbour_settles(world)
+        for number in range(300):
+            tenant.create(PODS, labelled(f"forged-{number}"))
+        await neighbour_is_served(world)
+        await asyncio.sleep(60)
+        assert len(asked.of_tenant) == len(asked.to("events")) <= 50
+
+
+async def test_pods_that_their_named_owner_does_not_know_are_looked_at_once_a_few_at_a_time():
+    asked = Asked()
+    async with migrating() as world, world.scheduler(faults=asked):
+        tenant = Tenant.of(world)
+        uid = replica_set(tenant)
+        await neighbour_settles(world)
+        for number in range(300):
+            tenant.create(PODS, marked(f"forged-{number}", uid=uid))
+        await neighbour_is_served(world)
+        seconds = world.clock.monotonic()
+        assert len(asked.of_tenant) < 15 * seconds
+        await asyncio.sleep(300)
+        before = len(asked.of_tenant)
+        looked = {r.path for r in asked.of_tenant if r.method == "GET" and "/pods/" in r.path}
+        assert len(looked) == len(tenant.pods()) == 300
+        await asyncio.sleep(60)
+        events = len(asked.to("events"))
+        assert len(asked.of_tenant) - before <= 20
+        assert events <= 150
+
+
+async def test_a_mark_on_another_schedulers_pod_is_ignored_and_told_once():
+    async with migrating() as world, world.scheduler():
+        tenant = Tenant.of(world)
+        await neighbour_settles(world)
+        tenant.create(PODS, marked("forged", scheduler="default-scheduler"))
+        await neighbour_is_served(world)
+        await asyncio.sleep(100)
+        [left] = tenant.pods()
+        assert "deletionTimestamp" not in left["metadata"]
+        [event] = tenant.events("MigrationMarkIgnored")
+        assert event["type"] == "Warning"
+        assert f"Carries {LABEL}, but no move of ours" in event["message"]
+
+
+OWNERS = {
+    "selects it still": ({}, "x"),
+    "would not have it back": ({LABEL: "x"}, "y"),
+    "knows others": ({}, "y"),
+}
+
+
+@pytest.mark.parametrize("case", OWNERS)
+async def test_a_pod_that_its_named_owner_never_let_go_is_ignored(case):
+    selected, app = OWNERS[case]
+    async with migrating() as world, world.scheduler():
+        tenant = Tenant.of(world)
+        uid = replica_set(tenant, 1, **selected)
+        await neighbour_settles(world)
+        for other in tenant.pods():
+            tenant.delete(PODS, other["metadata"]["name"])
+        forged = tenant.create(PODS, marked("forged", uid=uid, app=app))
+        await neighbour_is_served(world)
+        left = world.api.get(PODS, TENANT, "forged")
+        assert left["metadata"]["labels"] == forged["metadata"]["labels"]
+        told = [e["involvedObject"]["name"] for e in tenant.events("MigrationMarkIgnored")]
+        assert told.count("forged") == 1
+
+
+async def test_a_pod_whose_owner_is_gone_is_evicted_though_another_has_the_owners_name():
+    async with migrating() as world, world.scheduler():
+        tenant = Tenant.of(world)
+        replica_set(tenant, 1, **{"pod-template-hash": "x"})
+        tenant.create(PODS, marked("left", uid="of the former", app="x"))
+        await neighbour_settles(world)
+        assert "left" not in [p["metadata"]["name"] for p in tenant.pods()]
+        await neighbour_is_served(world)
+
+
+SELECTORS = {
+    "migrating in the selector": ({LABEL: "x"}, ()),
+    "tier in the selector": ({"kubedsm.io/tier": "edge"}, ()),
+    "another tier in the selector": ({"kubedsm.io/tier": "cloud"}, ()),
+    "no migrating": ({}, [exists(LABEL, "DoesNotExist")]),
+}
+
+
+@pytest.mark.parametrize("selector", SELECTORS)
+async def test_a_deployment_whose_selector_has_our_labels_neither_moves_nor_multiplies(selector):
+    labels, expressions = SELECTORS[selector]
+    async with migrating() as world, world.scheduler():
+        tenant = Tenant.of(world)
+        tenant.deploy("odd", 2, labels, expressions)
+        await neighbour_settles(world)
+        before = {p["metadata"]["uid"] for p in tenant.pods()}
+        await neighbour_is_served(world)
+        await asyncio.sleep(50)
+        assert {p["metadata"]["uid"] for p in tenant.pods()} == before
+        assert len(before) == 2
+        told = tenant.events("MigrationFailed") + tenant.events("MigrationMarkIgnored")
+        assert told
+        assert all("kubedsm.io/" in event["message"] for event in told)
+
+
+@pytest.mark.parametrize("operator", ["NotIn", "DoesNotExist"])
+async def test_a_deployment_that_lets_go_of_pods_by_our_tier_label_stops_multiplying(operator):
+    values = ("edge", "cloud") if operator == "NotIn" else ()
+    async with migrating() as world, world.scheduler():
+        tenant = Tenant.of(world)
+        tenant.deploy("odd", 2, expressions=[exists("kubedsm.io/tier", operator, *values)])
+        await neighbour_settles(world)
+        await neighbour_is_served(world)
+        assert len(tenant.pods()) <= 4
+
+
+async def test_a_pod_that_cannot_be_restored_is_tried_ever_more_rarely():
+    async with migrating() as world, world.scheduler():
+        tenant = Tenant.of(world)
+        tenant.forbid_disruption()
+        tenant.create(PODS, pod("left", labels={"a": "b"}))
+        await neighbour_settles(world)
+        metadata = marked("left")["metadata"]
+        world.api.patch(PODS, TENANT, "left", {"metadata": metadata}, MERGE)
+        await asyncio.sleep(3600)
+        told = tenant.events("MigrationFailed")
+        assert all("neither given back nor evicted" in event["message"] for event in told)
+        assert 4 <= len(told) <= 9
+        await neighbour_is_served(world)
+
+
+async def test_a_node_that_changes_its_tier_makes_no_owner_lose_its_pods():
+    async with emulated(CLOUD) as world, world.scheduler():
+        tenant = Tenant.of(world)
+        tenant.deploy("odd", 2, {"kubedsm.io/tier": "cloud"})
+        tenant.deploy("even", 2)
+        world.deploy("web", 2)
+        await neighbour_settles(world)
+        before = {p["metadata"]["uid"] for p in tenant.pods()}
+        edge = {"metadata": {"labels": {"kubedsm.io/tier": "edge"}}}
+        world.api.patch(NODES, "", "c1", edge, MERGE)
+        await asyncio.sleep(10)
+        assert {p["metadata"]["uid"] for p in tenant.pods()} == before
+        tiers = {p["metadata"]["labels"]["kubedsm.io/tier"] for p in world.pods("web")}
+        assert tiers == {"edge"}
+
+
+async def test_a_pod_that_nobody_owns_counts_for_no_owner_as_ready():
+    recreate = load("suggester: {period: 1s}\nmigration: {mode: recreate, cooldown: 1s}", "test")
+    async with emulated(CLOUD, configuration=recreate) as world, world.scheduler():
+        tenant = Tenant.of(world)
+        tenant.deploy("web", 1)
+        tenant.create(PODS, pod("alone", labels={"app": "web"}))
+        await neighbour_settles(world)
+        before = [p["metadata"]["uid"] for p in tenant.pods()]
+        await neighbour_is_served(world)
+        await asyncio.sleep(60)
+        assert [p["metadata"]["uid"] for p in tenant.pods()] == before
+
+
+async def test_the_owners_name_in_a_mark_leads_to_no_other_path():
+    asked = Asked()
+    async with migrating() as world, world.scheduler(faults=asked):
+        tenant = Tenant.of(world)
+        await neighbour_settles(world)
+        for number, name in enumerate(("../../../nodes/c1?-x", "web%2F..-x", "web/status-x")):
+            tenant.create(PODS, marked(f"forged-{number}", replica_set=name))
+        await neighbour_is_served(world)
+        assert {r.path.rsplit("/", 1)[-1] for r in asked.of_tenant} == {"events"}
+        assert len(tenant.events("MigrationMarkIgnored")) == 3
+
+
+async def test_one_namespaces_marks_do_not_keep_another_ones_pod_from_its_owner():
+    async with migrating() as world:
+        async with world.scheduler():
+            await neighbour_settles(world)
+        tenant = Tenant.of(world)
+        uid = replica_set(tenant)
+        for number in range(100):
+            tenant.create(PODS, marked(f"forged-{number}", uid=uid))
+        [left, _] = Tenant.of(world, NEIGHBOUR).pods()
+        detach(world, left)
+        async with world.scheduler():
+            await world.until(lambda: not world.api.list(PODS, NEIGHBOUR, labels=LABEL), 3)
+            await neighbour_is_served(world)
+
+
+def detach(world, obj):
+    """As a move does it."""
+    metadata, [owner] = obj["metadata"], obj["metadata"]["ownerReferences"]
+    template_hash = metadata["labels"]["pod-template-hash"]
+    mark = {"plan": "p", "replicaSet": owner["name"], "uid": owner["uid"], "target": "e1"}
+    patch = {
+        "labels": {"pod-template-hash": None, LABEL: template_hash},
+        "annotations": {ANNOTATION: json.dumps(mark | {"since": "1"})},
+    }
+    world.api.patch(PODS, NEIGHBOUR, metadata["name"], {"metadata": patch}, MERGE)

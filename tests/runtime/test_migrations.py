@@ -1,0 +1,212 @@
+"""Moves, end to end: nothing is lost when they go well, and nothing is left when they do not."""
+
+import asyncio
+
+import pytest
+
+from kubedsm.configuration.settings import load
+from kubedsm.emulator.api.resources import (
+    CONFIGMAPS,
+    ENDPOINTS,
+    NAMESPACES,
+    NODES,
+    POD_DISRUPTION_BUDGETS,
+    SERVICES,
+    STATEFUL_SETS,
+)
+from kubedsm.emulator.paper import node
+from support.move_scenes import (
+    LARGE_CLOUD,
+    MERGE,
+    SMALL_EDGE,
+    ReadyPods,
+    cleaned_up,
+    hand_over,
+    migrating,
+    open_edge,
+    quiet,
+    settle_on_cloud,
+)
+from support.worlds import emulated
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+
+async def test_a_single_replica_moves_to_the_edge_without_ever_being_missing():
+    async with migrating(LARGE_CLOUD) as world, world.scheduler():
+        service = {
+            "metadata": {"name": "web", "namespace": "default"},
+            "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]},
+        }
+        world.api.create(SERVICES, service, namespace="default")
+        await settle_on_cloud(world, "web", 1)
+        lowest = []
+
+        def endpoints(change):
+            if change.resource is ENDPOINTS:
+                subsets = change.object.get("subsets") or []
+                lowest.append(sum(len(s.get("addresses") or ()) for s in subsets))
+
+        world.api.store.subscribe(endpoints)
+        ready = ReadyPods(world, "web").watch()
+        open_edge(world)
+        await world.until(lambda: world.placed("web") == {"e1": 1}, 30)
+        await quiet(world)
+        assert ready.lowest == 1
+        assert min(lowest) >= 1
+        assert len(world.events("Migrated")) == 1
+
+
+async def test_three_replicas_move_within_their_budget():
+    async with migrating(LARGE_CLOUD) as world, world.scheduler():
+        budget = {
+            "metadata": {"name": "web", "namespace": "default"},
+            "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "web"}}},
+        }
+        world.api.create(POD_DISRUPTION_BUDGETS, budget, namespace="default")
+        await settle_on_cloud(world, "web", 3)
+        ready = ReadyPods(world, "web").watch()
+        open_edge(world, node("e1", "edge", "3", "8Gi"))
+        await world.until(lambda: world.placed("web") == {"e1": 3}, 60)
+        await quiet(world)
+        assert ready.lowest == 3
+
+
+async def test_the_pause_switch_stops_new_moves_until_it_is_lifted():
+    async with migrating(LARGE_CLOUD) as world, world.scheduler():
+        await settle_on_cloud(world, "web", 1)
+        world.api.create(NAMESPACES, {"metadata": {"name": "kubedsm"}})
+        switch = {
+            "metadata": {"name": "kubedsm", "namespace": "kubedsm"},
+            "data": {"paused": "true"},
+        }
+        world.api.create(CONFIGMAPS, switch, namespace="kubedsm")
+        open_edge(world)
+        await asyncio.sleep(60)
+        assert world.placed("web") == {"c1": 1}
+        lifted = {"data": {"paused": "false"}}
+        world.api.patch(CONFIGMAPS, "kubedsm", "kubedsm", lifted, MERGE)
+        await world.until(lambda: world.placed("web") == {"e1": 1}, 30)
+
+
+async def test_in_suggest_mode_proposals_are_events_and_nothing_is_written_to_pods():
+    only = load("suggester: {mode: suggest, period: 1s}", "test")
+    async with emulated(LARGE_CLOUD, configuration=only) as world, world.scheduler():
+        await settle_on_cloud(world, "web", 1)
+        [before] = world.pods("web")
+        open_edge(world)
+        await asyncio.sleep(60)
+        assert world.pods("web") == [before]
+        [proposal] = world.events("MigrationProposed")
+        assert "from c1 to e1 (cloud-to-edge)" in proposal["message"]
+
+
+async def test_a_node_that_changes_its_tier_changes_what_its_pods_say():
+    async with emulated(LARGE_CLOUD) as world, world.scheduler():
+        await settle_on_cloud(world, "web", 1)
+        labels = {"metadata": {"labels": {"kubedsm.io/tier": "edge"}}}
+        world.api.patch(NODES, "", "c1", labels, MERGE)
+        await asyncio.sleep(2)
+        [pod] = world.pods("web")
+        assert pod["metadata"]["labels"]["kubedsm.io/tier"] == "edge"
+        cost = pod["metadata"]["annotations"]["controller.kubernetes.io/pod-deletion-cost"]
+        assert int(cost) > 0
+
+
+async def test_when_nothing_is_to_be_gained_nothing_moves_for_ever():
+    async with migrating(LARGE_CLOUD, SMALL_EDGE) as world, world.scheduler():
+        world.deploy("web", 5)
+        await world.until_bound(5, 3)
+        await asyncio.sleep(10)
+        before = world.invariants.writes
+        await asyncio.sleep(500)
+        assert world.invariants.writes == before
+
+
+async def test_a_stateful_pod_is_recreated_when_it_is_not_the_last():
+    async with migrating(LARGE_CLOUD) as world, world.scheduler():
+        labels = {"app": "db"}
+        container = {"name": "c", "image": "x", "resources": {"requests": {"cpu": "1"}}}
+        world.api.create(
+            STATEFUL_SETS,
+            {
+                "metadata": {"name": "db", "namespace": "default"},
+                "spec": {
+                    "replicas": 2,
+                    "serviceName": "db",
+                    "selector": {"matchLabels": labels},
+                    "template": {
+                        "metadata": {"labels": labels},
+                        "spec": {
+                            "schedulerName": "kubedsm",
+                            "terminationGracePeriodSeconds": 1,
+                            "containers": [container],
+                        },
+                    },
+                },
+            },
+            namespace="default",
+        )
+        await world.until_bound(2, 10)
+        await asyncio.sleep(2)
+        ready = ReadyPods(world, "db").watch()
+        open_edge(world)
+        await world.until(lambda: world.placed("db") == {"e1": 2}, 60)
+        await quiet(world)
+        assert ready.lowest == 1
+
+
+async def test_the_last_ready_pod_is_not_recreated():
+    configuration = load("suggester: {period: 1s}\nmigration: {mode: recreate, cooldown: 1s}", "t")
+    async with emulated(LARGE_CLOUD, configuration=configuration) as world, world.scheduler():
+        await settle_on_cloud(world, "web", 1)
+        open_edge(world)
+        await asyncio.sleep(120)
+        assert world.placed("web") == {"c1": 1}
+        assert cleaned_up(world)
+
+
+async def test_a_swap_of_two_full_nodes_goes_through_the_cloud():
+    off = load("suggester: {mode: 'off'}\nmigration: {drainDelay: 1s}", "test")
+    nodes = (node("e1", "edge", "1", "4Gi"), node("e2", "edge", "1", "4Gi"), LARGE_CLOUD)
+    async with emulated(*nodes, configuration=off) as world, world.scheduler():
+        world.deploy("a", 1, nodeSelector={"kubernetes.io/hostname": "e1"})
+        world.deploy("b", 1, nodeSelector={"kubernetes.io/hostname": "e2"})
+        await world.until_bound(2, 3)
+        await asyncio.sleep(2)
+        [a], [b] = world.pods("a"), world.pods("b")
+        # Both are tied to their nodes: a swap of theirs is refused, and leaves all as it was.
+        await hand_over(
+            world,
+            [
+                (a, "e2", [b["metadata"]["name"]]),
+                (b, "e1", [a["metadata"]["name"]]),
+            ],
+        )
+        await quiet(world)
+        assert (world.placed("a"), world.placed("b")) == ({"e1": 1}, {"e2": 1})
+
+
+async def test_two_pods_swap_their_nodes_through_the_cloud():
+    off = load("suggester: {mode: 'off'}\nmigration: {drainDelay: 1s}", "test")
+    edge = node("e1", "edge", "1", "4Gi")
+    async with emulated(edge, configuration=off) as world, world.scheduler():
+        world.deploy("a", 1)
+        await world.until_bound(1, 3)
+        world.api.create(NODES, node("e2", "edge", "1", "4Gi"))
+        world.deploy("b", 1)
+        await world.until_bound(2, 3)
+        world.api.create(NODES, LARGE_CLOUD)
+        await asyncio.sleep(2)
+        [a], [b] = world.pods("a"), world.pods("b")
+        ready = [ReadyPods(world, app).watch() for app in "ab"]
+        await hand_over(
+            world,
+            [
+                (a, "e2", [b["metadata"]["name"]]),
+                (b, "e1", [a["metadata"]["name"]]),
+            ],
+        )
+        await quiet(world)
+        assert (world.placed("a"), world.placed("b")) == ({"e2": 1}, {"e1": 1})
+        assert [r.lowest for r in ready] == [1, 1]

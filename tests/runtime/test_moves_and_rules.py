@@ -1,0 +1,157 @@
+"""Moves keep the rules that pods have about each other: no move is begun that they refuse."""
+
+import asyncio
+import random
+
+import pytest
+
+from kubedsm.configuration.settings import load
+from kubedsm.emulator.api.resources import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
+from kubedsm.emulator.paper import node
+from support.move_scenes import ReadyPods, cleaned_up, open_edge
+from support.worlds import emulated
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+QUICK = load("suggester: {period: 1s}\nmigration: {cooldown: 1s, drainDelay: 500ms}", "test")
+HOST = "kubernetes.io/hostname"
+
+
+def apart(*apps):
+    term = {
+        "topologyKey": HOST,
+        "labelSelector": {"matchExpressions": [{"key": "app", "operator": "In", "values": apps}]},
+    }
+    return {
+        "affinity": {
+            "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]},
+        }
+    }
+
+
+def spread(app, skew=1):
+    constraint = {
+        "topologyKey": HOST,
+        "maxSkew": skew,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": app}},
+    }
+    return {"topologySpreadConstraints": [constraint]}
+
+
+def clouds(number):
+    return [node(f"c{n}", "cloud", "20", "40Gi") for n in range(number)]
+
+
+async def at_rest(world, seconds=120):
+    """Nothing is written any more, and no move has ever failed."""
+    await asyncio.sleep(seconds)
+    assert cleaned_up(world)
+    before = world.invariants.writes
+    await asyncio.sleep(seconds)
+    assert world.invariants.writes == before
+    assert not world.events("MigrationFailed")
+
+
+async def test_pods_that_keep_apart_come_to_the_edge_one_a_node():
+    async with emulated(*clouds(3), configuration=QUICK) as world, world.scheduler():
+        world.deploy("web", 3, **apart("web"))
+        await world.until_bound(3, 5)
+        await asyncio.sleep(2)
+        ready = ReadyPods(world, "web").watch()
+        open_edge(world, node("e1", "edge", "8", "16Gi"))
+        await at_rest(world)
+        # There is room for all, and a place for one.
+        assert world.placed("web")["e1"] == 1
+        assert len(world.events("Migrated")) == 1
+        open_edge(world, node("e2", "edge", "1", "16Gi"))
+        await at_rest(world)
+        assert (world.placed("web")["e1"], world.placed("web")["e2"]) == (1, 1)
+        assert len(world.events("Migrated")) == 2
+        assert ready.lowest == 3
+
+
+async def test_a_move_starts_only_when_who_kept_it_away_is_gone():
+    configuration = load(
+        "suggester: {period: 1s}\nmigration: {cooldown: 1s, drainDelay: 500ms}\n"
+        "services: {default/batch: {qos: 0}}",
+        "test",
+    )
+    async with emulated(*clouds(2), configuration=configuration) as world, world.scheduler():
+        open_edge(world, node("e1", "edge", "8", "16Gi"))
+        world.deploy("batch", 1)
+        await world.until(lambda: world.placed("batch") == {"e1": 1}, 5)
+        world.deploy("web", 1, **apart("batch"))
+        await at_rest(world)
+        assert world.placed("web") == {"e1": 1}
+        assert world.placed("batch")["e1"] == 0
+        assert len(world.events("Migrated")) == 2
+
+
+async def test_what_a_spread_allows_is_done_and_no_more():
+    async with emulated(*clouds(2), configuration=QUICK) as world, world.scheduler():
+        world.deploy("web", 6, **spread("web"))
+        await world.until_bound(6, 5)
+        open_edge(world, node("e1", "edge", "8", "16Gi"))
+        await at_rest(world)
+        # Room for all; a third would be two more than the least, on whichever node that is.
+        assert world.placed("web")["e1"] == 2
+
+
+async def test_a_pod_with_a_volume_claim_is_left_alone_rather_than_refused_again_and_again():
+    async with emulated(*clouds(1), configuration=QUICK) as world, world.scheduler():
+        volume = {"metadata": {"name": "pv"}, "spec": {"capacity": {"storage": "1Gi"}}}
+        world.api.create(PERSISTENT_VOLUMES, volume)
+        claim = {
+            "metadata": {"name": "data", "namespace": "default"},
+            "spec": {
+                "accessModes": ["ReadWriteMany"],
+                "resources": {"requests": {"storage": "1Gi"}},
+                "volumeName": "pv",
+            },
+        }
+        world.api.create(PERSISTENT_VOLUME_CLAIMS, claim, namespace="default")
+        bound = {
+            "metadata": {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}},
+            "status": {"phase": "Bound"},
+        }
+        world.api.patch(
+            PERSISTENT_VOLUME_CLAIMS, "default", "data", bound, "application/merge-patch+json"
+        )
+        volume = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+        world.deploy("web", 1, volumes=[volume])
+        await world.until_bound(1, 10)
+        open_edge(world, node("e1", "edge", "8", "16Gi"))
+        await at_rest(world)
+        assert world.placed("web") == {"c0": 1}
+
+
+async def to_rest(seed):
+    rng = random.Random(seed)
+    configuration = load(
+        "suggester: {period: 1s}\nmigration: {cooldown: 1s, drainDelay: 500ms}\nservices:\n"
+        + "".join(f"  default/s{n}: {{qos: {rng.choice([0, 0.5, 1])}}}\n" for n in range(3)),
+        "test",
+    )
+    nodes = clouds(rng.randint(1, 3))
+    async with emulated(*nodes, configuration=configuration) as world, world.scheduler():
+        for name in ("s0", "s1", "s2"):
+            rules = rng.choice(
+                [apart(name), apart(f"s{rng.randint(0, 2)}"), spread(name, rng.randint(1, 2)), {}]
+            )
+            cpu = f"{rng.randint(1, 4) * 500}m"
+            world.deploy(name, rng.randint(1, 4), cpu=cpu, memory="512Mi", **rules)
+        await asyncio.sleep(10)
+        for number in range(rng.randint(1, 3)):
+            edge = node(f"e{number}", "edge", f"{rng.randint(1, 6) * 500}m", "4Gi")
+            world.api.create(NODES, edge)
+        await at_rest(world, 150)
+        return len(world.events("Migrated"))
+
+
+@pytest.mark.parametrize("quarter", range(4))
+async def test_with_rules_at_random_no_move_is_ever_refused(quarter):
+    moves = 0
+    for seed in range(quarter * 6, quarter * 6 + 6):
+        moves += await to_rest(seed)
+    assert moves > 0

@@ -1,0 +1,74 @@
+"""Preemption when calls get no answer and the scheduler is killed: nothing is left to repair."""
+
+import asyncio
+
+import pytest
+
+from kubedsm.cluster.client.port import OutcomeUnknown
+from kubedsm.emulator.front import RequestFault
+from support.faults import FaultAt
+from support.preemptions import (
+    SLOW_STOP,
+    Evictions,
+    bound,
+    filled,
+    preempting,
+    settled,
+    urgent,
+)
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+
+@pytest.mark.parametrize("moment", ["before the eviction", "after it"])
+async def test_killed_and_started_again_it_leaves_nothing_to_repair(moment):
+    async with preempting(timing=SLOW_STOP) as world:
+        calls = Evictions()
+        async with world.scheduler(faults=calls):
+            await filled(world, terminationGracePeriodSeconds=20)
+            urgent(world)
+            seen = {"before the eviction": calls.asked, "after it": calls.done}[moment]
+            await world.until(lambda: seen, 5)
+        async with world.scheduler(faults=calls):
+            await world.until(lambda: world.placed("urgent") == {"e1": 1}, 60)
+            await asyncio.sleep(60)
+            assert world.placed("low") == {"e1": 1, None: 1}
+            assert len(set(calls.done)) == 1
+            assert settled(world)
+
+
+async def story(faults, *, restart):
+    """An urgent pod comes to a full node, and one call is the last of this process."""
+    async with preempting(timing=SLOW_STOP) as world:
+        async with world.scheduler():
+            before = await filled(world, terminationGracePeriodSeconds=20)
+        urgent(world)
+        if restart:
+            async with world.scheduler(faults=faults):
+                await asyncio.wait_for(faults.struck.wait(), 60)
+            faults = None
+        async with world.scheduler(faults=faults):
+            await world.until(lambda: bound(world, "urgent"), 120)
+            await asyncio.sleep(20)
+            assert world.placed("low") == {"e1": 1, None: 1}
+            assert len(before & {pod["metadata"]["name"] for pod in world.pods("low")}) == 1
+            assert settled(world)
+
+
+@pytest.mark.parametrize("applied", [False, True], ids=["before", "after"])
+async def test_killed_at_any_call_one_victim_goes_and_no_more(applied):
+    calls = FaultAt()
+    await story(calls, restart=False)
+    assert calls.requests > 15
+    for at in range(calls.requests):
+        fault = RequestFault(OutcomeUnknown("killed"), applied=applied)
+        await story(FaultAt(request=at, fault=fault), restart=True)
+
+
+@pytest.mark.parametrize("applied", [False, True], ids=["lost", "lost-applied"])
+async def test_any_call_may_have_no_answer(applied):
+    calls = FaultAt()
+    await story(calls, restart=False)
+    for at in range(calls.requests):
+        fault = RequestFault(OutcomeUnknown("timed out"), applied=applied)
+        await story(FaultAt(request=at, fault=fault), restart=False)

@@ -1,0 +1,402 @@
+"""Which changes have an unschedulable pod tried again, and which do not, in virtual time."""
+
+import asyncio
+
+import pytest
+
+from kubedsm.cluster.client.port import Forbidden
+from kubedsm.emulator.api.resources import (
+    CSI_NODES,
+    NAMESPACES,
+    NODES,
+    PERSISTENT_VOLUMES,
+    PODS,
+    STORAGE_CLASSES,
+)
+from kubedsm.emulator.front import RequestFault
+from support.waiting_pods import (
+    LONG,
+    ONE,
+    SOON,
+    TAINT,
+    Waiting,
+    apart,
+    full,
+    near,
+    nothing,
+    pod,
+    spread,
+    term,
+    waiting,
+    zoned,
+)
+from support.worlds import emulated
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+ZONE = "topology.kubernetes.io/zone"
+DISK = {"volumes": [{"name": "d", "gcePersistentDisk": {"pdName": "d"}}]}
+MOUNTED = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}
+#: a namespace that the waiting pods of some cases look for
+FRIENDLY = {"namespaceSelector": {"matchLabels": {"friendly": "yes"}}}
+TWO = (zoned("e1", "x"), zoned("e2", "y"))
+
+
+def ported(scene):
+    scene.put(pod("other", ports=(80,)), on="e1")
+
+
+def enemies(scene):
+    scene.put(pod("enemy"), on="e1")
+
+
+def exclusive(scene):
+    scene.put(pod("enemy", **apart(term("waiting"))), on="e1")
+
+
+def unlabelled_friend(scene):
+    scene.put(pod("stranger"), on="e1")
+
+
+def friend_elsewhere(scene):
+    scene.put(pod("friend", namespace="shop"), on="e1")
+
+
+def uneven(scene):
+    scene.put(pod("w-1", labels={"app": "web"}), on="e1")
+    scene.put(pod("full", cpu="4"), on="e2")
+
+
+def claimed(scene):
+    scene.volume()
+    scene.claim()
+
+
+FAR_VOLUME = {
+    "nodeAffinity": {
+        "required": {
+            "nodeSelectorTerms": [
+                {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["z"]}]}
+            ]
+        }
+    }
+}
+
+
+def far_volume(scene):
+    scene.volume(**FAR_VOLUME)
+    scene.claim()
+    scene.bind_claim()
+
+
+def volume_of_a_zone(scene):
+    scene.volume(labels={ZONE: "a"})
+    scene.claim()
+    scene.bind_claim()
+
+
+def claim_of_one_pod(scene):
+    scene.volume()
+    scene.claim("ReadWriteOncePod")
+    scene.bind_claim()
+    scene.put(pod("owner", **MOUNTED), on="e1")
+
+
+def mounting(claim):
+    return {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": claim}}]}
+
+
+def csi_node(limit, name="e1"):
+    driver = {"name": "csi.example.com", "nodeID": name, "topologyKeys": None}
+    spec = {"drivers": [{**driver, "allocatable": {"count": limit}}]}
+    return {"metadata": {"name": name}, "spec": spec}
+
+
+def no_slot(scene):
+    """One volume of the driver may be attached to the node, and another pod's is."""
+    scene.world.api.create(CSI_NODES, csi_node(1))
+    scene.csi_claim("data")
+    scene.csi_claim("theirs")
+    scene.put(pod("owner", **mounting("theirs")), on="e1")
+
+
+WEB = {"labels": {"app": "web"}, **spread("web")}
+
+HELP = {
+    "room": (ONE, full, {}, lambda s: s.remove("big")),
+    "finished": (
+        ONE, full, {}, lambda s: s.patch(PODS, "big", {"status": {"phase": "Succeeded"}}, "status",
+                                         "default"),
+    ),
+    "resize of another": (ONE, full, {}, lambda s: s.resize("big", "2")),
+    "resize of itself": (ONE, full, {"cpu": "500m"}, lambda s: (
+        s.resize("big", "3700m"), s.resize("waiting", "300m"))),
+    "node grows": (
+        ONE, full, {},
+        lambda s: s.patch(NODES, "e1", {"status": {"allocatable": {"cpu": "5"}}}, "status"),
+    ),
+    "new node": (ONE, full, {}, lambda s: s.world.api.create(NODES, zoned("e2", "y"))),
+    "port": (ONE, ported, {"ports": (80,)}, lambda s: s.remove("other")),
+    "anti-affinity": (ONE, enemies, apart(term("enemy")), lambda s: s.remove("enemy")),
+    "anti-affinity of the other": (ONE, exclusive, {}, lambda s: s.remove("enemy")),
+    "enemy relabelled": (
+        ONE, enemies, apart(term("enemy")),
+        lambda s: s.label(PODS, "enemy", "default", app="tame"),
+    ),
+    "itself relabelled": (
+        ONE, exclusive, {}, lambda s: s.label(PODS, "waiting", "default", app="tame"),
+    ),
+    "friend comes": (ONE, nothing, near(term("friend")), lambda s: s.put(pod("friend"), on="e1")),
+    "friend relabelled": (
+        ONE, unlabelled_friend, near(term("friend")),
+        lambda s: s.label(PODS, "stranger", "default", app="friend"),
+    ),
+    "namespace relabelled": (
+        ONE, friend_elsewhere, near(term("friend", **FRIENDLY)),
+        lambda s: s.label(NAMESPACES, "shop", friendly="yes"),
+    ),
+    "friend's zone relabelled": (
+        (zoned("e1", "x", cpu="1"), zoned("e2", "y")), lambda s: s.put(pod("friend"), on="e1"),
+        near(term("friend")), lambda s: s.label(NODES, "e2", zone="x"),
+    ),
+    "spread, matching pod comes": (
+        (zoned("e1", "x"), zoned("e2", "y", taints=[TAINT])),
+        lambda s: s.put(pod("w-1", labels={"app": "web"}), on="e1"), WEB,
+        lambda s: s.put(pod("w-2", labels={"app": "web"}), on="e2"),
+    ),
+    "spread, matching pod leaves": (TWO, uneven, WEB, lambda s: s.remove("w-1")),
+    "spread, matching pod begins to go": (
+        TWO, uneven, WEB, lambda s: (
+            s.patch(PODS, "w-1", {"metadata": {"finalizers": ["example.com/stay"]}}, "", "default"),
+            s.remove("w-1"),
+        ),
+    ),
+    "spread, matching pod relabelled": (
+        TWO, uneven, WEB, lambda s: s.label(PODS, "w-1", "default", app="other"),
+    ),
+    "label": (
+        ONE, nothing, {"nodeSelector": {"disk": "ssd"}},
+        lambda s: s.label(NODES, "e1", disk="ssd"),
+    ),
+    "untaint": (
+        (zoned("e1", "x", taints=[TAINT]),), nothing, {},
+        lambda s: s.patch(NODES, "e1", {"spec": {"taints": None}}),
+    ),
+    "toleration": (
+        (zoned("e1", "x", taints=[TAINT]),), nothing, {},
+        lambda s: s.patch(
+            PODS, "waiting", {"spec": {"tolerations": [
+                *s.pod("waiting")["spec"].get("tolerations", ()),
+                {"key": "k", "operator": "Exists"},
+            ]}}, "", "default"
+        ),
+    ),
+    "uncordon": (
+        (zoned("e1", "x", unschedulable=True),), nothing, {},
+        lambda s: s.patch(NODES, "e1", {"spec": {"unschedulable": False}}),
+    ),
+    "tier": (
+        (zoned("e1", "x", tier=""),), nothing, {},
+        lambda s: s.label(NODES, "e1", **{"kubedsm.io/tier": "edge"}),
+    ),
+    "claim bound": (ONE, claimed, MOUNTED, lambda s: s.bind_claim()),
+    "claim made": (
+        ONE, lambda s: s.volume(), MOUNTED, lambda s: (s.claim(), s.bind_claim()),
+    ),
+    "volume reached": (
+        ONE, far_volume, MOUNTED, lambda s: s.label(NODES, "e1", zone="z"),
+    ),
+    "volume's zone": (
+        (zoned("e1", "x", labels={ZONE: "b"}),), volume_of_a_zone, MOUNTED,
+        lambda s: s.label(PERSISTENT_VOLUMES, "pv", **{ZONE: "b"}),
+    ),
+    "node's zone": (
+        (zoned("e1", "x", labels={ZONE: "b"}),), volume_of_a_zone, MOUNTED,
+        lambda s: s.label(NODES, "e1", **{ZONE: "a"}),
+    ),
+    "claim of one pod": (ONE, claim_of_one_pod, MOUNTED, lambda s: s.remove("owner")),
+    "volume detached": (ONE, no_slot, MOUNTED, lambda s: s.remove("owner")),
+    "more volumes allowed": (
+        ONE, no_slot, MOUNTED, lambda s: s.patch(CSI_NODES, "e1", {"spec": csi_node(2)["spec"]}),
+    ),
+    "CSINode gone": (ONE, no_slot, MOUNTED, lambda s: s.world.api.delete(CSI_NODES, "", "e1")),
+    "its volume attached for another pod": (
+        ONE, no_slot, MOUNTED, lambda s: s.put(pod("reader", **MOUNTED), on="e1"),
+    ),
+    "disk": (
+        ONE, lambda s: s.put(pod("owner", **DISK), on="e1"), DISK, lambda s: s.remove("owner"),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", HELP.values(), ids=HELP)
+async def test_help_is_noticed_within_a_second(case):
+    nodes, prepare, spec, help_comes = case
+    async with waiting(nodes, prepare, **spec) as scene:
+        help_comes(scene)
+        await scene.world.until(lambda: scene.bound, SOON)
+
+
+IN_VAIN = {
+    "too little room": (ONE, lambda s: (s.put(pod("big", cpu="3900m"), on="e1"),
+                                        s.put(pod("small", cpu="100m"), on="e1")),
+                        {}, lambda s: s.remove("small")),
+    "room on a node that is tainted": (
+        (zoned("e1", "x", taints=[TAINT]), zoned("e2", "y", cpu="1")),
+        lambda s: (s.put(pod("big", cpu="4"), on="e1"), s.put(pod("small"), on="e2")), {},
+        lambda s: s.remove("big"),
+    ),
+    "room, where a label is missing": (
+        ONE, full, {"nodeSelector": {"disk": "ssd"}}, lambda s: s.remove("big"),
+    ),
+    "another port": (
+        ONE, lambda s: (ported(s), s.put(pod("third", ports=(81,)), on="e1")), {"ports": (80,)},
+        lambda s: s.remove("third"),
+    ),
+    "a stranger leaves": (
+        ONE, lambda s: (enemies(s), s.put(pod("stranger"), on="e1")), apart(term("enemy")),
+        lambda s: s.remove("stranger"),
+    ),
+    "a stranger comes": (ONE, nothing, near(term("friend")),
+                         lambda s: s.put(pod("stranger"), on="e1")),
+    "a stranger is relabelled": (
+        ONE, unlabelled_friend, near(term("friend")),
+        lambda s: s.label(PODS, "stranger", "default", app="other"),
+    ),
+    "a stranger in a spread": (
+        TWO, uneven, WEB, lambda s: s.put(pod("stranger"), on="e1"),
+    ),
+    "node shrinks": (
+        ONE, full, {},
+        lambda s: s.patch(NODES, "e1", {"status": {"allocatable": {"cpu": "3"}}}, "status"),
+    ),
+    "node labelled": (ONE, full, {}, lambda s: s.label(NODES, "e1", disk="ssd")),
+    "another taint": (
+        (zoned("e1", "x", taints=[TAINT]),), nothing, {},
+        lambda s: s.patch(NODES, "e1", {"spec": {"taints": [{**TAINT, "value": "w"}]}}),
+    ),
+    "node full from the start": (
+        ONE, full, {}, lambda s: s.world.api.create(NODES, zoned("e2", "y", cpu="500m")),
+    ),
+    "label of its own": (ONE, full, {}, lambda s: s.label(PODS, "waiting", "default", more="x")),
+    "node goes": (TWO, lambda s: (full(s), s.put(pod("big2", cpu="4"), on="e2")), {},
+                  lambda s: s.world.api.delete(NODES, "", "e2")),
+    "namespace labelled": (ONE, full, {}, lambda s: s.label(NAMESPACES, "shop", friendly="yes")),
+    "claim of another": (
+        ONE, full, {}, lambda s: (s.volume(), s.claim(), s.bind_claim()),
+    ),
+    "another driver's volume detached": (
+        ONE, lambda s: (no_slot(s), s.csi_claim("other", "other.example.com"),
+                        s.put(pod("third", **mounting("other")), on="e1")),
+        MOUNTED, lambda s: s.remove("third"),
+    ),
+    "fewer volumes allowed": (
+        ONE, no_slot, MOUNTED, lambda s: s.patch(CSI_NODES, "e1", {"spec": csi_node(0)["spec"]}),
+    ),
+    "another volume of the driver": (ONE, no_slot, MOUNTED, lambda s: s.csi_claim("more")),
+    "node of volumes labelled": (
+        ONE, no_slot, MOUNTED, lambda s: s.label(NODES, "e1", disk="ssd"),
+    ),
+    "storage class": (
+        ONE, full, {}, lambda s: s.world.api.create(
+            STORAGE_CLASSES, {"metadata": {"name": "fast"}, "provisioner": "example.com/fast"}
+        ),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", IN_VAIN.values(), ids=IN_VAIN)
+async def test_what_cannot_help_causes_no_decision(case):
+    nodes, prepare, spec, change = case
+    async with waiting(nodes, prepare, **spec) as scene:
+        before = scene.policy.decisions
+        change(scene)
+        await asyncio.sleep(LONG)
+        assert not scene.bound
+        assert scene.policy.decisions == before
+
+
+async def test_a_new_node_is_remembered_by_what_it_refuses_for():
+    async with waiting(ONE, enemies, **apart(term("enemy"))) as scene:
+        before = scene.policy.decisions
+        scene.world.api.create(NODES, zoned("e2", "y", taints=[TAINT]))
+        await asyncio.sleep(LONG)
+        assert scene.policy.decisions <= before + 1
+        scene.patch(NODES, "e2", {"spec": {"taints": None}})
+        await scene.world.until(lambda: scene.bound, SOON)
+
+
+class Refusing:
+    """The API server has not given us the right to see a resource."""
+
+    def __init__(self, plural):
+        self._plural = plural
+        self.asked = 0
+
+    def on_request(self, request):
+        if not request.path.endswith(f"/{self._plural}"):
+            return None
+        self.asked += 1
+        return RequestFault(Forbidden(403, "Forbidden", f"{self._plural} is forbidden"))
+
+    def on_line(self, _request, _line):
+        return None
+
+
+@pytest.mark.parametrize(
+    "plural",
+    [
+        "namespaces",
+        "persistentvolumeclaims",
+        "persistentvolumes",
+        "storageclasses",
+        "csinodes",
+    ],
+)
+async def test_what_may_not_be_seen_is_taken_as_unknown(plural, capsys):
+    faults = Refusing(plural)
+    async with emulated(*ONE) as world, world.scheduler(faults=faults):
+        world.api.create(PODS, pod("plain"), namespace="default")
+        await world.until_bound(1, 2)
+        await asyncio.sleep(300)
+        assert faults.asked > 5
+    said = capsys.readouterr()
+    warned = [line for line in (said.out + said.err).splitlines() if "forbidden" in line]
+    assert len(warned) == 1
+    assert "taken as unknown" in warned[0]
+
+
+async def test_a_claim_that_may_not_be_seen_is_taken_for_bound():
+    async with emulated(*ONE) as world, world.scheduler(Refusing("persistentvolumeclaims")):
+        world.api.create(PODS, pod("mounting", **MOUNTED), namespace="default")
+        await world.until_bound(1, 2)
+
+
+async def test_limits_that_may_not_be_seen_are_none():
+    async with emulated(*ONE) as world, world.scheduler(Refusing("csinodes")) as runtime:
+        scene = Waiting(world, None)
+        no_slot(scene)
+        world.api.create(PODS, pod("waiting", **MOUNTED), namespace="default")
+        await world.until(lambda: scene.bound, 2)
+        assert runtime.mirror.surroundings.csi_nodes is None
+
+
+async def test_a_right_that_is_granted_later_is_used():
+    faults = Refusing("persistentvolumeclaims")
+    async with emulated(*ONE) as world, world.scheduler(faults=faults) as runtime:
+        await asyncio.sleep(5)
+        assert runtime.synced.is_set()
+        assert runtime.mirror.surroundings.claims is None
+        faults.on_request = lambda _request: None
+        await asyncio.sleep(40)
+        assert runtime.mirror.surroundings.claims == {}
+
+
+async def test_nodes_that_may_not_be_seen_are_waited_for():
+    faults = Refusing("nodes")
+    async with emulated(*ONE) as world, world.scheduler(faults=faults) as runtime:
+        world.api.create(PODS, pod("plain"), namespace="default")
+        await asyncio.sleep(60)
+        assert not runtime.synced.is_set()
+        faults.on_request = lambda _request: None
+        await world.until_bound(1, 40)

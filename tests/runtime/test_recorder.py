@@ -1,0 +1,295 @@
+"""What is written on pods, when, and what becomes of it if it cannot be."""
+
+import asyncio
+from collections import Counter
+from contextlib import asynccontextmanager
+
+import attrs
+import orjson
+import pytest
+from structlog.testing import capture_logs
+
+from kubedsm.clock import VirtualClock
+from kubedsm.cluster.client.port import OutcomeUnknown, Response, Unreachable
+from kubedsm.core.world.events import NodeApplied, PodApplied, PodDeleted
+from kubedsm.core.world.mirror import ClusterMirror
+from kubedsm.core.world.model import (
+    Node,
+    NodeName,
+    Pod,
+    PodClass,
+    Resources,
+    SchedulingRules,
+    Tier,
+    Uid,
+    Workload,
+)
+from kubedsm.runtime.event_recorder import BINDS_FIRST, EventRecorder
+from kubedsm.runtime.placement_manager import Placement, PlacementManager
+from support.plan_runner import plan_runner
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+E1 = NodeName("e1")
+
+
+def pod(name, **fields):
+    return Pod(
+        Uid(name),
+        "shop",
+        name,
+        Workload("shop", "Deployment", "web"),
+        PodClass(Resources(cpu=1, pods=1), SchedulingRules()),
+        "kubedsm",
+        **fields,
+    )
+
+
+def refusal(status):
+    return Response(status, orjson.dumps({"kind": "Status", "code": status, "message": "no"}))
+
+
+@attrs.define
+class Paper:
+    """Takes down what is written; `answer` says what becomes of a request, None for success."""
+
+    answer: object = lambda request: None
+    latency: float = 0.01
+    #: text of each condition written, and reason and text of each Event
+    conditions: list = attrs.field(factory=list)
+    events: list = attrs.field(factory=list)
+    tries: Counter = attrs.field(factory=Counter)
+
+    async def request(self, request, *, timeout):
+        kind = request.path.split("/")[-1]
+        self.tries[kind] += 1
+        outcome = self.answer(request)
+        await asyncio.sleep(self.latency)
+        if isinstance(outcome, Exception):
+            raise outcome
+        if outcome is not None:
+            return outcome
+        if kind == "status":
+            [condition] = request.body["status"]["conditions"]
+            name = request.path.split("/")[-2]
+            self.conditions.append((name, condition["reason"], condition["message"]))
+        elif kind == "events":
+            name = request.body["regarding"]["name"]
+            self.events.append((name, request.body["reason"], request.body["note"]))
+        return Response(200, b"{}")
+
+
+@attrs.define
+class Scene:
+    paper: Paper
+    mirror: ClusterMirror
+    manager: PlacementManager
+    recorder: EventRecorder
+    clock: VirtualClock
+
+    def add(self, *pods):
+        for each in pods:
+            self.mirror.apply(PodApplied(each))
+
+    def delete(self, gone):
+        self.mirror.apply(PodDeleted(gone.uid, gone.namespace, gone.name))
+        self.recorder.forget(gone.uid)
+
+
+@asynccontextmanager
+async def recording(answer=lambda request: None):
+    clock, paper, mirror = VirtualClock(), Paper(answer), ClusterMirror()
+    mirror.apply(
+        NodeApplied(Node(E1, {"kubedsm.io/tier": "edge"}, Resources(10**6, 2**40, pods=10**6)))
+    )
+    parts = plan_runner(paper, mirror, clock)
+    manager = parts.manager
+    recorder = EventRecorder(
+        paper,
+        clock,
+        mirror,
+        parts.followed.keys(),
+        parts.binds,
+        parts.supervisor,
+        parts.said,
+        "test",
+        lambda pod: "",
+    )
+    async with asyncio.TaskGroup() as tasks:
+        running = [tasks.create_task(part.run()) for part in (manager, recorder)]
+        await asyncio.sleep(0)
+        yield Scene(paper, mirror, manager, recorder, clock)
+        for task in running:
+            task.cancel()
+
+
+A, B = pod("a"), pod("b")
+
+
+async def test_of_any_number_of_waiting_pods_each_is_told():
+    async with recording() as scene:
+        pods = [pod(f"p{number}") for number in range(12_000)]
+        scene.add(*pods)
+        for each in pods:
+            scene.recorder.failed_scheduling(each, "no room")
+        await asyncio.sleep(100)
+        assert {name for name, _, _ in scene.paper.conditions} == {each.name for each in pods}
+        assert len(scene.paper.events) == 12_000
+
+
+async def test_only_the_newest_is_said_and_nothing_twice_in_a_row():
+    async with recording() as scene:
+        scene.add(A)
+        for text in ("one", "two", "two", "three"):
+            scene.recorder.failed_scheduling(A, text)
+        await asyncio.sleep(1)
+        for text in ("three", "four", "three"):
+            scene.recorder.failed_scheduling(A, text)
+        await asyncio.sleep(1)
+        assert scene.paper.conditions == [("a", "Unschedulable", "three")]
+
+
+async def test_what_comes_while_the_older_is_written_is_written_after_it():
+    async with recording() as scene:
+        scene.add(A)
+        scene.paper.latency = 5.0
+        scene.recorder.failed_scheduling(A, "one")
+        await asyncio.sleep(0.005)
+        scene.paper.latency = 0.01
+        scene.recorder.failed_scheduling(A, "two")
+        await asyncio.sleep(10)
+        assert [text for _, _, text in scene.paper.conditions] == ["one", "two"]
+
+
+async def test_what_could_not_be_written_does_not_count_as_said():
+    down = True
+    async with recording(lambda request: refusal(403) if down else None) as scene:
+        scene.add(A)
+        scene.recorder.failed_scheduling(A, "no room")
+        scene.recorder.proposed(A, "would be moved")
+        await asyncio.sleep(1)
+        down = False
+        scene.recorder.failed_scheduling(A, "no room")
+        scene.recorder.proposed(A, "would be moved")
+        await asyncio.sleep(1)
+        assert scene.paper.conditions == [("a", "Unschedulable", "no room")]
+        assert {reason for _, reason, _ in scene.paper.events} == {
+            "FailedScheduling",
+            "MigrationProposed",
+        }
+
+
+@pytest.mark.parametrize("outcome", [Unreachable("refused"), OutcomeUnknown("?"), refusal(503)])
+async def test_a_condition_is_tried_again_and_an_event_is_lost_and_counted(outcome):
+    failing = True
+    async with recording(lambda request: outcome if failing else None) as scene:
+        scene.add(A, B)
+        scene.recorder.failed_scheduling(A, "no room")
+        scene.recorder.scheduled(B, E1)
+        await asyncio.sleep(4)
+        failing = False
+        await asyncio.sleep(20)
+        assert scene.paper.conditions == [("a", "Unschedulable", "no room")]
+        assert [reason for _, reason, _ in scene.paper.events] == ["FailedScheduling"]
+        assert scene.recorder.lost == 1
+
+
+async def test_tries_of_a_condition_come_to_an_end():
+    async with recording(lambda request: refusal(503)) as scene:
+        scene.add(A)
+        scene.recorder.failed_scheduling(A, "no room")
+        await asyncio.sleep(1000)
+        assert scene.paper.tries == {"status": 5}
+        assert not scene.recorder._newest
+        assert not scene.recorder._failures
+
+
+@pytest.mark.parametrize("status", [403, 404, 409, 422])
+async def test_what_another_try_would_not_change_is_not_tried_again(status):
+    async with recording(lambda request: refusal(status)) as scene:
+        scene.add(A)
+        scene.recorder.failed_scheduling(A, "no room")
+        await asyncio.sleep(100)
+        assert scene.paper.tries == {"status": 1}
+
+
+async def test_the_mark_of_a_tier_is_tried_again():
+    failing = True
+    metadata = {"name": "a", "namespace": "shop", "uid": "a"}
+    alone = orjson.dumps({"metadata": metadata, "spec": {"containers": []}})
+
+    def answer(request):
+        if failing:
+            return refusal(503)
+        return Response(200, alone) if request.method == "GET" else None
+
+    async with recording(answer) as scene:
+        scene.add(attrs.evolve(A, node_name=E1))
+        scene.recorder.retiered(A, Tier.EDGE)
+        await asyncio.sleep(0.5)
+        failing = False
+        await asyncio.sleep(5)
+        # A read that failed; then another, and the write.
+        assert scene.paper.tries == {"a": 3}
+
+
+async def test_one_cause_is_one_line_in_the_log():
+    async with recording(lambda request: refusal(503)) as scene:
+        with capture_logs() as logs:
+            for each in [pod(f"p{number}") for number in range(200)]:
+                scene.recorder.scheduled(each, E1)
+            await asyncio.sleep(30)
+        assert [line["event"] for line in logs] == ["event lost"]
+        assert scene.recorder.lost == 200
+
+
+async def test_a_pod_that_was_bound_or_is_being_bound_is_not_said_to_wait():
+    async with recording() as scene:
+        scene.add(A, attrs.evolve(B, node_name=E1))
+        scene.manager.place([Placement(A, scene.mirror.node(E1))])
+        scene.recorder.failed_scheduling(A, "no room")
+        scene.recorder.failed_scheduling(B, "no room")
+        await asyncio.sleep(5)
+        assert scene.paper.tries["status"] == 0
+
+
+async def test_of_a_pod_that_is_gone_only_its_end_is_told_and_nothing_is_kept():
+    async with recording() as scene:
+        scene.add(A, B)
+        scene.recorder.failed_scheduling(A, "no room")
+        scene.recorder.moved(B, "Moved to e1", completed=True)
+        scene.recorder.proposed(B, "would be moved")
+        scene.recorder.scheduled(B, E1)
+        scene.recorder.moved(B, "Moved to e1", completed=True)
+        scene.delete(A)
+        scene.delete(B)
+        await asyncio.sleep(5)
+        assert scene.paper.events == [("b", "Migrated", "Moved to e1")]
+        assert scene.paper.conditions == []
+        assert scene.recorder.lost == 2
+        for kept in (scene.recorder._newest, scene.recorder._ready, scene.recorder._told):
+            assert not kept
+
+
+async def test_a_write_waits_for_a_bind_call_but_not_for_long():
+    async with recording() as scene:
+        scene.add(A, B)
+        scene.paper.latency = 5.0
+        scene.manager.place([Placement(A, scene.mirror.node(E1))])
+        await asyncio.sleep(0.01)
+        scene.recorder.failed_scheduling(B, "no room")
+        await asyncio.sleep(BINDS_FIRST / 2)
+        assert scene.paper.tries == {"binding": 1}
+        await asyncio.sleep(BINDS_FIRST)
+        assert scene.paper.tries == {"binding": 1, "status": 1}
+
+
+async def test_a_write_does_not_wait_for_a_bind_to_be_seen():
+    async with recording() as scene:
+        scene.add(A, B)
+        scene.manager.place([Placement(A, scene.mirror.node(E1))])
+        await asyncio.sleep(0.005)
+        scene.recorder.failed_scheduling(B, "no room")
+        await asyncio.sleep(0.006)
+        assert scene.paper.tries == {"binding": 1, "status": 1}
+        assert not scene.manager.quiet.is_set()

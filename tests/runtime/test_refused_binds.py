@@ -1,0 +1,119 @@
+"""Pods whose binds the API server refuses: told why, tried in turn, and no burden to others."""
+
+import asyncio
+
+import attrs
+import orjson
+import pytest
+from structlog.testing import capture_logs
+
+from kubedsm.cluster.client.port import Response
+from kubedsm.emulator.api.resources import EVENTS, NAMESPACES, PODS
+from kubedsm.emulator.front import RequestFault
+from kubedsm.emulator.paper import node
+from support.worlds import EDGE, emulated
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+CLOUD = node("c1", "cloud", "1000", "2000Gi", pods=1000)
+
+
+@attrs.define
+class Webhook:
+    """An admission webhook that refuses the binds of one namespace, each with a message its own."""
+
+    namespace: str
+    status: int = 403
+    refusing: bool = True
+    binds: int = 0
+
+    def on_request(self, request):
+        if f"/namespaces/{self.namespace}/pods/" not in request.path or not self.refusing:
+            return None
+        if not request.path.endswith("/binding"):
+            return None
+        self.binds += 1
+        name = request.path.split("/")[-2]
+        message = f'admission webhook "w" denied the request: {name}: request {self.binds}'
+        reason = {403: "Forbidden", 422: "Invalid", 500: "InternalError"}[self.status]
+        status = {"kind": "Status", "code": self.status, "reason": reason, "message": message}
+        return RequestFault(Response(self.status, orjson.dumps(status)))
+
+    def on_line(self, request, line):
+        return None
+
+
+def create_pods(world, namespace, count):
+    if not world.api.list(NAMESPACES, fields=f"metadata.name={namespace}"):
+        world.api.create(NAMESPACES, {"metadata": {"name": namespace}})
+    container = {"name": "c", "image": "pause", "resources": {"requests": {"cpu": "100m"}}}
+    spec = {"schedulerName": "kubedsm", "containers": [container]}
+    for _ in range(count):
+        pod = {"metadata": {"generateName": "web-"}, "spec": spec}
+        world.api.create(PODS, pod, namespace=namespace)
+
+
+def bound(world, namespace):
+    return sum("nodeName" in pod["spec"] for pod in world.api.list(PODS, namespace))
+
+
+@pytest.mark.parametrize("status", [403, 422, 500])
+async def test_a_pod_whose_bind_is_refused_says_so(status):
+    async with emulated(EDGE) as world, world.scheduler(faults=Webhook("shop", status)):
+        create_pods(world, "shop", 1)
+        await asyncio.sleep(3)
+        [pod] = world.api.list(PODS, "shop")
+        [condition] = [c for c in pod["status"]["conditions"] if c["type"] == "PodScheduled"]
+        assert (condition["status"], condition["reason"]) == ("False", "SchedulerError")
+        assert condition["message"].startswith(f"binding rejected: {status} ")
+        assert 'webhook "w" denied the request' in condition["message"]
+        event = world.api.list(EVENTS, "shop")[-1]
+        assert (event["type"], event["reason"]) == ("Warning", "FailedScheduling")
+        assert event["message"].startswith("binding rejected: ")
+
+
+async def test_hundreds_of_refused_binds_cost_little_and_are_logged_once_a_minute():
+    webhook = Webhook("shop")
+    async with emulated(EDGE, CLOUD) as world, world.scheduler(faults=webhook):
+        with capture_logs() as logs:
+            create_pods(world, "shop", 300)
+            await asyncio.sleep(90)
+        assert webhook.binds < 300 + 90 + 10
+        warnings = [entry for entry in logs if entry["log_level"] == "warning"]
+        assert [w["event"] for w in warnings] == ["bind refused"] * 2
+        assert warnings[1]["more"] > 300
+        told = {event["involvedObject"]["uid"] for event in world.api.list(EVENTS, "shop")}
+        assert len(told) == 300
+
+
+async def test_other_namespaces_do_not_wait_for_those_that_are_refused():
+    async with emulated(EDGE, CLOUD) as world, world.scheduler(faults=Webhook("shop")):
+        create_pods(world, "shop", 300)
+        for _ in range(10):
+            await asyncio.sleep(5)
+            before = bound(world, "other")
+            create_pods(world, "other", 2)
+            await asyncio.sleep(1)
+            assert bound(world, "other") == before + 2
+        assert bound(world, "shop") == 0
+
+
+async def test_all_are_bound_soon_after_the_first_is_no_longer_refused():
+    webhook = Webhook("shop")
+    async with emulated(EDGE, CLOUD) as world, world.scheduler(faults=webhook):
+        create_pods(world, "shop", 300)
+        await asyncio.sleep(90)
+        webhook.refusing = False
+        await asyncio.sleep(5)
+        assert bound(world, "shop") == 300
+        for pod in world.api.list(PODS, "shop"):
+            [condition] = [c for c in pod["status"]["conditions"] if c["type"] == "PodScheduled"]
+            assert condition["status"] == "True"
+
+
+async def test_one_pod_alone_is_tried_every_ten_seconds_at_least():
+    webhook = Webhook("shop")
+    async with emulated(EDGE) as world, world.scheduler(faults=webhook):
+        create_pods(world, "shop", 1)
+        await asyncio.sleep(100)
+        assert webhook.binds >= 12

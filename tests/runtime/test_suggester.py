@@ -1,0 +1,144 @@
+"""When the suggester thinks, and when it lets others."""
+
+import asyncio
+import itertools
+from functools import partial
+
+import pytest
+
+from kubedsm.clock import VirtualClock
+from kubedsm.configuration.settings import load
+from kubedsm.emulator.api.resources import DEPLOYMENTS, NAMESPACES, NODES, PODS
+from kubedsm.emulator.emulated_cluster import Timing
+from kubedsm.emulator.paper import node
+from support.move_scenes import open_edge, settle_on_cloud
+from support.worlds import CLOUD, EDGE, emulated
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+CONFIGURATION = load("suggester: {period: 1s}", "test")
+
+
+class LateClock:
+    """Virtual time, and what was spent without awaiting anything."""
+
+    def __init__(self):
+        self.spent = 0.0
+        self._clock = VirtualClock()
+
+    def monotonic(self):
+        return self._clock.monotonic() + self.spent
+
+    def wall(self):
+        return self._clock.wall() + self.spent
+
+    async def sleep(self, seconds):
+        await self._clock.sleep(seconds)
+
+
+class Slow:
+    """KubeDSM, whose suggestions take some seconds."""
+
+    def __init__(self, clock, seconds):
+        self.asked_at = []
+        self._clock, self._seconds = clock, seconds
+
+    def place(self, snapshot, pods, rng, deadline):
+        return CONFIGURATION.policy.place(snapshot, pods, rng, deadline)
+
+    def suggest(self, snapshot, movable, deadline):
+        self.asked_at.append(asyncio.get_running_loop().time())
+        self._clock.spent += self._seconds
+        return CONFIGURATION.policy.suggest(snapshot, movable, deadline)
+
+
+@pytest.mark.parametrize(("seconds", "every"), [(0.0, 1), (0.05, 1), (2.0, 18)])
+async def test_thinking_takes_a_tenth_of_the_time_at_most(seconds, every):
+    async with emulated(EDGE, CLOUD, configuration=CONFIGURATION) as world:
+        world.clock = LateClock()
+        policy = Slow(world.clock, seconds)
+        async with world.scheduler(policy=policy):
+            for number in range(120):  # it only thinks about what has changed
+                patch = {"metadata": {"labels": {"second": str(number)}}}
+                world.api.patch(NODES, "", "c1", patch, "application/merge-patch+json")
+                await asyncio.sleep(0.5)
+    times = policy.asked_at
+    gaps = [after - before for before, after in itertools.pairwise(times)]
+    assert len(gaps) >= 2
+    assert min(gaps) == pytest.approx(every, abs=0.6)
+    assert max(gaps) == pytest.approx(every, abs=0.6)
+
+
+async def restless(world, seconds):
+    """Change something again and again, so that there is always something new to think about."""
+    for number in range(int(seconds * 2)):
+        patch = {"metadata": {"labels": {"change": str(number)}}}
+        world.api.patch(NODES, "", "c1", patch, "application/merge-patch+json")
+        await asyncio.sleep(0.5)
+
+
+async def test_nothing_is_suggested_while_room_is_being_made_by_preemption():
+    preempting = load("{suggester: {period: 1s}, preemption: enabled}", "test")
+    slow = Timing(start_delay=0.5, stop_delay=15.0)
+    c1 = node("c1", "cloud", "2", "8Gi")
+    async with emulated(c1, configuration=preempting, timing=slow) as world:
+        policy = Slow(world.clock, 0.0)
+        world.clock = policy._clock = LateClock()
+        async with world.scheduler(policy=policy):
+            world.deploy("low", 2, terminationGracePeriodSeconds=30)
+            await world.until_bound(2, 3)
+            await restless(world, 3)
+            assert policy.asked_at
+            world.deploy("urgent", 1, priorityClassName="system-cluster-critical")
+            await world.until(lambda: world.witness.of("evict"), 5)
+            await asyncio.sleep(0.5)
+            before = len(policy.asked_at)
+            await restless(world, 10)
+            assert world.placed("urgent") == {None: 1}
+            assert len(policy.asked_at) == before
+            await world.until(lambda: world.placed("urgent") == {"c1": 1}, 20)
+            await restless(world, 5)
+            assert len(policy.asked_at) > before
+
+
+async def test_nothing_is_suggested_while_new_pods_are_gathered():
+    patient = load("{suggester: {period: 1s}, batch: {idle: 10s, max: 20s}}", "test")
+    async with emulated(EDGE, CLOUD, configuration=patient) as world:
+        policy = Slow(world.clock, 0.0)
+        world.clock = policy._clock = LateClock()
+        async with world.scheduler(policy=policy):
+            await restless(world, 3)
+            assert policy.asked_at
+            world.deploy("web", 1)
+            await asyncio.sleep(0.5)
+            before = len(policy.asked_at)
+            await restless(world, 8)
+            assert world.placed("web") == {None: 1}
+            assert len(policy.asked_at) == before
+
+
+async def test_moves_are_worth_nothing_any_more_when_their_workload_is_gone():
+    off = load("suggester: {mode: 'off'}", "test")
+    async with emulated(CLOUD, configuration=off) as world, world.scheduler() as runtime:
+        await settle_on_cloud(world, "web", 1)
+        open_edge(world)
+        await asyncio.sleep(0.1)
+        suggestion = off.policy.suggest(runtime.mirror.snapshot(), lambda pod: "")
+        worth = runtime.suggester._worth(suggestion.moves, [])
+        assert worth()
+        world.api.delete(DEPLOYMENTS, "default", "web")
+        await asyncio.sleep(3)
+        assert not worth()
+
+
+async def test_a_move_begun_for_a_namespaces_weight_is_worth_it_to_the_end():
+    fair = "suggester: {period: 1s}\nfairness: {perNamespace: true, namespaces: {default: 2}}"
+    async with emulated(EDGE, CLOUD, configuration=load(fair, "test")) as world:
+        world.api.create(NAMESPACES, {"metadata": {"name": "split"}})
+        async with world.scheduler():
+            for number in range(4):
+                world.deploy(f"part{number}", 1, namespace="split")
+            on_edge = partial(world.api.list, PODS, "split", fields="spec.nodeName=e1")
+            await world.until(lambda: len(on_edge()) == 4, 2)
+            world.deploy("web", 4)
+            await world.until(lambda: world.placed("web") == {"e1": 4}, 60)

@@ -1,0 +1,133 @@
+"""What fails costs what it concerns, and nothing else: the pod, the plan, the decision."""
+
+import asyncio
+
+import pytest
+
+from kubedsm.configuration.settings import Configuration, load
+from kubedsm.core.world.mirror import ClusterMirror
+from kubedsm.emulator.api.resources import NODES
+from kubedsm.runtime.event_recorder import EventRecorder
+from kubedsm.runtime.step_calls import StepCalls
+from support.tenants import moved, served
+from support.worlds import CLOUD, EDGE, emulated
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+BUSY = load("suggester: {period: 1s}\nmigration: {cooldown: 1s, drainDelay: 1s}", "test")
+
+
+class BrokenError(Exception):
+    pass
+
+
+class Policy:
+    """The configured policy, but for the pods of one app and for suggestions about them."""
+
+    def __init__(self, odd, configuration):
+        self._odd, self._policy = odd, configuration.policy
+
+    def place(self, snapshot, pods, *rest):
+        if any(self._odd in pod.name for pod in pods):
+            raise BrokenError("place")
+        return self._policy.place(snapshot, pods, *rest)
+
+    def suggest(self, snapshot, *rest):
+        if any(self._odd in pod.name for pod in snapshot.pods.values()):
+            raise BrokenError("suggest")
+        return self._policy.suggest(snapshot, *rest)
+
+
+def expected(caught):
+    """Take what was caught, all of it on purpose, so that the test does not fail by it."""
+    assert caught
+    assert all(isinstance(error, BrokenError) for error in caught)
+    errors = list(caught)
+    caught.clear()
+    return errors
+
+
+async def test_a_decision_that_fails_puts_off_only_the_pods_it_fails_for(caught):
+    async with (
+        emulated(EDGE, CLOUD) as world,
+        world.scheduler(policy=Policy("odd", Configuration())),
+    ):
+        for app in ("a", "odd", "b"):
+            world.deploy(app, 2)
+        await world.until_bound(4, 1)
+        await served(world)
+        await asyncio.sleep(30)
+        assert world.placed("odd") == {None: 2}
+        [message] = {event["message"] for event in world.events("FailedScheduling")}
+        assert "error of the scheduler's own" in message
+        # 1, 2, 4, 8, 10, 10 seconds of back-off, up to a fifth less by chance.
+        assert len(expected(caught)) <= 2 * 9
+
+
+async def test_suggestions_that_fail_keep_no_batch_waiting_and_are_tried_again(caught):
+    policy = Policy("nobody", BUSY)
+    async with emulated(CLOUD, configuration=BUSY) as world, world.scheduler(policy=policy):
+        world.deploy("web", 1)
+        await world.until_bound(1, 2)
+        policy._odd = "web"
+        await served(world)
+        await asyncio.sleep(60)
+        assert len(expected(caught)) < 10
+        policy._odd = "nobody"
+        caught.clear()
+        await moved(world, seconds=60)
+
+
+@pytest.mark.parametrize("step", ["check", "detach", "evict", "restore"])
+async def test_a_step_that_fails_takes_its_move_back_and_nobody_elses(step, caught, monkeypatch):
+    odd = ["web"]
+
+    def failing(works):
+        def fails(self, *args):
+            if any(name in str(arg) for arg in args for name in odd):
+                raise BrokenError(step)
+            return works(self, *args)
+
+        return fails
+
+    # To restore is asked for when something else is lost.
+    for name in {"restore": ("restore", "evict")}.get(step, (step,)):
+        monkeypatch.setattr(StepCalls, name, failing(getattr(StepCalls, name)))
+    async with emulated(CLOUD, configuration=BUSY) as world, world.scheduler() as runtime:
+        world.deploy("web", 1)
+        await world.until_bound(1, 2)
+        await asyncio.sleep(2)
+        world.api.create(NODES, EDGE)
+        await moved(world, seconds=150)
+        await served(world)
+        await asyncio.sleep(90)
+        expected(caught)
+        assert runtime.supervisor.caught.total() < 100
+        odd.clear()
+        await world.until(lambda: world.placed("web") == {"e1": 1}, 900)
+        await world.until(lambda: not runtime.mirror._reservations, 60)
+        caught.clear()
+
+
+@pytest.mark.parametrize(
+    ("owner", "method"),
+    [(ClusterMirror, "apply"), (EventRecorder, "_write")],
+    ids=["event", "note"],
+)
+async def test_an_object_that_cannot_be_taken_in_is_the_only_one(
+    owner, method, caught, monkeypatch
+):
+    works = getattr(owner, method)
+
+    def fails(self, it):
+        if "odd" in str(it):
+            raise BrokenError(method)
+        return works(self, it)
+
+    monkeypatch.setattr(owner, method, fails)
+    async with emulated(EDGE, CLOUD) as world, world.scheduler():
+        world.deploy("odd", 1)
+        world.deploy("web", 3)
+        await world.until(lambda: sum(n for at, n in world.placed("web").items() if at) == 3, 2)
+        await served(world, seconds=60)
+        expected(caught)

@@ -1,0 +1,1 @@
+"""What test modules share. They import from here, and never from one another."""

@@ -1,0 +1,31 @@
+"""A cluster that gives one answer."""
+
+import json
+
+from kubedsm.cluster.client.port import Response
+from kubedsm.cluster.wire import decoding
+
+POD = decoding.pod(
+    {"metadata": {"name": "cart-1", "namespace": "shop", "uid": "u1"}, "spec": {"containers": []}}
+)
+
+
+class AnsweringCluster:
+    """Answers everything the same, and remembers what it was asked."""
+
+    def __init__(self, answer, status=200):
+        self.answer = answer
+        self.status = status
+        self.asked = []
+        self.timeouts = []
+
+    async def request(self, request, *, timeout):
+        self.asked.append(request)
+        self.timeouts.append(timeout)
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        body = self.answer if isinstance(self.answer, bytes) else json.dumps(self.answer).encode()
+        return Response(self.status, body)
+
+    def stream(self, request, *, timeout):
+        raise NotImplementedError

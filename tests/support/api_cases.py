@@ -1,0 +1,72 @@
+"""Objects to try the API server with, and what is expected of its refusals."""
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kubedsm.emulator.api.api_server import ApiServer
+from kubedsm.emulator.api.errors import ApiError
+from kubedsm.emulator.api.patching import STRATEGIC_MERGE_PATCH
+from kubedsm.emulator.api.resources import NAMESPACES, PODS
+from kubedsm.emulator.api.store import ObjectChange
+from support.fixed_clock import FixedClock
+
+Object = dict[str, Any]
+
+
+def api_server(clock: FixedClock) -> ApiServer:
+    """With a namespace `shop`."""
+    server = ApiServer(clock, random.Random(0))
+    server.create(NAMESPACES, {"metadata": {"name": "shop"}})
+    return server
+
+
+def pod(name: str = "a", *, metadata: Object | None = None, **spec: Any) -> Object:
+    container = {"name": "c", "image": "x:1", "resources": {"requests": {"cpu": "1"}}}
+    return {
+        "metadata": {"name": name, "labels": {"app": "web"}, **(metadata or {})},
+        "spec": {"containers": [container], **spec},
+    }
+
+
+def deployment(**spec: Any) -> Object:
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": pod()["spec"]}
+    selector = {"matchLabels": {"app": "web"}}
+    return {
+        "metadata": {"name": "web"},
+        "spec": {"selector": selector, "template": template, **spec},
+    }
+
+
+def budget(name: str = "web", **status: Any) -> Object:
+    spec = {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "web"}}}
+    return {"metadata": {"name": name}, "spec": spec, "status": status}
+
+
+def refused(status: int, action: Callable[[], object]) -> ApiError:
+    with pytest.raises(ApiError) as caught:
+        action()
+    assert caught.value.status == status, caught.value
+    return caught.value
+
+
+def bind(api: ApiServer, name: str = "a", node: str = "n2", **metadata: Any) -> Object:
+    return api.bind(
+        "shop", name, {"metadata": {"name": name, **metadata}, "target": {"name": node}}
+    )
+
+
+def run(api: ApiServer, name: str = "a", *, ready: bool = True) -> Object:
+    """Bound and Running, as a kubelet would make it."""
+    bind(api, name)
+    conditions = [{"type": "Ready", "status": "True" if ready else "False"}]
+    running = {"status": {"phase": "Running", "conditions": conditions}}
+    return api.patch(PODS, "shop", name, running, STRATEGIC_MERGE_PATCH, subresource="status")
+
+
+def changes(api: ApiServer) -> list[ObjectChange]:
+    seen: list[ObjectChange] = []
+    api.store.subscribe(seen.append)
+    return seen

@@ -1,0 +1,45 @@
+"""Requests to the emulated API server's routes, and what is answered."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from kubedsm.emulator.http.routes import ApiRequest, ApiResponse, Routes, WatchStream
+
+PODS_PATH = "/api/v1/namespaces/default/pods"
+JSON = "application/json"
+
+
+def asked(
+    routes: Routes,
+    method: str,
+    path: str,
+    body: Any = None,
+    *,
+    query: Mapping[str, str] | None = None,
+    content_type: str = JSON,
+    accept: str = JSON,
+) -> tuple[int, Any]:
+    data = body if isinstance(body, bytes) else b"" if body is None else orjson.dumps(body)
+    answer = routes.handle(
+        ApiRequest(method, path, query or {}, content_type, accept, data, token=None)
+    )
+    assert isinstance(answer, ApiResponse)
+    is_json = answer.content_type == JSON
+    return answer.status, orjson.loads(answer.body) if is_json else answer.body.decode()
+
+
+def watching(routes: Routes, path: str = PODS_PATH, **query: str) -> WatchStream:
+    answer = routes.handle(ApiRequest("GET", path, {"watch": "1", **query}))
+    assert isinstance(answer, WatchStream)
+    return answer
+
+
+async def seen(stream: WatchStream) -> list[tuple[str, str]]:
+    """Type and name of each event that is there already."""
+    events = []
+    while stream.waiting:
+        event = orjson.loads(await anext(stream))
+        events.append((event["type"], event["object"]["metadata"].get("name", "")))
+    return events

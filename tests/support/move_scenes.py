@@ -1,0 +1,180 @@
+"""What the tests of moves share: clusters to move pods in, moments to act at, ends to wait for."""
+
+import asyncio
+
+from kubedsm.configuration.settings import load
+from kubedsm.core.world.model import Uid
+from kubedsm.emulator.api.resources import NODES, PODS
+from kubedsm.emulator.paper import node
+from kubedsm.runtime.moves import Group
+from kubedsm.runtime.suggester import mode_of
+from plans.migration import MoveOrder
+from support.worlds import emulated
+
+MERGE = "application/merge-patch+json"
+CONFIGURATION = load(
+    """
+suggester: {period: 1s}
+migration: {cooldown: 1s, drainDelay: 1s, deadline: 10s}
+""",
+    "test",
+)
+LARGE_CLOUD = node("c1", "cloud", "20", "40Gi")
+SMALL_EDGE = node("e1", "edge", "2", "8Gi")
+ONE_PLACE = node("e1", "edge", "1", "8Gi")
+#: moves are given by hand
+BY_HAND = load("suggester: {mode: 'off'}\nmigration: {drainDelay: 1s}", "test")
+
+
+class ReadyPods:
+    """Ready pods of an app at every revision: none may be lost to a move."""
+
+    def __init__(self, world, app):
+        self.lowest = None
+        self._world, self._app = world, app
+
+    def count(self):
+        return sum(
+            not pod["metadata"].get("deletionTimestamp")
+            and any(
+                c["type"] == "Ready" and c["status"] == "True"
+                for c in pod["status"].get("conditions", ())
+            )
+            for pod in self._world.pods(self._app)
+        )
+
+    def watch(self):
+        self.lowest = self.count()
+        self._world.api.store.subscribe(self._notice)
+        return self
+
+    def _notice(self, change):
+        if change.resource is PODS:
+            self.lowest = min(self.lowest, self.count())
+
+
+def labelled(world):
+    return [p for p in world.pods() if "kubedsm.io/migrating" in p["metadata"]["labels"]]
+
+
+def cleaned_up(world):
+    mirror = world.runtime.mirror
+    return (
+        not labelled(world)
+        and world.runtime.manager.quiet.is_set()
+        and not mirror._reservations
+        and not mirror._claims
+        and not mirror._claimed
+    )
+
+
+async def quiet(world, seconds=90):
+    await world.until(lambda: cleaned_up(world), seconds)
+
+
+async def settle_on_cloud(world, app, replicas, seconds=3, **pod_spec):
+    """Pods of an app on the cloud, with the edge opened only afterwards."""
+    world.deploy(app, replicas, **pod_spec)
+    await world.until_bound(replicas, seconds)
+    await asyncio.sleep(2)
+
+
+def open_edge(world, edge=SMALL_EDGE):
+    world.api.create(NODES, edge)
+
+
+def migrating(*nodes, **world):
+    return emulated(*nodes, configuration=CONFIGURATION, **world)
+
+
+def by_hand(configuration=BY_HAND, **world):
+    return emulated(LARGE_CLOUD, configuration=configuration, **world)
+
+
+async def hand_over(world, moves, *, plan="plan-by-hand", worth=lambda: True, deadline=10):
+    """Give the placement manager a plan of moves: (pod object, target, names of moves it needs)."""
+    runtime = world.runtime
+    pods = {p["metadata"]["name"]: runtime.mirror.pod(Uid(p["metadata"]["uid"])) for p, *_ in moves}
+    orders = [
+        MoveOrder(
+            p["metadata"]["name"],
+            p["metadata"]["uid"],
+            target,
+            mode_of(pods[p["metadata"]["name"]], world.configuration),
+            deadline=deadline,
+            needs=frozenset(needs),
+        )
+        for p, target, needs in moves
+    ]
+    group = Group(tuple(orders), tuple(pods.values()), worth)
+    runtime.manager.migrate(plan, group)
+
+
+def is_detached(pod):
+    return "kubedsm.io/migrating" in pod["metadata"]["labels"]
+
+
+class When:
+    """Do something once, the moment a pod of the store is in some state."""
+
+    def __init__(self, world, condition, action):
+        self.done = False
+        self._world, self._condition, self._action = world, condition, action
+        world.api.store.subscribe(self._notice)
+
+    def _notice(self, change):
+        if self.done or change.resource is not PODS or change.type == "DELETED":
+            return
+        if self._condition(change.object):
+            self.done = True
+            self._action(change.object)
+
+
+def replacement(world):
+    """Whether a pod is a new one of its workload, not there when this was asked."""
+    known = {pod["metadata"]["uid"] for pod in world.pods()}
+    return lambda pod: pod["metadata"]["uid"] not in known
+
+
+def is_bound(pod):
+    return "nodeName" in pod["spec"]
+
+
+def is_ready(pod):
+    conditions = pod["status"].get("conditions", ())
+    return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+
+
+def both(one, other):
+    return lambda pod: one(pod) and other(pod)
+
+
+def name(pod):
+    return pod["metadata"]["name"]
+
+
+def becomes_unready(world, pod):
+    """Whatever it was, the pod is not Ready from now on."""
+    never = {"metadata": {"annotations": {"emulator.kubedsm.io/never-ready": "true"}}}
+    world.api.patch(PODS, "default", name(pod), never, MERGE)
+
+
+class AtRequest:
+    """Act when the n-th request of a kind is sent, before it is; it may fail then."""
+
+    def __init__(self, matches, action, n=1, fault=None):
+        self.left, self.matches, self.action, self.fault = n, matches, action, fault
+        self.done = False
+
+    def on_request(self, request):
+        if self.done or not self.matches(request):
+            return None
+        self.left -= 1
+        if self.left:
+            return None
+        self.done = True
+        self.action()
+        return self.fault
+
+    def on_line(self, request, line):
+        return None

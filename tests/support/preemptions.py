@@ -1,0 +1,87 @@
+"""A node full of pods that an urgent one may take the room of."""
+
+import asyncio
+
+import attrs
+
+from kubedsm.configuration.settings import load
+from kubedsm.emulator.api.resources import POD_DISRUPTION_BUDGETS
+from kubedsm.emulator.emulated_cluster import Timing
+from kubedsm.emulator.paper import node
+from support.worlds import emulated
+
+ENABLED = load('{preemption: enabled, suggester: {mode: "off"}}', "test")
+DISABLED = attrs.evolve(ENABLED, preemption="disabled")
+#: the classes that every cluster has; pods without one have priority 0
+HIGH, HIGHEST = "system-cluster-critical", "system-node-critical"
+MERGE = "application/merge-patch+json"
+SMALL = node("e1", "edge", "2", "8Gi")
+EDGE_TOO = node("e9", "edge", "1", "8Gi")
+#: pods take most of their grace period to stop
+SLOW_STOP = Timing(start_delay=0.5, stop_delay=15.0)
+DISRUPTION = (
+    b'{"kind": "Status", "status": "Failure", "reason": "TooManyRequests", "code": 429,'
+    b' "message": "Cannot evict pod as it would violate the pod\'s disruption budget.",'
+    b' "details": {"causes": [{"reason": "DisruptionBudget", "message": "no"}]}}'
+)
+
+
+def preempting(*nodes, **world):
+    return emulated(*(nodes or (SMALL,)), **{"configuration": ENABLED, **world})
+
+
+def urgent(world, name="urgent", replicas=1, priority=HIGH, **more):
+    return world.deploy(name, replicas, priorityClassName=priority, **more)
+
+
+class Evictions:
+    """What is asked of the Eviction API; and what becomes of the n-th call that is no dry run."""
+
+    def __init__(self, fault=None, at=0, on_eviction=None):
+        self.fault, self.at, self.on_eviction = fault, at, on_eviction
+        self.asked = []
+        self.done = []
+
+    def on_request(self, request):
+        if not request.path.endswith("/eviction"):
+            return None
+        name = request.path.split("/")[-2]
+        if "dryRun" in request.body["deleteOptions"]:
+            self.asked.append(name)
+            if self.on_eviction is not None:
+                self.on_eviction()
+            return None
+        assert request.body["deleteOptions"]["preconditions"]["uid"]
+        self.done.append(name)
+        return self.fault if len(self.done) - 1 == self.at else None
+
+    def on_line(self, request, line):
+        return None
+
+
+def bound(world, app):
+    return sum(number for name, number in world.placed(app).items() if name is not None)
+
+
+async def filled(world, replicas=2, **more):
+    """The cluster full of unimportant pods that run."""
+    world.deploy("low", replicas, **more)
+    await world.until(lambda: bound(world, "low") == replicas, 3)
+    await asyncio.sleep(1)
+    return {pod["metadata"]["name"] for pod in world.pods("low")}
+
+
+def budget(world, allowed):
+    world.api.create(
+        POD_DISRUPTION_BUDGETS,
+        {
+            "metadata": {"name": "low", "namespace": "default"},
+            "spec": {"maxUnavailable": allowed, "selector": {"matchLabels": {"app": "low"}}},
+        },
+        namespace="default",
+    )
+
+
+def settled(world):
+    runtime = world.runtime
+    return not runtime.mirror._reservations and not runtime._preemptor._nominations

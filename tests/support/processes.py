@@ -1,0 +1,127 @@
+"""The commands as processes."""
+
+import json
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+
+PATIENCE = 20.0
+
+
+def kubedsm(*arguments, **options):
+    return subprocess.run(
+        [sys.executable, "-m", "kubedsm", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        **options,
+    )
+
+
+class Process:
+    """A command that serves until it is told to stop."""
+
+    def __init__(self, *arguments):
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "kubedsm", *map(str, arguments)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+
+    def line(self):
+        return self.process.stdout.readline()
+
+    def stop(self, number):
+        self.process.send_signal(number)
+        out, err = self.process.communicate(timeout=PATIENCE)
+        return self.process.returncode, out, err
+
+
+class Server(Process):
+    def __init__(self, *arguments):
+        super().__init__("emulate", "--port", "0", "-o", "json", *arguments)
+        said = json.loads(self.line())
+        self.url, self.kubeconfig = said["server"], said["kubeconfig"]
+        self.headers = {"Content-Type": "application/json"}
+
+    def call(self, method, path, body=None):
+        request = urllib.request.Request(
+            self.url + path,
+            method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers=self.headers,
+        )
+        with urllib.request.urlopen(request, timeout=PATIENCE) as response:
+            return json.load(response)
+
+    def deploy(self, name, replicas, cpu="100m"):
+        labels = {"app": name}
+        container = {
+            "name": "c",
+            "image": "pause",
+            "resources": {"requests": {"cpu": cpu, "memory": "32Mi"}},
+        }
+        self.call(
+            "POST",
+            "/apis/apps/v1/namespaces/default/deployments",
+            {
+                "apiVersion": "apps/v1",
+                "kind": "Deployment",
+                "metadata": {"name": name},
+                "spec": {
+                    "replicas": replicas,
+                    "selector": {"matchLabels": labels},
+                    "template": {
+                        "metadata": {"labels": labels},
+                        "spec": {"schedulerName": "kubedsm", "containers": [container]},
+                    },
+                },
+            },
+        )
+
+    def bound(self):
+        pods = self.call("GET", "/api/v1/pods")["items"]
+        return sum("nodeName" in pod["spec"] for pod in pods)
+
+    def until(self, condition):
+        deadline = time.monotonic() + PATIENCE
+        while not condition():
+            assert time.monotonic() < deadline, f"{self.bound()} bound"
+            time.sleep(0.02)
+
+
+def free_port():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return taken.getsockname()[1]
+
+
+def write(tmp_path, name, text):
+    path = tmp_path / name
+    path.write_text(text)
+    return path
+
+
+def unreachable(tmp_path):
+    cluster = {"name": "c", "cluster": {"server": f"http://127.0.0.1:{free_port()}"}}
+    context = {"name": "c", "context": {"cluster": "c", "user": "c"}}
+    config = {
+        "clusters": [cluster],
+        "contexts": [context],
+        "users": [{"name": "c", "user": {}}],
+        "current-context": "c",
+    }
+    return write(tmp_path, "kubeconfig", json.dumps(config))

@@ -1,0 +1,13 @@
+"""What a real API server and a real kube-scheduler answered, as it was written down."""
+
+import json
+from pathlib import Path
+
+FOLDER = Path(__file__).parent.parent / "recorded"
+KUBE_SCHEDULER = FOLDER / "kube-scheduler-1.36.jsonl"
+API_SERVER = FOLDER / "kubernetes-1.36.jsonl"
+MORE_OF_API_SERVER = FOLDER / "kubernetes-1.35-more.jsonl"
+
+
+def recorded(path):
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]

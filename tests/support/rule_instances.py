@@ -1,0 +1,291 @@
+"""Small clusters with every rule about pods in them, named or drawn from a seed."""
+
+import random
+from functools import cache
+
+import attrs
+
+from kubedsm.core.world.model import (
+    EVERY_ADDRESS,
+    ClaimReference,
+    HostPort,
+    NodeName,
+    Pod,
+    PodAffinityTerm,
+    PodClass,
+    Preferences,
+    SchedulingRules,
+    SpreadConstraint,
+    Taint,
+    Tier,
+    Toleration,
+    Uid,
+    Workload,
+)
+from kubedsm.core.world.selectors import NodeSelectorTerm, Requirement
+from kubedsm.core.world.surroundings import (
+    Claim,
+    CSINode,
+    CSIVolume,
+    Namespace,
+    StorageClass,
+    Surroundings,
+    Volume,
+)
+from support.placement_instances import node, resources, snapshot
+
+HOST = "kubernetes.io/hostname"
+ZONE = "topology.kubernetes.io/zone"
+TAINT = Taint("dedicated", "ml", "NoSchedule")
+DISLIKED = Taint("old", "", "PreferNoSchedule")
+
+
+def app(*names):
+    """The selector of the pods labelled with one of these apps."""
+    return (Requirement("app", "In", names),)
+
+
+def pod(
+    name,
+    labels=(),
+    *,
+    on=None,
+    requests=None,
+    namespace="shop",
+    terminating=False,
+    priority=0,
+    **rules,
+):
+    return Pod(
+        uid=Uid(f"uid-{name}"),
+        namespace=namespace,
+        name=name,
+        workload=Workload(namespace, "Pod", name),
+        pod_class=PodClass(requests or resources(1, 1), SchedulingRules(**rules), priority),
+        scheduler_name="kubedsm",
+        node_name=NodeName(on) if on else None,
+        terminating=terminating,
+        labels=dict(labels),
+    )
+
+
+def zoned(name, zone=None, **more):
+    labels = {HOST: name, **({ZONE: zone} if zone else {}), **more.pop("labels", {})}
+    return node(name, more.pop("tier", Tier.EDGE), labels=labels, **more)
+
+
+def near(selector, key=ZONE, namespaces=("shop",), **more):
+    return PodAffinityTerm(key, selector, tuple(namespaces), **more)
+
+
+def evenly(selector, key=ZONE, skew=1, **more):
+    return SpreadConstraint(key, skew, selector, more.pop("namespace", "shop"), **more)
+
+
+def cluster(nodes, pods, surroundings=None):
+    return attrs.evolve(snapshot(nodes, pods), surroundings=surroundings or Surroundings())
+
+
+_APPS = "abc"
+
+
+def _selector(rng):
+    kind = rng.random()
+    if kind < 0.06:
+        return None
+    if kind < 0.12:
+        return ()
+    if kind < 0.6:
+        return app(rng.choice(_APPS))
+    if kind < 0.75:
+        return app(*rng.sample(_APPS, 2))
+    return (
+        Requirement(
+            rng.choice(("app", "side")),
+            rng.choice(("Exists", "DoesNotExist", "NotIn")),
+            (rng.choice(_APPS),),
+        ),
+    )
+
+
+def _term(rng):
+    chosen = rng.random()
+    namespaces = ("shop",) if chosen < 0.7 else ("other", "shop")[: rng.randint(0, 2)]
+    selected = None
+    if chosen > 0.8 or not namespaces:
+        selected = rng.choice(((), (Requirement("team", "In", ("x",)),)))
+    key = rng.choice((ZONE, ZONE, HOST))
+    return PodAffinityTerm(key, _selector(rng), tuple(namespaces), selected)
+
+
+def _constraint(rng, namespace):
+    return SpreadConstraint(
+        rng.choice((ZONE, ZONE, HOST)),
+        rng.randint(1, 2),
+        _selector(rng),
+        namespace,
+        rng.choice((1, 1, 1, 2, 3)),
+        rng.random() < 0.7,
+        rng.random() < 0.4,
+    )
+
+
+def _node_affinity(rng):
+    kind = rng.random()
+    if kind < 0.6:
+        return None
+    values = (rng.choice("123"),)
+    expression = Requirement("gen", rng.choice(("Gt", "Lt", "In", "NotIn", "Exists")), values)
+    if kind < 0.8:
+        return (NodeSelectorTerm((expression,)),)
+    name = Requirement("metadata.name", rng.choice(("In", "NotIn")), (f"n{rng.randint(0, 5)}",))
+    both = NodeSelectorTerm((expression,), (name,))
+    return rng.choice(((both,), (both, NodeSelectorTerm()), (NodeSelectorTerm((), (name,)),)))
+
+
+def _rules(rng, namespace):
+    def some(odds, make):
+        return tuple(make() for _ in range(rng.choice(odds)))
+
+    return {
+        "tolerations": some((0, 0, 1), lambda: Toleration("dedicated", "Exists")),
+        "node_affinity": _node_affinity(rng),
+        "ports": some(
+            (0, 0, 0, 1),
+            lambda: HostPort(
+                rng.choice((80, 81)),
+                rng.choice(("TCP", "TCP", "UDP")),
+                rng.choice((EVERY_ADDRESS, "10.0.0.1", "10.0.0.2")),
+            ),
+        ),
+        "affinity": some((0, 0, 0, 1, 2), lambda: _term(rng)),
+        "anti_affinity": some((0, 0, 0, 1, 2), lambda: _term(rng)),
+        "spread": some((0, 0, 0, 1, 2), lambda: _constraint(rng, namespace)),
+        "claims": some(
+            (0, 0, 0, 0, 1), lambda: ClaimReference(namespace, rng.choice(("disk", "once", "far")))
+        ),
+        "preferences": _preferences(rng, namespace) if rng.random() < 0.3 else Preferences(),
+    }
+
+
+def _preferences(rng, namespace):
+    def some(make):
+        return tuple((rng.choice((1, 10, 100)), make()) for _ in range(rng.choice((0, 0, 1, 2))))
+
+    def on_node():
+        operator = rng.choice(("Gt", "In", "Exists"))
+        return NodeSelectorTerm((Requirement("gen", operator, (rng.choice("12"),)),))
+
+    constraints = tuple(_constraint(rng, namespace) for _ in range(rng.choice((0, 0, 1, 2))))
+    return Preferences(
+        some(on_node), some(lambda: _term(rng)), some(lambda: _term(rng)), constraints
+    )
+
+
+def drawn_pod(rng, name, on=None):
+    namespace = rng.choice(("shop", "shop", "other"))
+    labels = {"app": rng.choice(_APPS), "name": name}
+    if rng.random() < 0.3:
+        labels["side"] = "a"
+    return pod(
+        name,
+        labels,
+        on=on,
+        namespace=namespace,
+        terminating=on is not None and rng.random() < 0.15,
+        requests=resources(rng.choice((0, 0.5, 1)), rng.choice((0, 1))),
+        priority=rng.choice((0, 0, 0, 10, 1000)),
+        **_rules(rng, namespace),
+    )
+
+
+def drawn(seed):
+    """A cluster, and pods that wait in it."""
+    rng = random.Random(seed)
+    nodes = [
+        zoned(
+            f"n{i}",
+            rng.choice(("x", "y", "z", None)),
+            tier=rng.choice((Tier.EDGE, Tier.EDGE, Tier.CLOUD, None)),
+            taints=[t for t, odds in ((TAINT, 0.25), (DISLIKED, 0.15)) if rng.random() < odds],
+            unschedulable=rng.random() < 0.1,
+            labels={"gen": rng.choice(("1", "2", "3", "new"))} if rng.random() < 0.8 else {},
+        )
+        for i in range(rng.randint(1, 6))
+    ]
+    existing = [
+        drawn_pod(rng, f"old-{i}", on=rng.choice(nodes).name) for i in range(rng.randint(0, 8))
+    ]
+    waiting = [drawn_pod(rng, f"new-{i}") for i in range(rng.randint(1, 4))]
+    return cluster(nodes, [*existing, *waiting], _surroundings(rng, nodes)), waiting
+
+
+def drawn_batch(seed):
+    """A cluster, and replicas of a few workloads with a rule or two each: most find a node."""
+    rng = random.Random(seed)
+    nodes = [
+        zoned(
+            f"n{i}",
+            rng.choice(("x", "x", "y", "y", "z", None)),
+            tier=rng.choice((Tier.EDGE, Tier.CLOUD)),
+            cpu=rng.choice((2, 4)),
+            taints=[t for t, odds in ((TAINT, 0.1), (DISLIKED, 0.15)) if rng.random() < odds],
+            labels={"gen": rng.choice(("1", "2", "3"))},
+        )
+        for i in range(rng.choice((2, 3, 4, 4, 5, 6)))
+    ]
+    existing = _replicas(rng, "old", 1)
+    existing = [attrs.evolve(old, node_name=rng.choice(nodes).name) for old in existing]
+    waiting = [p for i in range(rng.choice((1, 2, 2, 3))) for p in _replicas(rng, f"new-{i}", 3)]
+    return cluster(nodes, [*existing, *waiting], _surroundings(rng, nodes)), waiting
+
+
+def _replicas(rng, name, most):
+    one = drawn_pod(rng, name)
+    asked = {
+        field: value
+        for field, value in attrs.asdict(one.pod_class.rules, recurse=False).items()
+        if value
+    }
+    kept = rng.sample(sorted(asked), min(len(asked), rng.choice((0, 1, 1, 2, 2))))
+    rules = SchedulingRules(**{field: asked[field] for field in kept})
+    pod_class = PodClass(resources(rng.choice((0.5, 1)), 1), rules, one.pod_class.priority)
+    return [
+        attrs.evolve(one, uid=Uid(f"uid-{name}-{i}"), name=f"{name}-{i}", pod_class=pod_class)
+        for i in range(rng.randint(1, most))
+    ]
+
+
+def csi_node(rng, name):
+    """Limits of both drivers, of one, or of none."""
+    limits = {driver: rng.choice((0, 1, 1, 2)) for driver in ("fast", "slow")}
+    return CSINode(name, dict(rng.sample(sorted(limits.items()), rng.choice((0, 1, 2, 2)))))
+
+
+def _surroundings(rng, nodes):
+    surroundings = _around_every_cluster()
+    for each in nodes:
+        if rng.random() < 0.6:
+            surroundings = surroundings.having(csi_node(rng, each.name))
+    return surroundings
+
+
+@cache
+def _around_every_cluster():
+    only_x = (NodeSelectorTerm((Requirement(ZONE, "In", ("x",)),)),)
+    claims = [
+        Claim(namespace, name, volume=f"pv-{name}", bound=True, once_per_pod=name == "once")
+        for namespace in ("shop", "other")
+        for name in ("disk", "once", "far")
+    ]
+    surroundings = Surroundings()
+    for thing in (
+        *claims,
+        Volume("pv-disk", csi=CSIVolume("fast", "disk")),
+        Volume("pv-once", labels={ZONE: "x__y"}, csi=CSIVolume("fast", "once")),
+        Volume("pv-far", only_x, csi=CSIVolume("slow", "far")),
+        Namespace("other", {"team": "x"}),
+        StorageClass("local", waits_for_consumer=True),
+    ):
+        surroundings = surroundings.having(thing)
+    return surroundings

@@ -1,0 +1,108 @@
+"""Small clusters whose pods run and have rules about each other, named or drawn from a seed."""
+
+import random
+
+import attrs
+
+from kubedsm.bench.literal.rules import literal_rule
+from kubedsm.core.goals.objective import Promise
+from kubedsm.core.moving.suggestion import SuggestLimits
+from kubedsm.core.world.model import (
+    HostPort,
+    NodeName,
+    Pod,
+    PodClass,
+    SchedulingRules,
+    Tier,
+    Uid,
+    Workload,
+)
+from support.placement_instances import Instance, resources, snapshot
+from support.rule_instances import HOST, ZONE, app, evenly, near, zoned
+from support.suggest_instances import OBJECTIVES, Case
+
+
+def member(name, service, on=None, *, requests=None, priority=0, created=0.0, **rules):
+    """A pod of a Deployment that carries the label app; running, if it is on a node."""
+    return Pod(
+        uid=Uid(f"uid-{name}"),
+        namespace="shop",
+        name=name,
+        workload=Workload("shop", "Deployment", service),
+        pod_class=PodClass(requests or resources(1, 1), SchedulingRules(**rules), priority),
+        scheduler_name="kubedsm",
+        node_name=NodeName(on) if on else None,
+        phase="Running" if on else "Pending",
+        ready=on is not None,
+        created=created,
+        labels={"app": service},
+    )
+
+
+def apart(*services, key=HOST):
+    return near(app(*services), key=key)
+
+
+def _rules(rng, service, services):
+    kind = rng.random()
+    key = rng.choice((HOST, HOST, HOST, ZONE))
+    other = rng.choice(services)
+    if kind < 0.3:
+        return {"anti_affinity": (apart(service, key=key),)}
+    if kind < 0.42:
+        return {"anti_affinity": (apart(other, key=key),)}
+    if kind < 0.62:
+        return {"spread": (evenly(app(service), key=key, skew=rng.choice((1, 1, 2))),)}
+    if kind < 0.72:
+        return {"ports": (HostPort(80, "TCP", "10.0.0.1"),)}
+    if kind < 0.8:
+        return {"affinity": (near(app(other), key=key),)}
+    return {}
+
+
+def _nodes(rng):
+    edge = [
+        zoned(f"edge-{i}", rng.choice("xy"), cpu=rng.choice((1, 2, 2, 3)), memory=64)
+        for i in range(rng.choice((2, 2, 3)))
+    ]
+    cloud = [
+        zoned(
+            f"cloud-{i}", rng.choice("xz"), tier=Tier.CLOUD, cpu=rng.choice((2, 3, 64)), memory=64
+        )
+        for i in range(rng.choice((1, 1, 2)))
+    ]
+    return edge + cloud
+
+
+def ruled_case(seed):
+    """Pods put where the rules let them, mostly, so that much could be better."""
+    rng = random.Random(seed)
+    nodes = _nodes(rng)
+    services = "abc"[: rng.choice((2, 2, 3))]
+    made = {
+        service: {
+            "requests": resources(rng.choice((0.5, 1, 1, 2)), 1),
+            "priority": rng.choice((0, 0, 100)),
+            **_rules(rng, service, services),
+        }
+        for service in services
+    }
+    pods = []
+    for i in range(rng.randint(4, 7)):
+        service = rng.choice(services)
+        pod = member(f"{service}-{i}", service, created=float(i % 3), **made[service])
+        shot = snapshot(nodes, pods)
+        fitting = [n for n in nodes if literal_rule(shot, pod, n) is None]
+        if rng.random() < 0.6:  # a crowded edge is what makes a choice
+            fitting = [n for n in fitting if n.tier is Tier.EDGE] or fitting
+        if fitting and rng.random() < 0.95:
+            on = rng.choice(fitting).name
+            pod = attrs.evolve(pod, node_name=on, phase="Running", ready=rng.random() < 0.95)
+        pods.append(pod)
+    promised = {s: Promise(rng.choice((0.0, 0.5, 1.0, 1.0)), rng.choice((1, 2))) for s in services}
+    limits = SuggestLimits(
+        max_moves=rng.choice((1, 2, 3, 3)),
+        max_cloud_to_edge=rng.choice((1, 5, 5)),
+        max_edge_reorder=rng.choice((0, 1, 3)),
+    )
+    return Case(Instance(snapshot(nodes, pods), (), promised), limits, rng.choice(OBJECTIVES))

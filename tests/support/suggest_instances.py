@@ -1,0 +1,148 @@
+"""Small clusters whose pods run, named or drawn from a seed."""
+
+import random
+
+import attrs
+
+from kubedsm.core.goals.objective import Objective, Promise
+from kubedsm.core.moving.suggestion import SuggestLimits
+from kubedsm.core.rules.fit import shortages
+from kubedsm.core.world.model import Tier
+from support.placement_instances import (
+    NO_RULES,
+    RULES,
+    Instance,
+    drawn_requests,
+    node,
+    pod,
+    resources,
+    snapshot,
+)
+
+OBJECTIVES = (
+    Objective(),
+    Objective(gamma=10),
+    Objective(alpha=1, beta=0, gamma=10),
+    Objective(alpha=5, beta=4, gamma=6),
+)
+
+
+def running(name, service, requests, on, **more):
+    made = pod(name, service, requests, on=on, **more)
+    return attrs.evolve(made, phase="Running", ready=True)
+
+
+@attrs.frozen
+class Case:
+    instance: Instance
+    limits: SuggestLimits
+    objective: Objective
+
+    @property
+    def snapshot(self):
+        return self.instance.snapshot
+
+    @property
+    def promises(self):
+        return self.instance.promises
+
+
+def _small_nodes(rng):
+    tiers = [Tier.EDGE] * rng.choice((1, 2, 2, 3, 3)) + [Tier.CLOUD] * rng.choice((1, 1, 2))
+    roomy = rng.random() < 0.6
+    found = []
+    for i, tier in enumerate(tiers):
+        if roomy and tier is Tier.CLOUD:
+            found.append(node(f"{tier}-{i}", tier, 64, 64, gpu=9, labels={"disk": "ssd"}))
+            continue
+        made = node(
+            f"{tier}-{i}",
+            tier,
+            rng.choice((1, 2, 3, 4)),
+            rng.choice((2, 3, 4)),
+            rng.choice((2, 3, 110, 110, 110)),
+            labels={"disk": "ssd"} if rng.random() < 0.8 else {},
+            gpu=rng.choice((0, 1, 2)),
+            unschedulable=rng.random() < 0.05,
+        )
+        found.append(made)
+    return found
+
+
+def drawn_case(seed, most=9):
+    """Pods put wherever they fit, at random, so that much could be better."""
+    rng = random.Random(seed)
+    nodes = _small_nodes(rng)
+    services = "abcd"[: rng.randint(1, 4)]
+    classes = {s: [(drawn_requests(rng), rng.choice((NO_RULES, *RULES)))] for s in services}
+    if rng.random() < 0.3:  # a rollout: its pods are of two classes
+        classes[services[0]].append((drawn_requests(rng), rng.choice(RULES)))
+    if len(services) > 1 and rng.random() < 0.4:  # two workloads, one class
+        classes[services[1]] = [classes[services[0]][0]]
+    free = {n.name: n.allocatable for n in nodes}
+    pods = []
+    for i in range(rng.randint(most // 2, most)):
+        service = rng.choice(services)
+        requests, rules = rng.choice(classes[service])
+        fitting = [n for n in nodes if not shortages(requests, free[n.name])]
+        if rng.random() < 0.6:  # a crowded edge is what makes a choice
+            fitting = [n for n in fitting if n.tier is Tier.EDGE] or fitting
+        created = float(rng.randint(0, 2))
+        name = f"{service}-{i}"
+        if not fitting or rng.random() < 0.03:
+            pods.append(pod(name, service, requests, rules=rules, created=created))
+            continue
+        on = rng.choice(fitting).name
+        free[on] -= requests
+        made = running(name, service, requests, on, rules=rules, created=created)
+        if rng.random() < 0.1:
+            made = attrs.evolve(made, **rng.choice(({"ready": False}, {"scheduler_name": "other"})))
+        pods.append(made)
+    rng.shuffle(pods)
+    promised = {
+        s: Promise(rng.choice((0.0, 0.5, 0.5, 1.0, 1.0, 0.3)), rng.choice((1.0, 1.0, 2.0, 0.5)))
+        for s in services
+    }
+    held = {}
+    if rng.random() < 0.1:  # over-committed already
+        held[rng.choice(nodes).name] = resources(1, 1, 0)
+    limits = SuggestLimits(
+        max_moves=rng.choice((1, 2, 3, 3, 4)),
+        max_cloud_to_edge=rng.choice((0, 1, 2, 5, 5)),
+        max_edge_reorder=rng.choice((0, 1, 2, 3)),
+    )
+    shot = snapshot(nodes, pods, held)
+    return Case(Instance(shot, (), promised), limits, rng.choice(OBJECTIVES))
+
+
+def crowded_case(seed, *, roomy=False):
+    """Little room on each edge node, and larger pods in the cloud: it takes moves to fit them."""
+    rng = random.Random(seed)
+    nodes = [
+        node(f"edge-{i}", Tier.EDGE, rng.choice((2, 3, 4)), 64) for i in range(rng.choice((2, 3)))
+    ]
+    tight = rng.random() < 0.4 and not roomy
+    nodes.append(node("cloud", Tier.CLOUD, rng.choice((2, 3, 4)) if tight else 64, 64))
+    sizes = {s: rng.choice((0.5, 1, 1.5, 2, 2.5)) for s in "abcd"[: rng.randint(2, 4)]}
+    free = {n.name: n.allocatable for n in nodes}
+    pods = []
+    for i in range(rng.randint(6, 9)):
+        service = rng.choice(list(sizes))
+        requests = resources(sizes[service])
+        edge_first = sorted(nodes, key=lambda n: (n.tier is Tier.CLOUD, rng.random()))
+        fitting = [n.name for n in edge_first if not shortages(requests, free[n.name])]
+        name = f"{service}-{i}"
+        if fitting:
+            free[fitting[0]] -= requests
+            pods.append(running(name, service, requests, fitting[0]))
+        else:
+            pods.append(pod(name, service, requests))
+    promised = {
+        s: Promise(rng.choice((0.0, 0.3, 0.5, 0.7, 1.0)), rng.choice((1, 2))) for s in sizes
+    }
+    limits = SuggestLimits(
+        max_moves=rng.choice((2, 3, 3, 3, 4)),
+        max_cloud_to_edge=rng.choice((1, 5, 5)),
+        max_edge_reorder=rng.choice((0, 1, 3, 3)),
+    )
+    return Case(Instance(snapshot(nodes, pods), (), promised), limits, rng.choice(OBJECTIVES))

@@ -1,0 +1,205 @@
+"""Tenants in namespaces of their own: one that misbehaves, and a neighbour who must not notice.
+
+The neighbour is served as ever, whatever happens to the rest of the cluster: its new pods are
+bound, and its pods that run in the cloud are moved to an edge that opens, in the usual time.
+"""
+
+import asyncio
+import json
+
+import attrs
+
+from kubedsm.configuration.settings import load
+from kubedsm.emulator.api.resources import (
+    DEPLOYMENTS,
+    EVENTS,
+    NAMESPACES,
+    NODES,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+)
+from kubedsm.emulator.front import RequestFault
+from kubedsm.emulator.paper import node
+
+#: before `default`, so that its pods come first wherever they are gone through
+TENANT = "a-tenant"
+NEIGHBOUR = "others"
+MERGE = "application/merge-patch+json"
+LABEL, ANNOTATION = "kubedsm.io/migrating", "kubedsm.io/migration"
+CONFIGURATION = load(
+    "suggester: {period: 1s}\nmigration: {cooldown: 1s, drainDelay: 1s, deadline: 10s}", "test"
+)
+CLOUD = node("c1", "cloud", "900", "900Gi", pods=900)
+#: room for what the tenant would have there
+EDGE = node("e1", "edge", "4", "8Gi")
+#: seconds that a pod of the neighbour's waits for its node, and that a move of it takes, at most,
+#: beside a tenant that misbehaves
+BOUND, MOVED = 1, 12
+
+
+def exists(key, operator="Exists", *values):
+    return {"key": key, "operator": operator, **({"values": list(values)} if values else {})}
+
+
+#: tied to the cloud, so that it takes no room that others want at the edge
+CLOUD_ONLY = {"nodeSelector": {"kubedsm.io/tier": "cloud"}}
+#: nor at the edge that is there already
+_NOT_E1 = {"matchExpressions": [exists("kubernetes.io/hostname", "NotIn", "e1")]}
+NOT_E1 = {
+    "affinity": {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [_NOT_E1]}
+        }
+    }
+}
+
+
+class Asked:
+    """Counts the requests about the tenant, and may answer some of them itself."""
+
+    def __init__(self, answer=None):
+        self.of_tenant = []
+        self._answer = answer or (lambda _request: None)
+
+    def on_request(self, request):
+        if f"/namespaces/{TENANT}/" in request.path:
+            self.of_tenant.append(request)
+        answer = self._answer(request)
+        return None if answer is None else RequestFault(answer)
+
+    def on_line(self, request, line):
+        return None
+
+    def to(self, ending, method="POST"):
+        return [r for r in self.of_tenant if r.method == method and r.path.endswith(f"/{ending}")]
+
+
+def pod_spec(cpu="10m", scheduler="kubedsm", **spec):
+    container = {"name": "c", "image": "x", "resources": {"requests": {"cpu": cpu}}}
+    return {
+        "schedulerName": scheduler,
+        "terminationGracePeriodSeconds": 1,
+        "containers": [container],
+        **spec,
+    }
+
+
+def pod(name, scheduler="kubedsm", **metadata):
+    return {
+        "metadata": {"name": name, "namespace": TENANT, **metadata},
+        "spec": pod_spec(scheduler=scheduler, nodeName="c1"),
+    }
+
+
+def marked(name, replica_set="web-x", uid="nobody", scheduler="kubedsm", **labels):
+    mark = {"plan": "p", "replicaSet": replica_set, "uid": uid, "target": "e1", "since": "1"}
+    return pod(
+        name,
+        scheduler,
+        labels={"a": "b", LABEL: "x", **labels},
+        annotations={ANNOTATION: json.dumps(mark)},
+    )
+
+
+@attrs.frozen
+class Tenant:
+    world: object
+    namespace: str
+
+    @classmethod
+    def of(cls, world, namespace=TENANT):
+        if not world.api.exists(NAMESPACES, "", namespace):
+            world.api.create(NAMESPACES, {"metadata": {"name": namespace}})
+        return cls(world, namespace)
+
+    def create(self, resource, obj):
+        return self.world.api.create(resource, obj, namespace=self.namespace)
+
+    def delete(self, resource, name):
+        return self.world.api.delete(resource, self.namespace, name)
+
+    def forbid_disruption(self):
+        """No pod of the tenant's may be evicted."""
+        spec = {"maxUnavailable": 0, "selector": {"matchExpressions": [exists("a")]}}
+        self.create(POD_DISRUPTION_BUDGETS, {"metadata": {"name": "never"}, "spec": spec})
+
+    def deploy(self, name, replicas=2, labels=None, expressions=(), **spec):
+        labels = {"app": name, **(labels or {})}
+        return self.create(
+            DEPLOYMENTS,
+            {
+                "metadata": {"name": name},
+                "spec": {
+                    "replicas": replicas,
+                    "selector": {"matchLabels": labels, "matchExpressions": list(expressions)},
+                    "template": {"metadata": {"labels": labels}, "spec": pod_spec(**spec)},
+                },
+            },
+        )
+
+    def pods(self, app=None):
+        return self.world.api.list(PODS, self.namespace, labels=f"app={app}" if app else "")
+
+    def bound(self, app):
+        found = self.pods(app)
+        return bool(found) and all("nodeName" in pod["spec"] for pod in found)
+
+    def events(self, reason):
+        found = self.world.api.list(EVENTS, self.namespace)
+        return [event for event in found if event["reason"] == reason]
+
+
+def _told(pod):
+    """The reason of its condition PodScheduled."""
+    conditions = pod["status"].get("conditions", ())
+    return next((c.get("reason") for c in conditions if c["type"] == "PodScheduled"), None)
+
+
+async def served(world, seconds=5):
+    """A pod that fits is bound in the usual time and said to be, one that does not is told."""
+    neighbour = Tenant.of(world, NEIGHBOUR)
+    neighbour.deploy("small", 1, **CLOUD_ONLY)
+    neighbour.deploy("huge", 1, cpu="5000", **CLOUD_ONLY)
+    await world.until(lambda: neighbour.bound("small"), seconds)
+    await world.until(
+        lambda: [_told(pod) for pod in neighbour.pods("huge")] == ["Unschedulable"], seconds
+    )
+    [pod] = neighbour.pods("small")
+
+    def said():
+        about = (e.get("regarding") or e["involvedObject"] for e in neighbour.events("Scheduled"))
+        return pod["metadata"]["uid"] in {it["uid"] for it in about}
+
+    await world.until(said, seconds)
+
+
+async def moved(world, seconds=30):
+    """The neighbour's pods are moved to an edge that opens."""
+    await neighbour_settles(world)
+    await _follow_to_an_edge(world, seconds)
+
+
+async def neighbour_settles(world):
+    """Pods of the neighbour's come to run where they are not to stay."""
+    neighbour = Tenant.of(world, NEIGHBOUR)
+    neighbour.deploy("mover", 2, cpu="5m", **NOT_E1)
+    await world.until(lambda: neighbour.bound("mover"), 5)
+    await asyncio.sleep(2)
+
+
+async def neighbour_is_served(world):
+    """Its moves are made, and a pod that comes meanwhile is bound, as if it were alone."""
+    world.api.create(NODES, EDGE)
+    await asyncio.sleep(2)
+    await served(world, BOUND)
+    await _follow_to_an_edge(world, 2 * MOVED)
+
+
+async def _follow_to_an_edge(world, seconds):
+    """No others fit there."""
+    neighbour = Tenant.of(world, NEIGHBOUR)
+    world.api.create(NODES, node("e9", "edge", "10m", "1Gi"))
+    await world.until(
+        lambda: [p["spec"].get("nodeName") for p in neighbour.pods("mover")] == ["e9", "e9"],
+        seconds,
+    )

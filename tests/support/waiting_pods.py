@@ -1,0 +1,179 @@
+"""A pod that waits for help, and the help that may come."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import attrs
+
+from kubedsm.configuration.settings import Configuration
+from kubedsm.emulator.api.resources import (
+    NAMESPACES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    PODS,
+)
+from kubedsm.emulator.paper import node
+from support.worlds import emulated
+
+MERGE = "application/merge-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
+#: in virtual seconds: how soon help must be noticed, and how long none is waited for
+SOON, LONG = 1.0, 20.0
+
+
+@attrs.define
+class Counting:
+    """The configured policy, and how often it was asked. It suggests no moves."""
+
+    policy: object = attrs.field(factory=lambda: Configuration().policy)
+    decisions: int = 0
+
+    def place(self, snapshot, pods, rng, deadline):
+        self.decisions += 1
+        return self.policy.place(snapshot, pods, rng, deadline)
+
+
+def zoned(name, zone, cpu="4", tier="edge", **more):
+    made = node(name, tier, cpu, "8Gi")
+    made["metadata"]["labels"] |= {"zone": zone, **more.pop("labels", {})}
+    made["spec"] = {**made.get("spec", {}), **more}
+    return made
+
+
+def pod(name, cpu="1", labels=None, namespace="default", ports=(), **spec):
+    container = {
+        "name": "c",
+        "image": "pause",
+        "resources": {"requests": {"cpu": cpu, "memory": "100Mi"}},
+        "ports": [{"containerPort": port, "hostPort": port} for port in ports],
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": namespace, "labels": labels or {"app": name}},
+        "spec": {
+            "schedulerName": "kubedsm",
+            "terminationGracePeriodSeconds": 1,
+            "containers": [container],
+            **spec,
+        },
+    }
+
+
+def term(app, key="zone", **more):
+    selector = {"matchLabels": {"app": app}}
+    return {"labelSelector": selector, "topologyKey": key, **more}
+
+
+def near(*terms):
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": list(terms)}
+    return {"affinity": {"podAffinity": required}}
+
+
+def apart(*terms):
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": list(terms)}
+    return {"affinity": {"podAntiAffinity": required}}
+
+
+def spread(app):
+    return {
+        "topologySpreadConstraints": [
+            {
+                "maxSkew": 1,
+                "topologyKey": "zone",
+                "whenUnsatisfiable": "DoNotSchedule",
+                "labelSelector": {"matchLabels": {"app": app}},
+            }
+        ]
+    }
+
+
+TAINT = {"key": "k", "value": "v", "effect": "NoSchedule"}
+
+
+@attrs.define
+class Waiting:
+    """A world in which one pod waits, and why nothing has changed since is known."""
+
+    world: object
+    policy: Counting
+
+    @property
+    def bound(self):
+        return "nodeName" in self.pod("waiting")["spec"]
+
+    def pod(self, name, namespace="default"):
+        return self.world.api.get(PODS, namespace, name)
+
+    def put(self, made, on):
+        """A pod of another scheduler that is on a node."""
+        made["spec"]["schedulerName"] = "other"
+        metadata = made["metadata"]
+        self.world.api.create(PODS, made, namespace=metadata["namespace"])
+        target = {"target": {"kind": "Node", "name": on}, "metadata": {}}
+        self.world.api.bind(metadata["namespace"], metadata["name"], target)
+
+    def remove(self, name):
+        self.world.api.delete(PODS, "default", name, grace_seconds=0)
+
+    def patch(self, resource, name, patch, subresource="", namespace=""):
+        self.world.api.patch(resource, namespace, name, patch, MERGE, subresource=subresource)
+
+    def label(self, resource, name, namespace="", **labels):
+        self.patch(resource, name, {"metadata": {"labels": labels}}, namespace=namespace)
+
+    def resize(self, name, cpu):
+        resources = {"requests": {"cpu": cpu}}
+        patch = {"spec": {"containers": [{"name": "c", "resources": resources}]}}
+        self.world.api.patch(PODS, "default", name, patch, STRATEGIC, subresource="resize")
+
+    def claim(self, mode="ReadWriteOnce", name="data"):
+        self.world.api.create(
+            PERSISTENT_VOLUME_CLAIMS,
+            {
+                "metadata": {"name": name, "namespace": "default"},
+                "spec": {"accessModes": [mode], "storageClassName": "fast"},
+            },
+            namespace="default",
+        )
+
+    def volume(self, labels=None, name="pv", **spec):
+        metadata = {"name": name, "labels": labels or {}}
+        self.world.api.create(PERSISTENT_VOLUMES, {"metadata": metadata, "spec": spec})
+
+    def bind_claim(self, name="data", volume="pv"):
+        self.patch(PERSISTENT_VOLUME_CLAIMS, name, {"spec": {"volumeName": volume}}, "", "default")
+        bound = {"status": {"phase": "Bound"}}
+        self.patch(PERSISTENT_VOLUME_CLAIMS, name, bound, "status", "default")
+
+    def csi_claim(self, name, driver="csi.example.com"):
+        """A claim bound to a volume of that CSI driver."""
+        self.volume(name=f"pv-{name}", csi={"driver": driver, "volumeHandle": name})
+        self.claim(name=name)
+        self.bind_claim(name, f"pv-{name}")
+
+
+@asynccontextmanager
+async def waiting(nodes, prepare, **spec):
+    """Have a pod of that spec wait where `prepare` has been."""
+    policy = Counting()
+    async with emulated(*nodes) as world, world.scheduler(policy=policy):
+        scene = Waiting(world, policy)
+        world.api.create(NAMESPACES, {"metadata": {"name": "shop"}})
+        prepare(scene)
+        await asyncio.sleep(1)
+        world.api.create(PODS, pod("waiting", **spec), namespace="default")
+        await asyncio.sleep(LONG)
+        assert not scene.bound
+        yield scene
+
+
+def full(scene):
+    scene.put(pod("big", cpu="4"), on="e1")
+
+
+def nothing(_scene):
+    """Nothing has to be there."""
+
+
+ONE = (zoned("e1", "x"),)

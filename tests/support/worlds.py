@@ -1,0 +1,175 @@
+"""The whole scheduler on the emulated cluster, in virtual time, with the invariants watched."""
+
+import asyncio
+import random
+from collections import Counter
+from contextlib import asynccontextmanager
+
+import attrs
+
+from kubedsm.clock import VirtualClock
+from kubedsm.cluster.wire import decoding
+from kubedsm.configuration.settings import Configuration
+from kubedsm.core.world.model import Resources
+from kubedsm.emulator.api.resources import DEPLOYMENTS, EVENTS, NODES, PODS
+from kubedsm.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
+from kubedsm.emulator.front import EmulatedFront
+from kubedsm.emulator.paper import node
+from kubedsm.runtime.assembly import Runtime
+from support.witness import Witness
+
+QUICK = Timing(start_delay=0.5, stop_delay=0.5)
+
+
+class Invariants:
+    """I1 and I2 of the design, at every revision of the store."""
+
+    def __init__(self, api):
+        self._api = api
+        self._bound = {}
+        self.binds = Counter()
+        self.writes = 0
+        api.store.subscribe(self._notice)
+
+    def _notice(self, change):
+        self.writes += 1
+        if change.resource is not PODS:
+            return
+        uid = change.object["metadata"]["uid"]
+        name = change.object["spec"].get("nodeName")
+        if change.type == "DELETED" or name == self._bound.get(uid):
+            return
+        assert uid not in self._bound, f"I1: {uid} was on {self._bound[uid]}, now on {name}"
+        self._bound[uid] = name
+        if change.object["spec"]["schedulerName"] == "kubedsm":
+            self.binds[uid] += 1
+            self._check_room(name)
+
+    def _check_room(self, name):
+        if not self._api.exists(NODES, "", name):
+            return  # as a real API server, which binds to any name
+        allocatable = decoding.node(self._api.get(NODES, "", name)).allocatable
+        pods = [decoding.pod(p) for p in self._api.list(PODS, fields=f"spec.nodeName={name}")]
+        used = sum((p.requests for p in pods if not p.finished), Resources())
+        for resource, amount in used.items():
+            assert amount <= allocatable.amount(resource), f"I2: {resource} on {name}: {amount}"
+
+
+@attrs.define
+class World:
+    """An emulated cluster, and the scheduler that may be started, killed and started again."""
+
+    cluster: EmulatedCluster
+    clock: VirtualClock
+    invariants: Invariants
+    witness: Witness
+    faults: object = None
+    configuration: Configuration = attrs.field(factory=Configuration)
+    runtime: Runtime = None
+    #: what the scheduler is on
+    front: EmulatedFront = None
+
+    @property
+    def api(self):
+        return self.cluster.api
+
+    @asynccontextmanager
+    async def scheduler(self, faults=None, seed=0, policy=None):
+        """Run a scheduler until the block is left."""
+        self.front = EmulatedFront(
+            self.cluster.routes, self.clock, faults=faults or self.faults, latency=0.01
+        )
+        self.runtime = Runtime(
+            self.witness.before(self.front),
+            self.configuration,
+            self.clock,
+            random.Random(seed),
+            policy=policy,
+        )
+        self.witness.runtime = self.runtime
+        async with asyncio.TaskGroup() as tasks:
+            running = tasks.create_task(self.runtime.run())
+            tasks.create_task(self._check_books(running))
+            yield self.runtime
+            running.cancel()
+        assert not self.witness.wrong
+
+    async def _check_books(self, running):
+        while not running.done():
+            self.runtime.mirror.check_invariants()
+            await asyncio.sleep(0.5)
+
+    def deploy(self, name, replicas, cpu="1", memory="950Mi", namespace="default", **pod_spec):
+        labels = {"app": name}
+        container = {
+            "name": "c",
+            "image": "pause",
+            "resources": {"requests": {"cpu": cpu, "memory": memory}},
+        }
+        template = {
+            "metadata": {"labels": labels},
+            "spec": {
+                "schedulerName": "kubedsm",
+                "terminationGracePeriodSeconds": 1,
+                "containers": [container],
+                **pod_spec,
+            },
+        }
+        return self.api.create(
+            DEPLOYMENTS,
+            {
+                "apiVersion": "apps/v1",
+                "kind": "Deployment",
+                "metadata": {"name": name, "namespace": namespace},
+                "spec": {
+                    "replicas": replicas,
+                    "selector": {"matchLabels": labels},
+                    "template": template,
+                },
+            },
+            namespace=namespace,
+        )
+
+    def scale(self, name, replicas):
+        patch = {"spec": {"replicas": replicas}}
+        self.api.patch(DEPLOYMENTS, "default", name, patch, "application/merge-patch+json")
+
+    def pods(self, app=None):
+        return self.api.list(PODS, "default", labels=f"app={app}" if app else "")
+
+    def placed(self, app=None):
+        """Pods per node; None for those without."""
+        return Counter(pod["spec"].get("nodeName") for pod in self.pods(app))
+
+    def events(self, reason):
+        return [e for e in self.api.list(EVENTS, "default") if e["reason"] == reason]
+
+    async def until(self, condition, seconds):
+        """Wait for a condition on the cluster; fail with its state if it does not come."""
+        deadline = self.clock.monotonic() + seconds
+        while not condition():
+            assert self.clock.monotonic() < deadline, f"after {seconds} s: {self.placed()}"
+            await asyncio.sleep(0.05)
+
+    async def until_bound_of(self, app, count, seconds):
+        await self.until(
+            lambda: sum(n for name, n in self.placed(app).items() if name is not None) == count,
+            seconds,
+        )
+
+    async def until_bound(self, count, seconds):
+        await self.until(
+            lambda: sum(n for name, n in self.placed().items() if name is not None) == count,
+            seconds,
+        )
+
+
+@asynccontextmanager
+async def emulated(*nodes, timing=QUICK, metrics=None, **world):
+    clock = VirtualClock()
+    spec = ClusterSpec(tuple(nodes), timing)
+    async with EmulatedCluster(spec, clock, random.Random(0), metrics=metrics) as cluster:
+        yield World(cluster, clock, Invariants(cluster.api), Witness(cluster.api), **world)
+
+
+EDGE, CLOUD = node("e1", "edge", "4", "8Gi"), node("c1", "cloud", "20", "40Gi")
