@@ -11,8 +11,8 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from kubedsm.core.placing.rule_keeping import speaks_of_others
 from kubedsm.core.rules.feasibility import EquivalenceClass, Feasibility
+from kubedsm.core.rules.scene import speaks_of_others
 from kubedsm.core.world.deadline import Deadline
 from kubedsm.core.world.model import (
     Node,
@@ -48,7 +48,7 @@ class EdgeRules:
         by_class = {(id(p.pod_class), p.scheduler_name): p for p in snapshot.pods.values()}
         if not any(
             pod.pod_class.rules.anti_affinity
-            or (pod.scheduler_name == snapshot.scheduler_name and speaks_of_others(pod))
+            or (pod.scheduler_name == snapshot.scheduler_name and speaks_of_others(pod.pod_class))
             for pod in by_class.values()
         ):
             return None
@@ -65,7 +65,7 @@ class EdgeRules:
         """
         seen = self.feasibility.equivalence(pod)
         rules = _NO_RULES
-        if speaks_of_others(pod):
+        if speaks_of_others(pod.pod_class):
             rules = attrs.evolve(seen.rules, preferences=_NO_RULES.preferences, claims=())
         return attrs.evolve(seen, pod_class=PodClass(Resources(), rules))
 

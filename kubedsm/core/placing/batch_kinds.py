@@ -9,9 +9,9 @@ rules allow is lost, and the best that `match` finds is the best there is, if it
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from kubedsm.core.packing.problem import Kind, Rank, in_order, rank_of
-from kubedsm.core.placing.rule_keeping import speaks_of_others
 from kubedsm.core.rules.feasibility import EquivalenceClass, Feasibility
 from kubedsm.core.rules.residents import Selection, wishes_of
+from kubedsm.core.rules.scene import speaks_of_others
 from kubedsm.core.rules.taints import PREFERS_NO_PODS
 from kubedsm.core.rules.volumes import shared_disk
 from kubedsm.core.world.model import Node, NodeName, Pod, Resources, Snapshot, Workload
@@ -34,7 +34,7 @@ def is_plain(snapshot: Snapshot, batch: Sequence[Pod]) -> bool:
     None of them has rules or wishes about others, no pod has any that are about one of them, and
     no node would rather not have them.
     """
-    if any(speaks_of_others(pod) or pod.pod_class.rules.preferences for pod in batch):
+    if any(speaks_of_others(pod.pod_class) or pod.pod_class.rules.preferences for pod in batch):
         return False
     if any(t.effect == PREFERS_NO_PODS for n in snapshot.nodes.values() for t in n.taints):
         return False

@@ -15,9 +15,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 import attrs
 
 from kubedsm.core.goals.objective import Objective, Promises
-from kubedsm.core.placing.rule_keeping import speaks_of_others
 from kubedsm.core.rules.feasibility import Feasibility
 from kubedsm.core.rules.fit import shortages, static_rejection
+from kubedsm.core.rules.scene import speaks_of_others
 from kubedsm.core.world.deadline import NO_DEADLINE, Deadline
 from kubedsm.core.world.model import Node, NodeName, Pod, Share, Snapshot, Tier, Uid
 from kubedsm.core.world.selectors import Selector, selects
@@ -86,7 +86,8 @@ class PreemptionSearch:
     @_feasibility.default
     def _of_the_cluster(self) -> Feasibility | None:
         pods = (self.pod, *(pod for pods in self._on.values() for pod in pods))
-        return Feasibility.of(self.snapshot) if any(map(speaks_of_others, pods)) else None
+        concerned = any(speaks_of_others(pod.pod_class) for pod in pods)
+        return Feasibility.of(self.snapshot) if concerned else None
 
     @_gains_at_the_edge.default
     def _gains(self) -> bool:

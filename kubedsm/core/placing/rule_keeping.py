@@ -16,7 +16,7 @@ import attrs
 
 from kubedsm.core.placing.settling import Placed, Settling, WouldGain
 from kubedsm.core.rules.feasibility import Feasibility, Rejection
-from kubedsm.core.rules.scene import speak_of_others
+from kubedsm.core.rules.scene import speaks_of_others
 from kubedsm.core.world.deadline import NO_DEADLINE, Deadline, OutOfTimeError
 from kubedsm.core.world.model import NodeName, Pod, Resources, Uid
 from kubedsm.core.world.serving_order import serving_order
@@ -38,11 +38,6 @@ class Kept:
     late: tuple[Pod, ...] = ()
 
 
-def speaks_of_others(pod: Pod) -> bool:
-    """Whether more than a class and a node decide about this pod, or about others beside it."""
-    return speak_of_others(pod.pod_class.rules)
-
-
 def keep_rules(
     feasibility: Feasibility,
     free: Mapping[NodeName, Resources],
@@ -62,7 +57,8 @@ def keep_rules(
     to be near to some may see these go elsewhere.
     """
     left_over = list(left_over)
-    if not any(speaks_of_others(pod) for pod in (*(pod for pod, _ in planned), *left_over)):
+    concerned = (*(pod for pod, _ in planned), *left_over)
+    if not any(speaks_of_others(pod.pod_class) for pod in concerned):
         return Kept(tuple(planned), _rejections(feasibility, planned, left_over), as_planned=True)
     wanted = {pod.uid: node for pod, node in planned}
     ordered = sorted((*(pod for pod, _ in planned), *left_over), key=serving_order)

@@ -13,7 +13,7 @@ from kubedsm.core.rules.plugins import DYNAMIC_FILTERS, PRE_FILTERS, STATIC_FILT
 from kubedsm.core.rules.rejection import Mask, Refusal, Rejection
 from kubedsm.core.rules.residents import Residents, keys_looked_at
 from kubedsm.core.rules.room import BASIC_RESOURCES, Room
-from kubedsm.core.rules.scene import EquivalenceClass, Scene, node_labels, speak_of_others
+from kubedsm.core.rules.scene import EquivalenceClass, Scene, node_labels, speaks_of_others
 from kubedsm.core.world.model import Pod, PodClass, Snapshot, Uid
 
 #: a pod and the position of its node
@@ -70,7 +70,7 @@ class ClusterView:
         # By identity: classes are shared, and there are far fewer of them than pods.
         by_id = {id(pod.pod_class): pod.pod_class for pod in snapshot.pods.values()}
         classes = by_id.values()
-        concerned = any(c.rules.preferences or speak_of_others(c.rules) for c in classes)
+        concerned = any(c.rules.preferences or speaks_of_others(c) for c in classes)
         residents = Residents.of(
             len(nodes),
             keys_looked_at(classes),

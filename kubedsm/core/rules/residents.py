@@ -136,9 +136,8 @@ class Residents:
 
     def _put(self, pod: Pod, position: int) -> None:
         if self.keys is not None:
-            namespace, labels = self.visible(pod)
-            counts = self.peers.setdefault(Peer(namespace, labels, pod.terminating), {})
-            counts[position] = counts.get(position, 0) + 1
+            peer = Peer(*self.visible(pod), pod.terminating)
+            _count(self.peers.setdefault(peer, {}), position, 1)
         rules = pod.pod_class.rules
         for term in rules.anti_affinity:
             _count(self.holders.setdefault(term, {}), position, 1)
@@ -159,8 +158,7 @@ class Residents:
     def changed(self, pod: Pod, position: int, by: int) -> Self:
         """The same with one such pod more (by = 1) or less (by = -1) on that node."""
         rules = pod.pod_class.rules
-        namespace, labels = self.visible(pod)
-        peer = Peer(namespace, labels, pod.terminating)
+        peer = Peer(*self.visible(pod), pod.terminating)
         claims = dict(self.claims) if rules.claims else self.claims
         for claim in rules.claims:
             _count(claims, claim.key, by)

@@ -72,14 +72,8 @@ def node_labels(rules: SchedulingRules) -> Iterator[str]:
         yield constraint.topology_key
 
 
-def speak_of_others(rules: SchedulingRules) -> bool:
+def speaks_of_others(pod_class: PodClass) -> bool:
     """Whether more than a class and a node decide about such a pod, or about others beside it."""
-    return bool(
-        rules.ports
-        or rules.affinity
-        or rules.anti_affinity
-        or rules.spread
-        or rules.claims
-        or rules.disks
-        or rules.resource_claims
-    )
+    rules = pod_class.rules
+    of_pods = rules.affinity or rules.anti_affinity or rules.spread
+    return bool(of_pods or rules.ports or rules.claims or rules.disks or rules.resource_claims)

@@ -9,7 +9,8 @@ import pytest
 
 from kubedsm.clock import SystemClock
 from kubedsm.core.rules.feasibility import Feasibility
-from kubedsm.core.rules.queueing_hints import matters
+from kubedsm.core.rules.plugins import BY_NAME
+from kubedsm.core.rules.queueing_hints import Refused, matters, still_refused_itself
 from kubedsm.core.world.change import Change
 from kubedsm.core.world.events import (
     KindKnown,
@@ -340,3 +341,11 @@ def test_what_says_nothing_new_matters_to_nobody():
     assert matters(Change(pod_before=pod, pod_after=attrs.evolve(pod, labels={"app": "z"})))
     assert matters(Change(pod_before=pod, pod_after=attrs.evolve(pod, terminating=True)))
     assert matters(Change(known=Claim))
+
+
+@pytest.mark.parametrize("rule", BY_NAME)
+def test_new_labels_of_a_waiting_pod_matter_to_rules_that_look_at_them(rule):
+    waiting = drawn_pod(random.Random(0), "p")
+    relabelled = attrs.evolve(waiting, labels={**waiting.labels, "new": "label"})
+    stands = still_refused_itself(Refused.of(waiting, frozenset({rule})), relabelled)
+    assert (stands is None) is (rule in {"PodTopologySpread", "InterPodAffinity"})
