@@ -60,21 +60,21 @@ def advise(snapshot: Snapshot, configuration: Configuration) -> Advice:
     """What would be moved on this snapshot."""
     policy = configuration.policy
     suggestion = policy.suggest(snapshot, lambda pod: reason_to_stay(pod, configuration))
-    return Advice(snapshot, suggestion, configuration, _stages(suggestion.legs))
+    return Advice(snapshot, suggestion, configuration, stages(suggestion.legs))
 
 
-def _stages(legs: Iterable[Leg]) -> tuple[tuple[str, ...], ...]:
+def stages(legs: Iterable[Leg]) -> tuple[tuple[str, ...], ...]:
     """The legs that may go at once, then those that need them, and so on."""
     stage: dict[str, int] = {}
-    stages: list[list[Leg]] = []
+    found: list[list[Leg]] = []
     for leg in legs:
         stage[leg.name] = 1 + max((stage[name] for name in leg.needs), default=-1)
-        if stage[leg.name] == len(stages):
-            stages.append([])
-        stages[stage[leg.name]].append(leg)
-    for each in stages:
+        if stage[leg.name] == len(found):
+            found.append([])
+        found[stage[leg.name]].append(leg)
+    for each in found:
         each.sort(key=lambda leg: (leg.move.group, leg.name))
-    return tuple(tuple(map(_called, each)) for each in stages)
+    return tuple(tuple(map(_called, each)) for each in found)
 
 
 def _called(leg: Leg) -> str:

@@ -176,13 +176,7 @@ async def test_a_swap_of_two_full_nodes_goes_through_the_cloud():
         await asyncio.sleep(2)
         [a], [b] = world.pods("a"), world.pods("b")
         # Both are tied to their nodes: a swap of theirs is refused, and leaves all as it was.
-        await hand_over(
-            world,
-            [
-                (a, "e2", [b["metadata"]["name"]]),
-                (b, "e1", [a["metadata"]["name"]]),
-            ],
-        )
+        await hand_over(world, [(a, "e2", [b]), (b, "e1", [a])], stopping=[a])
         await quiet(world)
         assert (world.placed("a"), world.placed("b")) == ({"e1": 1}, {"e2": 1})
 
@@ -200,13 +194,7 @@ async def test_two_pods_swap_their_nodes_through_the_cloud():
         await asyncio.sleep(2)
         [a], [b] = world.pods("a"), world.pods("b")
         ready = [ReadyPods(world, app).watch() for app in "ab"]
-        await hand_over(
-            world,
-            [
-                (a, "e2", [b["metadata"]["name"]]),
-                (b, "e1", [a["metadata"]["name"]]),
-            ],
-        )
+        await hand_over(world, [(a, "e2", [b]), (b, "e1", [a])], stopping=[a])
         await quiet(world)
         assert (world.placed("a"), world.placed("b")) == ({"e2": 1}, {"e1": 1})
         assert [r.lowest for r in ready] == [1, 1]

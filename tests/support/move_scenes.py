@@ -2,13 +2,16 @@
 
 import asyncio
 
+import attrs
+
 from kubedsm.configuration.settings import load
+from kubedsm.core.moving.move_groups import Order
+from kubedsm.core.moving.suggestion import Move
 from kubedsm.core.world.model import Uid
 from kubedsm.emulator.api.resources import NODES, PODS
 from kubedsm.emulator.paper import node
 from kubedsm.runtime.moves import Group
-from kubedsm.runtime.suggester import mode_of
-from plans.migration import MoveOrder
+from kubedsm.runtime.suggester import order_of
 from support.worlds import emulated
 
 MERGE = "application/merge-patch+json"
@@ -91,23 +94,30 @@ def by_hand(configuration=BY_HAND, **world):
     return emulated(LARGE_CLOUD, configuration=configuration, **world)
 
 
-async def hand_over(world, moves, *, plan="plan-by-hand", worth=lambda: True, deadline=10):
-    """Give the placement manager a plan of moves: (pod object, target, names of moves it needs)."""
-    runtime = world.runtime
-    pods = {p["metadata"]["name"]: runtime.mirror.pod(Uid(p["metadata"]["uid"])) for p, *_ in moves}
-    orders = [
-        MoveOrder(
-            p["metadata"]["name"],
-            p["metadata"]["uid"],
-            target,
-            mode_of(pods[p["metadata"]["name"]], world.configuration),
-            deadline=deadline,
-            needs=frozenset(needs),
-        )
-        for p, target, needs in moves
+async def hand_over(
+    world, moves, *, plan="plan-by-hand", worth=lambda: True, deadline=10, stopping=()
+):
+    """Give the placement manager a plan of moves: (pod object, target, the pod objects it needs gone).
+
+    Those of the pods that are `stopping` go through the cloud.
+    """
+    mirror = world.runtime.mirror
+    uids = [Uid(p["metadata"]["uid"]) for p, *_ in moves]
+    pods = tuple(map(mirror.pod, uids))
+    stops = {p["metadata"]["uid"] for p in stopping}
+    decided = [
+        Move(pod, pod.node_name, target, None, "c1" if pod.uid in stops else None)
+        for pod, (_, target, _) in zip(pods, moves, strict=True)
     ]
-    group = Group(tuple(orders), tuple(pods.values()), worth)
-    runtime.manager.migrate(plan, group)
+    needs = {
+        uid: frozenset(p["metadata"]["uid"] for p in needed)
+        for uid, (*_, needed) in zip(uids, moves, strict=True)
+    }
+    orders = [
+        attrs.evolve(order_of(plan, leg, world.configuration), deadline=deadline)
+        for leg in Order(tuple(decided), needs).legs(decided)
+    ]
+    world.runtime.manager.migrate(plan, Group(tuple(orders), pods, worth))
 
 
 def is_detached(pod):

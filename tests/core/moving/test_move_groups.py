@@ -1,6 +1,10 @@
+import attrs
+import pytest
+
+from kubedsm.commands.advising import stages
 from kubedsm.core.goals.gains import Gains
 from kubedsm.core.goals.objective import Objective, Promise
-from kubedsm.core.moving.move_groups import circles_broken, grouped, needs_of
+from kubedsm.core.moving.move_groups import Order, circles_broken, grouped, needs_of
 from kubedsm.core.moving.suggestion import Move, MoveKind
 from kubedsm.core.world.model import Share, Workload
 from support.placement_instances import resources
@@ -84,3 +88,34 @@ def test_moves_that_wait_for_each_other_are_a_group():
     needs = needs_of(moves, free(e1=0, e2=0, e3=1, cloud=9))
     found = grouped(moves, needs, gains(x=0.5, y=0.0))
     assert [names(m.pod.uid for m in group) for group in found] == [{"a-1", "x-1", "y-1"}, {"b-1"}]
+
+
+def legs(*moves, **needs):
+    by_name = {each.pod.name.partition("-")[0]: each for each in moves}
+    uids = {
+        by_name[name].pod.uid: frozenset(by_name[other].pod.uid for other in needs.get(name, ()))
+        for name in by_name
+    }
+    return Order(moves, uids).legs(moves)
+
+
+def test_who_stops_over_leaves_before_and_comes_after_those_that_need_its_room():
+    big, small = move("big-1", "e1", "e2"), move("small-1", "e2", "e1")
+    [out, across, back] = legs(
+        big, attrs.evolve(small, stopover="c1"), big=["small"], small=["big"]
+    )
+    assert (out.source, out.target, out.needs) == ("e2", "c1", frozenset())
+    assert (across.source, across.target, across.needs) == ("e1", "e2", {out.name})
+    assert (back.source, back.target, back.needs) == ("c1", "e1", {out.name, across.name})
+    assert [leg.continues for leg in (out, across, back)] == ["", "", out.name]
+
+
+def test_a_circle_has_no_legs():
+    with pytest.raises(ValueError, match="wait for each other"):
+        legs(move("a-1", "e1", "e2"), move("b-1", "e2", "e1"), a=["b"], b=["a"])
+
+
+def test_stages_are_what_may_go_at_once():
+    moves = [move(f"{name}-1", "e1", "e2") for name in "abcd"]
+    found = stages(legs(*moves, a=["b"], d=["a", "c"]))
+    assert found == (("shop/b-1", "shop/c-1"), ("shop/a-1",), ("shop/d-1",))
