@@ -61,7 +61,7 @@ def imports(name: str) -> Iterator[str]:
 
 
 def arrows(rooms: list[str]) -> list[tuple[str, str]]:
-    """Who imports whom among them, but for what follows from other arrows."""
+    """Which of them import which, but for what follows from other arrows."""
     graph: nx.DiGraph[str] = nx.DiGraph()
     graph.add_nodes_from(rooms)
     for room in rooms:

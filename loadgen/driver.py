@@ -91,7 +91,7 @@ class Driver:
     async def _send(self, arrival: Arrival) -> None:
         deadline = arrival.due + self._limits.timeout
         if self.elapsed >= deadline:
-            # Nobody noticed when its time was over, but it was then.
+            # It was not noticed when its time was over, but it was then.
             self._recorder.end(Outcome(arrival, deadline, error=TIMEOUT))
             return
         self._recorder.begin(arrival, self.elapsed)

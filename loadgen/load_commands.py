@@ -116,7 +116,7 @@ def run(
 async def _run(play: Play, csv_path: Path | None) -> Results:
     async with HttpTransport() as transport:
         for service, reason in (await unreachable(play, transport)).items():
-            click.echo(f"loadgen: warning: nobody listens for {service} at {reason}", err=True)
+            click.echo(f"loadgen: warning: nothing listens for {service} at {reason}", err=True)
         with outcomes_file(csv_path) as write, stopped_by_signals() as stop:
             return await perform(play, transport, stop, write)
 

@@ -117,7 +117,7 @@ class Results:
     seconds: float
     #: stopped before its end
     interrupted: bool
-    #: the longest that a request which nobody answered had waited when the run was stopped
+    #: the longest that a request without an answer had waited when the run was stopped
     oldest_unfinished: float
     services: Mapping[str, Measures]
     total: Measures

@@ -55,7 +55,7 @@ class Play:
 
 
 async def unreachable(play: Play, transport: Transport) -> dict[str, str]:
-    """By service where nobody listens, why. Raises EndpointError if that is everywhere."""
+    """By service where nothing listens, why. Raises EndpointError if that is everywhere."""
 
     async def contact(service: str) -> None:
         try:
@@ -70,7 +70,7 @@ async def unreachable(play: Play, transport: Transport) -> dict[str, str]:
     found = {service: reasons[service] for service in play.loaded if service in reasons}
     if len(found) == len(play.loaded):
         each = ", ".join(f"{service} at {reason}" for service, reason in found.items())
-        raise EndpointError(f"nobody listens for {each}")
+        raise EndpointError(f"nothing listens for {each}")
     return found
 
 

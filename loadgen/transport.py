@@ -8,7 +8,7 @@ from typing import Protocol, Self
 import aiohttp
 from yarl import URL
 
-#: seconds for the connection by which it is seen whether anybody listens
+#: seconds for the connection by which it is seen whether anything listens
 CONTACT_TIMEOUT = 5.0
 
 
@@ -18,7 +18,7 @@ class TransportError(Exception):
 
 class Transport(Protocol):
     async def contact(self, url: str) -> None:
-        """Find out whether anybody listens there. Raises TransportError."""
+        """Find out whether anything listens there. Raises TransportError."""
 
     async def get(self, url: str) -> int:
         """Send one GET, read the whole answer, return its status. Raises TransportError."""

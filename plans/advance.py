@@ -145,7 +145,7 @@ def _meaning(step: Step, event: PlanEvent, now: float) -> Meaning:
 def _overdue(step: Step, now: float) -> Meaning:
     if step.verified_since is not None:
         if now - step.verified_since >= GIVEN_UP:
-            return Trigger.DISPROVE, "nobody could tell whether it happened"
+            return Trigger.DISPROVE, "it could not be found out whether it happened"
         return Trigger.OVERDUE, ""
     match step.kind:
         case StepKind.SETTLE:

@@ -59,7 +59,7 @@ class CallRefused:
 
 @attrs.frozen(slots=True)
 class OutcomeLost:
-    """Nobody knows whether the call was applied: do not wait for the deadline to find out."""
+    """It is not known whether the call was applied: do not wait for the deadline to find out."""
 
     step: int
     #: what was answered, if anything
@@ -80,7 +80,7 @@ class Cancelled:
 
 @attrs.frozen(slots=True)
 class Abandoned:
-    """Whoever carries the plan out has failed at it: end it, whatever it has come to."""
+    """Carrying the plan out has failed: end it, whatever it has come to."""
 
     reason: str
 

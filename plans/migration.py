@@ -103,7 +103,7 @@ def _surge(order: MoveOrder, n: int) -> list[Step]:
         _step(order, n, StepKind.START, PATIENCE * patience),
         _step(order, n + 1, StepKind.DETACH, patience, n),
         _step(order, n + 2, StepKind.AWAIT_REPLACEMENT, patience, n + 1, replacement=True),
-        # The replacement can be there before anybody has seen the pod detached.
+        # The replacement can be there before the pod is seen detached.
         _step(order, n + 3, StepKind.BIND, patience, n + 1, n + 2, replacement=True),
         _step(order, n + 4, StepKind.AWAIT_READY, patience, n + 3, replacement=True),
         _step(order, n + 5, StepKind.SETTLE, 0.0, n + 4, replacement=True),

@@ -5,7 +5,7 @@ The rules:
 1. A step is *asked* once everything it comes after is done; asking yields an effect.
 2. A step is *done* when an observation proves it. The reply to its call is no proof.
 3. A refusal, or an observation that contradicts the step, fails it at once.
-4. Past its deadline nobody knows: the step is *verified* by a live read, again and again, and
+4. Past its deadline it is not known: the step is *verified* by a live read, again and again, and
    what it holds stays held until the answer is there; after `GIVEN_UP` seconds without one it
    fails. No plan lasts for ever.
 5. A step that fails takes those that come after it with it; a step that is asked cannot be

@@ -1,4 +1,7 @@
-"""docs/architecture.md is true of the tree: its picture, its table, and every name in it."""
+"""docs/architecture.md is true of the tree: its picture, its table, and every name in it.
+
+So are the names and paths in the other documents.
+"""
 
 import functools
 import pkgutil
@@ -20,7 +23,11 @@ from loadgen.scenario import dumps
 ROOT = Path(__file__).parents[1]
 DOCUMENT = ROOT / "docs" / "architecture.md"
 TEXT = DOCUMENT.read_text()
+DOCUMENTS = "\n".join(
+    path.read_text() for path in [ROOT / "README.md", *DOCUMENT.parent.rglob("*.md")]
+)
 NAMES = re.compile(r"`((?:kubedsm|plans|loadgen)(?:\.\w+)+)`")
+PATHS = re.compile(r"`((?:kubedsm|plans|loadgen|docs|tests|manifests)/[\w./-]+)`")
 WALKS = TEXT.partition("\n## Walks\n")[2].partition("\n## ")[0]
 
 
@@ -29,12 +36,12 @@ def test_the_picture_and_the_table_show_the_rooms_as_they_are():
     assert rooms["written"](TEXT) == TEXT, "run `python docs/rooms.py`"
 
 
-@pytest.mark.parametrize("name", sorted(set(NAMES.findall(TEXT))))
-def test_a_name_is_found_where_the_page_says(name):
+@pytest.mark.parametrize("name", sorted(set(NAMES.findall(DOCUMENTS))))
+def test_a_name_is_found_where_the_documents_say(name):
     pkgutil.resolve_name(name)
 
 
-@pytest.mark.parametrize("path", sorted(set(re.findall(r"`((?:kubedsm|docs)/[\w./]+)`", TEXT))))
+@pytest.mark.parametrize("path", sorted(set(PATHS.findall(DOCUMENTS))))
 def test_a_path_is_there(path):
     assert (ROOT / path).exists()
 

@@ -3,18 +3,26 @@
 import re
 from pathlib import Path
 
-from kubedsm.core.rules.table import DYNAMIC_RULES, STATIC_RULES
-from kubedsm.why.answers import CHANGES
+import pytest
+
+from kubedsm.core.rules.plugin import never
+from kubedsm.core.rules.plugins import BY_NAME, PLUGINS
 
 DOCS = (Path(__file__).parent.parent / "docs" / "scheduling-rules.md").read_text(encoding="utf-8")
 NAMED = re.findall(r"^\| `(\w+)`", DOCS, re.MULTILINE)
 
 
 def test_every_rule_has_its_row_in_order():
-    # Nodes ruled out by name come first of all, under a name that comes again.
-    by_node = [name for name, _ in (*STATIC_RULES[1:], *DYNAMIC_RULES)]
-    assert ["SchedulingGates", *by_node, "DynamicResources"] == NAMED
+    assert [plugin.name for plugin in PLUGINS] == NAMED
+    assert len(BY_NAME) == len(PLUGINS)
 
 
-def test_what_would_help_is_known_of_every_rule():
-    assert set(NAMED) - set(CHANGES) == {"Tier", "NodeResourcesFit"}  # said with the node at hand
+@pytest.mark.parametrize("plugin", PLUGINS, ids=lambda plugin: plugin.name)
+def test_every_rule_refuses_and_it_is_known_what_would_help(plugin):
+    assert plugin.pre_enqueue or plugin.pre_filter or plugin.filter
+    # What is about the pod alone, no other change ends.
+    assert (plugin.hint is never) is (plugin.filter is None)
+    assert plugin.advice
+    # The amounts are known of room alone.
+    assert ("{lacking}" in plugin.advice) is (plugin.name == "NodeResourcesFit")
+    assert bool(plugin.score) is (plugin.weight > 0)

@@ -130,7 +130,7 @@ async def run(
 ) -> BurstResult:
     """Let both sides bind `pods` pods, in turn, `rounds` times.
 
-    The cluster must have nodes, with room for them, and nobody else binding for `kubedsm`.
+    The cluster must have nodes, with room for them, and nothing else binding for `kubedsm`.
     Raises ClusterError, and TimeoutError if a round does not end.
     """
     nodes = await _call(cluster, Request("GET", "/api/v1/nodes"))

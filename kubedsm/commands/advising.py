@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import attrs
@@ -15,13 +15,12 @@ from kubedsm.clock import Clock
 from kubedsm.cluster.client.port import Cluster
 from kubedsm.configuration.settings import Configuration
 from kubedsm.core.goals.objective import NANO
-from kubedsm.core.moving.suggestion import Score, Suggestion
-from kubedsm.core.world.model import Snapshot, Uid
+from kubedsm.core.moving.suggestion import Leg, Score, Suggestion
+from kubedsm.core.world.model import Snapshot
 from kubedsm.runtime.assembly import Runtime
 from kubedsm.runtime.moves import Ended
-from kubedsm.runtime.suggester import arrange, by_group, mode_of, reason_to_stay
-from plans.migration import MoveOrder
-from plans.ordering import stages
+from kubedsm.runtime.suggester import mode_of, reason_to_stay
+from kubedsm.why.entries import move_as_json
 
 
 @attrs.frozen(slots=True)
@@ -33,35 +32,18 @@ class Advice:
     configuration: Configuration
     #: pods, in stages of what may go at once
     order: tuple[tuple[str, ...], ...]
-    #: groups that cannot be carried out, with the reason
-    dropped: Mapping[int, str]
 
     def as_json(self) -> dict[str, Any]:
         suggestion = self.suggestion
-        rejected = [{"pod": str(r.pod), "reason": r.reason} for r in suggestion.rejected]
-        rejected += [
-            {"pod": str(move.pod), "reason": self.dropped[move.group]}
-            for move in suggestion.moves
-            if move.group in self.dropped
-        ]
         return {
             "moves": [
-                {
-                    "pod": str(move.pod),
-                    "from": move.source,
-                    "to": move.target,
-                    "kind": move.kind.value,
-                    "gain": round(move.gain, 6),
-                    "group": move.group,
-                    "mode": mode_of(move.pod, self.configuration).value,
-                }
+                {**move_as_json(move), "mode": mode_of(move.pod, self.configuration).value}
                 for move in suggestion.moves
-                if move.group not in self.dropped
             ],
             "order": [list(stage) for stage in self.order],
-            "awaited": [{"pod": str(a.pod), "node": a.node} for a in suggestion.awaited],
+            "awaited": [{"pod": str(a.pod), "node": a.target} for a in suggestion.awaited],
             "score": {"before": _score(suggestion.before), "after": _score(suggestion.after)},
-            "rejected": rejected,
+            "rejected": [{"pod": str(r.pod), "reason": r.reason} for r in suggestion.rejected],
             "proven": suggestion.proven,
         }
 
@@ -78,24 +60,26 @@ def advise(snapshot: Snapshot, configuration: Configuration) -> Advice:
     """What would be moved on this snapshot."""
     policy = configuration.policy
     suggestion = policy.suggest(snapshot, lambda pod: reason_to_stay(pod, configuration))
-    orders: list[MoveOrder] = []
-    dropped: dict[int, str] = {}
-    for number, moves in by_group(suggestion):
-        arranged = arrange(str(number), snapshot, moves, suggestion, configuration)
-        orders += arranged.orders
-        if arranged.impossible:
-            dropped[number] = arranged.impossible
-    names = {order.id: _name(order, orders, snapshot) for order in orders}
-    order = tuple(tuple(names[move] for move in stage) for stage in stages(orders))
-    return Advice(snapshot, suggestion, configuration, order, dropped)
+    return Advice(snapshot, suggestion, configuration, _stages(suggestion.legs))
 
 
-def _name(order: MoveOrder, orders: list[MoveOrder], snapshot: Snapshot) -> str:
-    first_leg = next((o for o in orders if o.id == order.second_leg_of), order)
-    pod = str(snapshot.pods[Uid(first_leg.pod)])
-    if first_leg is not order or any(o.second_leg_of == order.id for o in orders):
-        return f"{pod} to {order.target}"
-    return pod
+def _stages(legs: Iterable[Leg]) -> tuple[tuple[str, ...], ...]:
+    """The legs that may go at once, then those that need them, and so on."""
+    stage: dict[str, int] = {}
+    stages: list[list[Leg]] = []
+    for leg in legs:
+        stage[leg.name] = 1 + max((stage[name] for name in leg.needs), default=-1)
+        if stage[leg.name] == len(stages):
+            stages.append([])
+        stages[stage[leg.name]].append(leg)
+    for each in stages:
+        each.sort(key=lambda leg: (leg.move.group, leg.name))
+    return tuple(tuple(map(_called, each)) for each in stages)
+
+
+def _called(leg: Leg) -> str:
+    pod = str(leg.move.pod)
+    return pod if leg.move.stopover is None else f"{pod} to {leg.target}"
 
 
 def advice_tables(advice: Advice, milliseconds: float) -> RenderableType:

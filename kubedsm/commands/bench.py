@@ -115,7 +115,7 @@ async def _burst(pods: int, rounds: int) -> burst.BurstResult:
 def soak_command(
     minutes: float, rate: float, odd: tuple[str, ...], odd_pods: int, seed: int, output: str
 ) -> None:
-    """Many tenants who come and go over HTTP, and an odd one: is everybody else served as usual?
+    """Many tenants that come and go over HTTP, and an odd one: are all others served as usual?
 
     The odd one asks for absurd amounts, overlapping spread selectors and forged marks. Both the
     API server, `kubedsm emulate`, and `kubedsm run` are processes of their own. Exit code 1 if a

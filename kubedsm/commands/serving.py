@@ -107,7 +107,7 @@ def run(
     "--token-file",
     "token_path",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Let in who has the bearer token in this file, made if missing; without it, everybody.",
+    help="Let in requests with the bearer token in this file, made if missing; without it, all.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of names and uids.")
 @click.option(

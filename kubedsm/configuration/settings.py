@@ -228,7 +228,7 @@ class Configuration:
     suggester: Suggester = attrs.field(default=Suggester(), metadata=section(Suggester))
     migration: Migration = attrs.field(default=Migration(), metadata=section(Migration))
     objective: Objective = attrs.field(default=Objective(), metadata=section(Objective))
-    #: how the room that nobody can use is measured
+    #: how the room that no pod can use is measured
     fragmentation: Literal["unusable", "product"] = attrs.field(
         default="unusable", metadata=choice("unusable", "product")
     )

@@ -1,4 +1,4 @@
-"""What a run on the emulated cluster comes to, read off its store: nobody is asked."""
+"""What a run on the emulated cluster comes to, read off its store."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

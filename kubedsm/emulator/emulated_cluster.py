@@ -52,7 +52,7 @@ class EmulatedCluster:
     """`async with` runs it; what an actor raises comes out of the block as an ExceptionGroup.
 
     `metrics` answers for the metrics API; without it autoscalers report that there is none. With
-    a `token` the HTTP routes admit nobody else.
+    a `token` the HTTP routes admit no request without it.
     """
 
     def __init__(

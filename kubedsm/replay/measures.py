@@ -126,7 +126,7 @@ def measure(run: Run, record: Record) -> Measures:
 
 def edge_ratio(timeline: Timeline) -> EdgeRatio:
     ratio = EdgeRatio(timeline.services)
-    # Before the scenario begins no time passes, but it is seen who has pods.
+    # Before the scenario begins no time passes, but it is seen which services have pods.
     for level in timeline.levels(min(0.0, timeline.beginning)):
         ratio.observe(max(0.0, level.since), level.shares)
     ratio.observe(timeline.end, {})
@@ -176,7 +176,7 @@ def response_times(run: Run, timeline: Timeline) -> dict[str, Responses]:
         endpoints = [
             Endpoint(
                 latency.edge if life.tier is Tier.EDGE else latency.cloud,
-                # Who is Ready at the end goes on to be; the last requests are due then.
+                # Pods that are Ready at the end go on to be; the last requests are due then.
                 tuple((a, math.inf if b >= timeline.end else b) for a, b in life.served),
             )
             for life in timeline.lives

@@ -14,7 +14,7 @@ from kubedsm.core.packing.match import UNREACHABLE, Bounds, tabulate
 from kubedsm.core.packing.problem import Packing, kinds
 from kubedsm.core.world.model import Node, Pod
 
-#: Minutes at most, and the memory of a small machine: nobody waits for a scheduler here.
+#: Minutes at most, and the memory of a small machine: no pod waits for it.
 BOUNDS = Bounds(states=20_000_000, steps=1_000_000_000, loads=500_000)
 
 

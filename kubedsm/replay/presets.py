@@ -26,7 +26,7 @@ PAPER_SCENARIOS = {
 VARIANT_SCENARIO = "1.5-.4"
 #: seconds; Kubernetes' default is the latter
 OTHER_STABILIZATIONS = (60, 300)
-#: whom every table shows
+#: the policies that every table shows
 MAIN_POLICIES = (KUBEDSM, "paper-suggester", *BASELINES)
 REDUCED_SEEDS, FULL_SEEDS = 1, 5
 
@@ -37,7 +37,7 @@ def stabilized(scenario: str, seconds: int) -> str:
 
 
 def reduced(seeds: Sequence[int], setup: Setup) -> list[Run]:
-    """The ten scenarios with everybody, and the variants on one of them."""
+    """The ten scenarios with the main policies, and the variants on one of them."""
     variants = [name for name in MIGRATION_VARIANTS if name not in MAIN_POLICIES]
     return [
         *runs(_paper_sources(), MAIN_POLICIES, seeds, setup),
@@ -46,9 +46,9 @@ def reduced(seeds: Sequence[int], setup: Setup) -> list[Run]:
 
 
 def full(seeds: Sequence[int], setup: Setup) -> list[Run]:
-    """The ten scenarios with everybody and all variants, and one with slower autoscalers."""
-    everybody = dict.fromkeys([*MAIN_POLICIES, *MIGRATION_VARIANTS, *QOS_VARIANTS])
-    found = runs(_paper_sources(), list(everybody), seeds, setup)
+    """The ten scenarios with all policies and variants, and one with slower autoscalers."""
+    policies = dict.fromkeys([*MAIN_POLICIES, *MIGRATION_VARIANTS, *QOS_VARIANTS])
+    found = runs(_paper_sources(), list(policies), seeds, setup)
     for seconds in OTHER_STABILIZATIONS:
         name = stabilized(VARIANT_SCENARIO, seconds)
         slower = attrs.evolve(setup, stabilization_seconds=seconds)

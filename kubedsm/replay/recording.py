@@ -39,8 +39,8 @@ class _Move:
 class TimelineRecorder:
     """To be subscribed to the store with `notice`.
 
-    A migration is known by its label on the pod (surge) or by an eviction (recreate): nobody
-    else evicts anything in a replay.
+    A migration is known by its label on the pod (surge) or by an eviction (recreate):
+    nothing else is evicted in a replay.
     """
 
     def __init__(self, services: tuple[str, ...], tiers: Mapping[NodeName, Tier | None]) -> None:

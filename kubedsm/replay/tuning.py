@@ -44,12 +44,12 @@ def tuning(seeds: Sequence[int], setup: Setup) -> list[Run]:
         for value in values
         if not _is_default(key, value)
     ]
-    everybody = [KUBEDSM, *names]
+    policies = [KUBEDSM, *names]
     paper = [recipe(name, *PAPER_SCENARIOS[name]) for name in PAPER_SCENARIOS]
-    found = runs(paper, everybody, seeds, setup)
+    found = runs(paper, policies, seeds, setup)
     for index in range(1, RANDOM_CLUSTERS + 1):
         source, other = random_cluster(index, setup)
-        found += runs([source], everybody, seeds, other)
+        found += runs([source], policies, seeds, other)
     return found
 
 

@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class StandstillError(RuntimeError):
-    """Everybody waits for somebody else, and nothing will ever happen again."""
+    """All tasks wait for others, and nothing will ever happen again."""
 
 
 class _Jump(selectors.SelectSelector):

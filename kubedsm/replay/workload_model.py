@@ -103,7 +103,7 @@ def _choose(
         ready = [i for i, e in enumerate(endpoints) if any(a <= moment < b for a, b in e.served)]
         if not ready or last == first:
             continue
-        # From the end of the stretch before: whoever found nobody comes as soon as somebody is.
+        # From the end of the stretch before: requests that found no pod enter when there is one.
         here = slice(first, last)
         entered[here] = np.maximum(entered[here], moment)
         chosen[here] = np.array(ready)[(draws[here] * len(ready)).astype(np.int64)]

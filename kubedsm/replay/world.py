@@ -78,7 +78,7 @@ async def _play(run: Run) -> Record:
     setup, scenario, clock = run.setup, run.scenario, VirtualClock()
     chosen = contender(run.policy, setup.service_names)
     configuration = chosen.reconfigure(setup.configuration)
-    # The autoscalers sync every so many seconds, and nobody tunes a load to when that is.
+    # The autoscalers sync every so many seconds, and no load is tuned to when that is.
     phase = run.rng("phase").random() * setup.cluster.timing.hpa_sync
     start = clock.monotonic() + LEAD_IN + phase
 

@@ -30,7 +30,7 @@ from kubedsm.runtime.placement_manager import Limits, PlacementManager
 from kubedsm.runtime.preemptor import Preemptor
 from kubedsm.runtime.scheduler import Scheduler
 from kubedsm.runtime.scheduling_queue import SchedulingQueue
-from kubedsm.runtime.step_calls import Mover
+from kubedsm.runtime.step_calls import StepCalls
 from kubedsm.runtime.suggester import Suggester
 from kubedsm.runtime.supervisor import Supervisor
 from kubedsm.runtime.tier_marks import TIER_LABEL
@@ -92,13 +92,13 @@ class Runtime:
             instance,
             self.decisions.summary,
         )
-        mover = Mover(cluster, clock, timeout, migration.drain_delay, said)
+        step_calls = StepCalls(cluster, clock, timeout, migration.drain_delay, said)
         self.manager = PlacementManager(
             self.mirror,
             followed,
             clock,
             binds,
-            mover,
+            step_calls,
             Moves(
                 self.mirror,
                 MoveLimits(migration),
@@ -109,7 +109,7 @@ class Runtime:
             ),
             LeftBehind(
                 self.mirror,
-                mover,
+                step_calls,
                 clock,
                 on_ignored=self._recorder.mark_ignored,
                 on_stuck=self._recorder.stuck,

@@ -1,6 +1,6 @@
-"""Cluster events in: the mirror first, then whoever has to know.
+"""Cluster events in: the mirror first, then all that have to know.
 
-Synchronous from end to end, so that everybody sees the same world when an event has been handled.
+Synchronous from end to end, so that all see the same world when an event has been handled.
 """
 
 from collections.abc import Callable

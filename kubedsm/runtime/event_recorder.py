@@ -292,7 +292,7 @@ class EventRecorder:
             )
         except ClusterError as error:
             if isinstance(error, Forbidden) and error.namespace_terminating:
-                return False  # nobody would read it
+                return False  # it would not be read
             self.lost += 1
             self._said.log(log.warning, "event lost", error, pod=str(pod), reason=reason)
             return False

@@ -17,7 +17,7 @@ from kubedsm.cluster.client.port import ClusterError
 from kubedsm.cluster.wire.decoding import WireError
 from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.core.world.model import MIGRATING_LABEL, Pod, Uid
-from kubedsm.runtime.step_calls import Mover
+from kubedsm.runtime.step_calls import StepCalls
 from kubedsm.runtime.supervisor import Work
 from plans.migration import restore_plan
 from plans.steps import Plan, Step, StepState
@@ -52,13 +52,13 @@ class LeftBehind:
     def __init__(
         self,
         mirror: ClusterMirror,
-        mover: Mover,
+        step_calls: StepCalls,
         clock: Clock,
         on_ignored: Callable[[Pod], None],
         on_stuck: Callable[[Pod, str], None],
     ) -> None:
         self._mirror = mirror
-        self._mover = mover
+        self._step_calls = step_calls
         self._clock = clock
         #: hears, once of each, of the pods whose mark is none of ours
         self._on_ignored = on_ignored
@@ -147,9 +147,9 @@ class LeftBehind:
         if pod is None:
             return False
         try:
-            took = await self._mover.took(pod)
+            took = await self._step_calls.took(pod)
         except (ClusterError, WireError) as error:
-            self._mover.said.log(log.warning, "detached pod unreadable", error, pod=str(pod))
+            self._step_calls.said.log(log.warning, "detached pod unreadable", error, pod=str(pod))
             return False  # the next sweep looks again
         now = self._mirror.pod(uid)
         if now is None or now.terminating or plans.follows(uid):

@@ -25,7 +25,7 @@ from kubedsm.runtime.bind_calls import BindCalls
 from kubedsm.runtime.left_behind import SWEEP, LeftBehind
 from kubedsm.runtime.limits import MoveLimits
 from kubedsm.runtime.moves import Group, Moves
-from kubedsm.runtime.step_calls import Mover, Tell, Wanted, seen
+from kubedsm.runtime.step_calls import StepCalls, Tell, Wanted, seen
 from kubedsm.runtime.supervisor import Supervisor, Work
 from plans.advance import advance, bind_plan
 from plans.events import (
@@ -116,7 +116,7 @@ class PlacementManager:
         followed: dict[Uid, str],
         clock: Clock,
         binds: BindCalls,
-        mover: Mover,
+        step_calls: StepCalls,
         moves: Moves,
         left_behind: LeftBehind,
         on_bound: Callable[[Pod, Step], None],
@@ -127,7 +127,7 @@ class PlacementManager:
         self._plan_of = followed
         self._clock = clock
         self._binds = binds
-        self._mover = mover
+        self._step_calls = step_calls
         self._moves = moves
         self._left_behind = left_behind
         self._on_bound = on_bound
@@ -148,10 +148,10 @@ class PlacementManager:
         self._handlers: dict[StepKind, Callable[[str, Step], None]] = {
             StepKind.START: self._queue_start,
             StepKind.BIND: self._bind,
-            StepKind.DETACH: partial(self._call, mover.detach),
-            StepKind.AWAIT_REPLACEMENT: partial(self._call, mover.await_replacement),
+            StepKind.DETACH: partial(self._call, step_calls.detach),
+            StepKind.AWAIT_REPLACEMENT: partial(self._call, step_calls.await_replacement),
             StepKind.EVICT: self._evict,
-            StepKind.RESTORE: partial(self._call, mover.restore),
+            StepKind.RESTORE: partial(self._call, step_calls.restore),
             StepKind.AWAIT_READY: self._look_again,
             StepKind.SETTLE: self._look_again,
             StepKind.AWAIT_GONE: self._look_again,
@@ -358,7 +358,9 @@ class PlacementManager:
         self.spawn(plan_id, step, partial(call, step, pod, wanted, tell))
 
     def _evict(self, plan_id: str, step: Step) -> None:
-        self._call(partial(self._mover.evict, self._moves.ready_to_keep(step.move)), plan_id, step)
+        self._call(
+            partial(self._step_calls.evict, self._moves.ready_to_keep(step.move)), plan_id, step
+        )
 
     def _look_again(self, plan_id: str, step: Step) -> None:
         """Tell the plan what is known of the pod: it may have happened before it was asked for."""
@@ -378,7 +380,7 @@ class PlacementManager:
 
     async def _start(self, plan_id: str, step: Step, pod: Pod, source: str) -> None:
         mode = self._moves.mode_of(step.move)
-        checked = await self._mover.check(pod, source, mode)
+        checked = await self._step_calls.check(pod, source, mode)
         if not self.wanted(plan_id, step.id):
             return
         # Nothing awaits from here on: what is checked now still holds when it is reserved.
@@ -387,7 +389,7 @@ class PlacementManager:
             self.tell(plan_id, CallRefused(step.id, reason))
             return
         log.info("move", pod=str(pod), source=source, target=step.node, mode=mode.value)
-        settle = checked.min_ready + self._mover.drain_delay
+        settle = checked.min_ready + self._step_calls.drain_delay
         self.tell(plan_id, MoveAccepted(step.move, settle, checked.grace))
 
     def _move_settled(self, plan: Plan, step: Step) -> None:

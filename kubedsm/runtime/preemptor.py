@@ -1,7 +1,7 @@
 """Preemption: room for a pod that no node takes, by evicting pods of lower priority.
 
 The room is held for the pod from the moment its victims are chosen (it is nominated, as
-kube-scheduler says), and shows as free to nobody but itself. Evictions are asked for one by one,
+kube-scheduler says), and shows as free to no other pod. Evictions are asked for one by one,
 the least important pod first; before each, the victims are chosen anew on what is known then. All
 this is forgotten in a crash, and none of it is missed: evicted pods are gone, and the pod waits.
 """
@@ -79,13 +79,13 @@ class Preemptor:
     _shunned: dict[Uid, dict[NodeName, float]] = attrs.field(factory=dict, init=False)
     #: the last refusal told of each pod
     _told: dict[Uid, str] = attrs.field(factory=dict, init=False)
-    #: for whom nothing was found, and the mirror's changes then
+    #: kinds of pods for which nothing was found, and the mirror's changes then
     _in_vain: set[tuple[PodClass, Workload]] = attrs.field(factory=set, init=False)
     _in_vain_at: int = attrs.field(default=-1, init=False)
 
     @property
     def busy(self) -> bool:
-        """Whether room is being made for anybody."""
+        """Whether room is being made for any pod."""
         return bool(self._nominations)
 
     def consider(self, uids: Iterable[Uid]) -> None:
@@ -108,7 +108,7 @@ class Preemptor:
                 await self.clock.sleep(0)
 
     def observe(self, change: Change) -> None:
-        """Notice who is bound or gone, and what may be room for a nominated pod."""
+        """Notice which pods are bound or gone, and what may be room for a nominated pod."""
         before, after = change.pod_before, change.pod_after
         if before is not None and after is None:
             self._forget(before.uid)
@@ -206,7 +206,7 @@ class Preemptor:
                 return
 
     def _hopeless(self, pod: Pod) -> bool:
-        """Whether nothing can be done for it: found out without asking anybody."""
+        """Whether nothing can be done for it: found out without asking the API server."""
         kind = (pod.pod_class, pod.workload)
         if self.mirror.changes != self._in_vain_at:
             self._in_vain.clear()
@@ -246,7 +246,7 @@ class Preemptor:
             await self._request(victim, dry_run=True)
 
     async def _evict(self, uid: Uid, node: NodeName) -> None:
-        """Evict whoever must go from the node, until nobody must."""
+        """Evict the pods that must go from the node, until none must."""
         missed = 0
         while (pod := self._waiting(uid)) is not None and uid in self._nominations:
             search = self._search(pod)

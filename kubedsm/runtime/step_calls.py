@@ -62,7 +62,7 @@ def seen(pod: Pod, *, live: bool = False) -> PodSeen:
 
 
 @attrs.frozen(slots=True)
-class Mover:
+class StepCalls:
     cluster: Cluster
     clock: Clock
     timeout: float

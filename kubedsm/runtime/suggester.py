@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 import attrs
 import structlog
@@ -10,26 +10,23 @@ import structlog
 from kubedsm.clock import Clock, deadline_in
 from kubedsm.configuration.settings import Configuration
 from kubedsm.core.goals.gains import Gains, leading
-from kubedsm.core.moving.move_order import stopover
-from kubedsm.core.moving.suggestion import Move, MoveKind, Suggestion
-from kubedsm.core.packing.best_fit import greatest_allocatable, size
+from kubedsm.core.moving.move_groups import edge_changes
+from kubedsm.core.moving.suggestion import Leg, Move, MoveKind, Suggestion
 from kubedsm.core.policies.policy import MigratingPolicy
-from kubedsm.core.rules.feasibility import Feasibility
 from kubedsm.core.world.mirror import ClusterMirror
-from kubedsm.core.world.model import NodeName, Pod, Share, Snapshot, Tier, Uid, Workload
+from kubedsm.core.world.model import Pod, Snapshot, Uid, shares_after
 from kubedsm.runtime.event_recorder import EventRecorder
 from kubedsm.runtime.moves import Group
 from kubedsm.runtime.placement_manager import PlacementManager
 from kubedsm.runtime.scheduling_queue import SchedulingQueue
 from kubedsm.runtime.step_checks import CLAIM_NOT_SHARED
-from kubedsm.why.entries import MoveChoice, planned, proposed
+from kubedsm.why.entries import MoveChoice, planned
 from kubedsm.why.record import DecisionRecord
 from plans.migration import MoveMode, MoveOrder
-from plans.ordering import Ordered, ordered
 
 log = structlog.get_logger()
 
-#: Times as long as a suggestion took, nobody waits for the next: new pods are placed meanwhile.
+#: Times as long as a suggestion took, the next is put off: new pods are placed meanwhile.
 REST = 9
 
 
@@ -93,7 +90,8 @@ class Suggester:
             mode=self.configuration.suggester.mode,
         )
         if self.configuration.suggester.mode == "suggest":
-            self.record.suggestion(snapshot, suggestion, [proposed(m) for m in suggestion.moves])
+            proposed = [MoveChoice("", move, "proposed") for move in suggestion.moves]
+            self.record.suggestion(snapshot, suggestion, proposed)
             for move in suggestion.moves:
                 self.recorder.proposed(move.pod, proposal(move))
             return
@@ -104,15 +102,13 @@ class Suggester:
         waiting = [awaited.pod.uid for awaited in suggestion.awaited]
         groups: dict[str, Group] = {}
         choices: list[MoveChoice] = []
-        for _, moves in by_group(suggestion):
+        for _, legs in by_group(suggestion):
             plan_id = f"plan-{next(self._plans)}"
-            arranged = arrange(plan_id, snapshot, moves, suggestion, self.configuration)
-            choices += move_choices(plan_id, moves, arranged)
-            if arranged.impossible:
-                log.info("group dropped", reason=arranged.impossible)
-                continue
+            moves = [leg.move for leg in legs if not leg.continues]
+            orders = tuple(order_of(plan_id, leg, self.configuration) for leg in legs)
+            choices += [planned(order.id, leg) for order, leg in zip(orders, legs, strict=True)]
             pods = tuple(move.pod for move in moves)
-            groups[plan_id] = Group(arranged.orders, pods, self._worth(moves, waiting))
+            groups[plan_id] = Group(orders, pods, self._worth(moves, waiting))
         self.record.suggestion(snapshot, suggestion, choices)
         for plan_id, group in groups.items():
             self.manager.migrate(plan_id, group)
@@ -138,46 +134,18 @@ class Suggester:
                 return True
             policy = self.configuration.policy
             gains = Gains.of(snapshot, policy.promises_in(snapshot), policy.objective)
-            after = shares_after(gains.shares, moves)
+            after = shares_after(gains.shares, edge_changes(moves))
             changes = {w: share.edge - gains.shares[w].edge for w, share in after.items()}
             return leading(gains.of_changes(changes)) > 0
 
         return worth
 
 
-def move_choices(plan_id: str, moves: Sequence[Move], arranged: Ordered) -> list[MoveChoice]:
-    """What becomes of the moves of a group, as the record has it."""
-    if arranged.impossible:
-        return [
-            attrs.evolve(proposed(move), outcome="dropped", reason=arranged.impossible)
-            for move in moves
-        ]
-    by_id = {f"{plan_id}/{move.pod}": move for move in moves}
-    orders = {order.id: order for order in arranged.orders}
-    continued = {order.second_leg_of: order.id for order in arranged.orders if order.second_leg_of}
-    choices = []
-    for order in arranged.orders:
-        move = by_id[continued.get(order.id, order.id)]
-        stopover = orders.get(order.second_leg_of)
-        source = move.source if stopover is None else NodeName(stopover.target)
-        choices.append(planned(order.id, move, source=source, target=NodeName(order.target)))
-    return choices
-
-
-def by_group(suggestion: Suggestion) -> Iterator[tuple[int, list[Move]]]:
-    moves = sorted(suggestion.moves, key=lambda move: move.group)
-    for number, members in itertools.groupby(moves, key=lambda move: move.group):
+def by_group(suggestion: Suggestion) -> Iterator[tuple[int, list[Leg]]]:
+    """The legs of each group: what is a plan."""
+    legs = sorted(suggestion.legs, key=lambda leg: leg.move.group)
+    for number, members in itertools.groupby(legs, key=lambda leg: leg.move.group):
         yield number, list(members)
-
-
-def shares_after(shares: Mapping[Workload, Share], moves: Iterable[Move]) -> dict[Workload, Share]:
-    after = dict(shares)
-    for move in moves:
-        share = after.get(move.pod.workload)
-        change = {MoveKind.CLOUD_TO_EDGE: 1, MoveKind.EDGE_TO_CLOUD: -1}.get(move.kind, 0)
-        if share is not None and 0 <= share.edge + change <= share.total:
-            after[move.pod.workload] = Share(share.edge + change, share.total)
-    return after
 
 
 def proposal(move: Move) -> str:
@@ -201,41 +169,14 @@ def reason_to_stay(pod: Pod, configuration: Configuration) -> str:
     return ""
 
 
-def arrange(
-    plan_id: str,
-    snapshot: Snapshot,
-    moves: Sequence[Move],
-    suggestion: Suggestion,
-    configuration: Configuration,
-) -> Ordered:
-    """Put the moves of a group in order, and break their circles through the cloud."""
-    name = {move.pod.uid: f"{plan_id}/{move.pod}" for move in moves}
-    pods = {name[move.pod.uid]: move.pod for move in moves}
-    orders = [
-        MoveOrder(
-            id=name[move.pod.uid],
-            pod=move.pod.uid,
-            target=move.target,
-            mode=mode_of(move.pod, configuration),
-            deadline=configuration.migration.deadline,
-            needs=frozenset(
-                name[uid] for uid in suggestion.needs.get(move.pod.uid, ()) if uid in name
-            ),
-        )
-        for move in moves
-    ]
-    greatest = greatest_allocatable(snapshot.of_tier(Tier.EDGE))
-    room = {node.name: snapshot.free[node.name] for node in snapshot.of_tier(Tier.CLOUD)}
-    for move in suggestion.moves:
-        if move.target in room:
-            room[move.target] -= move.pod.requests
-
-    def detour(order: MoveOrder) -> NodeName | None:
-        pod = pods[order.id]
-        name = stopover(Feasibility.of(snapshot).without_pod(pod.uid), pod, room)
-        if name is not None:
-            room[name] -= pod.requests
-        return name
-
-    sizes = {identity: size(pod.requests, greatest) for identity, pod in pods.items()}
-    return ordered(orders, sizes, detour)
+def order_of(plan_id: str, leg: Leg, configuration: Configuration) -> MoveOrder:
+    """What a leg is in its plan."""
+    return MoveOrder(
+        id=f"{plan_id}/{leg.name}",
+        pod="" if leg.continues else leg.move.pod.uid,
+        target=leg.target,
+        mode=mode_of(leg.move.pod, configuration),
+        deadline=configuration.migration.deadline,
+        needs=frozenset(f"{plan_id}/{name}" for name in leg.needs - {leg.continues}),
+        second_leg_of=f"{plan_id}/{leg.continues}" if leg.continues else "",
+    )

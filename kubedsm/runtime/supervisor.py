@@ -1,8 +1,8 @@
 """What fails is its own affair: caught, told once with its story, counted; the rest goes on.
 
-A bug of ours, or an object nobody thought of, costs the pod, plan or decision that it concerns,
-never the process. Nothing is hidden: each catch is an error in the log and in the counter, and in
-the tests it fails the test.
+A bug of ours, or an object that was not thought of, costs the pod, plan or decision that it
+concerns, never the process. Nothing is hidden: each catch is an error in the log and in the
+counter, and in the tests it fails the test.
 """
 
 import random

@@ -16,26 +16,10 @@ from kubedsm.core.goals.objective import NANO
 from kubedsm.core.placing.cloud import least_allocated_score
 from kubedsm.core.policies.kubedsm import KubeDSM
 from kubedsm.core.rules.feasibility import Feasibility, Rejection
-from kubedsm.core.rules.node_rules import NO_TIER
+from kubedsm.core.rules.fit import NO_TIER, TIER
+from kubedsm.core.rules.plugins import BY_NAME
 from kubedsm.core.world.model import Node, NodeName, Pod, Resources, Share, Snapshot, Tier, Uid
 from kubedsm.why.explanation import Explanation, NodeAnswer
-
-#: what would have to change, by the rule that rejects; of room it is said how much
-CHANGES = {
-    "SchedulingGates": "remove the pod's scheduling gates",
-    "NodeUnschedulable": "uncordon the node",
-    "TaintToleration": "remove the taint, or let the pod tolerate it",
-    "NodeAffinity": "let the node's labels and the pod's node selector and affinity agree",
-    "NodePorts": "free the host port on the node",
-    "VolumeRestrictions": "wait until the other pod with this volume is gone",
-    "NodeVolumeLimits": "take a pod with volumes of the same CSI driver from the node",
-    "VolumeBinding": "bind the pod's claims to volumes that this node reaches",
-    "VolumeZone": "bind the pod's claims to volumes of this node's zone",
-    "PodTopologySpread": "put more matching pods elsewhere, or allow a greater maxSkew",
-    "InterPodAffinity": "move the pods that the affinity rules are about, or change the rules",
-    "DynamicResources": "leave the pod to a scheduler that allocates devices",
-}
-_LABEL_THE_NODE = "give the node the label of a tier"
 
 
 class NodeScore(NamedTuple):
@@ -53,7 +37,7 @@ def knows_tiers(snapshot: Snapshot) -> bool:
 
 
 def pending(snapshot: Snapshot) -> list[Pod]:
-    """The pods without a node, oldest first, whoever is to schedule them."""
+    """The pods without a node, oldest first, of all schedulers."""
     waiting = [p for p in snapshot.pods.values() if p.node_name is None and not p.finished]
     return sorted(waiting, key=lambda pod: (pod.created, pod.namespace, pod.name))
 
@@ -217,16 +201,15 @@ def _least_allocated(node: Node, left: Resources) -> int:
 
 
 def _change(pod: Pod, rejection: Rejection | None, free: Resources, tierless: bool) -> str | None:
+    """What would have to change."""
     if rejection is None:
-        return _LABEL_THE_NODE if tierless else None
-    if rejection.rule in CHANGES:
-        return CHANGES[rejection.rule]
+        return TIER.advice if tierless else None
     lacking = [
         f"{amount - max(0, free.amount(name))}{_UNITS.get(name, '')} {name}"
         for name, amount in pod.requests.items()
         if amount > max(0, free.amount(name))
     ]
-    return f"free {', '.join(lacking)} on the node"
+    return BY_NAME[rejection.rule].advice.format(lacking=", ".join(lacking))
 
 
 _UNITS = {"cpu": "m", "memory": " bytes of", "ephemeral-storage": " bytes of"}

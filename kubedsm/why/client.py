@@ -12,7 +12,7 @@ from kubedsm.core.world.model import Pod
 from kubedsm.why.answers import Explainer
 from kubedsm.why.explanation import Explanation, MoveAnswer
 
-#: seconds: nobody answers on loopback, or at once; an explanation may take its time
+#: seconds: on loopback the answer comes at once, or not at all; an explanation may take its time
 _TIMEOUT = aiohttp.ClientTimeout(total=60.0, sock_connect=2.0)
 _EVENTS_TIMEOUT = 10.0
 _DECIDED = ("Scheduled", "FailedScheduling")
@@ -30,7 +30,7 @@ class _Pending(msgspec.Struct):
 async def ask(server: str, pod: str | None) -> list[Explanation] | None:
     """What a scheduler says of that pod, or of all that wait.
 
-    None if nobody answers there, or nothing is known of the pod. Raises QuestionRefusedError.
+    None if nothing answers there, or nothing is known of the pod. Raises QuestionRefusedError.
     """
     path, query = ("pending", {}) if pod is None else ("explain", {"pod": pod})
     url = f"{server.rstrip('/')}/decisions/{path}"
@@ -51,7 +51,7 @@ async def ask(server: str, pod: str | None) -> list[Explanation] | None:
             return [msgspec.json.decode(body, type=Explanation)]
         return msgspec.json.decode(body, type=_Pending).pending
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return None  # who answers there may be anybody
+        return None  # what answers there may be anything
 
 
 async def from_cluster(cluster: Cluster, explainer: Explainer, pod: Pod) -> Explanation:

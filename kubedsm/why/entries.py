@@ -7,8 +7,8 @@ from typing import Any
 
 import attrs
 
-from kubedsm.core.moving.suggestion import Move
-from kubedsm.core.world.model import NodeName, Tier, Uid
+from kubedsm.core.moving.suggestion import Leg, Move
+from kubedsm.core.world.model import NodeName, Pod, Tier, Uid
 
 
 class Kind(enum.StrEnum):
@@ -42,33 +42,38 @@ class MoveChoice:
 
     #: of its order in the plan; of a move that was only proposed there is none
     id: str
-    uid: Uid
-    pod: str
-    source: NodeName
-    target: NodeName
-    kind: str
-    gain: float
-    group: int
+    move: Move
     #: planned, proposed, dropped (never begun), or as it ended: completed, taken back, failed
     outcome: str
     reason: str = ""
     #: the pod that took its place
-    replacement: str = ""
-    replacement_uid: str = ""
+    replacement: Pod | None = None
+
+    @property
+    def pods(self) -> tuple[Pod, ...]:
+        """The pod that is moved, and the one in its place."""
+        return (self.move.pod,) if self.replacement is None else (self.move.pod, self.replacement)
 
     def as_json(self, at: float) -> dict[str, Any]:
         return {
             "at": rfc3339(at),
-            "pod": self.pod,
-            "from": self.source,
-            "to": self.target,
-            "kind": self.kind,
-            "gain": round(self.gain, 6),
-            "group": self.group,
+            **move_as_json(self.move),
             "outcome": self.outcome,
             "reason": self.reason or None,
-            "replacement": self.replacement or None,
+            "replacement": str(self.replacement) if self.replacement else None,
         }
+
+
+def move_as_json(move: Move) -> dict[str, Any]:
+    """A move as it was decided."""
+    return {
+        "pod": str(move.pod),
+        "from": move.source,
+        "to": move.target,
+        "kind": move.kind,
+        "gain": round(move.gain, 6),
+        "group": move.group,
+    }
 
 
 @attrs.frozen(slots=True)
@@ -105,30 +110,13 @@ class Entry:
         """The pods it is about, replacements included."""
         for choice in self.pods:
             yield choice.uid, choice.pod
-        for move in self.moves:
-            yield move.uid, move.pod
-            if move.replacement:
-                yield move.replacement_uid, move.replacement
+        yield from ((pod.uid, str(pod)) for move in self.moves for pod in move.pods)
 
 
-def planned(id_: str, move: Move, *, source: NodeName, target: NodeName) -> MoveChoice:
-    """A move that is going to be carried out, or a leg of it."""
-    return attrs.evolve(proposed(move), id=id_, source=source, target=target, outcome="planned")
-
-
-def proposed(move: Move) -> MoveChoice:
-    """A move that is only proposed."""
-    return MoveChoice(
-        id="",
-        uid=move.pod.uid,
-        pod=str(move.pod),
-        source=move.source,
-        target=move.target,
-        kind=move.kind.value,
-        gain=move.gain,
-        group=move.group,
-        outcome="proposed",
-    )
+def planned(id_: str, leg: Leg) -> MoveChoice:
+    """What is going to be carried out: a move, or a leg of it."""
+    move = attrs.evolve(leg.move, source=leg.source, target=leg.target)
+    return MoveChoice(id_, move, "planned")
 
 
 def called(pod: str, name: str) -> bool:

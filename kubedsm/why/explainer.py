@@ -4,7 +4,7 @@ Nodes are judged by what the decision was made on, with the other pods of that d
 put them: the room that the rest of a batch took is a reason, too.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 import attrs
 import msgspec
@@ -21,7 +21,7 @@ from kubedsm.why.record import Basis, Chosen, DecisionRecord
 
 @attrs.frozen(slots=True)
 class Recalled:
-    """All that is known of a pod, as a value: to be explained by whoever has the time."""
+    """All that is known of a pod, as a value: to be explained where there is the time."""
 
     uid: Uid
     pod: str
@@ -172,20 +172,5 @@ def _explained(
 def decided(basis: Basis, entry: Entry) -> Snapshot:
     """The snapshot with everything where the decision puts it."""
     targets: dict[Uid, NodeName] = {c.uid: c.node for c in entry.pods if c.node is not None}
-    targets |= {move.uid: move.target for move in entry.moves}
-    return with_placed(basis.snapshot, targets)
-
-
-def with_placed(snapshot: Snapshot, targets: Mapping[Uid, NodeName]) -> Snapshot:
-    """The same with these pods on those nodes, whether they fit or not."""
-    pods, free, placed = dict(snapshot.pods), dict(snapshot.free), dict(snapshot.placed)
-    for uid, node in targets.items():
-        if uid not in pods or node not in free:
-            continue
-        pod, source = pods[uid], placed.get(uid)
-        if source in free:
-            free[source] += pod.requests
-        free[node] -= pod.requests
-        placed[uid] = node
-        pods[uid] = attrs.evolve(pod, node_name=node)
-    return attrs.evolve(snapshot, pods=pods, free=free, placed=placed)
+    targets |= {choice.move.pod.uid: choice.move.target for choice in entry.moves}
+    return basis.snapshot.with_placed(targets)

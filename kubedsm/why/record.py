@@ -1,7 +1,7 @@
-"""The last decisions, for who asks later why a pod is where it is.
+"""The last decisions, for when it is asked why a pod is where it is.
 
 An entry is a few words a pod. What a decision was made on is kept too, of fewer of them: snapshots
-are values, so that an explanation can be worked out when somebody asks for it, and costs nothing
+are values, so that an explanation can be worked out when it is asked for, and costs nothing
 before.
 """
 
@@ -13,7 +13,7 @@ import attrs
 
 from kubedsm.clock import Clock
 from kubedsm.core.goals.objective import NANO
-from kubedsm.core.moving.suggestion import Suggestion
+from kubedsm.core.moving.suggestion import Move, Suggestion
 from kubedsm.core.placing.decision import Decision
 from kubedsm.core.world.model import NodeName, Pod, Share, Snapshot, Uid, Workload
 from kubedsm.why.entries import Entry, Kind, MoveChoice, PodChoice
@@ -44,7 +44,7 @@ class Chosen(NamedTuple):
     #: why not, if it is none
     message: str = ""
     #: the move that the pod was made for
-    move: MoveChoice | None = None
+    move: Move | None = None
 
 
 @attrs.define
@@ -113,13 +113,7 @@ class DecisionRecord:
         if entry is None:
             return
         ended = tuple(
-            attrs.evolve(
-                m,
-                outcome=outcome,
-                reason=reason,
-                replacement=str(replacement) if replacement else "",
-                replacement_uid=replacement.uid if replacement else "",
-            )
+            attrs.evolve(m, outcome=outcome, reason=reason, replacement=replacement)
             if m.id == move
             else m
             for m in entry.moves
@@ -144,8 +138,10 @@ class DecisionRecord:
             if choice.uid == uid:
                 return Chosen(entry, uid, choice.node, choice.message)
         for made_for in entry.moves:
-            if uid == made_for.replacement_uid or (move and made_for.id == move):
-                return Chosen(entry, made_for.uid, made_for.target, move=made_for)
+            replacement = made_for.replacement
+            if (replacement and uid == replacement.uid) or (move and made_for.id == move):
+                decided = made_for.move
+                return Chosen(entry, decided.pod.uid, decided.target, move=decided)
         return None
 
     def moves_of(self, uid: Uid) -> list[tuple[float, MoveChoice]]:
@@ -157,7 +153,7 @@ class DecisionRecord:
             (entry.at, move)
             for entry in self._entries.values()
             for move in entry.moves
-            if uid in (move.uid, move.replacement_uid)
+            if any(uid == pod.uid for pod in move.pods)
         ]
 
     def _same_in_vain(self, choices: Sequence[PodChoice]) -> int | None:
@@ -199,5 +195,5 @@ def _keys(entry: Entry) -> Iterator[str]:
     for move in entry.moves:
         if move.id:
             yield move.id
-        if move.replacement_uid:
-            yield move.replacement_uid
+        if move.replacement:
+            yield move.replacement.uid

@@ -7,7 +7,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from kubedsm.core.rules.node_rules import TIER_RULE
+from kubedsm.core.rules.fit import TIER
 from kubedsm.why.explanation import Explanation, MoveAnswer, NodeAnswer
 
 
@@ -67,7 +67,7 @@ def _why(node: NodeAnswer) -> str:
     if node.rule:
         return f"{node.rule}: {', '.join(node.reasons)}\n{node.change}"
     if node.tier_rule:
-        return f"{TIER_RULE}: {node.tier_rule}\n{node.change}"
+        return f"{TIER.name}: {node.tier_rule}\n{node.change}"
     if node.score is None:
         return ""
     shown = f"QoS {node.score:+.3f}"

@@ -3,7 +3,8 @@
 import math
 
 from kubedsm.bench.literal.rules import meant, together
-from kubedsm.core.rules.node_rules import node_affinity, taint_toleration
+from kubedsm.core.rules.node_affinity import node_affinity
+from kubedsm.core.rules.taints import taint_toleration
 from kubedsm.core.world.selectors import selects
 
 HOST = "kubernetes.io/hostname"

@@ -165,21 +165,21 @@ def refusals(shot, suggestion, seed):
     Begun moves overlap at random: the new pod is there for a while before the old one is gone.
     """
     rng = random.Random(seed)
-    waiting = {move.pod.uid: move for move in suggestion.moves}
-    doubled, done, refused = {}, set(), []
+    waiting, doubled, over, refused = list(suggestion.legs), {}, set(), []
     while waiting or doubled:
-        ready = [u for u in waiting if suggestion.needs[u] <= done]
+        ready = [leg for leg in waiting if leg.needs <= over]
         if ready and (not doubled or rng.random() < 0.6):
-            move = waiting.pop(rng.choice(sorted(ready)))
-            if not allowed(shot, move.pod, move.target):
-                refused.append(move)
-            old = attrs.evolve(move.pod, uid=f"{move.pod.uid} (old)")
-            shot = put(put(shot, move.pod, move.target), old, move.source)
-            doubled[move.pod.uid] = old
-        elif doubled:
-            uid = rng.choice(sorted(doubled))
-            shot = put(shot, doubled.pop(uid), None)
-            done.add(uid)
+            leg = rng.choice(ready)
+            waiting.remove(leg)
+            pod = leg.move.pod
+            if not allowed(shot, pod, leg.target):
+                refused.append(leg)
+            old = attrs.evolve(pod, uid=f"{pod.uid} (old)")
+            shot = put(put(shot, pod, leg.target), old, leg.source)
+            doubled[leg.name] = old
         else:
-            return None  # a cycle, which takes a detour
+            assert doubled, f"these wait for each other: {[leg.name for leg in waiting]}"
+            name = rng.choice(sorted(doubled))
+            shot = put(shot, doubled.pop(name), None)
+            over.add(name)
     return refused

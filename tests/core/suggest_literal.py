@@ -1,5 +1,7 @@
 """The literal forms that `suggest` must agree with, and what happens when it is carried out."""
 
+import random
+
 import attrs
 import numpy as np
 
@@ -42,56 +44,44 @@ def item_counts(problem, pods):
     return counts
 
 
-def carried_out(shot, suggestion):
-    """The cluster afterwards, every rule checked on the way, one move at a time.
+def needed(suggestion):
+    """Which legs each leg needs, by the names of their pods."""
+    short = {leg.name: leg.name.partition("/")[2] for leg in suggestion.legs}
+    return {short[leg.name]: {short[name] for name in leg.needs} for leg in suggestion.legs}
 
-    A move starts when those it needs are done, and must find room then. Of a cycle one move goes
-    through the cloud: there must be room for it, beside all that goes there.
+
+def carried_out(shot, suggestion, rng=None):
+    """The cluster afterwards, leg by leg, every rule and all room checked on the way.
+
+    A leg starts when those it needs are over, and must find room for its new pod then; the old
+    pod holds its own room until it is gone. Those that may go, go in the order they are given, or
+    in any, overlapping at random.
     """
-    free = dict(shot.free)
-    moves = {move.pod.uid: move for move in suggestion.moves}
-    assert suggestion.needs.keys() == moves.keys()
-    parked = {}
-    done = set()
-    while len(done) < len(moves):
-        ready = [u for u in moves if u not in done and suggestion.needs[u] <= done | parked.keys()]
-        if not ready:
-            parked |= _parked(shot, free, moves, done, parked)
-            continue
-        for uid in ready:
-            move = moves[uid]
-            why_not = reasons(move.pod.pod_class, shot.nodes[move.target], free[move.target])
-            assert not why_not, (str(move.pod), why_not)
-            free[move.target] -= move.pod.requests
-        for uid in ready:  # what leaves is gone only when all of these are under way
-            move = moves[uid]
-            free[parked.get(uid, move.source)] += move.pod.requests
-            done.add(uid)
-    return moved(shot, suggestion, free)
-
-
-def _parked(shot, free, moves, done, parked):
-    for uid, move in moves.items():
-        if uid in done or uid in parked:
-            continue
-        for node in shot.nodes.values():
-            if node.tier == "cloud" and not reasons(move.pod.pod_class, node, free[node.name]):
-                free[node.name] -= move.pod.requests
-                free[move.source] += move.pod.requests
-                return {uid: node.name}
-    raise AssertionError("a cycle that the cloud cannot break")
-
-
-def moved(shot, suggestion, free=None):
-    pods, placed = dict(shot.pods), dict(shot.placed)
-    after = dict(shot.free)
-    for move in suggestion.moves:
-        pods[move.pod.uid] = attrs.evolve(move.pod, node_name=move.target)
-        placed[move.pod.uid] = move.target
-        after[move.source] += move.pod.requests
-        after[move.target] -= move.pod.requests
-    assert free is None or free == after
-    return attrs.evolve(shot, pods=pods, placed=placed, free=after)
+    rng = rng or random.Random(0)
+    free, placed = dict(shot.free), dict(shot.placed)
+    waiting, underway, over = list(suggestion.legs), [], set()
+    whole = {move.pod.uid: move.target for move in suggestion.moves}
+    while waiting or underway:
+        ready = [leg for leg in waiting if leg.needs <= over]
+        if ready and (not underway or rng.random() < 0.6):
+            leg = rng.choice(ready)
+            waiting.remove(leg)
+            pod = leg.move.pod
+            assert placed[pod.uid] == leg.source
+            why_not = reasons(pod.pod_class, shot.nodes[leg.target], free[leg.target])
+            assert not why_not, (leg.name, why_not)
+            free[leg.target] -= pod.requests
+            underway.append(leg)
+        else:
+            assert underway, f"these wait for each other: {[leg.name for leg in waiting]}"
+            leg = underway.pop(rng.randrange(len(underway)))
+            free[leg.source] += leg.move.pod.requests
+            placed[leg.move.pod.uid] = leg.target
+            over.add(leg.name)
+    assert {uid: placed[uid] for uid in whole} == whole
+    after = shot.with_placed(whole)
+    assert (after.free, after.placed) == (free, placed)
+    return after
 
 
 def bound(shot, bindings):

@@ -10,8 +10,7 @@ from rule_instances import HOST, app, cluster, drawn, drawn_pod, near, pod, zone
 
 from kubedsm.bench.literal.rules import literal_rule
 from kubedsm.core.rules.feasibility import Feasibility
-from kubedsm.core.rules.fit import static_rejection
-from kubedsm.core.rules.node_rules import TIER_RULE
+from kubedsm.core.rules.fit import TIER, static_rejection
 from kubedsm.core.world.model import NodeName
 from kubedsm.core.world.selectors import Requirement
 
@@ -159,7 +158,7 @@ def test_the_tier_rule_is_told_apart():
     assert feasibility.feasible(newcomer, tier=False) == ["n1", "n2"]
     refused = feasibility.rejection(newcomer, NodeName("n2"))
     assert refused is not None
-    assert refused.rule == TIER_RULE
+    assert refused.rule == TIER.name
     assert feasibility.rejection(newcomer, NodeName("n2"), tier=False) is None
 
 

@@ -11,8 +11,7 @@ from rule_instances import HOST, TAINT, ZONE, csi_node, drawn, drawn_pod
 
 from kubedsm.clock import SystemClock
 from kubedsm.core.rules.feasibility import Feasibility
-from kubedsm.core.rules.queueing_hints import HINTS, matters
-from kubedsm.core.rules.table import DYNAMIC_RULES, STATIC_RULES
+from kubedsm.core.rules.queueing_hints import matters
 from kubedsm.core.world.change import Change
 from kubedsm.core.world.events import (
     KindKnown,
@@ -35,10 +34,6 @@ EVENTS = 40
 TIER = "kubedsm.io/tier"
 #: in a world of volumes, all in one namespace
 CLAIMS = "abcdefgh"
-
-
-def test_every_rule_has_a_hint():
-    assert {name for name, _ in (*STATIC_RULES, *DYNAMIC_RULES)} <= HINTS.keys()
 
 
 @attrs.define

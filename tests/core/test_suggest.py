@@ -4,11 +4,10 @@ import attrs
 import pytest
 from placement_instances import NO_RULES, node, pod, resources, snapshot
 from suggest_instances import running
-from suggest_literal import carried_out
+from suggest_literal import carried_out, needed
 
 from kubedsm.core.goals.objective import NANO, Objective, Promise
 from kubedsm.core.moving.movable import default_movable
-from kubedsm.core.moving.move_groups import cycles
 from kubedsm.core.moving.suggest import MoveKind, SuggestLimits, suggest
 from kubedsm.core.packing.match import Bounds
 from kubedsm.core.world.model import SchedulingRules, Share, Taint, Tier, Workload
@@ -52,7 +51,7 @@ def test_a_pod_goes_to_the_edge_when_there_is_room(algorithm):
         [edge("e1", 1), cloud()], [running("a-1", "a", resources(1), "cloud")], algorithm=algorithm
     )
     assert told(found) == {("a-1", "cloud", "e1", "cloud-to-edge")}
-    assert found.needs == {"uid-a-1": frozenset()}
+    assert needed(found) == {"a-1": set()}
     a = Workload("shop", "Deployment", "a")
     assert found.before.shares[a] == Share(0, 1)
     assert found.after.shares[a] == Share(1, 1)
@@ -79,7 +78,7 @@ def test_who_has_more_than_promised_gives_way_to_who_has_less():
         ("a-1", "e1", "cloud", "edge-to-cloud"),
         ("b-1", "cloud", "e1", "cloud-to-edge"),
     }
-    assert found.needs == {"uid-a-1": frozenset(), "uid-b-1": {"uid-a-1"}}
+    assert needed(found) == {"a-1": set(), "b-1": {"a-1"}}
     assert len({move.group for move in found.moves}) == 1
     # b gets its 11; a falls from half a promise above to just kept: 0.1 * 0.5.
     assert found.moves[0].gain == pytest.approx((11 - 0.05) / 2)
@@ -105,7 +104,7 @@ def test_a_pod_moves_over_to_make_room(algorithm):
     found = suggested([edge("e1", 2), edge("e2", 2), cloud()], pods, algorithm=algorithm)
     assert {m.kind for m in found.moves} == {MoveKind.EDGE_TO_EDGE, MoveKind.CLOUD_TO_EDGE}
     (inner,) = [m for m in found.moves if m.kind is MoveKind.EDGE_TO_EDGE]
-    assert found.needs["uid-c-1"] == {inner.pod.uid}
+    assert needed(found)["c-1"] == {inner.pod.name}
     assert {m.group for m in found.moves} == {0}
     assert {m.gain for m in found.moves} == {5.5}
 
@@ -126,7 +125,12 @@ def test_two_pods_change_places_between_full_nodes():
         ("b-1", "e2", "e1", "edge-to-edge"),
         ("c-1", "cloud", "e1", "cloud-to-edge"),
     }
-    assert cycles(found.needs) == [{"uid-a-1", "uid-b-1"}]
+    assert needed(found) == {
+        "a-1": {"b-1-out"},
+        "b-1-out": set(),
+        "b-1": {"a-1", "b-1-out"},
+        "c-1": {"a-1"},
+    }
     assert {m.group for m in found.moves} == {0}
     assert [m.gain for m in found.moves] == pytest.approx([11 / 3] * 3)
     # A cloud that can hold neither cannot break the cycle.
@@ -214,7 +218,7 @@ def test_room_is_made_for_a_pod_that_fits_nowhere():
     pods.append(running("d-1", "d", resources(1), "e2"))
     pods.append(running("d-2", "d", resources(1), "cloud"))
     found = suggested(nodes, pods, {"a": Promise(0.0), "d": Promise(0.5)})
-    assert [(a.pod.name, a.node) for a in found.awaited] == [("b-1", "e2")]
+    assert [(a.pod.name, a.target) for a in found.awaited] == [("b-1", "e2")]
     assert found.after.shares[Workload("shop", "Deployment", "b")] == Share(1, 1)
 
 

@@ -9,6 +9,7 @@ from placement_instances import node, resources, snapshot
 from rule_instances import HOST, ZONE, app, evenly, near, zoned
 from ruled_instances import apart, member, ruled_case
 from ruled_literal import RuledOracle, by_priority, refusals
+from suggest_literal import needed
 
 from kubedsm.core.goals.fragmentation import Fragmentation, request_mix
 from kubedsm.core.goals.gains import Gains, standing, worthwhile
@@ -85,7 +86,7 @@ def test_who_leaves_makes_room_and_lifts_what_kept_the_other_away():
     ]
     found = suggested([edge("e1", 1), cloud(), cloud("c2")], pods, {"b": 0.0})
     assert told(found) == {("b-1", "e1", "c2"), ("a-1", "cloud", "e1")}
-    assert found.needs == {"uid-a-1": {"uid-b-1"}, "uid-b-1": frozenset()}
+    assert needed(found) == {"a-1": {"b-1"}, "b-1": set()}
     # With one node in the cloud, neither may go to the other's before that is gone.
     assert not suggested([edge("e1", 1), cloud()], pods, {"b": 0.0}).moves
 
@@ -99,7 +100,7 @@ def test_a_move_waits_for_who_keeps_it_away_though_there_is_room():
     ]
     found = suggested(nodes, pods, {"b": 0.0})
     assert told(found) == {("b-1", "e1", "c2"), ("a-1", "cloud", "e1")}
-    assert found.needs["uid-a-1"] == {"uid-b-1"}
+    assert needed(found)["a-1"] == {"b-1"}
     assert len({move.group for move in found.moves}) == 1
 
 
@@ -108,7 +109,7 @@ def test_two_free_moves_that_the_rules_do_not_connect_do_not_wait():
     pods = [member("a-1", "a", "c1", **alone), member("b-1", "b", "c1")]
     found = suggested([edge("e1", 9), cloud("c1")], pods)
     assert len(found.moves) == 2
-    assert set(found.needs.values()) == {frozenset()}
+    assert needed(found) == {"a-1": set(), "b-1": set()}
     assert {move.group for move in found.moves} == {0, 1}
 
 
@@ -144,7 +145,7 @@ def test_who_wants_to_be_near_follows():
     ]
     found = suggested([edge("e1", 2), cloud()], pods)
     assert told(found) == {("a-1", "cloud", "e1"), ("b-1", "cloud", "e1")}
-    assert found.needs == {"uid-a-1": frozenset(), "uid-b-1": {"uid-a-1"}}
+    assert needed(found) == {"a-1": set(), "b-1": {"a-1"}}
     assert found.proven
 
 
@@ -189,7 +190,7 @@ def test_a_waiting_pod_that_only_a_rule_keeps_out_has_room_made():
     ]
     found = suggested([edge("e1", 2), cloud()], pods, {"b": 0.0})
     assert told(found) == {("b-1", "e1", "cloud")}
-    assert [(awaited.pod.name, awaited.node) for awaited in found.awaited] == [("a-1", "e1")]
+    assert [(awaited.pod.name, awaited.target) for awaited in found.awaited] == [("a-1", "e1")]
 
 
 # Priority
@@ -305,7 +306,7 @@ def test_exact_equals_trying_every_choice_and_keeps_every_rule(fifth):
         seen["moved"] += bool(found.moves)
         seen["moved and proven"] += bool(found.moves) and found.proven
         seen["several"] += len(found.moves) > 1
-        seen["needs"] += any(found.needs.values())
+        seen["needs"] += any(needed(found).values())
     assert seen["best"] >= 115, seen
     assert seen["proven"] >= 80, seen
     assert seen["moved"] >= 20, seen

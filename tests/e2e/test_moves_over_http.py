@@ -26,7 +26,6 @@ from kubedsm.emulator.paper import node
 from kubedsm.runtime.assembly import Runtime
 from kubedsm.runtime.moves import Group
 from plans.migration import MoveMode, MoveOrder
-from plans.ordering import ordered
 
 pytestmark = [pytest.mark.http, pytest.mark.asyncio]
 
@@ -181,12 +180,12 @@ async def test_two_full_nodes_swap_their_pods_through_the_cloud(tmp_path):
         await world.until(lambda: all(mirror.pod(Uid(u)).ready for u in uids.values()))
         world.watch_from_now("a", "b")
         orders = [
-            MoveOrder("a", uids["a"], "e2", MoveMode.SURGE, 5.0, needs=frozenset("b")),
-            MoveOrder("b", uids["b"], "e1", MoveMode.SURGE, 5.0, needs=frozenset("a")),
+            MoveOrder("a-out", uids["a"], "c1", MoveMode.SURGE, 5.0),
+            MoveOrder("b", uids["b"], "e1", MoveMode.SURGE, 5.0, frozenset({"a-out"})),
+            MoveOrder("a", "", "e2", MoveMode.SURGE, 5.0, frozenset("b"), "a-out"),
         ]
-        swap = ordered(orders, {"a": 1.0, "b": 1.0}, lambda _: "c1")
         pods = tuple(mirror.pod(Uid(uid)) for uid in uids.values())
-        world.runtime.manager.migrate("swap", Group(swap.orders, pods, lambda: True))
+        world.runtime.manager.migrate("swap", Group(tuple(orders), pods, lambda: True))
         await world.until(lambda: (world.placed("a"), world.placed("b")) == (["e2"], ["e1"]))
         await world.until_done()
         assert world.lowest == {"a": 1, "b": 1}

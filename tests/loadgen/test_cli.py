@@ -269,7 +269,7 @@ def test_endpoints_that_refuse_connections_are_one_line(path, capsys):
     out, err = capsys.readouterr()
     cart = f"cart at {refused}: connection refused"
     video = f"video at {refused}/video: connection refused"
-    assert (out, err) == ("", f"loadgen: error: nobody listens for {cart}, {video}\n")
+    assert (out, err) == ("", f"loadgen: error: nothing listens for {cart}, {video}\n")
     assert not rows.exists()
 
 

@@ -152,7 +152,7 @@ async def test_where_nobody_listens():
             await transport.contact("http://no.such.name.invalid/")
         with pytest.raises(EndpointError) as nowhere:
             await unreachable(play(refused), transport)
-    assert str(nowhere.value) == f"nobody listens for a at {refused}: connection refused"
+    assert str(nowhere.value) == f"nothing listens for a at {refused}: connection refused"
 
 
 async def test_where_somebody_listens_for_one_of_two():

@@ -23,7 +23,6 @@ from plans.events import (
     Verify,
 )
 from plans.migration import MoveMode, MoveOrder, migration_plan
-from plans.ordering import ordered, stages
 from plans.steps import TERMINAL, StepKind, StepState
 
 SURGE = MoveOrder("m", "old", "e1", MoveMode.SURGE, deadline=60)
@@ -247,41 +246,12 @@ def test_cancelling_stops_the_moves_that_have_not_begun():
     assert story.settled["m", "await-gone"] == "done"
 
 
-def order(name, *needs):
-    return MoveOrder(name, f"pod-{name}", "n", MoveMode.SURGE, 60, needs=frozenset(needs))
-
-
-def test_stages_are_what_may_go_at_once():
-    assert stages([order("a", "b"), order("b"), order("c"), order("d", "a", "c")]) == [
-        ["b", "c"],
-        ["a"],
-        ["d"],
-    ]
-
-
-def test_a_swap_goes_through_the_cloud_by_its_smaller_pod():
-    swap = [order("big", "small"), order("small", "big")]
-    done = ordered(swap, {"big": 2.0, "small": 1.0}, lambda o: "cloud")
-    assert [(o.id, o.target) for o in done.orders] == [
-        ("small-out", "cloud"),
-        ("big", "n"),
-        ("small", "n"),
-    ]
-    assert done.orders[2].second_leg_of == "small-out"
-    assert done.orders[2].pod == ""
-
-
-def test_a_circle_that_the_cloud_cannot_break_is_left_alone():
-    swap = [order("a", "b"), order("b", "a")]
-    done = ordered(swap, {"a": 1.0, "b": 1.0}, lambda o: None)
-    assert done.orders == ()
-    assert "wait for each other" in done.impossible
-
-
 def test_the_second_leg_moves_the_replacement_of_the_first():
-    swap = [order("a", "b"), order("b", "a")]
-    done = ordered(swap, {"a": 1.0, "b": 1.0}, lambda o: "cloud")
-    story = Story(*done.orders)
+    story = Story(
+        MoveOrder("a-out", "pod-a", "cloud", MoveMode.SURGE, 60),
+        MoveOrder("b", "pod-b", "n", MoveMode.SURGE, 60, needs=frozenset({"a-out"})),
+        MoveOrder("a", "", "n", MoveMode.SURGE, 60, frozenset({"b"}), second_leg_of="a-out"),
+    )
     story.tell(MoveAccepted("a-out"), PodSeen("pod-a", "n1", ready=True, detached=True))
     story.tell(ReplacementClaimed("a-out", "a2"), PodSeen("a2", "cloud"))
     story.tell(PodSeen("a2", "cloud", ready=True)).at(0)

@@ -11,7 +11,6 @@ from kubedsm.emulator.paper import node
 from kubedsm.runtime.moves import Group
 from kubedsm.runtime.suggester import mode_of
 from plans.migration import MoveOrder
-from plans.ordering import ordered
 
 MERGE = "application/merge-patch+json"
 CONFIGURATION = load(
@@ -108,9 +107,7 @@ async def hand_over(world, moves, *, plan="plan-by-hand", worth=lambda: True, de
         )
         for p, target, needs in moves
     ]
-    arranged = ordered(orders, dict.fromkeys(pods, 1.0), lambda _: "c1")
-    assert not arranged.impossible
-    group = Group(arranged.orders, tuple(pods.values()), worth)
+    group = Group(tuple(orders), tuple(pods.values()), worth)
     runtime.manager.migrate(plan, group)
 
 

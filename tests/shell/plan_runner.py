@@ -10,7 +10,7 @@ from kubedsm.runtime.left_behind import LeftBehind
 from kubedsm.runtime.limits import MoveLimits
 from kubedsm.runtime.moves import Moves
 from kubedsm.runtime.placement_manager import Limits, PlacementManager
-from kubedsm.runtime.step_calls import Mover
+from kubedsm.runtime.step_calls import StepCalls
 from kubedsm.runtime.supervisor import Supervisor
 from kubedsm.said_by_cause import SaidByCause
 
@@ -34,10 +34,10 @@ def plan_runner(cluster, mirror, clock, on_bound=nothing, limits=None):
     binds = BindCalls(
         cluster, mirror, said, at_once=limits.binds_in_flight, timeout=limits.request_timeout
     )
-    mover = Mover(cluster, clock, limits.request_timeout, 0.0, said)
+    step_calls = StepCalls(cluster, clock, limits.request_timeout, 0.0, said)
     moves = Moves(mirror, MoveLimits(Migration()), clock, nothing, nothing, nothing)
-    left_behind = LeftBehind(mirror, mover, clock, nothing, nothing)
+    left_behind = LeftBehind(mirror, step_calls, clock, nothing, nothing)
     manager = PlacementManager(
-        mirror, followed, clock, binds, mover, moves, left_behind, on_bound, supervisor, limits
+        mirror, followed, clock, binds, step_calls, moves, left_behind, on_bound, supervisor, limits
     )
     return Parts(manager, binds, supervisor, said, followed)

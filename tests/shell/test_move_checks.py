@@ -23,7 +23,7 @@ from kubedsm.emulator.api.resources import (
 )
 from kubedsm.emulator.front import EmulatedFront
 from kubedsm.emulator.http.routes import Routes
-from kubedsm.runtime.step_calls import Accepted, Mover
+from kubedsm.runtime.step_calls import Accepted, StepCalls
 from kubedsm.runtime.step_checks import Fate, fate
 from kubedsm.said_by_cause import SaidByCause
 from plans.migration import MoveMode
@@ -114,8 +114,8 @@ class Still:
         return read(orjson.dumps(self.api.get(PODS, "default", self.pod)))
 
     async def check(self, mode):
-        mover = Mover(self.front, self.clock, 10.0, 2.0, SaidByCause(self.clock))
-        return await mover.check(self.known(), "c1", mode)
+        step_calls = StepCalls(self.front, self.clock, 10.0, 2.0, SaidByCause(self.clock))
+        return await step_calls.check(self.known(), "c1", mode)
 
     async def read_owner(self):
         found = await live.read_pod(self.front, self.known(), timeout=10)
@@ -147,8 +147,8 @@ async def test_what_the_move_needs_is_read_from_the_objects():
 async def test_another_pod_of_that_name_is_not_the_one_to_be_moved(mode):
     still = Still()
     earlier = attrs.evolve(still.known(), uid=Uid("earlier"))
-    mover = Mover(still.front, still.clock, 10.0, 2.0, SaidByCause(still.clock))
-    assert await mover.check(earlier, "c1", mode) == "the pod is gone"
+    step_calls = StepCalls(still.front, still.clock, 10.0, 2.0, SaidByCause(still.clock))
+    assert await step_calls.check(earlier, "c1", mode) == "the pod is gone"
 
 
 #: what becomes of another pod of the workload, so that it is no longer one that is Ready and stays

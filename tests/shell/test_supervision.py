@@ -10,7 +10,7 @@ from kubedsm.configuration.settings import Configuration, load
 from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.emulator.api.resources import NODES
 from kubedsm.runtime.event_recorder import EventRecorder
-from kubedsm.runtime.step_calls import Mover
+from kubedsm.runtime.step_calls import StepCalls
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
@@ -92,7 +92,7 @@ async def test_a_step_that_fails_takes_its_move_back_and_nobody_elses(step, caug
 
     # To restore is asked for when something else is lost.
     for name in {"restore": ("restore", "evict")}.get(step, (step,)):
-        monkeypatch.setattr(Mover, name, failing(getattr(Mover, name)))
+        monkeypatch.setattr(StepCalls, name, failing(getattr(StepCalls, name)))
     async with emulated(CLOUD, configuration=BUSY) as world, world.scheduler() as runtime:
         world.deploy("web", 1)
         await world.until_bound(1, 2)

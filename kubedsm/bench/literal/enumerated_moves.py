@@ -65,7 +65,7 @@ class _Try:
         return "in" if source not in self.edge else "out" if target == CLOUD else "within"
 
     def _exchanged(self, steps: Sequence[_Step]) -> bool:
-        """Whether two pods that nobody can tell apart pass each other at the edge's border.
+        """Whether two pods that cannot be told apart pass each other at the edge's border.
 
         That is a move within the edge at twice its price.
         """

@@ -28,7 +28,7 @@ def literal_fragmentation(fragmentation: Fragmentation, node: Node, free: Resour
     room = {name: max(0, min(amount, size.get(name, 0))) for name, amount in free.items()}
     if fragmentation.measure is Measure.PRODUCT:
         return _scaled(_product(size, room))
-    everybody = sum(count for _, count in fragmentation.mix)
+    pods = sum(count for _, count in fragmentation.mix)
     total = 0.0
     for vector, count in fragmentation.mix:
         asked = {name: amount for name, amount in vector.items() if amount}
@@ -39,7 +39,7 @@ def literal_fragmentation(fragmentation: Fragmentation, node: Node, free: Resour
             if name != "pods" and size.get(name, 0) > 0
         ]
         if parts:
-            total += (count / everybody) * (sum(parts) / len(parts))
+            total += (count / pods) * (sum(parts) / len(parts))
     return _scaled(total)
 
 

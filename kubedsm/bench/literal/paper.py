@@ -102,7 +102,7 @@ class LiteralPaper:
         return found
 
     def free_edge(self, need: Resources) -> list[Pod] | None:
-        """Algorithm 5: who leaves so that the edge has so much room in sum; None: not enough do."""
+        """Algorithm 5: what leaves so that the edge has so much room; None: not enough does."""
         shares: Shares = self.snapshot.shares()
         room, left = self.room(), self.pods(Tier.EDGE)
         freed: list[Pod] = []
@@ -139,7 +139,7 @@ class LiteralPaper:
         return best
 
     def subset(self, candidates: Sequence[Pod], mask: int, reorders: int) -> LiteralDecision | None:
-        """What it comes to if these go to the edge; None if nobody can make room for them."""
+        """What it comes to if these go to the edge; None if no room can be made for them."""
         chosen = [pod for at, pod in enumerate(candidates) if mask >> at & 1]
         need, after = Resources(), self.snapshot.shares()
         for pod in chosen:

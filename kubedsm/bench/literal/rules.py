@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
-from kubedsm.core.rules.fit import shortages, static_rejection
-from kubedsm.core.rules.node_rules import TIER_RULE, node_affinity, taint_toleration
+from kubedsm.core.rules.fit import TIER, shortages, static_rejection
+from kubedsm.core.rules.node_affinity import node_affinity
+from kubedsm.core.rules.taints import taint_toleration
 from kubedsm.core.world.model import (
     EVERY_ADDRESS,
     Node,
@@ -23,7 +24,7 @@ Others = Sequence[tuple[Pod, Node]]
 def literal_rule(snapshot: Snapshot, pod: Pod, node: Node) -> str | None:
     """The name of the first rule that rejects the node, tiers aside; None if it is accepted."""
     rejected = static_rejection(pod.pod_class, node)
-    if rejected is not None and rejected.rule != TIER_RULE:
+    if rejected is not None and rejected.rule != TIER.name:
         return rejected.rule
     others = [
         (other, snapshot.nodes[snapshot.placed[other.uid]])
@@ -144,8 +145,8 @@ def _near_enough(snapshot: Snapshot, pod: Pod, node: Node, others: Others) -> bo
         return False
     if all(any(together(term, node, at) for _, at in friends) for term in terms):
         return True
-    nobody = not any(term.topology_key in at.labels for _, at in friends for term in terms)
-    return nobody and all(meant(snapshot, term, pod) for term in terms)
+    alone = not any(term.topology_key in at.labels for _, at in friends for term in terms)
+    return alone and all(meant(snapshot, term, pod) for term in terms)
 
 
 def _far_enough(snapshot: Snapshot, pod: Pod, node: Node, others: Others) -> bool:

@@ -1,4 +1,4 @@
-"""Objects that nobody sensible makes, and every API server takes."""
+"""Objects that no sensible user makes, and every API server takes."""
 
 import random
 from collections.abc import Callable, Iterator, Mapping

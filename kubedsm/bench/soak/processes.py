@@ -90,7 +90,7 @@ class Scheduler:
         self._process: asyncio.subprocess.Process | None = None
         self._stopping = False
         self.log = LogCount()
-        #: how often it ended although nobody told it to
+        #: how often it ended although it was not told to
         self.ends = 0
         #: (moment on the monotonic clock, resident bytes)
         self.memory: list[tuple[float, int]] = []

@@ -1,4 +1,4 @@
-"""A long run over HTTP: many tenants who come and go, an odd one, and what becomes of the others.
+"""A long run over HTTP: many tenants that come and go, an odd one, and what becomes of the others.
 
 The cluster is emulated, in a process of its own, and so is the scheduler. First it is left alone
 with the ordinary tenants, which shows what is usual; then the odd tenant comes, and stays.
@@ -26,7 +26,7 @@ from kubedsm.core.world.events import ClusterEvent, PodApplied, PodDeleted
 from kubedsm.core.world.model import MIGRATING_LABEL, Uid
 
 SCHEDULER_NAME = "kubedsm"
-#: four small edge nodes, which are never enough, and room for everybody in the cloud
+#: four small edge nodes, which are never enough, and room for all in the cloud
 NODES: tuple[dict[str, Any], ...] = (
     *({"name": f"e{n}", "tier": "edge", "cpu": 2, "memory": "4Gi"} for n in range(4)),
     *(
@@ -67,7 +67,7 @@ class PodWatch:
         self._waiting: dict[Uid, float] = {}
         self._odd: set[Uid] = set()
         self._bound: set[Uid] = set()
-        #: of everybody's pods but the odd tenant's
+        #: of all pods but the odd tenant's
         self.waits: list[Wait] = []
         self.most_odd = 0
 
@@ -105,7 +105,7 @@ async def run(
 ) -> SoakResult:
     """Let the tenants do as they do for that long, then let them rest, and look at what is left.
 
-    Nobody else may be at work in the cluster. Raises ClusterError.
+    Nothing else may be at work in the cluster. Raises ClusterError.
     """
     api, watch = Api(cluster), PodWatch(clock)
     ordinary = OrdinaryTenants(api, clock, rng, shape.rate, shape.workloads, shape.lifetime)

@@ -1,4 +1,4 @@
-"""Tenants of a cluster that soaks: many who come and go, and one whose objects are odd.
+"""Tenants of a cluster that soaks: many that come and go, and one whose objects are odd.
 
 All that the odd one asks for is valid; a real API server takes it.
 """

@@ -50,7 +50,7 @@ class SoakResult:
     ended: float
     workloads: int
     namespaces_deleted: int
-    #: of everybody's pods but the odd tenant's
+    #: of all pods but the odd tenant's
     waits: Sequence[Wait]
     left_waiting: int
     left_marked: Sequence[str]
@@ -109,7 +109,7 @@ class SoakResult:
         return Latency.of([w.seconds for w in self.waits if since <= w.created < until])
 
     def _moves(self) -> Promise:
-        """Completed ones: whoever is odd keeps nobody else where they are."""
+        """Completed ones: an odd tenant keeps no other's pods where they are."""
         usual, later = (
             60
             * sum(done == "completed" and since <= at < until for at, done in self.log.moves)

@@ -180,7 +180,7 @@ async def _ready_others(cluster: Cluster, live: LivePod, top: Workload, timeout:
     return sum(
         pod.ready and not (pod.terminating or pod.finished or pod.detached)
         for pod in pods
-        # One that nobody owns is not theirs, though their selector finds it.
+        # One without an owner is not theirs, though their selector finds it.
         if pod.uid != live.pod.uid and pod.workload.kind != "Pod"
     )
 

@@ -34,7 +34,7 @@ _FAILURES = (
     AssertionError, AttributeError, KeyError, TypeError,
 )  # fmt: skip
 
-# It logs a failing exec plugin and raises as well; unless somebody listens, once is enough.
+# It logs a failing exec plugin and raises as well; unless its log is read, once is enough.
 logging.getLogger("kubernetes_asyncio").addHandler(logging.NullHandler())
 
 

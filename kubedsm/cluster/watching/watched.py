@@ -43,7 +43,7 @@ class Watched(Generic[T, E]):
     deleted: Callable[[decoding.Identity], E]
     #: of labelSelector and fieldSelector
     selectors: tuple[tuple[str, str], ...] = ()
-    #: told before the first object of a history that was rewound, to whoever remembers versions
+    #: told before the first object of a history that was rewound, to all that remember versions
     rewound: E | None = None
 
 

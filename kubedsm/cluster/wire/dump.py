@@ -42,7 +42,7 @@ SURROUNDINGS: Mapping[str, type[Surrounding]] = {
     "CSINode": CSINode,
 }
 CLUSTER_SCOPED = ("Node", "Namespace", "PersistentVolume", "StorageClass", "CSINode")
-#: lists within lists deeper than this are nobody's dump
+#: lists within lists deeper than this are no dump
 DEEPEST = 8
 
 
@@ -186,7 +186,7 @@ def _items(value: Any, depth: int = 0) -> Iterator[Any]:
 
 
 def _namespaced(item: dict[str, Any]) -> dict[str, Any]:
-    # A manifest has neither; whoever writes one by hand means what kubectl would make of it.
+    # A manifest has neither; what is written by hand means what kubectl would make of it.
     metadata = item.get("metadata")
     if isinstance(metadata, dict):
         given = {key: value for key, value in metadata.items() if value is not None}

@@ -1,7 +1,7 @@
 """The mark that a move of ours leaves on a pod it takes from its owner.
 
 A label with the template hash, and an annotation that says what a restarted process must know.
-Anybody who may change the pod can write both. So a pod counts as detached only if it carries the
+Any user who may change the pod can write both. So a pod counts as detached only if it carries the
 whole mark and nothing else disagrees; whether the owner it names knows of it, only a live read
 can tell (`live.stranger`).
 """

@@ -84,7 +84,7 @@ def made(shape: schema.Pod) -> Pod:
 
 
 def _untouchable(annotations: schema.Annotations) -> str:
-    """Why nobody may take the pod from its node."""
+    """Why the pod may not be taken from its node."""
     if annotations.do_not_disrupt == "true":
         return f"it is annotated {DO_NOT_DISRUPT_ANNOTATION}"
     if annotations.mirror is not None:
@@ -93,7 +93,7 @@ def _untouchable(annotations: schema.Annotations) -> str:
 
 
 def _pinned(metadata: schema.Metadata, spec: schema.PodSpec) -> str:
-    """Why the pod must be left where it is: nobody may take it, or it would leave files behind."""
+    """Why the pod must be left where it is: it may not be taken, or would leave files behind."""
     if metadata.annotations and (why := _untouchable(metadata.annotations)):
         return why
     for volume in spec.volumes or ():

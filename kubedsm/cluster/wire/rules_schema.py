@@ -1,6 +1,6 @@
-"""The shapes of the API's JSON where pods, nodes and volumes say who goes where.
+"""The shapes of the API's JSON where pods, nodes and volumes say what goes where.
 
-Like `wire_schema`, of which this is the part that is converted once for many pods.
+Like `schema`, of which this is the part that is converted once for many pods.
 """
 
 from typing import Any

@@ -1,7 +1,7 @@
 """The shapes of the API's JSON, as little of them as we read, under its own field names.
 
 Every field a server may leave out or set to null is optional here; what a missing one means is
-decided where the values are made, in `wire`. Unknown fields are skipped by the decoder.
+decided where the values are made, in `decoding`. Unknown fields are skipped by the decoder.
 """
 
 from datetime import datetime

@@ -1,7 +1,8 @@
 """What a namespace can gain by having many workloads: nothing, if its weight is shared by them.
 
-The objective is a sum over workloads of what their shares are worth. Whoever splits a workload of
-four pods into four of one has four shares in the sum, and each pod counts four times as much.
+The objective is a sum over workloads of what their shares are worth. A tenant that splits a
+workload of four pods into four of one has four shares in the sum, and each pod counts four times as
+much.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""How much of the free room of a node is of no use to anybody.
+"""How much of the free room of a node is of no use to any pod.
 
 Two measures, both a number from 0 to 1 a node, summed over nodes:
 
@@ -55,14 +55,14 @@ def canonical(requests: Resources) -> tuple[int, int, int, tuple[tuple[str, int]
 
 
 def axes_of(requests: Iterable[Resources]) -> tuple[str, ...]:
-    """The names of all resources somebody requests, as columns of an array."""
+    """The names of all resources that are requested, as columns of an array."""
     return (*BASIC_AXES, *sorted({name for vector in requests for name, _ in vector.other}))
 
 
 def row(amounts: Resources, axes: tuple[str, ...]) -> list[int]:
     """The amounts as a row of an array; what is missing, or below zero, is none at all.
 
-    Whoever asks for more than any node has is to be set aside before.
+    Pods that ask for more than any node has are to be set aside before.
     """
     basic = (amounts.cpu, amounts.memory, amounts.pods)
     other = dict(amounts.other)
@@ -101,7 +101,7 @@ class Fragmentation:
     def _unusable(
         self, axes: tuple[str, ...], room: Ints, size: Ints, exists: NDArray[np.bool_]
     ) -> NDArray[np.float64]:
-        everybody = sum(count for _, count in self.mix)
+        pods = sum(count for _, count in self.mix)
         total = np.zeros(room.shape[1])
         for vector, count in self.mix:
             requests = row(vector, axes)
@@ -116,7 +116,7 @@ class Fragmentation:
             # Sums run down the rows one by one, so that the literal form gives the same bits.
             present = exists[chosen]
             mean = (part * present).sum(axis=0) / np.maximum(present.sum(axis=0), 1)
-            total += (count / everybody) * mean
+            total += (count / pods) * mean
         return total
 
     def _product(

@@ -23,7 +23,7 @@ LEAST_GAIN = 1e-6
 
 
 class Gains:
-    """QoS as a function of changes, in nano-units; nobody loses by having more on the edge."""
+    """QoS as a function of changes, in nano-units; no workload loses by having more on the edge."""
 
     def __init__(
         self,

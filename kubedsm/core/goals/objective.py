@@ -43,7 +43,7 @@ class Promise:
     )
 
 
-#: Every workload has one: a workload nobody configured has the default.
+#: Every workload has one: a workload that is not configured has the default.
 Promises = Callable[[Workload], Promise]
 
 

@@ -52,12 +52,10 @@ class EdgeRules:
             for pod in by_class.values()
         ):
             return None
-        moving = {pod.uid for pod in movable}
-        staying = {uid: node for uid, node in snapshot.placed.items() if uid not in moving}
         return cls(
             Feasibility.of(snapshot),
-            Feasibility.of(attrs.evolve(snapshot, placed=staying)),
-            Feasibility.of(attrs.evolve(snapshot, placed={})),
+            Feasibility.of(snapshot.without(pod.uid for pod in movable)),
+            Feasibility.of(snapshot.without(snapshot.placed)),
         )
 
     def look(self, pod: Pod) -> EquivalenceClass:

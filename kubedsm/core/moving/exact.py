@@ -7,9 +7,9 @@ import attrs
 from kubedsm.core.goals.gains import Gains
 from kubedsm.core.moving.best_changes import Solution, TooManyError, best_changes
 from kubedsm.core.moving.edge_problem import EdgeProblem
-from kubedsm.core.moving.move_groups import gains_of
-from kubedsm.core.moving.move_order import RefusedMove
-from kubedsm.core.moving.pairing import Pairing, pair
+from kubedsm.core.moving.move_groups import Moves, gains_of, stopovers
+from kubedsm.core.moving.move_order import Impasse
+from kubedsm.core.moving.pairing import pair
 from kubedsm.core.moving.proposal import Proposal, allowed_of
 from kubedsm.core.moving.suggestion import SuggestLimits
 from kubedsm.core.packing.match import Bounds
@@ -87,35 +87,35 @@ def _best(
     is looked for again. What they allow of a refused one may be better still.
     """
     found = _first(problem, free, gains, limits, bounds)
-    refused: list[RefusedMove] = []
+    refused: list[Impasse] = []
     states = found.states
     while found.refused and len(refused) < _REPAIRS and states < _REPAIR_STATES:
         if bounds.deadline.passed:
             break
-        refusal = found.refused[0]
-        refused.append(refusal)
-        move = refusal.move
-        problem = problem.at_most(move.pod, move.target, _allowed(problem, refusal))
+        impasse = found.refused[0]
+        refused.append(impasse)
+        move = impasse.move
+        problem = problem.at_most(move.pod, move.target, _allowed(problem, impasse))
         found = _first(problem, free, gains, limits, bounds)
         states += found.states
     if not refused or problem.rules is None:
         return found
     best, left_out = found.moves, [*refused, *found.refused]
-    for refusal in left_out:
-        order, _ = allowed_of(problem.rules.feasibility, refusal.moves, free)
+    for impasse in left_out:
+        order, _ = allowed_of(problem.rules.feasibility, impasse.moves, free)
         if gains_of(gains, order.moves) > gains_of(gains, best):
             best = order.moves
     return Proposal(best, proven=False, states=states, refused=tuple(left_out))
 
 
-def _allowed(problem: EdgeProblem, refusal: RefusedMove) -> int:
+def _allowed(problem: EdgeProblem, impasse: Impasse) -> int:
     """How many pods like that one could go where it was refused."""
-    alike = problem.items[problem.item_of(refusal.move.pod)].pods
+    alike = problem.items[problem.item_of(impasse.move.pod)].pods
     edge = {node.name for node in problem.nodes}
-    where = refusal.move.target
+    where = impasse.move.target
     return sum(
         move.pod in alike and (move.target == where or not (where in edge or move.target in edge))
-        for move in refusal.done
+        for move in impasse.done
     )
 
 
@@ -126,32 +126,32 @@ def _first(
     limits: SuggestLimits,
     bounds: Bounds,
 ) -> Proposal:
-    """The first solution that can be carried out; of equal ones, one without cycles.
+    """The first solution that can be carried out; of equal ones, one without stopovers.
 
-    Or the first one that rules about other pods refuse, if it comes before. A cycle that the cloud
-    cannot break takes at least two moves within the edge. After some solutions with such cycles
-    only those with a single move within the edge are looked at.
+    Or the first one that rules about other pods refuse, if it comes before. It takes at least two
+    moves within the edge to wait in a circle. After some solutions with circles that the cloud
+    cannot break only those with a single move within the edge are looked at.
     """
-    chosen: tuple[Solution, Pairing] | None = None
+    chosen: tuple[Solution, Moves] | None = None
     states = passed_over = 0
     for solution in best_changes(problem, gains, limits, bounds):
         states = solution.states
         if chosen is not None and chosen[0].rank != solution.rank:
             break
-        pairing = pair(problem, solution.changes, free)
-        if pairing is None:
+        moves = pair(problem, solution.changes, free)
+        if moves is None:
             passed_over += 1
             if passed_over == _TRIES:
                 break
-        elif isinstance(pairing, RefusedMove):
+        elif isinstance(moves, Impasse):
             if chosen is None:
-                return Proposal(proven=False, states=states, refused=(pairing,))
-        elif chosen is None or not pairing.cycles:
-            chosen = (solution, pairing)
-        if chosen is not None and not chosen[1].cycles:
+                return Proposal(proven=False, states=states, refused=(moves,))
+        elif chosen is None or not stopovers(moves):
+            chosen = (solution, moves)
+        if chosen is not None and not stopovers(chosen[1]):
             break
     if chosen is None and passed_over and limits.max_edge_reorder > 1:
         simpler = _first(problem, free, gains, attrs.evolve(limits, max_edge_reorder=1), bounds)
         return attrs.evolve(simpler, proven=False, states=states + simpler.states)
-    moves = () if chosen is None else chosen[1].moves
-    return Proposal(moves, proven=not passed_over, states=states)
+    found = () if chosen is None else chosen[1]
+    return Proposal(found, proven=not passed_over, states=states)

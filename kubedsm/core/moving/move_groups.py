@@ -2,23 +2,75 @@
 
 A move holds room on its target from its start, and on its source until its old pod is gone. So
 it can start at once if its target has room for it, and otherwise has to wait for the moves that
-leave its target. Moves that wait for one another, in whichever direction, are a group.
+leave its target. Moves that wait for one another, in whichever direction, are a group. Where they
+wait in a circle, some stop over in the cloud: only here it is said which, and how that is done.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from itertools import combinations, islice
+
+import attrs
 
 from kubedsm.core.goals.gains import LEAST_GAIN, Gain, Gains, leading
 from kubedsm.core.goals.objective import NANO
-from kubedsm.core.moving.suggestion import MoveKind
-from kubedsm.core.moving.transfers import Transfer
+from kubedsm.core.moving.suggestion import Leg, Move, MoveKind, first_leg
 from kubedsm.core.rules.fit import shortages
 from kubedsm.core.world.model import NodeName, Resources, Uid, Workload
 
 Needs = dict[Uid, frozenset[Uid]]
-Group = tuple[Transfer, ...]
+Moves = tuple[Move, ...]
+
+_NONE: frozenset[Uid] = frozenset()
+#: Choices of moves to stop over that are looked at.
+_CHOICES = 512
 
 
-def needs_of(moves: Sequence[Transfer], free: Mapping[NodeName, Resources]) -> Needs:
+@attrs.frozen(eq=False)
+class Order:
+    """Moves that can be carried out, and what each has to wait for."""
+
+    moves: tuple[Move, ...] = ()
+    #: the moves that must have left their sources
+    needs: Needs = attrs.field(factory=dict)
+    #: the moves that must be over, because of rules about other pods
+    waits: Needs = attrs.field(factory=dict)
+
+    @property
+    def joined(self) -> Needs:
+        return {uid: needed | self.waits.get(uid, _NONE) for uid, needed in self.needs.items()}
+
+    def legs(self, moves: Sequence[Move]) -> tuple[Leg, ...]:
+        """The legs of some of the moves, each after those that it needs; by name, if either may be.
+
+        Moves are left out by groups, so that none needs room that nothing leaves.
+        """
+        by_uid = {move.pod.uid: move for move in moves if move.source is not None}
+        left: dict[str, Leg] = {}
+        for uid, move in by_uid.items():
+            needs = {first_leg(by_uid[other]) for other in self.needs[uid] & by_uid.keys()}
+            waits = {str(by_uid[o].pod) for o in self.waits.get(uid, _NONE) & by_uid.keys()}
+            for leg in _halves(move, frozenset(needs | waits)):
+                left[leg.name] = leg
+        ordered: dict[str, Leg] = {}
+        while left:
+            ready = [name for name, leg in left.items() if leg.needs <= ordered.keys()]
+            if not ready:
+                raise ValueError(f"these wait for each other: {', '.join(left)}")
+            ordered[min(ready)] = left.pop(min(ready))
+        return tuple(ordered.values())
+
+
+def _halves(move: Move, needs: frozenset[str]) -> Iterator[Leg]:
+    if move.source is None:
+        return
+    if move.stopover is None:
+        yield Leg(move, move.source, move.target, needs)
+        return
+    yield Leg(move, move.source, move.stopover)
+    yield Leg(move, move.stopover, move.target, needs | {first_leg(move)})
+
+
+def needs_of(moves: Sequence[Move], free: Mapping[NodeName, Resources]) -> Needs:
     """Which moves must have freed their room before each may start.
 
     The room a target has now is given to moves inside the edge first, since others may wait for
@@ -26,7 +78,7 @@ def needs_of(moves: Sequence[Transfer], free: Mapping[NodeName, Resources]) -> N
     """
     found: Needs = {}
     leaving: dict[NodeName, set[Uid]] = {}
-    coming: dict[NodeName, list[Transfer]] = {}
+    coming: dict[NodeName, list[Move]] = {}
     for move in moves:
         coming.setdefault(move.target, []).append(move)
         if move.source is not None:
@@ -42,35 +94,38 @@ def needs_of(moves: Sequence[Transfer], free: Mapping[NodeName, Resources]) -> N
     return found
 
 
-def _turn(move: Transfer) -> tuple[bool, int, int, str, str]:
+def _turn(move: Move) -> tuple[bool, int, int, str, str]:
     requests = move.pod.requests
     inside = move.kind is MoveKind.EDGE_TO_EDGE
     return not inside, requests.cpu, requests.memory, move.pod.namespace, move.pod.name
 
 
-def cycles(needs: Mapping[Uid, frozenset[Uid]]) -> list[frozenset[Uid]]:
-    """The moves that cannot start before each other, cycle by cycle."""
-    after = {uid: _reached(needs, uid) for uid in needs}
-    found = {
-        frozenset(other for other in after[uid] if uid in after.get(other, ()))
-        for uid in needs
-        if uid in after[uid]
-    }
-    return sorted(found, key=min)
+def startable(needs: Needs, stopping: Container[Uid] = ()) -> set[Uid]:
+    """The moves that come to their turn, if those that stop over leave their sources at once."""
+    over: set[Uid] = set()
+    gone = {uid for uid in needs if uid in stopping}
+    while ready := [uid for uid in needs if uid not in over and needs[uid] <= gone]:
+        over.update(ready)
+        gone.update(ready)
+    return over
 
 
-def _reached(needs: Mapping[Uid, frozenset[Uid]], start: Uid) -> set[Uid]:
-    seen: set[Uid] = set()
-    ahead = list(needs[start])
-    while ahead:
-        uid = ahead.pop()
-        if uid not in seen:
-            seen.add(uid)
-            ahead += needs.get(uid, ())
-    return seen
+def circles_broken(moves: Sequence[Move], needs: Needs) -> Iterator[tuple[Move, ...]]:
+    """Which moves may stop over so that none waits for itself: the fewest, then the smallest pods.
+
+    Of the moves within the edge, which alone others wait for and themselves wait for others.
+    """
+    stuck = needs.keys() - startable(needs)
+    waited_for = {uid for each in stuck for uid in needs[each]} & stuck
+    inside = [m for m in moves if m.pod.uid in waited_for and m.kind is MoveKind.EDGE_TO_EDGE]
+    inside.sort(key=lambda move: (move.pod.requests.cpu, move.pod.requests.memory, str(move.pod)))
+    choices = (c for n in range(len(inside) + 1) for c in combinations(inside, n))
+    for chosen in islice(choices, _CHOICES):
+        if len(startable(needs, {move.pod.uid for move in chosen})) == len(needs):
+            yield chosen
 
 
-def grouped(moves: Sequence[Transfer], needs: Needs, gains: Gains) -> list[Group]:
+def grouped(moves: Sequence[Move], needs: Needs, gains: Gains) -> list[Moves]:
     """The groups, in the order of their first moves.
 
     One that is worth nothing alone, because what it gives up only pays with what another group
@@ -103,18 +158,18 @@ def _join(group: dict[Uid, int], one: int, other: int) -> None:
             group[uid] = one
 
 
-def _parts(moves: Sequence[Transfer], group: Mapping[Uid, int]) -> list[Group]:
-    parts: dict[int, list[Transfer]] = {}
+def _parts(moves: Sequence[Move], group: Mapping[Uid, int]) -> list[Moves]:
+    parts: dict[int, list[Move]] = {}
     for move in moves:
         parts.setdefault(group[move.pod.uid], []).append(move)
     return [tuple(part) for part in parts.values()]
 
 
-def _changed(part: Iterable[Transfer]) -> frozenset[Workload]:
+def _changed(part: Iterable[Move]) -> frozenset[Workload]:
     return frozenset(workload for workload, change in edge_changes(part).items() if change)
 
 
-def edge_changes(moves: Iterable[Transfer]) -> dict[Workload, int]:
+def edge_changes(moves: Iterable[Move]) -> dict[Workload, int]:
     """How many more pods each workload has on the edge after the moves."""
     changes: dict[Workload, int] = {}
     for move in moves:
@@ -124,20 +179,24 @@ def edge_changes(moves: Iterable[Transfer]) -> dict[Workload, int]:
     return changes
 
 
-def gains_of(gains: Gains, moves: Iterable[Transfer]) -> Gain:
+def gains_of(gains: Gains, moves: Iterable[Move]) -> Gain:
     return gains.of_changes(edge_changes(moves))
 
 
-def moves_of(part: Iterable[Transfer]) -> int:
+def stopovers(moves: Iterable[Move]) -> int:
+    return sum(move.stopover is not None for move in moves)
+
+
+def moves_of(part: Iterable[Move]) -> int:
     """How many pods are moved; those that get their first node are not."""
     return sum(move.source is not None for move in part)
 
 
-def per_move(gain: Gain, part: Iterable[Transfer]) -> tuple[float, ...]:
+def per_move(gain: Gain, part: Iterable[Move]) -> tuple[float, ...]:
     """Points of QoS a move, by level."""
     moves = max(1, moves_of(part))
     return tuple(amount / NANO / moves for amount in gain)
 
 
-def worth(gain: Gain, part: Iterable[Transfer]) -> bool:
+def worth(gain: Gain, part: Iterable[Move]) -> bool:
     return leading(per_move(gain, part)) > LEAST_GAIN

@@ -11,9 +11,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import attrs
 
 from kubedsm.core.moving.edge_rules import taking_no_room
-from kubedsm.core.moving.move_groups import Needs, cycles, needs_of
-from kubedsm.core.moving.suggestion import MoveKind
-from kubedsm.core.moving.transfers import Transfer
+from kubedsm.core.moving.move_groups import (
+    Moves,
+    Needs,
+    Order,
+    circles_broken,
+    needs_of,
+    startable,
+)
+from kubedsm.core.moving.suggestion import Move, MoveKind
 from kubedsm.core.rules.feasibility import Feasibility, Rejection
 from kubedsm.core.rules.fit import shortages
 from kubedsm.core.world.model import NodeName, Pod, Resources, Tier, Uid
@@ -26,24 +32,15 @@ _STUCK = Rejection(
 
 
 @attrs.frozen(eq=False)
-class Order:
-    """Moves that can be carried out."""
-
-    #: as given, but where the cloud takes a pod may differ
-    moves: tuple[Transfer, ...]
-    needs: Needs
-
-
-@attrs.frozen(eq=False)
-class RefusedMove:
+class Impasse:
     """The farthest that moves get."""
 
-    move: Transfer
+    move: Move
     rejection: Rejection
     #: what could be done before it
-    done: tuple[Transfer, ...]
+    done: Moves
     #: all that were to be carried out
-    moves: tuple[Transfer, ...]
+    moves: Moves
 
     @property
     def reason(self) -> str:
@@ -51,32 +48,52 @@ class RefusedMove:
 
 
 def order_of(
-    feasibility: Feasibility, moves: Sequence[Transfer], free: Mapping[NodeName, Resources]
-) -> Order | RefusedMove:
+    feasibility: Feasibility, moves: Sequence[Move], free: Mapping[NodeName, Resources]
+) -> Order | Impasse:
     """An order in which the rules allow each move, as what each has to wait for.
 
     Of moves that need each other's room the smallest that the cloud takes goes there first.
     """
+    moves = tuple(attrs.evolve(move, stopover=None) for move in moves)
     needs = needs_of(moves, free)
     room = {node.name: free[node.name] for node in feasibility.nodes if node.tier is Tier.CLOUD}
     for move in moves:
         if move.target in room:
             room[move.target] -= move.pod.requests
-    search = _Search(tuple(moves), needs, room)
-    start = search.parked(feasibility)
-    if isinstance(start, RefusedMove):
-        return start
+    found = next(_parked(feasibility, moves, needs, room), None)
+    if found is None:
+        stuck = next(move for move in moves if move.pod.uid not in startable(needs))
+        return Impasse(stuck, _STUCK, (), moves)
+    start, parked, room = found
+    search = _Search(moves, needs, room, parked)
     done = search.carried_out(start, tuple(sorted(moves, key=_turn)))
     if done is None:
         if search.farthest is None:
             raise AssertionError("the first move of none is refused")
         return search.farthest
-    placed = {move.pod.uid: move for move in done}
-    waits = _waits(start, done)
-    return Order(
-        tuple(placed[move.pod.uid] for move in moves),
-        {uid: others | waits.get(uid, frozenset()) for uid, others in needs.items()},
-    )
+    placed = {move.pod.uid: attrs.evolve(move, stopover=parked.get(move.pod.uid)) for move in done}
+    return Order(tuple(placed[move.pod.uid] for move in moves), needs, _waits(start, done))
+
+
+def _parked(
+    feasibility: Feasibility,
+    moves: Moves,
+    needs: Needs,
+    room: Mapping[NodeName, Resources],
+) -> Iterator[tuple[Feasibility, dict[Uid, NodeName], dict[NodeName, Resources]]]:
+    """What the rules say, and the cloud's room, once pods stop over so that no circle is left."""
+    for chosen in circles_broken(moves, needs):
+        state, nodes, left = feasibility, dict[Uid, NodeName](), dict(room)
+        for move in chosen:
+            gone = state.without_pod(move.pod.uid)
+            node = stopover(gone, move.pod, left)
+            if node is None:
+                break
+            state = gone.with_pod(move.pod, node)
+            nodes[move.pod.uid] = node
+            left[node] -= move.pod.requests
+        else:
+            yield state, nodes, left
 
 
 def stopover(
@@ -88,7 +105,7 @@ def stopover(
     return min(fitting, key=lambda name: (-room[name].cpu, name), default=None)
 
 
-def _turn(move: Transfer) -> int:
+def _turn(move: Move) -> int:
     """Who leaves makes it easier for who comes; who waits for a node comes when all is done."""
     order = (MoveKind.EDGE_TO_CLOUD, MoveKind.EDGE_TO_EDGE, MoveKind.CLOUD_TO_EDGE, None)
     return order.index(move.kind)
@@ -98,39 +115,22 @@ class _Search:
     """Depth first, through sets of moves that are done."""
 
     def __init__(
-        self, moves: tuple[Transfer, ...], needs: Needs, room: dict[NodeName, Resources]
+        self,
+        moves: Moves,
+        needs: Needs,
+        room: Mapping[NodeName, Resources],
+        parked: Mapping[Uid, NodeName],
     ) -> None:
-        self.farthest: RefusedMove | None = None
+        self.farthest: Impasse | None = None
         self._moves = moves
         self._needs = needs
         self._planned = {move.pod.uid: move.target for move in moves}
         #: of the cloud, beside all that goes there
         self._room = room
-        self._parked: set[Uid] = set()
+        self._parked = parked.keys()
         self._failed: set[frozenset[Uid]] = set()
 
-    def parked(self, feasibility: Feasibility) -> Feasibility | RefusedMove:
-        """The same once a pod of each cycle is in the cloud."""
-        by_uid = {move.pod.uid: move for move in self._moves}
-        while found := cycles({u: o - self._parked for u, o in self._needs.items()}):
-            inner = [by_uid[uid] for uid in found[0]]
-            for move in sorted(inner, key=_size):
-                if move.kind is not MoveKind.EDGE_TO_EDGE:
-                    continue
-                gone = feasibility.without_pod(move.pod.uid)
-                node = stopover(gone, move.pod, self._room)
-                if node is not None:
-                    feasibility = gone.with_pod(move.pod, node)
-                    self._room[node] -= move.pod.requests
-                    self._parked.add(move.pod.uid)
-                    break
-            else:
-                return RefusedMove(inner[0], _STUCK, (), self._moves)
-        return feasibility
-
-    def carried_out(
-        self, start: Feasibility, moves: tuple[Transfer, ...]
-    ) -> tuple[Transfer, ...] | None:
+    def carried_out(self, start: Feasibility, moves: Moves) -> Moves | None:
         """All moves in an order that works; None if none was found."""
         if not moves:
             return ()
@@ -148,8 +148,8 @@ class _Search:
         return None
 
     def _steps(
-        self, state: Feasibility, done: tuple[Transfer, ...], left: tuple[Transfer, ...]
-    ) -> Iterator[tuple[Feasibility, tuple[Transfer, ...], tuple[Transfer, ...]]]:
+        self, state: Feasibility, done: Moves, left: Moves
+    ) -> Iterator[tuple[Feasibility, Moves, Moves]]:
         """What each of the moves that are left leads to, if it may be the next."""
         gone_by_now = _uids(done) | self._parked
         for move in left:
@@ -162,21 +162,19 @@ class _Search:
                 yield gone.with_pod(move.pod, goes.target), (*done, goes), others
         self._failed.add(_uids(left))
 
-    def _accepted(
-        self, gone: Feasibility, move: Transfer, done: tuple[Transfer, ...]
-    ) -> Transfer | None:
+    def _accepted(self, gone: Feasibility, move: Move, done: Moves) -> Move | None:
         rejection = gone.rejection(move.pod, move.target)
         if rejection is None:
             return move
         if move.kind is MoveKind.EDGE_TO_CLOUD:
             node = stopover(gone, move.pod, self._spare(move, done))
             if node is not None:
-                return move._replace(target=node)
+                return attrs.evolve(move, target=node)
         if self.farthest is None or len(done) > len(self.farthest.done):
-            self.farthest = RefusedMove(move, rejection, done, self._moves)
+            self.farthest = Impasse(move, rejection, done, self._moves)
         return None
 
-    def _spare(self, move: Transfer, done: Iterable[Transfer]) -> dict[NodeName, Resources]:
+    def _spare(self, move: Move, done: Iterable[Move]) -> dict[NodeName, Resources]:
         """The cloud's room beside all that goes there but this pod."""
         room = dict(self._room)
         room[move.target] += move.pod.requests
@@ -187,15 +185,11 @@ class _Search:
         return room
 
 
-def _uids(moves: Iterable[Transfer]) -> frozenset[Uid]:
+def _uids(moves: Iterable[Move]) -> frozenset[Uid]:
     return frozenset(move.pod.uid for move in moves)
 
 
-def _size(move: Transfer) -> tuple[int, int, str]:
-    return move.pod.requests.cpu, move.pod.requests.memory, move.pod.uid
-
-
-def _waits(start: Feasibility, done: Sequence[Transfer]) -> Needs:
+def _waits(start: Feasibility, done: Sequence[Move]) -> Needs:
     """Which moves must wait for which because of the rules, if they are begun in that order.
 
     One that is accepted whichever of the others are done, with all old pods beside the new ones,
@@ -227,7 +221,7 @@ def _waits(start: Feasibility, done: Sequence[Transfer]) -> Needs:
 
 
 def _related(
-    state: Feasibility, moves: Sequence[Transfer], at: int
+    state: Feasibility, moves: Sequence[Move], at: int
 ) -> tuple[frozenset[Uid], frozenset[Uid]]:
     """Which moves before that one it must not begin without, and which after it must wait for it.
 
@@ -255,17 +249,17 @@ def _related(
     return _uids(earlier), _uids(later)
 
 
-def _accepts(state: Feasibility, move: Transfer) -> bool:
+def _accepts(state: Feasibility, move: Move) -> bool:
     """Whether the rules allow it, room aside: for that, moves wait anyway."""
     return state.rejection(taking_no_room(move.pod), move.target) is None
 
 
-def _moved(state: Feasibility, move: Transfer, node: NodeName | None) -> Feasibility:
+def _moved(state: Feasibility, move: Move, node: NodeName | None) -> Feasibility:
     gone = state.without_pod(move.pod.uid)
     return gone if node is None else gone.with_pod(move.pod, node)
 
 
-def _doubled(state: Feasibility, move: Transfer, node: NodeName | None) -> Feasibility:
+def _doubled(state: Feasibility, move: Move, node: NodeName | None) -> Feasibility:
     """With a second pod of its kind there, too."""
     if node is None:
         return state

@@ -10,13 +10,12 @@ from kubedsm.core.moving.edge_items import leaving_turn
 from kubedsm.core.moving.edge_problem import EdgeProblem
 from kubedsm.core.moving.movable import Movable
 from kubedsm.core.moving.move_groups import edge_changes, moves_of
-from kubedsm.core.moving.move_order import RefusedMove
+from kubedsm.core.moving.move_order import Impasse
 from kubedsm.core.moving.suggestion import MoveKind, Rejected, SuggestLimits
 from kubedsm.core.moving.take_groups import Taken
 from kubedsm.core.packing.best_fit import greatest_allocatable, size
 from kubedsm.core.rules.feasibility import Feasibility, Rejection
-from kubedsm.core.rules.fit import ROOM_RULE, rejection
-from kubedsm.core.rules.node_rules import NODE_RULES
+from kubedsm.core.rules.fit import NODE_PLUGINS, NODE_RESOURCES_FIT, rejection
 from kubedsm.core.world.model import NodeName, Pod, PodClass, Resources, Snapshot, Tier, Workload
 
 _MOST = 10
@@ -36,7 +35,7 @@ class Outcome:
     #: free room once the moves are carried out
     free: Mapping[NodeName, Resources]
     #: moves that rules about other pods forbade
-    refused: tuple[RefusedMove, ...] = ()
+    refused: tuple[Impasse, ...] = ()
 
     @cached_property
     def rules_after(self) -> Feasibility | None:
@@ -59,11 +58,11 @@ def not_taken(outcome: Outcome, gains: Gains, movable: Movable) -> tuple[Rejecte
     snapshot, taken = outcome.snapshot, outcome.taken
     dropped = [Rejected(m.pod, reason) for group, reason in taken.left for m in group]
     named = {move.pod.uid for move in taken.moves} | {pod.uid for pod, _ in dropped}
-    for refusal in outcome.refused:
-        pod = refusal.move.pod
+    for impasse in outcome.refused:
+        pod = impasse.move.pod
         if pod.uid not in named:
             named.add(pod.uid)
-            dropped.append(Rejected(pod, refusal.reason))
+            dropped.append(Rejected(pod, impasse.reason))
     changes = edge_changes(taken.moves)
     greatest = greatest_allocatable(outcome.problem.nodes)
     alike: dict[tuple[Workload, PodClass, str], Pod] = {}
@@ -102,7 +101,7 @@ def _why(outcome: Outcome, pod: Pod) -> str:
     refused = _refused(outcome, pod)
     words = ", ".join(sorted({reason for rejected in refused for reason in rejected.reasons}))
     rules = {rejected.rule for rejected in refused}
-    if len(refused) == len(nodes) and ROOM_RULE not in rules:
+    if len(refused) == len(nodes) and NODE_RESOURCES_FIT.name not in rules:
         return f"no edge node takes it: {words}"
     if outcome.counted and len(moves) >= limits.max_moves:
         return f"maxMoves ({limits.max_moves}) is reached"
@@ -111,7 +110,7 @@ def _why(outcome: Outcome, pod: Pod) -> str:
         return f"maxCloudToEdge ({limits.max_cloud_to_edge}) is reached"
     if len(refused) < len(nodes):
         return _not_picked(outcome, pod)
-    of_nodes = rules <= {ROOM_RULE, *NODE_RULES}
+    of_nodes = rules <= {plugin.name for plugin in NODE_PLUGINS}
     short = "no edge node has room for it" if of_nodes else f"no edge node takes it ({words})"
     if _cloud_is_full(outcome):
         return f"{short}, and the cloud has none for what would have to leave"

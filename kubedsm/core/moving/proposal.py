@@ -4,35 +4,35 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
-from kubedsm.core.moving.move_order import Order, RefusedMove, order_of
-from kubedsm.core.moving.suggestion import MoveKind
-from kubedsm.core.moving.transfers import Transfer
+from kubedsm.core.moving.move_groups import Moves, Order
+from kubedsm.core.moving.move_order import Impasse, order_of
+from kubedsm.core.moving.suggestion import Move, MoveKind
 from kubedsm.core.rules.feasibility import Feasibility
 from kubedsm.core.world.model import NodeName, Resources, Tier, Uid
 
 
 @attrs.frozen(eq=False)
 class Proposal:
-    moves: tuple[Transfer, ...] = ()
+    moves: Moves = ()
     #: nothing better exists within the limits
     proven: bool = True
     #: how many states were compared
     states: int = 0
     #: what would have been better, had the rules about other pods allowed it
-    refused: tuple[RefusedMove, ...] = ()
+    refused: tuple[Impasse, ...] = ()
 
 
 def allowed_of(
-    feasibility: Feasibility, moves: Sequence[Transfer], free: Mapping[NodeName, Resources]
-) -> tuple[Order, tuple[RefusedMove, ...]]:
+    feasibility: Feasibility, moves: Sequence[Move], free: Mapping[NodeName, Resources]
+) -> tuple[Order, tuple[Impasse, ...]]:
     """What the rules allow of these moves, and what was left out for it.
 
     A pod from the cloud that its node refuses is sent to another that would take it now, if any.
     """
-    refused: list[RefusedMove] = []
+    refused: list[Impasse] = []
     others: dict[Uid, list[NodeName]] = {}
     edge = {node.name for node in feasibility.nodes if node.tier is Tier.EDGE}
-    while isinstance(order := order_of(feasibility, moves, free), RefusedMove):
+    while isinstance(order := order_of(feasibility, moves, free), Impasse):
         move, uid = order.move, order.move.pod.uid
         if uid not in others:
             refused.append(order)
@@ -40,7 +40,7 @@ def allowed_of(
             if move.kind is MoveKind.CLOUD_TO_EDGE:
                 taking = feasibility.without_pod(uid).feasible(move.pod)
                 others[uid] = [n for n in taking if n in edge and n != move.target]
-        elsewhere = [move._replace(target=others[uid].pop(0))] if others[uid] else []
+        elsewhere = [attrs.evolve(move, target=others[uid].pop(0))] if others[uid] else []
         moves = [*(other for other in moves if other is not move), *elsewhere]
     kept = {move.pod.uid for move in order.moves}
     return order, tuple(left for left in refused if left.move.pod.uid not in kept)

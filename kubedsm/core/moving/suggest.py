@@ -16,14 +16,13 @@ from kubedsm.core.goals.objective import Objective, Promises, quality
 from kubedsm.core.moving.edge_problem import EdgeProblem
 from kubedsm.core.moving.exact import suggest_exact
 from kubedsm.core.moving.movable import Movable, default_movable
-from kubedsm.core.moving.move_groups import edge_changes, gains_of, needs_of
+from kubedsm.core.moving.move_groups import Moves, Order, edge_changes, gains_of, needs_of
 from kubedsm.core.moving.not_taken import Outcome, not_taken
-from kubedsm.core.moving.pairing import Pairing, pair
+from kubedsm.core.moving.pairing import pair
 from kubedsm.core.moving.paper.paper_suggester import suggest_paper
 from kubedsm.core.moving.proposal import allowed_of
 from kubedsm.core.moving.reorder_edge import reorder_edge
 from kubedsm.core.moving.suggestion import (
-    Awaited,
     Move,
     MoveKind,
     Rejected,
@@ -32,12 +31,10 @@ from kubedsm.core.moving.suggestion import (
     SuggestLimits,
 )
 from kubedsm.core.moving.take_groups import Taken, take_groups
-from kubedsm.core.moving.transfers import Transfer
 from kubedsm.core.packing.match import Bounds
-from kubedsm.core.world.model import NodeName, Pod, Resources, Share, Snapshot, Workload
+from kubedsm.core.world.model import NodeName, Pod, Resources, Snapshot, shares_after
 
 __all__ = [
-    "Awaited",
     "Move",
     "MoveKind",
     "Rejected",
@@ -90,15 +87,15 @@ def suggest(
     form = suggest_exact if algorithm == "exact" else suggest_paper
     found = form(problem, snapshot.free, gains, limits, bounds)
 
-    def fragmentation_after(moves: Iterable[Transfer]) -> int:
+    def fragmentation_after(moves: Iterable[Move]) -> int:
         return fragmentation.of(problem.nodes, _free_after(snapshot.free, moves))
 
-    def take(moves: tuple[Transfer, ...]) -> Taken:
+    def take(moves: Moves) -> Taken:
         if problem.rules is None:
-            needs = needs_of(moves, snapshot.free)
-            return take_groups(moves, needs, gains, limits, fragmentation_after)
+            order = Order(moves, needs_of(moves, snapshot.free))
+            return take_groups(order, gains, limits, fragmentation_after)
         order, refused = allowed_of(problem.rules.feasibility, moves, snapshot.free)
-        taken = take_groups(order.moves, order.needs, gains, limits, fragmentation_after)
+        taken = take_groups(order, gains, limits, fragmentation_after)
         left = (*taken.left, *(((refusal.move,), refusal.reason) for refusal in refused))
         if taken.left and taken.groups:
             # The rules may have allowed some of these only beside what was left out.
@@ -122,17 +119,16 @@ def suggest(
     counted = algorithm == "exact"
     outcome = Outcome(snapshot, problem, taken, limits, counted, found.proven, free, found.refused)
     before = quality(shares, promises, objective)
-    moved = {move.pod.uid for move in moves if move.source is not None}
     return Suggestion(
         before=Score(before, shares, fragmentation.of(problem.nodes, snapshot.free)),
         after=Score(
             before + sum(gains_of(gains, moves)),
-            _shares_after(shares, moves),
+            shares_after(shares, edge_changes(moves)),
             fragmentation.of(problem.nodes, free),
         ),
-        moves=_moves(taken),
-        needs={uid: others & moved for uid, others in taken.needs.items() if uid in moved},
-        awaited=tuple(Awaited(move.pod, move.target) for move in moves if move.source is None),
+        moves=tuple(move for move in moves if move.source is not None),
+        legs=taken.order.legs(moves),
+        awaited=tuple(move for move in moves if move.source is None),
         rejected=not_taken(outcome, gains, objection),
         proven=found.proven,
         states=found.states,
@@ -141,23 +137,14 @@ def suggest(
 
 def _tidied(
     problem: EdgeProblem, free: Mapping[NodeName, Resources], most: int, bounds: Bounds
-) -> tuple[Transfer, ...]:
+) -> Moves:
     reordered = reorder_edge(problem, problem.free, problem.present, most, bounds)
-    pairing = None if reordered is None else pair(problem, reordered, free)
-    return pairing.moves if isinstance(pairing, Pairing) else ()
-
-
-def _moves(taken: Taken) -> tuple[Move, ...]:
-    found = []
-    for number, (group, gain) in enumerate(zip(taken.groups, taken.gains, strict=True)):
-        for pod, source, target, kind in group:
-            if source is not None and kind is not None:
-                found.append(Move(pod, source, target, kind, number, gain))
-    return tuple(found)
+    moves = None if reordered is None else pair(problem, reordered, free)
+    return moves if isinstance(moves, tuple) else ()
 
 
 def _free_after(
-    free: Mapping[NodeName, Resources], moves: Iterable[Transfer]
+    free: Mapping[NodeName, Resources], moves: Iterable[Move]
 ) -> dict[NodeName, Resources]:
     after = dict(free)
     for move in moves:
@@ -165,10 +152,3 @@ def _free_after(
         if move.source is not None:
             after[move.source] += move.pod.requests
     return after
-
-
-def _shares_after(
-    shares: Mapping[Workload, Share], moves: Iterable[Transfer]
-) -> dict[Workload, Share]:
-    changes = edge_changes(moves)
-    return {w: Share(s.edge + changes.get(w, 0), s.total) for w, s in shares.items()}

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import attrs
 from attrs import validators
 
-from kubedsm.core.world.model import NodeName, Pod, Share, Uid, Workload
+from kubedsm.core.world.model import NodeName, Pod, Share, Workload
 
 
 class MoveKind(enum.StrEnum):
@@ -18,15 +18,44 @@ class MoveKind(enum.StrEnum):
 
 @attrs.frozen(slots=True)
 class Move:
+    """A pod that gets another node, or, without a source and a kind, its first one."""
+
     pod: Pod
-    source: NodeName
+    source: NodeName | None
     target: NodeName
-    kind: MoveKind
+    kind: MoveKind | None
+    #: the cloud node that it goes to first, for others to get its room
+    stopover: NodeName | None = None
     #: moves of one group are taken or left together
-    group: int
+    group: int = 0
     #: of its group: the QoS, in points, that would be lost without it, a move, at the highest
     #: priority at which any would
-    gain: float
+    gain: float = 0.0
+
+
+@attrs.frozen(slots=True)
+class Leg:
+    """What is done at one go: a move, or its way to its stopover, or from there."""
+
+    move: Move
+    source: NodeName
+    target: NodeName
+    #: by name: the legs that must be over, the old pod DELETED, before this one may start
+    needs: frozenset[str] = frozenset()
+
+    @property
+    def name(self) -> str:
+        return str(self.move.pod) if self.target == self.move.target else first_leg(self.move)
+
+    @property
+    def continues(self) -> str:
+        """The name of the leg whose new pod this one moves on; empty if there is none."""
+        return "" if self.source == self.move.source else first_leg(self.move)
+
+
+def first_leg(move: Move) -> str:
+    """The name of the leg that leaves the source."""
+    return str(move.pod) if move.stopover is None else f"{move.pod}-out"
 
 
 @attrs.frozen(slots=True)
@@ -45,30 +74,23 @@ class Rejected(NamedTuple):
     reason: str
 
 
-class Awaited(NamedTuple):
-    """A pod that waits for a node, and where the moves leave room for it."""
-
-    pod: Pod
-    node: NodeName
-
-
 @attrs.frozen(slots=True)
 class Suggestion:
     """Moves worth their disruption.
 
-    `needs` says, for every move, which moves must be over (the old pod DELETED) before it may
-    start: those that free its room, or without which a rule about other pods could refuse it. The
-    cloud's room is counted as if nothing left it, so that no move into the cloud needs room. Moves
-    that need each other are a cycle, to be broken through the cloud, which can hold one pod of
-    each cycle beside what goes there anyway.
+    The legs can be carried out in their order, and in any other in which each comes after those
+    that it needs: those that free its room, or without which a rule about other pods could refuse
+    it. The cloud's room is counted as if nothing left it, so that no leg into the cloud needs any.
     """
 
     before: Score
     #: once the moves are carried out and the awaited pods are placed
     after: Score
     moves: tuple[Move, ...] = ()
-    needs: Mapping[Uid, frozenset[Uid]] = attrs.field(factory=dict)
-    awaited: tuple[Awaited, ...] = ()
+    #: what the moves are carried out by
+    legs: tuple[Leg, ...] = ()
+    #: pods that wait for a node, and where the moves leave room for them
+    awaited: tuple[Move, ...] = ()
     #: the best that was not taken, most useful first
     rejected: tuple[Rejected, ...] = ()
     #: nothing better exists within the limits; never said of the paper's form

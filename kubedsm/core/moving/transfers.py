@@ -2,43 +2,30 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, permutations, product
-from typing import NamedTuple
 
 import numpy as np
 
 from kubedsm.core.goals.fragmentation import Ints
 from kubedsm.core.moving.edge_items import Item
 from kubedsm.core.moving.edge_problem import EdgeProblem
-from kubedsm.core.moving.suggestion import MoveKind
+from kubedsm.core.moving.suggestion import Move, MoveKind
 from kubedsm.core.world.model import NodeName, Pod
 
 #: Ways to pair pods with places that are looked at, to find one without a cycle.
 _WAYS = 720
 
 
-class Transfer(NamedTuple):
-    """A pod that gets another node, or, without a source and a kind, its first one."""
-
-    pod: Pod
-    source: NodeName | None
-    target: NodeName
-    kind: MoveKind | None
-
-
 #: Pod and node it leaves or gets.
 _Place = tuple[Pod, NodeName]
 
 
-def transfers(problem: EdgeProblem, changes: Ints) -> Iterator[tuple[Transfer, ...]]:
+def transfers(problem: EdgeProblem, changes: Ints) -> Iterator[tuple[Move, ...]]:
     """The ways to carry out the changes, N x I, that differ in which pod gets which place.
 
     Within an item as many pods as possible stay on the edge; the surplus comes from those that
     wait for a node, then from the cloud, or goes to the cloud. Nothing if the cloud cannot hold it.
     """
-    leaving = np.maximum(-changes.sum(axis=0), 0)
-    counts = problem.cloud_counts(leaving)
-    loads = None if counts is None else problem.cloud.loads(counts)
-    if loads is None:
+    if problem.cloud_counts(np.maximum(-changes.sum(axis=0), 0)) is None:
         return
     names = [node.name for node in problem.nodes]
     ways = []
@@ -54,14 +41,30 @@ def transfers(problem: EdgeProblem, changes: Ints) -> Iterator[tuple[Transfer, .
         if removed or places:
             ways.append(list(islice(_ways(item, removed, places), _WAYS)))
     for way in islice(product(*ways), _WAYS):
-        inside = [transfer for stays, _ in way for transfer in stays]
+        inside = [move for stays, _ in way for move in stays]
         away = [place for _, leaves in way for place in leaves]
-        yield (*inside, *_to_cloud(problem, away, loads))
+        targets = in_cloud(problem, [pod for pod, _ in away])
+        if targets is None:
+            return
+        source = dict(away)
+        leaving = (Move(p, source[p], n, MoveKind.EDGE_TO_CLOUD) for p, n in targets.items())
+        yield (*inside, *leaving)
+
+
+def in_cloud(problem: EdgeProblem, pods: Sequence[Pod]) -> dict[Pod, NodeName] | None:
+    """Where the cloud holds these pods together, in its own order; None if it does not."""
+    packing = problem.cloud.packing
+    kind_of = {pod.uid: index for index, kind in enumerate(packing.kinds) for pod in kind.pods}
+    chosen: list[list[Pod]] = [[] for _ in packing.kinds]
+    for pod in pods:
+        chosen[kind_of[pod.uid]].append(pod)
+    loads = problem.cloud.loads(np.array([len(each) for each in chosen], dtype=np.int64))
+    return None if loads is None else dict(packing.targets(loads, chosen))
 
 
 def _ways(
     item: Item, removed: Sequence[_Place], places: Sequence[NodeName]
-) -> Iterator[tuple[list[Transfer], list[_Place]]]:
+) -> Iterator[tuple[list[Move], list[_Place]]]:
     """Who gets a place on the edge, and who leaves it."""
     if len(removed) <= len(places):
         for order in _distinct(places, len(removed)):
@@ -85,35 +88,21 @@ def _distinct(names: Sequence[NodeName], number: int) -> Iterator[tuple[int, ...
             yield order
 
 
-def _inside(removed: Iterable[_Place], places: Iterable[NodeName]) -> list[Transfer]:
+def _inside(removed: Iterable[_Place], places: Iterable[NodeName]) -> list[Move]:
     return [
-        Transfer(pod, source, target, MoveKind.EDGE_TO_EDGE)
+        Move(pod, source, target, MoveKind.EDGE_TO_EDGE)
         for (pod, source), target in zip(removed, places, strict=True)
     ]
 
 
-def _coming(item: Item, places: Sequence[NodeName]) -> list[Transfer]:
+def _coming(item: Item, places: Sequence[NodeName]) -> list[Move]:
     first = min(len(item.waiting), len(places))
     placed = [
-        Transfer(pod, None, target, None)
+        Move(pod, None, target, None)
         for pod, target in zip(item.waiting[:first], places[:first], strict=True)
     ]
     fetched = item.outside[: len(places) - first]
     return placed + [
-        Transfer(pod, pod.node_name, target, MoveKind.CLOUD_TO_EDGE)
+        Move(pod, pod.node_name, target, MoveKind.CLOUD_TO_EDGE)
         for pod, target in zip(fetched, places[first:], strict=True)
-    ]
-
-
-def _to_cloud(problem: EdgeProblem, away: Sequence[_Place], loads: Ints) -> list[Transfer]:
-    packing = problem.cloud.packing
-    kind_of = {pod.uid: index for index, kind in enumerate(packing.kinds) for pod in kind.pods}
-    chosen: list[list[Pod]] = [[] for _ in packing.kinds]
-    source = {}
-    for pod, name in away:
-        chosen[kind_of[pod.uid]].append(pod)
-        source[pod.uid] = name
-    return [
-        Transfer(pod, source[pod.uid], target, MoveKind.EDGE_TO_CLOUD)
-        for pod, target in packing.targets(loads, chosen)
     ]

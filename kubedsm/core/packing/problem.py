@@ -94,7 +94,7 @@ def in_order(listed: Iterable[Kind]) -> tuple[Kind, ...]:
 class Packing:
     """S kinds of pods to be put on N nodes with room for R resources.
 
-    Room below zero counts as none: who asks for nothing of a resource still fits.
+    Room below zero counts as none: a pod that asks for nothing of a resource still fits.
     """
 
     kinds: tuple[Kind, ...]

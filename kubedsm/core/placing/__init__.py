@@ -1,4 +1,4 @@
-"""New pods: which of them go where, and who makes room for them.
+"""New pods: which of them go where, and which pods make room for them.
 
 Nothing here moves a pod that runs but by preemption.
 """

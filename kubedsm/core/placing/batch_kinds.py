@@ -1,6 +1,6 @@
 """The kinds of a batch whose pods, or the pods around it, have rules or wishes about each other.
 
-What `packing.kinds` is for pods that a class and a node decide about. A kind's nodes are those that
+What `problem.kinds` is for pods that a class and a node decide about. A kind's nodes are those that
 may take such a pod in the end: all that take it now, and those that might once others of the batch
 are in place, where its affinity or its spread constraints look at them. So no placement that the
 rules allow is lost, and the best that `match` finds is the best there is, if it passes the rules.
@@ -11,14 +11,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from kubedsm.core.packing.problem import Kind, Rank, in_order, rank_of
 from kubedsm.core.placing.rule_keeping import speaks_of_others
 from kubedsm.core.rules.feasibility import EquivalenceClass, Feasibility
-from kubedsm.core.rules.node_rules import PREFERS_NO_PODS
 from kubedsm.core.rules.residents import Selection, wishes_of
+from kubedsm.core.rules.taints import PREFERS_NO_PODS
 from kubedsm.core.rules.volumes import shared_disk
 from kubedsm.core.world.model import Node, NodeName, Pod, Resources, Snapshot, Workload
 from kubedsm.core.world.serving_order import serving_order
 from kubedsm.core.world.surroundings import Surroundings
 
-#: What a kind has in common: requests, nodes, rank, penalties, and whom a node takes only once.
+#: What a kind has in common: requests, nodes, rank, penalties, and what a node takes only once.
 _Key = tuple[
     Resources,
     frozenset[NodeName],
@@ -66,13 +66,13 @@ def judged_kinds(
     for pod in pods:
         key = (feasibility.equivalence(pod), rank_of(pod, levels))
         alike.setdefault(key, []).append(pod)
-    everybody = {candidate for candidate, _ in alike}
+    candidates = {candidate for candidate, _ in alike}
     labels = {node.name: node.labels.keys() for node in feasibility.nodes}
     merged: dict[_Key, tuple[frozenset[NodeName], list[Pod]]] = {}
     for (candidate, rank), members in alike.items():
         pod = members[0]
         nodes = feasibility.feasible(pod)
-        if _waits_for_others(candidate, everybody, surroundings):
+        if _waits_for_others(candidate, candidates, surroundings):
             keys = {term.topology_key for term in candidate.rules.affinity}
             nodes = [n for n in feasibility.openable(pod) if keys <= labels[n]]
         once = frozenset(_once(candidate, feasibility.nodes, surroundings)).intersection(nodes)
@@ -93,7 +93,7 @@ def judged_kinds(
 
 
 def _waits_for_others(
-    candidate: EquivalenceClass, everybody: Iterable[EquivalenceClass], surroundings: Surroundings
+    candidate: EquivalenceClass, candidates: Iterable[EquivalenceClass], surroundings: Surroundings
 ) -> bool:
     """Whether one of these pods, once it has a node, may open others to the candidate."""
     rules = candidate.rules
@@ -102,7 +102,7 @@ def _waits_for_others(
     return any(
         all(s.covers(other.namespace, other.label_map(), surroundings) for s in look)
         for look in looks
-        for other in everybody
+        for other in candidates
     )
 
 

@@ -1,5 +1,6 @@
 """Algorithm 1: a batch of new pods is placed as one."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
@@ -26,6 +27,7 @@ from kubedsm.core.world.model import (
     Tier,
     Uid,
     Workload,
+    shares_after,
 )
 from kubedsm.core.world.serving_order import levels_of, serving_order
 
@@ -48,9 +50,9 @@ def immediate_schedule(
     of the workloads of a higher level comes before that of a lower one; the level of a workload is
     the greatest priority of its pods in the batch.
     """
-    everybody = sorted(pods, key=serving_order)
-    batch = [pod for pod in everybody if not pod.requests.beyond_any_node]
-    set_aside = [pod for pod in everybody if pod.requests.beyond_any_node]
+    ordered = sorted(pods, key=serving_order)
+    batch = [pod for pod in ordered if not pod.requests.beyond_any_node]
+    set_aside = [pod for pod in ordered if pod.requests.beyond_any_node]
     problem = _Problem(
         snapshot,
         batch,
@@ -64,7 +66,7 @@ def immediate_schedule(
         nodes = [*problem.edge_nodes, *problem.cloud_nodes]
         choice = problem.choice(kinds(batch, nodes, snapshot.free, levels_of(batch)))
         bindings = problem.bindings(choice)
-        unplaced = _why_not(snapshot, bindings, _others(everybody, bindings))
+        unplaced = _why_not(snapshot, bindings, _others(ordered, bindings))
         return problem.decision(bindings, unplaced, choice.fragmentation, proven=choice.proven)
     feasibility = Feasibility.of(snapshot)
     choice = _judged(problem, feasibility)
@@ -132,13 +134,8 @@ class _Problem:
         return tuple(placed[pod.uid] for pod in self.batch if pod.uid in placed)
 
     def shares_after(self, bindings: Iterable[Binding]) -> dict[Workload, Share]:
-        after = dict(self.shares)
-        for binding in bindings:
-            workload = binding.pod.workload
-            if binding.tier is Tier.EDGE and workload in after:
-                share = after[workload]
-                after[workload] = Share(share.edge + 1, share.total)
-        return after
+        more = Counter(b.pod.workload for b in bindings if b.tier is Tier.EDGE)
+        return shares_after(self.shares, more)
 
     def standing(self, choice: Choice) -> tuple[list[int], list[int]]:
         """What a choice is worth before preferences: pods by priority, then QoS by level."""

@@ -94,7 +94,7 @@ class PreemptionSearch:
         return self.objective.gain(share, self.promises(self.pod.workload)) > 0
 
     def room_to_come(self) -> NodeName | None:
-        """A node that takes the pod without anybody's going, once those are gone who go anyway."""
+        """A node that takes the pod without any eviction, once those are gone that go anyway."""
         for node in self._possible():
             if not self._roomy(node, ()):
                 continue
@@ -124,7 +124,7 @@ class PreemptionSearch:
         return min(candidates, key=self._cost, default=None)
 
     def on(self, name: NodeName) -> Preemption | None:
-        """Whom to evict from that node, nobody perhaps; None if that makes no room there."""
+        """What to evict from that node, nothing perhaps; None if that makes no room there."""
         node = self.snapshot.nodes.get(name)
         if node is None or static_rejection(self.pod.pod_class, node) is not None:
             return None

@@ -16,6 +16,7 @@ import attrs
 
 from kubedsm.core.placing.settling import Placed, Settling, WouldGain
 from kubedsm.core.rules.feasibility import Feasibility, Rejection
+from kubedsm.core.rules.scene import speak_of_others
 from kubedsm.core.world.deadline import NO_DEADLINE, Deadline, OutOfTimeError
 from kubedsm.core.world.model import NodeName, Pod, Resources, Uid
 from kubedsm.core.world.serving_order import serving_order
@@ -39,16 +40,7 @@ class Kept:
 
 def speaks_of_others(pod: Pod) -> bool:
     """Whether more than a class and a node decide about this pod, or about others beside it."""
-    rules = pod.pod_class.rules
-    return bool(
-        rules.ports
-        or rules.affinity
-        or rules.anti_affinity
-        or rules.spread
-        or rules.claims
-        or rules.disks
-        or rules.resource_claims
-    )
+    return speak_of_others(pod.pod_class.rules)
 
 
 def keep_rules(
@@ -73,17 +65,17 @@ def keep_rules(
     if not any(speaks_of_others(pod) for pod in (*(pod for pod, _ in planned), *left_over)):
         return Kept(tuple(planned), _rejections(feasibility, planned, left_over), as_planned=True)
     wanted = {pod.uid: node for pod, node in planned}
-    everybody = sorted((*(pod for pod, _ in planned), *left_over), key=serving_order)
-    skews = feasibility.skews(everybody)
+    ordered = sorted((*(pod for pod, _ in planned), *left_over), key=serving_order)
+    skews = feasibility.skews(ordered)
     batch = Settling(feasibility, dict(free), surroundings, would_gain, skews, deadline)
     late: list[Pod] = []
     settled = True
     try:
-        _settle(batch, everybody, wanted)
+        _settle(batch, ordered, wanted)
     except OutOfTimeError:
         settled = False
-        late = batch.place_in_turn(fairly(everybody), wanted)
-    out = [pod for pod in everybody if pod.uid not in batch.placed and pod not in late]
+        late = batch.place_in_turn(fairly(ordered), wanted)
+    out = [pod for pod in ordered if pod.uid not in batch.placed and pod not in late]
     return Kept(
         tuple(batch.placed.values()),
         {pod.uid: batch.rejections(pod) for pod in out},
@@ -103,17 +95,17 @@ def fairly(pods: Iterable[Pod]) -> list[Pod]:
     return [pod for _, _, pod in sorted(rounds, key=lambda entry: entry[:2])]
 
 
-def _settle(batch: Settling, everybody: Sequence[Pod], wanted: Mapping[Uid, NodeName]) -> None:
+def _settle(batch: Settling, ordered: Sequence[Pod], wanted: Mapping[Uid, NodeName]) -> None:
     """Higher priorities first; raises OutOfTimeError."""
-    for priority in sorted({pod.pod_class.priority for pod in everybody}, reverse=True):
-        level = [pod for pod in everybody if pod.pod_class.priority == priority]
+    for priority in sorted({pod.pod_class.priority for pod in ordered}, reverse=True):
+        level = [pod for pod in ordered if pod.pod_class.priority == priority]
         batch.settle([(p, wanted[p.uid]) for p in level if p.uid in wanted])
         batch.retry(p for p in level if p.uid not in batch.placed)
         batch.make_sound()
     if batch.homes != wanted:
         batch.promote()
     for _ in range(_ROUNDS):
-        batch.retry(pod for pod in everybody if pod.uid not in batch.placed)
+        batch.retry(pod for pod in ordered if pod.uid not in batch.placed)
         if not batch.make_sound():
             break
     while batch.make_sound():  # each time with fewer pods

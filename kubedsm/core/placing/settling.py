@@ -1,7 +1,7 @@
 """Pods of a batch being put on nodes one by one, as the rules about other pods allow.
 
 A pod that comes can upset those that are there: it may unbalance a spread constraint, or give a pod
-that was the first of its group somebody to be near to. kube-scheduler would not look back. Here
+that was the first of its group a pod to be near to. kube-scheduler would not look back. Here
 both were decided at once, so all of them are to keep their rules with the others in place.
 """
 
@@ -56,11 +56,11 @@ class Settling:
     known: dict[EquivalenceClass, EquivalenceClass] = attrs.field(factory=dict)
     #: nodes known to reject such pods, as long as no pod comes that these look at
     closed: dict[EquivalenceClass, set[NodeName]] = attrs.field(factory=dict)
-    #: pods for whom that is so of every node
+    #: pods for which that is so of every node
     nowhere: set[EquivalenceClass] = attrs.field(factory=set)
-    #: somebody came or went since all were found to keep their rules
+    #: a pod came or went since all were found to keep their rules
     doubtful: bool = False
-    #: somebody went since all were put in order
+    #: a pod went since all were put in order
     disordered: bool = False
     #: where pods cannot be for the sake of others
     avoided: dict[Uid, list[frozenset[NodeName]]] = attrs.field(factory=dict)
@@ -122,7 +122,7 @@ class Settling:
     def _upsets(self, pod: Pod) -> Mask:
         """The nodes where it would break the constraints of others.
 
-        None are, as long as there is anybody of lower priority, who could go instead.
+        None are, as long as there is a pod of lower priority that could go instead.
         """
         upset = self.skews.upset(self._like(pod))
         if upset.any() and any(

@@ -19,11 +19,10 @@ from kubedsm.core.world.model import (
     NodeName,
     Pod,
     Resources,
-    Share,
     Snapshot,
     Tier,
     Uid,
-    Workload,
+    shares_after,
 )
 from kubedsm.core.world.serving_order import serving_order
 
@@ -96,7 +95,8 @@ class InTurn:
             room.put(pod, node)
             bindings.append(Binding(pod, node.name, node.tier))
         before = snapshot.shares()
-        after = _with_edge_pods(before, bindings)
+        more = Counter(binding.pod.workload for binding in bindings if binding.tier is Tier.EDGE)
+        after = shares_after(before, more)
         fragmentation = Fragmentation(mix=request_mix(snapshot))
         return Decision(
             bindings=tuple(bindings),
@@ -118,10 +118,3 @@ def pick(rng: "random.Random", options: Sequence[T]) -> T:
 
 def of_tier(nodes: Iterable[Node], tier: Tier) -> list[Node]:
     return [node for node in nodes if node.tier is tier]
-
-
-def _with_edge_pods(
-    shares: Mapping[Workload, Share], bindings: Iterable[Binding]
-) -> dict[Workload, Share]:
-    more = Counter(binding.pod.workload for binding in bindings if binding.tier is Tier.EDGE)
-    return {w: Share(share.edge + more[w], share.total) for w, share in shares.items()}

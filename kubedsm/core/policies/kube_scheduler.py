@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 
 from kubedsm.core.placing.cloud import least_allocated_score
 from kubedsm.core.policies.in_turn import Room, pick
-from kubedsm.core.rules import preferences
-from kubedsm.core.rules.node_rules import disliked_taints
 from kubedsm.core.rules.node_scores import (
     balanced_allocation_score,
     normalized,
@@ -21,6 +19,8 @@ from kubedsm.core.rules.node_scores import (
     or_default,
     spread_score,
 )
+from kubedsm.core.rules.plugins import SCORES
+from kubedsm.core.rules.taints import disliked_taints
 from kubedsm.core.world.model import Node, NodeName, Pod, Tier
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 WEIGHTS: Mapping[str, int] = {
     "NodeResourcesFit": 1,
     "NodeResourcesBalancedAllocation": 1,
-    **preferences.WEIGHTS,
+    **{plugin.name: plugin.weight for plugin, _ in SCORES},
 }
 #: what the preference for the edge weighs among a pod's preferences; there is no other
 _AFFINITY_WEIGHT = 100

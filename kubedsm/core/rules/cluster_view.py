@@ -1,32 +1,24 @@
 """One state of the cluster, and what the rules say of a pod in it."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Self
 
 import attrs
 import numpy as np
 
+from kubedsm.core.rules.fit import TIER
 from kubedsm.core.rules.node_index import NodeIndex
-from kubedsm.core.rules.node_rules import TIER_RULE
-from kubedsm.core.rules.pod_affinity import NO_AFFINITY
+from kubedsm.core.rules.plugin import Plugin
+from kubedsm.core.rules.plugins import DYNAMIC_FILTERS, PRE_FILTERS, STATIC_FILTERS, Filters
 from kubedsm.core.rules.rejection import Mask, Refusal, Rejection
 from kubedsm.core.rules.residents import Residents, keys_looked_at
 from kubedsm.core.rules.room import BASIC_RESOURCES, Room
-from kubedsm.core.rules.scene import EquivalenceClass, Rule, Scene
-from kubedsm.core.rules.spread import UNEVEN
-from kubedsm.core.rules.table import DYNAMIC_RULES, POD_RULES, STATIC_RULES
-from kubedsm.core.world.model import Pod, PodClass, SchedulingRules, Snapshot, Uid
+from kubedsm.core.rules.scene import EquivalenceClass, Scene, node_labels, speak_of_others
+from kubedsm.core.world.model import Pod, PodClass, Snapshot, Uid
 
-#: A node that was refused for one of these may be accepted once another pod is in place.
-OPENING = frozenset({UNEVEN, NO_AFFINITY})
 #: a pod and the position of its node
 Placed = tuple[Pod, int]
-
-
-@attrs.frozen(slots=True, eq=False)
-class Finding:
-    rule: str
-    refusal: Refusal
+Finding = tuple[Plugin, Refusal]
 
 
 @attrs.frozen(slots=True, eq=False)
@@ -44,17 +36,17 @@ class Verdict:
     def openable(self) -> Mask:
         """The nodes that are refused, if at all, for what other pods may mend by coming."""
         mask = np.ones_like(self.tiered)
-        for finding in self.findings:
-            if finding.refusal.reasons[0] not in OPENING:
-                mask &= ~finding.refusal.nodes
+        for _, refusal in self.findings:
+            if not refusal.mendable:
+                mask &= ~refusal.nodes
         return mask
 
     def rejection(self, position: int, *, tier: bool) -> Rejection | None:
         if self.everywhere is not None:
             return self.everywhere
-        for finding in self.findings:
-            if finding.refusal.nodes[position] and (tier or finding.rule != TIER_RULE):
-                return Rejection(finding.rule, finding.refusal.reasons)
+        for plugin, refusal in self.findings:
+            if refusal.nodes[position] and (tier or plugin is not TIER):
+                return Rejection(plugin.name, refusal.reasons)
         return None
 
 
@@ -78,7 +70,7 @@ class ClusterView:
         # By identity: classes are shared, and there are far fewer of them than pods.
         by_id = {id(pod.pod_class): pod.pod_class for pod in snapshot.pods.values()}
         classes = by_id.values()
-        concerned = any(_concerns_others(pod_class.rules) for pod_class in classes)
+        concerned = any(c.rules.preferences or speak_of_others(c.rules) for c in classes)
         residents = Residents.of(
             len(nodes),
             keys_looked_at(classes),
@@ -145,32 +137,31 @@ class ClusterView:
 
     def _judged(self, candidate: EquivalenceClass) -> Verdict:
         nodes = self.scene.nodes
-        for pod_rule in POD_RULES:
-            rejected = pod_rule(candidate.rules, self.scene.surroundings)
-            if rejected is not None:
+        for plugin, pre_filter in PRE_FILTERS:
+            reason = pre_filter(candidate.rules, self.scene.surroundings)
+            if reason:
+                rejected = Rejection(plugin.name, (reason,), everywhere=True)
                 return Verdict(rejected, (), nodes.none(), nodes.none())
-        findings = (*self._static_findings(candidate), *self._findings(DYNAMIC_RULES, candidate))
+        findings = (*self._static_findings(candidate), *self._findings(DYNAMIC_FILTERS, candidate))
         accepted, tiered = nodes.every(), nodes.every()
-        for finding in findings:
-            tiered &= ~finding.refusal.nodes
-            if finding.rule != TIER_RULE:
-                accepted &= ~finding.refusal.nodes
+        for plugin, refusal in findings:
+            tiered &= ~refusal.nodes
+            if plugin is not TIER:
+                accepted &= ~refusal.nodes
         return Verdict(None, findings, accepted, tiered)
 
     def _static_findings(self, candidate: EquivalenceClass) -> tuple[Finding, ...]:
         known = self._static.get(candidate.pod_class)
         if known is None:
-            known = tuple(self._findings(STATIC_RULES, candidate))
+            known = tuple(self._findings(STATIC_FILTERS, candidate))
             self._static[candidate.pod_class] = known
         return known
 
-    def _findings(
-        self, rules: Iterable[tuple[str, Rule]], candidate: EquivalenceClass
-    ) -> Iterator[Finding]:
-        for name, rule in rules:
-            for refusal in rule(candidate, self.scene):
+    def _findings(self, filters: Filters, candidate: EquivalenceClass) -> Iterator[Finding]:
+        for plugin, refused in filters:
+            for refusal in refused(candidate, self.scene):
                 if refusal.nodes.any():
-                    yield Finding(name, refusal)
+                    yield plugin, refusal
 
 
 def _placed(snapshot: Snapshot, nodes: NodeIndex) -> Iterator[tuple[Uid, Placed]]:
@@ -178,29 +169,3 @@ def _placed(snapshot: Snapshot, nodes: NodeIndex) -> Iterator[tuple[Uid, Placed]
         pod, position = snapshot.pods.get(uid), nodes.positions.get(node)
         if pod is not None and position is not None and not pod.finished:
             yield uid, (pod, position)
-
-
-def node_labels(rules: SchedulingRules) -> Iterator[str]:
-    """The labels of nodes that these rules look at."""
-    for label, _ in rules.node_selector:
-        yield label
-    for term in rules.node_affinity or ():
-        for requirement in term.expressions:
-            yield requirement.key
-    for affinity in (*rules.affinity, *rules.anti_affinity):
-        yield affinity.topology_key
-    for constraint in (*rules.spread, *rules.preferences.spread):
-        yield constraint.topology_key
-
-
-def _concerns_others(rules: SchedulingRules) -> bool:
-    """Whether where such a pod is, or had better be, has to do with where others are."""
-    return bool(
-        rules.preferences
-        or rules.ports
-        or rules.affinity
-        or rules.anti_affinity
-        or rules.spread
-        or rules.claims
-        or rules.disks
-    )

@@ -16,6 +16,7 @@ import attrs
 
 from kubedsm.core.rules.cluster_view import ClusterView, Verdict
 from kubedsm.core.rules.fit import unschedulable_message
+from kubedsm.core.rules.plugins import PRE_ENQUEUES
 from kubedsm.core.rules.pod_affinity import deserted
 from kubedsm.core.rules.preferences import penalties
 from kubedsm.core.rules.rejection import Rejection
@@ -54,20 +55,20 @@ class Feasibility:
         Raises KeyError for a node that is not there.
         """
         position = self._view.scene.nodes.positions[node]
-        return _gates(pod) or self._verdict(pod).rejection(position, tier=tier)
+        return _held_back(pod) or self._verdict(pod).rejection(position, tier=tier)
 
     def rejections(self, pod: Pod, *, tier: bool = True) -> dict[NodeName, Rejection]:
         """For every node that would not take the pod: why not. In name order."""
-        gates, verdict = _gates(pod), self._verdict(pod)
+        held_back, verdict = _held_back(pod), self._verdict(pod)
         found = {
-            name: gates or verdict.rejection(position, tier=tier)
+            name: held_back or verdict.rejection(position, tier=tier)
             for position, name in enumerate(self._view.scene.nodes.names)
         }
         return {name: rejected for name, rejected in found.items() if rejected is not None}
 
     def feasible(self, pod: Pod, *, tier: bool = True) -> list[NodeName]:
         """The nodes that would take the pod, in name order."""
-        if pod.gated:
+        if _held_back(pod):
             return []
         verdict = self._verdict(pod)
         mask = verdict.tiered if tier else verdict.accepted
@@ -79,7 +80,7 @@ class Feasibility:
 
         Nodes, that is, that only spread constraints or its own affinity refuse; in name order.
         """
-        if pod.gated:
+        if _held_back(pod):
             return []
         verdict = self._verdict(pod)
         if verdict.everywhere is not None:
@@ -136,8 +137,8 @@ class Feasibility:
         return self._view.telling_apart(pod).verdict(pod)
 
 
-def _gates(pod: Pod) -> Rejection | None:
-    if not pod.gated:
-        return None
-    reason = f"waiting for scheduling gates: [{' '.join(pod.gates)}]"
-    return Rejection("SchedulingGates", (reason,), everywhere=True)
+def _held_back(pod: Pod) -> Rejection | None:
+    for plugin, held_back in PRE_ENQUEUES:
+        if reason := held_back(pod):
+            return Rejection(plugin.name, (reason,), everywhere=True)
+    return None

@@ -1,34 +1,113 @@
 """Whether a pod may run on a node: the verdict on one class, one node and its free room.
 
-The rules themselves are in `rules`. Those that look at other pods, at ports in use or at volumes
-are not asked here: `feasibility` asks them all.
+The plugins that this takes are here. Those that look at other pods, at ports in use or at volumes
+are not asked: `feasibility` asks them all.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from kubedsm.core.rules.node_rules import CONFLICT, NODE_RULES, NOT_NAMED, named_nodes
-from kubedsm.core.rules.rejection import Rejection
-from kubedsm.core.rules.resources import shortages
+from kubedsm.core.rules import node_affinity, taints
+from kubedsm.core.rules.plugin import Cluster, Plugin
+from kubedsm.core.rules.rejection import Refusal, Rejection
+from kubedsm.core.rules.resources import node_resources_fit, shortages
+from kubedsm.core.rules.scene import EquivalenceClass, Scene
+from kubedsm.core.world.change import Change
 from kubedsm.core.world.model import Node, NodeName, PodClass, Resources
 
 __all__ = [
-    "ROOM_RULE", "Rejection", "counted_reasons", "reasons", "rejection", "shortages",
+    "Rejection", "counted_reasons", "reasons", "rejection", "shortages",
     "static_reasons", "static_rejection", "unschedulable_message",
 ]  # fmt: skip
 
-#: Asked after all that a node is whatever is on it: one that never could is not short of anything.
-ROOM_RULE = "NodeResourcesFit"
+NO_TIER = "node(s) had no label that makes them edge or cloud"
+
+
+def _takes_it_now(change: Change, candidate: EquivalenceClass, cluster: Cluster) -> bool:
+    """Whether the one node that changed, or that room came free on, refused and now accepts.
+
+    By all rules that a class and a node, or its room, decide between them.
+    """
+    pod_class, freed = candidate.pod_class, change.freed
+    before, after = change.node_before, change.node_after
+    if after is not None:
+        free = cluster.free(after.name)
+        if rejection(pod_class, after, free) is not None or before is None:
+            return False
+        free_before = free - after.allocatable + before.allocatable
+        return rejection(pod_class, before, free_before) is not None
+    node = cluster.node(freed.node) if freed is not None else None
+    if node is None or freed is None:
+        return False
+    free = cluster.free(node.name)
+    return rejection(pod_class, node, free) is None and bool(
+        shortages(pod_class.requests, free - freed.amount)
+    )
+
+
+def _tier(_: PodClass, node: Node) -> str:
+    return "" if node.tier is not None else NO_TIER
+
+
+def _tierless(_: EquivalenceClass, scene: Scene) -> Iterator[Refusal]:
+    yield Refusal(scene.nodes.tierless, (NO_TIER,))
+
+
+NODE_UNSCHEDULABLE = Plugin(
+    name="NodeUnschedulable",
+    filter=taints.cordoned,
+    node_filter=taints.node_unschedulable,
+    hint=_takes_it_now,
+    advice="uncordon the node",
+)
+TAINT_TOLERATION = Plugin(
+    name="TaintToleration",
+    filter=taints.tainted,
+    node_filter=taints.taint_toleration,
+    hint=_takes_it_now,
+    advice="remove the taint, or let the pod tolerate it",
+    score=taints.fewest_disliked,
+    weight=3,
+)
+NODE_AFFINITY = Plugin(
+    name="NodeAffinity",
+    pre_filter=node_affinity.self_contradiction,
+    first_filter=node_affinity.not_named,
+    filter=node_affinity.not_affine,
+    node_filter=node_affinity.node_affinity,
+    hint=_takes_it_now,
+    advice="let the node's labels and the pod's node selector and affinity agree",
+    score=node_affinity.most_liked,
+    weight=2,
+)
+#: the rule that is ours
+TIER = Plugin(
+    name="Tier",
+    filter=_tierless,
+    node_filter=_tier,
+    hint=_takes_it_now,
+    advice="give the node the label of a tier",
+)
+NODE_RESOURCES_FIT = Plugin(
+    name="NodeResourcesFit",
+    filter=node_resources_fit,
+    hint=_takes_it_now,
+    advice="free {lacking} on the node",
+)
+#: Room is asked of last: a node that never could is not short of anything.
+NODE_PLUGINS = (NODE_UNSCHEDULABLE, TAINT_TOLERATION, NODE_AFFINITY, TIER, NODE_RESOURCES_FIT)
+_NODE_FILTERS = tuple((p.name, p.node_filter) for p in NODE_PLUGINS if p.node_filter)
 
 
 def static_rejection(pod_class: PodClass, node: Node) -> Rejection | None:
     """The first rule, room aside, by which the node is no place for the pod."""
     if pod_class.rules.node_affinity:
-        names = named_nodes(pod_class.rules)
+        names = node_affinity.named_nodes(pod_class.rules)
         if names is not None and node.name not in names:
-            return Rejection("NodeAffinity", (NOT_NAMED if names else CONFLICT,), not names)
-    for name, rule in NODE_RULES.items():
-        reason = rule(pod_class, node)
+            reason = node_affinity.NOT_NAMED if names else node_affinity.CONFLICT
+            return Rejection(NODE_AFFINITY.name, (reason,), everywhere=not names)
+    for name, refuses in _NODE_FILTERS:
+        reason = refuses(pod_class, node)
         if reason:
             return Rejection(name, (reason,))
     return None
@@ -38,7 +117,7 @@ def rejection(pod_class: PodClass, node: Node, free: Resources) -> Rejection | N
     """The first rule by which the pod does not fit on the node with that free room."""
     rejected = static_rejection(pod_class, node)
     if rejected is None and (short := shortages(pod_class.requests, free)):
-        rejected = Rejection(ROOM_RULE, short)
+        rejected = Rejection(NODE_RESOURCES_FIT.name, short)
     return rejected
 
 

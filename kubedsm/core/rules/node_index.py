@@ -7,19 +7,8 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from kubedsm.core.rules.node_rules import (
-    CORDONED,
-    NO_MATCH,
-    NO_TIER,
-    NOT_NAMED,
-    UNSCHEDULABLE,
-    disliked_taints,
-    named_nodes,
-    tolerated,
-    untolerated,
-)
-from kubedsm.core.rules.rejection import Mask, Refusal
-from kubedsm.core.world.model import Node, NodeName, SchedulingRules, Taint, Toleration
+from kubedsm.core.rules.rejection import Mask
+from kubedsm.core.world.model import Node, NodeName, SchedulingRules
 from kubedsm.core.world.selectors import NodeSelectorTerm, Requirement, is_name_field
 
 Codes = NDArray[np.intp]
@@ -49,10 +38,6 @@ class Column:
 
     def accepted(self, requirement: Requirement) -> Mask:
         table = np.fromiter(map(requirement.accepts, self.values), np.bool_, len(self.values))
-        return self.spread(table)
-
-    def spread(self, table: Mask) -> Mask:
-        """What holds for each value, for each node."""
         mask: Mask = table[self.codes]
         return mask
 
@@ -74,9 +59,9 @@ class NodeIndex:
         self.positions = {name: index for index, name in enumerate(self.names)}
         self._labels: dict[str, Column] = {}
         self._affinities: dict[SchedulingRules, Mask] = {}
-        self._taints = Column.of([node.taints or None for node in self.nodes])
-        self._cordoned = np.array([node.unschedulable for node in self.nodes], dtype=np.bool_)
-        self._tierless = np.array([node.tier is None for node in self.nodes], dtype=np.bool_)
+        self.taints = Column.of([node.taints or None for node in self.nodes])
+        self.unschedulable = np.array([node.unschedulable for node in self.nodes], dtype=np.bool_)
+        self.tierless = np.array([node.tier is None for node in self.nodes], dtype=np.bool_)
 
     def __len__(self) -> int:
         return len(self.nodes)
@@ -132,48 +117,3 @@ class NodeIndex:
                 known &= self.selected(rules.node_affinity)
             self._affinities[rules] = known
         return known
-
-    def tainted(self, tolerations: tuple[Toleration, ...]) -> list[Refusal]:
-        """The nodes with taints that these do not tolerate, by the first of them."""
-        by_reason: dict[str, list[int]] = {}
-        for code, taints in enumerate(self._taints.values):
-            reason = untolerated(tolerations, _taints(taints))
-            if reason:
-                by_reason.setdefault(reason, []).append(code)
-        return [
-            Refusal(np.isin(self._taints.codes, codes), (reason,))
-            for reason, codes in by_reason.items()
-        ]
-
-    def disliked(self, tolerations: tuple[Toleration, ...]) -> NDArray[np.int64]:
-        """How many taints that ask pods to stay away, if they can, these do not tolerate."""
-        table = [disliked_taints(tolerations, _taints(taints)) for taints in self._taints.values]
-        return np.array(table, dtype=np.int64)[self._taints.codes]
-
-    def tolerable(self, tolerations: tuple[Toleration, ...]) -> Mask:
-        """The nodes without any taint that these do not tolerate."""
-        mask = self.every()
-        for refusal in self.tainted(tolerations):
-            mask &= ~refusal.nodes
-        return mask
-
-    def unnamed(self, rules: SchedulingRules) -> Refusal | None:
-        """The nodes that the pod rules out by name."""
-        names = named_nodes(rules)
-        if names is None:
-            return None
-        return Refusal(~self.named(names), (NOT_NAMED,))
-
-    def cordoned(self, tolerations: tuple[Toleration, ...]) -> Refusal:
-        mask = self.none() if tolerated(tolerations, CORDONED) else self._cordoned
-        return Refusal(mask, (UNSCHEDULABLE,))
-
-    def not_affine(self, rules: SchedulingRules) -> Refusal:
-        return Refusal(~self.affine(rules), (NO_MATCH,))
-
-    def tierless(self) -> Refusal:
-        return Refusal(self._tierless, (NO_TIER,))
-
-
-def _taints(value: tuple[Taint, ...] | None) -> tuple[Taint, ...]:
-    return value or ()

@@ -1,7 +1,7 @@
 """InterPodAffinity: near to some pods, far from others, and never where others want it far.
 
-Source: "Inter-pod affinity and anti-affinity" in the Kubernetes documentation. Only required
-terms; a pod counts towards affinity if it satisfies all terms at once.
+Source: "Inter-pod affinity and anti-affinity" in the Kubernetes documentation. A pod
+counts towards required affinity if it satisfies all terms at once.
 """
 
 from collections.abc import Iterator
@@ -9,9 +9,14 @@ from collections.abc import Iterator
 import numpy as np
 
 from kubedsm.core.rules.node_index import MISSING
+from kubedsm.core.rules.node_scores import normalized_neighbours
+from kubedsm.core.rules.plugin import Cluster, Plugin, Positions
 from kubedsm.core.rules.rejection import Mask, Refusal
 from kubedsm.core.rules.residents import Selection
 from kubedsm.core.rules.scene import EquivalenceClass, Scene
+from kubedsm.core.world.change import Change
+from kubedsm.core.world.model import Pod, PodAffinityTerm
+from kubedsm.core.world.surroundings import Namespace
 
 NO_AFFINITY = "node(s) didn't match pod affinity rules"
 NO_ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
@@ -20,7 +25,7 @@ OTHERS_ANTI_AFFINITY = "node(s) didn't satisfy existing pods anti-affinity rules
 
 def inter_pod_affinity(candidate: EquivalenceClass, scene: Scene) -> Iterator[Refusal]:
     if candidate.rules.affinity:
-        yield Refusal(_not_near(candidate, scene), (NO_AFFINITY,))
+        yield Refusal(_not_near(candidate, scene), (NO_AFFINITY,), mendable=True)
     if candidate.rules.anti_affinity:
         yield Refusal(_too_near(candidate, scene), (NO_ANTI_AFFINITY,))
     if scene.residents.holders:
@@ -92,3 +97,73 @@ def _kept_away(candidate: EquivalenceClass, scene: Scene) -> Mask:
         held[MISSING] = False
         away |= held[column.codes]
     return away
+
+
+def _best_neighbours(
+    candidate: EquivalenceClass, scene: Scene, chosen: Positions
+) -> list[int] | None:
+    """By the weights of all wishes, by and about the pod, that each node would fulfil."""
+    residents, preferences = scene.residents, candidate.rules.preferences
+    if not (preferences.affinity or preferences.anti_affinity or residents.wishes):
+        return None
+    total = np.zeros(len(scene.nodes), dtype=np.int64)
+    for sign, terms in ((1, preferences.affinity), (-1, preferences.anti_affinity)):
+        for weight, term in terms:
+            column = scene.nodes.label(term.topology_key)
+            there = column.sums(residents.counts((Selection.of(term),)))
+            total += sign * weight * there[column.codes]
+    labels = candidate.label_map()
+    for (weight, term), holders in residents.wishes.items():
+        if Selection.of(term).covers(candidate.namespace, labels, scene.surroundings):
+            column = scene.nodes.label(term.topology_key)
+            holding = np.zeros(len(scene.nodes), dtype=np.int64)
+            holding[list(holders)] = list(holders.values())
+            total += weight * column.sums(holding)[column.codes]
+    return normalized_neighbours(total[chosen].tolist())
+
+
+def _neighbours_changed(change: Change, candidate: EquivalenceClass, cluster: Cluster) -> bool:
+    rules, surroundings = candidate.rules, cluster.surroundings
+    thing = change.surrounding_after or change.surrounding_before
+    if isinstance(thing, Namespace):
+        terms = (*rules.affinity, *rules.anti_affinity)
+        return thing.name == candidate.namespace or any(
+            term.namespace_selector is not None for term in terms
+        )
+    if change.node_relabelled or change.node_left:
+        return True
+    before, after = change.there_before, change.there_after
+
+    def covers(term: PodAffinityTerm, pod: Pod) -> bool:
+        return Selection.of(term).covers(pod.namespace, pod.labels, surroundings)
+
+    def wanted(pod: Pod | None) -> bool:
+        return pod is not None and all(covers(term, pod) for term in rules.affinity)
+
+    def in_the_way(pod: Pod | None) -> set[PodAffinityTerm]:
+        """The terms, on either side, that keep the two apart."""
+        if pod is None:
+            return set()
+        labels = candidate.label_map()
+        theirs = pod.pod_class.rules.anti_affinity
+        return {term for term in rules.anti_affinity if covers(term, pod)} | {
+            term
+            for term in theirs
+            if Selection.of(term).covers(candidate.namespace, labels, surroundings)
+        }
+
+    # One that goes may help as well: the first of a group may be anywhere.
+    if rules.affinity and wanted(before) != wanted(after):
+        return True
+    return not in_the_way(before) <= in_the_way(after)
+
+
+INTER_POD_AFFINITY = Plugin(
+    name="InterPodAffinity",
+    filter=inter_pod_affinity,
+    by_labels=True,
+    hint=_neighbours_changed,
+    advice="move the pods that the affinity rules are about, or change the rules",
+    score=_best_neighbours,
+    weight=2,
+)

@@ -24,3 +24,5 @@ class Refusal:
 
     nodes: Mask
     reasons: tuple[str, ...]
+    #: a pod that comes may end it
+    mendable: bool = False

@@ -11,7 +11,14 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from kubedsm.core.world.model import Pod, PodAffinityTerm, PodClass, Preferences, SchedulingRules
+from kubedsm.core.world.model import (
+    Disk,
+    HostPort,
+    Pod,
+    PodAffinityTerm,
+    PodClass,
+    SchedulingRules,
+)
 from kubedsm.core.world.selectors import Selector, keys_of, selects
 from kubedsm.core.world.surroundings import CSIVolume, Surroundings
 
@@ -52,14 +59,6 @@ class Peer(NamedTuple):
     terminating: bool
 
 
-def preferred_selectors(preferences: Preferences) -> list[Selector]:
-    terms = (*preferences.affinity, *preferences.anti_affinity)
-    return [
-        *(term.selector for _, term in terms),
-        *(constraint.selector for constraint in preferences.spread),
-    ]
-
-
 def wishes_of(rules: SchedulingRules) -> Iterator[tuple[int, PodAffinityTerm]]:
     """Whom pods with these rules like to have near them, and how much; below zero, how little.
 
@@ -79,10 +78,9 @@ def keys_looked_at(classes: Iterable[PodClass]) -> frozenset[str] | None:
     found = False
     for pod_class in classes:
         rules = pod_class.rules
-        selectors = [term.selector for term in (*rules.affinity, *rules.anti_affinity)]
-        selectors += [constraint.selector for constraint in rules.spread]
-        if rules.preferences:
-            selectors += preferred_selectors(rules.preferences)
+        terms = (*rules.anti_affinity, *(term for _, term in wishes_of(rules)))
+        selectors = [term.selector for term in terms]
+        selectors += [c.selector for c in (*rules.spread, *rules.preferences.spread)]
         found = found or bool(selectors)
         keys.update(*map(keys_of, selectors))
     return frozenset(keys) if found else None
@@ -101,14 +99,12 @@ class Residents:
     holders: dict[PodAffinityTerm, Counts] = attrs.field(factory=dict)
     #: pods with that wish
     wishes: dict[tuple[int, PodAffinityTerm], Counts] = attrs.field(factory=dict)
-    #: addresses occupied, by protocol and port
-    ports: dict[tuple[str, int], dict[int, tuple[str, ...]]] = attrs.field(factory=dict)
+    #: pods that occupy that port
+    ports: dict[HostPort, Counts] = attrs.field(factory=dict)
     #: how many pods mount a claim, by its namespace and name
     claims: dict[tuple[str, str], int] = attrs.field(factory=dict)
-    #: pods that use a disk, by kind and identity: whether each only reads
-    disks: dict[tuple[str, tuple[str, ...]], dict[int, tuple[bool, ...]]] = attrs.field(
-        factory=dict
-    )
+    #: pods that use that disk
+    disks: dict[Disk, Counts] = attrs.field(factory=dict)
     #: how many pods use a volume
     volumes: dict[CSIVolume, Counts] = attrs.field(factory=dict)
     #: how many volumes a CSI driver has attached, each once a node
@@ -145,14 +141,11 @@ class Residents:
             counts[position] = counts.get(position, 0) + 1
         rules = pod.pod_class.rules
         for term in rules.anti_affinity:
-            counts = self.holders.setdefault(term, {})
-            counts[position] = counts.get(position, 0) + 1
+            _count(self.holders.setdefault(term, {}), position, 1)
         for wish in wishes_of(rules):
-            counts = self.wishes.setdefault(wish, {})
-            counts[position] = counts.get(position, 0) + 1
+            _count(self.wishes.setdefault(wish, {}), position, 1)
         for port in rules.ports:
-            addresses = self.ports.setdefault((port.protocol, port.port), {})
-            addresses[position] = (*addresses.get(position, ()), port.ip)
+            _count(self.ports.setdefault(port, {}), position, 1)
         for claim in rules.claims:
             _count(self.claims, claim.key, 1)
         for volume in self._csi_volumes(rules):
@@ -161,8 +154,7 @@ class Residents:
                 _count(self.attached.setdefault(volume.driver, {}), position, 1)
             _count(users, position, 1)
         for disk in rules.disks:
-            uses = self.disks.setdefault((disk.kind, disk.identity), {})
-            uses[position] = (*uses.get(position, ()), disk.read_only)
+            _count(self.disks.setdefault(disk, {}), position, 1)
 
     def changed(self, pod: Pod, position: int, by: int) -> Self:
         """The same with one such pod more (by = 1) or less (by = -1) on that node."""
@@ -184,19 +176,9 @@ class Residents:
             peers=self.peers if self.keys is None else _changed(self.peers, [peer], position, by),
             holders=_changed(self.holders, rules.anti_affinity, position, by),
             wishes=_changed(self.wishes, wishes_of(rules), position, by),
-            ports=_listed(
-                self.ports,
-                [((port.protocol, port.port), port.ip) for port in rules.ports],
-                position,
-                by,
-            ),
+            ports=_changed(self.ports, rules.ports, position, by),
             claims=claims,
-            disks=_listed(
-                self.disks,
-                [((disk.kind, disk.identity), disk.read_only) for disk in rules.disks],
-                position,
-                by,
-            ),
+            disks=_changed(self.disks, rules.disks, position, by),
             volumes=volumes,
             attached=_changed(self.attached, attached, position, by),
             known=dict(self._recounted(peer, position, by)),
@@ -205,7 +187,7 @@ class Residents:
     def _csi_volumes(self, rules: SchedulingRules) -> Collection[CSIVolume]:
         if not rules.claims:
             return ()
-        return self.surroundings.csi_volumes_at(claim.key for claim in rules.claims)
+        return self.surroundings.csi_volumes_at(rules.claim_keys)
 
     def _recounted(
         self, peer: Peer, position: int, by: int
@@ -267,33 +249,6 @@ def _changed(books: dict[K, Counts], keys: Iterable[K], position: int, by: int) 
         _count(counts, position, by)
         if counts:
             changed[key] = counts
-        else:
-            changed.pop(key, None)
-    return changed
-
-
-V = TypeVar("V")
-
-
-def _listed(
-    books: dict[K, dict[int, tuple[V, ...]]],
-    entries: Iterable[tuple[K, V]],
-    position: int,
-    by: int,
-) -> dict[K, dict[int, tuple[V, ...]]]:
-    changed = books
-    for key, value in entries:
-        changed = dict(changed) if changed is books else changed
-        places = dict(changed.get(key, {}))
-        values = list(places.pop(position, ()))
-        if by > 0:
-            values.append(value)
-        else:
-            values.remove(value)
-        if values:
-            places[position] = tuple(values)
-        if places:
-            changed[key] = places
         else:
             changed.pop(key, None)
     return changed

@@ -1,12 +1,11 @@
 """What the rules look at: a kind of pod, and the cluster around it."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterator, Mapping
 
 import attrs
 import numpy as np
 
 from kubedsm.core.rules.node_index import NodeIndex
-from kubedsm.core.rules.rejection import Refusal
 from kubedsm.core.rules.residents import Ints, Residents
 from kubedsm.core.rules.room import Room
 from kubedsm.core.world.model import PodClass, SchedulingRules
@@ -60,5 +59,27 @@ class Scene:
         return limits
 
 
-#: A rule: the nodes it rejects, in the order in which its own conditions are tried.
-Rule = Callable[[EquivalenceClass, Scene], Iterable[Refusal]]
+def node_labels(rules: SchedulingRules) -> Iterator[str]:
+    """The labels of nodes that these rules look at."""
+    for label, _ in rules.node_selector:
+        yield label
+    for term in rules.node_affinity or ():
+        for requirement in term.expressions:
+            yield requirement.key
+    for affinity in (*rules.affinity, *rules.anti_affinity):
+        yield affinity.topology_key
+    for constraint in (*rules.spread, *rules.preferences.spread):
+        yield constraint.topology_key
+
+
+def speak_of_others(rules: SchedulingRules) -> bool:
+    """Whether more than a class and a node decide about such a pod, or about others beside it."""
+    return bool(
+        rules.ports
+        or rules.affinity
+        or rules.anti_affinity
+        or rules.spread
+        or rules.claims
+        or rules.disks
+        or rules.resource_claims
+    )

@@ -6,11 +6,13 @@ A claim whose volume would have to be made for the pod first is not for us: it i
 from collections.abc import Iterator
 
 from kubedsm.core.rules.node_index import Column, NodeIndex
-from kubedsm.core.rules.rejection import Mask, Refusal, Rejection
+from kubedsm.core.rules.plugin import Cluster, Plugin
+from kubedsm.core.rules.rejection import Mask, Refusal
 from kubedsm.core.rules.scene import EquivalenceClass, Scene
+from kubedsm.core.world.change import Change
 from kubedsm.core.world.model import ClaimReference, Disk, SchedulingRules
 from kubedsm.core.world.selectors import Requirement
-from kubedsm.core.world.surroundings import Claim, Surroundings, Volume
+from kubedsm.core.world.surroundings import Claim, StorageClass, Surroundings, Volume
 
 NO_DISK = "node(s) had no available disk"
 ONCE_PER_POD = (
@@ -36,23 +38,23 @@ _ZONE_LABELS = {
 _BETWEEN_ZONES = "__"
 
 
-def claims_refused(rules: SchedulingRules, surroundings: Surroundings) -> Rejection | None:
+def _claims_refused(rules: SchedulingRules, surroundings: Surroundings) -> str:
     """Why a pod with these claims can go nowhere, as long as they are what they are."""
     if surroundings.claims is None:
-        return None
+        return ""
     unbound = []
     for reference in rules.claims:
         claim = surroundings.claims.get(reference.key)
-        if claim is None or (reason := _useless(claim)):
-            why = _missing(reference) if claim is None else reason
-            return Rejection("VolumeBinding", (why,), everywhere=True)
+        if claim is None:
+            return _missing(reference)
+        if reason := _useless(claim):
+            return reason
         if not claim.bound:
             unbound.append(claim)
-    if unbound:
-        waiting = all(not c.volume and _waits(c, surroundings) for c in unbound)
-        why = NOT_PROVISIONED if waiting else UNBOUND
-        return Rejection("VolumeBinding", (why,), everywhere=True)
-    return _volumes_missing(rules, surroundings)
+    if not unbound:
+        return ""
+    waiting = all(not c.volume and _waits(c, surroundings) for c in unbound)
+    return NOT_PROVISIONED if waiting else UNBOUND
 
 
 def _useless(claim: Claim) -> str:
@@ -81,22 +83,13 @@ def _waits(claim: Claim, surroundings: Surroundings) -> bool:
     return known is not None and known.waits_for_consumer
 
 
-def _volumes_missing(rules: SchedulingRules, surroundings: Surroundings) -> Rejection | None:
+def _volumes_missing(rules: SchedulingRules, surroundings: Surroundings) -> str:
     if surroundings.volumes is None:
-        return None
-    for claim in _claims(rules, surroundings):
+        return ""
+    for claim in surroundings.claims_at(rules.claim_keys):
         if (claim.volume,) not in surroundings.volumes:
-            why = f'persistentvolume "{claim.volume}" not found'
-            return Rejection("VolumeZone", (why,), everywhere=True)
-    return None
-
-
-def _claims(rules: SchedulingRules, surroundings: Surroundings) -> Iterator[Claim]:
-    return surroundings.claims_at(claim.key for claim in rules.claims)
-
-
-def _volumes(rules: SchedulingRules, surroundings: Surroundings) -> Iterator[Volume]:
-    return surroundings.volumes_at(claim.key for claim in rules.claims)
+            return f'persistentvolume "{claim.volume}" not found'
+    return ""
 
 
 def shared_disk(disk: Disk) -> bool:
@@ -108,26 +101,27 @@ def volume_restrictions(candidate: EquivalenceClass, scene: Scene) -> Iterator[R
     rules, residents = candidate.rules, scene.residents
     taken: set[int] = set()
     for disk in rules.disks:
-        uses = residents.disks.get((disk.kind, disk.identity), {})
-        shared = shared_disk(disk)
-        taken.update(p for p, reading in uses.items() if not (shared and all(reading)))
+        for other, positions in residents.disks.items():
+            shared = shared_disk(disk) and other.read_only
+            if (disk.kind, disk.identity) == (other.kind, other.identity) and not shared:
+                taken.update(positions)
     if taken:
         yield Refusal(scene.nodes.at(taken), (NO_DISK,))
     if any(
         claim.once_per_pod and (claim.namespace, claim.name) in residents.claims
-        for claim in _claims(rules, scene.surroundings)
+        for claim in scene.surroundings.claims_at(rules.claim_keys)
     ):
         yield Refusal(scene.nodes.every(), (ONCE_PER_POD,))
 
 
 def volume_binding(candidate: EquivalenceClass, scene: Scene) -> Iterator[Refusal]:
-    for volume in _volumes(candidate.rules, scene.surroundings):
+    for volume in scene.surroundings.volumes_at(candidate.rules.claim_keys):
         if volume.nodes is not None:
             yield Refusal(~scene.nodes.selected(volume.nodes), (UNREACHABLE,))
 
 
 def volume_zone(candidate: EquivalenceClass, scene: Scene) -> Iterator[Refusal]:
-    volumes = list(_volumes(candidate.rules, scene.surroundings))
+    volumes = list(scene.surroundings.volumes_at(candidate.rules.claim_keys))
     if not volumes:
         return
     zoned = scene.nodes.none()
@@ -145,3 +139,54 @@ def _in_zone(nodes: NodeIndex, allowed: Requirement, also: str) -> Mask:
     named: Column = nodes.label(allowed.key)
     other = nodes.label(also)
     return named.accepted(allowed) | (~named.present & other.accepted(allowed))
+
+
+def _volume_left(change: Change, candidate: EquivalenceClass, cluster: Cluster) -> bool:
+    if change.node_left or _volumes_changed(change, candidate, cluster):
+        return True
+    gone, rules = change.gone, candidate.rules
+    if gone is None:
+        return False
+    theirs = gone.pod_class.rules
+    disks = {(disk.kind, disk.identity) for disk in theirs.disks}
+    shared = any((disk.kind, disk.identity) in disks for disk in rules.disks)
+    return shared or not set(theirs.claim_keys).isdisjoint(rules.claim_keys)
+
+
+def _volumes_changed(change: Change, candidate: EquivalenceClass, cluster: Cluster) -> bool:
+    return change.node_relabelled or own_volumes_changed(change, candidate, cluster)
+
+
+def own_volumes_changed(change: Change, candidate: EquivalenceClass, cluster: Cluster) -> bool:
+    keys = candidate.rules.claim_keys
+    known = list(cluster.surroundings.claims_at(keys))
+    match change.surrounding_after or change.surrounding_before:
+        case Claim(namespace, name):
+            return (namespace, name) in keys
+        case Volume(name):
+            return any(claim.volume == name for claim in known)
+        case StorageClass(name):
+            return any(claim.storage_class == name for claim in known)
+    return False
+
+
+VOLUME_RESTRICTIONS = Plugin(
+    name="VolumeRestrictions",
+    filter=volume_restrictions,
+    hint=_volume_left,
+    advice="wait until the other pod with this volume is gone",
+)
+VOLUME_BINDING = Plugin(
+    name="VolumeBinding",
+    pre_filter=_claims_refused,
+    filter=volume_binding,
+    hint=_volumes_changed,
+    advice="bind the pod's claims to volumes that this node reaches",
+)
+VOLUME_ZONE = Plugin(
+    name="VolumeZone",
+    pre_filter=_volumes_missing,
+    filter=volume_zone,
+    hint=_volumes_changed,
+    advice="bind the pod's claims to volumes of this node's zone",
+)

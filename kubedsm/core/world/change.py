@@ -31,9 +31,36 @@ class Change:
     known: type[Surrounding] | None = None
     freed: Freed | None = None
 
+    @property
+    def there_before(self) -> Pod | None:
+        """The pod, if the rules about other pods counted it."""
+        return _there(self.pod_before)
+
+    @property
+    def there_after(self) -> Pod | None:
+        return _there(self.pod_after)
+
+    @property
+    def gone(self) -> Pod | None:
+        """The pod that was on a node and no longer is."""
+        return self.there_before if self.there_after is None else None
+
+    @property
+    def node_left(self) -> bool:
+        return self.node_before is not None and self.node_after is None
+
+    @property
+    def node_relabelled(self) -> bool:
+        before, after = self.node_before, self.node_after
+        return before is not None and after is not None and before.labels != after.labels
+
 
 def holds_room(pod: Pod) -> bool:
     return pod.node_name is not None and not pod.finished
+
+
+def _there(pod: Pod | None) -> Pod | None:
+    return pod if pod is not None and holds_room(pod) else None
 
 
 def freed(before: Pod | None, after: Pod | None) -> Freed | None:

@@ -1,7 +1,7 @@
 """Until when a decision may be thought about.
 
-The core has no clock. Whoever asks for a decision may hand it a deadline, which is looked at
-between steps; the best that is known then is taken, and said to be unproven.
+The core has no clock. A decision may be asked for with a deadline, which is looked at between
+steps; the best that is known then is taken, and said to be unproven.
 """
 
 from collections.abc import Callable

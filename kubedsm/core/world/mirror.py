@@ -2,7 +2,7 @@
 
 The mirror is the one owner of both: cluster events change the first, `reserve` and `claim` the
 second. Room is counted once for every pod that holds some: bound and not finished (terminating
-pods included, whoever scheduled them), or reserved. Nothing here awaits, so a decision taken on a
+pods included, of all schedulers), or reserved. Nothing here awaits, so a decision taken on a
 snapshot and reserved in the same breath cannot be overtaken.
 """
 
@@ -305,7 +305,7 @@ class ClusterMirror:
             self._claimed[pod.uid] = claimant
 
     def free(self, name: NodeName) -> Resources:
-        """The room that nobody holds. Raises KeyError for a node that is not there."""
+        """The room that no pod holds. Raises KeyError for a node that is not there."""
         free = self._nodes[name].allocatable
         for booked in (self._used, self._reserved):
             if name in booked:
@@ -331,7 +331,7 @@ class ClusterMirror:
     def _unproven(self) -> dict[Uid, Pod]:
         """The marked pods that no plan knows: they count like any other until one does.
 
-        Whoever may change a pod can mark it; that must not take it out of the counts.
+        Any user who may change a pod can mark it; that must not take it out of the counts.
         """
         if self._followed is None:
             return {}

@@ -12,8 +12,8 @@ from kubedsm.core.world.surroundings import Surroundings
 Uid = NewType("Uid", str)
 NodeName = NewType("NodeName", str)
 
-#: A pod that a migration has taken from its owner, and not yet evicted, carries this label; who
-#: carries it without the annotation that belongs to it has it from somebody else.
+#: A pod that a migration has taken from its owner, and not yet evicted, carries this label. With
+#: the label and without the annotation that belongs to it, it has that from another hand.
 MIGRATING_LABEL = "kubedsm.io/migrating"
 #: "true" on a pod that must be left where it is
 DO_NOT_DISRUPT_ANNOTATION = "kubedsm.io/do-not-disrupt"
@@ -216,6 +216,10 @@ class SchedulingRules:
     resource_claims: tuple[str, ...] = ()
     preferences: Preferences = _NO_PREFERENCES
 
+    @property
+    def claim_keys(self) -> list[tuple[str, str]]:
+        return [claim.key for claim in self.claims]
+
 
 @attrs.frozen(slots=True, order=True)
 class Workload:
@@ -280,7 +284,7 @@ class Pod:
     #: it carries the whole mark of a migration that took it from its owner; in a snapshot of the
     #: mirror, only if a plan of ours knows the pod
     detached: bool = False
-    #: spec.schedulingGates is not empty: nobody may bind it yet
+    #: spec.schedulingGates is not empty: it may not be bound yet
     gated: bool = False
     #: seconds since the epoch
     created: float = 0.0
@@ -308,7 +312,7 @@ class Pod:
 
     @property
     def waits_for_node(self) -> bool:
-        """Whoever is its scheduler may bind it now."""
+        """Its scheduler, ours or another, may bind it now."""
         return self.node_name is None and not (self.finished or self.terminating or self.gated)
 
     @property
@@ -342,6 +346,18 @@ class Share:
     @property
     def ratio(self) -> float:
         return self.edge / self.total if self.total else 0.0
+
+
+def shares_after(
+    shares: Mapping[Workload, Share], more: Mapping[Workload, int]
+) -> dict[Workload, Share]:
+    """The shares once so many more pods of these workloads, or fewer, are on the edge."""
+    after = dict(shares)
+    for workload, change in more.items():
+        if workload in after:
+            edge, total = after[workload].edge, after[workload].total
+            after[workload] = Share(min(max(edge + change, 0), total), total)
+    return after
 
 
 @attrs.frozen(slots=True)
@@ -395,3 +411,23 @@ class Snapshot:
             ),
             key=lambda pod: (pod.created, pod.namespace, pod.name),
         )
+
+    def with_placed(self, targets: Mapping[Uid, NodeName]) -> "Snapshot":
+        """The same with these pods on those nodes, whether they fit or not."""
+        left = self.without(targets)
+        pods, free, placed = dict(self.pods), dict(left.free), dict(left.placed)
+        for uid, node in targets.items():
+            if uid in pods and node in free:
+                free[node] -= pods[uid].requests
+                placed[uid] = node
+                pods[uid] = attrs.evolve(pods[uid], node_name=node)
+        return attrs.evolve(self, pods=pods, free=free, placed=placed)
+
+    def without(self, uids: Iterable[Uid]) -> "Snapshot":
+        """The same with these pods on no node, and their room free."""
+        free, placed = dict(self.free), dict(self.placed)
+        for uid in uids:
+            source = placed.pop(uid, None)
+            if source in free and uid in self.pods:
+                free[source] += self.pods[uid].requests
+        return attrs.evolve(self, free=free, placed=placed)

@@ -16,7 +16,7 @@ _SYNTAX = re.compile(
 )
 #: The API server caps every quantity here, and so do we.
 LARGEST = 2**63 - 1
-#: Nobody writes more digits, and the cost of exact arithmetic grows with them.
+#: Nothing sensible has more digits, and the cost of exact arithmetic grows with them.
 _LONGEST_TEXT = 128
 
 

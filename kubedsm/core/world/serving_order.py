@@ -1,4 +1,4 @@
-"""In which order pods are served, and whom that puts before others."""
+"""In which order pods are served, and which that puts before others."""
 
 from collections.abc import Iterable
 

@@ -91,7 +91,7 @@ def key_of(thing: Surrounding) -> Key:
 class Surroundings:
     """All of them, as far as they are known.
 
-    None for a kind that nobody told us of. Then every claim is taken for bound, every volume for
+    None for a kind that we were not told of. Then every claim is taken for bound, every volume for
     one that every node reaches, and no number of volumes for too many.
     """
 

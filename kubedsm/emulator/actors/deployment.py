@@ -171,7 +171,7 @@ class DeploymentController(Controller):
             self.api.update(DEPLOYMENTS, noted, subresource="status")
 
     def _count_collision(self, deployment: Object) -> None:
-        """Somebody else's ReplicaSet has that name: the next attempt takes another hash."""
+        """A ReplicaSet of another owner has that name: the next attempt takes another hash."""
         status = deployment["status"]
         collided = {**status, "collisionCount": status.get("collisionCount", 0) + 1}
         self.api.update(DEPLOYMENTS, {**deployment, "status": collided}, subresource="status")

@@ -31,7 +31,7 @@ _DISRUPTION_TIMEOUT = 120.0
 
 
 class _NoScale(Exception):
-    """Nobody can tell how many pods there should be."""
+    """It cannot be told how many pods there should be."""
 
 
 class DisruptionController(Controller):

@@ -98,7 +98,7 @@ class Kubelet(Controller):
     # Nodes.
 
     def _register(self, name: str) -> None:
-        """A node that nobody reports on becomes Ready."""
+        """A node without other reports becomes Ready."""
         node = self.cache.get(NODES, ("", name))
         if node is None or conditions.find(conditions.of(node["status"]), "Ready"):
             return

@@ -69,7 +69,7 @@ class NodeLifecycleController(Controller):
                 self.enqueue(key_of(pod))
 
     def _collect(self, node: str) -> None:
-        """Pods of a node that is gone: nobody is left to stop them."""
+        """Pods of a node that is gone: no kubelet is left to stop them."""
         due = self._lost.get(node)
         if due is None:
             return

@@ -72,7 +72,7 @@ def set_owners(api: ApiServer, resource: Resource, obj: Object, owners: list[Obj
 def owners_concerned(cache: Cache, owners: Resource, change: ObjectChange) -> list[Object]:
     """The controllers of that kind which a change of one of their objects concerns.
 
-    Its controller, the one it had before, and whoever could adopt an orphan.
+    Its controller, the one it had before, and those that could adopt an orphan.
     """
     concerned: dict[str, Object] = {}
     for state in (change.previous, change.object):

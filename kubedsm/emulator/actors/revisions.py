@@ -74,7 +74,7 @@ def revision_of(replica_set: Object) -> int:
 
 
 def _number(replica_set: Object, annotation: str) -> int:
-    """What it says; 0 if there is none, or if somebody has written there what is no number."""
+    """What it says; 0 if there is none, or if what is written there is no number."""
     text = annotations_of(replica_set).get(annotation, "")
     return int(text) if _WHOLE.fullmatch(text) else 0
 
@@ -91,7 +91,7 @@ def sizing(deployment: Object) -> dict[str, str]:
 
 
 def is_scaled(family: Family) -> bool:
-    """Somebody changed the Deployment's size since its ReplicaSets got theirs."""
+    """The Deployment's size was changed since its ReplicaSets got theirs."""
     desired = str(wanted(family.deployment))
     return any(
         annotations_of(rs).get(_DESIRED, desired) != desired

@@ -1,4 +1,4 @@
-"""What one metric of an autoscaler says: how many pods, or why nobody can tell.
+"""What one metric of an autoscaler says: how many pods, or why that cannot be told.
 
 Source: k8s.io/kubernetes/pkg/controller/podautoscaler/replica_calculator.go. A pod's own value is
 not known here, only the total offered to a workload, which its pods share.

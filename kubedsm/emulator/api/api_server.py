@@ -1,7 +1,7 @@
 """The API server's semantics, synchronous and in memory.
 
 Every method either commits all of what it was asked for or raises ApiError and changes nothing.
-Objects that come in and go out are never changed in place, by anybody.
+Objects that come in and go out are never changed in place.
 """
 
 import random

@@ -1,6 +1,6 @@
 """The JSON types of fields that many kinds have, and of the statuses that actors read.
 
-Null means absent. A field that nobody here reads passes as it is.
+Null means absent. A field that is not read here passes as it is.
 """
 
 import datetime as dt

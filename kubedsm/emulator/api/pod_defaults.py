@@ -86,7 +86,7 @@ def qos_class(spec: Object) -> str:
 
 
 def new_status(spec: Object) -> Object:
-    """A pod's status before anybody has looked at it."""
+    """A pod's status before a scheduler or kubelet has looked at it."""
     status: Object = {"phase": "Pending"}
     if spec.get("schedulingGates"):
         status["conditions"] = [

@@ -1,4 +1,4 @@
-"""What a status shows although nobody gave it: Go writes the zero of a field it does not omit.
+"""What a status shows although it was not given: Go writes the zero of a field it does not omit.
 
 Source: the types.go of each API group.
 """
@@ -27,7 +27,7 @@ _OF_STATUS: Mapping[str, Object] = {
 
 
 def shown_status(kind: str, given: Object) -> Object:
-    """The status as it is stored, whoever wrote it."""
+    """The status as it is stored, whatever wrote it."""
     status = {**_OF_STATUS.get(kind, {}), **without_nulls(given)}
     if status.get("conditions"):
         zeros = _OF_CONDITIONS.get(kind, _PLAIN)

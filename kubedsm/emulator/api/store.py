@@ -85,7 +85,7 @@ class Store:
     def subscribe(self, callback: Callable[[ObjectChange], None]) -> Callable[[], None]:
         """Call back at each commit from now on, in order; returns the unsubscriber.
 
-        A callback may commit. Its changes reach everybody after the one it was called with.
+        A callback may commit. Its changes reach all after the one it was called with.
         """
         self._subscribers.append(callback)
 
@@ -177,7 +177,7 @@ class Store:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Call nobody back before the end: for commits that belong together."""
+        """Call none back before the end: for commits that belong together."""
         if self._delivering:
             yield
             return

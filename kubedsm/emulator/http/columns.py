@@ -166,7 +166,7 @@ _EVENT_PRINTER = Printer(
     (
         Column("Last Seen", description="Since it was last observed."), Column("Type"),
         Column("Reason"), Column("Object", description="What it is about."),
-        Column("Subobject", wide=True), Column("Source", wide=True, description="Who reported it."),
+        Column("Subobject", wide=True), Column("Source", wide=True, description="By what."),
         Column("Message"), Column("First Seen", wide=True), Column("Count", "integer", wide=True),
         Column("Name", wide=True),
     ),

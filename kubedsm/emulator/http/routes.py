@@ -30,7 +30,7 @@ from kubedsm.emulator.http.watching import Form, WatchHub, WatchStream
 __all__ = ["ApiRequest", "ApiResponse", "Routes", "WatchStream"]
 
 _OK, _CREATED, _ACCEPTED = 200, 201, 202
-#: what anybody may see (system:public-info-viewer)
+#: what all may see (system:public-info-viewer)
 _PUBLIC = frozenset({"/healthz", "/livez", "/readyz", "/version"})
 #: a PUT creates them
 _CREATED_BY_UPDATE = frozenset({"Endpoints", "Event", "Lease", "Service"})
@@ -65,7 +65,7 @@ Handler = Callable[[Target, ApiRequest], Answer]
 
 
 class Routes:
-    """Answers requests with an ApiServer. With a token, whoever lacks it is refused."""
+    """Answers requests with an ApiServer. With a token, a request without it is refused."""
 
     def __init__(self, api: ApiServer, *, token: str | None = None) -> None:
         self._api = api

@@ -1,4 +1,4 @@
-"""Watches: changes as JSON lines, to whoever asked for them.
+"""Watches: changes as JSON lines, to those who asked for them.
 
 All streams of one resource hear of a change in the moment it is committed, and a line is encoded
 once for all streams that show it in the same form.

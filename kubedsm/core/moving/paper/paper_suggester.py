@@ -12,8 +12,8 @@ import numpy as np
 from kubedsm.core.goals.fragmentation import Ints
 from kubedsm.core.goals.gains import Gains
 from kubedsm.core.moving.edge_problem import EdgeProblem
-from kubedsm.core.moving.move_order import RefusedMove
-from kubedsm.core.moving.pairing import Pairing, pair
+from kubedsm.core.moving.move_order import Impasse
+from kubedsm.core.moving.pairing import pair
 from kubedsm.core.moving.paper.decision_migration import (
     MigrationDecision,
     make_decision_with_migration,
@@ -43,12 +43,11 @@ def suggest_paper(
     if not plan.decision.chosen.any():
         return Proposal(proven=False, states=states)
     placed = _placed(problem, plan.decision.chosen, plan.changes, free, bounds)
-    pairing = pair(problem, plan.changes + placed, free)
-    if isinstance(pairing, RefusedMove) and problem.rules is not None:
-        order, refused = allowed_of(problem.rules.feasibility, pairing.moves, free)
+    moves = pair(problem, plan.changes + placed, free)
+    if isinstance(moves, Impasse) and problem.rules is not None:
+        order, refused = allowed_of(problem.rules.feasibility, moves.moves, free)
         return Proposal(order.moves, proven=False, states=states, refused=refused)
-    moves = pairing.moves if isinstance(pairing, Pairing) else ()
-    return Proposal(moves, proven=False, states=states)
+    return Proposal(moves if isinstance(moves, tuple) else (), proven=False, states=states)
 
 
 @attrs.frozen(eq=False)

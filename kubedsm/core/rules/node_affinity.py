@@ -1,0 +1,82 @@
+"""NodeAffinity: labels and names of nodes that a pod asks for.
+
+Each condition is there for one node, and for all nodes at once.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from kubedsm.core.rules.node_scores import normalized
+from kubedsm.core.rules.plugin import Positions
+from kubedsm.core.rules.rejection import Refusal
+from kubedsm.core.rules.scene import EquivalenceClass, Scene
+from kubedsm.core.world.model import Node, PodClass, SchedulingRules
+from kubedsm.core.world.selectors import NodeSelectorTerm, any_selects
+from kubedsm.core.world.surroundings import Surroundings
+
+NO_MATCH = "node(s) didn't match Pod's node affinity/selector"
+#: of nodes that the pod rules out by name: kube-scheduler does not even look at them
+NOT_NAMED = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
+CONFLICT = "pod affinity terms conflict"
+
+
+def node_affinity(pod_class: PodClass, node: Node) -> str:
+    rules = pod_class.rules
+    labels = node.labels
+    if any(labels.get(label) != value for label, value in rules.node_selector):
+        return NO_MATCH
+    if rules.node_affinity is None or any_selects(rules.node_affinity, node.name, labels):
+        return ""
+    return NO_MATCH
+
+
+def not_affine(candidate: EquivalenceClass, scene: Scene) -> Iterator[Refusal]:
+    yield Refusal(~scene.nodes.affine(candidate.rules), (NO_MATCH,))
+
+
+def named_nodes(rules: SchedulingRules) -> frozenset[str] | None:
+    """The only nodes that the terms leave, by their names; None if there is a term without names.
+
+    An empty set means that the terms contradict themselves.
+    """
+    if not rules.node_affinity:
+        return None
+    names: set[str] = set()
+    for term in rules.node_affinity:
+        of_term = _names(term)
+        if of_term is None:
+            return None
+        names |= of_term
+    return frozenset(names)
+
+
+def _names(term: NodeSelectorTerm) -> frozenset[str] | None:
+    names: frozenset[str] | None = None
+    for field in term.fields:
+        if field.key == "metadata.name" and field.operator == "In":
+            allowed = frozenset(field.values)
+            names = allowed if names is None else names & allowed
+    return names
+
+
+def self_contradiction(rules: SchedulingRules, _: Surroundings) -> str:
+    return CONFLICT if named_nodes(rules) == frozenset() else ""
+
+
+def not_named(candidate: EquivalenceClass, scene: Scene) -> Iterator[Refusal]:
+    names = named_nodes(candidate.rules)
+    if names is not None:
+        yield Refusal(~scene.nodes.named(names), (NOT_NAMED,))
+
+
+def most_liked(candidate: EquivalenceClass, scene: Scene, chosen: Positions) -> list[int] | None:
+    """By the weights of the preferred terms that each node satisfies."""
+    terms = candidate.rules.preferences.node_affinity
+    if not terms:
+        return None
+    total = np.zeros(len(scene.nodes), dtype=np.int64)
+    for weight, term in terms:
+        # A term without any conditions selects nothing.
+        total += weight * scene.nodes.selected((term,))
+    return normalized(total[chosen].tolist())

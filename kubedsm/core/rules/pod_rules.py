@@ -1,0 +1,29 @@
+"""SchedulingGates and DynamicResources: pods that are not placed, whatever the nodes are."""
+
+from kubedsm.core.rules.plugin import Plugin, never
+from kubedsm.core.world.model import Pod, SchedulingRules
+from kubedsm.core.world.surroundings import Surroundings
+
+NOT_ALLOCATED = "pod has ResourceClaims, whose devices KubeDSM does not allocate"
+
+
+def gated(pod: Pod) -> str:
+    return f"waiting for scheduling gates: [{' '.join(pod.gates)}]" if pod.gated else ""
+
+
+def _resource_claims(rules: SchedulingRules, _: Surroundings) -> str:
+    return NOT_ALLOCATED if rules.resource_claims else ""
+
+
+SCHEDULING_GATES = Plugin(
+    name="SchedulingGates",
+    pre_enqueue=gated,
+    hint=never,
+    advice="remove the pod's scheduling gates",
+)
+DYNAMIC_RESOURCES = Plugin(
+    name="DynamicResources",
+    pre_filter=_resource_claims,
+    hint=never,
+    advice="leave the pod to a scheduler that allocates devices",
+)
