@@ -8,11 +8,11 @@ from typing import Any
 import attrs
 from rich.console import Group as Lines
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from kubedsm.clock import Clock
 from kubedsm.cluster.client.port import Cluster
+from kubedsm.commands.tables import shares_table
 from kubedsm.configuration.settings import Configuration
 from kubedsm.core.goals.objective import NANO
 from kubedsm.core.moving.suggestion import Leg, Score, Suggestion
@@ -21,6 +21,7 @@ from kubedsm.runtime.assembly import Runtime
 from kubedsm.runtime.moves import Ended
 from kubedsm.runtime.suggester import mode_of, reason_to_stay
 from kubedsm.why.entries import move_as_json
+from kubedsm.why.table import table
 
 
 @attrs.frozen(slots=True)
@@ -86,42 +87,22 @@ def advice_tables(advice: Advice, milliseconds: float) -> RenderableType:
     said = advice.as_json()
     parts: list[RenderableType] = []
     if said["moves"]:
-        moves = Table(title="moves", title_justify="left")
-        for heading in ("pod", "from", "to", "kind", "mode", "group", "gain"):
-            moves.add_column(
-                heading, justify="right" if heading == "gain" else "left", overflow="fold"
-            )
-        for move in said["moves"]:
-            moves.add_row(
-                move["pod"],
-                move["from"],
-                move["to"],
-                move["kind"],
-                move["mode"],
-                str(move["group"]),
-                f"{move['gain']:.3f}",
-            )
-        parts.append(moves)
+        headings = ("pod", "from", "to", "kind", "mode", "group", "gain")
+        rows = (
+            (*(str(move[heading]) for heading in headings[:-1]), f"{move['gain']:.3f}")
+            for move in said["moves"]
+        )
+        parts.append(table(headings, rows, title="moves", numbers=("gain",)))
         steps = "; then ".join(", ".join(stage) for stage in advice.order)
         parts.append(Text(f"order: {steps}"))
     else:
         parts.append(Text("Nothing is worth moving."))
-    shares = Table(title="edge share", title_justify="left")
-    for heading in ("workload", "before", "after"):
-        shares.add_column(heading, justify="left" if heading == "workload" else "right")
     before, after = advice.suggestion.before, advice.suggestion.after
-    for workload, share in before.shares.items():
-        later = after.shares[workload]
-        shares.add_row(str(workload), f"{share.edge}/{share.total}", f"{later.edge}/{later.total}")
-    if shares.row_count:
-        parts.append(shares)
+    if before.shares:
+        parts.append(shares_table(before.shares, after.shares))
     if said["rejected"]:
-        rejected = Table(title="not taken", title_justify="left")
-        rejected.add_column("pod")
-        rejected.add_column("why")
-        for entry in said["rejected"]:
-            rejected.add_row(entry["pod"], entry["reason"])
-        parts.append(rejected)
+        rejected = ((entry["pod"], entry["reason"]) for entry in said["rejected"])
+        parts.append(table(("pod", "why"), rejected, title="not taken"))
     proven = "proven optimal" if advice.suggestion.proven else "not proven optimal"
     parts.append(
         Text(

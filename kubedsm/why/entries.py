@@ -6,9 +6,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 import attrs
+import msgspec
 
 from kubedsm.core.moving.suggestion import Leg, Move
 from kubedsm.core.world.model import NodeName, Pod, Tier, Uid
+from kubedsm.why.explanation import MoveAnswer
 
 
 class Kind(enum.StrEnum):
@@ -54,14 +56,20 @@ class MoveChoice:
         """The pod that is moved, and the one in its place."""
         return (self.move.pod,) if self.replacement is None else (self.move.pod, self.replacement)
 
-    def as_json(self, at: float) -> dict[str, Any]:
-        return {
-            "at": rfc3339(at),
-            **move_as_json(self.move),
-            "outcome": self.outcome,
-            "reason": self.reason or None,
-            "replacement": str(self.replacement) if self.replacement else None,
-        }
+    def answer(self, at: float) -> MoveAnswer:
+        move = self.move
+        return MoveAnswer(
+            at=rfc3339(at),
+            pod=str(move.pod),
+            source=move.source,
+            target=move.target,
+            kind=move.kind,
+            gain=round(move.gain, 6),
+            group=move.group,
+            outcome=self.outcome,
+            reason=self.reason or None,
+            replacement=str(self.replacement) if self.replacement else None,
+        )
 
 
 def move_as_json(move: Move) -> dict[str, Any]:
@@ -97,7 +105,7 @@ class Entry:
             "at": rfc3339(self.at),
             "kind": self.kind.value,
             "pods": [choice.as_json() for choice in self.pods],
-            "moves": [move.as_json(self.at) for move in self.moves],
+            "moves": [msgspec.to_builtins(move.answer(self.at)) for move in self.moves],
             "qos": {"before": self.qos_before, "after": self.qos_after},
             "proven": self.proven,
         }

@@ -74,10 +74,7 @@ class Decisions:
             self.record.basis(chosen.entry),
             None,
             now is not None and now.node_name is not None,
-            tuple(
-                msgspec.convert(move.as_json(at), MoveAnswer)
-                for at, move in self.record.moves_of(uid)
-            ),
+            tuple(move.answer(at) for at, move in self.record.moves_of(uid)),
             "" if now is None else self.summary(now),
         )
 
