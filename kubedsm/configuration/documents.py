@@ -11,7 +11,7 @@ import yaml
 
 T = TypeVar("T")
 
-#: how much of what somebody wrote a complaint repeats
+#: how much of what was written a complaint repeats
 SHOWN = 80
 HUGE_BITS = 100
 #: everything that a document can be made of
@@ -126,7 +126,7 @@ def _where(mark: yaml.Mark | None) -> str:
 
 
 def _refuse_odd_yaml(node: yaml.Node | None, seen: set[int]) -> None:
-    """Refuse what a decoder would take and nobody can have meant.
+    """Refuse what a decoder would take and no user can have meant.
 
     A key given twice silently hides the first one; tags and merge keys run constructors that a
     document of ours has no use for.

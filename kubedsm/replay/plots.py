@@ -56,7 +56,7 @@ def _colours(policies: Sequence[str]) -> dict[str, str]:
 
 
 def _compared(rows: Sequence[Row]) -> list[str]:
-    """Whom the pictures of all policies show: the paper's variants have one of their own."""
+    """What the pictures of all policies show: the paper's variants have one of their own."""
     shown = (KUBEDSM, "paper-suggester", *BASELINES)
     present = policies_of(rows)
     settings = [name for name in present if name not in CONTENDERS]

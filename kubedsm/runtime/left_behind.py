@@ -1,8 +1,8 @@
 """Pods that carry the mark of a move which no plan knows: what they are, and whose turn it is.
 
-A process that ended may have left one behind; but whoever may change a pod can mark it, too. So
+A process that ended may have left one behind; but any user who may change a pod can mark it. So
 each is looked into before anything is done about it, and no namespace has more than a few of its
-pods seen to at once: what one leaves behind, or makes up, keeps nobody else waiting.
+pods seen to at once: what one leaves behind, or makes up, keeps no other waiting.
 """
 
 from collections import Counter
@@ -36,7 +36,7 @@ MOST_TOLD = 10
 
 
 class Plans(Protocol):
-    """Who carries plans out."""
+    """What carries plans out."""
 
     def follows(self, pod: Uid) -> bool:
         """Whether a plan is about the pod."""

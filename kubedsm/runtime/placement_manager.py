@@ -106,7 +106,7 @@ class Placement:
 class PlacementManager:
     """The one runner of plans: binds, moves, and the restoring of what a move left behind.
 
-    `followed`: which plan each pod is about, for whoever must know; only written here.
+    `followed`: which plan each pod is about, for all that must know; only written here.
     `on_bound` hears of each bind that is not a move's, and how it ended.
     """
 
@@ -205,7 +205,7 @@ class PlacementManager:
             return
         well = await self._supervisor.finish(f"step {step.kind}", work, story=running)
         if not well and step.pod:
-            # Nobody knows how far it got: a live read of the pod tells.
+            # It is not known how far it got: a live read of the pod tells.
             self.tell(plan_id, OutcomeLost(step.id))
 
     def place(self, placements: Sequence[Placement]) -> None:

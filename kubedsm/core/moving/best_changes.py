@@ -7,7 +7,7 @@ touch; and QoS depends on the differences C - R only. One DP over the nodes, wit
 vector of differences and the fewest touches as its cost, hence knows the best of all suggestions:
 greatest QoS, then fewest moves, then (in a second DP over what is left) least fragmentation.
 
-Nobody gains by leaving the edge, so a pod only leaves a node where its room is needed.
+No workload gains by leaving the edge, so a pod only leaves a node where its room is needed.
 
 Differences are tried in order of the QoS they give, a batch at a time, and a DP only passes
 through states from which one of its batch can still be reached within the limits.

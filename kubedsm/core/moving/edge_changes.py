@@ -52,12 +52,12 @@ class Changes:
         return cls(vectors, columns, np.abs(vectors).sum(axis=1), relieved)
 
     def possible(self, problem: EdgeProblem, present: Ints, free: Ints) -> NDArray[np.bool_]:
-        """Which changes each node can undergo, N x X: enough pods there, and room for who comes.
+        """Which changes each node can undergo, N x X: enough pods there, and room for what comes.
 
         present: N x I. free: N x R.
         """
         demand = np.ascontiguousarray((self.vectors @ problem.requests).T)
-        # Who asks for nothing of a resource fits even where there is less than none of it.
+        # What asks for nothing of a resource fits even where there is less than none of it.
         asking = np.maximum(self.vectors, 0) @ (problem.requests > 0).astype(np.int64)
         unasked = np.ascontiguousarray(asking.T == 0)
         greatest = self.columns.max(axis=1)
@@ -74,7 +74,7 @@ class Changes:
             fits[node] = kept
         for on, coming, there in problem.clashes:
             for node in np.flatnonzero(on).tolist():
-                # Nobody of the one may come while there is anybody of the other, himself aside.
+                # None of the one may come while there is any of the other, itself aside.
                 left = self.columns[there] + present[node, there] - (coming == there)
                 fits[node] &= (self.columns[coming] <= 0) | (left <= 0)
         return fits

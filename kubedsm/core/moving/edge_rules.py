@@ -1,6 +1,6 @@
-"""What the rules that pods have about each other leave open, before anybody is moved.
+"""What the rules that pods have about each other leave open, before any is moved.
 
-Who may come to a node depends on who else moves. So all that is asked here is what no choice of
+What may come to a node depends on what else moves. So all that is asked here is what no choice of
 moves can change: what the nodes and the pods that stay say, and which two pods can never be on
 one node. Whether moves keep the rules together is for `move_order` to say.
 """
@@ -72,7 +72,7 @@ class EdgeRules:
     def open_to(self, pod: Pod) -> frozenset[NodeName]:
         """The nodes that could take the pod if all pods that may be moved were where it suits it.
 
-        Room aside. Nobody comes near by leaving, so that affinity and spread are not asked.
+        Room aside. No pod comes near by leaving, so that affinity and spread are not asked.
         """
         kind = self.feasibility.equivalence(pod)
         if kind not in self._open_to:

@@ -8,12 +8,12 @@ from kubedsm.core.world.model import MIGRATING_LABEL, NodeName, Pod, Snapshot
 Movable = Callable[[Pod], str]
 
 NAMESPACE_TERMINATING = "its namespace is being deleted"
-#: Nobody replaces these elsewhere: they have no owner, belong to their node, or would start anew.
+#: These are not replaced elsewhere: they have no owner, belong to their node, or would start anew.
 _NEVER = frozenset({"DaemonSet", "Pod", "Node", "Job"})
 
 
 def default_movable(snapshot: Snapshot) -> Movable:
-    """Opted-in pods that run, are ready, and have an owner who replaces them anywhere."""
+    """Opted-in pods that run, are ready, and have an owner that replaces them anywhere."""
 
     def reason(pod: Pod) -> str:
         node = snapshot.nodes.get(snapshot.placed.get(pod.uid, NodeName("")))

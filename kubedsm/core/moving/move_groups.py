@@ -74,7 +74,7 @@ def needs_of(moves: Sequence[Move], free: Mapping[NodeName, Resources]) -> Needs
     """Which moves must have freed their room before each may start.
 
     The room a target has now is given to moves inside the edge first, since others may wait for
-    them to leave, and then to the smallest; who is left without waits for all that leave it.
+    them to leave, and then to the smallest; what is left without waits for all that leave it.
     """
     found: Needs = {}
     leaving: dict[NodeName, set[Uid]] = {}

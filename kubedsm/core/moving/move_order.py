@@ -106,7 +106,7 @@ def stopover(
 
 
 def _turn(move: Move) -> int:
-    """Who leaves makes it easier for who comes; who waits for a node comes when all is done."""
+    """What leaves makes it easier for what comes; pods that wait come when all is done."""
     order = (MoveKind.EDGE_TO_CLOUD, MoveKind.EDGE_TO_EDGE, MoveKind.CLOUD_TO_EDGE, None)
     return order.index(move.kind)
 

@@ -66,7 +66,7 @@ def suggest(
     """The moves worth their disruption.
 
     `movable` says why a pod must not be moved, or ""; what `default_movable` forbids is never
-    moved. Pods that must stay, whoever they belong to, only hold room. Pods that wait for a node
+    moved. Pods that must stay, ours or not, only hold room. Pods that wait for a node
     count in the totals of their workloads; those that fit nowhere may have room made for them on
     the edge, and it counts as a gain that they will be placed there.
 

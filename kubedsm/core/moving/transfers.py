@@ -65,7 +65,7 @@ def in_cloud(problem: EdgeProblem, pods: Sequence[Pod]) -> dict[Pod, NodeName] |
 def _ways(
     item: Item, removed: Sequence[_Place], places: Sequence[NodeName]
 ) -> Iterator[tuple[list[Move], list[_Place]]]:
-    """Who gets a place on the edge, and who leaves it."""
+    """What gets a place on the edge, and what leaves it."""
     if len(removed) <= len(places):
         for order in _distinct(places, len(removed)):
             kept = [places[at] for at in order]

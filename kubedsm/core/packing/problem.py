@@ -29,7 +29,7 @@ Targets = tuple[tuple[Pod, NodeName], ...]
 
 
 class Rank(NamedTuple):
-    """Whom a kind goes before, if priorities are told apart: the greater rank is served first."""
+    """What a kind goes before, if priorities are told apart: the greater rank is served first."""
 
     #: of the pods
     priority: int = 0

@@ -111,7 +111,7 @@ class PreemptionSearch:
         )
 
     def best(self, shunned: Collection[NodeName] = ()) -> Preemption | None:
-        """Whom to evict; None if nothing makes room, or nothing is needed for it."""
+        """What to evict; None if nothing makes room, or nothing is needed for it."""
         if not self.pod.pod_class.preempts or self.room_to_come() is not None:
             return None
         most = max(CANDIDATES, int(CANDIDATES_SHARE * len(self.snapshot.nodes)))

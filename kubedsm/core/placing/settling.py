@@ -351,7 +351,7 @@ class Settling:
 
 
 def _looks(rules: SchedulingRules) -> Iterator[Selection]:
-    """Whom affinity and spread constraints look at."""
+    """The pods that affinity and spread constraints look at."""
     for term in rules.affinity:
         yield Selection.of(term)
     for constraint in rules.spread:

@@ -46,7 +46,7 @@ def _not_near(candidate: EquivalenceClass, scene: Scene) -> Mask:
         near &= there[column.codes] > 0
     if found or not _selects_itself(candidate, selections, scene):
         return ~near
-    # The first of a group that wants to be together may go anywhere: there is nobody to join.
+    # The first of a group that wants to be together may go anywhere: there is none to join.
     return ~labelled
 
 

@@ -26,7 +26,7 @@ class Refused:
 
 
 def matters(change: Change) -> bool:
-    """Whether it is a change at all, to anybody but a waiting pod itself."""
+    """Whether it is a change at all, to any but a waiting pod itself."""
     if change.known is not None or change.freed is not None:
         return True
     if change.surrounding_before != change.surrounding_after:
@@ -48,7 +48,7 @@ def still_refused(refused: Refused, change: Change, cluster: Cluster) -> Refused
     node = change.node_after
     if node is None or change.node_before is not None:
         return refused
-    # A new node has not refused anybody yet, so that no hint knows of it.
+    # A new node has not rejected any pod yet, so that no hint knows of it.
     rejected = rejection(candidate.pod_class, node, cluster.free(node.name))
     if rejected is None:
         return None

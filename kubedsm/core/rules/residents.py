@@ -1,6 +1,6 @@
 """The pods on the nodes, as the rules about other pods need to know them.
 
-Whoever is bound or reserved and has not finished is there, terminating pods included. Pods are
+All that is bound or reserved and has not finished is there, terminating pods included. Pods are
 counted by what can be told of them: by namespace and those labels that some selector looks at.
 """
 
@@ -60,7 +60,7 @@ class Peer(NamedTuple):
 
 
 def wishes_of(rules: SchedulingRules) -> Iterator[tuple[int, PodAffinityTerm]]:
-    """Whom pods with these rules like to have near them, and how much; below zero, how little.
+    """What pods with these rules like to have near them, and how much; below zero, how little.
 
     What they demand counts a little, as by kube-scheduler's hardPodAffinityWeight.
     """
@@ -110,7 +110,7 @@ class Residents:
     #: how many volumes a CSI driver has attached, each once a node
     attached: dict[str, Counts] = attrs.field(factory=dict)
     _known: dict[tuple[Selection, ...], Ints] = attrs.field(factory=dict)
-    #: what covers whom is the same for all that are made of each other
+    #: what covers which is the same for all that are made of each other
     _covering: dict[Peer, dict[tuple[Selection, ...], bool]] = attrs.field(factory=dict)
 
     @classmethod

@@ -1,6 +1,6 @@
 """How far the spread constraints of a batch are from being broken, all of them as one table.
 
-The rules judge one kind of pod at a time; what a pod that comes does to everybody else's
+The rules judge one kind of pod at a time; what a pod that comes does to all others'
 constraints would have to be asked of each of them. Here it is a few operations on arrays: one row
 a constraint as it looks from its pods, one column a node.
 
@@ -83,8 +83,8 @@ class Skews:
         rows = self._covering_rows(candidate)
         fuller = self._matching[rows] + 1 - self._least[rows] > self._skew[rows]
         upset: Mask = fuller & self._counted[rows] & (self._held[rows] > 0)
-        anybody: Mask = np.logical_or.reduce(upset, axis=0)
-        return anybody
+        any_pod: Mask = np.logical_or.reduce(upset, axis=0)
+        return any_pod
 
     def broken(self) -> NDArray[np.bool_]:
         """Rows by nodes: where pods that came do not keep their constraints any more."""

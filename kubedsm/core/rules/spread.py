@@ -37,7 +37,7 @@ class Domains:
     present: Mask
     #: there are as many domains as it asks for
     enough: bool
-    #: whom it looks at
+    #: the pods it looks at
     selection: Selection
 
     def matching(self, scene: Scene) -> Ints:

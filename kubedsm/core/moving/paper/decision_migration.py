@@ -1,4 +1,4 @@
-"""Algorithm 3 with migration: which candidates go to the edge, and who makes room for them."""
+"""Algorithm 3 with migration: which candidates go to the edge, and which pods make room."""
 
 import attrs
 import numpy as np

@@ -34,7 +34,7 @@ class FreeEdge:
         """How many must leave for each of T needs, T x R; P + 1 if all of them are not enough."""
         most = np.zeros(len(needs), dtype=np.int64)
         for room, need in zip(self.room.T, needs.T, strict=True):
-            # Who needs nothing of a resource does not care how little of it there is.
+            # What needs nothing of a resource fits however little of it there is.
             enough = np.where(need > 0, np.searchsorted(room, need), 0)
             np.maximum(most, enough, out=most)
         return most

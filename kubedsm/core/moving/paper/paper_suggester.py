@@ -1,6 +1,6 @@
 """Algorithm 2: `suggest` as the KubeDSM paper has it.
 
-Candidates are pods of the cloud that fit into the room the edge has now, in sum; so nobody is
+Candidates are pods of the cloud that fit into the room the edge has now, in sum; so no pod is
 ever asked to make room for them, and the exact form finds more. Kept to compare with.
 """
 
@@ -53,7 +53,7 @@ def suggest_paper(
 @attrs.frozen(eq=False)
 class PaperPlan:
     decision: MigrationDecision
-    #: N x I: who leaves the edge for the chosen candidates, and moves within it; without them
+    #: N x I: what leaves the edge for the chosen candidates, and moves within it; without them
     changes: Ints
 
     @property
