@@ -97,7 +97,7 @@ def by_hand(configuration=BY_HAND, **world):
 async def hand_over(
     world, moves, *, plan="plan-by-hand", worth=lambda: True, deadline=10, stopping=()
 ):
-    """Give the placement manager a plan of moves: (pod object, target, the pod objects it needs gone).
+    """Hand over a plan of moves: (pod object, target, the pod objects that it needs gone).
 
     Those of the pods that are `stopping` go through the cloud.
     """
