@@ -78,9 +78,11 @@ def keys_looked_at(classes: Iterable[PodClass]) -> frozenset[str] | None:
     found = False
     for pod_class in classes:
         rules = pod_class.rules
-        terms = (*rules.anti_affinity, *(term for _, term in wishes_of(rules)))
-        selectors = [term.selector for term in terms]
-        selectors += [c.selector for c in (*rules.spread, *rules.preferences.spread)]
+        selectors = [term.selector for term in (*rules.affinity, *rules.anti_affinity)]
+        selectors += [constraint.selector for constraint in rules.spread]
+        if liked := rules.preferences:
+            selectors += [term.selector for _, term in (*liked.affinity, *liked.anti_affinity)]
+            selectors += [constraint.selector for constraint in liked.spread]
         found = found or bool(selectors)
         keys.update(*map(keys_of, selectors))
     return frozenset(keys) if found else None
@@ -136,13 +138,16 @@ class Residents:
 
     def _put(self, pod: Pod, position: int) -> None:
         if self.keys is not None:
-            peer = Peer(*self.visible(pod), pod.terminating)
-            _count(self.peers.setdefault(peer, {}), position, 1)
+            namespace, labels = self.visible(pod)
+            counts = self.peers.setdefault(Peer(namespace, labels, pod.terminating), {})
+            counts[position] = counts.get(position, 0) + 1
         rules = pod.pod_class.rules
         for term in rules.anti_affinity:
-            _count(self.holders.setdefault(term, {}), position, 1)
+            counts = self.holders.setdefault(term, {})
+            counts[position] = counts.get(position, 0) + 1
         for wish in wishes_of(rules):
-            _count(self.wishes.setdefault(wish, {}), position, 1)
+            counts = self.wishes.setdefault(wish, {})
+            counts[position] = counts.get(position, 0) + 1
         for port in rules.ports:
             _count(self.ports.setdefault(port, {}), position, 1)
         for claim in rules.claims:
