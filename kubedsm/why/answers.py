@@ -158,18 +158,10 @@ class _Case:
 
 def _with_pod_waiting(snapshot: Snapshot, pod: Pod) -> Snapshot:
     """The same with the pod ours, and on no node yet."""
-    free = dict(snapshot.free)
-    if pod.node_name in free and not pod.finished:
-        free[pod.node_name] += pod.requests
     waiting = attrs.evolve(
         pod, node_name=None, phase="Pending", scheduler_name=snapshot.scheduler_name
     )
-    return attrs.evolve(
-        snapshot,
-        pods={**snapshot.pods, pod.uid: waiting},
-        free=free,
-        placed={uid: node for uid, node in snapshot.placed.items() if uid != pod.uid},
-    )
+    return attrs.evolve(snapshot.without([pod.uid]), pods={**snapshot.pods, pod.uid: waiting})
 
 
 def _added(

@@ -428,6 +428,7 @@ class Snapshot:
         free, placed = dict(self.free), dict(self.placed)
         for uid in uids:
             source = placed.pop(uid, None)
-            if source in free and uid in self.pods:
-                free[source] += self.pods[uid].requests
+            pod = self.pods.get(uid)
+            if source in free and pod is not None and not pod.finished:
+                free[source] += pod.requests
         return attrs.evolve(self, free=free, placed=placed)
