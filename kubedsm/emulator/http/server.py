@@ -114,7 +114,8 @@ class HttpFront:
         watch = asyncio.timeout(0 if self._closing else None)
         self._watches.add(watch)
         try:
-            with suppress(TimeoutError):
+            # The client may go at any moment.
+            with suppress(TimeoutError, ConnectionResetError):
                 async with watch:
                     await response.prepare(request)
                     async for line in stream:
