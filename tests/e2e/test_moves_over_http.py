@@ -30,7 +30,7 @@ from plans.migration import MoveMode, MoveOrder
 pytestmark = [pytest.mark.http, pytest.mark.asyncio]
 
 CLOUD = node("c1", "cloud", "20", "40Gi")
-PATIENCE = 20.0
+PATIENCE = 120.0
 CONFIGURATION = "migration: {cooldown: 100ms, drainDelay: 100ms, deadline: 5s}\n"
 ON = load(CONFIGURATION + "suggester: {period: 200ms}", "test")
 OFF = load(CONFIGURATION + "suggester: {mode: 'off'}", "test")

@@ -8,7 +8,7 @@ import time
 import urllib.error
 import urllib.request
 
-PATIENCE = 20.0
+PATIENCE = 120.0
 
 
 def kubedsm(*arguments, **options):
