@@ -211,7 +211,7 @@ def _node(shape: schema.Node) -> Node:
     )
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=1024)
 def _allocatable(amounts: Amounts) -> Resources:
     return Resources.of(integers(amounts, "status.allocatable"))
 

@@ -59,7 +59,7 @@ def integers(amounts: Amounts, path: str) -> dict[str, int]:
     return result
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=1024)
 def pod_requests(
     containers: tuple[Amounts, ...],
     init_containers: tuple[tuple[Amounts, bool], ...] = (),

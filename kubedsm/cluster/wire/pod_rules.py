@@ -51,7 +51,7 @@ class Demands(NamedTuple):
 _NO_DEMANDS = Demands()
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=1024)
 def scheduling_rules(
     node_selector: Pairs, tolerations: tuple[Tolerated, ...], demands: Demands | None = None
 ) -> SchedulingRules:

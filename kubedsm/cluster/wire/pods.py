@@ -181,7 +181,7 @@ def _all_reported(
     return tuple(by_name.get(container.name, ()) for container in containers or ())
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=1024)
 def _pod_class(
     containers: tuple[Amounts, ...],
     init_containers: tuple[tuple[Amounts, bool], ...],
@@ -271,7 +271,7 @@ def _workload(
     return Workload(namespace, "Pod", metadata.name)
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=1024)
 def _owner(namespace: str, kind: str, name: str, template: str) -> Workload:
     deployment = name.removesuffix(f"-{template}")
     if template and kind == "ReplicaSet" and deployment not in ("", name):
