@@ -62,13 +62,14 @@ class Runtime:
         on_ended: Callable[[Ended], None] | None = None,
     ) -> None:
         policy = policy or configuration.policy
-        self._scheduler_name = configuration.scheduler_name
+        self._cluster = cluster
+        self._configuration = configuration
+        self._clock = clock
         # Its own, so that what policies leave to chance depends on nothing else.
         chance = random.Random(rng.getrandbits(64))
         self._on_ended = on_ended
-        migration = configuration.migration
-        limits, said = Limits(slow_after=migration.deadline), SaidByCause(clock)
-        timeout = limits.request_timeout
+        self._limits = Limits(slow_after=configuration.migration.deadline)
+        self._said = SaidByCause(clock)
         self.supervisor = Supervisor(clock, rng)
         self.synced = asyncio.Event()
         self.queue = SchedulingQueue(clock, rng)
@@ -76,10 +77,14 @@ class Runtime:
         self.mirror = ClusterMirror(
             configuration.scheduler_name, configuration.tiers, followed.keys(), self.queue.help
         )
-        record = DecisionRecord(clock)
-        self.decisions = Decisions(record, self.mirror, configuration.policy)
+        self._record = DecisionRecord(clock)
+        self.decisions = Decisions(self._record, self.mirror, configuration.policy)
         binds = BindCalls(
-            cluster, self.mirror, said, at_once=limits.binds_in_flight, timeout=timeout
+            cluster,
+            self.mirror,
+            self._said,
+            at_once=self._limits.binds_in_flight,
+            timeout=self._limits.request_timeout,
         )
         self._recorder = EventRecorder(
             cluster,
@@ -88,58 +93,18 @@ class Runtime:
             followed.keys(),
             binds,
             self.supervisor,
-            said,
+            self._said,
             instance,
             self.decisions.summary,
         )
-        step_calls = StepCalls(cluster, clock, timeout, migration.drain_delay, said)
-        self.manager = PlacementManager(
-            self.mirror,
-            followed,
-            clock,
-            binds,
-            step_calls,
-            Moves(
-                self.mirror,
-                MoveLimits(migration),
-                clock,
-                self._released,
-                self._ended,
-                lambda move, reason: record.move_ended(move, "dropped", reason),
-            ),
-            LeftBehind(
-                self.mirror,
-                step_calls,
-                clock,
-                on_ignored=self._recorder.mark_ignored,
-                on_stuck=self._recorder.stuck,
-            ),
-            self._bound,
-            self.supervisor,
-            limits,
-        )
-        self._preemptor = (
-            Preemptor(
-                mirror=self.mirror,
-                queue=self.queue,
-                cluster=cluster,
-                recorder=self._recorder,
-                clock=clock,
-                promises_in=configuration.policy.promises_in,
-                objective=configuration.objective_function,
-                under_way=self.manager.follows,
-                timeout=timeout,
-                said=said,
-            )
-            if configuration.preemption == "enabled"
-            else None
-        )
+        self.manager = self._runner_of_plans(followed, binds)
+        self._preemptor = self._maker_of_room()
         self._scheduler = Scheduler(
             mirror=self.mirror,
             queue=self.queue,
             manager=self.manager,
             recorder=self._recorder,
-            record=record,
+            record=self._record,
             preemptor=self._preemptor,
             policy=policy,
             batch=configuration.batch,
@@ -148,46 +113,100 @@ class Runtime:
             synced=self.synced,
             supervisor=self.supervisor,
         )
-        self.suggester = (
-            Suggester(
-                mirror=self.mirror,
-                queue=self.queue,
-                manager=self.manager,
-                recorder=self._recorder,
-                record=record,
-                policy=policy,
-                configuration=configuration,
-                clock=clock,
-                synced=self.synced,
-                paused=PauseSwitch(cluster, namespace, timeout, said),
-                preempting=lambda: self._preemptor is not None and self._preemptor.busy,
-            )
-            if isinstance(policy, MigratingPolicy)
-            else None
+        self.suggester = self._finder_of_moves(policy, namespace)
+        self._reflectors = self._followers(binds, rng)
+
+    def _runner_of_plans(self, followed: dict[Uid, str], binds: BindCalls) -> PlacementManager:
+        migration, timeout = self._configuration.migration, self._limits.request_timeout
+        step_calls = StepCalls(
+            self._cluster, self._clock, timeout, migration.drain_delay, self._said
         )
+        moves = Moves(
+            self.mirror,
+            MoveLimits(migration),
+            self._clock,
+            self._released,
+            self._ended,
+            lambda move, reason: self._record.move_ended(move, "dropped", reason),
+        )
+        left_behind = LeftBehind(
+            self.mirror,
+            step_calls,
+            self._clock,
+            on_ignored=self._recorder.mark_ignored,
+            on_stuck=self._recorder.stuck,
+        )
+        return PlacementManager(
+            self.mirror,
+            followed,
+            self._clock,
+            binds,
+            step_calls,
+            moves,
+            left_behind,
+            self._bound,
+            self.supervisor,
+            self._limits,
+        )
+
+    def _maker_of_room(self) -> Preemptor | None:
+        if self._configuration.preemption != "enabled":
+            return None
+        return Preemptor(
+            mirror=self.mirror,
+            queue=self.queue,
+            cluster=self._cluster,
+            recorder=self._recorder,
+            clock=self._clock,
+            promises_in=self._configuration.policy.promises_in,
+            objective=self._configuration.objective_function,
+            under_way=self.manager.follows,
+            timeout=self._limits.request_timeout,
+            said=self._said,
+        )
+
+    def _finder_of_moves(self, policy: Policy, namespace: str) -> Suggester | None:
+        if not isinstance(policy, MigratingPolicy):
+            return None
+        timeout = self._limits.request_timeout
+        return Suggester(
+            mirror=self.mirror,
+            queue=self.queue,
+            manager=self.manager,
+            recorder=self._recorder,
+            record=self._record,
+            policy=policy,
+            configuration=self._configuration,
+            clock=self._clock,
+            synced=self.synced,
+            paused=PauseSwitch(self._cluster, namespace, timeout, self._said),
+            preempting=lambda: self._preemptor is not None and self._preemptor.busy,
+        )
+
+    def _followers(
+        self, binds: BindCalls, rng: random.Random
+    ) -> list[Reflector[Any, ClusterEvent]]:
         handler = EventHandler(
             self.mirror,
             self.queue,
-            configuration.scheduler_name,
+            self._configuration.scheduler_name,
             self.supervisor,
             binds.observe,
             self.manager.observe,
             self._scheduler.changed,
             self._notice_tier,
         )
-        self._reflectors: list[Reflector[Any, ClusterEvent]] = [
-            Reflector(cluster, watched, clock, rng, handler.handle, self._note_synced, log.warning)
-            for watched in (NODES, PODS)
+        reflector: Callable[..., Reflector[Any, ClusterEvent]] = partial(
+            Reflector, clock=self._clock, rng=rng, on_event=handler.handle, report=log.warning
+        )
+        required = [
+            reflector(self._cluster, kind, on_synced=self._note_synced) for kind in (NODES, PODS)
         ]
-        self._reflectors += [
-            Reflector(
-                cluster,
+        return required + [
+            reflector(
+                self._cluster,
                 watched,
-                clock,
-                rng,
-                handler.handle,
-                partial(self._note_known, handler, kind),
-                log.warning,
+                on_synced=partial(self._note_known, handler, kind),
                 on_refused=self._note_synced,
             )
             for kind, watched in SURROUNDINGS.items()
@@ -221,7 +240,10 @@ class Runtime:
         """Correct what our pods on the node say of its tier."""
         for pod in self.mirror.snapshot().pods.values():
             marked = pod.labels.get(TIER_LABEL)
-            ours = pod.scheduler_name == self._scheduler_name and pod.node_name == node.name
+            ours = (
+                pod.scheduler_name == self._configuration.scheduler_name
+                and pod.node_name == node.name
+            )
             if ours and marked is not None and node.tier is not None and marked != node.tier:
                 self._recorder.retiered(pod, node.tier)
 
@@ -241,7 +263,7 @@ class Runtime:
             else f"Move to {ended.target} {ended.outcome}: {ended.reason}"
         )
         log.info("move ended", pod=str(ended.pod), outcome=ended.outcome, reason=ended.reason)
-        self.decisions.record.move_ended(ended.move, ended.outcome, ended.reason, ended.replacement)
+        self._record.move_ended(ended.move, ended.outcome, ended.reason, ended.replacement)
         self._recorder.moved(ended.pod, text, completed=completed)
         replacement = ended.replacement
         if completed and replacement is not None and replacement.node_name is not None:
