@@ -87,33 +87,7 @@ def suggest(
     form = suggest_exact if algorithm == "exact" else suggest_paper
     found = form(problem, snapshot.free, gains, limits, bounds)
 
-    def fragmentation_after(moves: Iterable[Move]) -> int:
-        return fragmentation.of(problem.nodes, _free_after(snapshot.free, moves))
-
-    def take(moves: Moves) -> Taken:
-        if problem.rules is None:
-            order = Order(moves, needs_of(moves, snapshot.free))
-            return take_groups(order, gains, limits, fragmentation_after)
-        order, refused = allowed_of(problem.rules.feasibility, moves, snapshot.free)
-        taken = take_groups(order, gains, limits, fragmentation_after)
-        left = (*taken.left, *(((refusal.move,), refusal.reason) for refusal in refused))
-        if taken.left and taken.groups:
-            # The rules may have allowed some of these only beside what was left out.
-            taken = take(tuple(taken.moves))
-            left += taken.left
-        return attrs.evolve(taken, left=left)
-
-    taken = take(found.moves)
-    if not taken.groups and limits.defragment and not bounds.deadline.passed:
-        most = min(limits.max_edge_reorder, limits.max_moves)
-        taken = next(
-            (
-                tidied
-                for number in range(most, 0, -1)
-                if (tidied := take(_tidied(problem, snapshot.free, number, bounds))).groups
-            ),
-            taken,
-        )
+    taken = _taken(problem, snapshot.free, found.moves, gains, limits, bounds)
     moves = taken.moves
     free = _free_after(snapshot.free, moves)
     counted = algorithm == "exact"
@@ -133,6 +107,40 @@ def suggest(
         proven=found.proven,
         states=found.states,
     )
+
+
+def _taken(
+    problem: EdgeProblem,
+    free: Mapping[NodeName, Resources],
+    moves: Moves,
+    gains: Gains,
+    limits: SuggestLimits,
+    bounds: Bounds,
+) -> Taken:
+    """The groups of the moves that are taken; if none is, perhaps moves that only defragment."""
+
+    def fragmentation_after(moves: Iterable[Move]) -> int:
+        return problem.fragmentation.of(problem.nodes, _free_after(free, moves))
+
+    def take(moves: Moves) -> Taken:
+        if problem.rules is None:
+            order = Order(moves, needs_of(moves, free))
+            return take_groups(order, gains, limits, fragmentation_after)
+        order, refused = allowed_of(problem.rules.feasibility, moves, free)
+        taken = take_groups(order, gains, limits, fragmentation_after)
+        left = (*taken.left, *(((refusal.move,), refusal.reason) for refusal in refused))
+        if taken.left and taken.groups:
+            # The rules may have allowed some of these only beside what was left out.
+            taken = take(tuple(taken.moves))
+            left += taken.left
+        return attrs.evolve(taken, left=left)
+
+    taken = take(moves)
+    if taken.groups or not limits.defragment or bounds.deadline.passed:
+        return taken
+    most = min(limits.max_edge_reorder, limits.max_moves)
+    tidied = (take(_tidied(problem, free, number, bounds)) for number in range(most, 0, -1))
+    return next((each for each in tidied if each.groups), taken)
 
 
 def _tidied(
