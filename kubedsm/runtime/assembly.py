@@ -43,7 +43,7 @@ log = structlog.get_logger()
 
 
 class Runtime:
-    """One scheduler on one cluster. `run` ends when it is cancelled, or by a HopelessError.
+    """One scheduler on one cluster. `run` ends when it is cancelled.
 
     `instance` names this process in the Events it writes. The policy is the configured KubeDSM
     unless another one is to be compared with it. The pause switch is looked for in `namespace`.

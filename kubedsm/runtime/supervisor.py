@@ -26,12 +26,8 @@ Work = Callable[[], Coroutine[Any, Any, None]]
 WORKED_AFTER = 60.0
 
 
-class HopelessError(Exception):
-    """What no further try can mend: it ends the process, with one line."""
-
-
 class Supervisor:
-    """Catches what must not end the process; `HopelessError` does, and cancellation."""
+    """Catches what must not end the process; cancellation still does."""
 
     def __init__(self, clock: Clock, rng: random.Random) -> None:
         self._clock = clock
@@ -44,8 +40,6 @@ class Supervisor:
         """Do it; whether that went without an exception. `story` is told if it did not."""
         try:
             action()
-        except HopelessError:
-            raise
         except Exception as error:  # noqa: BLE001 - this is where everything is caught
             self._catch(part, error, story)
             return False
@@ -55,8 +49,6 @@ class Supervisor:
         """Do it for all of them, or if that fails for each half; return those it fails for."""
         try:
             action(items)
-        except HopelessError:
-            raise
         except Exception as error:  # noqa: BLE001 - as above
             cause = error
         else:
@@ -72,8 +64,6 @@ class Supervisor:
         """Await it; whether it ended without an exception."""
         try:
             await work()
-        except HopelessError:
-            raise
         except Exception as error:  # noqa: BLE001 - as above
             self._catch(part, error, story)
             return False

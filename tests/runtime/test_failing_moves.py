@@ -38,6 +38,7 @@ from support.move_scenes import (
     replacement,
     settle_on_cloud,
 )
+from support.tenants import served
 from support.worlds import emulated
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
@@ -248,6 +249,7 @@ async def test_a_pod_that_asks_not_to_be_disrupted_stays():
 
 async def moved(faults, *, restart=False):
     """The reference story: two replicas, one of which can move to the edge."""
+    struck = faults.struck
     async with migrating(LARGE_CLOUD) as world:
         async with world.scheduler():
             await settle_on_cloud(world, "web", 2)
@@ -258,7 +260,11 @@ async def moved(faults, *, restart=False):
                 await asyncio.wait_for(faults.struck.wait(), 60)
             faults = None
         async with world.scheduler(faults=faults):
+            if restart:
+                await served(world, seconds=20)
             await world.until(lambda: world.placed("web") == {"c1": 1, "e1": 1}, 300)
+            if struck.is_set() and not restart:
+                await served(world, seconds=20)
             await quiet(world, 120)
             await asyncio.sleep(20)
             assert cleaned_up(world)

@@ -16,6 +16,7 @@ from kubedsm.emulator.api.resources import NODES
 from kubedsm.emulator.front import Delivery, RequestFault
 from kubedsm.emulator.paper import node
 from support.faults import OUTCOMES, FaultAt
+from support.tenants import served
 from support.worlds import CLOUD, EDGE, emulated
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
@@ -45,6 +46,7 @@ def settled(world):
 
 
 async def disturbed(faults, restart=False):
+    struck = faults.struck
     async with emulated(EDGE, CLOUD) as world:
         story_told = asyncio.create_task(story(world))
         if restart:
@@ -53,13 +55,16 @@ async def disturbed(faults, restart=False):
             faults = None
         async with world.scheduler(faults=faults):
             await story_told
+            if struck.is_set():
+                await served(world, seconds=20)
             await world.until(lambda: settled(world), 120)
             # A wrong bind would have been counted by now, and what is left would show later.
             await asyncio.sleep(20)
             assert settled(world)
             assert world.runtime.manager.quiet.is_set()
             snapshot = world.runtime.mirror.snapshot()
-            assert len(snapshot.placed) == 7
+            ours = [uid for uid in snapshot.placed if snapshot.pods[uid].namespace == "default"]
+            assert len(ours) == 7
         assert set(world.invariants.binds.values()) == {1}
 
 
