@@ -26,7 +26,9 @@ from kubedsm.emulator.http.routes import Routes
 from kubedsm.runtime.step_calls import Accepted, StepCalls
 from kubedsm.runtime.step_checks import Fate, fate
 from kubedsm.said_by_cause import SaidByCause
+from plans.events import PodGone
 from plans.migration import MoveMode
+from plans.steps import Step, StepKind
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
@@ -149,6 +151,16 @@ async def test_another_pod_of_that_name_is_not_the_one_to_be_moved(mode):
     earlier = attrs.evolve(still.known(), uid=Uid("earlier"))
     step_calls = StepCalls(still.front, still.clock, 10.0, 2.0, SaidByCause(still.clock))
     assert await step_calls.check(earlier, "c1", mode) == "the pod is gone"
+
+
+async def test_another_pod_of_that_name_is_not_detached_though_the_watch_has_not_told():
+    still, told = Still(), []
+    earlier = attrs.evolve(still.known(), uid=Uid("earlier"))
+    step_calls = StepCalls(still.front, still.clock, 10.0, 2.0, SaidByCause(still.clock))
+    step = Step(1, StepKind.DETACH, earlier.uid, "e1", 10.0, move="m")
+    await step_calls.detach(step, earlier, lambda: True, told.append)
+    assert told == [PodGone("earlier")]
+    assert not still.known().detached
 
 
 #: what becomes of another pod of the workload, so that it is no longer one that is Ready and stays
