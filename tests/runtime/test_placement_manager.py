@@ -10,7 +10,7 @@ import pytest
 from kubedsm.clock import SystemClock
 from kubedsm.cluster.client.port import OutcomeUnknown, Response, Unreachable
 from kubedsm.core.world.events import NodeApplied, PodApplied, PodDeleted
-from kubedsm.core.world.mirror import ClusterMirror
+from kubedsm.core.world.mirror import ClusterMirror, ReservationError
 from kubedsm.core.world.model import (
     Node,
     NodeName,
@@ -22,6 +22,8 @@ from kubedsm.core.world.model import (
     Workload,
 )
 from kubedsm.runtime.placement_manager import Limits, Placement, PlacementManager
+from plans.events import CallRefused
+from plans.steps import StepKind
 from support.plan_runner import plan_runner
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
@@ -270,3 +272,55 @@ async def test_a_bind_that_is_settled_before_its_turn_is_not_sent():
         await asyncio.sleep(3)
         running.cancel()
     assert [r.path.split("/")[-2] for r in cluster.requests] == ["web-0", "web-1"]
+
+
+async def test_a_plan_that_cannot_be_carried_out_ends_and_gives_back_what_it_held(caught):
+    mirror = ClusterMirror()
+    mirror.apply(NodeApplied(EDGE))
+    mirror.apply(PodApplied(POD))
+    settled = []
+    manager = plan_runner(
+        ScriptedCluster([CREATED]),
+        mirror,
+        SystemClock(),
+        lambda pod, step: settled.append(step.reason),
+        LIMITS,
+    ).manager
+    manager._handlers[StepKind.BIND] = lambda *_: 1 / 0
+    manager.place([Placement(POD, mirror.snapshot().nodes[NodeName("n2")])])
+    assert settled == ["an error of the scheduler's own"]
+    assert mirror.snapshot().free["n2"] == EDGE.allocatable
+    assert manager.quiet.is_set()
+    assert [type(error) for error in caught] == [ZeroDivisionError]
+    caught.clear()
+
+
+async def test_placements_for_which_there_is_no_room_hold_none():
+    mirror = ClusterMirror()
+    mirror.apply(NodeApplied(EDGE))
+    pods = [attrs.evolve(POD, uid=Uid(f"u{n}"), name=f"web-{n}") for n in range(5)]
+    for pod in pods:
+        mirror.apply(PodApplied(pod))
+    manager = plan_runner(ScriptedCluster([CREATED]), mirror, SystemClock(), limits=LIMITS).manager
+    node = mirror.snapshot().nodes[NodeName("n2")]
+    with pytest.raises(ReservationError):
+        manager.place([Placement(pod, node) for pod in pods])
+    assert mirror.snapshot().free["n2"] == EDGE.allocatable
+    assert manager.quiet.is_set()
+
+
+async def test_what_follows_from_an_event_is_told_after_it():
+    mirror = ClusterMirror()
+    mirror.apply(NodeApplied(EDGE))
+    mirror.apply(PodApplied(POD))
+    manager = plan_runner(ScriptedCluster([CREATED]), mirror, SystemClock(), limits=LIMITS).manager
+    order = []
+
+    def ask(plan_id, step):
+        manager.tell(plan_id, CallRefused(step.id, "no"))
+        order.append("asked")
+
+    manager._handlers[StepKind.BIND] = ask
+    manager._on_bound = lambda pod, step: order.append(step.reason)
+    manager.place([Placement(POD, mirror.snapshot().nodes[NodeName("n2")])])
+    assert order == ["asked", "no"]

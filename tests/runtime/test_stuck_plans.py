@@ -79,6 +79,25 @@ async def test_a_budget_left_behind_by_a_deleted_deployment_stops_nobody():
             await world.until(lambda: not detached(world), 700)
 
 
+async def test_a_pod_left_behind_that_cannot_be_seen_to_keeps_no_move_waiting():
+    patient = load("suggester: {period: 1s}\nmigration: {cooldown: 1s, drainDelay: 1s}", "test")
+    async with emulated(CLOUD, configuration=patient) as world:
+        async with world.scheduler():
+            world.deploy("web", 2)
+            await world.until_bound(2, 2)
+            await asyncio.sleep(2)
+            world.api.create(
+                POD_DISRUPTION_BUDGETS, budget("web", minAvailable=100), namespace="default"
+            )
+            world.api.create(NODES, EDGE)
+            await world.until(lambda: detached(world), 10)
+            world.api.delete(DEPLOYMENTS, "default", "web")
+        async with world.scheduler():
+            # The deadline is 60 s: until then its plan is none that takes long.
+            await moved(world, seconds=20)
+            assert detached(world)
+
+
 async def test_a_deployment_that_is_slow_to_be_ready_holds_up_only_itself():
     async with emulated(CLOUD, configuration=CONFIGURATION) as world, world.scheduler():
         made = world.deploy("web", 1)

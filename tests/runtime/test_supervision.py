@@ -1,14 +1,17 @@
 """What fails costs what it concerns, and nothing else: the pod, the plan, the decision."""
 
 import asyncio
+import random
 
 import pytest
 
+from kubedsm.clock import VirtualClock
 from kubedsm.configuration.settings import Configuration, load
 from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.emulator.api.resources import NODES
 from kubedsm.runtime.event_recorder import EventRecorder
 from kubedsm.runtime.step_calls import StepCalls
+from kubedsm.runtime.supervisor import Supervisor
 from support.tenants import moved, served
 from support.worlds import CLOUD, EDGE, emulated
 
@@ -98,6 +101,9 @@ async def test_a_step_that_fails_takes_its_move_back_and_nobody_elses(step, caug
         await world.until_bound(1, 2)
         await asyncio.sleep(2)
         world.api.create(NODES, EDGE)
+        if step != "check":
+            # Long before the deadline of 60 s: nobody waits for a call that has failed.
+            await world.until(lambda: world.events("MigrationFailed"), 20)
         await moved(world, seconds=150)
         await served(world)
         await asyncio.sleep(90)
@@ -110,12 +116,12 @@ async def test_a_step_that_fails_takes_its_move_back_and_nobody_elses(step, caug
 
 
 @pytest.mark.parametrize(
-    ("owner", "method"),
-    [(ClusterMirror, "apply"), (EventRecorder, "_write")],
+    ("owner", "method", "part"),
+    [(ClusterMirror, "apply", "event"), (EventRecorder, "_write", "recorder")],
     ids=["event", "note"],
 )
 async def test_an_object_that_cannot_be_taken_in_is_the_only_one(
-    owner, method, caught, monkeypatch
+    owner, method, part, caught, monkeypatch
 ):
     works = getattr(owner, method)
 
@@ -125,9 +131,27 @@ async def test_an_object_that_cannot_be_taken_in_is_the_only_one(
         return works(self, it)
 
     monkeypatch.setattr(owner, method, fails)
-    async with emulated(EDGE, CLOUD) as world, world.scheduler():
+    async with emulated(EDGE, CLOUD) as world, world.scheduler() as runtime:
         world.deploy("odd", 1)
         world.deploy("web", 3)
         await world.until(lambda: sum(n for at, n in world.placed("web").items() if at) == 3, 2)
         await served(world, seconds=60)
         expected(caught)
+        assert set(runtime.supervisor.caught) == {part}
+
+
+async def test_what_fails_for_some_is_halved_until_only_they_are_left(caught):
+    done = []
+
+    def action(numbers):
+        if {3, 6} & set(numbers):
+            raise BrokenError(str(numbers))
+        done.extend(numbers)
+
+    supervisor = Supervisor(VirtualClock(epoch=0.0), random.Random(0))
+    caught_of = supervisor.caught
+    supervisor._said.more = lambda *_: 0
+    assert supervisor.isolate("part", action, list(range(1, 9))) == [3, 6]
+    assert sorted(done) == [1, 2, 4, 5, 7, 8]
+    assert caught_of == {"part": 2}
+    expected(caught)
