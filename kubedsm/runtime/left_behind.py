@@ -13,6 +13,7 @@ from typing import Protocol
 import structlog
 
 from kubedsm.clock import Clock
+from kubedsm.cluster.client.backoff import Doubling
 from kubedsm.cluster.client.port import ClusterError
 from kubedsm.cluster.wire.decoding import WireError
 from kubedsm.core.world.mirror import ClusterMirror
@@ -26,7 +27,8 @@ log = structlog.get_logger()
 
 #: seconds between two looks for pods that were left behind; for one that could not be seen to,
 #: twice as many each time
-SWEEP, LONGEST_SWEEP = 30.0, 600.0
+SWEEP = 30.0
+DELAYS = Doubling(SWEEP, most=600.0)
 #: pods of a namespace that are looked into, or restored, at once
 MOST_AT_ONCE = 3
 #: seconds that pass from one to the next in its place
@@ -102,8 +104,8 @@ class LeftBehind:
         pod = self._mirror.pod(uid)
         if step.state is StepState.FAILED and pod is not None:
             tries, _ = self._stuck.get(uid, (0, 0.0))
-            delay = min(SWEEP * 2 ** min(tries, 10), LONGEST_SWEEP)
-            self._stuck[uid] = (tries + 1, self._clock.monotonic() + delay)
+            again = self._clock.monotonic() + DELAYS.after(tries)
+            self._stuck[uid] = (tries + 1, again)
             self._on_stuck(pod, step.reason)
         else:
             self._stuck.pop(uid, None)

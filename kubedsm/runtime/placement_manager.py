@@ -346,16 +346,18 @@ class PlacementManager:
     def _bind(self, plan_id: str, step: Step) -> None:
         if step.move:
             self._mirror.hand_over(step.move, step.pod)
-        wanted, tell = partial(self.wanted, plan_id, step.id), partial(self.tell, plan_id)
-        self.spawn(plan_id, step, partial(self._binds.bind, step, wanted, tell))
+        self.spawn(plan_id, step, partial(self._binds.bind, step, *self._asks(plan_id, step)))
+
+    def _asks(self, plan_id: str, step: Step) -> tuple[Wanted, Tell]:
+        """What a call is given to look whether its step still waits, and to tell the plan."""
+        return partial(self.wanted, plan_id, step.id), partial(self.tell, plan_id)
 
     def _call(self, call: MoveCall, plan_id: str, step: Step) -> None:
         pod = self._moves.pod_of(step) or self._mirror.pod(Uid(step.pod))
         if pod is None:
             self._look_again(plan_id, step)
             return
-        wanted, tell = partial(self.wanted, plan_id, step.id), partial(self.tell, plan_id)
-        self.spawn(plan_id, step, partial(call, step, pod, wanted, tell))
+        self.spawn(plan_id, step, partial(call, step, pod, *self._asks(plan_id, step)))
 
     def _evict(self, plan_id: str, step: Step) -> None:
         self._call(
