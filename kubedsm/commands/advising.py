@@ -15,7 +15,7 @@ from kubedsm.cluster.client.port import Cluster
 from kubedsm.commands.tables import shares_table
 from kubedsm.configuration.settings import Configuration
 from kubedsm.core.goals.objective import NANO
-from kubedsm.core.moving.suggestion import Leg, Score, Suggestion
+from kubedsm.core.moving.suggestion import ClusterScore, Leg, Suggestion
 from kubedsm.core.world.model import Snapshot
 from kubedsm.runtime.assembly import Runtime
 from kubedsm.runtime.moves import Ended
@@ -49,7 +49,7 @@ class Advice:
         }
 
 
-def _score(score: Score) -> dict[str, Any]:
+def _score(score: ClusterScore) -> dict[str, Any]:
     return {
         "qos": score.qos / NANO,
         "edgeShare": {str(w): round(share.ratio, 6) for w, share in score.shares.items()},

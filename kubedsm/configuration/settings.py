@@ -29,8 +29,7 @@ from kubedsm.configuration.fields import (
 )
 from kubedsm.core.goals.fragmentation import Measure
 from kubedsm.core.goals.objective import Kind as ObjectiveKind
-from kubedsm.core.goals.objective import Objective as ObjectiveFunction
-from kubedsm.core.goals.objective import Promise
+from kubedsm.core.goals.objective import Objective, Promise
 from kubedsm.core.moving.suggestion import SuggestLimits
 from kubedsm.core.policies.kubedsm import KubeDSM
 from kubedsm.core.world.model import Tiers, Workload
@@ -86,7 +85,7 @@ _TIERS = kind(_read_tiers, _check_tiers, lambda tiers: document(_tier_labels(tie
 
 
 @attrs.frozen(field_transformer=checked)
-class Batch:
+class BatchSettings:
     """When the window that gathers new pods closes, and how long is thought about them.
 
     Seconds; pods.
@@ -107,7 +106,7 @@ class Batch:
 
 
 @attrs.frozen(field_transformer=checked)
-class Suggester:
+class SuggesterSettings:
     mode: Literal["apply", "suggest", "off"] = attrs.field(
         default="apply", metadata=choice("apply", "suggest", "off")
     )
@@ -125,7 +124,7 @@ class Suggester:
 
 
 @attrs.frozen(field_transformer=checked)
-class Migration:
+class MigrationSettings:
     mode: Mode = attrs.field(default="surge", metadata=choice("surge", "recreate"))
     max_concurrent: int = attrs.field(default=3, metadata=whole(1, 1000))
     max_per_node: int = attrs.field(default=3, metadata=whole(1, 1000))
@@ -137,7 +136,7 @@ class Migration:
 
 
 @attrs.frozen(field_transformer=checked)
-class Objective:
+class ObjectiveSettings:
     """See `core.goals.objective`. Alpha, beta and gamma are of the kind `share`.
 
     The bounds keep sums of scores in nano-units within 64 bits.
@@ -224,10 +223,16 @@ class Configuration:
         default="disabled", metadata=choice("disabled", "enabled")
     )
     tiers: Tiers = attrs.field(default=Tiers(), metadata=_TIERS)
-    batch: Batch = attrs.field(default=Batch(), metadata=section(Batch))
-    suggester: Suggester = attrs.field(default=Suggester(), metadata=section(Suggester))
-    migration: Migration = attrs.field(default=Migration(), metadata=section(Migration))
-    objective: Objective = attrs.field(default=Objective(), metadata=section(Objective))
+    batch: BatchSettings = attrs.field(default=BatchSettings(), metadata=section(BatchSettings))
+    suggester: SuggesterSettings = attrs.field(
+        default=SuggesterSettings(), metadata=section(SuggesterSettings)
+    )
+    migration: MigrationSettings = attrs.field(
+        default=MigrationSettings(), metadata=section(MigrationSettings)
+    )
+    objective: ObjectiveSettings = attrs.field(
+        default=ObjectiveSettings(), metadata=section(ObjectiveSettings)
+    )
     #: how the room that no pod can use is measured
     fragmentation: Literal["unusable", "product"] = attrs.field(
         default="unusable", metadata=choice("unusable", "product")
@@ -269,12 +274,12 @@ class Configuration:
         return Promise(qos, otherwise.weight if service.weight is None else service.weight)
 
     @cached_property
-    def objective_function(self) -> ObjectiveFunction:
+    def objective_function(self) -> Objective:
         given = self.objective
         gap = self.latency.cloud - self.latency.edge
         if given.kind != "latency":
-            return ObjectiveFunction(given.kind, given.alpha, given.beta, given.gamma)
-        return ObjectiveFunction(given.kind, given.alpha, given.beta, given.gamma, gap)
+            return Objective(given.kind, given.alpha, given.beta, given.gamma)
+        return Objective(given.kind, given.alpha, given.beta, given.gamma, gap)
 
     @cached_property
     def policy(self) -> KubeDSM:

@@ -8,7 +8,7 @@ import attrs
 
 from kubedsm.clock import Clock
 from kubedsm.cluster.wire import decoding
-from kubedsm.configuration.settings import Configuration, Migration, Suggester
+from kubedsm.configuration.settings import Configuration, MigrationSettings, SuggesterSettings
 from kubedsm.core.world.model import Node, Tiers
 from kubedsm.demo.observer import Observer
 from kubedsm.demo.view import Frame
@@ -29,8 +29,8 @@ FRAME = 0.25
 TIMING = Timing(start_delay=0.2, stop_delay=0.1, hpa_sync=0.8)
 #: periods shortened in the same measure
 CONFIGURATION = Configuration(
-    suggester=Suggester(period=0.5),
-    migration=Migration(cooldown=0.5, drain_delay=0.1, deadline=5.0),
+    suggester=SuggesterSettings(period=0.5),
+    migration=MigrationSettings(cooldown=0.5, drain_delay=0.1, deadline=5.0),
 )
 RESOURCES = {r.kind: r for r in (DEPLOYMENTS, SERVICES, HORIZONTAL_POD_AUTOSCALERS)}
 

@@ -5,7 +5,7 @@ from collections import Counter
 import attrs
 
 from kubedsm.cluster.client.backoff import Doubling
-from kubedsm.configuration.settings import Migration
+from kubedsm.configuration.settings import MigrationSettings
 from kubedsm.core.world.model import Workload
 
 #: seconds that a workload rests more after a move that failed or was taken back, twice as long
@@ -27,7 +27,7 @@ class Underway:
 
 
 class MoveLimits:
-    def __init__(self, limits: Migration) -> None:
+    def __init__(self, limits: MigrationSettings) -> None:
         self._limits = limits
         self._underway: dict[str, Underway] = {}
         self._rests: dict[Workload, float] = {}

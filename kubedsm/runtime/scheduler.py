@@ -8,7 +8,7 @@ import attrs
 import structlog
 
 from kubedsm.clock import Clock, deadline_in
-from kubedsm.configuration.settings import Batch
+from kubedsm.configuration.settings import BatchSettings
 from kubedsm.core.placing.decision import Decision
 from kubedsm.core.policies.policy import Policy
 from kubedsm.core.rules.fit import unschedulable_message
@@ -39,7 +39,7 @@ class Scheduler:
     #: None where preemption is disabled
     preemptor: Preemptor | None
     policy: Policy
-    batch: Batch
+    batch: BatchSettings
     clock: Clock
     rng: random.Random
     synced: asyncio.Event

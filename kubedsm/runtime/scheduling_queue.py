@@ -19,10 +19,10 @@ import attrs
 from kubedsm.clock import Clock
 from kubedsm.cluster.client.backoff import Doubling
 from kubedsm.core.rules.queueing_hints import (
-    Refused,
+    Unschedulable,
     matters,
-    still_refused,
-    still_refused_itself,
+    still_unschedulable,
+    still_unschedulable_itself,
 )
 from kubedsm.core.world.change import Change
 from kubedsm.core.world.mirror import ClusterMirror
@@ -75,8 +75,8 @@ class SchedulingQueue:
         self._backing_off: dict[Uid, float] = {}
         self._unschedulable: dict[Uid, float] = {}
         #: why the unschedulable ones are; far fewer than they, and so asked in their place
-        self._refused: dict[Uid, Refused] = {}
-        self._refused_by: dict[Refused, dict[Uid, None]] = {}
+        self._why: dict[Uid, Unschedulable] = {}
+        self._by_why: dict[Unschedulable, dict[Uid, None]] = {}
         self._failures: dict[Uid, int] = {}
         self._cause: dict[Uid, Cause] = {}
         self._failing: dict[Cause, _Failing] = {}
@@ -132,19 +132,19 @@ class SchedulingQueue:
         self._take_out(pod.uid)
         self._pods[pod.uid] = pod
         self._unschedulable[pod.uid] = self._clock.monotonic() + FLUSH
-        self._file(pod.uid, Refused.of(pod, rules))
+        self._file(pod.uid, Unschedulable.of(pod, rules))
         self._changed.set()
 
     def help(self, change: Change, mirror: ClusterMirror) -> None:
         """Have those pods tried again that the change may help."""
         if matters(change):
-            self.reconsider(lambda refused: still_refused(refused, change, mirror))
+            self.reconsider(lambda pods: still_unschedulable(pods, change, mirror))
 
-    def reconsider(self, judged: Callable[[Refused], Refused | None]) -> None:
+    def reconsider(self, judged: Callable[[Unschedulable], Unschedulable | None]) -> None:
         """Try those again of which nothing stands any more: None."""
-        for refused, uids in list(self._refused_by.items()):
-            standing = judged(refused)
-            if standing == refused:
+        for unschedulable, uids in list(self._by_why.items()):
+            standing = judged(unschedulable)
+            if standing == unschedulable:
                 continue
             for uid in list(uids):
                 self._stands(uid, standing)
@@ -154,9 +154,9 @@ class SchedulingQueue:
         if pod.uid not in self._pods:
             return
         self._pods[pod.uid] = pod
-        refused = self._refused.get(pod.uid)
-        if refused is not None:
-            self._stands(pod.uid, still_refused_itself(refused, pod))
+        unschedulable = self._why.get(pod.uid)
+        if unschedulable is not None:
+            self._stands(pod.uid, still_unschedulable_itself(unschedulable, pod))
 
     def forget(self, uid: Uid) -> None:
         """Drop the pod: it is bound, or gone."""
@@ -189,12 +189,12 @@ class SchedulingQueue:
             for uid in [uid for uid, due in waiting.items() if due <= now]:
                 self.add(self._pods[uid])
 
-    def _stands(self, uid: Uid, refused: Refused | None) -> None:
-        if refused is None:
+    def _stands(self, uid: Uid, unschedulable: Unschedulable | None) -> None:
+        if unschedulable is None:
             self.add(self._pods[uid])
         else:
             self._unfile(uid)
-            self._file(uid, refused)
+            self._file(uid, unschedulable)
 
     def _turn(self, pod: Pod, cause: str, earliest: float) -> float:
         """When it may be tried again; not before others that fail by the same cause."""
@@ -216,17 +216,17 @@ class SchedulingQueue:
         if not failing.pods:
             del self._failing[cause]
 
-    def _file(self, uid: Uid, refused: Refused) -> None:
-        self._refused[uid] = refused
-        self._refused_by.setdefault(refused, {})[uid] = None
+    def _file(self, uid: Uid, unschedulable: Unschedulable) -> None:
+        self._why[uid] = unschedulable
+        self._by_why.setdefault(unschedulable, {})[uid] = None
 
     def _unfile(self, uid: Uid) -> None:
-        refused = self._refused.pop(uid, None)
-        if refused is not None:
-            uids = self._refused_by[refused]
+        unschedulable = self._why.pop(uid, None)
+        if unschedulable is not None:
+            uids = self._by_why[unschedulable]
             del uids[uid]
             if not uids:
-                del self._refused_by[refused]
+                del self._by_why[unschedulable]
 
     def _take_out(self, uid: Uid) -> None:
         self._pods.pop(uid, None)

@@ -71,7 +71,7 @@ def test_why_a_pod_fits_nowhere():
     assert len(unplaced["reasons"]["x1"]) == 1
 
 
-def test_every_pod_counts_whoever_scheduled_it_and_only_ours_are_placed():
+def test_every_pod_counts_whatever_scheduled_it_and_only_ours_are_placed():
     read = dumps.read(
         dump_of(
             node("e1", "edge", cpu="2"),

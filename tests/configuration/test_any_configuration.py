@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 
 from kubedsm.configuration.documents import DocumentError
 from kubedsm.configuration.settings import (
-    Batch,
+    BatchSettings,
     Configuration,
     Fairness,
     Latency,
-    Migration,
-    Objective,
+    MigrationSettings,
+    ObjectiveSettings,
     Service,
-    Suggester,
+    SuggesterSettings,
     dump,
     load,
 )
@@ -81,13 +81,13 @@ def tiers(draw):
 @st.composite
 def batches(draw):
     idle, longest = sorted(draw(st.tuples(seconds(0, 60), seconds(0, 60))))
-    return Batch(idle, longest, draw(st.integers(1, 10_000)))
+    return BatchSettings(idle, longest, draw(st.integers(1, 10_000)))
 
 
 @st.composite
 def objectives(draw):
     beta, alpha = sorted(draw(st.sets(st.floats(0, 1000), min_size=2, max_size=2)))
-    return Objective("share", alpha, beta, draw(st.floats(0, 1000)))
+    return ObjectiveSettings("share", alpha, beta, draw(st.floats(0, 1000)))
 
 
 @st.composite
@@ -101,7 +101,7 @@ configurations = st.builds(
     tiers=tiers(),
     batch=batches(),
     suggester=st.builds(
-        Suggester,
+        SuggesterSettings,
         mode=st.sampled_from(["apply", "suggest", "off"]),
         algorithm=st.sampled_from(["exact", "paper"]),
         period=seconds(0.01, 86400),
@@ -112,7 +112,7 @@ configurations = st.builds(
         defragment=st.booleans(),
     ),
     migration=st.builds(
-        Migration,
+        MigrationSettings,
         mode=modes,
         max_concurrent=st.integers(1, 1000),
         max_per_node=st.integers(1, 1000),

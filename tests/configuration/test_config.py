@@ -7,13 +7,13 @@ import pytest
 
 from kubedsm.configuration.documents import DocumentError
 from kubedsm.configuration.settings import (
-    Batch,
+    BatchSettings,
     Configuration,
     Latency,
-    Migration,
-    Objective,
+    MigrationSettings,
+    ObjectiveSettings,
     Service,
-    Suggester,
+    SuggesterSettings,
     dump,
     load,
     load_file,
@@ -65,10 +65,12 @@ def test_the_full_form_spells_out_the_defaults():
     given = load(FULL, "config.yaml")
     assert given.tiers == Tiers(("kubedsm.io/tier",))
     assert attrs.evolve(given, tiers=Tiers(), services=Configuration().services) == Configuration()
-    assert given.batch == Batch(idle=0.005, max=0.2, size=256, budget=0.5)
-    assert given.suggester == Suggester("apply", "exact", 3.0, 2.0, 6, 5, 3, 0.0, defragment=False)
-    assert given.migration == Migration("surge", 3, 3, 3, 0.0, 2.0, 60.0)
-    assert given.objective == Objective("share", 1.0, 0.1, 0.0)
+    assert given.batch == BatchSettings(idle=0.005, max=0.2, size=256, budget=0.5)
+    assert given.suggester == SuggesterSettings(
+        "apply", "exact", 3.0, 2.0, 6, 5, 3, 0.0, defragment=False
+    )
+    assert given.migration == MigrationSettings("surge", 3, 3, 3, 0.0, 2.0, 60.0)
+    assert given.objective == ObjectiveSettings("share", 1.0, 0.1, 0.0)
     assert given.latency == Latency(0.02, 0.08)
     assert given.services == {
         "*": Service(qos=1.0, weight=1.0),
@@ -79,15 +81,15 @@ def test_the_full_form_spells_out_the_defaults():
 
 def test_missing_and_null_keys_have_their_defaults():
     given = load("batch:\nsuggester: {maxMoves: 2, period: }\nservices: {shop/cart: }\n", "x")
-    assert given.batch == Batch()
-    assert given.suggester == Suggester(max_moves=2)
+    assert given.batch == BatchSettings()
+    assert given.suggester == SuggesterSettings(max_moves=2)
     assert given.services == {"shop/cart": Service()}
 
 
 def test_json_is_read_too():
     text = json.dumps({"suggester": {"minGain": 1e-7, "mode": "off"}, "objective": {"gamma": 1e2}})
     given = load(text, "config.json")
-    assert given.suggester == Suggester(mode="off", min_gain=1e-7)
+    assert given.suggester == SuggesterSettings(mode="off", min_gain=1e-7)
     assert given.objective.gamma == 100
 
 
@@ -104,7 +106,7 @@ def test_labels_of_the_tiers_may_be_one_or_several():
 
 def test_durations_are_seconds():
     given = load("migration: {deadline: 1m30s, cooldown: 0s, drainDelay: 500ms}", "x")
-    assert given.migration == Migration(deadline=90.0, cooldown=0.0, drain_delay=0.5)
+    assert given.migration == MigrationSettings(deadline=90.0, cooldown=0.0, drain_delay=0.5)
 
 
 REFUSALS: dict[str | bytes, str] = {
@@ -310,9 +312,9 @@ def test_a_latency_target_is_clipped_to_a_share(target, qos):
     "make",
     [
         lambda: Service(qos=2.0),
-        lambda: Batch(idle=1.0, max=0.5),
-        lambda: Suggester(max_moves=2.5),
-        lambda: Migration(deadline=float("nan")),
+        lambda: BatchSettings(idle=1.0, max=0.5),
+        lambda: SuggesterSettings(max_moves=2.5),
+        lambda: MigrationSettings(deadline=float("nan")),
         lambda: Configuration(tiers=Tiers(labels=())),
         lambda: Configuration(services={"cart": Service()}),
         lambda: Configuration(scheduler_name=""),

@@ -153,7 +153,7 @@ def test_run_ends_with_one_line_where_it_is_not_let_in(tmp_path):
     assert line.startswith("kubedsm: error: 401 Unauthorized")
 
 
-def test_the_emulated_cluster_lets_in_whoever_has_the_token_of_the_file(tmp_path):
+def test_the_emulated_cluster_lets_in_holders_of_the_token_of_the_file(tmp_path):
     with Server("--token-file", tmp_path / "token", "--kubeconfig", tmp_path / "config") as server:
         token = (tmp_path / "token").read_text().strip()
         assert token not in Path(f"/proc/{server.process.pid}/cmdline").read_text()

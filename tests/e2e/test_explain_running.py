@@ -154,7 +154,7 @@ def test_a_scheduler_that_knows_nothing_of_the_pod_is_not_the_end(server, schedu
         assert explained(name, *cluster)[0]["summary"]
 
 
-def test_whoever_answers_on_the_port_may_be_somebody_else(server, scheduler):
+def test_another_process_may_answer_on_the_port(server, scheduler):
     name = names(server, "web")[0]
     [said] = explained(name, "--server", server.url, "--kubeconfig", server.kubeconfig)
     assert said["nodesAsOf"] == "now"

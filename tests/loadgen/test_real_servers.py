@@ -147,7 +147,7 @@ async def test_connections_are_bounded_and_kept():
     assert results.total.latency.max > 200
 
 
-async def test_where_nobody_listens():
+async def test_where_no_server_listens():
     refused = f"http://127.0.0.1:{closed_port()}/"
     async with HttpTransport() as transport:
         with pytest.raises(TransportError, match=r"^connection refused$"):

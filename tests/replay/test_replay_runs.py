@@ -9,7 +9,7 @@ import attrs
 import pytest
 
 from kubedsm.cluster.client.port import Request
-from kubedsm.configuration.settings import Configuration, Migration
+from kubedsm.configuration.settings import Configuration, MigrationSettings
 from kubedsm.emulator.emulated_cluster import ClusterSpec
 from kubedsm.emulator.paper import node
 from kubedsm.replay.measures import measure
@@ -64,7 +64,7 @@ def test_the_timeline_begins_with_the_scenario_and_ends_with_it():
 
 
 def test_pods_evicted_before_their_successors_are_ready_are_moves_that_cost():
-    recreating = attrs.evolve(Configuration(), migration=Migration(mode="recreate"))
+    recreating = attrs.evolve(Configuration(), migration=MigrationSettings(mode="recreate"))
     runs = [
         Run("1.3-.4", normal(1.3, 0.4, seed=1, cycles=4), "kubedsm", 1, Setup(configuration=c))
         for c in (Configuration(), recreating)

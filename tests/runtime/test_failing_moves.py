@@ -337,7 +337,7 @@ async def test_a_workload_rests_after_a_failure_even_without_a_cooldown():
             assert may_move(world)
 
 
-async def test_nobody_rests_for_giving_way_or_for_a_pod_that_left():
+async def test_no_workload_rests_for_giving_way_or_for_a_pod_that_left():
     async with emulated(LARGE_CLOUD, configuration=WITHOUT_COOLDOWN) as world, world.scheduler():
         await settle_on_cloud(world, "web", 2)
         open_edge(world, node("e1", "edge", "2", "8Gi"))

@@ -1,4 +1,4 @@
-"""Marks of moves that are none of ours: nobody gains by them, and no neighbour notices."""
+"""Marks of moves that are none of ours: no workload gains by them, and no neighbour notices."""
 
 import asyncio
 import json
@@ -46,7 +46,7 @@ def replica_set(tenant, replicas=0, **selected):
     return made["metadata"]["uid"]
 
 
-async def test_the_neighbour_is_served_when_nobody_else_is_there():
+async def test_the_neighbour_is_served_when_no_other_is_there():
     async with migrating() as world, world.scheduler():
         await neighbour_settles(world)
         await neighbour_is_served(world)
@@ -61,7 +61,7 @@ async def test_the_neighbour_is_served_when_nobody_else_is_there():
         (marked, "kubedsm"),
     ],
 )
-async def test_a_labelled_pod_that_no_budget_lets_go_stops_nobodys_moves(make, scheduler):
+async def test_a_labelled_pod_that_no_budget_lets_go_stops_no_moves(make, scheduler):
     async with migrating() as world, world.scheduler():
         tenant = Tenant.of(world)
         tenant.forbid_disruption()
@@ -222,7 +222,7 @@ async def test_a_node_that_changes_its_tier_makes_no_owner_lose_its_pods():
         assert tiers == {"edge"}
 
 
-async def test_a_pod_that_nobody_owns_counts_for_no_owner_as_ready():
+async def test_a_pod_without_owner_counts_for_no_owner_as_ready():
     recreate = load("suggester: {period: 1s}\nmigration: {mode: recreate, cooldown: 1s}", "test")
     async with emulated(CLOUD, configuration=recreate) as world, world.scheduler():
         tenant = Tenant.of(world)

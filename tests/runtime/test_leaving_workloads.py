@@ -1,4 +1,4 @@
-"""Workloads on their way out: no move of theirs is begun, and nobody else notices."""
+"""Workloads on their way out: no move of theirs is begun, and no other workload notices."""
 
 import asyncio
 

@@ -106,7 +106,7 @@ class Chaos:
 
 
 @pytest.mark.parametrize("seed", range(16))
-async def test_whoever_fits_is_bound_within_a_second(seed):
+async def test_each_pod_that_fits_is_bound_within_a_second(seed):
     rng = random.Random(seed)
     async with emulated() as world:
         chaos = Chaos(world, rng)
@@ -125,6 +125,6 @@ async def test_whoever_fits_is_bound_within_a_second(seed):
                 waiting = snapshot.schedulable(snapshot.pods.values())
                 feasibility = Feasibility.of(snapshot)
                 for each in waiting:
-                    assert not feasibility.feasible(each), f"{each} fits, and nobody asks"
+                    assert not feasibility.feasible(each), f"{each} fits, and is not tried"
                 waited += bool(waiting)
             assert waited > 0

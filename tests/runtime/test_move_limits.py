@@ -3,12 +3,12 @@
 import attrs
 import pytest
 
-from kubedsm.configuration.settings import Migration
+from kubedsm.configuration.settings import MigrationSettings
 from kubedsm.core.world.model import Workload
 from kubedsm.runtime.limits import BACK_OFF, MoveLimits, Underway
 
 WEB, API = (Workload("shop", "Deployment", name) for name in ("web", "api"))
-WIDE = Migration(max_concurrent=9, max_per_node=9, max_per_workload=9)
+WIDE = MigrationSettings(max_concurrent=9, max_per_node=9, max_per_workload=9)
 
 
 def underway(workload, source, target, *, breaks_first=False):
@@ -73,7 +73,7 @@ def test_a_workload_rests_for_its_cooldown_and_longer_after_a_failure():
 
 
 def test_workloads_that_rested_long_ago_are_forgotten():
-    limits = MoveLimits(Migration(cooldown=1.0))
+    limits = MoveLimits(MigrationSettings(cooldown=1.0))
     for number in range(1000):
         limits.rest(Workload("shop", "Deployment", f"w{number}"), now=10.0 * number, failed=True)
     assert len(limits._rests) < 100

@@ -39,7 +39,7 @@ def put_in_place_of(world, pod):
 
 
 @pytest.mark.parametrize("read", [1, 2, 3, 4])
-async def test_whoever_takes_the_pods_name_on_the_way_is_left_alone(read):
+async def test_a_pod_that_takes_the_name_on_the_way_is_left_alone(read):
     namesakes = []
 
     def swap():

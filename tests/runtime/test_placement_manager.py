@@ -171,7 +171,7 @@ async def test_a_bind_that_was_not_applied_after_all_gives_its_room_back():
         assert not scene.held
 
 
-async def test_the_room_stays_held_while_nobody_can_tell():
+async def test_the_room_stays_held_while_it_is_unknown():
     reads = [Unreachable("refused"), Unreachable("refused"), live_pod(node="n2")]
     async with binding(ScriptedCluster([OutcomeUnknown("reset")], reads)) as scene:
         await asyncio.sleep(15)

@@ -53,7 +53,7 @@ async def test_an_important_pod_gets_the_room_and_the_victims_replacement_waits(
         assert world.invariants.writes == before
 
 
-async def test_disabled_nobody_is_evicted():
+async def test_disabled_no_pod_is_evicted():
     calls = Evictions()
     async with preempting(configuration=DISABLED, faults=calls) as world, world.scheduler():
         await filled(world)
@@ -244,7 +244,7 @@ async def test_a_departure_that_began_meanwhile_makes_the_eviction_needless():
             assert settled(world)
 
 
-async def test_nobody_goes_if_somebody_is_going_anyway():
+async def test_no_pod_is_evicted_while_another_leaves_anyway():
     calls = Evictions()
     async with preempting(timing=SLOW_STOP, faults=calls) as world, world.scheduler():
         await filled(world, terminationGracePeriodSeconds=20)

@@ -147,7 +147,7 @@ async def test_a_change_of_the_pod_itself_may_help(queue, rules, now, retried):
     assert len(queue) == retried
 
 
-async def test_a_pod_that_nobody_waits_for_is_not_taken_in(queue):
+async def test_a_pod_that_is_not_awaited_is_not_taken_in(queue):
     queue.update(A)
     assert A.uid not in queue
     queue.wait_for_help(A, FIT)
@@ -224,7 +224,7 @@ async def test_pods_whose_binds_fail_by_one_cause_take_turns(queue, clock):
     assert [round(later - earlier) for earlier, later in pairwise(seconds)] == [TURN] * 4
 
 
-async def test_nobody_waits_for_a_turn_for_ever(queue, clock):
+async def test_no_pod_waits_for_ever(queue, clock):
     for number in range(1000):
         queue.back_off(pod(f"p{number}"), "403 no")
     await clock.sleep(LONGEST_TURN + 1)

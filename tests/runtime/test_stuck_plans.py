@@ -1,4 +1,4 @@
-"""Plans that cannot go on: they end, say why, try less and less, and silence nobody."""
+"""Plans that cannot go on: they end, say why, try less and less, and silence no other."""
 
 import asyncio
 
@@ -52,7 +52,7 @@ def detached(world):
     return [p for p in world.pods() if "kubedsm.io/migrating" in p["metadata"]["labels"]]
 
 
-async def test_a_budget_left_behind_by_a_deleted_deployment_stops_nobody():
+async def test_a_budget_left_behind_by_a_deleted_deployment_stops_no_move():
     async with emulated(CLOUD, configuration=CONFIGURATION) as world:
         calls = Calls(world)
         async with world.scheduler(faults=calls):

@@ -82,7 +82,7 @@ async def test_suggestions_that_fail_keep_no_batch_waiting_and_are_tried_again(c
 
 
 @pytest.mark.parametrize("step", ["check", "detach", "evict", "restore"])
-async def test_a_step_that_fails_takes_its_move_back_and_nobody_elses(step, caught, monkeypatch):
+async def test_a_step_that_fails_takes_its_own_move_back_and_no_other(step, caught, monkeypatch):
     odd = ["web"]
 
     def failing(works):

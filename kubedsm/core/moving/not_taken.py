@@ -11,7 +11,7 @@ from kubedsm.core.moving.edge_problem import EdgeProblem
 from kubedsm.core.moving.movable import Movable
 from kubedsm.core.moving.move_groups import edge_changes, moves_of
 from kubedsm.core.moving.move_order import Impasse
-from kubedsm.core.moving.suggestion import Cause, MoveKind, Reason, Rejected, SuggestLimits
+from kubedsm.core.moving.suggestion import Cause, MoveKind, NotTaken, Reason, SuggestLimits
 from kubedsm.core.moving.take_groups import Taken
 from kubedsm.core.packing.best_fit import greatest_allocatable, size
 from kubedsm.core.rules.feasibility import Feasibility, Rejection
@@ -49,20 +49,20 @@ class Outcome:
         return after
 
 
-def not_taken(outcome: Outcome, gains: Gains, movable: Movable) -> tuple[Rejected, ...]:
+def not_taken(outcome: Outcome, gains: Gains, movable: Movable) -> tuple[NotTaken, ...]:
     """The ten pods that would add most QoS for their size if they came to the edge as well.
 
     Pods of which the same can be said are named once. Pods of groups that were dropped, and of
     moves that a rule refused, come first.
     """
     snapshot, taken = outcome.snapshot, outcome.taken
-    dropped = [Rejected(m.pod, reason) for group, reason in taken.left for m in group]
+    dropped = [NotTaken(m.pod, reason) for group, reason in taken.left for m in group]
     named = {move.pod.uid for move in taken.moves} | {pod.uid for pod, _ in dropped}
     for impasse in outcome.refused:
         pod = impasse.move.pod
         if pod.uid not in named:
             named.add(pod.uid)
-            dropped.append(Rejected(pod, impasse.reason))
+            dropped.append(NotTaken(pod, impasse.reason))
     changes = edge_changes(taken.moves)
     greatest = greatest_allocatable(outcome.problem.nodes)
     alike: dict[tuple[Workload, PodClass, str], Pod] = {}
@@ -79,7 +79,7 @@ def not_taken(outcome: Outcome, gains: Gains, movable: Movable) -> tuple[Rejecte
             scores[key] = gains.level[pod.workload], -more / size(pod.requests, greatest)
     ranked = sorted(alike, key=lambda key: (scores[key], str(alike[key])))[:_MOST]
     others = [
-        Rejected(
+        NotTaken(
             alike[key], Cause.NOT_MOVABLE.of(key[-1]) if key[-1] else _why(outcome, alike[key])
         )
         for key in ranked

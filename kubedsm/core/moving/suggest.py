@@ -23,10 +23,10 @@ from kubedsm.core.moving.paper.paper_suggester import suggest_paper
 from kubedsm.core.moving.proposal import allowed_of
 from kubedsm.core.moving.reorder_edge import reorder_edge
 from kubedsm.core.moving.suggestion import (
+    ClusterScore,
     Move,
     MoveKind,
-    Rejected,
-    Score,
+    NotTaken,
     Suggestion,
     SuggestLimits,
 )
@@ -35,10 +35,10 @@ from kubedsm.core.packing.match import Bounds
 from kubedsm.core.world.model import NodeName, Pod, Resources, Snapshot, shares_after
 
 __all__ = [
+    "ClusterScore",
     "Move",
     "MoveKind",
-    "Rejected",
-    "Score",
+    "NotTaken",
     "SuggestLimits",
     "Suggestion",
     "suggest",
@@ -77,13 +77,13 @@ def suggest(
     """
     forbidden = default_movable(snapshot)
 
-    def objection(pod: Pod) -> str:
+    def reason_to_stay(pod: Pod) -> str:
         return forbidden(pod) or movable(pod)
 
     gains = Gains.of(snapshot, promises, objective)
     shares = gains.shares
     fragmentation = Fragmentation(measure, request_mix(snapshot))
-    problem = EdgeProblem.of(snapshot, objection, fragmentation, bounds)
+    problem = EdgeProblem.of(snapshot, reason_to_stay, fragmentation, bounds)
     form = suggest_exact if algorithm == "exact" else suggest_paper
     found = form(problem, snapshot.free, gains, limits, bounds)
 
@@ -94,8 +94,8 @@ def suggest(
     outcome = Outcome(snapshot, problem, taken, limits, counted, found.proven, free, found.refused)
     before = quality(shares, promises, objective)
     return Suggestion(
-        before=Score(before, shares, fragmentation.of(problem.nodes, snapshot.free)),
-        after=Score(
+        before=ClusterScore(before, shares, fragmentation.of(problem.nodes, snapshot.free)),
+        after=ClusterScore(
             before + sum(gains_of(gains, moves)),
             shares_after(shares, edge_changes(moves)),
             fragmentation.of(problem.nodes, free),
@@ -103,7 +103,7 @@ def suggest(
         moves=tuple(move for move in moves if move.source is not None),
         legs=taken.order.legs(moves),
         awaited=tuple(move for move in moves if move.source is None),
-        rejected=not_taken(outcome, gains, objection),
+        rejected=not_taken(outcome, gains, reason_to_stay),
         proven=found.proven,
         states=found.states,
     )

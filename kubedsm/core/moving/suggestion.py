@@ -59,7 +59,7 @@ def first_leg(move: Move) -> str:
 
 
 @attrs.frozen(slots=True)
-class Score:
+class ClusterScore:
     """Of the whole cluster."""
 
     #: nano-units of QoS, of all priorities together
@@ -105,7 +105,7 @@ class Reason(NamedTuple):
         return self.cause.format(*self.told)
 
 
-class Rejected(NamedTuple):
+class NotTaken(NamedTuple):
     pod: Pod
     why: Reason
 
@@ -123,16 +123,16 @@ class Suggestion:
     it. The cloud's room is counted as if nothing left it, so that no leg into the cloud needs any.
     """
 
-    before: Score
+    before: ClusterScore
     #: once the moves are carried out and the awaited pods are placed
-    after: Score
+    after: ClusterScore
     moves: tuple[Move, ...] = ()
     #: what the moves are carried out by
     legs: tuple[Leg, ...] = ()
     #: pods that wait for a node, and where the moves leave room for them
     awaited: tuple[Move, ...] = ()
     #: the best that was not taken, most useful first
-    rejected: tuple[Rejected, ...] = ()
+    rejected: tuple[NotTaken, ...] = ()
     #: nothing better exists within the limits; never said of the paper's form
     proven: bool = True
     #: how many states were compared

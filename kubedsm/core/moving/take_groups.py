@@ -68,22 +68,24 @@ def take_groups(
             lost = tuple(all_ - less for all_, less in zip(whole, without, strict=True))
             gain = per_move(lost, group)
             if any(edge_changes(group).values()):
-                objection = _gain_objection(leading(gain), gains_of(gains, group), group, limits)
+                reason = _too_little_gain(leading(gain), gains_of(gains, group), group, limits)
             else:
                 drop = fragmentation_after(others) - fragmentation_after(everything)
-                objection = _order_objection(drop, group, limits)
+                reason = _no_order(drop, group, limits)
             marginal.append(gain)
-            if objection is not None:
-                refused.append((gain, at, objection))
+            if reason is not None:
+                refused.append((gain, at, reason))
         if not refused:
             worths = tuple(map(leading, marginal))
             return Taken(tuple(kept), worths, order, tuple(left))
-        _, worst, objection = min(refused)
-        left.append((kept.pop(worst), objection))
+        _, worst, reason = min(refused)
+        left.append((kept.pop(worst), reason))
     return Taken(left=tuple(left))
 
 
-def _gain_objection(gain: float, alone: Gain, group: Moves, limits: SuggestLimits) -> Reason | None:
+def _too_little_gain(
+    gain: float, alone: Gain, group: Moves, limits: SuggestLimits
+) -> Reason | None:
     if not worth(alone, group) or gain <= LEAST_GAIN:
         return Cause.NO_GAIN.of()
     if gain < limits.min_gain:
@@ -91,7 +93,7 @@ def _gain_objection(gain: float, alone: Gain, group: Moves, limits: SuggestLimit
     return None
 
 
-def _order_objection(drop: int, group: Moves, limits: SuggestLimits) -> Reason | None:
+def _no_order(drop: int, group: Moves, limits: SuggestLimits) -> Reason | None:
     if not limits.defragment:
         return Cause.NOT_DEFRAGMENTING.of()
     if drop < _LEAST_DEFRAGMENTED:

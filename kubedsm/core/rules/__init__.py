@@ -1,4 +1,4 @@
-"""What may be: for each rule of scheduling, which nodes it refuses, and what could end that.
+"""What may be: for each rule of scheduling, which nodes it rejects, and what could end that.
 
 Nothing here prefers one workload to another.
 """

@@ -10,7 +10,7 @@ from kubedsm.core.rules.fit import TIER
 from kubedsm.core.rules.node_index import NodeIndex
 from kubedsm.core.rules.plugin import Plugin
 from kubedsm.core.rules.plugins import DYNAMIC_FILTERS, PRE_FILTERS, STATIC_FILTERS, Filters
-from kubedsm.core.rules.rejection import Mask, Refusal, Rejection
+from kubedsm.core.rules.rejection import Mask, RejectedNodes, Rejection
 from kubedsm.core.rules.residents import Residents, keys_looked_at
 from kubedsm.core.rules.room import BASIC_RESOURCES, Room
 from kubedsm.core.rules.scene import EquivalenceClass, Scene, node_labels, speaks_of_others
@@ -18,7 +18,7 @@ from kubedsm.core.world.model import Pod, PodClass, Snapshot, Uid
 
 #: a pod and the position of its node
 Placed = tuple[Pod, int]
-Finding = tuple[Plugin, Refusal]
+Finding = tuple[Plugin, RejectedNodes]
 
 
 @attrs.frozen(slots=True, eq=False)
@@ -36,17 +36,17 @@ class Verdict:
     def openable(self) -> Mask:
         """The nodes that are refused, if at all, for what other pods may mend by coming."""
         mask = np.ones_like(self.tiered)
-        for _, refusal in self.findings:
-            if not refusal.mendable:
-                mask &= ~refusal.nodes
+        for _, rejected in self.findings:
+            if not rejected.mendable:
+                mask &= ~rejected.nodes
         return mask
 
     def rejection(self, position: int, *, tier: bool) -> Rejection | None:
         if self.everywhere is not None:
             return self.everywhere
-        for plugin, refusal in self.findings:
-            if refusal.nodes[position] and (tier or plugin is not TIER):
-                return Rejection(plugin.name, refusal.reasons)
+        for plugin, rejected in self.findings:
+            if rejected.nodes[position] and (tier or plugin is not TIER):
+                return Rejection(plugin.name, rejected.reasons)
         return None
 
 
@@ -140,14 +140,14 @@ class ClusterView:
         for plugin, pre_filter in PRE_FILTERS:
             reason = pre_filter(candidate.rules, self.scene.surroundings)
             if reason:
-                rejected = Rejection(plugin.name, (reason,), everywhere=True)
-                return Verdict(rejected, (), nodes.none(), nodes.none())
+                everywhere = Rejection(plugin.name, (reason,), everywhere=True)
+                return Verdict(everywhere, (), nodes.none(), nodes.none())
         findings = (*self._static_findings(candidate), *self._findings(DYNAMIC_FILTERS, candidate))
         accepted, tiered = nodes.every(), nodes.every()
-        for plugin, refusal in findings:
-            tiered &= ~refusal.nodes
+        for plugin, rejected in findings:
+            tiered &= ~rejected.nodes
             if plugin is not TIER:
-                accepted &= ~refusal.nodes
+                accepted &= ~rejected.nodes
         return Verdict(None, findings, accepted, tiered)
 
     def _static_findings(self, candidate: EquivalenceClass) -> tuple[Finding, ...]:
@@ -158,10 +158,10 @@ class ClusterView:
         return known
 
     def _findings(self, filters: Filters, candidate: EquivalenceClass) -> Iterator[Finding]:
-        for plugin, refused in filters:
-            for refusal in refused(candidate, self.scene):
-                if refusal.nodes.any():
-                    yield plugin, refusal
+        for plugin, rejects in filters:
+            for rejected in rejects(candidate, self.scene):
+                if rejected.nodes.any():
+                    yield plugin, rejected
 
 
 def _placed(snapshot: Snapshot, nodes: NodeIndex) -> Iterator[tuple[Uid, Placed]]:

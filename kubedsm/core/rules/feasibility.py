@@ -78,7 +78,7 @@ class Feasibility:
     def openable(self, pod: Pod) -> list[NodeName]:
         """Those nodes, and the ones that would take the pod if certain others were in place.
 
-        Nodes, that is, that only spread constraints or its own affinity refuse; in name order.
+        Nodes, that is, that only spread constraints or its own affinity reject; in name order.
         """
         if _held_back(pod):
             return []

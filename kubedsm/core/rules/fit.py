@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from kubedsm.core.rules import node_affinity, taints
 from kubedsm.core.rules.plugin import Cluster, Plugin
-from kubedsm.core.rules.rejection import Refusal, Rejection
+from kubedsm.core.rules.rejection import RejectedNodes, Rejection
 from kubedsm.core.rules.resources import node_resources_fit, shortages
 from kubedsm.core.rules.scene import EquivalenceClass, Scene
 from kubedsm.core.world.change import Change
@@ -24,7 +24,7 @@ NO_TIER = "node(s) had no label that makes them edge or cloud"
 
 
 def _takes_it_now(change: Change, candidate: EquivalenceClass, cluster: Cluster) -> bool:
-    """Whether the one node that changed, or that room came free on, refused and now accepts.
+    """Whether the one node that changed, or that room came free on, rejected and now accepts.
 
     By all rules that a class and a node, or its room, decide between them.
     """
@@ -49,8 +49,8 @@ def _tier(_: PodClass, node: Node) -> str:
     return "" if node.tier is not None else NO_TIER
 
 
-def _tierless(_: EquivalenceClass, scene: Scene) -> Iterator[Refusal]:
-    yield Refusal(scene.nodes.tierless, (NO_TIER,))
+def _tierless(_: EquivalenceClass, scene: Scene) -> Iterator[RejectedNodes]:
+    yield RejectedNodes(scene.nodes.tierless, (NO_TIER,))
 
 
 NODE_UNSCHEDULABLE = Plugin(
@@ -106,8 +106,8 @@ def static_rejection(pod_class: PodClass, node: Node) -> Rejection | None:
         if names is not None and node.name not in names:
             reason = node_affinity.NOT_NAMED if names else node_affinity.CONFLICT
             return Rejection(NODE_AFFINITY.name, (reason,), everywhere=not names)
-    for name, refuses in _NODE_FILTERS:
-        reason = refuses(pod_class, node)
+    for name, rejects in _NODE_FILTERS:
+        reason = rejects(pod_class, node)
         if reason:
             return Rejection(name, (reason,))
     return None

@@ -9,7 +9,7 @@ import numpy as np
 
 from kubedsm.core.rules.node_scores import normalized
 from kubedsm.core.rules.plugin import Positions
-from kubedsm.core.rules.rejection import Refusal
+from kubedsm.core.rules.rejection import RejectedNodes
 from kubedsm.core.rules.scene import EquivalenceClass, Scene
 from kubedsm.core.world.model import Node, PodClass, SchedulingRules
 from kubedsm.core.world.selectors import NodeSelectorTerm, any_selects
@@ -31,8 +31,8 @@ def node_affinity(pod_class: PodClass, node: Node) -> str:
     return NO_MATCH
 
 
-def not_affine(candidate: EquivalenceClass, scene: Scene) -> Iterator[Refusal]:
-    yield Refusal(~scene.nodes.affine(candidate.rules), (NO_MATCH,))
+def not_affine(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNodes]:
+    yield RejectedNodes(~scene.nodes.affine(candidate.rules), (NO_MATCH,))
 
 
 def named_nodes(rules: SchedulingRules) -> frozenset[str] | None:
@@ -64,10 +64,10 @@ def self_contradiction(rules: SchedulingRules, _: Surroundings) -> str:
     return CONFLICT if named_nodes(rules) == frozenset() else ""
 
 
-def not_named(candidate: EquivalenceClass, scene: Scene) -> Iterator[Refusal]:
+def not_named(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNodes]:
     names = named_nodes(candidate.rules)
     if names is not None:
-        yield Refusal(~scene.nodes.named(names), (NOT_NAMED,))
+        yield RejectedNodes(~scene.nodes.named(names), (NOT_NAMED,))
 
 
 def most_liked(candidate: EquivalenceClass, scene: Scene, chosen: Positions) -> list[int] | None:

@@ -1,8 +1,8 @@
 """What a rule of scheduling is made of.
 
-Hints: every node refuses a waiting pod by one rule, the first that does. Nothing can come of trying
+Hints: every node rejects a waiting pod by one rule, the first that does. Nothing can come of trying
 the pod again before one of those rules may speak otherwise of some node. So each rule has a hint:
-whether a change may make it accept a node that it refused. A hint may say yes in vain, never no in
+whether a change may make it accept a node that it rejected. A hint may say yes in vain, never no in
 vain.
 
 Source: the extension points of the Kubernetes documentation's "Scheduling Framework"; KEP-4247
@@ -17,7 +17,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from kubedsm.core.rules.rejection import Refusal
+from kubedsm.core.rules.rejection import RejectedNodes
 from kubedsm.core.rules.scene import EquivalenceClass, Scene
 from kubedsm.core.world.change import Change
 from kubedsm.core.world.model import Node, NodeName, Pod, PodClass, Resources, SchedulingRules
@@ -37,8 +37,8 @@ class Cluster(Protocol):
 
 #: positions of nodes
 Positions = NDArray[np.intp]
-#: the nodes it refuses, in the order in which its own conditions are tried
-Filter = Callable[[EquivalenceClass, Scene], Iterable[Refusal]]
+#: the nodes it rejects, in the order in which its own conditions are tried
+Filter = Callable[[EquivalenceClass, Scene], Iterable[RejectedNodes]]
 #: of each of these nodes 0..100; None if it has nothing to say
 Score = Callable[[EquivalenceClass, Scene, Positions], list[int] | None]
 Hint = Callable[[Change, EquivalenceClass, Cluster], bool]

@@ -1,6 +1,6 @@
 """All rules, in the order in which kube-scheduler runs its plugins.
 
-The first that refuses a node gives the reasons. What a pod demands of no node in particular comes
+The first that rejects a node gives the reasons. What a pod demands of no node in particular comes
 before all of them. There is no NodeName here: a pod with spec.nodeName is bound already.
 """
 
@@ -14,7 +14,7 @@ PLUGINS: tuple[Plugin, ...] = (
     fit.NODE_UNSCHEDULABLE,
     fit.TAINT_TOLERATION,
     fit.NODE_AFFINITY,
-    # After those, so that a control plane is refused in the words that its taint is known by.
+    # After those, so that a control plane is rejected in the words that its taint is known by.
     fit.TIER,
     ports.NODE_PORTS,
     fit.NODE_RESOURCES_FIT,

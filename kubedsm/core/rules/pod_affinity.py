@@ -11,7 +11,7 @@ import numpy as np
 from kubedsm.core.rules.node_index import MISSING
 from kubedsm.core.rules.node_scores import normalized_neighbours
 from kubedsm.core.rules.plugin import Cluster, Plugin, Positions
-from kubedsm.core.rules.rejection import Mask, Refusal
+from kubedsm.core.rules.rejection import Mask, RejectedNodes
 from kubedsm.core.rules.residents import Selection
 from kubedsm.core.rules.scene import EquivalenceClass, Scene
 from kubedsm.core.world.change import Change
@@ -23,13 +23,13 @@ NO_ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
 OTHERS_ANTI_AFFINITY = "node(s) didn't satisfy existing pods anti-affinity rules"
 
 
-def inter_pod_affinity(candidate: EquivalenceClass, scene: Scene) -> Iterator[Refusal]:
+def inter_pod_affinity(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNodes]:
     if candidate.rules.affinity:
-        yield Refusal(_not_near(candidate, scene), (NO_AFFINITY,), mendable=True)
+        yield RejectedNodes(_not_near(candidate, scene), (NO_AFFINITY,), mendable=True)
     if candidate.rules.anti_affinity:
-        yield Refusal(_too_near(candidate, scene), (NO_ANTI_AFFINITY,))
+        yield RejectedNodes(_too_near(candidate, scene), (NO_ANTI_AFFINITY,))
     if scene.residents.holders:
-        yield Refusal(_kept_away(candidate, scene), (OTHERS_ANTI_AFFINITY,))
+        yield RejectedNodes(_kept_away(candidate, scene), (OTHERS_ANTI_AFFINITY,))
 
 
 def _not_near(candidate: EquivalenceClass, scene: Scene) -> Mask:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from kubedsm.core.rules.plugin import Cluster, Plugin
-from kubedsm.core.rules.rejection import Refusal
+from kubedsm.core.rules.rejection import RejectedNodes
 from kubedsm.core.rules.scene import EquivalenceClass, Scene
 from kubedsm.core.world.change import Change
 from kubedsm.core.world.model import EVERY_ADDRESS, HostPort
@@ -17,14 +17,14 @@ def _clash(wanted: HostPort, held: HostPort) -> bool:
     )
 
 
-def node_ports(candidate: EquivalenceClass, scene: Scene) -> Iterator[Refusal]:
+def node_ports(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNodes]:
     full: set[int] = set()
     for wanted in candidate.rules.ports:
         for held, positions in scene.residents.ports.items():
             if _clash(wanted, held):
                 full.update(positions)
     if full:
-        yield Refusal(scene.nodes.at(full), (NO_FREE_PORTS,))
+        yield RejectedNodes(scene.nodes.at(full), (NO_FREE_PORTS,))
 
 
 def _port_freed(change: Change, candidate: EquivalenceClass, _: Cluster) -> bool:

@@ -13,8 +13,8 @@ from kubedsm.core.world.model import Pod
 
 
 @attrs.frozen(slots=True, cache_hash=True)
-class Refused:
-    """Interchangeable pods that no node takes, and the rules by which the nodes refuse them."""
+class Unschedulable:
+    """Interchangeable pods that no node takes, and the rules by which the nodes reject them."""
 
     candidate: EquivalenceClass
     rules: frozenset[str]
@@ -37,29 +37,31 @@ def matters(change: Change) -> bool:
     return before is not after or change.node_before != change.node_after
 
 
-def still_refused(refused: Refused, change: Change, cluster: Cluster) -> Refused | None:
+def still_unschedulable(
+    unschedulable: Unschedulable, change: Change, cluster: Cluster
+) -> Unschedulable | None:
     """What stands after the change; None if the pods are to be tried again."""
     if change.known is not None:
         return None
-    candidate = refused.candidate
-    hints = {BY_NAME[rule].hint for rule in refused.rules}
+    candidate = unschedulable.candidate
+    hints = {BY_NAME[rule].hint for rule in unschedulable.rules}
     if any(hint(change, candidate, cluster) for hint in hints):
         return None
     node = change.node_after
     if node is None or change.node_before is not None:
-        return refused
+        return unschedulable
     # A new node has not rejected any pod yet, so that no hint knows of it.
     rejected = rejection(candidate.pod_class, node, cluster.free(node.name))
     if rejected is None:
         return None
-    return attrs.evolve(refused, rules=refused.rules | {rejected.rule})
+    return attrs.evolve(unschedulable, rules=unschedulable.rules | {rejected.rule})
 
 
-def still_refused_itself(refused: Refused, pod: Pod) -> Refused | None:
+def still_unschedulable_itself(unschedulable: Unschedulable, pod: Pod) -> Unschedulable | None:
     """What stands after the pod itself has changed; None if it is to be tried again."""
-    now = Refused.of(pod, refused.rules)
-    if now.candidate.pod_class != refused.candidate.pod_class:
+    now = Unschedulable.of(pod, unschedulable.rules)
+    if now.candidate.pod_class != unschedulable.candidate.pod_class:
         return None
-    if now != refused and any(BY_NAME[rule].by_labels for rule in refused.rules):
+    if now != unschedulable and any(BY_NAME[rule].by_labels for rule in unschedulable.rules):
         return None
     return now

@@ -19,7 +19,7 @@ class Rejection:
 
 
 @attrs.frozen(slots=True, eq=False)
-class Refusal:
+class RejectedNodes:
     """Nodes that a rule rejects, all for the same reasons."""
 
     nodes: Mask

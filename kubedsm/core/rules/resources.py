@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from kubedsm.core.rules.rejection import Refusal
+from kubedsm.core.rules.rejection import RejectedNodes
 from kubedsm.core.rules.scene import EquivalenceClass, Scene
 from kubedsm.core.world.model import Resources
 
@@ -24,7 +24,7 @@ def shortages(requests: Resources, free: Resources) -> tuple[str, ...]:
     return tuple(short)
 
 
-def node_resources_fit(candidate: EquivalenceClass, scene: Scene) -> Iterator[Refusal]:
+def node_resources_fit(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNodes]:
     requests = candidate.pod_class.requests
     short = scene.nodes.none()
     for name, amount in requests.items():
@@ -36,4 +36,4 @@ def node_resources_fit(candidate: EquivalenceClass, scene: Scene) -> Iterator[Re
         reasons = shortages(requests, scene.room.of(position))
         by_reasons.setdefault(reasons, []).append(position)
     for reasons, listed in by_reasons.items():
-        yield Refusal(scene.nodes.at(listed), reasons)
+        yield RejectedNodes(scene.nodes.at(listed), reasons)

@@ -13,7 +13,7 @@ import numpy as np
 from kubedsm.core.rules.node_index import Column
 from kubedsm.core.rules.node_scores import normalized_spread, spread_score
 from kubedsm.core.rules.plugin import Cluster, Plugin, Positions
-from kubedsm.core.rules.rejection import Mask, Refusal
+from kubedsm.core.rules.rejection import Mask, RejectedNodes
 from kubedsm.core.rules.residents import Ints, Selection
 from kubedsm.core.rules.scene import EquivalenceClass, Scene, node_labels
 from kubedsm.core.rules.taints import tolerable
@@ -75,17 +75,17 @@ def _selection(constraint: SpreadConstraint) -> Selection:
     return Selection(constraint.selector or None, (constraint.namespace,), living=True)
 
 
-def pod_topology_spread(candidate: EquivalenceClass, scene: Scene) -> Iterator[Refusal]:
+def pod_topology_spread(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNodes]:
     if not candidate.rules.spread:
         return
     own = candidate.label_map()
     for constraint, domains in domains_of(candidate, scene):
         column = domains.column
-        yield Refusal(~column.present, (NO_LABEL,))
+        yield RejectedNodes(~column.present, (NO_LABEL,))
         matching = domains.matching(scene)
         newcomer = selects(constraint.selector, own)
         skew = matching[column.codes] + newcomer - domains.least(matching)
-        yield Refusal(skew > constraint.max_skew, (UNEVEN,), mendable=True)
+        yield RejectedNodes(skew > constraint.max_skew, (UNEVEN,), mendable=True)
 
 
 def eligible(candidate: EquivalenceClass, constraint: SpreadConstraint, scene: Scene) -> Mask:

@@ -9,7 +9,7 @@ import numpy as np
 
 from kubedsm.core.rules.node_scores import normalized
 from kubedsm.core.rules.plugin import Positions
-from kubedsm.core.rules.rejection import Mask, Refusal
+from kubedsm.core.rules.rejection import Mask, RejectedNodes
 from kubedsm.core.rules.scene import EquivalenceClass, Scene
 from kubedsm.core.world.model import Node, PodClass, Taint, Toleration
 
@@ -29,9 +29,9 @@ def node_unschedulable(pod_class: PodClass, node: Node) -> str:
     return UNSCHEDULABLE
 
 
-def cordoned(candidate: EquivalenceClass, scene: Scene) -> Iterator[Refusal]:
+def cordoned(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNodes]:
     if not tolerated(candidate.rules.tolerations, CORDONED):
-        yield Refusal(scene.nodes.unschedulable, (UNSCHEDULABLE,))
+        yield RejectedNodes(scene.nodes.unschedulable, (UNSCHEDULABLE,))
 
 
 def untolerated(tolerations: Iterable[Toleration], taints: Iterable[Taint]) -> str:
@@ -46,7 +46,7 @@ def taint_toleration(pod_class: PodClass, node: Node) -> str:
     return untolerated(pod_class.rules.tolerations, node.taints)
 
 
-def tainted(candidate: EquivalenceClass, scene: Scene) -> Iterator[Refusal]:
+def tainted(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNodes]:
     """The nodes with taints that the pod does not tolerate, by the first of them."""
     by_reason: dict[str, list[int]] = {}
     taints = scene.nodes.taints
@@ -55,14 +55,14 @@ def tainted(candidate: EquivalenceClass, scene: Scene) -> Iterator[Refusal]:
         if reason:
             by_reason.setdefault(reason, []).append(code)
     for reason, codes in by_reason.items():
-        yield Refusal(np.isin(taints.codes, codes), (reason,))
+        yield RejectedNodes(np.isin(taints.codes, codes), (reason,))
 
 
 def tolerable(candidate: EquivalenceClass, scene: Scene) -> Mask:
     """The nodes without any taint that the pod does not tolerate."""
     mask = scene.nodes.every()
-    for refusal in tainted(candidate, scene):
-        mask &= ~refusal.nodes
+    for rejected in tainted(candidate, scene):
+        mask &= ~rejected.nodes
     return mask
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from kubedsm.core.rules.plugin import Cluster, Plugin
-from kubedsm.core.rules.rejection import Refusal
+from kubedsm.core.rules.rejection import RejectedNodes
 from kubedsm.core.rules.scene import EquivalenceClass, Scene
 from kubedsm.core.rules.volumes import own_volumes_changed
 from kubedsm.core.world.change import Change
@@ -30,7 +30,7 @@ from kubedsm.core.world.surroundings import (
 TOO_MANY = "node(s) exceed max volume count"
 
 
-def node_volume_limits(candidate: EquivalenceClass, scene: Scene) -> Iterator[Refusal]:
+def node_volume_limits(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNodes]:
     residents = scene.residents
     if not candidate.rules.claims or not scene.surroundings.csi_nodes:
         return
@@ -42,7 +42,7 @@ def node_volume_limits(candidate: EquivalenceClass, scene: Scene) -> Iterator[Re
                 new += 1
                 new[list(residents.volumes.get(volume, ()))] -= 1
         count = residents.attached_by(driver) + new
-        yield Refusal((new > 0) & (count > scene.volume_limits(driver)), (TOO_MANY,))
+        yield RejectedNodes((new > 0) & (count > scene.volume_limits(driver)), (TOO_MANY,))
 
 
 def _attachable(change: Change, candidate: EquivalenceClass, cluster: Cluster) -> bool:

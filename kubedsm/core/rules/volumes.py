@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from kubedsm.core.rules.node_index import Column, NodeIndex
 from kubedsm.core.rules.plugin import Cluster, Plugin
-from kubedsm.core.rules.rejection import Mask, Refusal
+from kubedsm.core.rules.rejection import Mask, RejectedNodes
 from kubedsm.core.rules.scene import EquivalenceClass, Scene
 from kubedsm.core.world.change import Change
 from kubedsm.core.world.model import ClaimReference, Disk, SchedulingRules
@@ -38,7 +38,7 @@ _ZONE_LABELS = {
 _BETWEEN_ZONES = "__"
 
 
-def _claims_refused(rules: SchedulingRules, surroundings: Surroundings) -> str:
+def _claims_rejected(rules: SchedulingRules, surroundings: Surroundings) -> str:
     """Why a pod with these claims can go nowhere, as long as they are what they are."""
     if surroundings.claims is None:
         return ""
@@ -97,7 +97,7 @@ def shared_disk(disk: Disk) -> bool:
     return disk.read_only and disk.kind not in _NEVER_SHARED
 
 
-def volume_restrictions(candidate: EquivalenceClass, scene: Scene) -> Iterator[Refusal]:
+def volume_restrictions(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNodes]:
     rules, residents = candidate.rules, scene.residents
     taken: set[int] = set()
     for disk in rules.disks:
@@ -106,21 +106,21 @@ def volume_restrictions(candidate: EquivalenceClass, scene: Scene) -> Iterator[R
             if (disk.kind, disk.identity) == (other.kind, other.identity) and not shared:
                 taken.update(positions)
     if taken:
-        yield Refusal(scene.nodes.at(taken), (NO_DISK,))
+        yield RejectedNodes(scene.nodes.at(taken), (NO_DISK,))
     if any(
         claim.once_per_pod and (claim.namespace, claim.name) in residents.claims
         for claim in scene.surroundings.claims_at(rules.claim_keys)
     ):
-        yield Refusal(scene.nodes.every(), (ONCE_PER_POD,))
+        yield RejectedNodes(scene.nodes.every(), (ONCE_PER_POD,))
 
 
-def volume_binding(candidate: EquivalenceClass, scene: Scene) -> Iterator[Refusal]:
+def volume_binding(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNodes]:
     for volume in scene.surroundings.volumes_at(candidate.rules.claim_keys):
         if volume.nodes is not None:
-            yield Refusal(~scene.nodes.selected(volume.nodes), (UNREACHABLE,))
+            yield RejectedNodes(~scene.nodes.selected(volume.nodes), (UNREACHABLE,))
 
 
-def volume_zone(candidate: EquivalenceClass, scene: Scene) -> Iterator[Refusal]:
+def volume_zone(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNodes]:
     volumes = list(scene.surroundings.volumes_at(candidate.rules.claim_keys))
     if not volumes:
         return
@@ -132,7 +132,7 @@ def volume_zone(candidate: EquivalenceClass, scene: Scene) -> Iterator[Refusal]:
             zones = volume.labels.get(label, "").split(_BETWEEN_ZONES)
             if all(zones):
                 allowed = Requirement(label, "In", tuple(zones))
-                yield Refusal(zoned & ~_in_zone(scene.nodes, allowed, also), (NO_ZONE,))
+                yield RejectedNodes(zoned & ~_in_zone(scene.nodes, allowed, also), (NO_ZONE,))
 
 
 def _in_zone(nodes: NodeIndex, allowed: Requirement, also: str) -> Mask:
@@ -178,7 +178,7 @@ VOLUME_RESTRICTIONS = Plugin(
 )
 VOLUME_BINDING = Plugin(
     name="VolumeBinding",
-    pre_filter=_claims_refused,
+    pre_filter=_claims_rejected,
     filter=volume_binding,
     hint=_volumes_changed,
     advice="bind the pod's claims to volumes that this node reaches",

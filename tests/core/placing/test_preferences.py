@@ -133,7 +133,7 @@ def test_the_same_as_the_literal_form():
 
 
 def without_preferences(shot, pods):
-    """The same cluster where nobody prefers anything."""
+    """The same cluster where no pod prefers anything."""
 
     def plain(one):
         rules = attrs.evolve(one.pod_class.rules, preferences=Preferences())
@@ -166,7 +166,7 @@ def test_they_never_change_how_many_are_placed_nor_qos():
 
 
 def only_preferences(shot, pods):
-    """The same cluster where nobody demands anything of others."""
+    """The same cluster where no pod demands anything of others."""
 
     def mild(one):
         rules = SchedulingRules(preferences=one.pod_class.rules.preferences)

@@ -109,7 +109,7 @@ def test_nobody_stays_out_for_one_of_lower_priority(bounds):
             priority = out.pod_class.priority
             before = [b for b in decision.bindings if b.pod.pod_class.priority >= priority]
             if len(before) == len(decision.bindings) or not sound(snapshot, before):
-                continue  # nobody is lower, or these need some of the lower ones
+                continue  # no pod is lower, or these need some of the lower ones
             left_out += 1
             for node in snapshot.nodes.values():
                 if node.tier is not None:

@@ -1,4 +1,4 @@
-"""Decisions have a deadline; what was found by then is taken, and nobody is forgotten."""
+"""Decisions have a deadline; what was found by then is taken, and no pod is forgotten."""
 
 import random
 

@@ -10,7 +10,7 @@ import pytest
 from kubedsm.clock import SystemClock
 from kubedsm.core.rules.feasibility import Feasibility
 from kubedsm.core.rules.plugins import BY_NAME
-from kubedsm.core.rules.queueing_hints import Refused, matters, still_refused_itself
+from kubedsm.core.rules.queueing_hints import Unschedulable, matters, still_unschedulable_itself
 from kubedsm.core.world.change import Change
 from kubedsm.core.world.events import (
     KindKnown,
@@ -105,7 +105,7 @@ class World:
         for uid, pod in self.waiting.items():
             rejections = feasibility.rejections(pod)
             fits = len(rejections) < len(feasibility.nodes)
-            assert uid in popped or not fits, f"{pod} fits, and nobody asks"
+            assert uid in popped or not fits, f"{pod} fits, and is not tried"
             if uid in self.refused:
                 self.tries[uid in popped, fits] += 1
             if uid not in popped:
@@ -318,7 +318,7 @@ async def test_no_wake_up_is_lost(tenth, kind, rarely):
             world.change()
             world.decide()
         tries += world.tries
-    # Most changes help nobody, and of those few have a pod tried again.
+    # Most changes help no pod, and of those few have a pod tried again.
     assert tries[False, False] > rarely * tries[True, False] > 0
 
 
@@ -347,5 +347,5 @@ def test_what_says_nothing_new_matters_to_nobody():
 def test_new_labels_of_a_waiting_pod_matter_to_rules_that_look_at_them(rule):
     waiting = drawn_pod(random.Random(0), "p")
     relabelled = attrs.evolve(waiting, labels={**waiting.labels, "new": "label"})
-    stands = still_refused_itself(Refused.of(waiting, frozenset({rule})), relabelled)
+    stands = still_unschedulable_itself(Unschedulable.of(waiting, frozenset({rule})), relabelled)
     assert (stands is None) is (rule in {"PodTopologySpread", "InterPodAffinity"})
