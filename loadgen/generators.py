@@ -2,7 +2,7 @@
 
 import math
 import random
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from loadgen.scenario import Api, Interval, Scenario
 
@@ -70,23 +70,15 @@ def normal(
 
     Raises GeneratorError.
     """
-    for name, value in (("mean", mean), ("sigma", sigma)):
-        if not 0 <= value < math.inf:
-            raise GeneratorError(f"{name}: {value:g} is not a finite number from 0 on")
+    check_finite("mean", mean)
+    check_finite("sigma", sigma)
     if cycles < 1:
         raise GeneratorError(f"cycles: {cycles} is not at least 1")
-    if not 0 < cycle_seconds < math.inf:
-        raise GeneratorError(f"cycle length: {cycle_seconds:g} seconds are not above 0")
+    check_length(cycle_seconds)
     if not coefficients:
         raise GeneratorError("services: none are given")
     last = dict(final or {})
-    for service, replicas in last.items():
-        if service not in coefficients:
-            raise GeneratorError(f"final: no service {service!r} among {', '.join(coefficients)}")
-        if not 0 <= replicas <= most_replicas:
-            raise GeneratorError(
-                f"final: {replicas} replicas of {service} are not between 0 and {most_replicas}"
-            )
+    _check_final(last, coefficients, most_replicas)
     rng = random.Random(seed)
     drawn = [
         {
@@ -96,19 +88,44 @@ def normal(
         for _ in range(cycles)
     ]
     drawn[-1] |= last
+    replicas = {service: [cycle[service] for cycle in drawn] for service in coefficients}
+    return served(replicas, cycle_seconds, endpoint)
+
+
+def check_finite(name: str, value: float) -> None:
+    """Raises GeneratorError."""
+    if not 0 <= value < math.inf:
+        raise GeneratorError(f"{name}: {value:g} is not a finite number from 0 on")
+
+
+def check_length(cycle_seconds: float) -> None:
+    """Raises GeneratorError."""
+    if not 0 < cycle_seconds < math.inf:
+        raise GeneratorError(f"cycle length: {cycle_seconds:g} seconds are not above 0")
+
+
+def served(replicas: Mapping[str, Iterable[int]], cycle_seconds: float, endpoint: str) -> Scenario:
+    """Per service, cycle by cycle, as many requests as so many replicas are made to serve."""
     return Scenario(
         tuple(
             Api(
                 service,
                 endpoint.replace("{service}", service),
-                tuple(
-                    Interval.of(REQUESTS_PER_REPLICA * cycle[service], cycle_seconds)
-                    for cycle in drawn
-                ),
+                tuple(Interval.of(REQUESTS_PER_REPLICA * n, cycle_seconds) for n in counts),
             )
-            for service in coefficients
+            for service, counts in replicas.items()
         )
     )
+
+
+def _check_final(final: Mapping[str, int], services: Collection[str], most: int) -> None:
+    for service, replicas in final.items():
+        if service not in services:
+            raise GeneratorError(f"final: no service {service!r} among {', '.join(services)}")
+        if not 0 <= replicas <= most:
+            raise GeneratorError(
+                f"final: {replicas} replicas of {service} are not between 0 and {most}"
+            )
 
 
 def _normal(rng: random.Random, mean: float, sigma: float) -> float:

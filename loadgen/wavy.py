@@ -10,11 +10,13 @@ from loadgen.generators import (
     MOST_REPLICAS,
     PAPER_EDGE_TOTAL,
     PAPER_REQUESTS,
-    REQUESTS_PER_REPLICA,
     GeneratorError,
+    check_finite,
+    check_length,
     coefficients,
+    served,
 )
-from loadgen.scenario import Api, Interval, Scenario
+from loadgen.scenario import Scenario
 
 #: The paper's edge and cloud node together, the cloud's less 1 core and 1 GB as each edge node's,
 #: less the further 2 cores and 2 GB that its generator leaves free in such a scenario.
@@ -24,8 +26,7 @@ SHORTEST_WAVE = 3
 
 
 def _finite(_: object, attribute: "attrs.Attribute[float]", value: float) -> None:
-    if not 0 <= value < math.inf:
-        raise GeneratorError(f"{attribute.name}: {value:g} is not a finite number from 0 on")
+    check_finite(attribute.name, value)
 
 
 def _amounts(
@@ -68,8 +69,7 @@ class Wavy:
                 f"cycles: {self.cycles} are fewer than {SHORTEST_WAVE} for each wave, "
                 f"{SHORTEST_WAVE * self.services} in all"
             )
-        if not 0 < self.cycle_seconds < math.inf:
-            raise GeneratorError(f"cycle length: {self.cycle_seconds:g} seconds are not above 0")
+        check_length(self.cycle_seconds)
         if self.max_step is not None and self.max_step < 1:
             raise GeneratorError(f"max step: {self.max_step} is not at least 1")
 
@@ -101,19 +101,7 @@ def wavy(parameters: Wavy) -> Scenario:
             rest[name] + more for more in _wave(height, length, parameters.max_step)
         ]
         start += length
-    return Scenario(
-        tuple(
-            Api(
-                name,
-                parameters.endpoint.replace("{service}", name),
-                tuple(
-                    Interval.of(REQUESTS_PER_REPLICA * count, parameters.cycle_seconds)
-                    for count in replicas[name]
-                ),
-            )
-            for name in names
-        )
-    )
+    return served(replicas, parameters.cycle_seconds, parameters.endpoint)
 
 
 def _height(name: str, rest: Mapping[str, int], parameters: Wavy) -> int:
