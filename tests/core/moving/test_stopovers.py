@@ -8,7 +8,11 @@ import attrs
 import pytest
 
 from kubedsm.core.goals.objective import Objective, Promise
+from kubedsm.core.moving.move_groups import Order
+from kubedsm.core.moving.move_order import Impasse, order_of
 from kubedsm.core.moving.suggest import SuggestLimits, suggest
+from kubedsm.core.moving.suggestion import Move, MoveKind
+from kubedsm.core.rules.feasibility import Feasibility
 from kubedsm.core.rules.fit import shortages
 from kubedsm.core.world.model import SchedulingRules, Tier
 from support.placement_instances import node, resources, snapshot
@@ -107,3 +111,22 @@ def test_and_where_pods_keep_away_from_each_other():
         seen += carried_out_to_the_end(seed, shy="abcdefx"[seed % 5 :][:3])
     assert seen["moved"] >= CLUSTERS / 16, seen
     assert seen["stopped over"] >= CLUSTERS / 200, seen
+
+
+@pytest.mark.parametrize(("cores", "kind"), [(3, Impasse), (4, Order)])
+def test_the_cloud_has_room_for_a_second_stopover_beside_the_first(cores, kind):
+    """Two circles, and a pod that stays in the cloud: 1 + 1 + 2 cores."""
+    ways = (("a", "e0", "e1", 1), ("b", "e1", "e0", 1), ("c", "e2", "e3", 1), ("d", "e3", "e2", 1))
+    moves = [
+        Move(running(f"{name}-1", name, resources(cpu), source), source, target, MoveKind(how))
+        for name, source, target, cpu, how in (
+            *((*way, "edge-to-edge") for way in ways),
+            ("x", "e4", "c0", 2, "edge-to-cloud"),
+        )
+    ]
+    edge = [node(f"e{at}", Tier.EDGE, 2 if at == 4 else 1, 64) for at in range(5)]
+    shot = snapshot([*edge, node("c0", Tier.CLOUD, cores, 64)], [move.pod for move in moves])
+    found = order_of(Feasibility.of(shot), moves, shot.free)
+    assert isinstance(found, kind)
+    if isinstance(found, Order):
+        assert [move.stopover for move in found.moves].count("c0") == 2
