@@ -18,6 +18,7 @@ from kubedsm.core.goals.objective import NANO, Objective, Promise, quality
 from kubedsm.core.moving.edge_problem import EdgeProblem
 from kubedsm.core.moving.movable import default_movable
 from kubedsm.core.moving.paper.paper_suggester import PaperPlan, paper_plan
+from kubedsm.core.moving.proposal import Question
 from kubedsm.core.moving.suggest import SUGGEST_BOUNDS, SuggestLimits, suggest
 from kubedsm.core.rules.fit import shortages
 from kubedsm.core.world.model import Node, NodeName, Pod, Resources, Snapshot, Tier, Workload
@@ -228,7 +229,7 @@ def _compare_paper(pods: int, candidates: int, reorders: int, sample: int) -> Co
         fragmentation = Fragmentation(Measure.UNUSABLE, request_mix(snapshot))
         problem = EdgeProblem.of(snapshot, movable, fragmentation, SUGGEST_BOUNDS)
         gains = Gains(snapshot.shares(), _promises, objective)
-        plan = paper_plan(problem, gains, limits, SUGGEST_BOUNDS)
+        plan = paper_plan(Question(problem, gains, limits, SUGGEST_BOUNDS))
         room = problem.free - plan.changes @ problem.requests
         return plan, int(problem.costs(np.arange(len(problem.nodes)), room).sum())
 

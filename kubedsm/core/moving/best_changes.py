@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kubedsm.core.goals.fragmentation import SCALE, Ints
-from kubedsm.core.goals.gains import Gain, Gains, standing, worthwhile
+from kubedsm.core.goals.gains import Gain, standing, worthwhile
 from kubedsm.core.moving.edge_changes import (
     Changes,
     changes_within,
@@ -28,6 +28,7 @@ from kubedsm.core.moving.edge_changes import (
     touching,
 )
 from kubedsm.core.moving.edge_problem import EdgeProblem
+from kubedsm.core.moving.proposal import Question
 from kubedsm.core.moving.relaxation import most_added, reachable, weights
 from kubedsm.core.moving.suggestion import SuggestLimits
 from kubedsm.core.packing.match import UNREACHABLE, Bounds
@@ -99,19 +100,18 @@ class _Search:
         return found
 
 
-def best_changes(
-    problem: EdgeProblem, gains: Gains, limits: SuggestLimits, bounds: Bounds
-) -> Iterator[Solution]:
+def best_changes(question: Question) -> Iterator[Solution]:
     """The changes of the edge that give more QoS, best first.
 
     Of those that have the same difference only the one with the fewest moves and then the least
     fragmentation. Raises TooManyError beyond the bounds.
     """
-    if bounds.deadline.passed:
+    problem, limits = question.problem, question.limits
+    if question.bounds.deadline.passed:
         raise TooManyError
     if not problem.items or not problem.supply.any() or not limits.max_moves:
         return
-    search = _search(problem, gains, limits, bounds)
+    search = _search(question)
     vectors, gain = search.changes.vectors, search.standing
     ranked = _candidates(search)
     start = 0
@@ -125,7 +125,8 @@ def best_changes(
         start = end
 
 
-def _search(problem: EdgeProblem, gains: Gains, limits: SuggestLimits, bounds: Bounds) -> _Search:
+def _search(question: Question) -> _Search:
+    problem, limits, bounds = question.problem, question.limits, question.bounds
     most = limits.max_moves
     present = problem.present.sum(axis=0)
     reordered = np.minimum(present, limits.max_edge_reorder)
@@ -139,7 +140,7 @@ def _search(problem: EdgeProblem, gains: Gains, limits: SuggestLimits, bounds: B
         raise TooManyError
     changes = Changes.of(vectors)
     needed = changes.needed(changes.possible(problem, problem.present, problem.free))
-    gained = gains.of_vectors([item.workload for item in problem.items], vectors)
+    gained = question.gains.of_vectors([item.workload for item in problem.items], vectors)
     # Asked first, since then there is mostly nothing more to ask.
     problem.cloud.holds(np.minimum(problem.cloud.packing.counts, most))
     return _Search(problem, limits, bounds, changes, needed, gained, standing(gained))

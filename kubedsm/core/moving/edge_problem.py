@@ -6,7 +6,7 @@ edge is a matrix of integers, one row a node and one column an item: how many po
 on.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Self
 
@@ -65,6 +65,8 @@ class EdgeProblem:
     away: Ints
     fragmentation: Fragmentation
     cloud: CloudHold
+    #: what is free now, on nodes of every tier
+    room: Mapping[NodeName, Resources]
     #: None if no rule about other pods concerns ours
     rules: EdgeRules | None = None
     clashes: tuple[Clash, ...] = ()
@@ -116,6 +118,7 @@ class EdgeProblem:
             away=np.full(len(items), _ALL),
             fragmentation=fragmentation,
             cloud=cloud,
+            room=snapshot.free,
             rules=rules,
             clashes=tuple(
                 rules.clashes([item.pods[0] for item in items], nodes, bounds.deadline)

@@ -1,19 +1,13 @@
 """The best few moves there are: `suggest` in its exact form."""
 
-from collections.abc import Mapping
-
 import attrs
 
-from kubedsm.core.goals.gains import Gains
 from kubedsm.core.moving.best_changes import Solution, TooManyError, best_changes
 from kubedsm.core.moving.edge_problem import EdgeProblem
 from kubedsm.core.moving.move_groups import Moves, gains_of, stopovers
 from kubedsm.core.moving.move_order import Impasse
 from kubedsm.core.moving.pairing import pair
-from kubedsm.core.moving.proposal import Proposal, allowed_of
-from kubedsm.core.moving.suggestion import SuggestLimits
-from kubedsm.core.packing.match import Bounds
-from kubedsm.core.world.model import NodeName, Resources
+from kubedsm.core.moving.proposal import Proposal, Question, allowed_of
 
 #: Of solutions that cannot be carried out, that many are passed over.
 _TRIES = 6
@@ -23,13 +17,7 @@ _REPAIRS, _REPAIR_STATES = 16, 60_000
 _LACKING, _SPARING = 4, 2
 
 
-def suggest_exact(
-    problem: EdgeProblem,
-    free: Mapping[NodeName, Resources],
-    gains: Gains,
-    limits: SuggestLimits,
-    bounds: Bounds,
-) -> Proposal:
+def suggest_exact(question: Question) -> Proposal:
     """The best moves within the limits.
 
     Beyond the bounds only some workloads are looked at together, those farthest below their
@@ -37,19 +25,14 @@ def suggest_exact(
     fewer moves, if that is still too much. What is found then is good, but not proven.
     """
     try:
-        found = _best(problem, free, gains, limits, bounds)
+        found = _best(question)
     except TooManyError:
-        found = _best_of_some(problem, free, gains, limits, bounds)
-    return found if problem.cloud.certain else attrs.evolve(found, proven=False)
+        found = _best_of_some(question)
+    return found if question.problem.cloud.certain else attrs.evolve(found, proven=False)
 
 
-def _best_of_some(
-    problem: EdgeProblem,
-    free: Mapping[NodeName, Resources],
-    gains: Gains,
-    limits: SuggestLimits,
-    bounds: Bounds,
-) -> Proposal:
+def _best_of_some(question: Question) -> Proposal:
+    problem, gains, bounds = question.problem, question.gains, question.bounds
     supplied = {item.workload for item in problem.items if item.supply}
     ordered = sorted(problem.workloads, key=lambda w: (gains.urgency(w), w))
     states = 0
@@ -59,11 +42,12 @@ def _best_of_some(
             break
         some = lacking[start : start + _LACKING]
         some += [w for w in reversed(ordered) if w not in some][:_SPARING]
-        part = problem.only(some)
-        most = limits.max_moves
+        part = attrs.evolve(question, problem=problem.only(some))
+        most = part.limits.max_moves
         while most and not bounds.deadline.passed:
             try:
-                found = _best(part, free, gains, attrs.evolve(limits, max_moves=most), bounds)
+                fewer = attrs.evolve(part.limits, max_moves=most)
+                found = _best(attrs.evolve(part, limits=fewer))
             except TooManyError:
                 most = most * 3 // 4
                 continue
@@ -74,35 +58,30 @@ def _best_of_some(
     return Proposal(proven=False, states=states)
 
 
-def _best(
-    problem: EdgeProblem,
-    free: Mapping[NodeName, Resources],
-    gains: Gains,
-    limits: SuggestLimits,
-    bounds: Bounds,
-) -> Proposal:
+def _best(question: Question) -> Proposal:
     """The best solution that the rules about other pods allow.
 
     Where they refuse one, no more pods of the kind are sent there than they allowed, and the best
     is looked for again. What they allow of a refused one may be better still.
     """
-    found = _first(problem, free, gains, limits, bounds)
+    found = _first(question)
+    problem, gains = question.problem, question.gains
     refused: list[Impasse] = []
     states = found.states
     while found.refused and len(refused) < _REPAIRS and states < _REPAIR_STATES:
-        if bounds.deadline.passed:
+        if question.bounds.deadline.passed:
             break
         impasse = found.refused[0]
         refused.append(impasse)
         move = impasse.move
         problem = problem.at_most(move.pod, move.target, _allowed(problem, impasse))
-        found = _first(problem, free, gains, limits, bounds)
+        found = _first(attrs.evolve(question, problem=problem))
         states += found.states
     if not refused or problem.rules is None:
         return found
     best, left_out = found.moves, [*refused, *found.refused]
     for impasse in left_out:
-        order, _ = allowed_of(problem.rules.feasibility, impasse.moves, free)
+        order, _ = allowed_of(problem.rules.feasibility, impasse.moves, problem.room)
         if gains_of(gains, order.moves) > gains_of(gains, best):
             best = order.moves
     return Proposal(best, proven=False, states=states, refused=tuple(left_out))
@@ -119,26 +98,21 @@ def _allowed(problem: EdgeProblem, impasse: Impasse) -> int:
     )
 
 
-def _first(
-    problem: EdgeProblem,
-    free: Mapping[NodeName, Resources],
-    gains: Gains,
-    limits: SuggestLimits,
-    bounds: Bounds,
-) -> Proposal:
+def _first(question: Question) -> Proposal:
     """The first solution that can be carried out; of equal ones, one without stopovers.
 
     Or the first one that rules about other pods refuse, if it comes before. It takes at least two
     moves within the edge to wait in a circle. After some solutions with circles that the cloud
     cannot break only those with a single move within the edge are looked at.
     """
+    problem, limits = question.problem, question.limits
     chosen: tuple[Solution, Moves] | None = None
     states = passed_over = 0
-    for solution in best_changes(problem, gains, limits, bounds):
+    for solution in best_changes(question):
         states = solution.states
         if chosen is not None and chosen[0].rank != solution.rank:
             break
-        moves = pair(problem, solution.changes, free)
+        moves = pair(problem, solution.changes)
         if moves is None:
             passed_over += 1
             if passed_over == _TRIES:
@@ -151,7 +125,8 @@ def _first(
         if chosen is not None and not stopovers(chosen[1]):
             break
     if chosen is None and passed_over and limits.max_edge_reorder > 1:
-        simpler = _first(problem, free, gains, attrs.evolve(limits, max_edge_reorder=1), bounds)
+        single = attrs.evolve(limits, max_edge_reorder=1)
+        simpler = _first(attrs.evolve(question, limits=single))
         return attrs.evolve(simpler, proven=False, states=states + simpler.states)
     found = () if chosen is None else chosen[1]
     return Proposal(found, proven=not passed_over, states=states)

@@ -18,19 +18,17 @@ from kubedsm.core.world.model import NodeName, Resources
 _RULED_WAYS = 3
 
 
-def pair(
-    problem: EdgeProblem, changes: Ints, free: Mapping[NodeName, Resources]
-) -> Moves | Impasse | None:
+def pair(problem: EdgeProblem, changes: Ints) -> Moves | Impasse | None:
     """The way with the fewest stopovers, or how far the rules about other pods let it come.
 
     None if the cloud cannot hold what it would have to: what goes there, and what stops over.
     """
     if problem.rules is not None:
         ways = islice(transfers(problem, changes), _RULED_WAYS)
-        return _allowed(problem.rules.feasibility, ways, free)
+        return _allowed(problem.rules.feasibility, ways, problem.room)
     best: Moves | None = None
     for moves in transfers(problem, changes):
-        for found in _startable(problem, moves, free):
+        for found in _startable(problem, moves):
             if best is None or stopovers(found) < stopovers(best):
                 best = found
             break
@@ -55,12 +53,10 @@ def _allowed(
     return best or impasse
 
 
-def _startable(
-    problem: EdgeProblem, moves: Moves, free: Mapping[NodeName, Resources]
-) -> Iterator[Moves]:
+def _startable(problem: EdgeProblem, moves: Moves) -> Iterator[Moves]:
     """The same with stopovers where they are needed, as far as the cloud holds all that comes."""
     away = [move.pod for move in moves if move.kind is MoveKind.EDGE_TO_CLOUD]
-    for chosen in circles_broken(moves, needs_of(moves, free)):
+    for chosen in circles_broken(moves, needs_of(moves, problem.room)):
         if not chosen:
             yield moves
             continue

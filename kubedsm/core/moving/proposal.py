@@ -4,11 +4,24 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
+from kubedsm.core.goals.gains import Gains
+from kubedsm.core.moving.edge_problem import EdgeProblem
 from kubedsm.core.moving.move_groups import Moves, Order
 from kubedsm.core.moving.move_order import Impasse, order_of
-from kubedsm.core.moving.suggestion import Move, MoveKind
+from kubedsm.core.moving.suggestion import Move, MoveKind, SuggestLimits
+from kubedsm.core.packing.match import Bounds
 from kubedsm.core.rules.feasibility import Feasibility
 from kubedsm.core.world.model import NodeName, Resources, Tier, Uid
+
+
+@attrs.frozen(eq=False)
+class Question:
+    """What moves are looked for on, what they gain, and how far to look."""
+
+    problem: EdgeProblem
+    gains: Gains
+    limits: SuggestLimits
+    bounds: Bounds
 
 
 @attrs.frozen(eq=False)

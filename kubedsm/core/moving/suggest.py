@@ -20,7 +20,7 @@ from kubedsm.core.moving.move_groups import Moves, Order, edge_changes, gains_of
 from kubedsm.core.moving.not_taken import Outcome, not_taken
 from kubedsm.core.moving.pairing import pair
 from kubedsm.core.moving.paper.paper_suggester import suggest_paper
-from kubedsm.core.moving.proposal import allowed_of
+from kubedsm.core.moving.proposal import Question, allowed_of
 from kubedsm.core.moving.reorder_edge import reorder_edge
 from kubedsm.core.moving.suggestion import (
     ClusterScore,
@@ -85,9 +85,10 @@ def suggest(
     fragmentation = Fragmentation(measure, request_mix(snapshot))
     problem = EdgeProblem.of(snapshot, reason_to_stay, fragmentation, bounds)
     form = suggest_exact if algorithm == "exact" else suggest_paper
-    found = form(problem, snapshot.free, gains, limits, bounds)
+    question = Question(problem, gains, limits, bounds)
+    found = form(question)
 
-    taken = _taken(problem, snapshot.free, found.moves, gains, limits, bounds)
+    taken = _taken(question, found.moves)
     moves = taken.moves
     free = _free_after(snapshot.free, moves)
     counted = algorithm == "exact"
@@ -109,15 +110,10 @@ def suggest(
     )
 
 
-def _taken(
-    problem: EdgeProblem,
-    free: Mapping[NodeName, Resources],
-    moves: Moves,
-    gains: Gains,
-    limits: SuggestLimits,
-    bounds: Bounds,
-) -> Taken:
+def _taken(question: Question, moves: Moves) -> Taken:
     """The groups of the moves that are taken; if none is, perhaps moves that only defragment."""
+    problem, gains, limits = question.problem, question.gains, question.limits
+    free = problem.room
 
     def fragmentation_after(moves: Iterable[Move]) -> int:
         return problem.fragmentation.of(problem.nodes, _free_after(free, moves))
@@ -136,18 +132,16 @@ def _taken(
         return attrs.evolve(taken, left=left)
 
     taken = take(moves)
-    if taken.groups or not limits.defragment or bounds.deadline.passed:
+    if taken.groups or not limits.defragment or question.bounds.deadline.passed:
         return taken
     most = min(limits.max_edge_reorder, limits.max_moves)
-    tidied = (take(_tidied(problem, free, number, bounds)) for number in range(most, 0, -1))
+    tidied = (take(_tidied(problem, number, question.bounds)) for number in range(most, 0, -1))
     return next((each for each in tidied if each.groups), taken)
 
 
-def _tidied(
-    problem: EdgeProblem, free: Mapping[NodeName, Resources], most: int, bounds: Bounds
-) -> Moves:
+def _tidied(problem: EdgeProblem, most: int, bounds: Bounds) -> Moves:
     reordered = reorder_edge(problem, problem.free, problem.present, most, bounds)
-    moves = None if reordered is None else pair(problem, reordered, free)
+    moves = None if reordered is None else pair(problem, reordered)
     return moves if isinstance(moves, tuple) else ()
 
 

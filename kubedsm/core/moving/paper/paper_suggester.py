@@ -4,8 +4,6 @@ Candidates are pods of the cloud that fit into the room the edge has now, in sum
 ever asked to make room for them, and the exact form finds more. Kept to compare with.
 """
 
-from collections.abc import Mapping
-
 import attrs
 import numpy as np
 
@@ -19,33 +17,25 @@ from kubedsm.core.moving.paper.decision_migration import (
     make_decision_with_migration,
 )
 from kubedsm.core.moving.paper.free_edge import free_edge_as_needed, item_sizes
-from kubedsm.core.moving.proposal import Proposal, allowed_of
+from kubedsm.core.moving.proposal import Proposal, Question, allowed_of
 from kubedsm.core.moving.reorder_edge import reorder_edge
-from kubedsm.core.moving.suggestion import SuggestLimits
 from kubedsm.core.packing.match import Bounds, match
-from kubedsm.core.world.model import NodeName, Resources
 
 
-def suggest_paper(
-    problem: EdgeProblem,
-    free: Mapping[NodeName, Resources],
-    gains: Gains,
-    limits: SuggestLimits,
-    bounds: Bounds,
-) -> Proposal:
+def suggest_paper(question: Question) -> Proposal:
     """Up to `max_cloud_to_edge` pods to the edge, and up to `max_edge_reorder` moves within it.
 
     First the moves within the edge that leave the least fragmentation, then as many of the chosen
     candidates as fit; of all these what the rules about other pods allow.
     """
-    plan = paper_plan(problem, gains, limits, bounds)
+    problem, plan = question.problem, paper_plan(question)
     states = plan.decision.choices
     if not plan.decision.chosen.any():
         return Proposal(proven=False, states=states)
-    placed = _placed(problem, plan.decision.chosen, plan.changes, free, bounds)
-    moves = pair(problem, plan.changes + placed, free)
+    placed = _placed(problem, plan.decision.chosen, plan.changes, question.bounds)
+    moves = pair(problem, plan.changes + placed)
     if isinstance(moves, Impasse) and problem.rules is not None:
-        order, refused = allowed_of(problem.rules.feasibility, moves.moves, free)
+        order, refused = allowed_of(problem.rules.feasibility, moves.moves, problem.room)
         return Proposal(order.moves, proven=False, states=states, refused=refused)
     return Proposal(moves if isinstance(moves, tuple) else (), proven=False, states=states)
 
@@ -62,11 +52,10 @@ class PaperPlan:
         return int(self.decision.chosen.sum() + np.maximum(-self.changes, 0).sum())
 
 
-def paper_plan(
-    problem: EdgeProblem, gains: Gains, limits: SuggestLimits, bounds: Bounds
-) -> PaperPlan:
+def paper_plan(question: Question) -> PaperPlan:
     """What the paper's form decides, before the candidates get their nodes."""
-    most = limits.max_cloud_to_edge
+    problem, gains, bounds = question.problem, question.gains, question.bounds
+    most = question.limits.max_cloud_to_edge
     candidates = cloud_to_edge_candidates(problem, gains, most, bounds.loads)
     freeing = free_edge_as_needed(problem, gains, bounds.deadline)
     decision = make_decision_with_migration(problem, candidates, freeing, gains)
@@ -78,7 +67,7 @@ def paper_plan(
         changes[index[name], item] -= 1
     free, present = problem.free - changes @ problem.requests, problem.present + changes
     if decision.chosen.any():
-        reordered = reorder_edge(problem, free, present, limits.max_edge_reorder, bounds)
+        reordered = reorder_edge(problem, free, present, question.limits.max_edge_reorder, bounds)
         if reordered is not None:
             changes += reordered
     return PaperPlan(decision, changes)
@@ -120,15 +109,9 @@ def cloud_to_edge_candidates(problem: EdgeProblem, gains: Gains, most: int, choi
     return candidates
 
 
-def _placed(
-    problem: EdgeProblem,
-    chosen: Ints,
-    changes: Ints,
-    free: Mapping[NodeName, Resources],
-    bounds: Bounds,
-) -> Ints:
+def _placed(problem: EdgeProblem, chosen: Ints, changes: Ints, bounds: Bounds) -> Ints:
     """Where the candidates find room once the edge has changed, N x I."""
-    room = dict(free)
+    room = dict(problem.room)
     for (node, item), number in np.ndenumerate(changes):
         for _ in range(abs(int(number))):
             requests, name = problem.items[item].requests, problem.nodes[node].name
