@@ -6,10 +6,10 @@ from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from kubedsm.replay.runner import Outcome
+from kubedsm.why.table import table
 
 Report = dict[str, Any]
 
@@ -108,18 +108,9 @@ def tables(found: Report) -> Group:
     ]
     rows = rows_of(found)
     for scenario in scenarios_of(found["means"]):
-        made = Table(title=f"\n{scenario}", title_justify="left", box=SIMPLE_HEAD, padding=0)
-        for heading in _narrow(HEADINGS):
-            first = heading == "policy"
-            made.add_column(
-                heading,
-                justify="left" if first else "right",
-                overflow="fold",
-                width=_NAME if first else None,
-            )
-        for row in rows:
-            if row[0] == scenario:
-                made.add_row(*_narrow(row))
+        of_scenario = (_narrow(row) for row in rows if row[0] == scenario)
+        made = table(_narrow(HEADINGS), of_scenario, title=f"\n{scenario}", numbers=_COLUMNS)
+        made.box, made.padding, made.columns[0].width = SIMPLE_HEAD, 0, _NAME
         parts.append(made)
     return Group(*parts)
 
