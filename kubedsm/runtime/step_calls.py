@@ -5,6 +5,7 @@ still waits for it: every await is a place where the world may have changed. Tha
 only believed of the watch, or of another pod under its name: a 404 can come from a lagging server.
 """
 
+import itertools
 from collections.abc import Callable
 
 import attrs
@@ -14,6 +15,7 @@ from kubedsm.clock import Clock
 from kubedsm.cluster.calls import live as lives
 from kubedsm.cluster.calls import pod_writes
 from kubedsm.cluster.calls.live import LiveOwner, LivePod
+from kubedsm.cluster.client.backoff import Doubling
 from kubedsm.cluster.client.port import (
     ApiStatusError,
     Cluster,
@@ -36,9 +38,10 @@ from plans.steps import Step
 
 log = structlog.get_logger()
 
-#: seconds between two tries, or two looks; of what is refused again and again, twice as many
-#: each time, up to the second
-RETRY, LONGEST_RETRY = 1.0, 16.0
+#: seconds between two tries, or two looks
+RETRY = 1.0
+#: and of what is refused again and again
+REFUSED = Doubling(RETRY, most=16.0)
 
 Tell = Callable[[PlanEvent], None]
 #: whether the step still waits for its call
@@ -138,9 +141,9 @@ class StepCalls:
 
         The Ready pods that stay are counted live each time: counters may be stale.
         """
-        pause = RETRY
+        refusals = 0
         while wanted():
-            refused = ""
+            pause, refused = REFUSED.after(refusals), ""
             try:
                 found = await lives.read_pod(self.cluster, pod, timeout=self.timeout)
                 owner = await lives.read_owner(self.cluster, found, timeout=self.timeout)
@@ -161,7 +164,7 @@ class StepCalls:
                 tell(CallRefused(step.id, f"evicting: {refused}"))
             # A success shows in the watch, and the step is over before the next try.
             await self.clock.sleep(pause)
-            pause = min(2 * pause, LONGEST_RETRY) if refused else RETRY
+            refusals = refusals + 1 if refused else 0
 
     def _too_late(self, step: Step, pause: float) -> bool:
         """Whether the step is overdue before another try."""
@@ -180,8 +183,10 @@ class StepCalls:
 
     async def restore(self, step: Step, pod: Pod, wanted: Wanted, tell: Tell) -> None:
         """See to a detached pod until it is its owner's again, or on its way out."""
-        reason, budget_refuses, pause = "", False, RETRY
-        while wanted():
+        reason, budget_refuses = "", False
+        for pause in map(REFUSED.after, itertools.count()):
+            if not wanted():
+                return
             try:
                 found = await lives.read_pod(self.cluster, pod, timeout=self.timeout)
                 if found.pod.uid != pod.uid:
@@ -198,7 +203,6 @@ class StepCalls:
                 tell(CallRefused(step.id, reason or "it is still detached"))
                 return
             await self.clock.sleep(pause)
-            pause = min(2 * pause, LONGEST_RETRY)
 
     async def _decide(self, found: LivePod, *, budget_refuses: bool) -> str:
         """Do what is right for the pod; what its budget said if that refused it."""
