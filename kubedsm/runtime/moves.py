@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 import attrs
 
 from kubedsm.clock import Clock
-from kubedsm.core.moving.movable import NAMESPACE_TERMINATING
+from kubedsm.core.moving.suggestion import Cause
 from kubedsm.core.rules.feasibility import Feasibility
 from kubedsm.core.world.mirror import ClusterMirror, ReplacementClaim, ReservationError
 from kubedsm.core.world.model import NodeName, Pod, Uid
@@ -154,7 +154,7 @@ class Moves:
     def _reserve(self, step: Step, pod: Pod) -> str:
         snapshot = self._mirror.snapshot()
         if snapshot.surroundings.namespace_terminating(pod.namespace):
-            return NAMESPACE_TERMINATING
+            return Cause.NAMESPACE_TERMINATING
         target = snapshot.nodes.get(NodeName(step.node))
         if target is None:
             return f"node {step.node} is gone"

@@ -3,11 +3,10 @@
 import enum
 
 from kubedsm.cluster.calls.live import LiveOwner, LivePod
+from kubedsm.core.moving.suggestion import Cause
 from kubedsm.core.world.model import MIGRATING_LABEL
 from kubedsm.runtime.tier_marks import TIER_LABEL
 from plans.migration import MoveMode
-
-CLAIM_NOT_SHARED = "it has a volume claim, which two copies may not be able to share"
 
 
 def live_reason_to_stay(
@@ -66,7 +65,7 @@ def _reason_in_surge(live: LivePod, services_by_template: list[str]) -> str:
     if services_by_template:
         return f"Service {services_by_template[0]} selects by template hash, and would lose it"
     if live.has_claims:
-        return CLAIM_NOT_SHARED
+        return Cause.CLAIM_NOT_SHARED
     return ""
 
 

@@ -11,7 +11,7 @@ from kubedsm.clock import Clock, deadline_in
 from kubedsm.configuration.settings import Configuration
 from kubedsm.core.goals.gains import Gains, leading
 from kubedsm.core.moving.move_groups import edge_changes
-from kubedsm.core.moving.suggestion import Leg, Move, MoveKind, Suggestion
+from kubedsm.core.moving.suggestion import Cause, Leg, Move, MoveKind, Reason, Suggestion
 from kubedsm.core.policies.policy import MigratingPolicy
 from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.core.world.model import Pod, Snapshot, Uid, shares_after
@@ -19,7 +19,6 @@ from kubedsm.runtime.event_recorder import EventRecorder
 from kubedsm.runtime.moves import Group
 from kubedsm.runtime.placement_manager import PlacementManager
 from kubedsm.runtime.scheduling_queue import SchedulingQueue
-from kubedsm.runtime.step_checks import CLAIM_NOT_SHARED
 from kubedsm.why.entries import MoveChoice, planned
 from kubedsm.why.record import DecisionRecord
 from plans.migration import MoveMode, MoveOrder
@@ -113,17 +112,17 @@ class Suggester:
         for plan_id, group in groups.items():
             self.manager.migrate(plan_id, group)
 
-    def _resting(self, pod: Pod) -> str:
+    def _resting(self, pod: Pod) -> Reason | None:
         reason = reason_to_stay(pod, self.configuration)
         if reason:
             return reason
         limits = self.manager.move_limits
         if self.manager.follows(pod.uid) or limits.moving(pod.workload):
             self._resters += 1
-            return "its workload is being moved"
+            return Cause.WORKLOAD_MOVING.of()
         resting = limits.resting(pod.workload, self.clock.monotonic())
         self._resters += resting
-        return "its workload was moved a moment ago" if resting else ""
+        return Cause.WORKLOAD_RESTING.of() if resting else None
 
     def _worth(self, moves: Sequence[Move], waiting: Sequence[Uid]) -> Callable[[], bool]:
         def worth() -> bool:
@@ -162,11 +161,11 @@ def mode_of(pod: Pod, configuration: Configuration) -> MoveMode:
     return MoveMode(configuration.migration_mode(pod.workload))
 
 
-def reason_to_stay(pod: Pod, configuration: Configuration) -> str:
+def reason_to_stay(pod: Pod, configuration: Configuration) -> Reason | None:
     """Why its move would be refused when it starts, as far as that is known before."""
     if pod.pod_class.rules.claims and mode_of(pod, configuration) is MoveMode.SURGE:
-        return CLAIM_NOT_SHARED
-    return ""
+        return Cause.CLAIM_NOT_SHARED.of()
+    return None
 
 
 def order_of(plan_id: str, leg: Leg, configuration: Configuration) -> MoveOrder:

@@ -5,7 +5,7 @@ shared with the fast form but the model, the rules of `fit` and the objective.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, permutations, product
 
 import attrs
@@ -13,6 +13,7 @@ import attrs
 from kubedsm.bench.literal.match import literal_fragmentation, literal_match
 from kubedsm.core.goals.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.core.goals.objective import Objective, Promises, quality
+from kubedsm.core.moving.movable import Movable
 from kubedsm.core.moving.suggestion import SuggestLimits
 from kubedsm.core.rules.fit import reasons, static_reasons
 from kubedsm.core.world.model import Node, NodeName, Pod, Resources, Share, Snapshot, Tier
@@ -145,7 +146,7 @@ def best_by_enumeration(
     objective: Objective,
     limits: SuggestLimits,
     measure: Measure,
-    movable: Callable[[Pod], str],
+    movable: Movable,
 ) -> Best:
     """The greatest QoS, then the fewest moves, then the least fragmentation."""
     edge = {node.name: node for node in snapshot.of_tier(Tier.EDGE)}
@@ -180,7 +181,7 @@ def best_by_enumeration(
 
 
 def _choices(
-    snapshot: Snapshot, limits: SuggestLimits, trial: _Try, movable: Callable[[Pod], str]
+    snapshot: Snapshot, limits: SuggestLimits, trial: _Try, movable: Movable
 ) -> Iterator[tuple[_Step, ...]]:
     steps = []
     for pod in sorted(snapshot.pods.values(), key=str):

@@ -4,7 +4,7 @@ The readable forms that `core.moving.paper` is measured against and must agree w
 cloud is endless here, as in the paper.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 import attrs
@@ -12,6 +12,7 @@ import attrs
 from kubedsm.bench.literal.match import literal_fragmentation, literal_match
 from kubedsm.core.goals.fragmentation import Fragmentation, canonical
 from kubedsm.core.goals.objective import Objective, Promises, quality
+from kubedsm.core.moving.movable import Movable
 from kubedsm.core.packing.best_fit import size
 from kubedsm.core.world.model import Node, NodeName, Pod, Resources, Share, Snapshot, Tier, Workload
 
@@ -45,7 +46,7 @@ class LiteralPaper:
     promises: Promises
     objective: Objective
     fragmentation: Fragmentation
-    movable: Callable[[Pod], str]
+    movable: Movable
 
     @property
     def edge(self) -> list[Node]:

@@ -65,25 +65,20 @@ def not_taken(outcome: Outcome, gains: Gains, movable: Movable) -> tuple[NotTake
             dropped.append(NotTaken(pod, impasse.reason))
     changes = edge_changes(taken.moves)
     greatest = greatest_allocatable(outcome.problem.nodes)
-    alike: dict[tuple[Workload, PodClass, str], Pod] = {}
-    scores: dict[tuple[Workload, PodClass, str], tuple[int, float]] = {}
+    alike: dict[tuple[Workload, PodClass, Reason | None], Pod] = {}
+    scores: dict[tuple[Workload, PodClass, Reason | None], tuple[int, float]] = {}
     for pod in sorted(_away(snapshot), key=leaving_turn):
         done = changes.get(pod.workload, 0)
         more = gains.of_workload(pod.workload, done + 1) - gains.of_workload(pod.workload, done)
         if pod.uid in named or more <= 0:
             continue
-        said = movable(pod) if pod.node_name is not None else ""
+        said = movable(pod) if pod.node_name is not None else None
         key = (pod.workload, pod.pod_class, said)
         if key not in alike:
             alike[key] = pod
             scores[key] = gains.level[pod.workload], -more / size(pod.requests, greatest)
     ranked = sorted(alike, key=lambda key: (scores[key], str(alike[key])))[:_MOST]
-    others = [
-        NotTaken(
-            alike[key], Cause.NOT_MOVABLE.of(key[-1]) if key[-1] else _why(outcome, alike[key])
-        )
-        for key in ranked
-    ]
+    others = [NotTaken(alike[key], key[-1] or _why(outcome, alike[key])) for key in ranked]
     return (*dropped, *others)[:_MOST]
 
 

@@ -27,6 +27,7 @@ from kubedsm.core.moving.suggestion import (
     Move,
     MoveKind,
     NotTaken,
+    Reason,
     Suggestion,
     SuggestLimits,
 )
@@ -48,8 +49,8 @@ __all__ = [
 SUGGEST_BOUNDS = Bounds(states=2_000_000, steps=20_000_000, loads=40_000)
 
 
-def _anything(_: Pod) -> str:
-    return ""
+def _anything(_: Pod) -> None:
+    return None
 
 
 def suggest(
@@ -65,7 +66,7 @@ def suggest(
 ) -> Suggestion:
     """The moves worth their disruption.
 
-    `movable` says why a pod must not be moved, or ""; what `default_movable` forbids is never
+    `movable` says why a pod must not be moved, or None; what `default_movable` forbids is never
     moved. Pods that must stay, ours or not, only hold room. Pods that wait for a node
     count in the totals of their workloads; those that fit nowhere may have room made for them on
     the edge, and it counts as a gain that they will be placed there.
@@ -77,7 +78,7 @@ def suggest(
     """
     forbidden = default_movable(snapshot)
 
-    def reason_to_stay(pod: Pod) -> str:
+    def reason_to_stay(pod: Pod) -> Reason | None:
         return forbidden(pod) or movable(pod)
 
     gains = Gains.of(snapshot, promises, objective)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import attrs
 from attrs import validators
 
-from kubedsm.core.world.model import NodeName, Pod, Share, Workload
+from kubedsm.core.world.model import MIGRATING_LABEL, NodeName, Pod, Share, Workload
 
 
 class MoveKind(enum.StrEnum):
@@ -72,7 +72,24 @@ class ClusterScore:
 class Cause(enum.StrEnum):
     """Why a pod was left where it is; what stands in braces is told with it."""
 
-    NOT_MOVABLE = "{}"
+    #: as the pod itself says
+    PINNED = "{}"
+    OF_ANOTHER_SCHEDULER = "it belongs to another scheduler"
+    NOT_REPLACED = "it belongs to a {}"
+    FINISHED = "it has finished"
+    TERMINATING = "it is being deleted"
+    NAMESPACE_TERMINATING = "its namespace is being deleted"
+    DETACHED = "it is being moved"
+    MARKED = f"it carries the label {MIGRATING_LABEL}"
+    GATED = "it is gated"
+    ON_NO_NODE = "it is not on a node"
+    BEYOND_ANY_NODE = "it asks for more than any node has"
+    ON_NO_TIER = "its node is neither edge nor cloud"
+    NOT_RUNNING = "it is not running"
+    NOT_READY = "it is not ready"
+    CLAIM_NOT_SHARED = "it has a volume claim, which two copies may not be able to share"
+    WORKLOAD_MOVING = "its workload is being moved"
+    WORKLOAD_RESTING = "its workload was moved a moment ago"
     REFUSED_BY_A_RULE = "{}: {}"
     NO_GAIN = "its group of moves gains no QoS"
     TOO_LITTLE_GAIN = "its group gains {:.6f} a move, less than minGain {:g}"

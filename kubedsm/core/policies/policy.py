@@ -33,4 +33,4 @@ class MigratingPolicy(Policy, Protocol):
     def suggest(
         self, snapshot: Snapshot, movable: Movable, deadline: Deadline = NO_DEADLINE
     ) -> Suggestion:
-        """Find the moves worth their disruption; `movable` objects to pods, or says ""."""
+        """Find the moves worth their disruption; `movable` objects to pods, or says None."""

@@ -6,6 +6,7 @@ import pytest
 from kubedsm.core.goals.objective import NANO, Objective, Promise
 from kubedsm.core.moving.movable import default_movable
 from kubedsm.core.moving.suggest import MoveKind, SuggestLimits, suggest
+from kubedsm.core.moving.suggestion import Cause
 from kubedsm.core.packing.match import Bounds
 from kubedsm.core.world.model import SchedulingRules, Share, Taint, Tier, Workload
 from support.placement_instances import NO_RULES, node, pod, resources, snapshot
@@ -231,7 +232,7 @@ def test_a_pod_that_fits_somewhere_only_waits_for_its_turn():
 
 def test_pods_that_must_stay_only_hold_room():
     def reason(moving):
-        return "it has a local volume" if moving.name == "a-1" else ""
+        return Cause.PINNED.of("it has a local volume") if moving.name == "a-1" else None
 
     pods = [
         running("a-1", "a", resources(1), "e1"),
@@ -245,7 +246,8 @@ def test_pods_that_must_stay_only_hold_room():
 
 def test_an_unmovable_pod_that_would_gain_is_named_with_its_reason():
     pods = [running("a-1", "a", resources(1), "cloud")]
-    found = suggested([edge("e1", 1), cloud()], pods, movable=lambda _: "it must not be disrupted")
+    said = Cause.PINNED.of("it must not be disrupted")
+    found = suggested([edge("e1", 1), cloud()], pods, movable=lambda _: said)
     assert [(r.pod.name, r.reason) for r in found.rejected] == [("a-1", "it must not be disrupted")]
 
 
@@ -253,7 +255,7 @@ def test_what_default_movable_forbids():
     good = running("a-1", "a", resources(1), "e1")
     stray = node("stray", None)
     shot = snapshot([edge("e1", 8), cloud(), stray], [good])
-    assert default_movable(shot)(good) == ""
+    assert default_movable(shot)(good) is None
     for change, reason in [
         ({"scheduler_name": "default-scheduler"}, "it belongs to another scheduler"),
         ({"workload": Workload("shop", "DaemonSet", "a")}, "it belongs to a DaemonSet"),
@@ -269,7 +271,7 @@ def test_what_default_movable_forbids():
     ]:
         bad = attrs.evolve(good, **change)
         shot = snapshot([edge("e1", 8), cloud(), stray], [bad])
-        assert default_movable(shot)(bad) == reason
+        assert str(default_movable(shot)(bad)) == reason
 
 
 def test_nodes_that_do_not_take_the_pod_are_no_targets(algorithm):

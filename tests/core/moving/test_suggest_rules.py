@@ -333,7 +333,7 @@ def test_the_papers_form_keeps_every_rule():
 def problem_of(pods):
     shot = snapshot([edge("e1"), cloud()], pods)
     fragmentation = Fragmentation(mix=request_mix(shot))
-    return EdgeProblem.of(shot, lambda _: "", fragmentation, SUGGEST_BOUNDS)
+    return EdgeProblem.of(shot, lambda _: None, fragmentation, SUGGEST_BOUNDS)
 
 
 def test_where_no_rule_about_others_concerns_ours_none_is_asked():

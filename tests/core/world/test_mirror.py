@@ -78,7 +78,7 @@ def test_pods_of_a_namespace_that_is_being_deleted_are_neither_placed_nor_moved(
     made.apply(SurroundingApplied(Namespace("shop", terminating=True)))
     after = made.snapshot()
     assert not after.schedulable(after.pods.values())
-    assert default_movable(after)(runs) == "its namespace is being deleted"
+    assert str(default_movable(after)(runs)) == "its namespace is being deleted"
 
 
 def test_a_pod_with_our_label_and_no_move_is_left_where_it_is():
@@ -86,7 +86,7 @@ def test_a_pod_with_our_label_and_no_move_is_left_where_it_is():
     runs = pod("a", node_name="n2", phase="Running", ready=True, labels=labels)
     made = mirror(NodeApplied(node()), PodApplied(runs))
     reason = default_movable(made.snapshot())(runs)
-    assert reason == "it carries the label kubedsm.io/migrating"
+    assert str(reason) == "it carries the label kubedsm.io/migrating"
 
 
 def test_room_is_held_by_bound_terminating_and_foreign_pods_and_not_by_finished_ones():
