@@ -73,7 +73,7 @@ def test_a_selector_object_means_what_its_text_means() -> None:
             ],
         }
     )
-    assert str(selector) == "app=web,!gone,n,tier in (cloud,edge),v!=1"
+    assert str(selector) == "app=web,!gone,n,tier in (cloud,edge),v notin (1)"
     assert parse_labels(str(selector)) == selector
     assert selector.matches(LABELS)
     assert not selector.matches({**LABELS, "v": "1"})

@@ -14,14 +14,14 @@ import attrs
 from kubedsm.emulator.api.errors import bad_request
 from kubedsm.emulator.api.resources import Object, Resource
 
-Operator = Literal["in", "notin", "exists", "!", "gt", "lt"]
+Operator = Literal["=", "!=", "in", "notin", "exists", "!", "gt", "lt"]
 
 _TOKEN = re.compile(r"\s*(==|!=|[=!(),<>]|[^\s=!(),<>]+)")
 _KEY = re.compile(
     r"(?:[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 )
 _VALUE = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
-_EQUALITIES: Mapping[str, Operator] = {"=": "in", "==": "in", "!=": "notin"}
+_EQUALITIES: Mapping[str, Operator] = {"=": "=", "==": "=", "!=": "!="}
 _OF_EXPRESSION: Mapping[str, Operator] = {
     "In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!",
 }  # fmt: skip
@@ -40,9 +40,9 @@ class Requirement:
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         value = labels.get(self.key)
-        if self.operator == "in":
+        if self.operator in ("=", "in"):
             return value in self.values
-        if self.operator == "notin":
+        if self.operator in ("!=", "notin"):
             return value not in self.values
         if self.operator == "exists":
             return value is not None
@@ -65,8 +65,8 @@ class Requirement:
             return f"!{self.key}"
         if self.operator in ("gt", "lt"):
             return f"{self.key}{'>' if self.operator == 'gt' else '<'}{self.values[0]}"
-        if len(self.values) == 1:
-            return f"{self.key}{'=' if self.operator == 'in' else '!='}{self.values[0]}"
+        if self.operator in ("=", "!="):
+            return f"{self.key}{self.operator}{self.values[0]}"
         return f"{self.key} {self.operator} ({','.join(self.values)})"
 
 
@@ -87,7 +87,7 @@ class LabelSelector:
 def label_selector_of(selector: Object) -> LabelSelector:
     """From an object's matchLabels and matchExpressions. Raises SelectorError."""
     requirements = [
-        Requirement(key, "in", (value,))
+        Requirement(key, "=", (value,))
         for key, value in (selector.get("matchLabels") or {}).items()
     ]
     for expression in selector.get("matchExpressions") or ():

@@ -6,6 +6,7 @@ from typing import Any, Literal
 import attrs
 
 from kubedsm.emulator.api.resources import Object
+from kubedsm.emulator.api.selectors import label_selector_of
 from kubedsm.emulator.http.durations import age
 
 NONE = "<none>"
@@ -51,15 +52,4 @@ def equalities(labels: Mapping[str, str] | None) -> str:
 
 def label_selector(selector: Object | None) -> str:
     """A LabelSelector in the notation of the command line."""
-    selector = selector or {}
-    terms = [f"{key}={value}" for key, value in sorted(selector.get("matchLabels", {}).items())]
-    for term in selector.get("matchExpressions", ()):
-        key, values = term["key"], ",".join(sorted(term.get("values", ())))
-        match term["operator"]:
-            case "Exists":
-                terms.append(key)
-            case "DoesNotExist":
-                terms.append(f"!{key}")
-            case operator:
-                terms.append(f"{key} {operator.lower()} ({values})")
-    return joined(terms)
+    return str(label_selector_of(selector or {})) or NONE
