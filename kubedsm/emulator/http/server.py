@@ -16,6 +16,7 @@ from aiohttp import HttpVersion11, StreamReader, web
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http import RawRequestMessage
 
+from kubedsm.emulator.api.errors import ApiError
 from kubedsm.emulator.api.resources import Object
 from kubedsm.emulator.http.routes import ApiRequest, ApiResponse, WatchStream
 
@@ -176,13 +177,6 @@ def _api_request(request: web.BaseRequest, body: bytes) -> ApiRequest:
 
 
 def _too_large() -> web.Response:
-    status = {
-        "kind": "Status",
-        "apiVersion": "v1",
-        "metadata": {},
-        "status": "Failure",
-        "message": f"Request entity too large: limit is {_BODY_LIMIT}",
-        "reason": "RequestEntityTooLarge",
-        "code": 413,
-    }
-    return web.Response(status=413, body=orjson.dumps(status), content_type=_JSON)
+    message = f"Request entity too large: limit is {_BODY_LIMIT}"
+    error = ApiError(413, "RequestEntityTooLarge", message)
+    return web.Response(status=413, body=orjson.dumps(error.body()), content_type=_JSON)
