@@ -13,6 +13,7 @@ from kubedsm.cluster.client.backoff import Doubling
 from kubedsm.emulator.actors.cache import Cache, Key
 from kubedsm.emulator.api.api_server import ApiServer
 from kubedsm.emulator.api.errors import ApiError
+from kubedsm.emulator.api.resources import Object, Resource
 
 #: seconds before the first retry of a key, doubled with each failure, up to the second figure
 _BACK_OFF = Doubling(0.02, 10.0)
@@ -49,6 +50,16 @@ class Controller(ABC):
     @abstractmethod
     def reconcile(self, key: Key) -> None:
         """Compare and write. Raises Requeue to be asked again soon."""
+
+    def now(self) -> str:
+        """The wall clock, as timestamps of the API have it."""
+        return self.api.store.now()
+
+    def write_status(self, resource: Resource, obj: Object, status: Object) -> Object:
+        """The object as stored with that status; nothing is written that was there already."""
+        if status == obj.get("status"):
+            return obj
+        return self.api.update(resource, {**obj, "status": status}, subresource="status")
 
     def enqueue(self, key: Key) -> None:
         self._queue[key] = None

@@ -40,7 +40,6 @@ from kubedsm.emulator.actors.rollout import (
 )
 from kubedsm.emulator.api.api_server import ApiServer
 from kubedsm.emulator.api.errors import ApiError
-from kubedsm.emulator.api.moments import rfc3339
 from kubedsm.emulator.api.resources import DEPLOYMENTS, PODS, REPLICA_SETS, Object
 from kubedsm.emulator.api.store import ObjectChange
 
@@ -93,8 +92,7 @@ class DeploymentController(Controller):
         if complete(family.deployment, family.deployment["status"]):
             self._forget_history(family)
             family = self._family(family.deployment)
-        now = rfc3339(self.clock.wall())
-        self._report(key, progressed(family.deployment, family.new, family.everything, now))
+        self._report(key, progressed(family.deployment, family.new, family.everything, self.now()))
 
     def _present(self, key: Key) -> Object:
         """As it stands after our own writes. Raises ApiError (404)."""
@@ -102,15 +100,12 @@ class DeploymentController(Controller):
 
     def _report_counts(self, key: Key) -> None:
         family = self._family(self._present(key))
-        now = rfc3339(self.clock.wall())
-        self._report(key, counted(family.deployment, family.new, family.everything, now))
+        self._report(key, counted(family.deployment, family.new, family.everything, self.now()))
 
     def _report(self, key: Key, status: Object) -> None:
         deployment = self._present(key)
-        if status != deployment["status"]:
-            self.api.update(DEPLOYMENTS, {**deployment, "status": status}, subresource="status")
-        now = rfc3339(self.clock.wall())
-        left = seconds_left(deployment, status.get("conditions", []), now)
+        self.write_status(DEPLOYMENTS, deployment, status)
+        left = seconds_left(deployment, status.get("conditions", []), self.now())
         if left is not None and left >= 0:
             self.enqueue_after(key, left + 1)
 
@@ -161,20 +156,18 @@ class DeploymentController(Controller):
 
     def _note_refusal(self, deployment: Object, error: ApiError) -> None:
         """A quota, or a name that leaves no room for a hash: it is the user's to see."""
-        now, before = rfc3339(self.clock.wall()), of(deployment["status"])
+        now, before = self.now(), of(deployment["status"])
         conditions = set_condition(
             before, "Progressing", "False", now, "ReplicaSetCreateError", error.message
         )
         if "progressDeadlineSeconds" in deployment["spec"] and conditions != before:
-            status = {**deployment["status"], "conditions": conditions}
-            noted = {**deployment, "status": status}
-            self.api.update(DEPLOYMENTS, noted, subresource="status")
+            self._write_conditions(deployment, conditions)
 
     def _count_collision(self, deployment: Object) -> None:
         """A ReplicaSet of another owner has that name: the next attempt takes another hash."""
         status = deployment["status"]
         collided = {**status, "collisionCount": status.get("collisionCount", 0) + 1}
-        self.api.update(DEPLOYMENTS, {**deployment, "status": collided}, subresource="status")
+        self.write_status(DEPLOYMENTS, deployment, collided)
 
     def _brought_up_to_date(self, deployment: Object, new: Object, revision: int) -> Object:
         """A ReplicaSet that was there: an old template may have become the current one again."""
@@ -196,7 +189,7 @@ class DeploymentController(Controller):
         if "progressDeadlineSeconds" in deployment["spec"] and (
             reason == "NewReplicaSetCreated" or not find(conditions, "Progressing")
         ):
-            now = rfc3339(self.clock.wall())
+            now = self.now()
             conditions = set_condition(conditions, "Progressing", "True", now, reason, message)
         if (annotations, conditions) == (annotations_of(deployment), of(deployment["status"])):
             return deployment
@@ -226,12 +219,15 @@ class DeploymentController(Controller):
             if paused
             else ("DeploymentResumed", "Deployment is resumed")
         )
-        now = rfc3339(self.clock.wall())
+        now = self.now()
         conditions = set_condition(
             of(deployment["status"]), "Progressing", "Unknown", now, reason, message
         )
+        return self._write_conditions(deployment, conditions)
+
+    def _write_conditions(self, deployment: Object, conditions: list[Object]) -> Object:
         status = {**deployment["status"], "conditions": conditions}
-        return self.api.update(DEPLOYMENTS, {**deployment, "status": status}, subresource="status")
+        return self.write_status(DEPLOYMENTS, deployment, status)
 
     # Their sizes.
 

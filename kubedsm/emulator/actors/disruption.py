@@ -14,7 +14,7 @@ from kubedsm.emulator.actors.pod_state import is_ready, is_terminating, labels_o
 from kubedsm.emulator.actors.replica_set import matters
 from kubedsm.emulator.actors.rollout import resolved, wanted
 from kubedsm.emulator.api.api_server import ApiServer
-from kubedsm.emulator.api.moments import rfc3339, seconds
+from kubedsm.emulator.api.moments import seconds
 from kubedsm.emulator.api.resources import (
     DEPLOYMENTS,
     POD_DISRUPTION_BUDGETS,
@@ -63,10 +63,7 @@ class DisruptionController(Controller):
         budget = self.cache.get(POD_DISRUPTION_BUDGETS, key)
         if budget is None or is_terminating(budget):
             return
-        status = self._status(budget)
-        if status != budget["status"]:
-            changed = {**budget, "status": status}
-            self.api.update(POD_DISRUPTION_BUDGETS, changed, subresource="status")
+        self.write_status(POD_DISRUPTION_BUDGETS, budget, self._status(budget))
 
     def _status(self, budget: Object) -> Object:
         namespace = budget["metadata"]["namespace"]
@@ -97,12 +94,11 @@ class DisruptionController(Controller):
     def _with_condition(
         self, status: Object, budget: Object, flag: bool, reason: str, message: str
     ) -> Object:
-        now = rfc3339(self.clock.wall())
         new = {
             "type": "DisruptionAllowed",
             "status": str(flag),
             "observedGeneration": budget["metadata"]["generation"],
-            "lastTransitionTime": now,
+            "lastTransitionTime": self.now(),
             "reason": reason,
             "message": message,
         }

@@ -27,7 +27,6 @@ from kubedsm.emulator.actors.scaling_metrics import (
 )
 from kubedsm.emulator.api.api_server import ApiServer
 from kubedsm.emulator.api.errors import ApiError
-from kubedsm.emulator.api.moments import rfc3339
 from kubedsm.emulator.api.resources import (
     HORIZONTAL_POD_AUTOSCALERS,
     PODS,
@@ -81,13 +80,12 @@ class HorizontalPodAutoscalerController(Controller):
         self.enqueue_after(key, self._sync)
         status = self._synced(key, hpa)
         hpa = self.cache.get(HORIZONTAL_POD_AUTOSCALERS, key)
-        if hpa is not None and status != hpa["status"]:
-            changed = {**hpa, "status": status}
-            self.api.update(HORIZONTAL_POD_AUTOSCALERS, changed, subresource="status")
+        if hpa is not None:
+            self.write_status(HORIZONTAL_POD_AUTOSCALERS, hpa, status)
 
     def _synced(self, key: Key, hpa: Object) -> Object:
         """Scale if need be. Returns the status that says what was found and done."""
-        status = _Status(hpa["status"], rfc3339(self.clock.wall()))
+        status = _Status(hpa["status"], self.now())
         try:
             resource, scale = self._scale_of(hpa)
         except ApiError as error:
@@ -115,7 +113,7 @@ class HorizontalPodAutoscalerController(Controller):
             self._histories[key] = history.scaled(self.clock.monotonic(), desired - current)
             message = f"the HPA controller was able to update the target scale to {desired}"
             status.say("AbleToScale", True, "SucceededRescale", message)
-            status.fields["lastScaleTime"] = rfc3339(self.clock.wall())
+            status.fields["lastScaleTime"] = self.now()
         status.fields["desiredReplicas"] = desired
         return status.rendered()
 

@@ -22,8 +22,8 @@ from kubedsm.emulator.actors.pod_state import (
     requests_of,
 )
 from kubedsm.emulator.api.api_server import ApiServer
-from kubedsm.emulator.api.moments import rfc3339
 from kubedsm.emulator.api.resources import NODES, PODS, Object
+from kubedsm.emulator.api.statuses import pod_condition
 from kubedsm.emulator.api.store import ObjectChange
 
 #: a pod annotated with "true" here runs and never becomes ready
@@ -102,7 +102,7 @@ class Kubelet(Controller):
         node = self.cache.get(NODES, ("", name))
         if node is None or conditions.find(conditions.of(node["status"]), "Ready"):
             return
-        now = rfc3339(self.clock.wall())
+        now = self.now()
         status = node["status"]
         ready = {
             "type": "Ready",
@@ -115,7 +115,7 @@ class Kubelet(Controller):
         reported = {**status, "conditions": [*conditions.of(status), ready]}
         if "allocatable" not in status and "capacity" in status:
             reported["allocatable"] = status["capacity"]
-        self.api.update(NODES, {**node, "status": reported}, subresource="status")
+        self.write_status(NODES, node, reported)
 
     # Pods.
 
@@ -127,7 +127,7 @@ class Kubelet(Controller):
             requests = requests_of(pod)
             refused = self._refused(requests, node)
             if refused is not None:
-                self._write_status(pod, {**pod["status"], **refused})
+                self.write_status(PODS, pod, {**pod["status"], **refused})
                 return
             admitted = _Admitted(node_of(pod), pod["spec"], requests, now + self._start_delay)
             self._admitted[uid] = admitted
@@ -139,7 +139,7 @@ class Kubelet(Controller):
             return
         ready = annotations_of(pod).get(NEVER_READY) != "true"
         if pod["status"].get("phase") != "Running" or is_ready(pod) != ready:
-            self._write_status(pod, self._running(pod, node, ready=ready))
+            self.write_status(PODS, pod, self._running(pod, node, ready=ready))
 
     def _refused(self, requests: Resources, node: Object) -> Object | None:
         """The status of a pod that the node has no room for: the kubelet's own admission."""
@@ -155,7 +155,7 @@ class Kubelet(Controller):
                         f"{name}, requested: {asked}, used: {used.amount(name)}, "
                         f"capacity: {room.get(name, 0)}"
                     ),
-                    "startTime": rfc3339(self.clock.wall()),
+                    "startTime": self.now(),
                 }
         return None
 
@@ -166,7 +166,7 @@ class Kubelet(Controller):
         admitted.spec, admitted.requests = pod["spec"], requests
 
     def _running(self, pod: Object, node: Object, *, ready: bool) -> Object:
-        now = rfc3339(self.clock.wall())
+        now = self.now()
         before = pod["status"]
         status = {name: v for name, v in before.items() if name not in ("phase", "conditions")}
         address = before.get("podIP") or self._address()
@@ -195,9 +195,6 @@ class Kubelet(Controller):
         self._next_address = self._next_address % _ADDRESSES + 1
         high, low = divmod(self._next_address, 256)
         return f"10.244.{high}.{low}"
-
-    def _write_status(self, pod: Object, status: Object) -> None:
-        self.api.update(PODS, {**pod, "status": status}, subresource="status")
 
     def _stop(self, pod: Object) -> None:
         metadata = pod["metadata"]
@@ -237,7 +234,7 @@ def _address_of(node: Object) -> str:
 def _pod_conditions(pod: Object, now: str, *, ready: bool) -> list[Object]:
     """The kubelet's five conditions, then those of others (a disruption, a readiness gate)."""
     names = [container["name"] for container in pod["spec"]["containers"]]
-    unready: Object = {
+    unready = {
         "reason": "ContainersNotReady",
         "message": f"containers with unready status: [{' '.join(names)}]",
     }
@@ -253,13 +250,8 @@ def _pod_conditions(pod: Object, now: str, *, ready: bool) -> list[Object]:
     for kind, flag in flags.items():
         old = conditions.find(before, kind)
         same = old is not None and old["status"] == str(flag)
-        condition = {
-            "type": kind,
-            "status": str(flag),
-            "lastProbeTime": None,
-            "lastTransitionTime": old["lastTransitionTime"] if old and same else now,
-        }
-        mine.append(condition if flag else condition | unready)
+        since = old["lastTransitionTime"] if old and same else now
+        mine.append(pod_condition(kind, str(flag), since, **({} if flag else unready)))
     return [*mine, *(condition for condition in before if condition["type"] not in flags)]
 
 

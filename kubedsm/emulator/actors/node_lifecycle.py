@@ -8,10 +8,10 @@ from kubedsm.core.world.model import Taint, Toleration
 from kubedsm.emulator.actors import conditions
 from kubedsm.emulator.actors.cache import Cache, Key, key_of
 from kubedsm.emulator.actors.controller import Controller
-from kubedsm.emulator.actors.ownership import MERGE_PATCH
 from kubedsm.emulator.actors.pod_state import is_finished, is_ready, is_terminating, node_of
 from kubedsm.emulator.api.api_server import ApiServer
-from kubedsm.emulator.api.moments import rfc3339, seconds
+from kubedsm.emulator.api.eviction import with_disruption_target
+from kubedsm.emulator.api.moments import seconds
 from kubedsm.emulator.api.resources import NODES, PODS, Object
 from kubedsm.emulator.api.store import ObjectChange
 
@@ -104,7 +104,7 @@ class NodeLifecycleController(Controller):
             for taint in taints
             if taint["key"] not in _OURS or (taint["key"], taint["effect"]) in identities
         ]
-        now = rfc3339(self.clock.wall())
+        now = self.now()
         added = [
             {"key": key, "effect": effect, "timeAdded": now}
             for key, effect in identities
@@ -118,7 +118,7 @@ class NodeLifecycleController(Controller):
         ready = node and conditions.find(conditions.of(node["status"]), "Ready")
         if not ready or ready["status"] == "True":
             return
-        now = rfc3339(self.clock.wall())
+        now = self.now()
         for pod in self.cache.pods_on(name):
             if is_ready(pod) and not is_finished(pod):
                 marked = [
@@ -127,8 +127,7 @@ class NodeLifecycleController(Controller):
                     else condition
                     for condition in conditions.of(pod["status"])
                 ]
-                status = {**pod["status"], "conditions": marked}
-                self.api.update(PODS, {**pod, "status": status}, subresource="status")
+                self.write_status(PODS, pod, {**pod["status"], "conditions": marked})
 
     def _evict_where_tainted(self, key: Key) -> None:
         pod = self.cache.get(PODS, key)
@@ -141,23 +140,9 @@ class NodeLifecycleController(Controller):
         due = self.clock.monotonic() + moment - self.clock.wall()
         if not self.has_come(due, key):
             return
-        now = rfc3339(self.clock.wall())
-        patch = {
-            "status": {
-                "conditions": [
-                    *conditions.without(conditions.of(pod["status"]), "DisruptionTarget"),
-                    {
-                        "type": "DisruptionTarget",
-                        "status": "True",
-                        "lastProbeTime": None,
-                        "lastTransitionTime": now,
-                        "reason": "DeletionByTaintManager",
-                        "message": "Taint manager: deleting due to NoExecute taint",
-                    },
-                ]
-            }
-        }
-        self.api.patch(PODS, *key, patch, MERGE_PATCH, subresource="status")
+        message = "Taint manager: deleting due to NoExecute taint"
+        doomed = with_disruption_target(pod, self.now(), "DeletionByTaintManager", message)
+        self.write_status(PODS, pod, doomed["status"])
         self.api.delete(PODS, *key, uid=pod["metadata"]["uid"])
 
 

@@ -20,7 +20,6 @@ from kubedsm.emulator.actors.pod_state import (
 from kubedsm.emulator.actors.scale_down import deletion_order
 from kubedsm.emulator.api.api_server import ApiServer
 from kubedsm.emulator.api.errors import ApiError
-from kubedsm.emulator.api.moments import rfc3339
 from kubedsm.emulator.api.resources import PODS, REPLICA_SETS, Object
 from kubedsm.emulator.api.store import ObjectChange
 
@@ -98,11 +97,8 @@ class ReplicaSetController(Controller):
 
     def _report(self, key: Key, refused: ApiError | None) -> None:
         replica_set = self.cache.get(REPLICA_SETS, key)
-        if replica_set is None:
-            return
-        status = self._status(replica_set, refused)
-        if status != replica_set["status"]:
-            self.api.update(REPLICA_SETS, {**replica_set, "status": status}, subresource="status")
+        if replica_set is not None:
+            self.write_status(REPLICA_SETS, replica_set, self._status(replica_set, refused))
 
     def _status(self, replica_set: Object, refused: ApiError | None) -> Object:
         spec, uid = replica_set["spec"], replica_set["metadata"]["uid"]
@@ -142,9 +138,8 @@ class ReplicaSetController(Controller):
         if conditions.find(before, "ReplicaFailure"):
             # The message names a new pod at every attempt: to rewrite it would never end.
             return before
-        now = rfc3339(self.clock.wall())
-        failure = conditions.condition("ReplicaFailure", True, now, "FailedCreate", refused.message)
-        return [*before, failure]
+        failed = ("ReplicaFailure", True, self.now(), "FailedCreate", refused.message)
+        return [*before, conditions.condition(*failed)]
 
 
 def matters(pod: Object) -> tuple[object, ...]:

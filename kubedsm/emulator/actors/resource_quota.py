@@ -46,9 +46,7 @@ class ResourceQuotaController(Controller):
             )
             for constraint in sorted(hard)
         }
-        status = {"hard": hard, "used": used}
-        if status != quota.get("status"):
-            self.api.update(RESOURCE_QUOTAS, {**quota, "status": status}, subresource="status")
+        self.write_status(RESOURCE_QUOTAS, quota, {"hard": hard, "used": used})
 
 
 def _has_finished(change: ObjectChange) -> bool:

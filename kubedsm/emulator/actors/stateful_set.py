@@ -145,12 +145,9 @@ class StatefulSetController(Controller):
 
     def _report(self, key: Key) -> None:
         stateful_set = self.cache.get(STATEFUL_SETS, key)
-        if stateful_set is None:
-            return
-        status = self._status(self._plan(stateful_set))
-        if status != stateful_set["status"]:
-            changed = {**stateful_set, "status": status}
-            self.api.update(STATEFUL_SETS, changed, subresource="status")
+        if stateful_set is not None:
+            status = self._status(self._plan(stateful_set))
+            self.write_status(STATEFUL_SETS, stateful_set, status)
 
     def _status(self, plan: _Plan) -> Object:
         before = plan.stateful_set["status"]

@@ -13,6 +13,7 @@ from kubedsm.emulator.api.errors import (
     required,
 )
 from kubedsm.emulator.api.resources import PODS, Object
+from kubedsm.emulator.api.statuses import pod_condition, with_condition
 
 
 def bound(pod: Object, binding: Object, now: str) -> Object:
@@ -22,7 +23,7 @@ def bound(pod: Object, binding: Object, now: str) -> Object:
     the Binding's uid and resourceVersion say; 422 for a Binding without a node.
     """
     given = binding.get("metadata") or {}
-    metadata, spec, status = pod["metadata"], pod["spec"], pod.get("status") or {}
+    metadata, spec = pod["metadata"], pod["spec"]
     name, node = metadata["name"], _node(binding, metadata["name"])
     _check_preconditions(metadata, given)
     refusal = _refusal(metadata, spec)
@@ -32,19 +33,8 @@ def bound(pod: Object, binding: Object, now: str) -> Object:
     for field in ("labels", "annotations"):
         if given.get(field):
             changed[field] = {**(metadata.get(field) or {}), **given[field]}
-    scheduled = {
-        "type": "PodScheduled",
-        "status": "True",
-        "lastProbeTime": None,
-        "lastTransitionTime": now,
-    }
-    others = [c for c in status.get("conditions") or () if c["type"] != "PodScheduled"]
-    return {
-        **pod,
-        "metadata": changed,
-        "spec": {**spec, "nodeName": node},
-        "status": {**status, "conditions": [*others, scheduled]},
-    }
+    on_node = {**pod, "metadata": changed, "spec": {**spec, "nodeName": node}}
+    return with_condition(on_node, pod_condition("PodScheduled", "True", now))
 
 
 def _node(binding: Object, name: str) -> str:

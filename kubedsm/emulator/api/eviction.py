@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from kubedsm.emulator.api.errors import ApiError, disruption_budget
 from kubedsm.emulator.api.resources import Object
 from kubedsm.emulator.api.selectors import SelectorError, label_selector_of
+from kubedsm.emulator.api.statuses import pod_condition, with_condition
 
 _PHASES_WITHOUT_BUDGET = ("Pending", "Succeeded", "Failed")
 _TWO_BUDGETS = (
@@ -34,19 +35,15 @@ def charged_budget(pod: Object, budgets: Iterable[Object], now: str) -> Object |
     return _charged(budget, pod["metadata"]["name"], now)
 
 
-def with_disruption_target(pod: Object, now: str) -> Object:
+def with_disruption_target(
+    pod: Object,
+    now: str,
+    reason: str = "EvictionByEvictionAPI",
+    message: str = "Eviction API: evicting",
+) -> Object:
     """The pod with the condition that says why it is about to go."""
-    status = pod.get("status") or {}
-    condition = {
-        "type": "DisruptionTarget",
-        "status": "True",
-        "lastProbeTime": None,
-        "lastTransitionTime": now,
-        "reason": "EvictionByEvictionAPI",
-        "message": "Eviction API: evicting",
-    }
-    others = [c for c in status.get("conditions") or () if c["type"] != condition["type"]]
-    return {**pod, "status": {**status, "conditions": [*others, condition]}}
+    said = pod_condition("DisruptionTarget", "True", now, reason=reason, message=message)
+    return with_condition(pod, said)
 
 
 def _phase(pod: Object) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 from kubedsm.emulator.api.errors import ApiError, forbidden
 from kubedsm.emulator.api.quantities import thousandths
 from kubedsm.emulator.api.resources import PODS, Object
+from kubedsm.emulator.api.statuses import pod_condition
 
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _PROBE = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
@@ -90,14 +91,13 @@ def new_status(spec: Object) -> Object:
     status: Object = {"phase": "Pending"}
     if spec.get("schedulingGates"):
         status["conditions"] = [
-            {
-                "type": "PodScheduled",
-                "status": "False",
-                "lastProbeTime": None,
-                "lastTransitionTime": None,
-                "reason": "SchedulingGated",
-                "message": "Scheduling is blocked due to non-empty scheduling gates",
-            }
+            pod_condition(
+                "PodScheduled",
+                "False",
+                None,
+                reason="SchedulingGated",
+                message="Scheduling is blocked due to non-empty scheduling gates",
+            )
         ]
     status["qosClass"] = qos_class(spec)
     return status

@@ -26,6 +26,24 @@ _OF_STATUS: Mapping[str, Object] = {
 }  # fmt: skip
 
 
+def pod_condition(kind: str, status: str, now: str | None, **why: str) -> Object:
+    """`why`: its reason and message, where it has them."""
+    return {
+        "type": kind,
+        "status": status,
+        "lastProbeTime": None,
+        "lastTransitionTime": now,
+        **why,
+    }
+
+
+def with_condition(pod: Object, condition: Object) -> Object:
+    """The pod with the condition, which comes last, in the place of its type's."""
+    status = pod.get("status") or {}
+    others = [c for c in status.get("conditions") or () if c["type"] != condition["type"]]
+    return {**pod, "status": {**status, "conditions": [*others, condition]}}
+
+
 def shown_status(kind: str, given: Object) -> Object:
     """The status as it is stored, whatever wrote it."""
     status = {**_OF_STATUS.get(kind, {}), **without_nulls(given)}
