@@ -16,7 +16,7 @@ from kubedsm.emulator.actors.deployment_status import (
     seconds_left,
     set_condition,
 )
-from kubedsm.emulator.actors.ownership import MERGE_PATCH, claim, owners_concerned
+from kubedsm.emulator.actors.ownership import claim, owners_concerned
 from kubedsm.emulator.actors.pod_state import annotations_of, is_finished, is_terminating
 from kubedsm.emulator.actors.revisions import (
     REVISION,
@@ -40,6 +40,7 @@ from kubedsm.emulator.actors.rollout import (
 )
 from kubedsm.emulator.api.api_server import ApiServer
 from kubedsm.emulator.api.errors import ApiError
+from kubedsm.emulator.api.patching import MERGE_PATCH
 from kubedsm.emulator.api.resources import DEPLOYMENTS, PODS, REPLICA_SETS, Object
 from kubedsm.emulator.api.store import ObjectChange
 

@@ -10,8 +10,8 @@ from kubedsm.clock import Clock
 from kubedsm.emulator.actors import conditions
 from kubedsm.emulator.actors.cache import Cache, Key, controller_of, key_of
 from kubedsm.emulator.actors.controller import Controller
+from kubedsm.emulator.actors.ownership import matters
 from kubedsm.emulator.actors.pod_state import is_ready, is_terminating, labels_of
-from kubedsm.emulator.actors.replica_set import matters
 from kubedsm.emulator.actors.rollout import resolved, wanted
 from kubedsm.emulator.api.api_server import ApiServer
 from kubedsm.emulator.api.moments import seconds
@@ -44,11 +44,10 @@ class DisruptionController(Controller):
 
     def _pod_changed(self, change: ObjectChange) -> None:
         before, after = change.previous, change.object
-        if before is not None and matters(before) == matters(after) and change.type != "DELETED":
-            return
-        for budget in self._budgets(after):
-            if any(_selects(budget, pod) for pod in (before, after) if pod):
-                self.enqueue(key_of(budget))
+        if matters(change):
+            for budget in self._budgets(after):
+                if any(_selects(budget, pod) for pod in (before, after) if pod):
+                    self.enqueue(key_of(budget))
 
     def _scale_changed(self, change: ObjectChange) -> None:
         before = change.previous

@@ -7,9 +7,10 @@ Collection" in the Kubernetes documentation.
 from kubedsm.clock import Clock
 from kubedsm.emulator.actors.cache import Cache, Key, key_of, owners_of
 from kubedsm.emulator.actors.controller import Controller
-from kubedsm.emulator.actors.ownership import MERGE_PATCH, set_owners
+from kubedsm.emulator.actors.ownership import set_owners
 from kubedsm.emulator.actors.pod_state import is_terminating
 from kubedsm.emulator.api.api_server import ApiServer
+from kubedsm.emulator.api.patching import MERGE_PATCH
 from kubedsm.emulator.api.resources import Object, Resource
 from kubedsm.emulator.api.store import ObjectChange
 

@@ -6,13 +6,13 @@ The rules are those of `ControllerRefManager` in k8s.io/kubernetes/pkg/controlle
 from collections.abc import Callable
 
 from kubedsm.emulator.actors.cache import Cache, controller_of, key_of, owners_of
-from kubedsm.emulator.actors.pod_state import is_terminating, labels_of
+from kubedsm.emulator.actors.controller import Controller
+from kubedsm.emulator.actors.pod_state import is_finished, is_ready, is_terminating, labels_of
 from kubedsm.emulator.api.api_server import ApiServer
-from kubedsm.emulator.api.resources import Object, Resource
+from kubedsm.emulator.api.patching import MERGE_PATCH
+from kubedsm.emulator.api.resources import PODS, Object, Resource
 from kubedsm.emulator.api.selectors import label_selector_of
 from kubedsm.emulator.api.store import ObjectChange
-
-MERGE_PATCH = "application/merge-patch+json"
 
 
 def controller_reference(resource: Resource, owner: Object) -> Object:
@@ -86,3 +86,32 @@ def owners_concerned(cache: Cache, owners: Resource, change: ObjectChange) -> li
             if label_selector_of(owner["spec"]["selector"]).matches(labels):
                 concerned[owner["metadata"]["uid"]] = owner
     return list(concerned.values())
+
+
+def follow(controller: Controller, owners: Resource) -> None:
+    """Have the controller reconcile each owner that changes, or whose pods do."""
+
+    def pod_changed(change: ObjectChange) -> None:
+        if matters(change):
+            for owner in owners_concerned(controller.cache, owners, change):
+                controller.enqueue(key_of(owner))
+
+    controller.cache.on(owners, lambda change: controller.enqueue(key_of(change.object)))
+    controller.cache.on(PODS, pod_changed)
+
+
+def matters(change: ObjectChange) -> bool:
+    """Whether a change of a pod is one that controllers of pods look at."""
+    before, after = change.previous, change.object
+    return change.type == "DELETED" or before is None or _looked_at(before) != _looked_at(after)
+
+
+def _looked_at(pod: Object) -> tuple[object, ...]:
+    metadata = pod["metadata"]
+    return (
+        is_terminating(pod),
+        is_finished(pod),
+        is_ready(pod),
+        metadata.get("labels"),
+        metadata.get("ownerReferences"),
+    )

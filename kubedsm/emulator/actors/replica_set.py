@@ -7,7 +7,7 @@ from kubedsm.clock import Clock
 from kubedsm.emulator.actors import conditions
 from kubedsm.emulator.actors.cache import Cache, Key, controller_of, key_of
 from kubedsm.emulator.actors.controller import Controller, Requeue
-from kubedsm.emulator.actors.ownership import claim, controller_reference, owners_concerned
+from kubedsm.emulator.actors.ownership import claim, controller_reference, follow
 from kubedsm.emulator.actors.pod_state import (
     available_at,
     is_active,
@@ -21,7 +21,6 @@ from kubedsm.emulator.actors.scale_down import deletion_order
 from kubedsm.emulator.api.api_server import ApiServer
 from kubedsm.emulator.api.errors import ApiError
 from kubedsm.emulator.api.resources import PODS, REPLICA_SETS, Object
-from kubedsm.emulator.api.store import ObjectChange
 
 #: pods made or deleted in one go
 _BURST = 500
@@ -30,18 +29,7 @@ _BURST = 500
 class ReplicaSetController(Controller):
     def __init__(self, api: ApiServer, cache: Cache, clock: Clock) -> None:
         super().__init__(api, cache, clock)
-        cache.on(REPLICA_SETS, self._replica_set_changed)
-        cache.on(PODS, self._pod_changed)
-
-    def _replica_set_changed(self, change: ObjectChange) -> None:
-        self.enqueue(key_of(change.object))
-
-    def _pod_changed(self, change: ObjectChange) -> None:
-        before = change.previous
-        gone = change.type == "DELETED"
-        if gone or before is None or matters(before) != matters(change.object):
-            for owner in owners_concerned(self.cache, REPLICA_SETS, change):
-                self.enqueue(key_of(owner))
+        follow(self, REPLICA_SETS)
 
     def reconcile(self, key: Key) -> None:
         replica_set = self.cache.get(REPLICA_SETS, key)
@@ -140,18 +128,6 @@ class ReplicaSetController(Controller):
             return before
         failed = ("ReplicaFailure", True, self.now(), "FailedCreate", refused.message)
         return [*before, conditions.condition(*failed)]
-
-
-def matters(pod: Object) -> tuple[object, ...]:
-    """What a controller of pods looks at; the rest of a pod may change without waking it."""
-    metadata = pod["metadata"]
-    return (
-        is_terminating(pod),
-        is_finished(pod),
-        is_ready(pod),
-        metadata.get("labels"),
-        metadata.get("ownerReferences"),
-    )
 
 
 def _pod_of(replica_set: Object) -> Object:

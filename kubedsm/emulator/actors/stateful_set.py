@@ -10,7 +10,7 @@ import attrs
 from kubedsm.clock import Clock
 from kubedsm.emulator.actors.cache import Cache, Key, key_of
 from kubedsm.emulator.actors.controller import Controller, Requeue
-from kubedsm.emulator.actors.ownership import claim, controller_reference, owners_concerned
+from kubedsm.emulator.actors.ownership import claim, controller_reference, follow
 from kubedsm.emulator.actors.pod_state import (
     available_at,
     is_finished,
@@ -18,12 +18,10 @@ from kubedsm.emulator.actors.pod_state import (
     is_terminating,
     labels_of,
 )
-from kubedsm.emulator.actors.replica_set import matters
 from kubedsm.emulator.actors.template_hash import template_hash
 from kubedsm.emulator.api.api_server import ApiServer
 from kubedsm.emulator.api.errors import ApiError
 from kubedsm.emulator.api.resources import PODS, STATEFUL_SETS, Object
-from kubedsm.emulator.api.store import ObjectChange
 
 _REVISION = "controller-revision-hash"
 
@@ -51,15 +49,7 @@ class _Plan:
 class StatefulSetController(Controller):
     def __init__(self, api: ApiServer, cache: Cache, clock: Clock) -> None:
         super().__init__(api, cache, clock)
-        cache.on(STATEFUL_SETS, lambda change: self.enqueue(key_of(change.object)))
-        cache.on(PODS, self._pod_changed)
-
-    def _pod_changed(self, change: ObjectChange) -> None:
-        before = change.previous
-        gone = change.type == "DELETED"
-        if gone or before is None or matters(before) != matters(change.object):
-            for owner in owners_concerned(self.cache, STATEFUL_SETS, change):
-                self.enqueue(key_of(owner))
+        follow(self, STATEFUL_SETS)
 
     def reconcile(self, key: Key) -> None:
         stateful_set = self.cache.get(STATEFUL_SETS, key)
