@@ -17,9 +17,9 @@ from typing import Any
 import attrs
 import orjson
 
+from kubedsm.bench.api import APPS, CORE, TIMEOUT, Api, deployment, pod_spec
 from kubedsm.bench.soak.processes import emulated_cluster
 from kubedsm.clock import Clock
-from kubedsm.cluster.client.api_errors import api_error
 from kubedsm.cluster.client.port import Cluster, Request, Response
 from kubedsm.configuration.settings import Configuration
 from kubedsm.replay.summaries import Latency
@@ -27,9 +27,6 @@ from kubedsm.runtime.assembly import Runtime
 from kubedsm.runtime.placement_manager import Limits
 
 NODE_COUNT = 4
-NOT_FOUND = 404
-HTTP_ERROR = 400
-TIMEOUT = 30.0
 #: for the watch to show the last binds
 AFTERGLOW = 0.5
 #: no burst that this bench makes takes longer
@@ -133,7 +130,7 @@ async def run(
     The cluster must have nodes, with room for them, and nothing else binding for `kubedsm`.
     Raises ClusterError, and TimeoutError if a round does not end.
     """
-    nodes = await _call(cluster, Request("GET", "/api/v1/nodes"))
+    nodes = await Api(cluster).get(f"{CORE}/nodes")
     names = [node["metadata"]["name"] for node in nodes["items"]]
 
     async def bare(timed: Timed, ready: asyncio.Event) -> None:
@@ -160,45 +157,44 @@ async def run(
 
 
 async def _round(cluster: Cluster, clock: Clock, side: Side, pods: int, namespace: str) -> Burst:
-    timed = Timed(cluster, clock)
-    body = {"metadata": {"name": namespace}}
-    await _call(cluster, Request("POST", "/api/v1/namespaces", body=body))
+    api, timed = Api(cluster), Timed(cluster, clock)
+    burst = deployment("burst", pods, pod_spec({"cpu": "10m", "memory": "16Mi"}))
+    await api.create_namespace(namespace)
     async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
         ready = asyncio.Event()
         running = tasks.create_task(side(timed, ready))
         await ready.wait()
-        path = f"/apis/apps/v1/namespaces/{namespace}/deployments"
-        await _call(cluster, Request("POST", path, body=_deployment(pods)))
+        await api.create(namespace, "deployments", burst, APPS)
         while timed.answered < pods:
             await clock.sleep(0.05)
         await clock.sleep(AFTERGLOW)
         running.cancel()
     async with asyncio.timeout(PATIENCE):
-        path = f"/api/v1/namespaces/{namespace}"
-        await _call(cluster, Request("DELETE", path))
-        while (await cluster.request(Request("GET", path), timeout=TIMEOUT)).status != NOT_FOUND:
+        await api.delete_namespace(namespace)
+        while await api.get(f"{CORE}/namespaces/{namespace}") is not None:
             await clock.sleep(0.05)
     return timed.summary()
 
 
 async def _bare_loop(cluster: Cluster, nodes: list[str], ready: asyncio.Event) -> None:
+    api, pods = Api(cluster), f"{CORE}/pods"
     slots = asyncio.Semaphore(Limits().binds_in_flight)
     turn = itertools.cycle(nodes)
 
     async def bind(namespace: str, name: str, uid: str, node: str) -> None:
         async with slots:
-            path = f"/api/v1/namespaces/{namespace}/pods/{name}/binding"
+            path = f"{CORE}/namespaces/{namespace}/pods/{name}/binding"
             body = {
                 "metadata": {"name": name, "namespace": namespace, "uid": uid},
                 "target": {"kind": "Node", "name": node},
             }
-            await _call(cluster, Request("POST", path, body=body))
+            await api.call("POST", path, body, passing=())
 
-    listed = await _call(cluster, Request("GET", "/api/v1/pods"))
+    listed = await api.get(pods)
     query = {"watch": "1", "resourceVersion": listed["metadata"]["resourceVersion"]}
     async with (
         asyncio.TaskGroup() as tasks,
-        cluster.stream(Request("GET", "/api/v1/pods", query), timeout=TIMEOUT) as lines,
+        cluster.stream(Request("GET", pods, query), timeout=TIMEOUT) as lines,
     ):
         ready.set()
         async for line in lines:
@@ -206,36 +202,6 @@ async def _bare_loop(cluster: Cluster, nodes: list[str], ready: asyncio.Event) -
             if event["type"] == "ADDED":
                 pod = event["object"]["metadata"]
                 tasks.create_task(bind(pod["namespace"], pod["name"], pod["uid"], next(turn)))
-
-
-async def _call(cluster: Cluster, request: Request) -> Any:
-    response = await cluster.request(request, timeout=TIMEOUT)
-    if response.status >= HTTP_ERROR:
-        raise api_error(response.status, response.body)
-    return orjson.loads(response.body)
-
-
-def _deployment(replicas: int) -> dict[str, Any]:
-    labels = {"app": "burst"}
-    requests = {"cpu": "10m", "memory": "16Mi"}
-    container = {"name": "c", "image": "pause", "resources": {"requests": requests}}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": "burst"},
-        "spec": {
-            "replicas": replicas,
-            "selector": {"matchLabels": labels},
-            "template": {
-                "metadata": {"labels": labels},
-                "spec": {
-                    "schedulerName": "kubedsm",
-                    "terminationGracePeriodSeconds": 0,
-                    "containers": [container],
-                },
-            },
-        },
-    }
 
 
 def _median(bursts: list[Burst]) -> Burst:

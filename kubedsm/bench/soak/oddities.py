@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 import orjson
 
-from kubedsm.bench.soak.api import deployment, pod_spec
+from kubedsm.bench.api import deployment, pod_spec
 from kubedsm.cluster.wire.move_mark import MIGRATION_ANNOTATION
 from kubedsm.core.world.model import MIGRATING_LABEL
 

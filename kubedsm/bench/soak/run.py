@@ -12,7 +12,7 @@ from typing import Any
 
 import attrs
 
-from kubedsm.bench.soak.api import Api
+from kubedsm.bench.api import Api
 from kubedsm.bench.soak.oddities import ODDITIES
 from kubedsm.bench.soak.processes import Scheduler
 from kubedsm.bench.soak.tenants import ODD_NAMESPACE, OddTenant, OrdinaryTenants

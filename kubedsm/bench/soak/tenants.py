@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 
-from kubedsm.bench.soak.api import APPS, POLICY, Api, deployment, pod_spec
+from kubedsm.bench.api import APPS, POLICY, Api, deployment, pod_spec
 from kubedsm.bench.soak.oddities import KEPT, MOST_REPLICAS, ODDITIES, Oddity, Wave
 from kubedsm.clock import Clock
 

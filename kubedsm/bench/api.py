@@ -40,6 +40,10 @@ class Api:
             raise api_error(response.status, response.body)
         return orjson.loads(response.body)
 
+    async def get(self, path: str) -> Any:
+        """None if there is no such thing."""
+        return await self.call("GET", path, passing=(404,))
+
     async def create_namespace(self, name: str) -> None:
         await self.call("POST", f"{CORE}/namespaces", {"metadata": {"name": name}})
 
