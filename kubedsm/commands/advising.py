@@ -18,9 +18,8 @@ from kubedsm.core.goals.objective import NANO
 from kubedsm.core.moving.suggestion import ClusterScore, Leg, Suggestion
 from kubedsm.core.world.model import Snapshot
 from kubedsm.runtime.assembly import Runtime
-from kubedsm.runtime.moves import Ended
 from kubedsm.runtime.suggester import mode_of, reason_to_stay
-from kubedsm.why.entries import move_as_json
+from kubedsm.why.entries import MoveOutcome, move_as_json
 from kubedsm.why.table import table
 
 
@@ -127,12 +126,12 @@ async def read_snapshot(
 
 async def carry_out(
     cluster: Cluster, advice: Advice, clock: Clock, rng: random.Random
-) -> list[Ended]:
+) -> list[MoveOutcome]:
     """Carry the advice out, as the scheduler would, and wait for the end of it."""
     quiet = attrs.evolve(
         advice.configuration, suggester=attrs.evolve(advice.configuration.suggester, mode="off")
     )
-    ends: list[Ended] = []
+    ends: list[MoveOutcome] = []
     runtime = Runtime(cluster, quiet, clock, rng, on_ended=ends.append)
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(runtime.run())

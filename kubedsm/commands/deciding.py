@@ -99,7 +99,7 @@ def suggest(
             if carry_out and advice.suggestion.moves:
                 for ended in await advising.carry_out(cluster, advice, clock, rng):
                     reason = f": {ended.reason}" if ended.reason else ""
-                    remark(f"{ended.pod} to {ended.target} {ended.outcome}{reason}")
+                    remark(f"{ended.move.pod} to {ended.move.target} {ended.outcome}{reason}")
 
     until_interrupted(ask())
 

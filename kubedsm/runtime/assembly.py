@@ -24,7 +24,7 @@ from kubedsm.runtime.event_handler import EventHandler
 from kubedsm.runtime.event_recorder import EventRecorder
 from kubedsm.runtime.left_behind import LeftBehind
 from kubedsm.runtime.limits import MoveLimits
-from kubedsm.runtime.moves import Ended, Moves
+from kubedsm.runtime.moves import Moves
 from kubedsm.runtime.pause_switch import PauseSwitch
 from kubedsm.runtime.placement_manager import Limits, PlacementManager
 from kubedsm.runtime.preemptor import Preemptor
@@ -35,6 +35,7 @@ from kubedsm.runtime.suggester import Suggester
 from kubedsm.runtime.supervisor import Supervisor
 from kubedsm.runtime.tier_marks import TIER_LABEL
 from kubedsm.said_by_cause import SaidByCause
+from kubedsm.why.entries import MoveOutcome, Outcome
 from kubedsm.why.explainer import Decisions
 from kubedsm.why.record import DecisionRecord
 from plans.steps import Step
@@ -59,7 +60,7 @@ class Runtime:
         instance: str = "kubedsm",
         policy: Policy | None = None,
         namespace: str = "kubedsm",
-        on_ended: Callable[[Ended], None] | None = None,
+        on_ended: Callable[[MoveOutcome], None] | None = None,
     ) -> None:
         policy = policy or configuration.policy
         self._cluster = cluster
@@ -127,7 +128,6 @@ class Runtime:
             self._clock,
             self._released,
             self._ended,
-            lambda move, reason: self._record.move_ended(move, "dropped", reason),
         )
         left_behind = LeftBehind(
             self.mirror,
@@ -255,16 +255,15 @@ class Runtime:
         if pod.waits_for_node:
             self.queue.add(pod)
 
-    def _ended(self, ended: Ended) -> None:
-        completed = ended.outcome == "completed"
-        text = (
-            f"Moved to {ended.target}"
-            if completed
-            else f"Move to {ended.target} {ended.outcome}: {ended.reason}"
-        )
-        log.info("move ended", pod=str(ended.pod), outcome=ended.outcome, reason=ended.reason)
-        self._record.move_ended(ended.move, ended.outcome, ended.reason, ended.replacement)
-        self._recorder.moved(ended.pod, text, completed=completed)
+    def _ended(self, ended: MoveOutcome) -> None:
+        self._record.move_ended(ended)
+        if ended.outcome is Outcome.DROPPED:
+            return
+        pod, target = ended.move.pod, ended.move.target
+        completed = ended.outcome is Outcome.COMPLETED
+        text = f"Move to {target} {ended.outcome}: {ended.reason}"
+        log.info("move ended", pod=str(pod), outcome=ended.outcome, reason=ended.reason)
+        self._recorder.moved(pod, f"Moved to {target}" if completed else text, completed=completed)
         replacement = ended.replacement
         if completed and replacement is not None and replacement.node_name is not None:
             self._recorder.scheduled(replacement, replacement.node_name)

@@ -15,32 +15,18 @@ from kubedsm.core.world.mirror import ClusterMirror, ReplacementClaim, Reservati
 from kubedsm.core.world.model import NodeName, Pod, Uid
 from kubedsm.runtime.limits import MoveLimits, Underway
 from kubedsm.runtime.step_calls import Accepted
+from kubedsm.why.entries import MoveOutcome, Outcome
 from plans.migration import MoveMode, MoveOrder
 from plans.steps import TERMINAL, Plan, Step, StepKind, StepState
 
 
 @attrs.frozen(slots=True)
-class Ended:
-    """How a move ended."""
-
-    pod: Pod
-    target: str
-    #: completed; taken back: the old pod is its owner's again; failed: nothing was changed, or
-    #: the old pod is gone and its replacement had to be placed anew
-    outcome: str
-    reason: str
-    #: of its order
-    move: str = ""
-    #: the pod that took the old one's place, if there is one
-    replacement: Pod | None = None
-
-
-@attrs.frozen(slots=True)
 class Group:
-    """Moves that are taken together; the pods of those that have one to begin with."""
+    """Moves that are taken together."""
 
     orders: tuple[MoveOrder, ...]
-    pods: tuple[Pod, ...]
+    #: the same, as they are remembered
+    moves: tuple[MoveOutcome, ...]
     #: asked when the first of them starts: whether they are still worth their disruption
     worth: Callable[[], bool]
 
@@ -56,6 +42,7 @@ class _Group:
 @attrs.define(slots=True)
 class _Move:
     order: MoveOrder
+    planned: MoveOutcome
     plan_id: str
     #: as it was when the move started
     pod: Pod | None = None
@@ -70,17 +57,15 @@ class Moves:
         limits: MoveLimits,
         clock: Clock,
         on_released: Callable[[Pod], None],
-        on_ended: Callable[[Ended], None],
-        on_dropped: Callable[[str, str], None],
+        on_ended: Callable[[MoveOutcome], None],
     ) -> None:
         self._mirror = mirror
         self.limits = limits
         self._clock = clock
         #: hears of a pod that a move claimed and has no use for any more
         self._on_released = on_released
+        #: hears of every move in the end, and of those that were never begun
         self._on_ended = on_ended
-        #: hears of a move that was never begun, and why
-        self._on_dropped = on_dropped
         self._groups: dict[str, _Group] = {}
         self._moves: dict[str, _Move] = {}
         #: the starts that wait for their turn, by move, in the order they were asked for
@@ -88,8 +73,8 @@ class Moves:
 
     def add(self, plan_id: str, group: Group) -> None:
         self._groups[plan_id] = _Group(group)
-        for order in group.orders:
-            self._moves[order.id] = _Move(order, plan_id)
+        for order, planned in zip(group.orders, group.moves, strict=True):
+            self._moves[order.id] = _Move(order, planned, plan_id)
 
     def plan_of(self, move: str | None) -> str | None:
         known = None if move is None else self._moves.get(move)
@@ -185,12 +170,12 @@ class Moves:
         self._mirror.release(name)
         replacement = self._mirror.claimed_by(name)
         self._mirror.unclaim(name)
+        decided, outcome = move.planned.move, Outcome.DROPPED
         if move.pod is not None:
             self.limits.leave(name)
-            ended = _ended(move.pod, steps)
-            self._on_ended(attrs.evolve(ended, move=name, replacement=replacement))
-        else:
-            self._on_dropped(name, _lost(steps))
+            decided, outcome = attrs.evolve(decided, pod=move.pod), _outcome(steps)
+        reason = next((step.reason for step in steps if step.state is StepState.FAILED), "")
+        self._on_ended(MoveOutcome(name, decided, outcome, reason, replacement))
         if replacement is not None:
             self._on_released(replacement)
 
@@ -204,8 +189,9 @@ class Moves:
         )
         for order in group.orders:
             del self._moves[order.id]
-        unlucky = {pod.workload for pod in group.pods if pod.uid in failures}
-        for workload in dict.fromkeys(pod.workload for pod in group.pods):
+        pods = [planned.move.pod for planned in group.moves]
+        unlucky = {pod.workload for pod in pods if pod.uid in failures}
+        for workload in dict.fromkeys(pod.workload for pod in pods):
             self.limits.rest(workload, self._clock.monotonic(), failed=workload in unlucky)
 
     def _failed(self, plan: Plan, order: MoveOrder) -> bool:
@@ -218,18 +204,10 @@ class Moves:
         return not (leaving and lost[0].kind is StepKind.START)
 
 
-def _ended(pod: Pod, steps: Sequence[Step]) -> Ended:
+def _outcome(steps: Sequence[Step]) -> Outcome:
     of = {step.kind: step for step in steps}
-    target = steps[0].node
-    lost = _lost(steps)
     if all(of[k].state is StepState.DONE for k in (StepKind.EVICT, StepKind.AWAIT_READY)):
-        return Ended(pod, target, "completed", lost)
+        return Outcome.COMPLETED
     restored = of.get(StepKind.RESTORE)
-    if restored is not None and restored.state is StepState.DONE:
-        return Ended(pod, target, "taken back", lost)
-    return Ended(pod, target, "failed", lost)
-
-
-def _lost(steps: Sequence[Step]) -> str:
-    """Why the first step that failed did."""
-    return next((step.reason for step in steps if step.state is StepState.FAILED), "")
+    back = restored is not None and restored.state is StepState.DONE
+    return Outcome.TAKEN_BACK if back else Outcome.FAILED

@@ -19,7 +19,7 @@ from kubedsm.runtime.event_recorder import EventRecorder
 from kubedsm.runtime.moves import Group
 from kubedsm.runtime.placement_manager import PlacementManager
 from kubedsm.runtime.scheduling_queue import SchedulingQueue
-from kubedsm.why.entries import MoveChoice, planned
+from kubedsm.why.entries import MoveOutcome, Outcome, planned
 from kubedsm.why.record import DecisionRecord
 from plans.migration import MoveMode, MoveOrder
 
@@ -89,7 +89,7 @@ class Suggester:
             mode=self.configuration.suggester.mode,
         )
         if self.configuration.suggester.mode == "suggest":
-            proposed = [MoveChoice("", move, "proposed") for move in suggestion.moves]
+            proposed = [MoveOutcome("", move, Outcome.PROPOSED) for move in suggestion.moves]
             self.record.suggestion(snapshot, suggestion, proposed)
             for move in suggestion.moves:
                 self.recorder.proposed(move.pod, proposal(move))
@@ -100,14 +100,14 @@ class Suggester:
         """Have the moves done, each group that can be carried out as one plan."""
         waiting = [awaited.pod.uid for awaited in suggestion.awaited]
         groups: dict[str, Group] = {}
-        choices: list[MoveChoice] = []
+        choices: list[MoveOutcome] = []
         for _, legs in by_group(suggestion):
             plan_id = f"plan-{next(self._plans)}"
             moves = [leg.move for leg in legs if not leg.continues]
             orders = tuple(order_of(plan_id, leg, self.configuration) for leg in legs)
-            choices += [planned(order.id, leg) for order, leg in zip(orders, legs, strict=True)]
-            pods = tuple(move.pod for move in moves)
-            groups[plan_id] = Group(orders, pods, self._worth(moves, waiting))
+            outcomes = tuple(planned(o.id, leg) for o, leg in zip(orders, legs, strict=True))
+            choices += outcomes
+            groups[plan_id] = Group(orders, outcomes, self._worth(moves, waiting))
         self.record.suggestion(snapshot, suggestion, choices)
         for plan_id, group in groups.items():
             self.manager.migrate(plan_id, group)

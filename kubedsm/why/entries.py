@@ -38,15 +38,28 @@ class PodChoice:
         }
 
 
+class Outcome(enum.StrEnum):
+    """What became of a move."""
+
+    PROPOSED = "proposed"
+    PLANNED = "planned"
+    #: never begun
+    DROPPED = "dropped"
+    COMPLETED = "completed"
+    #: the old pod is its owner's again
+    TAKEN_BACK = "taken back"
+    #: nothing was changed, or the old pod is gone and its replacement had to be placed anew
+    FAILED = "failed"
+
+
 @attrs.frozen(slots=True)
-class MoveChoice:
+class MoveOutcome:
     """A move, or one leg of it if it goes through the cloud."""
 
     #: of its order in the plan; of a move that was only proposed there is none
     id: str
     move: Move
-    #: planned, proposed, dropped (never begun), or as it ended: completed, taken back, failed
-    outcome: str
+    outcome: Outcome
     reason: str = ""
     #: the pod that took its place
     replacement: Pod | None = None
@@ -97,7 +110,7 @@ class Entry:
     qos_after: float
     proven: bool
     pods: tuple[PodChoice, ...] = ()
-    moves: tuple[MoveChoice, ...] = ()
+    moves: tuple[MoveOutcome, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -121,10 +134,10 @@ class Entry:
         yield from ((pod.uid, str(pod)) for move in self.moves for pod in move.pods)
 
 
-def planned(id_: str, leg: Leg) -> MoveChoice:
+def planned(id_: str, leg: Leg) -> MoveOutcome:
     """What is going to be carried out: a move, or a leg of it."""
     move = attrs.evolve(leg.move, source=leg.source, target=leg.target)
-    return MoveChoice(id_, move, "planned")
+    return MoveOutcome(id_, move, Outcome.PLANNED)
 
 
 def called(pod: str, name: str) -> bool:

@@ -15,8 +15,8 @@ from kubedsm.clock import Clock
 from kubedsm.core.goals.objective import NANO
 from kubedsm.core.moving.suggestion import Move, Suggestion
 from kubedsm.core.placing.decision import Decision
-from kubedsm.core.world.model import NodeName, Pod, Share, Snapshot, Uid, Workload
-from kubedsm.why.entries import Entry, Kind, MoveChoice, PodChoice
+from kubedsm.core.world.model import NodeName, Share, Snapshot, Uid, Workload
+from kubedsm.why.entries import Entry, Kind, MoveOutcome, PodChoice
 
 #: so many entries, and of the last of them so many with the snapshot they were decided on
 ENTRIES = 512
@@ -87,7 +87,7 @@ class DecisionRecord:
         self._add(entry, Basis(snapshot, decision.shares_before, decision.shares_after))
 
     def suggestion(
-        self, snapshot: Snapshot, suggestion: Suggestion, moves: Sequence[MoveChoice]
+        self, snapshot: Snapshot, suggestion: Suggestion, moves: Sequence[MoveOutcome]
     ) -> None:
         """Note a suggestion; one that only proposes the same again as the last one replaces it."""
         last = next((e for e in self.newest_first() if e.kind is Kind.SUGGESTION), None)
@@ -105,22 +105,17 @@ class DecisionRecord:
         )
         self._add(entry, Basis(snapshot, before.shares, after.shares))
 
-    def move_ended(
-        self, move: str, outcome: str, reason: str, replacement: Pod | None = None
-    ) -> None:
-        """Note how that move ended, and the pod that took the old one's place."""
-        entry = self._entries.get(self._placed_by.get(move, 0))
+    def move_ended(self, ended: MoveOutcome) -> None:
+        """Note how a move ended, of the pod that was decided on."""
+        entry = self._entries.get(self._placed_by.get(ended.id, 0))
         if entry is None:
             return
-        ended = tuple(
-            attrs.evolve(m, outcome=outcome, reason=reason, replacement=replacement)
-            if m.id == move
-            else m
-            for m in entry.moves
+        moves = tuple(
+            attrs.evolve(ended, move=m.move) if m.id == ended.id else m for m in entry.moves
         )
-        self._entries[entry.number] = attrs.evolve(entry, moves=ended)
-        if replacement is not None:
-            self._placed_by[replacement.uid] = entry.number
+        self._entries[entry.number] = attrs.evolve(entry, moves=moves)
+        if ended.replacement is not None:
+            self._placed_by[ended.replacement.uid] = entry.number
 
     def newest_first(self) -> Iterator[Entry]:
         return iter(reversed(self._entries.values()))
@@ -144,7 +139,7 @@ class DecisionRecord:
                 return Chosen(entry, decided.pod.uid, decided.target, move=decided)
         return None
 
-    def moves_of(self, uid: Uid) -> list[tuple[float, MoveChoice]]:
+    def moves_of(self, uid: Uid) -> list[tuple[float, MoveOutcome]]:
         """The moves of that pod, and the one that it was made for; with their times, oldest first.
 
         The times are in seconds since the epoch.

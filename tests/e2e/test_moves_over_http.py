@@ -24,8 +24,8 @@ from kubedsm.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timi
 from kubedsm.emulator.http.server import HttpFront, kubeconfig
 from kubedsm.emulator.paper import node
 from kubedsm.runtime.assembly import Runtime
-from kubedsm.runtime.moves import Group
 from plans.migration import MoveMode, MoveOrder
+from support.move_scenes import group_of
 
 pytestmark = [pytest.mark.http, pytest.mark.asyncio]
 
@@ -184,8 +184,7 @@ async def test_two_full_nodes_swap_their_pods_through_the_cloud(tmp_path):
             MoveOrder("b", uids["b"], "e1", MoveMode.SURGE, 5.0, frozenset({"a-out"})),
             MoveOrder("a", "", "e2", MoveMode.SURGE, 5.0, frozenset("b"), "a-out"),
         ]
-        pods = tuple(mirror.pod(Uid(uid)) for uid in uids.values())
-        world.runtime.manager.migrate("swap", Group(tuple(orders), pods, lambda: True))
+        world.runtime.manager.migrate("swap", group_of(orders, mirror))
         await world.until(lambda: (world.placed("a"), world.placed("b")) == (["e2"], ["e1"]))
         await world.until_done()
         assert world.lowest == {"a": 1, "b": 1}

@@ -14,8 +14,8 @@ from kubedsm.core.world.model import Uid
 from kubedsm.emulator.api.resources import DEPLOYMENTS, NAMESPACES, NODES, PODS
 from kubedsm.emulator.front import Delivery
 from kubedsm.emulator.paper import node
-from kubedsm.runtime.moves import Group
 from plans.migration import MoveMode, MoveOrder
+from support.move_scenes import group_of
 from support.tenants import CLOUD_ONLY, NEIGHBOUR, TENANT, Tenant
 from support.worlds import CLOUD, emulated
 
@@ -106,8 +106,7 @@ async def test_a_pod_that_goes_in_the_turn_in_which_its_move_is_admitted():
         [pod] = world.pods("web")
         uid = Uid(pod["metadata"]["uid"])
         order = MoveOrder("a move", uid, "e1", MoveMode.SURGE, deadline=10)
-        pods = (runtime.mirror.pod(uid),)
-        runtime.manager.migrate("a plan", Group((order,), pods, lambda: True))
+        runtime.manager.migrate("a plan", group_of([order], runtime.mirror))
         gone = PodDeleted(uid, "default", pod["metadata"]["name"])
         runtime.manager.observe(runtime.mirror.apply(gone))
         assert runtime.manager.quiet.is_set()

@@ -12,6 +12,7 @@ from kubedsm.emulator.api.resources import NODES, PODS
 from kubedsm.emulator.paper import node
 from kubedsm.runtime.moves import Group
 from kubedsm.runtime.suggester import order_of
+from kubedsm.why.entries import MoveOutcome, Outcome, planned
 from support.worlds import emulated
 
 MERGE = "application/merge-patch+json"
@@ -113,11 +114,22 @@ async def hand_over(
         uid: frozenset(p["metadata"]["uid"] for p in needed)
         for uid, (*_, needed) in zip(uids, moves, strict=True)
     }
-    orders = [
-        attrs.evolve(order_of(plan, leg, world.configuration), deadline=deadline)
-        for leg in Order(tuple(decided), needs).legs(decided)
-    ]
-    world.runtime.manager.migrate(plan, Group(tuple(orders), pods, worth))
+    legs = Order(tuple(decided), needs).legs(decided)
+    orders = tuple(
+        attrs.evolve(order_of(plan, leg, world.configuration), deadline=deadline) for leg in legs
+    )
+    moves = tuple(planned(order.id, leg) for order, leg in zip(orders, legs, strict=True))
+    world.runtime.manager.migrate(plan, Group(orders, moves, worth))
+
+
+def group_of(orders, mirror):
+    """Orders that are given, and not made of legs."""
+    pods = {uid: mirror.pod(Uid(uid)) for uid in (order.pod for order in orders) if uid}
+    pods[""] = next(iter(pods.values()))
+    moves = tuple(
+        MoveOutcome(o.id, Move(pods[o.pod], None, o.target, None), Outcome.PLANNED) for o in orders
+    )
+    return Group(tuple(orders), moves, lambda: True)
 
 
 def is_detached(pod):

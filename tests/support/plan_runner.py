@@ -35,7 +35,7 @@ def plan_runner(cluster, mirror, clock, on_bound=nothing, limits=None):
         cluster, mirror, said, at_once=limits.binds_in_flight, timeout=limits.request_timeout
     )
     step_calls = StepCalls(cluster, clock, limits.request_timeout, 0.0, said)
-    moves = Moves(mirror, MoveLimits(MigrationSettings()), clock, nothing, nothing, nothing)
+    moves = Moves(mirror, MoveLimits(MigrationSettings()), clock, nothing, nothing)
     left_behind = LeftBehind(mirror, step_calls, clock, nothing, nothing)
     manager = PlacementManager(
         mirror, followed, clock, binds, step_calls, moves, left_behind, on_bound, supervisor, limits
