@@ -6,10 +6,10 @@ k8s.io/kubernetes/pkg/registry/core/pod/storage/storage.go and ValidatePodBindin
 
 from kubedsm.emulator.api.errors import (
     FieldError,
+    check_stored,
     conflict,
     invalid,
     not_supported,
-    precondition_failed,
     required,
 )
 from kubedsm.emulator.api.resources import PODS, Object
@@ -25,7 +25,7 @@ def bound(pod: Object, binding: Object, now: str) -> Object:
     given = binding.get("metadata") or {}
     metadata, spec = pod["metadata"], pod["spec"]
     name, node = metadata["name"], _node(binding, metadata["name"])
-    _check_preconditions(metadata, given)
+    check_stored(PODS, metadata, given, "uid", "resourceVersion")
     refusal = _refusal(metadata, spec)
     if refusal:
         raise conflict(PODS, name, refusal, kind="pods/binding")
@@ -48,14 +48,6 @@ def _node(binding: Object, name: str) -> str:
         raise invalid("Binding", "", name, errors)
     node: str = target["name"]
     return node
-
-
-def _check_preconditions(metadata: Object, given: Object) -> None:
-    for what, field in (("UID", "uid"), ("ResourceVersion", "resourceVersion")):
-        wanted = given.get(field)
-        if wanted and wanted != metadata[field]:
-            failure = f"{what} in precondition: {wanted}, {what} in object meta: {metadata[field]}"
-            raise precondition_failed(PODS, metadata["namespace"], metadata["name"], failure)
 
 
 def _refusal(metadata: Object, spec: Object) -> str:

@@ -81,14 +81,19 @@ def conflict(resource: Resource, name: str, why: str, *, kind: str = "") -> ApiE
     return ApiError(409, "Conflict", message, identity(resource, name, kind=kind))
 
 
-def precondition_failed(resource: Resource, namespace: str, name: str, failure: str) -> ApiError:
-    """A conflict that the storage layer found."""
-    key = "/".join(part for part in (resource.plural, namespace, name) if part)
-    why = (
-        f"StorageError: invalid object, Code: 4, Key: /registry/{key}, "
-        f"ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: {failure}"
-    )
-    return conflict(resource, name, why)
+def check_stored(resource: Resource, metadata: Object, given: Object, *fields: str) -> None:
+    """Raises ApiError (409, as the storage layer's) if a given field is not as it is stored."""
+    for field in fields:
+        wanted, what = given.get(field), {"uid": "UID"}.get(field, "ResourceVersion")
+        if wanted and wanted != metadata[field]:
+            parts = (resource.plural, metadata.get("namespace", ""), metadata["name"])
+            key = "/".join(filter(None, parts))
+            why = (
+                f"StorageError: invalid object, Code: 4, Key: /registry/{key}, "
+                f"ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: {what} in "
+                f"precondition: {wanted}, {what} in object meta: {metadata[field]}"
+            )
+            raise conflict(resource, metadata["name"], why)
 
 
 def bad_request(message: str) -> ApiError:

@@ -7,10 +7,10 @@ from kubedsm.emulator.api.defaulting import with_defaults
 from kubedsm.emulator.api.errors import (
     STALE,
     Verbatim,
+    check_stored,
     conflict,
     invalid,
     invalid_value,
-    precondition_failed,
 )
 from kubedsm.emulator.api.resources import Object, Resource
 from kubedsm.emulator.api.statuses import shown_status
@@ -38,12 +38,7 @@ def check_version(resource: Resource, current: Object, given: Object) -> None:
 
 def check_uid(resource: Resource, current: Object, given: Object) -> None:
     """Raises ApiError (409) if a PUT is meant for another object of that name."""
-    metadata, uid = current["metadata"], given.get("uid")
-    if uid and uid != metadata["uid"]:
-        failure = f"UID in precondition: {uid}, UID in object meta: {metadata['uid']}"
-        raise precondition_failed(
-            resource, metadata.get("namespace", ""), metadata["name"], failure
-        )
+    check_stored(resource, current["metadata"], given, "uid")
 
 
 def check_same_uid(resource: Resource, current: Object, given: Object) -> None:
