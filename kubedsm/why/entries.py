@@ -70,19 +70,13 @@ class MoveOutcome:
         return (self.move.pod,) if self.replacement is None else (self.move.pod, self.replacement)
 
     def answer(self, at: float) -> MoveAnswer:
-        move = self.move
-        return MoveAnswer(
-            at=rfc3339(at),
-            pod=str(move.pod),
-            source=move.source,
-            target=move.target,
-            kind=move.kind,
-            gain=round(move.gain, 6),
-            group=move.group,
-            outcome=self.outcome,
-            reason=self.reason or None,
-            replacement=str(self.replacement) if self.replacement else None,
-        )
+        ended = {
+            "at": rfc3339(at),
+            "outcome": self.outcome.value,
+            "reason": self.reason or None,
+            "replacement": str(self.replacement) if self.replacement else None,
+        }
+        return msgspec.convert(move_as_json(self.move) | ended, MoveAnswer)
 
 
 def move_as_json(move: Move) -> dict[str, Any]:
@@ -91,7 +85,7 @@ def move_as_json(move: Move) -> dict[str, Any]:
         "pod": str(move.pod),
         "from": move.source,
         "to": move.target,
-        "kind": move.kind,
+        "kind": move.kind and move.kind.value,
         "gain": round(move.gain, 6),
         "group": move.group,
     }
