@@ -191,10 +191,8 @@ class Runtime:
             self.queue,
             self._configuration.scheduler_name,
             self.supervisor,
-            binds.observe,
-            self.manager.observe,
-            self._scheduler.changed,
-            self._notice_tier,
+            on_pod=(binds.observe, self.manager.observe, self._scheduler.changed),
+            on_other=(self._scheduler.changed, self._notice_tier),
         )
         reflector: Callable[..., Reflector[Any, ClusterEvent]] = partial(
             Reflector, clock=self._clock, rng=rng, on_event=handler.handle, report=log.warning

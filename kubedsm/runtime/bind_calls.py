@@ -20,7 +20,7 @@ from kubedsm.core.world.change import Change
 from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.core.world.model import NodeName, Pod, Uid, Workload
 from kubedsm.runtime.step_calls import Tell, Wanted
-from kubedsm.runtime.tier_marks import TIER_LABEL, lost_by_label, tier_marks
+from kubedsm.runtime.tier_marks import TIER_LABEL, tier_marks
 from kubedsm.said_by_cause import SaidByCause
 from plans.events import CallRefused, OutcomeLost, PodGone
 from plans.steps import Step
@@ -54,7 +54,7 @@ class BindCalls:
 
     def observe(self, change: Change) -> None:
         """Notice owners that let go of what we label."""
-        workload = lost_by_label(change)
+        workload = _lost_by_label(change)
         if workload is not None:
             log.warning("owner lets go of what we label", owner=str(workload), label=TIER_LABEL)
             self._unlabelled.add(workload)
@@ -111,3 +111,15 @@ class BindCalls:
             tell(PodGone(step.pod))
         else:
             take_in(live)
+
+
+def _lost_by_label(change: Change) -> Workload | None:
+    """Whose pod it was, if its owner has let it go since it carries our label.
+
+    A selector may exclude the label, or a value of it; that shows only when it is set.
+    """
+    before, after = change.pod_before, change.pod_after
+    if before is None or after is None or TIER_LABEL not in after.labels:
+        return None
+    lost = before.workload.kind != "Pod" and after.workload.kind == "Pod"
+    return before.workload if lost else None

@@ -3,7 +3,7 @@
 Synchronous from end to end, so that all see the same world when an event has been handled.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from kubedsm.core.world.change import Change
@@ -13,29 +13,37 @@ from kubedsm.core.world.model import Pod
 from kubedsm.runtime.scheduling_queue import SchedulingQueue
 from kubedsm.runtime.supervisor import Supervisor
 
+Observer = Callable[[Change], None]
+
 
 class EventHandler:
+    """`on_pod` hears of what happens to pods, `on_other` of all else."""
+
     def __init__(
         self,
         mirror: ClusterMirror,
         queue: SchedulingQueue,
         scheduler_name: str,
         supervisor: Supervisor,
-        *observers: Callable[[Change], None],
+        on_pod: Iterable[Observer] = (),
+        on_other: Iterable[Observer] = (),
     ) -> None:
         self._mirror = mirror
         self._queue = queue
         self._scheduler_name = scheduler_name
         self._supervisor = supervisor
-        self._observers = (*observers, self._enqueue, self._help)
+        help_others: Observer = partial(queue.help, mirror=mirror)
+        self._on_pod = (*on_pod, self._enqueue, help_others)
+        self._on_other = (*on_other, help_others)
 
     def handle(self, event: ClusterEvent) -> None:
-        self._supervisor.attempt("event", partial(self._handle, event), story=event)
+        self._supervisor.attempt("event", [partial(self._handle, event)], story=event)
 
     def _handle(self, event: ClusterEvent) -> None:
         change = self._mirror.apply(event)
-        for observer in self._observers:
-            self._supervisor.attempt("event", partial(observer, change), story=event)
+        observers = self._on_pod if change.pod_before or change.pod_after else self._on_other
+        told = [partial(observer, change) for observer in observers]
+        self._supervisor.attempt("event", told, story=event)
 
     def _enqueue(self, change: Change) -> None:
         before, after = change.pod_before, change.pod_after
@@ -56,6 +64,3 @@ class EventHandler:
             and pod.waits_for_node
             and self._mirror.claimant(pod.uid) is None
         )
-
-    def _help(self, change: Change) -> None:
-        self._queue.help(change, self._mirror)

@@ -76,8 +76,8 @@ class Moves:
         for order, planned in zip(group.orders, group.moves, strict=True):
             self._moves[order.id] = _Move(order, planned, plan_id)
 
-    def plan_of(self, move: str | None) -> str | None:
-        known = None if move is None else self._moves.get(move)
+    def plan_of(self, move: str) -> str | None:
+        known = self._moves.get(move)
         return None if known is None else known.plan_id
 
     def pod_of(self, step: Step) -> Pod | None:

@@ -276,8 +276,8 @@ class PlacementManager:
     def _look_at(self, pod: Pod) -> None:
         """Whether a pod that no plan knows is a move's replacement, or was left behind."""
         move = self._mirror.claimant(pod.uid)
-        plan_id = self._moves.plan_of(move)
-        if move is not None and plan_id is not None:
+        plan_id = self._moves.plan_of(move) if move else None
+        if move and plan_id:
             self._plan_of[pod.uid] = plan_id
             self.tell(plan_id, ReplacementClaimed(move, pod.uid))
         elif self._sweeping and MIGRATING_LABEL in pod.labels:
@@ -303,15 +303,11 @@ class PlacementManager:
         running.plan, effects = advance(running.plan, event, now)
         running.story.append((now, event, effects))
         plan = running.plan
-        done = [
-            self._supervisor.attempt(
-                "plan", partial(self._carry_out, plan, effect), effect=effect, story=running
-            )
-            for effect in effects
-        ]
+        asked = [partial(self._carry_out, plan, effect) for effect in effects]
+        well = not asked or self._supervisor.attempt("plan", asked, story=running)
         if plan.finished:
             self._forget(plan)
-        elif not all(done):
+        elif not well:
             self._inbox.appendleft((plan_id, Abandoned("an error of the scheduler's own"), due))
         elif effects and (plan.next_deadline or math.inf) < self._alarm:
             self._deadlines_changed.set()

@@ -137,7 +137,7 @@ class SchedulingQueue:
 
     def help(self, change: Change, mirror: ClusterMirror) -> None:
         """Have those pods tried again that the change may help."""
-        if matters(change):
+        if self._by_why and matters(change):
             self.reconsider(lambda pods: still_unschedulable(pods, change, mirror))
 
     def reconsider(self, judged: Callable[[Unschedulable], Unschedulable | None]) -> None:

@@ -7,7 +7,7 @@ counter, and in the tests it fails the test.
 
 import random
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, TypeVar
 
 import structlog
@@ -36,14 +36,19 @@ class Supervisor:
         #: how many exceptions were caught, by part
         self.caught: Counter[str] = Counter()
 
-    def attempt(self, part: str, action: Callable[[], object], **story: object) -> bool:
-        """Do it; whether that went without an exception. `story` is told if it did not."""
-        try:
-            action()
-        except Exception as error:  # noqa: BLE001 - this is where everything is caught
-            self._catch(part, error, story)
-            return False
-        return True
+    def attempt(self, part: str, actions: Iterable[Callable[[], object]], **story: object) -> bool:
+        """Do each, whatever becomes of the others; whether all went without an exception.
+
+        `story` is told of one that did not.
+        """
+        well = True
+        for action in actions:
+            try:
+                action()
+            except Exception as error:  # noqa: BLE001 - this is where everything is caught
+                self._catch(part, error, story)
+                well = False
+        return well
 
     def isolate(self, part: str, action: Callable[[list[T]], object], items: list[T]) -> list[T]:
         """Do it for all of them, or if that fails for each half; return those it fails for."""

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from kubedsm.core.world.change import Change
-from kubedsm.core.world.model import DELETION_COST_ANNOTATION, Pod, Tier, Workload
+from kubedsm.core.world.model import DELETION_COST_ANNOTATION, Pod, Tier
 
 DELETION_COST: Mapping[str, str] = {Tier.EDGE: "100", Tier.CLOUD: "-100"}
 TIER_LABEL = "kubedsm.io/tier"
@@ -31,15 +30,3 @@ def tier_marks(pod: Pod, tier: Tier | None) -> TierMarks:
     if pod.deletion_cost not in (None, ours):
         return TierMarks(labels)
     return TierMarks(labels, {DELETION_COST_ANNOTATION: DELETION_COST[tier]})
-
-
-def lost_by_label(change: Change) -> Workload | None:
-    """Whose pod it was, if its owner has let it go since it carries our label.
-
-    A selector may exclude the label, or a value of it; that shows only when it is set.
-    """
-    before, after = change.pod_before, change.pod_after
-    if before is None or after is None or TIER_LABEL not in after.labels:
-        return None
-    lost = before.workload.kind != "Pod" and after.workload.kind == "Pod"
-    return before.workload if lost else None
