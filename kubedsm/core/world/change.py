@@ -55,20 +55,5 @@ class Change:
         return before is not None and after is not None and before.labels != after.labels
 
 
-def holds_room(pod: Pod) -> bool:
-    return pod.node_name is not None and not pod.finished
-
-
 def _there(pod: Pod | None) -> Pod | None:
-    return pod if pod is not None and holds_room(pod) else None
-
-
-def freed(before: Pod | None, after: Pod | None) -> Freed | None:
-    """The room that the pod gave back, if it did."""
-    if before is None or before.node_name is None or before.finished:
-        return None
-    if after is None or not holds_room(after) or after.node_name != before.node_name:
-        return Freed(before.node_name, before.requests)
-    if after.requests == before.requests:
-        return None
-    return Freed(before.node_name, before.requests - after.requests)
+    return pod if pod is not None and pod.held else None

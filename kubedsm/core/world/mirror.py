@@ -10,7 +10,7 @@ from collections.abc import Callable, Container
 
 import attrs
 
-from kubedsm.core.world.change import Change, Freed, freed, holds_room
+from kubedsm.core.world.change import Change, Freed
 from kubedsm.core.world.events import (
     ClusterEvent,
     HistoryRewound,
@@ -126,8 +126,7 @@ class ClusterMirror:
             case PodApplied(pod):
                 return self._pod_applied(pod)
             case PodDeleted(uid):
-                gone = self._forget_pod(uid)
-                return Change(pod_before=gone, freed=freed(gone, None))
+                return self._forget_pod(uid)
             case HistoryRewound():
                 self._pods = {
                     uid: attrs.evolve(pod, resource_version="") for uid, pod in self._pods.items()
@@ -163,35 +162,41 @@ class ClusterMirror:
         before = self._pods.get(pod.uid)
         if before is not None and older(pod, before):
             return Change(pod_before=before, pod_after=before)
-        if before is not None and holds_room(before):
-            self._add_used(before, -1)
         self._pods[pod.uid] = pod
         self._uids[key] = pod.uid
         (self._marked.add if pod.detached else self._marked.discard)(pod.uid)
-        if holds_room(pod):
-            self._add_used(pod, 1)
+        room = self._rebook(before, pod)
         if pod.node_name is not None or pod.finished or pod.terminating:
             self.release(pod.uid)
         elif before is None:
             self._assign_claim(pod)
-        return Change(pod_before=before, pod_after=pod, freed=freed(before, pod))
+        return Change(pod_before=before, pod_after=pod, freed=room)
 
-    def _forget_pod(self, uid: Uid) -> Pod | None:
+    def _forget_pod(self, uid: Uid) -> Change:
         self.release(uid)
         pod = self._pods.pop(uid, None)
         if pod is None:
-            return None
+            return Change()
         if self._uids.get((pod.namespace, pod.name)) == uid:
             del self._uids[pod.namespace, pod.name]
-        if holds_room(pod):
-            self._add_used(pod, -1)
         self._marked.discard(uid)
         self._claimed.pop(uid, None)
-        return pod
+        return Change(pod_before=pod, freed=self._rebook(pod, None))
 
-    def _add_used(self, pod: Pod, sign: int) -> None:
-        if pod.node_name is not None:
-            _book(self._used, pod.node_name, pod.requests, sign)
+    def _rebook(self, before: Pod | None, after: Pod | None) -> Freed | None:
+        """Count the room that the pod holds now for what it held; what came free by that."""
+        held = before.held if before else None
+        holds = after.held if after else None
+        if held == holds:
+            return None
+        if held:
+            _book(self._used, *held, sign=-1)
+        if holds:
+            _book(self._used, *holds)
+        if held is None:
+            return None
+        node, amount = held
+        return Freed(node, amount - holds[1] if holds and holds[0] == node else amount)
 
     def pod(self, uid: Uid) -> Pod | None:
         return self._pods.get(uid)
@@ -240,7 +245,7 @@ class ClusterMirror:
             if pod.node_name != node:
                 # Of a pod that was bound elsewhere, its own event says so: here it is gone.
                 pod = attrs.evolve(pod, node_name=None)
-            elif holds_room(pod):
+            elif pod.held:
                 left = pod.requests
         if reservation.requests != left:
             room = Freed(node, reservation.requests - left)
@@ -342,8 +347,8 @@ class ClusterMirror:
         """Raise AssertionError if the books disagree with the objects they are kept about."""
         used: dict[NodeName, Resources] = {}
         for pod in self._pods.values():
-            if pod.node_name is not None and holds_room(pod):
-                _book(used, pod.node_name, pod.requests)
+            if pod.held:
+                _book(used, *pod.held)
         _require(used == self._used, f"room used is {used}, booked is {self._used}")
         reserved: dict[NodeName, Resources] = {}
         for reservation in self._reservations.values():

@@ -2,7 +2,7 @@
 
 import enum
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NewType, Self
+from typing import NamedTuple, NewType, Self
 
 import attrs
 
@@ -221,8 +221,7 @@ class SchedulingRules:
         return [claim.key for claim in self.claims]
 
 
-@attrs.frozen(slots=True, order=True)
-class Workload:
+class Workload(NamedTuple):
     """The owner that makes interchangeable pods; a bare pod is its own workload."""
 
     namespace: str
@@ -297,22 +296,34 @@ class Pod:
     #: it asked for that, or is its node's own, which only the node can remove
     untouchable: bool = attrs.field(default=False, eq=False)
     deletion_cost: str | None = attrs.field(default=None, eq=False)
+    # What follows from the rest is worked out once, for it is asked for at every turn.
+    requests: Resources = attrs.field(init=False, eq=False, repr=False)
+    #: its containers will never run again
+    finished: bool = attrs.field(init=False, eq=False, repr=False)
+    #: the room that it takes up, and on which node
+    held: tuple[NodeName, Resources] | None = attrs.field(init=False, eq=False, repr=False)
+    #: its scheduler, ours or another, may bind it now
+    waits_for_node: bool = attrs.field(init=False, eq=False, repr=False)
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
 
-    @property
-    def requests(self) -> Resources:
+    @requests.default
+    def _requests(self) -> Resources:
         return self.pod_class.requests
 
-    @property
-    def finished(self) -> bool:
-        """Its containers will never run again, so that it holds no room."""
+    @finished.default
+    def _finished(self) -> bool:
         return self.phase in ("Succeeded", "Failed")
 
-    @property
-    def waits_for_node(self) -> bool:
-        """Its scheduler, ours or another, may bind it now."""
+    @held.default
+    def _held(self) -> tuple[NodeName, Resources] | None:
+        if self.node_name is None or self.finished:
+            return None
+        return self.node_name, self.requests
+
+    @waits_for_node.default
+    def _waits_for_node(self) -> bool:
         return self.node_name is None and not (self.finished or self.terminating or self.gated)
 
     @property
