@@ -12,13 +12,15 @@ from kubedsm.core.rules.plugin import Plugin
 from kubedsm.core.rules.plugins import DYNAMIC_FILTERS, PRE_FILTERS, STATIC_FILTERS, Filters
 from kubedsm.core.rules.rejection import Mask, RejectedNodes, Rejection
 from kubedsm.core.rules.residents import Residents, keys_looked_at
-from kubedsm.core.rules.room import BASIC_RESOURCES, Room
+from kubedsm.core.rules.room import Room
 from kubedsm.core.rules.scene import EquivalenceClass, Scene, node_labels, speaks_of_others
-from kubedsm.core.world.model import Pod, PodClass, Snapshot, Uid
+from kubedsm.core.world.model import Pod, PodClass, SchedulingRules, Snapshot, Uid
 
 #: a pod and the position of its node
 Placed = tuple[Pod, int]
 Finding = tuple[Plugin, RejectedNodes]
+
+_NO_RULES = SchedulingRules()
 
 
 @attrs.frozen(slots=True, eq=False)
@@ -79,8 +81,6 @@ class ClusterView:
         )
         room = Room([snapshot.free[name] for name in nodes.names])
         # So that the first pod that is asked about need not wait for it.
-        for resource in BASIC_RESOURCES:
-            room.column(resource)
         for key in frozenset().union(*(node_labels(c.rules) for c in classes)):
             nodes.label(key)
         return cls(Scene(nodes, room, residents, snapshot.surroundings), base)
@@ -137,9 +137,9 @@ class ClusterView:
 
     def _judged(self, candidate: EquivalenceClass) -> Verdict:
         nodes = self.scene.nodes
+        rules = candidate.rules
         for plugin, pre_filter in PRE_FILTERS:
-            reason = pre_filter(candidate.rules, self.scene.surroundings)
-            if reason:
+            if _asked(plugin, rules) and (reason := pre_filter(rules, self.scene.surroundings)):
                 everywhere = Rejection(plugin.name, (reason,), everywhere=True)
                 return Verdict(everywhere, (), nodes.none(), nodes.none())
         findings = (*self._static_findings(candidate), *self._findings(DYNAMIC_FILTERS, candidate))
@@ -158,10 +158,17 @@ class ClusterView:
         return known
 
     def _findings(self, filters: Filters, candidate: EquivalenceClass) -> Iterator[Finding]:
+        rules = candidate.rules
         for plugin, rejects in filters:
-            for rejected in rejects(candidate, self.scene):
+            for rejected in rejects(candidate, self.scene) if _asked(plugin, rules) else ():
                 if rejected.nodes.any():
                     yield plugin, rejected
+
+
+def _asked(plugin: Plugin, rules: SchedulingRules) -> bool:
+    return not plugin.demands or any(
+        getattr(rules, demand) != getattr(_NO_RULES, demand) for demand in plugin.demands
+    )
 
 
 def _placed(snapshot: Snapshot, nodes: NodeIndex) -> Iterator[tuple[Uid, Placed]]:

@@ -71,6 +71,7 @@ TAINT_TOLERATION = Plugin(
 )
 NODE_AFFINITY = Plugin(
     name="NodeAffinity",
+    demands=("node_selector", "node_affinity"),
     pre_filter=node_affinity.self_contradiction,
     first_filter=node_affinity.not_named,
     filter=node_affinity.not_affine,

@@ -49,6 +49,8 @@ class Plugin:
     """A rule, under the name of kube-scheduler's plugin. Reasons are "" where there is none."""
 
     name: str
+    #: the fields of `SchedulingRules` that it is about: a pod without any is not filtered by it
+    demands: tuple[str, ...] = ()
     #: why the pod is not to be looked at yet
     pre_enqueue: Callable[[Pod], str] | None = None
     #: why a pod with these rules can go nowhere, whatever the nodes are

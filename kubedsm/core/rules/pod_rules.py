@@ -11,8 +11,8 @@ def gated(pod: Pod) -> str:
     return f"waiting for scheduling gates: [{' '.join(pod.gates)}]" if pod.gated else ""
 
 
-def _resource_claims(rules: SchedulingRules, _: Surroundings) -> str:
-    return NOT_ALLOCATED if rules.resource_claims else ""
+def _resource_claims(_rules: SchedulingRules, _: Surroundings) -> str:
+    return NOT_ALLOCATED
 
 
 SCHEDULING_GATES = Plugin(
@@ -23,6 +23,7 @@ SCHEDULING_GATES = Plugin(
 )
 DYNAMIC_RESOURCES = Plugin(
     name="DynamicResources",
+    demands=("resource_claims",),
     pre_filter=_resource_claims,
     hint=never,
     advice="leave the pod to a scheduler that allocates devices",

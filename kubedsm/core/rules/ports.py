@@ -37,6 +37,7 @@ def _port_freed(change: Change, candidate: EquivalenceClass, _: Cluster) -> bool
 
 NODE_PORTS = Plugin(
     name="NodePorts",
+    demands=("ports",),
     filter=node_ports,
     hint=_port_freed,
     advice="free the host port on the node",

@@ -26,11 +26,7 @@ def shortages(requests: Resources, free: Resources) -> tuple[str, ...]:
 
 def node_resources_fit(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNodes]:
     requests = candidate.pod_class.requests
-    short = scene.nodes.none()
-    for name, amount in requests.items():
-        if amount:
-            short |= scene.room.column(name) < amount
-    positions = np.flatnonzero(short)
+    positions = np.flatnonzero(scene.room.short(requests))
     by_reasons: dict[tuple[str, ...], list[int]] = {}
     for position in positions.tolist():
         reasons = shortages(requests, scene.room.of(position))

@@ -37,11 +37,14 @@ class Room:
     ) -> None:
         self._free = tuple(free)
         self._columns = dict(columns or {})
+        # So that the first pod that is asked about need not wait for it.
+        for resource in BASIC_RESOURCES:
+            self._column(resource)
 
     def of(self, position: int) -> Resources:
         return self._free[position]
 
-    def column(self, resource: str) -> NDArray[np.int64]:
+    def _column(self, resource: str) -> NDArray[np.int64]:
         """The free amount of that resource on each node."""
         column = self._columns.get(resource)
         if column is None:
@@ -52,9 +55,18 @@ class Room:
             self._columns[resource] = column
         return column
 
+    def short(self, requests: Resources) -> NDArray[np.bool_]:
+        """The nodes that have too little of something that is requested."""
+        short = np.zeros(len(self._free), dtype=np.bool_)
+        for resource, amount in requests.items():
+            if amount:
+                short |= self._column(resource) < amount
+        return short
+
     def changed(self, position: int, free: Resources) -> Self:
         """The same, with so much free on one node."""
         columns = {resource: column.copy() for resource, column in self._columns.items()}
+        amounts = dict(free.items())
         for resource, column in columns.items():
-            column[position] = _clipped(free.amount(resource))
+            column[position] = _clipped(amounts.get(resource, 0))
         return type(self)((*self._free[:position], free, *self._free[position + 1 :]), columns)

@@ -76,8 +76,6 @@ def _selection(constraint: SpreadConstraint) -> Selection:
 
 
 def pod_topology_spread(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNodes]:
-    if not candidate.rules.spread:
-        return
     own = candidate.label_map()
     for constraint, domains in domains_of(candidate, scene):
         column = domains.column
@@ -155,6 +153,7 @@ def _spread_changed(change: Change, candidate: EquivalenceClass, cluster: Cluste
 
 POD_TOPOLOGY_SPREAD = Plugin(
     name="PodTopologySpread",
+    demands=("spread",),
     filter=pod_topology_spread,
     by_labels=True,
     hint=_spread_changed,

@@ -32,7 +32,7 @@ TOO_MANY = "node(s) exceed max volume count"
 
 def node_volume_limits(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNodes]:
     residents = scene.residents
-    if not candidate.rules.claims or not scene.surroundings.csi_nodes:
+    if not scene.surroundings.csi_nodes:
         return
     wanted = scene.surroundings.csi_volumes_at(candidate.rules.claim_keys)
     for driver in {volume.driver for volume in wanted}:
@@ -82,6 +82,7 @@ def _attached(
 
 NODE_VOLUME_LIMITS = Plugin(
     name="NodeVolumeLimits",
+    demands=("claims",),
     filter=node_volume_limits,
     hint=_attachable,
     advice="take a pod with volumes of the same CSI driver from the node",

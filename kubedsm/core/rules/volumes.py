@@ -172,12 +172,14 @@ def own_volumes_changed(change: Change, candidate: EquivalenceClass, cluster: Cl
 
 VOLUME_RESTRICTIONS = Plugin(
     name="VolumeRestrictions",
+    demands=("claims", "disks"),
     filter=volume_restrictions,
     hint=_volume_left,
     advice="wait until the other pod with this volume is gone",
 )
 VOLUME_BINDING = Plugin(
     name="VolumeBinding",
+    demands=("claims",),
     pre_filter=_claims_rejected,
     filter=volume_binding,
     hint=_volumes_changed,
@@ -185,6 +187,7 @@ VOLUME_BINDING = Plugin(
 )
 VOLUME_ZONE = Plugin(
     name="VolumeZone",
+    demands=("claims",),
     pre_filter=_volumes_missing,
     filter=volume_zone,
     hint=_volumes_changed,

@@ -225,8 +225,8 @@ class ClusterMirror:
             raise ReservationError(f"{pod} is on {pod.node_name} already")
         if node not in self._nodes:
             raise ReservationError(f"node {node} is gone")
-        free = self.free(node)
-        short = [name for name, amount in requests.items() if amount > max(0, free.amount(name))]
+        free = dict(self.free(node).items())
+        short = [name for name, amount in requests.items() if amount > max(0, free.get(name, 0))]
         if short:
             raise ReservationError(f"node {node} has not enough {', '.join(short)}")
         self.changes += 1

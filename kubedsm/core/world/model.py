@@ -1,7 +1,7 @@
 """The words of the domain: resources, nodes, pods, workloads, snapshots. All values, all frozen."""
 
 import enum
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple, NewType, Self
 
 import attrs
@@ -53,11 +53,8 @@ class Resources:
         get = amounts.get
         return cls(get("cpu", 0), get("memory", 0), get("pods", 0), other)
 
-    def items(self) -> Iterator[tuple[str, int]]:
-        yield "cpu", self.cpu
-        yield "memory", self.memory
-        yield "pods", self.pods
-        yield from self.other
+    def items(self) -> tuple[tuple[str, int], ...]:
+        return ("cpu", self.cpu), ("memory", self.memory), ("pods", self.pods), *self.other
 
     def amount(self, name: str) -> int:
         return next((amount for other, amount in self.items() if other == name), 0)
