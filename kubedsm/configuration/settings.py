@@ -257,13 +257,15 @@ class Configuration:
 
     def promise(self, workload: Workload) -> Promise:
         """The workload's QoS factor and weight; a latency target is turned into the factor."""
-        return self._promises.get(str(workload)) or self._promises[EVERY_SERVICE]
+        every, own = self._promises
+        return own.get((workload.namespace, workload.name), every)
 
     @cached_property
-    def _promises(self) -> Mapping[str, Promise]:
-        every = self._promised(self._every(), Promise(1.0, 1.0))
-        own = {key: self._promised(service, every) for key, service in self.services.items()}
-        return {**own, EVERY_SERVICE: every}
+    def _promises(self) -> tuple[Promise, Mapping[tuple[str, ...], Promise]]:
+        """What every service is promised, and those by namespace and name that have their own."""
+        every = self._promised(self._every, Promise(1.0, 1.0))
+        own = self.services.items()
+        return every, {tuple(key.split("/")): self._promised(of, every) for key, of in own}
 
     def _promised(self, service: Service, otherwise: Promise) -> Promise:
         qos = otherwise.qos
@@ -300,13 +302,12 @@ class Configuration:
         )
 
     def migration_mode(self, workload: Workload) -> Mode:
-        return self._own(workload).mode or self._every().mode or self.migration.mode
+        own = self.services.get(str(workload), self._every)
+        return own.mode or self._every.mode or self.migration.mode
 
-    def _own(self, workload: Workload) -> Service:
-        return self.services.get(str(workload), Service())
-
+    @cached_property
     def _every(self) -> Service:
-        return self.services.get(EVERY_SERVICE, Service())
+        return self.services.get(EVERY_SERVICE) or Service()
 
 
 def load(text: str | bytes, source: str) -> Configuration:

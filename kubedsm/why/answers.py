@@ -5,13 +5,12 @@ a node that only it rejects is feasible and still never chosen, unless no node i
 Then kube-scheduler's rules alone decide, and every node counts as one of the cloud.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import attrs
-import numpy as np
 
-from kubedsm.core.goals.fragmentation import SCALE, Fragmentation, Ints, axes_of, request_mix, row
+from kubedsm.core.goals.fragmentation import SCALE, Fragmentation, axes_of, request_mix, rows
 from kubedsm.core.goals.objective import NANO
 from kubedsm.core.placing.cloud import least_allocated_score
 from kubedsm.core.policies.kubedsm import KubeDSM
@@ -174,14 +173,10 @@ def _added(
     if not nodes:
         return []
     axes = axes_of(vector for vector, _ in fragmentation.mix)
-
-    def rows(amounts: Iterable[Resources]) -> Ints:
-        return np.array([row(each, axes) for each in amounts], dtype=np.int64)
-
-    size = rows(node.allocatable for node in nodes)
+    size = rows((node.allocatable for node in nodes), axes)
     free = [room[node.name] for node in nodes]
-    before = fragmentation.costs(axes, size, rows(free))
-    after = fragmentation.costs(axes, size, rows(left - pod.requests for left in free))
+    before = fragmentation.costs(axes, size, rows(free, axes))
+    after = fragmentation.costs(axes, size, rows((left - pod.requests for left in free), axes))
     added: list[int] = (after - before).tolist()
     return added
 

@@ -28,6 +28,14 @@ def _number(version: str) -> int | None:
     return int(version) if digits else None
 
 
+def _is_news(seen: Identity, known: Identity) -> bool:
+    if not known.resource_version:
+        return True
+    if known.uid == seen.uid and known.resource_version == seen.resource_version:
+        return False
+    return not is_older(seen.resource_version, known.resource_version)
+
+
 class KnownObjects:
     def __init__(self) -> None:
         self._known: dict[Key, Identity] = {}
@@ -37,16 +45,20 @@ class KnownObjects:
     def __len__(self) -> int:
         return len(self._known)
 
-    def is_news(self, seen: Identity) -> bool:
-        """Whether this state of the object is one we have not been told of."""
-        if seen.uid in self._gone:
-            return False
-        known = self._known.get((seen.namespace, seen.name))
-        if known is None or not known.resource_version:
-            return True
-        if known.uid == seen.uid and known.resource_version == seen.resource_version:
-            return False
-        return not is_older(seen.resource_version, known.resource_version)
+    def take(self, seen: Identity) -> tuple[Identity, ...] | None:
+        """Take the object as it is now; the one it took the name of, if there was one.
+
+        None for a state of it that we have been told of.
+        """
+        key = (seen.namespace, seen.name)
+        known = self._known.get(key)
+        if seen.uid in self._gone or (known is not None and not _is_news(seen, known)):
+            return None
+        self._known[key] = seen
+        if known is None or known.uid == seen.uid:
+            return ()
+        self._bury(known.uid)
+        return (known,)
 
     def overtook(self, seen: Identity) -> bool:
         """Whether a later state of this very object is known."""
@@ -56,16 +68,6 @@ class KnownObjects:
             and known.uid == seen.uid
             and is_older(seen.resource_version, known.resource_version)
         )
-
-    def put(self, seen: Identity) -> Identity | None:
-        """Take the object as it is now; the one it took the name of, if there was one."""
-        key = (seen.namespace, seen.name)
-        known = self._known.get(key)
-        self._known[key] = seen
-        if known is None or known.uid == seen.uid:
-            return None
-        self._bury(known.uid)
-        return known
 
     def remove(self, seen: Identity) -> Identity | None:
         """The object is gone; what was known under its name until now, unless that is newer."""

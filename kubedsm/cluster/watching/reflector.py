@@ -295,11 +295,11 @@ class Reflector(Generic[T, E]):
         self._out_of_trouble()
 
     def _apply(self, read: decoding.Applied[T]) -> None:
-        if not self._known.is_news(read.identity):
+        replaced = self._known.take(read.identity)
+        if replaced is None:
             return
-        replaced = self._known.put(read.identity)
-        if replaced is not None:
-            self._on_event(self._watched.deleted(replaced))
+        for gone in replaced:
+            self._on_event(self._watched.deleted(gone))
         self._on_event(self._watched.applied(read.object))
 
     def _reached(self, version: str) -> None:

@@ -12,6 +12,7 @@ bounds how many fit, but free pod slots are no waste.
 """
 
 import enum
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 import attrs
@@ -41,10 +42,11 @@ def request_mix(snapshot: Snapshot) -> Mix:
     The weight of a workload is its number of pods; one in the middle of a rollout has two request
     vectors, and each gets the weight of its pods.
     """
-    counts: dict[Resources, int] = {}
-    for pod in snapshot.pods.values():
-        if pod.scheduler_name == snapshot.scheduler_name and pod.counts_for_qos:
-            counts[pod.requests] = counts.get(pod.requests, 0) + 1
+    counts = Counter(
+        pod.requests
+        for pod in snapshot.pods.values()
+        if pod.scheduler_name == snapshot.scheduler_name and pod.counts_for_qos
+    )
     held = (entry for entry in counts.items() if not entry[0].beyond_any_node)
     return tuple(sorted(held, key=lambda entry: canonical(entry[0])))
 
@@ -68,6 +70,12 @@ def row(amounts: Resources, axes: tuple[str, ...]) -> list[int]:
     other = dict(amounts.other)
     values = (*basic, *(other.get(name, 0) for name in axes[len(BASIC_AXES) :]))
     return [min(max(value, 0), MOST_OF_A_NODE) for value in values]
+
+
+def rows(amounts: Iterable[Resources], axes: tuple[str, ...]) -> Ints:
+    """Such a row of each: T x R."""
+    listed = [row(each, axes) for each in amounts]
+    return np.array(listed, dtype=np.int64).reshape(len(listed), len(axes))
 
 
 @attrs.frozen
@@ -94,8 +102,8 @@ class Fragmentation:
         if not listed:
             return 0
         axes = axes_of(vector for vector, _ in self.mix)
-        allocatable = np.array([row(node.allocatable, axes) for node in listed], dtype=np.int64)
-        room = np.array([row(free[node.name], axes) for node in listed], dtype=np.int64)
+        allocatable = rows((node.allocatable for node in listed), axes)
+        room = rows((free[node.name] for node in listed), axes)
         return int(self.costs(axes, allocatable, room).sum())
 
     def _unusable(

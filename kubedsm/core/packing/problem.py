@@ -16,7 +16,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from kubedsm.core.goals.fragmentation import Ints, axes_of, canonical, row
+from kubedsm.core.goals.fragmentation import Ints, axes_of, canonical, rows
 from kubedsm.core.rules.fit import reasons
 from kubedsm.core.world.model import Node, NodeName, Pod, PodClass, Resources, Workload
 from kubedsm.core.world.serving_order import serving_order
@@ -126,23 +126,16 @@ class Packing:
         """`measured`: request vectors whose resources must have a column too."""
         axes = axes_of([*(kind.requests for kind in kinds), *measured])
         ordered = tuple(sorted(nodes, key=lambda node: node.name))
-        shape = (len(ordered), len(axes))
         return cls(
             kinds=tuple(kinds),
             nodes=ordered,
             axes=axes,
             counts=np.array([len(kind.pods) for kind in kinds], dtype=np.int64),
-            requests=np.array([row(kind.requests, axes) for kind in kinds], dtype=np.int64).reshape(
-                len(kinds), len(axes)
-            ),
+            requests=rows((kind.requests for kind in kinds), axes),
             most=_most(kinds, ordered),
             penalties=_penalties(kinds, ordered),
-            allocatable=np.array(
-                [row(node.allocatable, axes) for node in ordered], dtype=np.int64
-            ).reshape(shape),
-            free=np.array([row(free[node.name], axes) for node in ordered], dtype=np.int64).reshape(
-                shape
-            ),
+            allocatable=rows((node.allocatable for node in ordered), axes),
+            free=rows((free[node.name] for node in ordered), axes),
         )
 
     @property

@@ -1,6 +1,7 @@
 """KubeDSM itself: exact batches, as much of every service at the edge as its promise asks for."""
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Literal
 
 import attrs
@@ -34,8 +35,8 @@ class KubeDSM:
     def promises_in(self, snapshot: Snapshot) -> Promises:
         """What is promised to each workload, and how much that weighs beside the others there."""
         if self.namespace_weights is None:
-            return self.promises
-        return per_namespace(self.promises, snapshot.shares(), self.namespace_weights)
+            return cache(self.promises)
+        return cache(per_namespace(self.promises, snapshot.shares(), self.namespace_weights))
 
     def place(
         self,

@@ -24,9 +24,10 @@ class EquivalenceClass:
     pod_class: PodClass
     namespace: str = ""
     labels: tuple[tuple[str, str], ...] = ()
+    rules: SchedulingRules = attrs.field(init=False, eq=False, repr=False)
 
-    @property
-    def rules(self) -> SchedulingRules:
+    @rules.default
+    def _rules(self) -> SchedulingRules:
         return self.pod_class.rules
 
     def label_map(self) -> Mapping[str, str]:

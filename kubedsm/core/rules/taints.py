@@ -30,8 +30,9 @@ def node_unschedulable(pod_class: PodClass, node: Node) -> str:
 
 
 def cordoned(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNodes]:
-    if not tolerated(candidate.rules.tolerations, CORDONED):
-        yield RejectedNodes(scene.nodes.unschedulable, (UNSCHEDULABLE,))
+    cordoned_off = scene.nodes.unschedulable
+    if cordoned_off.any() and not tolerated(candidate.rules.tolerations, CORDONED):
+        yield RejectedNodes(cordoned_off, (UNSCHEDULABLE,))
 
 
 def untolerated(tolerations: Iterable[Toleration], taints: Iterable[Taint]) -> str:
