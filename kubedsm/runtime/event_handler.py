@@ -37,13 +37,13 @@ class EventHandler:
         self._on_other = (*on_other, help_others)
 
     def handle(self, event: ClusterEvent) -> None:
-        self._supervisor.attempt("event", [partial(self._handle, event)], story=event)
-
-    def _handle(self, event: ClusterEvent) -> None:
-        change = self._mirror.apply(event)
-        observers = self._on_pod if change.pod_before or change.pod_after else self._on_other
-        told = [partial(observer, change) for observer in observers]
-        self._supervisor.attempt("event", told, story=event)
+        catching = self._supervisor.catching
+        with catching("event", story=event):
+            change = self._mirror.apply(event)
+            observers = self._on_pod if change.pod_before or change.pod_after else self._on_other
+            for observer in observers:
+                with catching("event", story=event):
+                    observer(change)
 
     def _enqueue(self, change: Change) -> None:
         before, after = change.pod_before, change.pod_after

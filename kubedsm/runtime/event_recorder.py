@@ -9,7 +9,6 @@ of a tier. An Event that could not be written is lost, and counted.
 import asyncio
 import contextlib
 from collections.abc import Callable, Container
-from functools import partial
 from typing import ClassVar
 
 import attrs
@@ -209,7 +208,8 @@ class EventRecorder:
             del self._ready[key]
             # One writer for each: what is said later must be written later.
             self._writing.add(key)
-            await self._supervisor.finish("recorder", partial(self._see_to, key, tasks))
+            with self._supervisor.catching("recorder"):
+                await self._see_to(key, tasks)
             self._writing.discard(key)
             if key not in self._failures:
                 self._make_ready(key)  # if something newer came meanwhile

@@ -196,15 +196,20 @@ class PlacementManager:
         """Do what belongs to no plan as one of the manager's tasks."""
         if self._tasks is None:
             raise RuntimeError("the placement manager is not running")
-        self._tasks.create_task(self._supervisor.finish(part, work, **story))
+        self._tasks.create_task(self._done_beside(part, work, story))
+
+    async def _done_beside(self, part: str, work: Work, story: dict[str, object]) -> None:
+        with self._supervisor.catching(part, **story):
+            await work()
 
     async def _carried_out(self, plan_id: str, step: Step, work: Work) -> None:
         # Between the asking and this moment the plan, its pod and all it knew can have ended.
         running = self._plans.get(plan_id)
         if running is None or not running.waits(step.id, step.state):
             return
-        well = await self._supervisor.finish(f"step {step.kind}", work, story=running)
-        if not well and step.pod:
+        with self._supervisor.catching(f"step {step.kind}", story=running) as caught:
+            await work()
+        if caught and step.pod:
             # It is not known how far it got: a live read of the pod tells.
             self.tell(plan_id, OutcomeLost(step.id))
 
@@ -303,11 +308,14 @@ class PlacementManager:
         running.plan, effects = advance(running.plan, event, now)
         running.story.append((now, event, effects))
         plan = running.plan
-        asked = [partial(self._carry_out, plan, effect) for effect in effects]
-        well = not asked or self._supervisor.attempt("plan", asked, story=running)
+        caught: list[Exception] = []
+        for effect in effects:
+            with self._supervisor.catching("plan", effect=effect, story=running) as of_effect:
+                self._carry_out(plan, effect)
+            caught += of_effect
         if plan.finished:
             self._forget(plan)
-        elif not well:
+        elif caught:
             self._inbox.appendleft((plan_id, Abandoned("an error of the scheduler's own"), due))
         elif effects and (plan.next_deadline or math.inf) < self._alarm:
             self._deadlines_changed.set()

@@ -7,7 +7,8 @@ counter, and in the tests it fails the test.
 
 import random
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import structlog
@@ -36,19 +37,15 @@ class Supervisor:
         #: how many exceptions were caught, by part
         self.caught: Counter[str] = Counter()
 
-    def attempt(self, part: str, actions: Iterable[Callable[[], object]], **story: object) -> bool:
-        """Do each, whatever becomes of the others; whether all went without an exception.
-
-        `story` is told of one that did not.
-        """
-        well = True
-        for action in actions:
-            try:
-                action()
-            except Exception as error:  # noqa: BLE001 - this is where everything is caught
-                self._catch(part, error, story)
-                well = False
-        return well
+    @contextmanager
+    def catching(self, part: str, **story: object) -> Iterator[list[Exception]]:
+        """Catch what is raised inside, into the list; `story` is told if anything is."""
+        caught: list[Exception] = []
+        try:
+            yield caught
+        except Exception as error:  # noqa: BLE001 - this is where everything is caught
+            caught.append(error)
+            self._catch(part, error, story)
 
     def isolate(self, part: str, action: Callable[[list[T]], object], items: list[T]) -> list[T]:
         """Do it for all of them, or if that fails for each half; return those it fails for."""
@@ -65,24 +62,18 @@ class Supervisor:
             self._catch(part, cause, {"items": ", ".join(map(str, items))})
         return failed if middle else items
 
-    async def finish(self, part: str, work: Work, **story: object) -> bool:
-        """Await it; whether it ended without an exception."""
-        try:
-            await work()
-        except Exception as error:  # noqa: BLE001 - as above
-            self._catch(part, error, story)
-            return False
-        return True
-
     async def keep(self, part: str, loop: Work) -> None:
         """Run a loop, and again after a back-off as often as an exception ends it."""
         backoff = Backoff(self._rng)
-        began = self._clock.monotonic()
-        while not await self.finish(part, loop):
+        while True:
+            began = self._clock.monotonic()
+            with self.catching(part) as caught:
+                await loop()
+            if not caught:
+                return
             if self._clock.monotonic() - began >= WORKED_AFTER:
                 backoff.succeeded()
             await self._clock.sleep(backoff.failed())
-            began = self._clock.monotonic()
 
     def _catch(self, part: str, error: Exception, story: dict[str, object]) -> None:
         self.caught[part] += 1

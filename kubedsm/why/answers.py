@@ -173,10 +173,10 @@ def _added(
     if not nodes:
         return []
     axes = axes_of(vector for vector, _ in fragmentation.mix)
-    size = rows((node.allocatable for node in nodes), axes)
+    size = rows([node.allocatable for node in nodes], axes)
     free = [room[node.name] for node in nodes]
     before = fragmentation.costs(axes, size, rows(free, axes))
-    after = fragmentation.costs(axes, size, rows((left - pod.requests for left in free), axes))
+    after = fragmentation.costs(axes, size, rows([left - pod.requests for left in free], axes))
     added: list[int] = (after - before).tolist()
     return added
 

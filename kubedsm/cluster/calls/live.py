@@ -106,6 +106,7 @@ async def read_owner(cluster: Cluster, live: LivePod, *, timeout: float) -> Live
         if found is None:
             return LiveOwner(gone=True)
         top = found
+    selector, of_top = owner.selector, top.selector
     failure = next(
         (
             c.message or c.reason or "it cannot create pods"
@@ -118,14 +119,14 @@ async def read_owner(cluster: Cluster, live: LivePod, *, timeout: float) -> Live
         gone=False,
         wanted=top.wanted,
         owner_wants=owner.wanted,
-        ready_others=await _ready_others(cluster, live, top, timeout),
+        ready_others=await _ready_others(cluster, live, of_top, timeout),
         rolling_out=_rolling_out(top),
         min_ready_seconds=float(top.spec.min_ready_seconds or 0),
         shrinking=owner.shrinking or top.shrinking,
         failed_create=failure,
-        selected_labels=keys_of(owner.selector) | keys_of(top.selector),
+        selected_labels=keys_of(selector) | keys_of(of_top),
         template_labels=owner.template_labels | top.template_labels,
-        lets_go=_lets_go(owner, live),
+        lets_go=_lets_go(selector, live),
     )
 
 
@@ -140,11 +141,11 @@ async def owner_knows_by(cluster: Cluster, pod: Pod, *, timeout: float) -> froze
     return (await read_owner(cluster, live, timeout=timeout)).selected_labels
 
 
-def _lets_go(owner: Workload, live: LivePod) -> bool:
+def _lets_go(selector: Selector, live: LivePod) -> bool:
     labels = dict(live.pod.labels)
     others = {key: value for key, value in labels.items() if key != MIGRATING_LABEL}
     attached = {**others, TEMPLATE_HASH_LABEL: live.template_hash}
-    return selects(owner.selector, attached) and not selects(owner.selector, labels)
+    return selects(selector, attached) and not selects(selector, labels)
 
 
 def _rolling_out(top: Workload) -> bool:
@@ -172,9 +173,9 @@ async def _workload(
     )
 
 
-async def _ready_others(cluster: Cluster, live: LivePod, top: Workload, timeout: float) -> int:
+async def _ready_others(cluster: Cluster, live: LivePod, selector: Selector, timeout: float) -> int:
     path = path_of(CORE, live.pod.namespace, "pods")
-    query = {"labelSelector": _selector_text(top.selector)}
+    query = {"labelSelector": _selector_text(selector)}
     body = await answer_of(cluster, Request("GET", path, query), timeout)
     pods = [decoding.pod(item) for item in _read("PodList", body, Items[msgspec.Raw]).items or ()]
     return sum(

@@ -143,7 +143,7 @@ def selector_of(given: schema.LabelSelector | None, more: Iterable[Requirement] 
     pairs = (given.match_labels or {}).items()
     requirements = {Requirement(key, "In", (value,)) for key, value in pairs}
     requirements.update(_requirements(given.match_expressions or ()), more)
-    return tuple(sorted(requirements, key=lambda r: (r.key, r.operator, r.values)))
+    return tuple(sorted(requirements))
 
 
 def _same(keys: tuple[str, ...] | None, operator: str, own: dict[str, str]) -> list[Requirement]:

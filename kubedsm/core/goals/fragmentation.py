@@ -102,8 +102,8 @@ class Fragmentation:
         if not listed:
             return 0
         axes = axes_of(vector for vector, _ in self.mix)
-        allocatable = rows((node.allocatable for node in listed), axes)
-        room = rows((free[node.name] for node in listed), axes)
+        allocatable = rows([node.allocatable for node in listed], axes)
+        room = rows([free[node.name] for node in listed], axes)
         return int(self.costs(axes, allocatable, room).sum())
 
     def _unusable(

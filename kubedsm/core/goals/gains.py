@@ -46,7 +46,7 @@ class Gains:
     @classmethod
     def of(cls, snapshot: Snapshot, promises: Promises, objective: Objective) -> Self:
         shares = snapshot.shares()
-        counted = (p for p in snapshot.pods.values() if p.workload in shares and p.counts_for_qos)
+        counted = [p for p in snapshot.pods.values() if p.workload in shares and p.counts_for_qos]
         return cls(shares, promises, objective, levels_of(counted))
 
     def of_workload(self, workload: Workload, change: int) -> int:

@@ -131,11 +131,11 @@ class Packing:
             nodes=ordered,
             axes=axes,
             counts=np.array([len(kind.pods) for kind in kinds], dtype=np.int64),
-            requests=rows((kind.requests for kind in kinds), axes),
+            requests=rows([kind.requests for kind in kinds], axes),
             most=_most(kinds, ordered),
             penalties=_penalties(kinds, ordered),
-            allocatable=rows((node.allocatable for node in ordered), axes),
-            free=rows((free[node.name] for node in ordered), axes),
+            allocatable=rows([node.allocatable for node in ordered], axes),
+            free=rows([free[node.name] for node in ordered], axes),
         )
 
     @property

@@ -6,6 +6,7 @@ given, and selects nothing; one that was given without any requirement selects e
 
 import re
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import attrs
 
@@ -19,8 +20,7 @@ def _integer(text: str) -> int | None:
     return number if number is not None and _LEAST <= number <= _GREATEST else None
 
 
-@attrs.frozen(slots=True)
-class Requirement:
+class Requirement(NamedTuple):
     """One condition on the value of one label.
 
     Operators are In, NotIn, Exists, DoesNotExist and, for nodes only, Gt and Lt. An operator that
