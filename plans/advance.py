@@ -1,6 +1,6 @@
 """`advance`: the only way a plan changes."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import attrs
 
@@ -21,7 +21,6 @@ from plans.events import (
     TimePassed,
     Verify,
 )
-from plans.proofs import DONE_WHEN_GONE, PROVED, SEEN, Meaning
 from plans.steps import (
     GIVEN_UP,
     LOST,
@@ -38,6 +37,9 @@ from plans.steps import (
 #: before a move has begun, nothing of the world has been changed for it
 UNTOUCHED = frozenset({StepKind.START})
 OPEN = frozenset({StepState.ASKED, StepState.VERIFYING})
+
+Meaning = tuple[Trigger, str] | None
+PROVED: Meaning = (Trigger.PROVE, "")
 
 
 def bind_plan(pod: str, node: str, timeout: float) -> Plan:
@@ -215,3 +217,62 @@ def _unblocked(steps: dict[int, Step], waiting: list[Step]) -> Iterator[tuple[St
 
 def _first_lost(steps: list[Step]) -> Step | None:
     return next((step for step in steps if step.state in LOST), None)
+
+
+# What an observation of its pod means to a step of each kind.
+
+
+def _seen_to_bind(step: Step, seen: PodSeen) -> Meaning:
+    if seen.node == step.node:
+        return PROVED
+    if seen.node:
+        return Trigger.CONTRADICT, f"the pod is on node {seen.node}"
+    return (Trigger.CONTRADICT, "the pod is being deleted") if seen.terminating else None
+
+
+def _seen_to_start(_: Step, seen: PodSeen) -> Meaning:
+    return (Trigger.CONTRADICT, "the pod is being deleted") if seen.terminating else None
+
+
+def _seen_to_detach(_: Step, seen: PodSeen) -> Meaning:
+    return PROVED if seen.detached else None
+
+
+def _seen_to_await_ready(_: Step, seen: PodSeen) -> Meaning:
+    if seen.terminating:
+        return Trigger.CONTRADICT, "the replacement is being deleted"
+    return PROVED if seen.ready else None
+
+
+def _seen_to_settle(_: Step, seen: PodSeen) -> Meaning:
+    if seen.terminating or not seen.ready:
+        return Trigger.CONTRADICT, "the replacement is Ready no more"
+    return None
+
+
+def _seen_to_evict(_: Step, seen: PodSeen) -> Meaning:
+    return PROVED if seen.terminating else None
+
+
+def _seen_to_restore(_: Step, seen: PodSeen) -> Meaning:
+    return PROVED if seen.terminating or not seen.detached else None
+
+
+def _nothing(_step: Step, _seen: PodSeen) -> Meaning:
+    return None
+
+
+SEEN: dict[StepKind, Callable[[Step, PodSeen], Meaning]] = {
+    StepKind.START: _seen_to_start,
+    StepKind.DETACH: _seen_to_detach,
+    StepKind.AWAIT_REPLACEMENT: _nothing,
+    StepKind.BIND: _seen_to_bind,
+    StepKind.AWAIT_READY: _seen_to_await_ready,
+    StepKind.SETTLE: _seen_to_settle,
+    StepKind.EVICT: _seen_to_evict,
+    StepKind.AWAIT_GONE: _nothing,
+    StepKind.RESTORE: _seen_to_restore,
+}
+
+#: Steps that want their pod gone, or have nothing left to do when it is.
+DONE_WHEN_GONE = frozenset({StepKind.EVICT, StepKind.AWAIT_GONE, StepKind.RESTORE})

@@ -281,7 +281,7 @@ class EventRecorder:
         try:
             await verbs.create_event(
                 self._cluster,
-                verbs.Regarding.pod(pod),
+                pod,
                 reason=reason,
                 action=action,
                 note=note,

@@ -307,6 +307,8 @@ class PlacementManager:
         now = max(due, self._clock.monotonic())
         running.plan, effects = advance(running.plan, event, now)
         running.story.append((now, event, effects))
+        if not effects:
+            return
         plan = running.plan
         caught: list[Exception] = []
         for effect in effects:
@@ -317,7 +319,7 @@ class PlacementManager:
             self._forget(plan)
         elif caught:
             self._inbox.appendleft((plan_id, Abandoned("an error of the scheduler's own"), due))
-        elif effects and (plan.next_deadline or math.inf) < self._alarm:
+        elif (plan.next_deadline or math.inf) < self._alarm:
             self._deadlines_changed.set()
 
     def _forget(self, plan: Plan) -> None:

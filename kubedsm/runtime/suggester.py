@@ -66,10 +66,10 @@ class Suggester:
 
     def _all_is_quiet(self) -> bool:
         return (
-            len(self.queue) == 0
+            self.mirror.changes != self._nothing_at
+            and len(self.queue) == 0
             and self.manager.at_rest()
             and not self.preempting()
-            and self.mirror.changes != self._nothing_at
         )
 
     def _suggest(self) -> None:

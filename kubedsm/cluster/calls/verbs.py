@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-import attrs
-
 from kubedsm.cluster.client.api_errors import api_error
 from kubedsm.cluster.client.paths import CORE, EVENTS, path_of
 from kubedsm.cluster.client.port import Cluster, Request
@@ -23,21 +21,6 @@ CONTROLLER = "kubedsm"
 NOTE_BYTES = 1024
 #: of the object's name, so many characters begin the Event's; 253 are allowed, with an ending
 _EVENT_PREFIX = 200
-
-
-@attrs.frozen(slots=True)
-class Regarding:
-    """The object an Event is about."""
-
-    api_version: str
-    kind: str
-    namespace: str
-    name: str
-    uid: str
-
-    @classmethod
-    def pod(cls, pod: Pod) -> "Regarding":
-        return cls("v1", "Pod", pod.namespace, pod.name, pod.uid)
 
 
 async def bind(
@@ -93,7 +76,7 @@ async def set_pod_condition(
 
 async def create_event(
     cluster: Cluster,
-    regarding: Regarding,
+    pod: Pod,
     *,
     reason: str,
     action: str,
@@ -103,7 +86,7 @@ async def create_event(
     warning: bool = False,
     timeout: float,
 ) -> None:
-    """Leave an Event: `reason` such as Scheduled, `action` such as Binding.
+    """Leave an Event about the pod: `reason` such as Scheduled, `action` such as Binding.
 
     `instance` tells replicas apart; `at` is in seconds since the epoch. A note too long for the
     API is cut.
@@ -112,8 +95,8 @@ async def create_event(
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
         "metadata": {
-            "generateName": f"{regarding.name[:_EVENT_PREFIX]}-",
-            "namespace": regarding.namespace,
+            "generateName": f"{pod.name[:_EVENT_PREFIX]}-",
+            "namespace": pod.namespace,
         },
         "eventTime": datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
         "reportingController": CONTROLLER,
@@ -123,14 +106,14 @@ async def create_event(
         "note": _cut(note),
         "type": "Warning" if warning else "Normal",
         "regarding": {
-            "apiVersion": regarding.api_version,
-            "kind": regarding.kind,
-            "namespace": regarding.namespace,
-            "name": regarding.name,
-            "uid": regarding.uid,
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "namespace": pod.namespace,
+            "name": pod.name,
+            "uid": pod.uid,
         },
     }
-    path = path_of(EVENTS, regarding.namespace, "events")
+    path = path_of(EVENTS, pod.namespace, "events")
     await answer_of(cluster, Request("POST", path, body=event), timeout)
 
 

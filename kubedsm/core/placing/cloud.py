@@ -144,7 +144,8 @@ class CloudRoom:
 
     def place(self, counts: Ints) -> Ints:
         """A placement of so many pods of each kind: as many as `capacity` says."""
-        spread = least_allocated(self.packing, counts)
+        everything = bool((counts == self.packing.counts).all())
+        spread = self.whole if everything else least_allocated(self.packing, counts)
         if int(spread.sum()) == int(counts.sum()):
             return spread
         if self.table is None:

@@ -51,8 +51,10 @@ def immediate_schedule(
     the greatest priority of its pods in the batch.
     """
     ordered = sorted(pods, key=serving_order)
-    batch = [pod for pod in ordered if not pod.requests.beyond_any_node]
-    set_aside = [pod for pod in ordered if pod.requests.beyond_any_node]
+    batch: list[Pod] = []
+    set_aside: list[Pod] = []
+    for pod in ordered:
+        (set_aside if pod.requests.beyond_any_node else batch).append(pod)
     problem = _Problem(
         snapshot,
         batch,
