@@ -6,20 +6,16 @@ import attrs
 
 from plans.events import (
     Abandoned,
-    Ask,
     Begun,
     CallRefused,
     Cancelled,
-    Effect,
     MoveAccepted,
     OutcomeLost,
     PlanEvent,
     PodGone,
     PodSeen,
     ReplacementClaimed,
-    Settled,
     TimePassed,
-    Verify,
 )
 from plans.steps import (
     GIVEN_UP,
@@ -50,25 +46,27 @@ def bind_plan(pod: str, node: str, timeout: float) -> Plan:
     return Plan(f"bind-{pod}", (Step(0, StepKind.BIND, pod, node, timeout),))
 
 
-def advance(plan: Plan, event: PlanEvent, now: float) -> tuple[Plan, tuple[Effect, ...]]:
-    """Take one event into the plan: the plan afterwards, and what is to be done about it.
+def advance(plan: Plan, event: PlanEvent, now: float) -> tuple[Plan, tuple[Step, ...]]:
+    """Take one event into the plan: the plan afterwards, and its effects.
+
+    These are the steps that it changed, as they are now: one that is asked is to be made happen,
+    of one that is verifying the pod is to be read live and told, and any other is over.
 
     Pure and total: an event that means nothing to the plan returns it unchanged, without effects.
     `now` is in seconds on the clock that the deadlines are on.
     """
     plan = _informed(plan, event)
-    effects: list[Effect] = []
     changed: dict[int, Step] = {}
     for step in _concerned(plan, event):
         meaning = _meaning(step, event, now)
         if meaning is not None:
-            _take(changed, step, *meaning, now, effects)
+            _take(changed, step, *meaning, now)
     if isinstance(event, Begun) or changed:
-        _follow_up(plan, changed, now, effects)
+        _follow_up(plan, changed, now)
     if not changed:
         return plan, ()
     steps = tuple(changed.get(step.id, step) for step in plan.steps)
-    return attrs.evolve(plan, steps=steps), tuple(effects)
+    return attrs.evolve(plan, steps=steps), tuple(changed.values())
 
 
 _TOLD: dict[type, Trigger] = {
@@ -160,14 +158,7 @@ def _overdue(step: Step, now: float) -> Meaning:
     return Trigger.OVERDUE, step.reason
 
 
-def _take(
-    changed: dict[int, Step],
-    step: Step,
-    trigger: Trigger,
-    reason: str,
-    now: float,
-    effects: list[Effect],
-) -> None:
+def _take(changed: dict[int, Step], step: Step, trigger: Trigger, reason: str, now: float) -> None:
     state = TRANSITIONS.get((step.state, trigger))
     if state is None:
         return
@@ -175,18 +166,12 @@ def _take(
     patience = min(step.timeout, REREAD) if verifying else step.timeout
     deadline = now + patience if state in OPEN else None
     since = (step.verified_since or now) if verifying else None
-    after = attrs.evolve(step, state=state, deadline=deadline, verified_since=since, reason=reason)
-    changed[step.id] = after
-    match state:
-        case StepState.ASKED:
-            effects.append(Ask(after))
-        case StepState.VERIFYING:
-            effects.append(Verify(after))
-        case _:
-            effects.append(Settled(after))
+    changed[step.id] = attrs.evolve(
+        step, state=state, deadline=deadline, verified_since=since, reason=reason
+    )
 
 
-def _follow_up(plan: Plan, changed: dict[int, Step], now: float, effects: list[Effect]) -> None:
+def _follow_up(plan: Plan, changed: dict[int, Step], now: float) -> None:
     """Start what has become free to start, and cancel what never will be."""
     waiting = [s for s in plan.steps if s.state is StepState.WAITING]
     if not waiting:
@@ -194,7 +179,7 @@ def _follow_up(plan: Plan, changed: dict[int, Step], now: float, effects: list[E
     steps = {step.id: step for step in plan.steps} | changed
     while moved := list(_unblocked(steps, waiting)):
         for step, trigger, reason in moved:
-            _take(changed, step, trigger, reason, now, effects)
+            _take(changed, step, trigger, reason, now)
         steps |= changed
 
 

@@ -1,8 +1,6 @@
-"""What a plan can be told, and what it can ask for."""
+"""What a plan can be told."""
 
 import attrs
-
-from plans.steps import Step
 
 
 @attrs.frozen(slots=True)
@@ -97,27 +95,3 @@ PlanEvent = (
     | Cancelled
     | Abandoned
 )
-
-
-@attrs.frozen(slots=True)
-class Ask:
-    """Make the step happen."""
-
-    step: Step
-
-
-@attrs.frozen(slots=True)
-class Verify:
-    """Read the step's pod live, and tell."""
-
-    step: Step
-
-
-@attrs.frozen(slots=True)
-class Settled:
-    """The step is over: see its state and reason."""
-
-    step: Step
-
-
-Effect = Ask | Verify | Settled

@@ -111,9 +111,12 @@ class Step:
 class Plan:
     id: str
     steps: tuple[Step, ...]
+    finished: bool = attrs.field(init=False, eq=False, repr=False)
+    #: the earliest moment at which `TimePassed` would change something
+    next_deadline: float | None = attrs.field(init=False, eq=False, repr=False)
 
-    @property
-    def finished(self) -> bool:
+    @finished.default
+    def _finished(self) -> bool:
         return all(step.state in TERMINAL for step in self.steps)
 
     @property
@@ -121,7 +124,6 @@ class Plan:
         """Whether it sees to nothing but what an earlier plan left."""
         return all(step.kind is StepKind.RESTORE for step in self.steps)
 
-    @property
-    def next_deadline(self) -> float | None:
-        """The earliest moment at which `TimePassed` would change something."""
+    @next_deadline.default
+    def _next_deadline(self) -> float | None:
         return min((s.deadline for s in self.steps if s.deadline is not None), default=None)

@@ -30,19 +30,15 @@ from kubedsm.runtime.supervisor import Supervisor, Work
 from plans.advance import advance, bind_plan
 from plans.events import (
     Abandoned,
-    Ask,
     Begun,
     CallRefused,
     Cancelled,
-    Effect,
     MoveAccepted,
     OutcomeLost,
     PlanEvent,
     PodGone,
     ReplacementClaimed,
-    Settled,
     TimePassed,
-    Verify,
 )
 from plans.migration import migration_plan
 from plans.steps import Plan, Step, StepKind, StepState
@@ -76,8 +72,8 @@ class Running:
     plan: Plan
     #: on the clock
     begun: float
-    #: what the plan was told, when, and what it asked for then
-    story: deque[tuple[float, PlanEvent, tuple[Effect, ...]]] = attrs.field(
+    #: what the plan was told, when, and which steps that changed
+    story: deque[tuple[float, PlanEvent, tuple[Step, ...]]] = attrs.field(
         factory=lambda: deque(maxlen=STORY)
     )
 
@@ -88,10 +84,8 @@ class Running:
     def __str__(self) -> str:
         lines = [f"{self.plan.id}, begun at {self.begun:.3f}"]
         for at, event, effects in self.story:
-            asked = ", ".join(
-                f"{type(e).__name__} {e.step.id} {e.step.kind} {e.step.state}" for e in effects
-            )
-            lines.append(f"  {at:.3f} {event} -> {asked or 'nothing'}")
+            came = ", ".join(f"{step.id} {step.kind} {step.state}" for step in effects)
+            lines.append(f"  {at:.3f} {event} -> {came or 'nothing'}")
         return "\n".join(lines)
 
 
@@ -311,10 +305,10 @@ class PlacementManager:
             return
         plan = running.plan
         caught: list[Exception] = []
-        for effect in effects:
-            with self._supervisor.catching("plan", effect=effect, story=running) as of_effect:
-                self._carry_out(plan, effect)
-            caught += of_effect
+        for step in effects:
+            with self._supervisor.catching("plan", step=step, story=running) as of_step:
+                self._carry_out(plan, step)
+            caught += of_step
         if plan.finished:
             self._forget(plan)
         elif caught:
@@ -330,15 +324,15 @@ class PlacementManager:
         if not self._plans:
             self.quiet.set()
 
-    def _carry_out(self, plan: Plan, effect: Effect) -> None:
-        match effect:
-            case Ask(step):
+    def _carry_out(self, plan: Plan, step: Step) -> None:
+        match step.state:
+            case StepState.ASKED:
                 self._handlers[step.kind](plan.id, step)
-            case Verify(step):
+            case StepState.VERIFYING:
                 self.spawn(plan.id, step, partial(self._verify, plan.id, step))
-            case Settled(step) if step.move:
+            case _ if step.move:
                 self._move_settled(plan, step)
-            case Settled(step):
+            case _:
                 self._bind_settled(step)
 
     async def _verify(self, plan_id: str, step: Step) -> None:

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from plans.advance import advance
 from plans.events import (
-    Ask,
     Begun,
     CallRefused,
     Cancelled,
@@ -18,9 +17,7 @@ from plans.events import (
     PodGone,
     PodSeen,
     ReplacementClaimed,
-    Settled,
     TimePassed,
-    Verify,
 )
 from plans.migration import MoveMode, MoveOrder, migration_plan
 from plans.steps import TERMINAL, StepKind, StepState
@@ -43,13 +40,13 @@ class Story:
     def tell(self, *events):
         for event in events:
             self.plan, effects = advance(self.plan, event, self.now)
-            for effect in effects:
-                match effect:
-                    case Ask(step):
+            for step in effects:
+                match step.state:
+                    case StepState.ASKED:
                         self.asked.append((step.move, step.kind.value, step.pod))
-                    case Verify(step):
+                    case StepState.VERIFYING:
                         self.verified.append(step.kind.value)
-                    case Settled(step):
+                    case _:
                         self.settled[step.move, step.kind.value] = step.state.value
         return self
 

@@ -301,6 +301,7 @@ class Pod:
     held: tuple[NodeName, Resources] | None = attrs.field(init=False, eq=False, repr=False)
     #: its scheduler, ours or another, may bind it now
     waits_for_node: bool = attrs.field(init=False, eq=False, repr=False)
+    counts_for_qos: bool = attrs.field(init=False, eq=False, repr=False)
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
@@ -323,8 +324,8 @@ class Pod:
     def _waits_for_node(self) -> bool:
         return self.node_name is None and not (self.finished or self.terminating or self.gated)
 
-    @property
-    def counts_for_qos(self) -> bool:
+    @counts_for_qos.default
+    def _counts_for_qos(self) -> bool:
         return not (self.finished or self.terminating or self.detached)
 
 
