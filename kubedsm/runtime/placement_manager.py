@@ -288,17 +288,18 @@ class PlacementManager:
         if self._telling:
             return
         self._telling = True
+        now = self._clock.monotonic()  # of all that follows at once
         try:
             while self._inbox:
-                self._take_in(*self._inbox.popleft())
+                told, event, due = self._inbox.popleft()
+                self._take_in(told, event, max(due, now))
         finally:
             self._telling = False
 
-    def _take_in(self, plan_id: str, event: PlanEvent, due: float) -> None:
+    def _take_in(self, plan_id: str, event: PlanEvent, now: float) -> None:
         running = self._plans.get(plan_id)
         if running is None:
             return
-        now = max(due, self._clock.monotonic())
         running.plan, effects = advance(running.plan, event, now)
         running.story.append((now, event, effects))
         if not effects:
@@ -312,7 +313,7 @@ class PlacementManager:
         if plan.finished:
             self._forget(plan)
         elif caught:
-            self._inbox.appendleft((plan_id, Abandoned("an error of the scheduler's own"), due))
+            self._inbox.appendleft((plan_id, Abandoned("an error of the scheduler's own"), now))
         elif (plan.next_deadline or math.inf) < self._alarm:
             self._deadlines_changed.set()
 

@@ -188,17 +188,6 @@ def _spread(
     )
 
 
-def is_claim_or_disk(volume: schema.Volume) -> bool:
-    return (
-        volume.persistent_volume_claim is not None
-        or volume.ephemeral is not None
-        or volume.gce_persistent_disk is not None
-        or volume.aws_elastic_block_store is not None
-        or volume.rbd is not None
-        or volume.iscsi is not None
-    )
-
-
 def claims(
     volumes: Iterable[schema.Volume], namespace: str, pod_name: str
 ) -> Iterator[ClaimReference]:

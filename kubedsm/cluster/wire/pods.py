@@ -13,9 +13,9 @@ from kubedsm.cluster.wire.pod_rules import (
     Pairs,
     claims,
     disks,
-    is_claim_or_disk,
     scheduling_rules,
 )
+from kubedsm.cluster.wire.rules_schema import Volume
 from kubedsm.core.world.model import (
     DO_NOT_DISRUPT_ANNOTATION,
     EVERY_ADDRESS,
@@ -207,7 +207,7 @@ def _demands(
 ) -> Demands | None:
     """What few pods ask for, beside what all do; None for the others."""
     ports = _host_ports(spec)
-    volumes = [volume for volume in spec.volumes or () if is_claim_or_disk(volume)]
+    volumes = [volume for volume in spec.volumes or () if _is_claim_or_disk(volume)]
     affinity, spread = spec.affinity, spec.topology_spread_constraints
     if not (ports or volumes or affinity or spread or spec.resource_claims):
         return None
@@ -223,6 +223,17 @@ def _demands(
         tuple(labels.items()) if by_label else (),
         affinity_json,
         spread_json,
+    )
+
+
+def _is_claim_or_disk(volume: Volume) -> bool:
+    return (
+        volume.persistent_volume_claim is not None
+        or volume.ephemeral is not None
+        or volume.gce_persistent_disk is not None
+        or volume.aws_elastic_block_store is not None
+        or volume.rbd is not None
+        or volume.iscsi is not None
     )
 
 
