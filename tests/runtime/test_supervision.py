@@ -7,11 +7,15 @@ import pytest
 
 from kubedsm.clock import VirtualClock
 from kubedsm.configuration.settings import Configuration, load
+from kubedsm.core.world.events import NodeApplied, PodApplied
 from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.emulator.api.resources import NODES
+from kubedsm.runtime.event_handler import EventHandler
 from kubedsm.runtime.event_recorder import EventRecorder
+from kubedsm.runtime.scheduling_queue import SchedulingQueue
 from kubedsm.runtime.step_calls import StepCalls
 from kubedsm.runtime.supervisor import Supervisor
+from support.rule_instances import pod, zoned
 from support.tenants import moved, served
 from support.worlds import CLOUD, EDGE, emulated
 
@@ -155,3 +159,29 @@ async def test_what_fails_for_some_is_halved_until_only_they_are_left(caught):
     assert sorted(done) == [1, 2, 4, 5, 7, 8]
     assert caught_of == {"part": 2}
     expected(caught)
+
+
+async def test_what_hears_of_an_event_and_fails_keeps_no_other_from_hearing(caught):
+    of_pods, of_others = [], []
+
+    def fails(change):
+        raise BrokenError("hears")
+
+    clock, rng = VirtualClock(), random.Random(0)
+    queue = SchedulingQueue(clock, rng)
+    handler = EventHandler(
+        ClusterMirror(),
+        queue,
+        "kubedsm",
+        Supervisor(clock, rng),
+        on_pod=(fails, of_pods.append),
+        on_other=(fails, of_others.append),
+    )
+    one = pod("a")
+    handler.handle(PodApplied(one))
+    assert [change.pod_after for change in of_pods] == [one]
+    assert one.uid in queue
+    handler.handle(NodeApplied(zoned("n1")))
+    assert [change.node_after.name for change in of_others] == ["n1"]
+    assert len(of_pods) == 1
+    assert len(expected(caught)) == 2
