@@ -37,13 +37,10 @@ class EventHandler:
         self._on_other = (*on_other, help_others)
 
     def handle(self, event: ClusterEvent) -> None:
-        catching = self._supervisor.catching
-        with catching("event", story=event):
+        with self._supervisor.catching("event", story=event):
             change = self._mirror.apply(event)
             observers = self._on_pod if change.pod_before or change.pod_after else self._on_other
-            for observer in observers:
-                with catching("event", story=event):
-                    observer(change)
+            self._supervisor.tell("event", observers, change, story=event)
 
     def _enqueue(self, change: Change) -> None:
         before, after = change.pod_before, change.pod_after

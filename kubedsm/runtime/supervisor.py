@@ -7,7 +7,7 @@ counter, and in the tests it fails the test.
 
 import random
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -46,6 +46,16 @@ class Supervisor:
         except Exception as error:  # noqa: BLE001 - this is where everything is caught
             caught.append(error)
             self._catch(part, error, story)
+
+    def tell(
+        self, part: str, observers: Iterable[Callable[[T], object]], news: T, **story: object
+    ) -> None:
+        """Tell them all, whatever becomes of one."""
+        for observer in observers:
+            try:
+                observer(news)
+            except Exception as error:  # noqa: BLE001 - as above
+                self._catch(part, error, story)
 
     def isolate(self, part: str, action: Callable[[list[T]], object], items: list[T]) -> list[T]:
         """Do it for all of them, or if that fails for each half; return those it fails for."""
