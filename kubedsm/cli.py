@@ -16,12 +16,14 @@ from kubedsm.commands.explaining import explain
 from kubedsm.commands.private_files import TokenFileError
 from kubedsm.commands.serving import emulate, run
 from kubedsm.configuration.documents import DocumentError
+from kubedsm.emulator.http.certificates import CertificateError
 from kubedsm.emulator.http.server import AddressUnavailableError
 from kubedsm.replay.command import replay
 
 #: what goes wrong outside of us: a line for the user, exit code 1
 PROBLEMS = (
     AddressUnavailableError,
+    CertificateError,
     ClusterError,
     DocumentError,
     CredentialsError,

@@ -29,13 +29,18 @@ def write_private(path: Path, content: bytes) -> None:
         file.write(content)
 
 
+def new_token() -> str:
+    """One that nobody guesses."""
+    return secrets.token_urlsafe(32)
+
+
 def token_in(path: Path) -> str:
     """The token that the file holds; if there is no such file, it is made with a random one.
 
     Raises TokenFileError, OSError.
     """
     if not path.exists():
-        write_private(path, secrets.token_urlsafe(32).encode() + b"\n")
+        write_private(path, new_token().encode() + b"\n")
     token = path.read_bytes().strip()
     if not _TOKEN.fullmatch(token):
         raise TokenFileError(f"{path}: not a token: one line of printable characters, no spaces")
@@ -50,9 +55,11 @@ def warn_if_others_may_read(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def written_kubeconfig(url: str, token: str | None, path: Path | None) -> Iterator[Path]:
+def written_kubeconfig(
+    url: str, token: str | None, path: Path | None, ca: bytes | None = None
+) -> Iterator[Path]:
     """A kubeconfig for that server: where asked for, or in a folder that goes when we do."""
-    content = orjson.dumps(kubeconfig(url, token), option=orjson.OPT_INDENT_2)
+    content = orjson.dumps(kubeconfig(url, token, ca), option=orjson.OPT_INDENT_2)
     with contextlib.ExitStack() as stack:
         if path is None:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="kubedsm-"))

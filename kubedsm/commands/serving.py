@@ -22,13 +22,17 @@ from kubedsm.commands.console import (
     print_json,
     until_interrupted,
 )
-from kubedsm.commands.private_files import token_in, written_kubeconfig
+from kubedsm.commands.private_files import new_token, token_in, written_kubeconfig
 from kubedsm.emulator.cluster_file import load
 from kubedsm.emulator.emulated_cluster import EmulatedCluster
+from kubedsm.emulator.http.certificates import server_tls
 from kubedsm.emulator.http.server import HttpFront
 from kubedsm.emulator.paper import paper_cluster
 from kubedsm.runtime.assembly import Runtime
 from kubedsm.why.server import PORT, Diagnostics
+
+#: of the emulated cluster: where it listens, and what pods call it
+_OWN_NAMES = ("127.0.0.1", "::1", "localhost", "kubernetes.default.svc")
 
 
 @click.command()
@@ -107,7 +111,19 @@ def run(
     "--token-file",
     "token_path",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Let in requests with the bearer token in this file, made if missing; without it, all.",
+    help="The administrator's bearer token, made if missing; without it and --tls, all are let in.",
+)
+@click.option(
+    "--tls",
+    is_flag=True,
+    help="Serve https, with a CA of its own, and let each do what Roles allow.",
+)
+@click.option(
+    "--tls-san",
+    "tls_names",
+    multiple=True,
+    metavar="NAME",
+    help="One more name or address in the certificate.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of names and uids.")
 @click.option(
@@ -122,6 +138,8 @@ def emulate(
     host: str,
     port: int,
     token_path: Path | None,
+    tls: bool,
+    tls_names: tuple[str, ...],
     seed: int,
     kubeconfig_path: Path | None,
     output: str,
@@ -131,14 +149,18 @@ def emulate(
     It lives in memory, until interrupted.
     """
     spec = paper_cluster() if cluster_name == "paper" else load(cluster_name)
-    token = token_in(token_path) if token_path is not None else None
+    if tls_names and not tls:
+        raise click.UsageError("--tls-san is part of the certificate of --tls")
+    token = token_in(token_path) if token_path is not None else new_token() if tls else None
+    secured = server_tls((*_OWN_NAMES, host, *tls_names)) if tls else None
+    context, ca = (secured.context, secured.ca) if secured is not None else (None, None)
 
     async def serve() -> None:
         async with (
             EmulatedCluster(spec, SystemClock(), random.Random(seed), token=token) as cluster,
-            HttpFront(cluster.routes, host, port) as front,
+            HttpFront(cluster.routes, host, port, context) as front,
         ):
-            with written_kubeconfig(front.url, token, kubeconfig_path) as path:
+            with written_kubeconfig(front.url, token, kubeconfig_path, ca) as path:
                 if output == "json":
                     print_json({"server": front.url, "kubeconfig": str(path)})
                 else:

@@ -8,7 +8,9 @@ from typing import Self
 import attrs
 
 from kubedsm.clock import Clock
+from kubedsm.emulator.access.access import Access
 from kubedsm.emulator.actors.cache import Cache
+from kubedsm.emulator.actors.cluster_role_aggregation import ClusterRoleAggregationController
 from kubedsm.emulator.actors.controller import Controller
 from kubedsm.emulator.actors.deployment import DeploymentController
 from kubedsm.emulator.actors.disruption import DisruptionController
@@ -21,6 +23,7 @@ from kubedsm.emulator.actors.node_lifecycle import NodeLifecycleController
 from kubedsm.emulator.actors.replica_set import ReplicaSetController
 from kubedsm.emulator.actors.resource_quota import ResourceQuotaController
 from kubedsm.emulator.actors.scaling_metrics import Metrics
+from kubedsm.emulator.actors.service_accounts import ServiceAccountsController
 from kubedsm.emulator.actors.stateful_set import StatefulSetController
 from kubedsm.emulator.api.api_server import ApiServer
 from kubedsm.emulator.api.resources import NODES, Object
@@ -52,7 +55,8 @@ class EmulatedCluster:
     """`async with` runs it; what an actor raises comes out of the block as an ExceptionGroup.
 
     `metrics` answers for the metrics API; without it autoscalers report that there is none. With
-    a `token` the HTTP routes admit no request without it.
+    a `token` access is enforced: whoever shows it is the administrator, others may do what Roles
+    and ClusterRoles that are bound to them allow.
     """
 
     def __init__(
@@ -64,9 +68,15 @@ class EmulatedCluster:
         token: str | None = None,
     ) -> None:
         self.api = ApiServer(clock, rng)
-        self.routes = Routes(self.api, token=token)
+        self.access = Access.enforced(self.api, token) if token else Access.open(self.api)
+        self.routes = Routes(self.api, self.access)
         self._cache = Cache(self.api)
         self._actors = _actors(spec.timing, self.api, self._cache, clock, metrics)
+        if self.access.is_enforced:
+            self._actors += (
+                ServiceAccountsController(self.api, self._cache, clock),
+                ClusterRoleAggregationController(self.api, self._cache, clock),
+            )
         self._group = asyncio.TaskGroup()
         self._tasks: list[asyncio.Task[None]] = []
         for node in spec.nodes:

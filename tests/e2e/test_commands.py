@@ -105,6 +105,8 @@ BAD = {
     "not a dump": (lambda p: ["place", "--from", write(p, "d", "}{")], 1, "neither JSON nor YAML"),
     "no token": (lambda p: ["emulate", "--token-file", write(p, "t", "")], 1, "t: not a token"),
     "token on the command line": (lambda p: ["emulate", "--token", "x"], 2, "--token-file"),
+    "a name without a certificate": (lambda p: ["emulate", "--tls-san", "a"], 2, "--tls"),
+    "no name for a certificate": (lambda p: ["emulate", "--tls", "--tls-san", "a b"], 1, "'a b'"),
     "no cluster file": (lambda p: ["emulate", "--cluster", p / "none"], 1, "none"),
     "unknown tier": (
         lambda p: [

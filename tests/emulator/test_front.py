@@ -19,6 +19,7 @@ from kubedsm.cluster.client.port import (
     ServerError,
     Unreachable,
 )
+from kubedsm.emulator.access.access import Access
 from kubedsm.emulator.api.api_server import ApiServer
 from kubedsm.emulator.api.resources import PODS
 from kubedsm.emulator.front import Delivery, EmulatedFront, RequestFault
@@ -106,14 +107,11 @@ async def test_a_watch_that_is_refused_raises(api: ApiServer) -> None:
         ):
             pass
     assert refused.value.message == "field label not supported: x"
+    routes = Routes(api, Access.enforced(api, TOKEN))
     with pytest.raises(ApiStatusError, match="401"):
-        async with EmulatedFront(Routes(api, token=TOKEN), VirtualClock(), token=TOKEN * 2).stream(
-            WATCH, timeout=1
-        ):
+        async with EmulatedFront(routes, VirtualClock(), token=TOKEN * 2).stream(WATCH, timeout=1):
             pass
-    async with EmulatedFront(Routes(api, token=TOKEN), VirtualClock(), token=TOKEN).stream(
-        WATCH, timeout=1
-    ):
+    async with EmulatedFront(routes, VirtualClock(), token=TOKEN).stream(WATCH, timeout=1):
         pass
 
 

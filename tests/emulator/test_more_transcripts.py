@@ -4,10 +4,13 @@ import asyncio
 import random
 
 import aiohttp
+import attrs
 import pytest
 
 from kubedsm.clock import SystemClock
+from kubedsm.emulator.access.users import User
 from kubedsm.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
+from kubedsm.emulator.http.routes import Routes
 from kubedsm.emulator.http.server import HttpFront
 from support.playing import Player, Write
 from support.recorded import MORE_OF_API_SERVER
@@ -15,16 +18,31 @@ from support.transcripts import load
 
 pytestmark = pytest.mark.http
 
-EXCHANGES = load(MORE_OF_API_SERVER)
+#: what the cluster says it is, which is another version than this recording is of
+OUR_VERSION = next(e for e in load() if e.path == "/version").response
+EXCHANGES = [
+    attrs.evolve(e, response=OUR_VERSION) if e.path == "/version" else e
+    for e in load(MORE_OF_API_SERVER)
+]
 SCENES = list(dict.fromkeys(exchange.scene for exchange in EXCHANGES))
-DELETION = next(e for e in EXCHANGES if e.method == "DELETE")
+ACCESS = [e for e in EXCHANGES if e.scene == "access"]
+DELETION = next(e for e in EXCHANGES if e.method == "DELETE" and e not in ACCESS)
 NAMESPACE = DELETION.response["metadata"]["name"]
 JSON = "application/json"
+ADMIN_TOKEN = "the administrator's"  # noqa: S105 - nobody's
+ALICE = User("alice", groups=("system:authenticated",))
+#: what each who asks shows; the recorder wrote this for the token that the server made
+TOKENS = {
+    "": ADMIN_TOKEN,
+    "alice": "alice's",
+    "a wrong token": "nobody's",
+    "service account": "<a JWT>",
+}
 
 #: what was there already when the recorder came to the exchange
 UNLOGGED = {
+    ACCESS[0].index: [Write("POST", "/api/v1/namespaces", JSON, {"metadata": {"name": NAMESPACE}})],
     DELETION.index: [
-        Write("POST", "/api/v1/namespaces", JSON, {"metadata": {"name": NAMESPACE}}),
         # In the recording a pod on a lost node kept the namespace from going at once.
         Write(
             "POST",
@@ -39,10 +57,24 @@ UNLOGGED = {
 }
 
 
+def with_alice(access):
+    users = {**access.users, TOKENS["alice"]: ALICE}
+    return attrs.evolve(access, users=users, anonymous=False)
+
+
+def shown_by(exchange):
+    token = TOKENS.get(exchange.asker)
+    return {"Authorization": f"Bearer {token}"} if token else {}
+
+
 async def play():
     async with (
-        EmulatedCluster(ClusterSpec(()), SystemClock(), random.Random(0)) as cluster,
-        HttpFront(cluster.routes) as front,
+        EmulatedCluster(
+            ClusterSpec(()), SystemClock(), random.Random(0), token=ADMIN_TOKEN
+        ) as cluster,
+        HttpFront(Routes(cluster.api)) as front,
+        # The recorded server let in nobody without a token.
+        HttpFront(Routes(cluster.api, with_alice(cluster.access))) as guarded,
         aiohttp.ClientSession() as session,
     ):
         player = Player(
@@ -52,7 +84,7 @@ async def play():
             exchanges=EXCHANGES,
             opened_before={},
             unlogged=UNLOGGED,
-            elsewhere={},
+            elsewhere={e.index: (guarded.url, shown_by(e)) for e in ACCESS},
         )
         return await player.play()
 

@@ -3,6 +3,7 @@
 import orjson
 import pytest
 
+from kubedsm.emulator.access.access import Access
 from kubedsm.emulator.api.api_server import ApiServer
 from kubedsm.emulator.api.resources import CONFIGMAPS, DEPLOYMENTS, PODS
 from kubedsm.emulator.http.routes import ApiRequest, ApiResponse, Routes, WatchStream
@@ -294,7 +295,7 @@ async def test_tables_of_lists_objects_and_changes(routes: Routes, api: ApiServe
 def test_tokens(
     api: ApiServer, path: str, token: str | None, status: int, message: str | None
 ) -> None:
-    answer = Routes(api, token=TOKEN).handle(ApiRequest("GET", path, token=token))
+    answer = Routes(api, Access.enforced(api, TOKEN)).handle(ApiRequest("GET", path, token=token))
     assert isinstance(answer, ApiResponse)
     assert answer.status == status
     if message:
@@ -302,7 +303,7 @@ def test_tokens(
 
 
 def test_an_anonymous_write_is_named(api: ApiServer) -> None:
-    routes = Routes(api, token=TOKEN)
+    routes = Routes(api, Access.enforced(api, TOKEN))
     answer = routes.handle(ApiRequest("POST", f"{PODS_PATH}/a/binding"))
     assert isinstance(answer, ApiResponse)
     assert 'cannot create resource "pods/binding"' in orjson.loads(answer.body)["message"]

@@ -11,6 +11,7 @@ import aiohttp
 import pytest
 
 from kubedsm.clock import SystemClock
+from kubedsm.emulator.access.access import Access
 from kubedsm.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
 from kubedsm.emulator.http.routes import Routes
 from kubedsm.emulator.http.server import HttpFront
@@ -61,7 +62,7 @@ async def play() -> dict[str, list[str]]:
     async with (
         EmulatedCluster(spec, SystemClock(), random.Random(0)) as cluster,
         HttpFront(cluster.routes) as front,
-        HttpFront(Routes(cluster.api, token=TOKEN)) as guarded,
+        HttpFront(Routes(cluster.api, Access.enforced(cluster.api, TOKEN))) as guarded,
         aiohttp.ClientSession() as session,
     ):
         wrong = {"Authorization": "Bearer the wrong one"}
@@ -93,7 +94,7 @@ def test_the_right_token_admits() -> None:
     async def status() -> int:
         async with (
             EmulatedCluster(ClusterSpec(()), SystemClock(), random.Random(0)) as cluster,
-            HttpFront(Routes(cluster.api, token=TOKEN)) as front,
+            HttpFront(Routes(cluster.api, Access.enforced(cluster.api, TOKEN))) as front,
             aiohttp.ClientSession(headers={"Authorization": f"Bearer {TOKEN}"}) as session,
             session.get(f"{front.url}/api/v1/namespaces/default/pods") as response,
         ):

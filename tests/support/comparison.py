@@ -12,6 +12,11 @@ _MISSING = "(absent)"
 #: a server sets these, whatever a request says
 _SERVER_SET = {"uid", "resourceVersion", "creationTimestamp"}
 
+#: their words name what is missing, and users read them
+_REFUSALS = (401, 403)
+#: of an answer that is no stored object, what differs from run to run
+_MOMENTS = {"creationTimestamp", "expirationTimestamp"}
+
 
 def object_view(obj: Object) -> Object:
     """The compared fields of an object: who it is, whose, where, how many, how it is."""
@@ -47,7 +52,9 @@ def object_view(obj: Object) -> Object:
 def status_view(status: Object) -> Object:
     """The compared fields of a Status."""
     details = status.get("details") or {}
+    refused = status.get("code") in _REFUSALS
     return {
+        "message": status.get("message") if refused else "",
         "status": status.get("status"),
         "reason": status.get("reason"),
         "code": status.get("code"),
@@ -79,11 +86,28 @@ def compare(recorded: Any, ours: Any, body: Any, known: Correspondence) -> list[
         return _compare_lists(recorded, ours, known)
     if "major" in recorded or recorded["kind"].startswith("API"):
         return compare_discovery(recorded, ours)
+    if "resourceVersion" not in recorded["metadata"]:
+        return _compare_answers(recorded, ours, known)
     known.learn(recorded, ours)
     differences = compare_objects(recorded, ours, known)
     if body is not None:
         differences += _fields_set(body, known.translate(recorded), ours, ())
     return differences
+
+
+def _compare_answers(recorded: Object, ours: Object, known: Correspondence) -> list[str]:
+    """What was asked for and is not stored: a review, a token."""
+    token, own_token = ((of.get("status") or {}).get("token") for of in (recorded, ours))
+    if token and own_token:
+        known.words.setdefault(token, own_token)
+    expected, got = _lasting(known.translate(recorded)), _lasting(ours)
+    return differing(recorded["kind"], expected | dict.fromkeys(got.keys() - expected), got)
+
+
+def _lasting(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    return {key: key if key in _MOMENTS else _lasting(of) for key, of in value.items()}
 
 
 def compare_objects(recorded: Object, ours: Object, known: Correspondence) -> list[str]:

@@ -121,7 +121,7 @@ class Player:
             exchange.content_type,
             self.known.translate(exchange.body),
             url=url,
-            headers=headers,
+            headers=self.known.translate(dict(headers)),
         )
         self._stirred |= exchange.method != "GET" and status < 300
         if status != exchange.status:

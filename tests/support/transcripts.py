@@ -17,6 +17,8 @@ class Exchange:
     index: int
     scene: str
     note: str
+    #: in the recorder's words; empty for the administrator
+    asker: str
     method: str
     path: str
     content_type: str | None
@@ -39,6 +41,7 @@ def load(path: Path = API_SERVER) -> list[Exchange]:
                 index,
                 record["scene"],
                 record["note"],
+                record.get("as", ""),
                 record["method"],
                 record["path"],
                 record["contentType"],

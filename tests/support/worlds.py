@@ -68,6 +68,8 @@ class World:
     runtime: Runtime = None
     #: what the scheduler is on
     front: EmulatedFront = None
+    #: what the scheduler shows, where access is enforced
+    token: str = None
 
     @property
     def api(self):
@@ -77,7 +79,11 @@ class World:
     async def scheduler(self, faults=None, seed=0, policy=None):
         """Run a scheduler until the block is left."""
         self.front = EmulatedFront(
-            self.cluster.routes, self.clock, faults=faults or self.faults, latency=0.01
+            self.cluster.routes,
+            self.clock,
+            faults=faults or self.faults,
+            latency=0.01,
+            token=self.token,
         )
         self.runtime = Runtime(
             self.witness.before(self.front),
@@ -165,10 +171,11 @@ class World:
 
 
 @asynccontextmanager
-async def emulated(*nodes, timing=QUICK, metrics=None, **world):
+async def emulated(*nodes, timing=QUICK, metrics=None, admin_token=None, **world):
     clock = VirtualClock()
     spec = ClusterSpec(tuple(nodes), timing)
-    async with EmulatedCluster(spec, clock, random.Random(0), metrics=metrics) as cluster:
+    rng = random.Random(0)
+    async with EmulatedCluster(spec, clock, rng, metrics=metrics, token=admin_token) as cluster:
         yield World(cluster, clock, Invariants(cluster.api), Witness(cluster.api), **world)
 
 

@@ -114,6 +114,22 @@ _REFERENCE = shape("kind namespace name uid apiVersion resourceVersion fieldPath
 _SOURCE = shape("component host")
 
 
+#: of a role
+_RULES = many(
+    shape(verbs=TEXTS, apiGroups=TEXTS, resources=TEXTS, resourceNames=TEXTS, nonResourceURLs=TEXTS)
+)
+_SELECTORS = many(_SELECTOR)
+_ROLE_REFERENCE = shape("apiGroup kind name")
+_SUBJECTS = many(shape("apiGroup namespace", required="kind name"))
+_ACCESS_REVIEW = shape(
+    "user uid namespace",
+    groups=TEXTS,
+    resourceAttributes=shape("namespace verb group version resource subresource name"),
+    nonResourceAttributes=shape("path verb"),
+)
+_TOKEN = shape(audiences=TEXTS, expirationSeconds=int, boundObjectRef=ANY)
+
+
 def _kind(text: str = "", *, spec: Any = ANY, status: str = "", **fields: Any) -> Shape:
     return shape(text, metadata=_METADATA, spec=spec, status=STATUSES[status], **fields)
 
@@ -134,6 +150,8 @@ class DeleteOptions(msgspec.Struct, rename="camel"):
 
 
 _PLAIN = _kind()
+_BINDINGS = _kind(roleRef=_ROLE_REFERENCE, subjects=_SUBJECTS)
+_ACCESS_REVIEWS = _kind(spec=_ACCESS_REVIEW)
 _WORKLOADS = _kind(spec=_WORKLOAD, status="Workload")
 _OF_KIND: Mapping[str, Shape] = {
     "Pod": _kind(spec=_POD, status="Pod"),
@@ -157,6 +175,15 @@ _OF_KIND: Mapping[str, Shape] = {
         deprecatedSource=_SOURCE,
         count=int,
     ),
+    "Role": _kind(rules=_RULES),
+    "ClusterRole": _kind(rules=_RULES, aggregationRule=shape(clusterRoleSelectors=_SELECTORS)),
+    "RoleBinding": _BINDINGS,
+    "ClusterRoleBinding": _BINDINGS,
+    "SubjectAccessReview": _ACCESS_REVIEWS,
+    "LocalSubjectAccessReview": _ACCESS_REVIEWS,
+    "SelfSubjectAccessReview": _ACCESS_REVIEWS,
+    "SelfSubjectRulesReview": _ACCESS_REVIEWS,
+    "TokenRequest": _kind(spec=_TOKEN),
     "Binding": _kind(target=_TARGET),
     "Eviction": _kind(deleteOptions=DeleteOptions),
     "Scale": _kind(spec=shape(replicas=INT32)),
@@ -164,6 +191,9 @@ _OF_KIND: Mapping[str, Shape] = {
 
 _BINDING = Resource("", "v1", "bindings", "binding", "Binding")
 _EVICTION = Resource("policy", "v1", "evictions", "eviction", "Eviction")
+_TOKEN_REQUEST = Resource(
+    "authentication.k8s.io", "v1", "tokenrequests", "tokenrequest", "TokenRequest"
+)
 SCALE = Resource("autoscaling", "v1", "scales", "scale", "Scale")
 
 
@@ -196,6 +226,10 @@ def check_eviction(obj: Any) -> Object:
 
 def check_scale(obj: Any) -> Object:
     return check_types(SCALE, obj)
+
+
+def check_token_request(obj: Any) -> Object:
+    return check_types(_TOKEN_REQUEST, obj)
 
 
 def delete_options(obj: Any) -> DeleteOptions:

@@ -7,6 +7,7 @@ Source: the defaults.go of each API group, and the strategies' PrepareForCreate.
 from collections.abc import Callable, Mapping
 
 from kubedsm.emulator.api.pod_defaults import new_status, with_template_defaults
+from kubedsm.emulator.api.rbac_validation import BINDINGS, with_groups
 from kubedsm.emulator.api.resources import Object, Resource
 from kubedsm.emulator.api.statuses import shown_status
 
@@ -38,6 +39,8 @@ _NODE_INFO = dict.fromkeys(
 
 def with_defaults(resource: Resource, obj: Object) -> Object:
     """The object with its spec filled in; again on what is already filled it changes nothing."""
+    if resource.kind in BINDINGS:
+        return with_groups(obj)
     fill = _SPECS.get(resource.kind)
     if fill is None:
         return obj

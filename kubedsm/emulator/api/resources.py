@@ -10,6 +10,7 @@ Object = dict[str, Any]
 _READ_WRITE = (
     "create", "delete", "deletecollection", "get", "list", "patch", "update", "watch",
 )  # fmt: skip
+_ANSWERED = ("create",)
 
 
 @attrs.frozen(slots=True)
@@ -78,7 +79,7 @@ RESOURCE_QUOTAS = Resource(
 )  # fmt: skip
 SERVICE_ACCOUNTS = Resource(
     "", "v1", "serviceaccounts", "serviceaccount", "ServiceAccount", short_names=("sa",),
-    storage_version_hash="pbx9ZvyFpBE=",
+    storage_version_hash="pbx9ZvyFpBE=", subresources=("token",),
 )  # fmt: skip
 SERVICES = Resource(
     "", "v1", "services", "service", "Service", short_names=("svc",), categories=("all",),
@@ -117,15 +118,57 @@ LEASES = Resource(
     "coordination.k8s.io", "v1", "leases", "lease", "Lease",
     storage_version_hash="gqkMMb/YqFM=",
 )  # fmt: skip
+ROLES = Resource(
+    "rbac.authorization.k8s.io", "v1", "roles", "role", "Role",
+    storage_version_hash="7FuwZcIIItM=",
+)  # fmt: skip
+ROLE_BINDINGS = Resource(
+    "rbac.authorization.k8s.io", "v1", "rolebindings", "rolebinding", "RoleBinding",
+    storage_version_hash="eGsCzGH6b1g=",
+)  # fmt: skip
+CLUSTER_ROLES = Resource(
+    "rbac.authorization.k8s.io", "v1", "clusterroles", "clusterrole", "ClusterRole",
+    namespaced=False, storage_version_hash="bYE5ZWDrJ44=",
+)  # fmt: skip
+CLUSTER_ROLE_BINDINGS = Resource(
+    "rbac.authorization.k8s.io", "v1", "clusterrolebindings", "clusterrolebinding",
+    "ClusterRoleBinding", namespaced=False, storage_version_hash="48tpQ8gZHFc=",
+)  # fmt: skip
+SELF_SUBJECT_REVIEWS = Resource(
+    "authentication.k8s.io", "v1", "selfsubjectreviews", "selfsubjectreview",
+    "SelfSubjectReview", namespaced=False, verbs=_ANSWERED,
+)  # fmt: skip
+SUBJECT_ACCESS_REVIEWS = Resource(
+    "authorization.k8s.io", "v1", "subjectaccessreviews", "subjectaccessreview",
+    "SubjectAccessReview", namespaced=False, verbs=_ANSWERED,
+)  # fmt: skip
+LOCAL_SUBJECT_ACCESS_REVIEWS = Resource(
+    "authorization.k8s.io", "v1", "localsubjectaccessreviews", "localsubjectaccessreview",
+    "LocalSubjectAccessReview", verbs=_ANSWERED,
+)  # fmt: skip
+SELF_SUBJECT_ACCESS_REVIEWS = Resource(
+    "authorization.k8s.io", "v1", "selfsubjectaccessreviews", "selfsubjectaccessreview",
+    "SelfSubjectAccessReview", namespaced=False, verbs=_ANSWERED,
+)  # fmt: skip
+SELF_SUBJECT_RULES_REVIEWS = Resource(
+    "authorization.k8s.io", "v1", "selfsubjectrulesreviews", "selfsubjectrulesreview",
+    "SelfSubjectRulesReview", namespaced=False, verbs=_ANSWERED,
+)  # fmt: skip
 #: stored as core/v1 events, read and written in the newer form
 NEW_EVENTS = Resource(
     "events.k8s.io", "v1", "events", "event", "Event", short_names=("ev",),
     storage_version_hash="r2yiGXH7wu8=", alias_of="events",
 )  # fmt: skip
 
+#: questions about access, and answers: never stored
+REVIEWS = (
+    SELF_SUBJECT_REVIEWS, SUBJECT_ACCESS_REVIEWS, LOCAL_SUBJECT_ACCESS_REVIEWS,
+    SELF_SUBJECT_ACCESS_REVIEWS, SELF_SUBJECT_RULES_REVIEWS,
+)  # fmt: skip
 SERVED = (
     CONFIGMAPS, ENDPOINTS, EVENTS, NAMESPACES, NODES, PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES, PODS, RESOURCE_QUOTAS, SERVICE_ACCOUNTS, SERVICES, DEPLOYMENTS,
     REPLICA_SETS, STATEFUL_SETS, POD_DISRUPTION_BUDGETS, HORIZONTAL_POD_AUTOSCALERS,
-    STORAGE_CLASSES, CSI_NODES, LEASES, NEW_EVENTS,
+    STORAGE_CLASSES, CSI_NODES, LEASES, NEW_EVENTS, ROLES, ROLE_BINDINGS, CLUSTER_ROLES,
+    CLUSTER_ROLE_BINDINGS, *REVIEWS,
 )  # fmt: skip

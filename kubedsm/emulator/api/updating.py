@@ -12,6 +12,7 @@ from kubedsm.emulator.api.errors import (
     invalid,
     invalid_value,
 )
+from kubedsm.emulator.api.rbac_validation import BINDINGS, with_groups
 from kubedsm.emulator.api.resources import Object, Resource
 from kubedsm.emulator.api.statuses import shown_status
 
@@ -121,6 +122,8 @@ def _with_body(resource: Resource, current: Object, given: Object, metadata: Obj
         "metadata": metadata,
         **{k: v for k, v in given.items() if k not in ("kind", "apiVersion", "metadata", "status")},
     }
+    if resource.kind in BINDINGS:
+        obj = with_groups(obj)
     if "status" in resource.subresources and "status" in current:
         obj["status"] = current["status"]
     before = current.get("spec")

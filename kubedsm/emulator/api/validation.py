@@ -24,6 +24,14 @@ from kubedsm.emulator.api.pod_validation import (
     pod_spec_errors,
 )
 from kubedsm.emulator.api.quantities import thousandths
+from kubedsm.emulator.api.rbac_validation import (
+    BINDINGS,
+    GROUP,
+    binding_change_errors,
+    binding_errors,
+    role_errors,
+    wrong_with_path_segment,
+)
 from kubedsm.emulator.api.resources import Object, Resource
 from kubedsm.emulator.api.selectors import LabelSelector, SelectorError, label_selector_of
 
@@ -87,6 +95,8 @@ def validate_change(
             errors += pod_resize_errors(spec or {}, before or {})
         else:
             errors += _change_errors(resource, spec or {}, before or {})
+            if resource.kind in BINDINGS:
+                errors += binding_change_errors(obj, previous)
         errors += _spec_errors(resource, obj)
     _raise(resource, obj, errors)
 
@@ -101,20 +111,25 @@ def _metadata_errors(resource: Resource, obj: Object) -> Iterator[FieldError]:
     name = metadata.get("name", "")
     if not name:
         yield required("metadata.name", "name or generateName is required")
-    elif resource.kind == "Namespace":
-        if len(name) > _LONGEST_LABEL or not re.fullmatch(_LABEL, name):
-            yield invalid_value("metadata.name", name, RFC1123_LABEL)
-    elif resource.kind == "Service":
-        if len(name) > _LONGEST_LABEL or not re.fullmatch("[a-z]([-a-z0-9]*[a-z0-9])?", name):
-            yield invalid_value("metadata.name", name, _RFC1035_LABEL)
-    elif len(name) > _LONGEST_SUBDOMAIN:
-        why = f"must be no more than {_LONGEST_SUBDOMAIN} characters"
+    elif why := _wrong_with_name(resource, name):
         yield invalid_value("metadata.name", name, why)
-    elif not re.fullmatch(_SUBDOMAIN, name):
-        yield invalid_value("metadata.name", name, _RFC1123_SUBDOMAIN)
     if metadata.get("namespace") and not resource.namespaced:
         yield may_not("metadata.namespace", "not allowed on this type")
     yield from _label_errors(metadata)
+
+
+def _wrong_with_name(resource: Resource, name: str) -> str:
+    if resource.kind == "Namespace":
+        right = len(name) <= _LONGEST_LABEL and re.fullmatch(_LABEL, name)
+        return "" if right else RFC1123_LABEL
+    if resource.kind == "Service":
+        right = len(name) <= _LONGEST_LABEL and re.fullmatch("[a-z]([-a-z0-9]*[a-z0-9])?", name)
+        return "" if right else _RFC1035_LABEL
+    if resource.group == GROUP:
+        return wrong_with_path_segment(name)
+    if len(name) > _LONGEST_SUBDOMAIN:
+        return f"must be no more than {_LONGEST_SUBDOMAIN} characters"
+    return "" if re.fullmatch(_SUBDOMAIN, name) else _RFC1123_SUBDOMAIN
 
 
 def _label_errors(metadata: Object, path: str = "metadata") -> Iterator[FieldError]:
@@ -147,6 +162,8 @@ def _finalizer_errors(metadata: Object, previous: Object) -> Iterator[FieldError
 
 
 def _spec_errors(resource: Resource, obj: Object) -> Iterator[FieldError]:
+    if resource.kind in BINDINGS:
+        return binding_errors(resource, obj)
     check = _CHECKS.get(resource.kind)
     return check(obj) if check is not None else iter(())
 
@@ -328,4 +345,6 @@ _CHECKS: Mapping[str, Callable[[Object], Iterator[FieldError]]] = {
     "Node": _node,
     "Lease": _lease,
     "Event": _event,
+    "Role": role_errors,
+    "ClusterRole": role_errors,
 }

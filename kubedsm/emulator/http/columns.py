@@ -161,6 +161,26 @@ def _quota(quota: Object, now: float) -> list[Any]:
     ]
 
 
+def _role(role: Object, now: float) -> list[Any]:  # noqa: ARG001 - the table's
+    return [role["metadata"]["name"], role["metadata"].get("creationTimestamp", UNKNOWN)]
+
+
+def _role_binding(binding: Object, now: float) -> list[Any]:
+    reference, subjects = binding.get("roleRef") or {}, binding.get("subjects") or ()
+    of = {kind: [s["name"] for s in subjects if s["kind"] == kind] for kind in ("User", "Group")}
+    accounts = [
+        f"{s.get('namespace', '')}/{s['name']}" for s in subjects if s["kind"] == "ServiceAccount"
+    ]
+    return [
+        binding["metadata"]["name"],
+        f"{reference.get('kind', '')}/{reference.get('name', '')}",
+        age_of(binding, now),
+        ", ".join(of["User"]),
+        ", ".join(of["Group"]),
+        ", ".join(accounts),
+    ]
+
+
 _PLAIN = Printer((NAME, AGE), _plain)
 _EVENT_PRINTER = Printer(
     (
@@ -172,8 +192,20 @@ _EVENT_PRINTER = Printer(
     ),
     _event,
 )  # fmt: skip
+_ROLE_PRINTER = Printer((NAME, Column("Created At")), _role)
+_ROLE_BINDING_PRINTER = Printer(
+    (
+        NAME, Column("Role"), AGE, Column("Users", wide=True), Column("Groups", wide=True),
+        Column("ServiceAccounts", wide=True),
+    ),
+    _role_binding,
+)  # fmt: skip
 
 _PRINTERS = {
+    resources.ROLES: _ROLE_PRINTER,
+    resources.CLUSTER_ROLES: _ROLE_PRINTER,
+    resources.ROLE_BINDINGS: _ROLE_BINDING_PRINTER,
+    resources.CLUSTER_ROLE_BINDINGS: _ROLE_BINDING_PRINTER,
     resources.PODS: POD_PRINTER,
     resources.DEPLOYMENTS: DEPLOYMENT_PRINTER,
     resources.REPLICA_SETS: REPLICA_SET_PRINTER,

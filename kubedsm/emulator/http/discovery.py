@@ -35,11 +35,13 @@ _SUBRESOURCE_KIND = {
     "binding": ("", "", "Binding"),
     "eviction": ("policy", "v1", "Eviction"),
     "scale": ("autoscaling", "v1", "Scale"),
+    "token": ("authentication.k8s.io", "v1", "TokenRequest"),
 }
 _SUBRESOURCE_VERBS = {
     "binding": ("create",),
     "eviction": ("create",),
     "finalize": ("update",),
+    "token": ("create",),
 }
 
 
@@ -101,7 +103,8 @@ def _entries(resource: Resource) -> list[Object]:
         entry["shortNames"] = list(resource.short_names)
     if resource.categories:
         entry["categories"] = list(resource.categories)
-    entry["storageVersionHash"] = resource.storage_version_hash
+    if resource.storage_version_hash:
+        entry["storageVersionHash"] = resource.storage_version_hash
     return [entry, *(_subresource_entry(resource, name) for name in resource.subresources)]
 
 

@@ -1,4 +1,4 @@
-"""Reads the protobuf bodies that kubectl sends: `create namespace` and its like, and `drain`.
+"""Reads the protobuf bodies that kubectl sends: `create`, `auth`, and `drain`.
 
 Only reading, and only the fields those commands set; what is not named is skipped. The envelope
 is k8s.io/apimachinery/pkg/runtime/serializer/protobuf, field numbers are those of the
@@ -97,7 +97,33 @@ _DELETE_OPTIONS: _Message = {
     4: _text("propagationPolicy"),
     5: _texts("dryRun"),
 }
+_RULE: _Message = {
+    1: _texts("verbs"), 2: _texts("apiGroups"), 3: _texts("resources"), 4: _texts("resourceNames"),
+    5: _texts("nonResourceURLs"),
+}  # fmt: skip
+_ROLE: _Message = {1: _META, 2: _Field("rules", _RULE, "list")}
+_SUBJECT: _Message = {
+    1: _text("kind"),
+    2: _text("apiGroup"),
+    3: _text("name"),
+    4: _text("namespace"),
+}
+_ROLE_REFERENCE: _Message = {1: _text("apiGroup"), 2: _text("kind"), 3: _text("name")}
+_ROLE_BINDING: _Message = {
+    1: _META, 2: _Field("subjects", _SUBJECT, "list"), 3: _Field("roleRef", _ROLE_REFERENCE),
+}  # fmt: skip
+_ASKED: _Message = {
+    1: _text("namespace"), 2: _text("verb"), 3: _text("group"), 4: _text("version"),
+    5: _text("resource"), 6: _text("subresource"), 7: _text("name"),
+}  # fmt: skip
+_ACCESS_REVIEW: _Message = {
+    1: _Field("resourceAttributes", _ASKED),
+    2: _Field("nonResourceAttributes", {1: _text("path"), 2: _text("verb")}),
+}
+_TOKEN_REQUEST: _Message = {1: _texts("audiences"), 4: _Field("expirationSeconds", "int")}
 _KINDS: Mapping[str, _Message] = {
+    "ClusterRole": _ROLE,
+    "ClusterRoleBinding": _ROLE_BINDING,
     "ConfigMap": {1: _META, 2: _map("data"), 4: _Field("immutable", "bool")},
     "DeleteOptions": _DELETE_OPTIONS,
     "Deployment": {1: _META, 2: _Field("spec", _DEPLOYMENT_SPEC)},
@@ -106,8 +132,14 @@ _KINDS: Mapping[str, _Message] = {
     "Pod": {1: _META, 2: _Field("spec", _POD_SPEC)},
     "PodDisruptionBudget": {1: _META, 2: _Field("spec", _BUDGET_SPEC)},
     "ResourceQuota": {1: _META, 2: _Field("spec", {1: _Field("hard", "quantity", "map")})},
+    "Role": _ROLE,
+    "RoleBinding": _ROLE_BINDING,
+    "SelfSubjectAccessReview": {2: _Field("spec", _ACCESS_REVIEW)},
+    "SelfSubjectReview": {},
+    "SelfSubjectRulesReview": {2: _Field("spec", {1: _text("namespace")})},
     "Service": {1: _META, 2: _Field("spec", _SERVICE_SPEC)},
     "ServiceAccount": {1: _META},
+    "TokenRequest": {2: _Field("spec", _TOKEN_REQUEST)},
 }
 _ENVELOPE: _Message = {1: _Field("type", {1: _text("apiVersion"), 2: _text("kind")})}
 

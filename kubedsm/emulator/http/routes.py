@@ -9,29 +9,30 @@ from typing import Any
 import attrs
 import orjson
 
+from kubedsm.emulator.access.access import Access
+from kubedsm.emulator.access.users import ANONYMOUS, User
 from kubedsm.emulator.api import decoding
 from kubedsm.emulator.api.api_server import ApiServer
 from kubedsm.emulator.api.errors import (
     ApiError,
     bad_request,
-    forbidden,
     identity,
     method_not_allowed,
     success,
-    unauthorized,
 )
 from kubedsm.emulator.api.patching import APPLY_PATCH
-from kubedsm.emulator.api.resources import Object
-from kubedsm.emulator.http import bodies, discovery, listing, openapi
+from kubedsm.emulator.api.resources import REVIEWS, Object
+from kubedsm.emulator.http import bodies, discovery, listing, openapi, reviews
 from kubedsm.emulator.http.paths import Target, target_of
+from kubedsm.emulator.http.request_info import attributes_of
 from kubedsm.emulator.http.tables import as_table
 from kubedsm.emulator.http.watching import Form, WatchHub, WatchStream
 
 __all__ = ["ApiRequest", "ApiResponse", "Routes", "WatchStream"]
 
 _OK, _CREATED, _ACCEPTED = 200, 201, 202
-#: what all may see (system:public-info-viewer)
-_PUBLIC = frozenset({"/healthz", "/livez", "/readyz", "/version"})
+_VERBS_OF_ALL = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}
+_VERBS_OF_ONE = {"GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 #: a PUT creates them
 _CREATED_BY_UPDATE = frozenset({"Endpoints", "Event", "Lease", "Service"})
 #: a DELETE of theirs is answered with the object, of other kinds with a Status
@@ -51,6 +52,11 @@ class ApiRequest:
     body: bytes = b""
     #: the bearer token
     token: str | None = None
+    #: whom the sender asks to be taken for
+    as_user: str = ""
+    as_groups: tuple[str, ...] = ()
+    #: who asks; found out from what is above
+    user: User = ANONYMOUS
 
 
 @attrs.frozen
@@ -65,11 +71,11 @@ Handler = Callable[[Target, ApiRequest], Answer]
 
 
 class Routes:
-    """Answers requests with an ApiServer. With a token, a request without it is refused."""
+    """Answers requests with an ApiServer; of everybody, unless `access` says otherwise."""
 
-    def __init__(self, api: ApiServer, *, token: str | None = None) -> None:
+    def __init__(self, api: ApiServer, access: Access | None = None) -> None:
         self._api = api
-        self._token = token
+        self._access = access or Access.open(api)
         self._hub = WatchHub(api.store, api.clock)
         #: method → handler, by what the path means
         self._of_collection: Mapping[str, Handler] = {
@@ -95,6 +101,7 @@ class Routes:
             "binding": {"POST": self._bind},
             "eviction": {"POST": self._evict},
             "finalize": {"PUT": self._update},
+            "token": {"POST": self._create_token},
         }
 
     def handle(self, request: ApiRequest) -> Answer:
@@ -105,15 +112,26 @@ class Routes:
             return _json(error.status, error.body())
 
     def _answer(self, request: ApiRequest) -> Answer:
-        if self._token is not None and request.token not in (None, self._token):
-            raise unauthorized()
-        anonymous = self._token is not None and request.token is None
+        if self._access.is_enforced:
+            request = attrs.evolve(request, user=self._user_of(request))
+        self._authorize(request)
         target = target_of(request.path)
-        if anonymous and request.path not in _PUBLIC:
-            raise _denied(request, target)
         if target is not None:
             return self._handler(target, request.method)(target, request)
         return _document(request)
+
+    def _user_of(self, request: ApiRequest) -> User:
+        user = self._access.user_of(request.token)
+        if not request.as_user:
+            return user
+        return self._access.impersonated(user, request.as_user, request.as_groups)
+
+    def _authorize(self, request: ApiRequest, verb: str = "") -> None:
+        """Raises ApiError (403). `verb`: in place of the one that the request shows."""
+        if not self._access.is_enforced:
+            return
+        asked = attributes_of(request.method, request.path, request.query)
+        self._access.check(request.user, attrs.evolve(asked, verb=verb or asked.verb))
 
     def _handler(self, target: Target, method: str) -> Handler:
         if target.subresource:
@@ -124,7 +142,8 @@ class Routes:
         everywhere = target.resource.namespaced and not target.namespace
         if handler is None or (everywhere and method != "GET"):
             raise method_not_allowed()
-        if handler == self._delete_collection and ("deletecollection" not in target.resource.verbs):
+        verbs = _VERBS_OF_ONE if target.name else _VERBS_OF_ALL
+        if not target.subresource and verbs[method] not in target.resource.verbs:
             raise method_not_allowed()
         return handler
 
@@ -144,6 +163,9 @@ class Routes:
 
     def _create(self, target: Target, request: ApiRequest) -> Answer:
         obj = self._object(target, request)
+        if target.resource in REVIEWS:
+            review = reviews.reviewed(target.resource, obj, request.user, self._access)
+            return _json(_CREATED, review)
         dry_run = bodies.is_dry_run(request.query)
         created = self._api.create(
             target.resource, obj, namespace=target.namespace, dry_run=dry_run
@@ -160,6 +182,7 @@ class Routes:
             and not obj["metadata"].get("resourceVersion")
             and not self._api.exists(resource, target.namespace, target.name)
         ):
+            self._authorize(request, "create")
             created = self._api.create(resource, obj, namespace=target.namespace, dry_run=dry_run)
             return self._shown(_CREATED, target, request, created)
         changed = self._api.update(resource, obj, subresource=target.subresource, dry_run=dry_run)
@@ -171,6 +194,8 @@ class Routes:
             raise bad_request("fieldManager is required for apply patch")
         resource, namespace, name = target.resource, target.namespace, target.name
         existed = self._api.exists(resource, namespace, name)
+        if not existed and content_type == APPLY_PATCH:
+            self._authorize(request, "create")
         changed = self._api.patch(
             resource,
             namespace,
@@ -228,6 +253,11 @@ class Routes:
         eviction = self._object(target, request)
         answer = self._api.evict(target.namespace, target.name, eviction, dry_run=dry_run)
         return _json(_CREATED, answer)
+
+    def _create_token(self, target: Target, request: ApiRequest) -> Answer:
+        account = self._api.get(target.resource, target.namespace, target.name)
+        asked = self._object(target, request)
+        return _json(_CREATED, reviews.token_for(account, asked, self._access))
 
     def _object(self, target: Target, request: ApiRequest) -> Any:
         return bodies.object_in(target.resource, request.body, request.content_type)
@@ -304,26 +334,3 @@ def _arguments(options: decoding.DeleteOptions) -> dict[str, Any]:
         "propagation": options.propagation_policy or "",
         "dry_run": bool(options.dry_run),
     }
-
-
-def _denied(request: ApiRequest, target: Target | None) -> ApiError:
-    user = 'User "system:anonymous" cannot'
-    verb = _verb(request, target)
-    if target is None:
-        message = f'forbidden: {user} {verb} path "{request.path}"'
-        return ApiError(403, "Forbidden", message, {})
-    resource = target.resource
-    where = f'in the namespace "{target.namespace}"' if target.namespace else "at the cluster scope"
-    why = f'{user} {verb} resource "{target.described}" in API group "{resource.group}" {where}'
-    return forbidden(resource, target.name, why)
-
-
-def _verb(request: ApiRequest, target: Target | None) -> str:
-    if target is None:
-        return request.method.lower()
-    if request.method == "GET" and not target.name:
-        return "watch" if listing.is_watch(request.query) else "list"
-    if request.method == "DELETE" and not target.name:
-        return "deletecollection"
-    verbs = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch"}
-    return verbs.get(request.method, "delete")

@@ -6,7 +6,9 @@ ends, its client hangs up, or the front closes.
 """
 
 import asyncio
+import base64
 import os
+import ssl
 from contextlib import suppress
 from typing import Protocol, Self
 from urllib.parse import parse_qsl, unquote
@@ -39,14 +41,21 @@ class AddressUnavailableError(Exception):
 
 
 class HttpFront:
-    """Serves `routes` over HTTP from entering until leaving its context.
+    """Serves `routes` over HTTP from entering until leaving its context; over HTTPS with `tls`.
 
     Port 0 takes any free one; `url` says which. Entering raises AddressUnavailableError if the
     port is taken or the host is not one of this machine's.
     """
 
-    def __init__(self, routes: Handler, host: str = "127.0.0.1", port: int = 0) -> None:
+    def __init__(
+        self,
+        routes: Handler,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         self._routes = routes
+        self._tls = tls
         self._host = host
         self._port = port
         self._runner: web.ServerRunner | None = None
@@ -60,7 +69,8 @@ class HttpFront:
         if self._runner is None:
             raise RuntimeError("the front is not open")
         host, port = self._runner.addresses[0][:2]
-        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        scheme = "http" if self._tls is None else "https"
+        return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
     async def __aenter__(self) -> Self:
         server = web.Server(
@@ -73,7 +83,7 @@ class HttpFront:
         runner = web.ServerRunner(server, shutdown_timeout=_GRACE)
         await runner.setup()
         try:
-            await web.TCPSite(runner, self._host, self._port).start()
+            await web.TCPSite(runner, self._host, self._port, ssl_context=self._tls).start()
         except OSError as error:
             await runner.cleanup()
             # asyncio's own text repeats the address as a tuple; a name lookup has no errno text
@@ -127,16 +137,20 @@ class HttpFront:
         return response
 
 
-def kubeconfig(url: str, token: str | None = None) -> Object:
+def kubeconfig(url: str, token: str | None = None, ca: bytes | None = None) -> Object:
     """A kubeconfig for the front; written as JSON it is YAML too.
 
-    kubectl sends no token to an http:// server. Other clients do.
+    `ca`: the PEM by which to know the server, if it speaks https. kubectl sends no token to an
+    http:// server. Other clients do.
     """
     name = "kubedsm-emulated"
+    cluster = {"server": url}
+    if ca is not None:
+        cluster["certificate-authority-data"] = base64.b64encode(ca).decode()
     return {
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [{"name": name, "cluster": {"server": url}}],
+        "clusters": [{"name": name, "cluster": cluster}],
         "users": [{"name": name, "user": {"token": token} if token else {}}],
         "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
         "current-context": name,
@@ -173,6 +187,8 @@ def _api_request(request: web.BaseRequest, body: bytes) -> ApiRequest:
         accept=headers.get("Accept", ""),
         body=body,
         token=token.strip() if scheme.lower() == "bearer" else None,
+        as_user=headers.get("Impersonate-User", ""),
+        as_groups=tuple(headers.getall("Impersonate-Group", ())),
     )
 
 

@@ -1,0 +1,92 @@
+"""`kubedsm emulate --tls`: https, and each does what roles allow."""
+
+import json
+import os
+import shutil
+import stat
+import subprocess
+
+import pytest
+
+from support.processes import Server, kubedsm
+from support.rights import MANIFESTS
+
+KUBECTL = shutil.which("kubectl")
+
+pytestmark = pytest.mark.http
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("tls")
+
+
+@pytest.fixture(scope="module")
+def server(folder):
+    with Server("--tls", "--kubeconfig", folder / "config") as server:
+        yield server
+
+
+@pytest.fixture
+def kubectl(server, folder):
+    def kubectl(*arguments, code=0):
+        done = subprocess.run(
+            [KUBECTL, "--kubeconfig", str(server.kubeconfig), *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            env={"PATH": os.environ["PATH"], "HOME": str(folder)},
+        )
+        assert done.returncode == code, done.stderr
+        return (done.stdout or done.stderr).strip()
+
+    return kubectl
+
+
+def test_the_kubeconfig_lets_its_owner_in_and_knows_the_server(server, folder):
+    path = folder / "config"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert server.url.startswith("https://127.0.0.1:")
+    assert kubedsm("suggest", "--kubeconfig", path).returncode == 0
+    config = json.loads(path.read_text())
+    del config["clusters"][0]["cluster"]["certificate-authority-data"]
+    (folder / "strangers").write_text(json.dumps(config))
+    done = kubedsm("suggest", "--kubeconfig", folder / "strangers")
+    assert done.returncode == 1
+    [line] = done.stderr.splitlines()
+    assert "certificate" in line
+
+
+@pytest.mark.skipif(KUBECTL is None, reason="there is no kubectl on PATH")
+def test_kubectl_gives_rights_and_asks_for_them(kubectl):
+    kubectl("apply", "-f", MANIFESTS / "namespace.yaml", "-f", MANIFESTS / "rbac.yaml")
+    kubectl("wait", "sa/default", "-n", "kubedsm", "--for=create", "--timeout=10s")
+    token = kubectl("-n", "kubedsm", "create", "token", "kubedsm", "--duration=10m")
+    shown = f"--token={token}"
+    account = "system:serviceaccount:kubedsm:kubedsm"
+    assert account in kubectl(shown, "auth", "whoami")
+    for who in (shown, f"--as={account}"):
+        assert kubectl(who, "auth", "can-i", "list", "pods", "-A") == "yes"
+        assert kubectl(who, "auth", "can-i", "create", "pods", "--subresource=binding") == "yes"
+        assert kubectl(who, "auth", "can-i", "delete", "nodes", code=1).endswith("no")
+    assert "pods/binding" in kubectl(shown, "auth", "can-i", "--list")
+    refused = kubectl(shown, "delete", "node", "n2", code=1)
+    assert f'nodes "n2" is forbidden: User "{account}" cannot delete' in refused
+    kubectl("create", "role", "reader", "--verb=get", "--resource=configmaps")
+    kubectl("create", "rolebinding", "reader", "--role=reader", "--serviceaccount=default:default")
+    assert "Role/reader" in kubectl("get", "rolebindings", "-o", "wide")
+    assert kubectl("--token=wrong", "get", "pods", code=1).startswith(
+        "error: You must be logged in"
+    )
+
+
+def test_without_the_library_for_certificates_one_line_says_how_to_get_it(folder):
+    (folder / "trustme.py").write_text("raise ImportError")
+    environment = {**os.environ, "PYTHONPATH": str(folder)}
+    done = kubedsm("emulate", "--tls", env=environment)
+    assert (done.returncode, done.stdout) == (1, "")
+    [line] = done.stderr.splitlines()
+    assert line == (
+        "kubedsm: error: https needs trustme to make certificates: pip install 'kubedsm[tls]'"
+    )

@@ -1,0 +1,365 @@
+"""Who is let in by an emulated API server that enforces access, and to do what."""
+
+import random
+
+import attrs
+import orjson
+import pytest
+
+from kubedsm.clock import VirtualClock
+from kubedsm.emulator.access.access import Access
+from kubedsm.emulator.access.rbac import Attributes, Decision, decide
+from kubedsm.emulator.access.users import User, service_account
+from kubedsm.emulator.api.api_server import ApiServer
+from kubedsm.emulator.api.resources import (
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    NAMESPACES,
+    ROLE_BINDINGS,
+    ROLES,
+    SERVICE_ACCOUNTS,
+)
+from kubedsm.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
+from kubedsm.emulator.http.routes import ApiRequest, Routes
+from support.fixed_clock import FixedClock
+from support.rights import ADMIN_TOKEN
+
+ANN = User("ann", groups=("devs", "system:authenticated"))
+BOT = service_account("shop", "bot", "u1")
+JSON = "application/json"
+ROLE = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles"
+CLUSTER_ROLE = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+BINDING = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings"
+SUBJECTS = {
+    "user": ({"kind": "User", "name": "ann"}, ANN),
+    "group": ({"kind": "Group", "name": "devs"}, ANN),
+    "service account": ({"kind": "ServiceAccount", "name": "bot", "namespace": "shop"}, BOT),
+    "one of the binding's namespace": ({"kind": "ServiceAccount", "name": "bot"}, BOT),
+    "all service accounts": ({"kind": "Group", "name": "system:serviceaccounts"}, BOT),
+    "those of a namespace": ({"kind": "Group", "name": "system:serviceaccounts:shop"}, BOT),
+    "all who are known": ({"kind": "Group", "name": "system:authenticated"}, BOT),
+}
+LIST_PODS = Attributes("list", "", "pods", namespace="shop")
+
+
+def rule(verbs="get list", groups="", resources="pods", **more):
+    return {
+        "verbs": verbs.split(),
+        "apiGroups": groups.split(" "),
+        "resources": resources.split(),
+        **more,
+    }
+
+
+@attrs.define
+class Objects:
+    """One role with these rules, bound to a subject in `namespace`, or in the whole cluster."""
+
+    rules: list
+    subject: dict = attrs.field(factory=lambda: {"kind": "User", "name": "ann"})
+    namespace: str = ""
+    there: bool = True
+
+    def bindings(self, namespace):
+        if namespace != self.namespace:
+            return []
+        kind = "Role" if self.namespace else "ClusterRole"
+        metadata = {"name": "b", **({"namespace": namespace} if namespace else {})}
+        reference = {"kind": kind, "name": "r"}
+        return [{"metadata": metadata, "roleRef": reference, "subjects": [self.subject]}]
+
+    def role(self, namespace, name):
+        found = self.there and (namespace, name) == (self.namespace, "r")
+        return {"rules": self.rules} if found else None
+
+
+#: rule, what is asked, whether it is allowed
+RULES = {
+    "named": (rule(), LIST_PODS, True),
+    "another verb": (rule(), attrs.evolve(LIST_PODS, verb="watch"), False),
+    "any verb": (rule("*"), attrs.evolve(LIST_PODS, verb="watch"), True),
+    "another resource": (rule(), attrs.evolve(LIST_PODS, resource="nodes"), False),
+    "any resource": (rule(resources="*"), attrs.evolve(LIST_PODS, resource="nodes"), True),
+    "another group": (rule(), attrs.evolve(LIST_PODS, group="apps"), False),
+    "any group": (rule(groups="*"), attrs.evolve(LIST_PODS, group="apps"), True),
+    "a part": (rule("create", resources="pods/binding"), Attributes(
+        "create", "", "pods", "binding", "shop", "a"), True),
+    "not its parts": (rule("*"), Attributes("create", "", "pods", "binding", "shop", "a"), False),
+    "not the whole": (rule("*", resources="pods/status"), LIST_PODS, False),
+    "that part of any": (rule("*", resources="*/scale"), Attributes(
+        "get", "", "pods", "scale", "shop", "a"), True),
+    "any, and its parts": (rule("*", resources="*"), Attributes(
+        "create", "", "pods", "binding", "shop", "a"), True),
+    "by name": (rule("get", resourceNames=["a"]), Attributes(
+        "get", "", "pods", namespace="shop", name="a"), True),
+    "another name": (rule("get", resourceNames=["a"]), Attributes(
+        "get", "", "pods", namespace="shop", name="b"), False),
+    "no name": (rule(resourceNames=["a"]), LIST_PODS, False),
+    "a path": ({"verbs": ["get"], "nonResourceURLs": ["/apis/*", "/version"]}, Attributes(
+        "get", path="/apis/apps"), True),
+    "another path": ({"verbs": ["get"], "nonResourceURLs": ["/apis/*", "/version"]}, Attributes(
+        "get", path="/versions"), False),
+    "no path by resources": (rule("*", "*", "*"), Attributes("get", path="/version"), False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", RULES.values(), ids=RULES)
+def test_what_a_rule_allows(case):
+    given, asked, allowed = case
+    assert decide(ANN, asked, Objects([given])).allowed is allowed
+
+
+@pytest.mark.parametrize("case", SUBJECTS.values(), ids=SUBJECTS)
+def test_who_a_subject_is(case):
+    subject, user = case
+    objects = Objects([rule()], subject, "shop")
+    assert decide(user, LIST_PODS, objects).allowed
+    assert not decide(User("eve", groups=("others",)), LIST_PODS, objects).allowed
+
+
+def test_a_role_does_not_reach_beyond_its_namespace():
+    objects = Objects([rule()], namespace="shop")
+    assert decide(ANN, LIST_PODS, objects).allowed
+    for where in ("", "other"):
+        assert decide(ANN, attrs.evolve(LIST_PODS, namespace=where), objects) == Decision(False)
+
+
+def test_it_says_by_what_it_is_allowed_and_which_role_is_missing():
+    everywhere, in_shop = Objects([rule()]), Objects([rule()], {"kind": "Group", "name": "devs"})
+    assert decide(ANN, LIST_PODS, everywhere).reason == (
+        'RBAC: allowed by ClusterRoleBinding "b" of ClusterRole "r" to User "ann"'
+    )
+    assert decide(ANN, LIST_PODS, in_shop).reason.endswith('to Group "devs"')
+    assert decide(ANN, LIST_PODS, attrs.evolve(everywhere, there=False)) == Decision(
+        False, 'RBAC: clusterrole.rbac.authorization.k8s.io "r" not found'
+    )
+
+
+@attrs.define
+class Client:
+    routes: Routes
+    token: str | None = None
+
+    def __call__(self, method, path, body=None, content_type=JSON, **query):
+        content = b"" if body is None else orjson.dumps(body)
+        answer = self.routes.handle(
+            ApiRequest(method, path, query, content_type, JSON, content, self.token)
+        )
+        return answer.status, orjson.loads(answer.body)
+
+
+@pytest.fixture
+def clock():
+    return FixedClock()
+
+
+@pytest.fixture
+def api(clock):
+    return ApiServer(clock, random.Random(0))
+
+
+@pytest.fixture
+def admin(api):
+    return Client(Routes(api, Access.enforced(api, ADMIN_TOKEN)), ADMIN_TOKEN)
+
+
+@pytest.fixture
+def bot(api, admin):
+    """A ServiceAccount, and what asks with its token."""
+    api.create(SERVICE_ACCOUNTS, {"metadata": {"name": "bot"}}, namespace="default")
+    return Client(admin.routes, requested(admin)["token"])
+
+
+def requested(client, **spec):
+    path = "/api/v1/namespaces/default/serviceaccounts/bot/token"
+    status, answer = client("POST", path, {"spec": spec})
+    assert status == 201, answer
+    return answer["status"]
+
+
+def allow(api, *rules, name="r"):
+    api.create(ROLES, {"metadata": {"name": name}, "rules": list(rules)}, namespace="default")
+    api.create(
+        ROLE_BINDINGS,
+        {
+            "metadata": {"name": name},
+            "roleRef": {"kind": "Role", "name": name},
+            "subjects": [{"kind": "ServiceAccount", "name": "bot", "namespace": "default"}],
+        },
+        namespace="default",
+    )
+
+
+def test_a_token_lasts_as_long_as_it_says_and_no_longer_than_its_account(api, admin, bot, clock):
+    assert bot("GET", "/version")[0] == 200
+    clock.seconds += 3599
+    assert bot("GET", "/version")[0] == 200
+    clock.seconds += 1
+    assert bot("GET", "/version")[0] == 401
+    bot.token = requested(admin, expirationSeconds=600)["token"]
+    assert bot("GET", "/version")[0] == 200
+    api.delete(SERVICE_ACCOUNTS, "default", "bot")
+    assert bot("GET", "/version")[0] == 401
+    api.create(SERVICE_ACCOUNTS, {"metadata": {"name": "bot"}}, namespace="default")
+    assert bot("GET", "/version")[0] == 401
+
+
+def test_a_token_for_others_is_not_for_us(admin, bot):
+    bot.token = requested(admin, audiences=["vault"])["token"]
+    assert bot("GET", "/version")[0] == 401
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(599, "10 minutes"), (2**32 + 1, "2^32")])
+def test_a_token_for_too_short_or_too_long_is_refused(admin, bot, seconds, said):
+    path = "/api/v1/namespaces/default/serviceaccounts/bot/token"
+    status, answer = admin("POST", path, {"spec": {"expirationSeconds": seconds}})
+    assert status == 422
+    assert said in answer["message"]
+
+
+def test_a_token_is_the_right_of_those_who_have_it(bot):
+    path = "/api/v1/namespaces/default/serviceaccounts/bot/token"
+    status, answer = bot("POST", path, {"spec": {}})
+    assert status == 403
+    assert 'cannot create resource "serviceaccounts/token"' in answer["message"]
+
+
+def test_to_list_one_object_can_be_allowed_by_its_name(api, bot):
+    allow(api, rule("get list watch", resources="configmaps", resourceNames=["mine"]))
+    path = "/api/v1/namespaces/default/configmaps"
+    assert bot("GET", path, fieldSelector="metadata.name=mine")[0] == 200
+    assert bot("GET", path, fieldSelector="metadata.name=other")[0] == 403
+    assert bot("GET", path)[0] == 403
+
+
+def test_to_apply_what_is_not_there_needs_the_right_to_create_it(api, bot):
+    allow(api, rule("patch", resources="configmaps"))
+    path = "/api/v1/namespaces/default/configmaps/new"
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "new"}}
+    apply = ("PATCH", path, body, "application/apply-patch+yaml")
+    status, answer = bot(*apply, fieldManager="me")
+    assert status == 403
+    assert "cannot create" in answer["message"]
+    allow(api, rule("create", resources="configmaps"), name="more")
+    assert bot(*apply, fieldManager="me")[0] == 201
+
+
+def test_403_comes_before_404_also_for_what_is_not_served(admin, bot):
+    path = "/apis/example.com/v1/namespaces/default/widgets/a"
+    status, answer = bot("GET", path)
+    assert status == 403
+    assert answer["details"] == {"name": "a", "group": "example.com", "kind": "widgets"}
+    assert admin.routes.handle(ApiRequest("GET", path, token=ADMIN_TOKEN)).status == 404
+
+
+def test_rules_that_one_has_can_be_asked_for(api, bot):
+    allow(api, rule("get", resources="pods"))
+    path = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
+    status, answer = bot("POST", path, {"spec": {"namespace": "default"}})
+    assert status == 201
+    assert rule("get", resources="pods") in answer["status"]["resourceRules"]
+    paths = [url for r in answer["status"]["nonResourceRules"] for url in r["nonResourceURLs"]]
+    assert "/version" in paths
+
+
+def test_a_review_is_about_a_resource_or_a_path(admin):
+    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    asked = {"nonResourceAttributes": {"path": "/metrics", "verb": "get"}}
+    assert admin("POST", path, {"spec": asked})[1]["status"] == {"allowed": True}
+    assert admin("POST", path, {"spec": {}})[0] == 422
+    assert admin("GET", path)[0] == 405
+
+
+def test_the_administrator_can_ask_as_another_and_others_need_the_right_to(admin, bot):
+    as_bot = {"as_user": "system:serviceaccount:default:bot"}
+    as_ann = {"as_user": "ann", "as_groups": ("devs",)}
+    for token, who, status, said in (
+        (ADMIN_TOKEN, as_bot, 403, 'User "system:serviceaccount:default:bot" cannot list'),
+        (ADMIN_TOKEN, as_ann, 403, 'User "ann" cannot list'),
+        (bot.token, as_ann, 403, 'cannot impersonate resource "users"'),
+    ):
+        answer = admin.routes.handle(ApiRequest("GET", "/api/v1/nodes", token=token, **who))
+        assert answer.status == status
+        assert said in orjson.loads(answer.body)["message"]
+    asked = ApiRequest("GET", "/version", token=ADMIN_TOKEN, **as_bot)
+    assert admin.routes.handle(asked).status == 200
+
+
+#: what is wrong with a role or binding, and the field that says so
+WRONG = {
+    "no verbs": (ROLE, {"rules": [{"apiGroups": [""], "resources": ["pods"]}]}, "rules[0].verbs"),
+    "no groups": (ROLE, {"rules": [{"verbs": ["get"], "resources": ["pods"]}]}, "apiGroups"),
+    "paths in a namespace": (
+        ROLE, {"rules": [{"verbs": ["get"], "nonResourceURLs": ["/x"]}]}, "nonResourceURLs",
+    ),
+    "no selector": (
+        CLUSTER_ROLE,
+        {"aggregationRule": {"clusterRoleSelectors": [
+            {"matchExpressions": [{"key": "a", "operator": "Near"}]}
+        ]}},
+        "aggregationRule.clusterRoleSelectors[0]",
+    ),
+    "no role": (BINDING, {}, "roleRef.name"),
+    "no kind of role": (BINDING, {"roleRef": {"kind": "Pod", "name": "r"}}, "roleRef.kind"),
+    "no kind of subject": (
+        BINDING,
+        {"roleRef": {"kind": "Role", "name": "r"}, "subjects": [{"kind": "Pod", "name": "x"}]},
+        "subjects[0].kind",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WRONG.values(), ids=WRONG)
+def test_a_wrong_role_or_binding_is_refused(admin, case):
+    path, body, field = case
+    status, answer = admin("POST", path, {"metadata": {"name": "x"}, **body})
+    assert status == 422
+    assert field in answer["message"]
+
+
+def test_a_binding_stays_with_its_role(api, admin, bot):
+    allow(api, rule())
+    status, given = admin("GET", f"{BINDING}/r")
+    assert given["roleRef"]["apiGroup"] == "rbac.authorization.k8s.io"
+    status, answer = admin(
+        "PUT", f"{BINDING}/r", {**given, "roleRef": {**given["roleRef"], "name": "s"}}
+    )
+    assert status == 422
+    assert "cannot change roleRef" in answer["message"]
+
+
+def test_the_name_of_a_role_may_hold_what_other_names_may_not(admin):
+    assert admin("POST", ROLE, {"metadata": {"name": "system:my Role"}})[0] == 201
+    assert admin("POST", ROLE, {"metadata": {"name": "a/b"}})[0] == 422
+
+
+def test_without_a_token_of_its_administrator_everybody_may_do_everything(api):
+    anybody = Client(Routes(api))
+    assert anybody("GET", "/api/v1/nodes")[0] == 200
+    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    asked = {"resourceAttributes": {"verb": "delete", "resource": "nodes"}}
+    assert anybody("POST", path, {"spec": asked})[1]["status"]["allowed"] is True
+    assert api.list(CLUSTER_ROLES) == api.list(CLUSTER_ROLE_BINDINGS) == []
+
+
+@pytest.mark.looptime
+async def test_every_namespace_gets_its_account_and_a_role_made_of_others_their_rules():
+    clock = VirtualClock()
+    async with EmulatedCluster(
+        ClusterSpec(()), clock, random.Random(0), token=ADMIN_TOKEN
+    ) as cluster:
+        api = cluster.api
+        api.create(NAMESPACES, {"metadata": {"name": "shop"}})
+        await clock.sleep(1)
+        assert api.exists(SERVICE_ACCOUNTS, "shop", "default")
+        api.delete(SERVICE_ACCOUNTS, "shop", "default")
+        labels = {"rbac.authorization.k8s.io/aggregate-to-view": "true"}
+        role = {"metadata": {"name": "more", "labels": labels}, "rules": [rule("get", "x", "y")]}
+        api.create(CLUSTER_ROLES, role)
+        await clock.sleep(1)
+        assert api.exists(SERVICE_ACCOUNTS, "shop", "default")
+        for name in ("view", "edit", "admin"):
+            assert rule("get", "x", "y") in api.get(CLUSTER_ROLES, "", name)["rules"], name
+        api.delete(NAMESPACES, "", "shop")
+        await clock.sleep(1)
+        assert not api.exists(NAMESPACES, "", "shop")

@@ -1,0 +1,100 @@
+"""The rights that the shipped manifests give, in an emulated cluster that enforces them."""
+
+from pathlib import Path
+
+import attrs
+import yaml
+
+from kubedsm.emulator.access.tokens import AUDIENCE
+from kubedsm.emulator.api.resources import SERVED
+from kubedsm.emulator.http.routes import ApiResponse
+
+MANIFESTS = Path(__file__).parents[2] / "manifests"
+ADMIN_TOKEN = "the administrator's"  # noqa: S105 - nobody's
+ACCOUNT = ("kubedsm", "kubedsm")
+_BY_KIND = {resource.kind: resource for resource in SERVED}
+
+
+@attrs.frozen
+class Right:
+    """One verb on one resource, by a Role or a ClusterRole."""
+
+    kind: str
+    group: str
+    resource: str
+    verb: str
+
+    def __str__(self):
+        where = "" if self.kind == "ClusterRole" else " in its namespace"
+        return f"{self.verb} {self.resource}{'.' if self.group else ''}{self.group}{where}"
+
+
+def shipped(*names):
+    """The objects of these files."""
+    return [
+        given
+        for name in names
+        for given in yaml.safe_load_all((MANIFESTS / name).read_text(encoding="utf-8"))
+    ]
+
+
+def rights():
+    return [
+        Right(given["kind"], group, resource, verb)
+        for given in shipped("rbac.yaml")
+        for rule in given.get("rules", ())
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    ]
+
+
+def without(given, right):
+    """The object as it would be if its rules did not hold that right."""
+    if right is None or given["kind"] != right.kind:
+        return given
+    left = [
+        {"apiGroups": [group], "resources": [resource], "verbs": verbs}
+        for rule in given["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        if (
+            verbs := [v for v in rule["verbs"] if Right(given["kind"], group, resource, v) != right]
+        )
+    ]
+    return {**given, "rules": left}
+
+
+def install(cluster, missing=None):
+    """Create what the manifests say of access, without the missing right; the account's token."""
+    for given in shipped("namespace.yaml", "rbac.yaml"):
+        namespace = given["metadata"].get("namespace", "")
+        cluster.api.create(_BY_KIND[given["kind"]], without(given, missing), namespace=namespace)
+    return token_of(cluster, *ACCOUNT)
+
+
+def token_of(cluster, namespace, name):
+    account = cluster.api.get(_BY_KIND["ServiceAccount"], namespace, name)
+    tokens = cluster.access.tokens
+    uid = account["metadata"]["uid"]
+    return tokens.issue(namespace, name, uid, (AUDIENCE,), 3600.0)
+
+
+@attrs.define
+class Logged:
+    """What an API server was asked, and what it answered."""
+
+    routes: object
+    #: of each: the request, and the status of its answer
+    requests: list = attrs.field(factory=list)
+
+    def handle(self, request):
+        answer = self.routes.handle(request)
+        status = answer.status if isinstance(answer, ApiResponse) else 200
+        self.requests.append((request, status))
+        return answer
+
+    @property
+    def forbidden(self):
+        """Method and path of what was refused."""
+        return [(asked.method, asked.path) for asked, status in self.requests if status == 403]
