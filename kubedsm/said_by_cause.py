@@ -15,6 +15,8 @@ MOST_CAUSES = 100
 _TELLING = 300
 #: times, amounts, and names that were made up
 _VARIES = re.compile(r"(?<!\S)[^\s\d]*\d\S*")
+#: an API server names what it is about before it says that a right is missing
+_FORBIDDEN_NAME = re.compile(r'"[^"]*"(?= is forbidden\b)')
 
 
 def cause_of(message: str, *names: str) -> str:
@@ -22,7 +24,7 @@ def cause_of(message: str, *names: str) -> str:
 
     Its first word stays: the status of an answer.
     """
-    text = message[:_TELLING]
+    text = _FORBIDDEN_NAME.sub("…", message[:_TELLING])
     for name in filter(None, names):
         text = re.sub(rf"(?<![\w.-]){re.escape(name)}(?![\w.-])", "…", text)
     first, space, rest = text.partition(" ")

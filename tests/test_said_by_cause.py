@@ -21,6 +21,13 @@ def test_names_numbers_and_times_are_no_causes():
     assert one == other
 
 
+def test_a_right_that_is_missing_is_one_cause_whatever_it_was_missing_for():
+    said = '403 Forbidden: deployments.apps "{}" is forbidden: User "u" cannot {} resource "d"'
+    one, other = cause_of(said.format("web", "get")), cause_of(said.format("api", "get"))
+    assert one == other
+    assert one != cause_of(said.format("web", "list"))
+
+
 def test_another_status_or_another_word_is_another_cause():
     causes = {"403 Forbidden: quota", "422 Forbidden: quota", "403 Forbidden: webhook"}
     assert {cause_of(cause) for cause in causes} == causes

@@ -116,10 +116,11 @@ class BindCalls:
 def _lost_by_label(change: Change) -> Workload | None:
     """Whose pod it was, if its owner has let it go since it carries our label.
 
-    A selector may exclude the label, or a value of it; that shows only when it is set.
+    A selector may exclude the label, or a value of it; that shows only when it is set. A pod that
+    was detached and is given back has no owner until its ReplicaSet adopts it.
     """
     before, after = change.pod_before, change.pod_after
-    if before is None or after is None or TIER_LABEL not in after.labels:
+    if before is None or after is None or TIER_LABEL not in after.labels or before.detached:
         return None
     lost = before.workload.kind != "Pod" and after.workload.kind == "Pod"
     return before.workload if lost else None

@@ -259,11 +259,9 @@ class EventRecorder:
                     note += f": {why}"
                 return await self._event(pod, "Scheduled", "Binding", note)
             case FailedScheduling(pod, text, reason):
-                now = self._clock.wall()
-                await verbs.set_pod_condition(
-                    self._cluster, pod, reason, text, since=now, timeout=REQUEST_TIMEOUT
-                )
-                await self._event(pod, "FailedScheduling", "Scheduling", text, warning=True)
+                shown = await self._condition(pod, reason, text)
+                told = await self._event(pod, "FailedScheduling", "Scheduling", text, warning=True)
+                return shown or told
             case Note(pod, reason, text, topic, warning):
                 return await self._event(pod, reason, topic.capitalize(), text, warning=warning)
             case Retiered(pod, tier):
@@ -273,6 +271,18 @@ class EventRecorder:
                 await pod_writes.annotate(
                     self._cluster, pod, labels, marks.annotations, timeout=REQUEST_TIMEOUT
                 )
+        return True
+
+    async def _condition(self, pod: Pod, reason: str, text: str) -> bool:
+        """Without the right to it the Event still tells. Raises any other ClusterError."""
+        now = self._clock.wall()
+        try:
+            await verbs.set_pod_condition(
+                self._cluster, pod, reason, text, since=now, timeout=REQUEST_TIMEOUT
+            )
+        except Forbidden as error:
+            self._said.log(log.warning, "condition not written", error, pod=str(pod))
+            return False
         return True
 
     async def _event(

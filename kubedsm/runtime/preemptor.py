@@ -20,6 +20,7 @@ from kubedsm.cluster.client.port import (
     ClusterError,
     Conflict,
     DisruptionBudgetExceeded,
+    Forbidden,
     NotFound,
 )
 from kubedsm.cluster.wire.errors import WireError
@@ -276,6 +277,9 @@ class Preemptor:
                 await pod_writes.evict(self.cluster, victim, timeout=self.timeout, dry_run=dry_run)
             except DisruptionBudgetExceeded as refusal:
                 raise EvictionRefusedError(f"{victim}: {refusal.message}") from None
+            except Forbidden as refusal:
+                self.said.log(log.warning, "eviction refused", refusal, pod=str(victim))
+                raise EvictionRefusedError(f"{victim}: {refusal}") from None
             except (NotFound, Conflict):
                 await self.clock.sleep(RETRY)  # the watch will tell
                 return False

@@ -22,6 +22,7 @@ from kubedsm.cluster.client.port import (
     ClusterError,
     Conflict,
     DisruptionBudgetExceeded,
+    Forbidden,
     NotFound,
     OutcomeUnknown,
     ServerError,
@@ -88,6 +89,7 @@ class StepCalls:
             )
             budgets = await lives.budgets_of(self.cluster, found.pod, timeout=self.timeout)
         except (ClusterError, WireError) as error:
+            self._warn_of_right("move not checked", error, pod)
             return f"it cannot be checked: {error}"
         reason = live_reason_to_stay(found, owner, mode, services, budgets)
         keep = 1 if mode is MoveMode.RECREATE else owner.ready_others + 1
@@ -116,6 +118,7 @@ class StepCalls:
             self.said.log(log.warning, "detach unanswered", error, pod=str(pod))
             tell(OutcomeLost(step.id))
         except (ApiStatusError, Unreachable, WireError) as error:
+            self._warn_of_right("detach refused", error, pod)
             tell(CallRefused(step.id, f"detaching: {error}"))
 
     async def await_replacement(self, step: Step, old: Pod, wanted: Wanted, tell: Tell) -> None:
@@ -139,6 +142,7 @@ class StepCalls:
     ) -> None:
         """Evict the pod, again and again while a budget refuses and the step is not overdue.
 
+        What refuses an eviction with 403, a missing right or a webhook, will not allow it in time.
         The Ready pods that stay are counted live each time: counters may be stale.
         """
         refusals = 0
@@ -156,7 +160,8 @@ class StepCalls:
                 self.said.log(log.info, "pod not found, the watch will tell", error, pod=str(pod))
             except DisruptionBudgetExceeded as error:
                 refused = error.message
-            except Conflict as error:
+            except (Conflict, Forbidden) as error:
+                self._warn_of_right("eviction refused", error, pod)
                 tell(CallRefused(step.id, f"evicting: {error}"))
             except (ClusterError, WireError) as error:
                 self.said.log(log.warning, "eviction unanswered", error, pod=str(pod))
@@ -165,6 +170,11 @@ class StepCalls:
             # A success shows in the watch, and the step is over before the next try.
             await self.clock.sleep(pause)
             refusals = refusals + 1 if refused else 0
+
+    def _warn_of_right(self, event: str, error: Exception, pod: Pod) -> None:
+        """A right that is missing, nobody would look for among the reasons of single moves."""
+        if isinstance(error, Forbidden) and not error.namespace_terminating:
+            self.said.log(log.warning, event, error, pod=str(pod))
 
     def _too_late(self, step: Step, pause: float) -> bool:
         """Whether the step is overdue before another try."""
@@ -183,7 +193,7 @@ class StepCalls:
 
     async def restore(self, step: Step, pod: Pod, wanted: Wanted, tell: Tell) -> None:
         """See to a detached pod until it is its owner's again, or on its way out."""
-        reason, budget_refuses = "", False
+        reason, eviction_refused = "", False
         for pause in map(REFUSED.after, itertools.count()):
             if not wanted():
                 return
@@ -195,23 +205,28 @@ class StepCalls:
                 if found.pod.terminating or not found.pod.detached:
                     tell(seen(found.pod))
                     return
-                reason = await self._decide(found, budget_refuses=budget_refuses)
-                budget_refuses = bool(reason)
+                reason = await self._decide(found, eviction_refused=eviction_refused)
+                eviction_refused = bool(reason)
             except (ClusterError, WireError) as error:
+                self._warn_of_right("detached pod not restored", error, pod)
                 reason = str(error)
             if self._too_late(step, pause):
                 tell(CallRefused(step.id, reason or "it is still detached"))
                 return
             await self.clock.sleep(pause)
 
-    async def _decide(self, found: LivePod, *, budget_refuses: bool) -> str:
-        """Do what is right for the pod; what its budget said if that refused it."""
+    async def _decide(self, found: LivePod, *, eviction_refused: bool) -> str:
+        """Do what is right for the pod; why its eviction was refused, if it was.
+
+        By its budget or for good: then it is better given back than left for ever.
+        """
         owner = await lives.read_owner(self.cluster, found, timeout=self.timeout)
-        match fate(owner, budget_refuses=budget_refuses):
+        match fate(owner, eviction_refused=eviction_refused):
             case Fate.EVICT:
                 try:
                     await pod_writes.evict(self.cluster, found.pod, timeout=self.timeout)
-                except DisruptionBudgetExceeded as error:
+                except (DisruptionBudgetExceeded, Forbidden) as error:
+                    self._warn_of_right("eviction refused", error, found.pod)
                     return error.message
             case Fate.REATTACH:
                 await pod_writes.reattach(

@@ -77,7 +77,7 @@ class Fate(enum.Enum):
     WAIT = "wait"
 
 
-def fate(owner: LiveOwner, *, budget_refuses: bool) -> Fate:
+def fate(owner: LiveOwner, *, eviction_refused: bool) -> Fate:
     """Evict it if its owner has enough Ready pods without it, or is gone; else give it back.
 
     A ReplicaSet that wants no pods any more would delete it at once: then it has to wait until
@@ -86,6 +86,6 @@ def fate(owner: LiveOwner, *, budget_refuses: bool) -> Fate:
     if owner.gone:
         return Fate.EVICT
     enough = owner.ready_others >= owner.wanted
-    if enough and not budget_refuses:
+    if enough and not eviction_refused:
         return Fate.EVICT
     return Fate.REATTACH if owner.owner_wants > 0 or enough else Fate.WAIT

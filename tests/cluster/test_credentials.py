@@ -10,7 +10,7 @@ import sys
 import pytest
 from aiohttp import web
 
-from kubedsm.cluster.client.credentials import CredentialsError
+from kubedsm.cluster.client.credentials import SERVICE_ACCOUNT_VARIABLE, CredentialsError
 from kubedsm.cluster.client.kubernetes import KubernetesCluster
 from kubedsm.cluster.client.port import Unreachable
 from kubedsm.cluster.client.proxies import proxy_for
@@ -109,20 +109,24 @@ async def test_without_a_kubeconfig_the_usual_one_counts(tmp_path):
 def service_account(tmp_path):
     (tmp_path / "token").write_text("first\n")
     (tmp_path / "ca.crt").write_text("a certificate")
-    return {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "6443"}
+    return {
+        "KUBERNETES_SERVICE_HOST": "fd00::1",
+        "KUBERNETES_SERVICE_PORT": "6443",
+        SERVICE_ACCOUNT_VARIABLE: str(tmp_path),
+    }
 
 
 async def test_in_a_pod_its_service_account_counts_unless_a_kubeconfig_is_given(tmp_path):
     environ = service_account(tmp_path)
-    mounted = await KubernetesCluster.connect(environ=environ, service_account=tmp_path)
+    mounted = await KubernetesCluster.connect(environ=environ)
     assert mounted.server == "https://[fd00::1]:6443"
     assert mounted.in_pod
     path = config(tmp_path, "http://127.0.0.1:1")
-    given = await KubernetesCluster.connect(path, environ=environ, service_account=tmp_path)
+    given = await KubernetesCluster.connect(path, environ=environ)
     assert given.server == "http://127.0.0.1:1"
     assert not given.in_pod
     environ["KUBECONFIG"] = str(path)
-    named = await KubernetesCluster.connect(environ=environ, service_account=tmp_path)
+    named = await KubernetesCluster.connect(environ=environ)
     assert named.server == "http://127.0.0.1:1"
 
 

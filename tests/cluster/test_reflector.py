@@ -213,6 +213,20 @@ async def test_being_locked_out_is_reported_once_and_tried_again(status, reason)
     assert played.statistics.trouble == ""
 
 
+async def test_what_may_be_listed_and_not_watched_is_listed_again_and_again_until_it_may():
+    forbidden = Stream((), refusal=refusal(403, "Forbidden"))
+    played = await play(
+        listed(10, pod("a", 3)), forbidden,
+        listed(12, pod("a", 3), pod("b", 11)), forbidden,
+        listed(14, pod("b", 11)), stream(line("ADDED", pod("c", 15)), FOREVER),
+    )  # fmt: skip
+    assert played.told == ["+a@3", "+b@11", "-a:uid-a", "+c@15"]
+    assert played.reports == [
+        "Pod watch: 403 Forbidden: no; trying again",
+        "Pod watch: works again",
+    ]
+
+
 async def test_a_change_of_trouble_is_reported():
     played = await play(
         Unreachable("refused"), refusal(503, "ServiceUnavailable"), Unreachable("refused"),

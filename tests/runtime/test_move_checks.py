@@ -300,5 +300,5 @@ FATES = {
 
 @pytest.mark.parametrize("case", FATES.values(), ids=FATES)
 async def test_what_is_right_for_a_detached_pod_that_has_no_move_any_more(case):
-    state, budget_refuses, right = case
-    assert fate(attrs.evolve(OWNER, **state), budget_refuses=budget_refuses) is right
+    state, eviction_refused, right = case
+    assert fate(attrs.evolve(OWNER, **state), eviction_refused=eviction_refused) is right

@@ -25,6 +25,8 @@ from kubedsm.cluster.client import kubeconfig
 from kubedsm.cluster.client.port import ClusterError
 
 SERVICE_ACCOUNT = Path(SERVICE_TOKEN_FILENAME).parent
+#: another place to look for it, where what runs is like a pod and is none
+SERVICE_ACCOUNT_VARIABLE = "KUBEDSM_SERVICE_ACCOUNT"
 #: seconds for reading credentials; an exec plugin may have to ask a cloud for them
 LOAD_TIMEOUT = 30.0
 #: What kubernetes_asyncio lets out for credentials that are not right: its own exception, those of
@@ -166,6 +168,11 @@ async def in_cluster(environ: Mapping[str, str], service_account: Path) -> Crede
     credentials = Credentials("service account", load)
     await credentials.authorization()
     return credentials
+
+
+def service_account_in(environ: Mapping[str, str]) -> Path:
+    """The folder with a pod's token and ca.crt."""
+    return Path(environ.get(SERVICE_ACCOUNT_VARIABLE) or SERVICE_ACCOUNT)
 
 
 def is_in_cluster(environ: Mapping[str, str], service_account: Path) -> bool:

@@ -91,12 +91,12 @@ class KubernetesCluster:
         context: str | None = None,
         *,
         environ: Mapping[str, str] = os.environ,
-        service_account: Path = SERVICE_ACCOUNT,
     ) -> Self:
         """In a pod its own cluster, unless a kubeconfig or context is given; else a kubeconfig's.
 
         No request is sent yet. Raises CredentialsError.
         """
+        service_account = credentials.service_account_in(environ)
         given = kubeconfig or context or environ.get("KUBECONFIG")
         if not given and credentials.is_in_cluster(environ, service_account):
             return await cls.in_cluster(environ=environ, service_account=service_account)

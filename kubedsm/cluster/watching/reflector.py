@@ -4,7 +4,7 @@ Rules.
 - A list is taken in pages; what is known and not in it is gone, and is told as deleted. It is
   only believed as a whole: one that breaks off deletes nothing and is taken again.
 - A watch goes on from the last version seen, in an event or a bookmark, as often as it ends or
-  breaks. Only what makes that version useless leads to another list.
+  breaks. Only what makes that version useless leads to another list, and a watch that is forbidden.
 - A stream that says nothing for `silent_after` seconds is taken for dead. Real servers send a
   bookmark about once a minute; where none come, reconnecting costs one request.
 - Whatever fails is tried again, after 0.8 s doubling to 30 s. A stream that ends as soon as it
@@ -153,7 +153,8 @@ class Reflector(Generic[T, E]):
                     await self._list()
                 lasted = await self._watch()
             except (ClusterError, WireError) as error:
-                if _spoils_version(error):
+                # Who may not watch can still list; with the right to watch that ends.
+                if _spoils_version(error) or isinstance(error, Forbidden):
                     self._must_list = True
                 # That a version expires is part of normal life; that it happens again is not.
                 if self._backoff.failures or not isinstance(error, Expired):

@@ -1,0 +1,183 @@
+"""What the scheduler may do by the shipped manifests: enough; and what becomes of it with less."""
+
+import asyncio
+import random
+from collections import Counter
+from contextlib import asynccontextmanager
+
+import pytest
+import structlog
+
+from kubedsm.cluster.joining import NotJoinedError, join
+from kubedsm.configuration.settings import load
+from kubedsm.core.world.model import MIGRATING_LABEL
+from kubedsm.emulator.api.resources import CLUSTER_ROLES, CONFIGMAPS, ROLES
+from kubedsm.emulator.front import EmulatedFront
+from kubedsm.emulator.paper import node
+from support.rights import ADMIN_TOKEN, Logged, Right, install, rights, shipped
+from support.worlds import emulated
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+ALL_FEATURES = load(
+    "{preemption: enabled, suggester: {mode: apply, period: 2s}, migration: {drainDelay: 1s}}",
+    "test",
+)
+NODES = (node("e1", "edge", "4", "8Gi"), node("c1", "cloud", "4", "8Gi"))
+RIGHTS = {str(right): right for right in rights()}
+#: without which pods stay where they are
+TO_BIND = {"list nodes", "list pods", "create pods/binding"}
+TO_MOVE = TO_BIND | {
+    "get pods",
+    "patch pods",
+    "list services",
+    "get deployments.apps",
+    "get replicasets.apps",
+    "list poddisruptionbudgets.policy",
+    "create pods/eviction",
+    "get configmaps in its namespace",
+}
+TO_PREEMPT = TO_BIND | {"create pods/eviction"}
+#: seconds; longer than the pause between two lists where watching is forbidden
+PATIENCE = 70.0
+
+
+@asynccontextmanager
+async def scheduled(missing=None):
+    """A world whose scheduler has the shipped rights but one, and what it says."""
+    async with emulated(*NODES, configuration=ALL_FEATURES, admin_token=ADMIN_TOKEN) as world:
+        world.token = install(world.cluster, missing)
+        world.cluster.routes = Logged(world.cluster.routes)
+        with structlog.testing.capture_logs() as said:
+            async with world.scheduler():
+                yield world, said
+
+
+async def binds(world):
+    world.deploy("first", 4)
+    await world.until_bound_of("first", 4, PATIENCE)
+    world.deploy("second", 2)
+    await world.until_bound_of("second", 2, PATIENCE)
+
+
+async def moves(world):
+    """The second gets its share of the edge."""
+    await world.until(lambda: world.placed("second")["e1"], 2 * PATIENCE)
+    await world.until(lambda: len(world.pods()) == 6, 2 * PATIENCE)
+
+
+async def preempts(world):
+    """What is urgent finds no room, and gets it."""
+    await world.until(lambda: len(world.pods()) == 6, PATIENCE)
+    world.deploy("third", 2)
+    await world.until_bound_of("third", 2, PATIENCE)
+    world.deploy("urgent", 1, priorityClassName="system-cluster-critical")
+    await world.until_bound_of("urgent", 1, 2 * PATIENCE)
+
+
+def told(world, reason):
+    return bool(world.events(reason))
+
+
+def warnings(said):
+    return [
+        line["event"] + str(line.get("error", ""))
+        for line in said
+        if line["log_level"] in ("warning", "error")
+    ]
+
+
+def grant(world, right):
+    """The roles as they are shipped."""
+    for given in shipped("rbac.yaml"):
+        if given["kind"] == right.kind:
+            resource = {"Role": ROLES, "ClusterRole": CLUSTER_ROLES}[given["kind"]]
+            world.api.update(resource, given)
+
+
+async def test_the_shipped_rights_are_enough_for_all_it_does():
+    async with scheduled() as (world, said):
+        world.api.create(CONFIGMAPS, {"metadata": {"name": "kubedsm"}}, namespace="kubedsm")
+        await binds(world)
+        await moves(world)
+        await preempts(world)
+        await asyncio.sleep(60)
+        for reason in ("Scheduled", "Migrated", "Preempted", "FailedScheduling"):
+            assert told(world, reason), reason
+    assert world.cluster.routes.forbidden == []
+    assert warnings(said) == []
+
+
+@pytest.mark.parametrize("name", RIGHTS)
+async def test_without_a_right_it_says_which_once_and_all_else_goes_on(name):
+    right = RIGHTS[name]
+    async with scheduled(right) as (world, said):
+        if name not in TO_BIND:
+            await binds(world)
+            if name not in TO_MOVE:
+                await moves(world)
+            else:
+                await asyncio.sleep(20)
+                assert world.cluster.routes.forbidden
+            if name not in TO_PREEMPT:
+                await preempts(world)
+        else:
+            world.deploy("first", 4)
+        await asyncio.sleep(PATIENCE)
+        seconds = world.clock.monotonic()
+        if name in TO_BIND:
+            assert world.placed() == {None: 4}
+    lines, refused = warnings(said), world.cluster.routes.forbidden
+    assert bool(lines) == bool(refused)
+    named = f'cannot {right.verb} resource "{right.resource}" in API group "{right.group}"'
+    assert all(named in line for line in lines), lines
+    about = Counter(line.partition("403")[0] for line in lines)
+    assert all(number <= 1 + seconds / 60 for number in about.values()), about
+
+
+@pytest.mark.parametrize("name", sorted(TO_BIND))
+async def test_a_right_that_is_granted_late_is_used(name):
+    async with scheduled(RIGHTS[name]) as (world, _):
+        world.deploy("first", 4)
+        await asyncio.sleep(PATIENCE)
+        assert world.placed() == {None: 4}
+        grant(world, RIGHTS[name])
+        await world.until_bound(4, PATIENCE)
+
+
+async def test_without_the_right_to_evict_no_pod_is_left_detached_or_too_many():
+    async with scheduled(RIGHTS["create pods/eviction"]) as (world, _):
+        await binds(world)
+        await world.until(lambda: told(world, "MigrationFailed"), 20)
+        await world.until(lambda: len(world.pods()) == 6, 5)
+        assert not [p for p in world.pods() if MIGRATING_LABEL in p["metadata"]["labels"]]
+
+
+async def test_without_the_right_to_evict_room_is_not_made_and_asked_for_once():
+    async with scheduled(RIGHTS["create pods/eviction"]) as (world, said):
+        world.deploy("low", 8)
+        await world.until_bound(8, PATIENCE)
+        await asyncio.sleep(5)
+        asked = len(world.cluster.routes.forbidden)
+        world.deploy("urgent", 1, priorityClassName="system-cluster-critical")
+        await world.until(lambda: told(world, "PreemptionFailed"), 10)
+        await asyncio.sleep(10)
+        evictions = world.cluster.routes.forbidden[asked:]
+        assert len(evictions) == len(set(evictions)) <= len(NODES)
+    assert any(line.startswith("eviction refused") for line in warnings(said))
+
+
+async def test_without_the_right_to_say_it_on_the_pod_the_event_still_tells():
+    async with scheduled(RIGHTS["patch pods/status"]) as (world, _):
+        world.deploy("huge", 1, cpu="99")
+        await world.until(lambda: told(world, "FailedScheduling"), 5)
+
+
+@pytest.mark.parametrize("resource", ["nodes", "pods"])
+async def test_without_the_right_to_list_what_it_must_see_it_says_so_and_does_not_begin(resource):
+    missing = Right("ClusterRole", "", resource, "list")
+    async with emulated(*NODES, admin_token=ADMIN_TOKEN) as world:
+        token = install(world.cluster, missing)
+        front = EmulatedFront(world.cluster.routes, world.clock, token=token)
+        with pytest.raises(NotJoinedError, match=f'^no right to list {resource}: .*"{resource}"'):
+            await join(front, world.clock, random.Random(0), print, in_pod=False)

@@ -1,0 +1,49 @@
+"""What a pod is given to find its API server: for a process that is in none."""
+
+import os
+import ssl
+from contextlib import asynccontextmanager
+from urllib.parse import urlsplit
+
+import attrs
+
+from kubedsm.cluster.client.credentials import SERVICE_ACCOUNT_VARIABLE
+from kubedsm.emulator.http.certificates import server_tls
+from kubedsm.emulator.http.server import HttpFront
+from support.rights import Logged, token_of
+
+
+@attrs.frozen
+class Secured:
+    """The https front of an emulated cluster that enforces access."""
+
+    cluster: object
+    url: str
+    #: PEM
+    ca: bytes
+    log: Logged
+
+    def client_tls(self):
+        return ssl.create_default_context(cadata=self.ca.decode())
+
+    def environment_of(self, folder, namespace, name):
+        """The environment of a pod with that ServiceAccount; what is mounted is in the folder."""
+        folder.mkdir()
+        (folder / "token").write_text(token_of(self.cluster, namespace, name))
+        (folder / "ca.crt").write_bytes(self.ca)
+        (folder / "namespace").write_text(namespace)
+        return {
+            "PATH": os.environ["PATH"],
+            "HOME": str(folder),
+            "KUBERNETES_SERVICE_HOST": urlsplit(self.url).hostname,
+            "KUBERNETES_SERVICE_PORT": str(urlsplit(self.url).port),
+            SERVICE_ACCOUNT_VARIABLE: str(folder),
+        }
+
+
+@asynccontextmanager
+async def secured(cluster):
+    """Serve a cluster over https, and write down what it is asked."""
+    tls, log = server_tls(["127.0.0.1"]), Logged(cluster.routes)
+    async with HttpFront(log, tls=tls.context) as front:
+        yield Secured(cluster, front.url, tls.ca, log)
