@@ -7,6 +7,7 @@ import random
 import socket
 import time
 
+import attrs
 import pytest
 from aiohttp import web
 
@@ -340,3 +341,24 @@ async def test_a_reflector_lives_through_it_all(tmp_path):
         with contextlib.suppress(asyncio.CancelledError):
             await running
     assert told == ["5", "9"]
+
+
+async def test_what_may_not_leave_any_more_when_its_connection_is_there_does_not(tmp_path):
+    """However long the connection took, or the process stood still before its bytes went out."""
+    arrived, asked = [], []
+
+    async def handler(request):
+        arrived.append(request.method)
+        return web.json_response({})
+
+    def may_leave():
+        asked.append(len(server.connections))
+        return False
+
+    async with talking(tmp_path, handler) as (cluster, server):
+        late = attrs.evolve(POST, may_leave=may_leave)
+        with pytest.raises(Unreachable, match="POST /api/v1/pods was not sent"):
+            await cluster.request(late, timeout=5)
+        assert len(asked) == 1
+        await cluster.request(POST, timeout=5)
+        assert arrived == ["POST"]

@@ -3,10 +3,15 @@
 kubernetes_asyncio finds and renews the credentials; requests go out raw, since its typed calls cost
 five times the CPU. Every wait has an end: for a connection, for an answer, for a watch's headers;
 how long a watch may be silent is its reader's affair.
+
+A connection that is closed takes what was not sent yet with it, rather than leave that to the
+kernel: nothing of a request that was given up arrives when the network works again.
 """
 
 import asyncio
 import os
+import socket
+import struct
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from http import HTTPStatus
@@ -16,13 +21,20 @@ from urllib.parse import urlencode
 
 import aiohttp
 import orjson
+from aiohttp.abc import AbstractStreamWriter
 from yarl import URL
 
 import kubedsm
 from kubedsm.cluster.client import credentials
 from kubedsm.cluster.client.api_errors import api_error
 from kubedsm.cluster.client.credentials import SERVICE_ACCOUNT, Credentials, CredentialsError
-from kubedsm.cluster.client.port import OutcomeUnknown, Request, Response, Unreachable
+from kubedsm.cluster.client.port import (
+    OutcomeUnknown,
+    Request,
+    Response,
+    Unreachable,
+    not_sent,
+)
 from kubedsm.cluster.client.proxies import proxy_for
 
 #: connections at once: watches, and the binds of a burst
@@ -33,6 +45,9 @@ KEEP_ALIVE = 60.0
 CONNECT_SHARE = 0.5
 READ_BUFFER = 256 * 1024
 
+#: SO_LINGER: on, for no time
+_NO_LINGERING = struct.pack("ii", 1, 0)
+
 #: No connection came about, so nothing was sent. Everything else may have happened later.
 _NOT_SENT = (
     aiohttp.ClientConnectorError,
@@ -40,6 +55,33 @@ _NOT_SENT = (
     aiohttp.ClientHttpProxyError,
     aiohttp.InvalidURL,
 )
+
+
+def _socket(info: aiohttp.AddrInfoType) -> socket.socket:
+    family, kind, protocol, *_ = info
+    made = socket.socket(family, kind, protocol)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGERING)
+    return made
+
+
+class _Body(aiohttp.BytesPayload):
+    """A request's body, which keeps all of it back if it may not leave when its turn comes.
+
+    The headers leave together with it.
+    """
+
+    def __init__(self, request: Request) -> None:
+        super().__init__(orjson.dumps(request.body), content_type=request.content_type)
+        self._may_leave = request.may_leave
+        self.kept_back = False
+
+    async def write_with_length(
+        self, writer: AbstractStreamWriter, content_length: int | None
+    ) -> None:
+        if not self._may_leave():
+            self.kept_back = True
+            raise aiohttp.ClientConnectionError("kept back")
+        await super().write_with_length(writer, content_length)
 
 
 class KubernetesCluster:
@@ -111,7 +153,10 @@ class KubernetesCluster:
         tls = self._credentials.tls() if self._base.startswith("https:") else True
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
-                limit=CONNECTIONS, keepalive_timeout=KEEP_ALIVE, ssl=tls
+                limit=CONNECTIONS,
+                keepalive_timeout=KEEP_ALIVE,
+                ssl=tls,
+                socket_factory=_socket,
             ),
             headers={
                 "Accept": "application/json",
@@ -130,13 +175,16 @@ class KubernetesCluster:
     async def request(self, request: Request, *, timeout: float) -> Response:
         """Send one request and read its whole answer; see `Cluster.request`."""
         limits = aiohttp.ClientTimeout(total=timeout, connect=timeout * CONNECT_SHARE)
+        sent = None if request.body is None else _Body(request)
         try:
-            response = await self._send(request, limits)
+            response = await self._send(request, limits, sent)
             async with response:
                 body = await response.read()
         except _NOT_SENT as error:
             raise Unreachable(f"{self._base}: {_told(error)}") from error
         except (aiohttp.ClientError, OSError) as error:
+            if sent is not None and sent.kept_back:
+                raise not_sent(request) from error
             raise self._unknown(request, error, timeout) from error
         return Response(response.status, body)
 
@@ -189,7 +237,7 @@ class KubernetesCluster:
             raise self._unknown(request, error, None) from error
 
     async def _send(
-        self, request: Request, limits: aiohttp.ClientTimeout
+        self, request: Request, limits: aiohttp.ClientTimeout, body: _Body | None = None
     ) -> aiohttp.ClientResponse:
         if self._session is None:
             raise RuntimeError("a KubernetesCluster must be entered with `async with`")
@@ -197,13 +245,7 @@ class KubernetesCluster:
             authorization = await self._credentials.authorization()
         except CredentialsError as error:
             raise Unreachable(str(error)) from error
-        headers = {}
-        if authorization:
-            headers["Authorization"] = authorization
-        body = None
-        if request.body is not None:
-            body = orjson.dumps(request.body)
-            headers["Content-Type"] = request.content_type
+        headers = {"Authorization": authorization} if authorization else {}
         query = f"?{urlencode(request.query)}" if request.query else ""
         response = await self._session.request(
             request.method,

@@ -5,11 +5,15 @@ emulated cluster in this process (`emulator.front.EmulatedFront`). Everything ab
 watches, binds, is the same code for both.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
 import attrs
+
+
+def _always() -> bool:
+    return True
 
 
 @attrs.frozen(slots=True)
@@ -21,6 +25,9 @@ class Request:
     #: a JSON value, or None for no body
     body: Any = None
     content_type: str = "application/json"
+    #: asked when its bytes are about to leave this process, however long that took: if they may not
+    #: any more, none does, and it is Unreachable. Only asked of requests that have a body.
+    may_leave: Callable[[], bool] = attrs.field(default=_always, eq=False, repr=False)
 
 
 @attrs.frozen(slots=True)
@@ -58,6 +65,11 @@ class ClusterError(Exception):
 
 class Unreachable(ClusterError):
     """No connection came about: nothing was applied."""
+
+
+def not_sent(request: Request) -> Unreachable:
+    """What a request is that may not leave."""
+    return Unreachable(f"{request.method} {request.path} was not sent: not leading for sure now")
 
 
 class OutcomeUnknown(ClusterError):
