@@ -10,6 +10,7 @@ from urllib.parse import quote
 from kubedsm.cluster.client.port import Invalid
 
 CORE, APPS, POLICY, EVENTS = "/api/v1", "/apis/apps/v1", "/apis/policy/v1", "/apis/events.k8s.io/v1"
+LEASES = "/apis/coordination.k8s.io/v1"
 #: a DNS subdomain as RFC 1123 has it, and not too long: validated so by the API for what we name
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = re.compile(rf"{_LABEL}(\.{_LABEL})*")
