@@ -126,6 +126,10 @@ class Reflector(Generic[T, E]):
         self._stale_lists = 0
         self._last_line_at: float | None = None
         self._trouble: ClusterError | WireError | None = None
+        #: when the stream that is open is taken for dead
+        self._silence: asyncio.Timeout | None = None
+        #: those who wait for a list that is begun after they asked
+        self._awaiting: list[asyncio.Event] = []
         #: by the first list; it is tried again all the same, for a right may be granted
         self.refused = False
 
@@ -149,7 +153,7 @@ class Reflector(Generic[T, E]):
         """List and watch for ever."""
         while True:
             try:
-                if self._must_list:
+                while self._must_list:
                     await self._list()
                 lasted = await self._watch()
             except (ClusterError, WireError) as error:
@@ -168,7 +172,20 @@ class Reflector(Generic[T, E]):
                 delay = self._backoff.failed()
             await self._clock.sleep(delay)
 
+    async def list_anew(self) -> None:
+        """Return when a list has been taken that was begun after this call.
+
+        All that had happened when this was called is known then, however late the watch is.
+        """
+        listed = asyncio.Event()
+        self._awaiting.append(listed)
+        self._must_list = True
+        if self._silence is not None and not self._silence.expired():
+            self._silence.reschedule(asyncio.get_running_loop().time())
+        await listed.wait()
+
     async def _list(self) -> None:
+        awaiting = len(self._awaiting)
         present: dict[tuple[str, str], str] = {}
         anonymous = False
         version, token = "", ""
@@ -198,7 +215,14 @@ class Reflector(Generic[T, E]):
         if not anonymous:
             for gone in self._known.keep_only(present):
                 self._on_event(self._watched.deleted(gone))
-        self._must_list = False
+        self._listed(awaiting)
+
+    def _listed(self, awaiting: int) -> None:
+        """Take note of a whole list, for which so many were waiting when it was begun."""
+        for listed in self._awaiting[:awaiting]:
+            listed.set()
+        del self._awaiting[:awaiting]
+        self._must_list = bool(self._awaiting)
         self._silent_streams = 0
         self._lists += 1
         if self._lists == 1:
@@ -243,29 +267,32 @@ class Reflector(Generic[T, E]):
             "timeoutSeconds": str(self._rng.randint(*WATCH_SECONDS)),
         }
         request = Request("GET", self._watched.path, query)
-        now, loop = self._clock.monotonic, asyncio.get_running_loop()
+        now = self._clock.monotonic
         opened: float | None = None
         heard = False
-        silence = asyncio.timeout(None)
+        silence = self._silence = asyncio.timeout(None)
         try:
             async with silence, self._cluster.stream(request, timeout=OPEN_TIMEOUT) as lines:
                 self._streams += 1
                 opened = armed = now()
-                silence.reschedule(loop.time() + self._silent_after)
+                self._arm(silence)
                 async for line in lines:
                     self._last_line_at = now()
                     if self._last_line_at - armed >= _REARM_EVERY:
-                        silence.reschedule(loop.time() + self._silent_after)
+                        self._arm(silence)
                         armed = self._last_line_at
                     heard = True
                     self._read(line)
         except TimeoutError:
             if not silence.expired():
                 raise
+            if self._awaiting:
+                return True
             self._silent_streams += 1
             if self._silent_streams >= SILENT_STREAMS and not heard:
                 self._must_list = True
         finally:
+            self._silence = None
             if heard:
                 self._silent_streams = 0
             lasted = opened is not None and now() - opened >= WORKING_AFTER
@@ -273,6 +300,11 @@ class Reflector(Generic[T, E]):
                 self._backoff.succeeded()
                 self._out_of_trouble()
         return lasted
+
+    def _arm(self, silence: asyncio.Timeout) -> None:
+        """Put off the end of the stream, unless a list has to come first."""
+        patience = 0.0 if self._awaiting else self._silent_after
+        silence.reschedule(asyncio.get_running_loop().time() + patience)
 
     def _read(self, line: bytes) -> None:
         try:
