@@ -14,10 +14,9 @@ from kubedsm.cluster.watching.reflector import Reflector
 from kubedsm.cluster.watching.watched import NODES, PODS, SURROUNDINGS
 from kubedsm.configuration.settings import Configuration
 from kubedsm.core.policies.policy import MigratingPolicy, Policy
-from kubedsm.core.world.change import Change
 from kubedsm.core.world.events import ClusterEvent, KindKnown
 from kubedsm.core.world.mirror import ClusterMirror
-from kubedsm.core.world.model import Node, Pod, Tier, Uid
+from kubedsm.core.world.model import Pod, Tier, Uid
 from kubedsm.core.world.surroundings import Surrounding
 from kubedsm.runtime.bind_calls import BindCalls
 from kubedsm.runtime.event_handler import EventHandler
@@ -33,7 +32,7 @@ from kubedsm.runtime.scheduling_queue import SchedulingQueue
 from kubedsm.runtime.step_calls import StepCalls
 from kubedsm.runtime.suggester import Suggester
 from kubedsm.runtime.supervisor import Supervisor
-from kubedsm.runtime.tier_marks import TIER_LABEL
+from kubedsm.runtime.tier_marks import TierKeeper
 from kubedsm.said_by_cause import SaidByCause
 from kubedsm.why.entries import MoveOutcome, Outcome
 from kubedsm.why.explainer import Decisions
@@ -115,6 +114,7 @@ class Runtime:
             supervisor=self.supervisor,
         )
         self.suggester = self._finder_of_moves(policy, namespace)
+        self._tiers = TierKeeper(self.mirror, configuration.scheduler_name, self._recorder.retiered)
         self._reflectors = self._followers(binds, rng)
 
     def _runner_of_plans(self, followed: dict[Uid, str], binds: BindCalls) -> PlacementManager:
@@ -192,15 +192,14 @@ class Runtime:
             self._configuration.scheduler_name,
             self.supervisor,
             on_pod=(binds.observe, self.manager.observe, self._scheduler.changed),
-            on_other=(self._scheduler.changed, self._notice_tier),
+            on_other=(self._scheduler.changed, self._tiers.observe),
         )
         reflector: Callable[..., Reflector[Any, ClusterEvent]] = partial(
             Reflector, clock=self._clock, rng=rng, on_event=handler.handle, report=log.warning
         )
-        required = [
-            reflector(self._cluster, kind, on_synced=self._note_synced) for kind in (NODES, PODS)
-        ]
-        return required + [
+        self._pods = reflector(self._cluster, PODS, on_synced=self._note_synced)
+        nodes = reflector(self._cluster, NODES, on_synced=self._note_synced)
+        return [nodes, self._pods] + [
             reflector(
                 self._cluster,
                 watched,
@@ -211,17 +210,33 @@ class Runtime:
         ]
 
     async def run(self) -> None:
+        """Follow the cluster and act on it, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for part in (self.carry_out, self.decide, self.follow):
+                tasks.create_task(part())
+
+    async def carry_out(self) -> None:
+        """Carry out plans and write Events, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.supervisor.keep("plans", self.manager.run))
+            tasks.create_task(self.supervisor.keep("recorder", self._recorder.run))
+
+    async def decide(self) -> None:
+        """Take up new work, and what an earlier process has left, until cancelled."""
+        await self.synced.wait()
+        self._tiers.mark_all()
         async with asyncio.TaskGroup() as tasks:
             keep = self.supervisor.keep
-            tasks.create_task(keep("plans", self.manager.run))
             tasks.create_task(keep("sweep", partial(self.manager.sweep, self.synced)))
-            tasks.create_task(keep("recorder", self._recorder.run))
             tasks.create_task(keep("scheduler", self._scheduler.run))
             if self._preemptor is not None:
                 tasks.create_task(keep("preemptor", self._preemptor.run))
             if self.suggester is not None:
                 tasks.create_task(keep("suggester", self.suggester.run))
-            tasks.create_task(self.follow())
+
+    async def catch_up(self) -> None:
+        """Return when all pods are known as they are now, or were at some moment from now on."""
+        await self._pods.list_anew()
 
     async def follow(self) -> None:
         """Only keep the mirror, and write nothing, until cancelled."""
@@ -229,21 +244,9 @@ class Runtime:
             for reflector in self._reflectors:
                 tasks.create_task(self.supervisor.keep("reflector", reflector.run))
 
-    def _notice_tier(self, change: Change) -> None:
-        before, after = change.node_before, change.node_after
-        if before is not None and after is not None and before.tier is not after.tier:
-            self._mark(after)
-
-    def _mark(self, node: Node) -> None:
-        """Correct what our pods on the node say of its tier."""
-        for pod in self.mirror.snapshot().pods.values():
-            marked = pod.labels.get(TIER_LABEL)
-            ours = (
-                pod.scheduler_name == self._configuration.scheduler_name
-                and pod.node_name == node.name
-            )
-            if ours and marked is not None and node.tier is not None and marked != node.tier:
-                self._recorder.retiered(pod, node.tier)
+    async def flushed(self) -> None:
+        """Return when all Events that are to be written have been."""
+        await self._recorder.flushed()
 
     def _bound(self, pod: Pod, step: Step) -> None:
         self._scheduler.settled(pod, step)
@@ -280,5 +283,3 @@ class Runtime:
         tiers = {tier: len(snapshot.of_tier(tier)) for tier in Tier}
         log.info("synced", nodes=len(snapshot.nodes), pods=len(snapshot.pods), **tiers)
         self.synced.set()
-        for node in snapshot.nodes.values():
-            self._mark(node)

@@ -42,6 +42,8 @@ BINDS_FIRST = 0.1
 TRIES = 5
 #: seconds between the first two of them; the pause doubles
 RETRY = 1.0
+#: seconds between two looks whether all is written
+FLUSH_POLL = 0.02
 #: answers that another try would not change
 FINAL = (Conflict, Forbidden, Invalid, NotFound)
 
@@ -193,6 +195,11 @@ class EventRecorder:
         async with asyncio.TaskGroup() as tasks:
             for _ in range(WRITERS):
                 tasks.create_task(self._write_forever(tasks))
+
+    async def flushed(self) -> None:
+        """Return when nothing is to be written, but for what is tried again later."""
+        while self._ready or self._writing:
+            await self._clock.sleep(FLUSH_POLL)
 
     async def _write_forever(self, tasks: asyncio.TaskGroup) -> None:
         while True:

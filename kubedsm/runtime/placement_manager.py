@@ -9,7 +9,7 @@ for it then.
 import asyncio
 import math
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Container, Coroutine, Sequence
 from functools import partial
 from typing import Any
 
@@ -238,6 +238,14 @@ class PlacementManager:
             self.tell(plan_id, Cancelled(reason))
             for step in starts:
                 self.tell(plan_id, CallRefused(step.id, reason))
+
+    def give_up(self, kinds: Container[StepKind], reason: str) -> None:
+        """Let no move start any more, and take the steps of these kinds that wait for refused."""
+        for plan_id, running in list(self._plans.items()):
+            self.tell(plan_id, Cancelled(reason))
+            for step in running.plan.steps:
+                if step.kind in kinds and step.state is StepState.ASKED:
+                    self.tell(plan_id, CallRefused(step.id, reason))
 
     def begin(self, plan: Plan) -> None:
         self._plans[plan.id] = Running(plan, self._clock.monotonic())

@@ -1,10 +1,12 @@
 """What a bound pod says of its tier, and what makes a scale-down take cloud pods first."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import attrs
 
-from kubedsm.core.world.model import DELETION_COST_ANNOTATION, Pod, Tier
+from kubedsm.core.world.change import Change
+from kubedsm.core.world.mirror import ClusterMirror
+from kubedsm.core.world.model import DELETION_COST_ANNOTATION, Node, Pod, Tier
 
 DELETION_COST: Mapping[str, str] = {Tier.EDGE: "100", Tier.CLOUD: "-100"}
 TIER_LABEL = "kubedsm.io/tier"
@@ -30,3 +32,34 @@ def tier_marks(pod: Pod, tier: Tier | None) -> TierMarks:
     if pod.deletion_cost not in (None, ours):
         return TierMarks(labels)
     return TierMarks(labels, {DELETION_COST_ANNOTATION: DELETION_COST[tier]})
+
+
+@attrs.define
+class TierKeeper:
+    """Notices when our pods on a node do not say its tier, once it is asked to for the first time.
+
+    Until then another process sees to that.
+    """
+
+    _mirror: ClusterMirror
+    _scheduler_name: str
+    _on_wrong: Callable[[Pod, Tier], None]
+    _asked: bool = attrs.field(default=False, init=False)
+
+    def mark_all(self) -> None:
+        """Look at all nodes, and from now on at each whose tier changes."""
+        self._asked = True
+        for node in self._mirror.snapshot().nodes.values():
+            self._mark(node)
+
+    def observe(self, change: Change) -> None:
+        before, after = change.node_before, change.node_after
+        if self._asked and before and after and before.tier is not after.tier:
+            self._mark(after)
+
+    def _mark(self, node: Node) -> None:
+        for pod in self._mirror.snapshot().pods.values():
+            marked = pod.labels.get(TIER_LABEL)
+            ours = pod.scheduler_name == self._scheduler_name and pod.node_name == node.name
+            if ours and marked is not None and node.tier is not None and marked != node.tier:
+                self._on_wrong(pod, node.tier)
