@@ -19,6 +19,7 @@ from kubedsm.configuration.documents import DocumentError
 from kubedsm.emulator.http.certificates import CertificateError
 from kubedsm.emulator.http.server import AddressUnavailableError
 from kubedsm.replay.command import replay
+from kubedsm.runtime.leader_election import NotLeadingError
 
 #: what goes wrong outside of us: a line for the user, exit code 1
 PROBLEMS = (
@@ -27,6 +28,7 @@ PROBLEMS = (
     ClusterError,
     DocumentError,
     CredentialsError,
+    NotLeadingError,
     OSError,
     WireError,
     TokenFileError,

@@ -36,7 +36,10 @@ CLUSTER_RIGHTS = {
     ("events.k8s.io", "events", "create patch"),
 }
 #: and in its own namespace
-OWN_RIGHTS = {("", "configmaps", "get list watch")}
+OWN_RIGHTS = {
+    ("", "configmaps", "get list watch"),
+    ("coordination.k8s.io", "leases", "create get update"),
+}
 
 
 def documents(path):

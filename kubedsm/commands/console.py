@@ -76,14 +76,33 @@ def log_to(*, json: bool = False, level: str = "INFO") -> None:
     )
 
 
-def until_interrupted(serving: Coroutine[Any, Any, None]) -> None:
-    """Run until it ends, or SIGINT or SIGTERM comes; then let everything close in good order."""
+class Stop:
+    """What a first SIGINT or SIGTERM asks for: an end in good order, once somebody heeds it."""
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+        #: somebody waits for `asked`; until then a signal ends everything at once
+        self.heeded = False
+
+
+def until_interrupted(serving: Coroutine[Any, Any, None], stop: Stop | None = None) -> None:
+    """Run until it ends, or SIGINT or SIGTERM comes; then let everything close in good order.
+
+    With a `stop` that is heeded the first of them only asks for the end.
+    """
 
     async def serve() -> None:
         task = asyncio.ensure_future(serving)
         loop = asyncio.get_running_loop()
+
+        def interrupted() -> None:
+            if stop is not None and stop.heeded and not stop.asked.is_set():
+                stop.asked.set()
+            else:
+                task.cancel()
+
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, task.cancel)
+            loop.add_signal_handler(number, interrupted)
         with contextlib.suppress(asyncio.CancelledError):
             await task
 

@@ -3,12 +3,14 @@
 import random
 import time
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
 
-from kubedsm.clock import SystemClock
+from kubedsm.clock import Clock, SystemClock
 from kubedsm.cluster.client.kubernetes import KubernetesCluster
+from kubedsm.cluster.client.port import Cluster
 from kubedsm.cluster.joining import TIMEOUT, greet
 from kubedsm.commands import advising, offline
 from kubedsm.commands.console import (
@@ -23,9 +25,11 @@ from kubedsm.commands.console import (
     remark,
     until_interrupted,
 )
+from kubedsm.commands.electing import Election, election_of, leader_election
 from kubedsm.commands.tables import placement_tables
 from kubedsm.configuration.settings import Configuration
 from kubedsm.core.world.model import Snapshot
+from kubedsm.why.entries import MoveOutcome
 
 
 @click.command()
@@ -68,6 +72,7 @@ def place(dump_path: str, config_path: str | None, output: str) -> None:
 @kubeconfig_file
 @kubeconfig_context
 @click.option("--apply", "carry_out", is_flag=True, help="Carry it out, and wait for the end.")
+@leader_election
 @output
 def suggest(
     dump_path: str | None,
@@ -76,15 +81,17 @@ def suggest(
     context: str | None,
     carry_out: bool,
     output: str,
+    **elect: Any,
 ) -> None:
     """Say what would be moved now, and why; with --apply, move it.
 
-    --apply acts as the scheduler meanwhile, so no other KubeDSM may run on that cluster.
+    --apply acts as the scheduler meanwhile. It takes the scheduler's Lease, and refuses to act if
+    another process leads.
     """
     if dump_path is not None and carry_out:
         raise click.UsageError("--apply needs a cluster, not a dump")
     log_to(level="ERROR")
-    configuration = configuration_at(config_path)
+    configuration, election = configuration_at(config_path), election_of(**elect)
     if dump_path is not None:
         snapshot = offline.mirror_of(read_dump(dump_path), configuration).snapshot()
         _say(snapshot, configuration, output)
@@ -97,11 +104,26 @@ def suggest(
             snapshot = await advising.read_snapshot(cluster, configuration, clock, rng)
             advice = _say(snapshot, configuration, output)
             if carry_out and advice.suggestion.moves:
-                for ended in await advising.carry_out(cluster, advice, clock, rng):
+                for ended in await _carried_out(cluster, election, advice, clock, rng):
                     reason = f": {ended.reason}" if ended.reason else ""
                     remark(f"{ended.move.pod} to {ended.move.target} {ended.outcome}{reason}")
 
     until_interrupted(ask())
+
+
+async def _carried_out(
+    cluster: Cluster,
+    election: Election | None,
+    advice: advising.Advice,
+    clock: Clock,
+    rng: random.Random,
+) -> list[MoveOutcome]:
+    """Raises NotLeadingError, ClusterError or WireError if it may not be."""
+    if election is None:
+        return await advising.carry_out(cluster, advice, clock, rng)
+    elector, written = election.elector(cluster, clock)
+    async with elector.held(remark):
+        return await advising.carry_out(written, advice, clock, rng)
 
 
 def _say(snapshot: Snapshot, configuration: Configuration, output: str) -> advising.Advice:

@@ -4,15 +4,18 @@ import asyncio
 import random
 import socket
 from pathlib import Path
+from typing import Any
 
 import click
 import structlog
 
 from kubedsm import __version__
 from kubedsm.clock import SystemClock
+from kubedsm.cluster.calls.leases import LeaseName
 from kubedsm.cluster.client.kubernetes import KubernetesCluster
 from kubedsm.cluster.joining import join
 from kubedsm.commands.console import (
+    Stop,
     config_file,
     configuration_at,
     kubeconfig_context,
@@ -22,12 +25,15 @@ from kubedsm.commands.console import (
     print_json,
     until_interrupted,
 )
+from kubedsm.commands.electing import DurationType, election_of, leader_election
 from kubedsm.commands.private_files import new_token, token_in, written_kubeconfig
+from kubedsm.emulator.api.resources import NAMESPACES
 from kubedsm.emulator.cluster_file import load
 from kubedsm.emulator.emulated_cluster import EmulatedCluster
 from kubedsm.emulator.http.certificates import server_tls
 from kubedsm.emulator.http.server import HttpFront
 from kubedsm.emulator.paper import paper_cluster
+from kubedsm.runtime import leadership
 from kubedsm.runtime.assembly import Runtime
 from kubedsm.why.server import PORT, Diagnostics
 
@@ -52,6 +58,15 @@ _OWN_NAMES = ("127.0.0.1", "::1", "localhost", "kubernetes.default.svc")
     show_default=True,
     help="Where `kubedsm explain` asks, on loopback only; 0 takes any.",
 )
+@click.option(
+    "--grace-period",
+    type=DurationType(),
+    default="25s",
+    show_default=True,
+    help="On SIGTERM or SIGINT, how long moves that are under way may take to end, or to be taken"
+    " back; less than the pod's terminationGracePeriodSeconds. A second one ends at once.",
+)
+@leader_election
 @click.option("-v", "--verbose", is_flag=True, help="Log more.")
 @output
 def run(
@@ -60,8 +75,10 @@ def run(
     context: str | None,
     namespace: str,
     diagnostics_port: int,
+    grace_period: float,
     verbose: bool,
     output: str,
+    **elect: Any,
 ) -> None:
     """Run the scheduler until interrupted.
 
@@ -69,14 +86,16 @@ def run(
     with -o json it goes to stdout, one object a line.
     """
     log_to(json=output == "json", level="DEBUG" if verbose else "INFO")
-    configuration = configuration_at(config_path)
+    configuration, election = configuration_at(config_path), election_of(**elect)
+    stop = Stop()
 
     async def serve() -> None:
         async with await KubernetesCluster.connect(kubeconfig_path, context) as cluster:
             log, clock, rng = structlog.get_logger(), SystemClock(), random.Random()
             version = await join(cluster, clock, rng, log.warning, in_pod=cluster.in_pod)
+            elector, written = election.elector(cluster, clock) if election else (None, cluster)
             runtime = Runtime(
-                cluster,
+                written,
                 configuration,
                 clock,
                 rng,
@@ -90,9 +109,10 @@ def run(
                     kubedsm=__version__,
                     diagnostics=diagnostics.url or "none",
                 )
-                await runtime.run()
+                stop.heeded = True
+                await leadership.serve(runtime, elector, stop.asked, grace_period)
 
-    until_interrupted(serve())
+    until_interrupted(serve(), stop)
 
 
 @click.command()
@@ -160,6 +180,8 @@ def emulate(
             EmulatedCluster(spec, SystemClock(), random.Random(seed), token=token) as cluster,
             HttpFront(cluster.routes, host, port, context) as front,
         ):
+            # Where `run` looks for its Lease, unless it is told otherwise.
+            cluster.api.create(NAMESPACES, {"metadata": {"name": LeaseName().namespace}})
             with written_kubeconfig(front.url, token, kubeconfig_path, ca) as path:
                 if output == "json":
                     print_json({"server": front.url, "kubeconfig": str(path)})

@@ -1,0 +1,110 @@
+"""Two `kubedsm run` as processes of their own on one `kubedsm emulate`, with a short lease."""
+
+import json
+import signal
+
+import pytest
+
+from support.processes import Process, Server, kubedsm
+
+pytestmark = pytest.mark.http
+
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/kubedsm/leases/kubedsm"
+#: generous to a machine that is busy: a window of a fifth of it must be met
+SHORT = (
+    *("--leader-elect-lease-duration", "5s", "--leader-elect-renew-deadline", "4s"),
+    *("--leader-elect-retry-period", "1s"),
+)
+
+
+@pytest.fixture(scope="module")
+def server():
+    with Server() as started:
+        yield started
+
+
+def scheduler(server):
+    return Process(
+        *("run", "--kubeconfig", server.kubeconfig, "--diagnostics-port", "0", "-o", "json"), *SHORT
+    )
+
+
+def heard(process, event):
+    """The first line of its log that is about that."""
+    while line := process.line():
+        said = json.loads(line)
+        if said["event"] == event:
+            return said
+    raise AssertionError(f"ended without {event!r}: {process.process.stderr.read()}")
+
+
+def holder(server):
+    return server.call("GET", LEASE)["spec"]["holderIdentity"]
+
+
+def led_by_another(server, identity):
+    server.until(lambda: holder(server) not in ("", identity))
+    return holder(server)
+
+
+def test_a_scheduler_that_is_killed_or_stopped_is_replaced(server):
+    with scheduler(server) as first:
+        leader = heard(first, "leading")["identity"]
+        with scheduler(server) as other:
+            assert heard(other, "standing by")["holder"] == leader
+            first.process.kill()
+            second = led_by_another(server, leader)
+            server.deploy("after-the-kill", 3)
+            server.until(lambda: server.bound() == 3)
+            with scheduler(server) as third:
+                heard(third, "standing by")
+                other.process.send_signal(signal.SIGSTOP)
+                server.deploy("after-the-stop", 3)
+                led_by_another(server, second)
+                server.until(lambda: server.bound() == 6)
+                other.process.send_signal(signal.SIGCONT)
+                _, err = other.process.communicate(timeout=60)
+                assert other.process.returncode == 1
+                assert err.strip().startswith("kubedsm: error: not leading any more: the lease")
+                assert third.stop(signal.SIGTERM)[0] == 0
+    assert holder(server) == ""
+
+
+def test_told_to_stop_it_hands_over(server):
+    with scheduler(server) as first:
+        leader = heard(first, "leading")["identity"]
+        with scheduler(server) as other:
+            heard(other, "standing by")
+            assert first.stop(signal.SIGTERM)[0] == 0
+            led_by_another(server, leader)
+            assert heard(other, "leading")["transitions"] >= 1
+            assert other.stop(signal.SIGINT)[0] == 0
+
+
+def test_without_the_namespace_of_the_lease_it_says_so(server):
+    elsewhere = ("--leader-elect-resource-namespace", "nowhere")
+    with Process(
+        *("run", "--kubeconfig", server.kubeconfig, "--diagnostics-port", "0", "-o", "json"),
+        *elsewhere,
+    ) as scheduler:
+        said = heard(scheduler, "not elected")
+        assert said["error"] == "no lease nowhere/kubedsm: namespace nowhere is not there"
+        assert scheduler.stop(signal.SIGTERM)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--leader-elect-lease-duration", "15"), "'15' is not a duration"),
+        (("--leader-elect-lease-duration", "10s"), "lease-duration must be more than"),
+        (("--leader-elect-renew-deadline", "2s"), "renew-deadline must be more than"),
+        (("--leader-elect-retry-period", "0s"), "retry-period must be more than 0"),
+        (("--leader-elect-resource-name", "A/b"), "resource-name: 'A/b'"),
+        (("--grace-period", "soon"), "'soon' is not a duration"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused_in_a_line(arguments, told):
+    done = kubedsm("run", *arguments)
+    assert done.returncode == 2
+    [line] = done.stderr.splitlines()
+    assert told in line
