@@ -3,6 +3,7 @@
 So are the names and paths in the other documents.
 """
 
+import asyncio
 import functools
 import pkgutil
 import re
@@ -17,8 +18,10 @@ from click.testing import CliRunner
 from kubedsm.cluster.client.credentials import CredentialsError
 from kubedsm.commands.serving import run
 from kubedsm.replay.command import replay
+from kubedsm.replay.virtual_time import run_in_virtual_time
 from loadgen.generators import normal
 from loadgen.scenario import dumps
+from support.replicas import replicas
 
 ROOT = Path(__file__).parents[1]
 DOCUMENT = ROOT / "docs" / "architecture.md"
@@ -77,8 +80,17 @@ def code_of(named):
     return named.__code__
 
 
+async def one_leads_and_is_stopped():
+    async with replicas(busy=False) as several:
+        leader = several.start("leader")
+        await several.until_led_by(leader, 5)
+        await asyncio.sleep(5)
+        leader.stopping.set()
+        await several.world.until(lambda: leader.over, 5)
+
+
 def test_the_walks_are_walked(tmp_path):
-    """A short replay, in which pods are moved, comes by all of them; and so does `run`."""
+    """A short replay, in which pods are moved, `run`, and a leader's life come by all of them."""
     scenario, configuration = tmp_path / "short.json", tmp_path / "config.yaml"
     scenario.write_text(dumps(normal(1.5, 0.4, seed=3, cycles=3, cycle_seconds=40)))
     configuration.write_text("batch: {idle: 5ms}")
@@ -95,6 +107,7 @@ def test_the_walks_are_walked(tmp_path):
     try:
         replayed = CliRunner().invoke(replay, [*arguments, str(configuration)])
         begun = CliRunner().invoke(run, [*nowhere, str(configuration)])
+        run_in_virtual_time(one_leads_and_is_stopped())
     finally:
         sys.setprofile(before)
     assert replayed.exit_code == 0, replayed.output
