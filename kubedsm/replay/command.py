@@ -172,8 +172,9 @@ def _write_tuning(found: Report, out: Path) -> None:
 def _write(found: Report, out: Path) -> None:
     try:
         from kubedsm.replay.plots import pictures  # noqa: PLC0415 - matplotlib is an extra
-    except ModuleNotFoundError as error:
-        click.echo(f"kubedsm: no pictures without {error.name}: kubedsm[plots] has it", err=True)
+    except ModuleNotFoundError:
+        how = "pip install 'kubedsm[plots]'"
+        click.echo(f"kubedsm: no pictures without matplotlib: {how}", err=True)
         drawn = {}
     else:
         drawn = pictures(found)

@@ -1,4 +1,4 @@
-"""Pictures of a report. Needs matplotlib (`pip install kubedsm[plots]`)."""
+"""Pictures of a report. Needs matplotlib (`pip install 'kubedsm[plots]'`)."""
 
 import io
 import math

@@ -98,6 +98,18 @@ def test_a_folder_gets_results_pictures_tables_and_a_page(kubedsm, scenario, tmp
     assert json.loads((out / "results.json").read_text())["emulated"] is True
 
 
+def test_without_the_library_for_pictures_one_line_says_how_to_get_it(
+    kubedsm, scenario, tmp_path, monkeypatch
+):
+    monkeypatch.delitem(sys.modules, "kubedsm.replay.plots", raising=False)
+    monkeypatch.setitem(sys.modules, "matplotlib.axes", None)
+    out = tmp_path / "out"
+    code, _, err = kubedsm("replay", scenario, "--policies", "kubedsm", "--jobs", 1, "--out", out)
+    assert code == 0
+    assert err == "kubedsm: no pictures without matplotlib: pip install 'kubedsm[plots]'\n"
+    assert {path.name for path in out.iterdir()} == {"results.json", "index.html", "tables.md"}
+
+
 def test_own_nodes_and_services(kubedsm, tmp_path):
     (tmp_path / "cluster.yaml").write_text(
         "nodes: [{name: e1, tier: edge, cpu: 4, memory: 4Gi},"

@@ -1,0 +1,47 @@
+"""What `pip install .` brings is what running imports: no more, and no less."""
+
+import ast
+import re
+import sys
+import tomllib
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = ("kubedsm", "plans", "loadgen")
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def imported(module):
+    for found in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
+        if isinstance(found, ast.Import):
+            yield from (alias.name for alias in found.names)
+        elif isinstance(found, ast.ImportFrom):
+            yield found.module
+
+
+def distributions():
+    """Normal names of all that is imported from elsewhere."""
+    modules = (module for package in PACKAGES for module in (ROOT / package).rglob("*.py"))
+    names = {name.partition(".")[0] for module in modules for name in imported(module)}
+    by_name = packages_distributions()
+    elsewhere = names - sys.stdlib_module_names - set(PACKAGES)
+    return {normal(distribution) for name in elsewhere for distribution in by_name[name]}
+
+
+def normal(requirement):
+    return re.sub(r"[-_.]+", "-", re.match(r"[\w.-]+", requirement)[0]).lower()
+
+
+def test_each_dependency_is_imported_and_each_import_is_a_dependency_or_an_extra():
+    dependencies = {normal(requirement) for requirement in PROJECT["dependencies"]}
+    extras = PROJECT["optional-dependencies"]
+    optional = {normal(r) for extra in extras if extra != "dev" for r in extras[extra]}
+    assert distributions() == dependencies | optional
+    assert dependencies & optional == set()
+
+
+def test_developers_have_every_extra():
+    extras = dict(PROJECT["optional-dependencies"])
+    dev = {normal(requirement) for requirement in extras.pop("dev")}
+    assert {normal(r) for extra in extras.values() for r in extra} <= dev
