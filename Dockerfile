@@ -1,14 +1,33 @@
-# The image that manifests/deployment.yaml names. No registry serves it; build it yourself:
+# The image that manifests/ names. No registry serves it; build it yourself (docs/image.md):
 #   docker build -t kubedsm:0.1.0 .
-FROM python:3.11-slim
+# BASE is any image with Python 3.11 or newer, and with either pip or what venv makes one of.
+ARG BASE=python:3.13-slim
 
+FROM ${BASE} AS build
+# pip is beside what it installs, so that nothing of it is copied.
+ENV PATH=/opt/pip/bin:$PATH
+RUN python3 -m venv --without-pip /opt/kubedsm \
+    && { python3 -m pip --version 2>/dev/null || python3 -m venv /opt/pip; }
 WORKDIR /src
 COPY pyproject.toml README.md LICENSE ./
 COPY kubedsm kubedsm
 COPY plans plans
 COPY loadgen loadgen
-RUN pip install --no-cache-dir . && rm -rf /src
+RUN --mount=type=secret,id=pip.conf,target=/etc/pip.conf \
+    python3 -m pip --python /opt/kubedsm/bin/python install --no-cache-dir --no-compile .
+RUN find /opt/kubedsm \( -type d -name tests -o -name '*_test.py' -o -name 'test_*.py' \
+    -o -name '*_tests.*.so' \) -prune -exec rm -r {} +
+# Importing kubernetes_asyncio imports its 900 generated modules. They need no source.
+RUN cd /opt/kubedsm/lib/python3*/site-packages/kubernetes_asyncio/client \
+    && python3 -m compileall -qb . && find . -name '*.py' -delete
 
-WORKDIR /
+FROM ${BASE}
+COPY --from=build /opt/kubedsm /opt/kubedsm
+ENV PATH=/opt/kubedsm/bin:$PATH
+# What the commands import is compiled once, here: in a pod the root is read-only. The base's pip goes.
+RUN kubedsm --version && loadgen --help >/dev/null \
+    && rm -rf /usr/local/bin/pip* /usr/local/lib/python3*/site-packages/pip* /usr/bin/pip* \
+       /usr/lib/python3/dist-packages/pip* /usr/lib/python3*/ensurepip /usr/share/python-wheels \
+       /usr/local/lib/python3*/ensurepip
 USER 65532:65532
 ENTRYPOINT ["kubedsm"]
