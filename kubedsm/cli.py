@@ -18,6 +18,7 @@ from kubedsm.commands.serving import emulate, run
 from kubedsm.configuration.documents import DocumentError
 from kubedsm.emulator.http.certificates import CertificateError
 from kubedsm.emulator.http.server import AddressUnavailableError
+from kubedsm.listening import AddressUnavailableError as ListeningError
 from kubedsm.replay.command import replay
 from kubedsm.runtime.leader_election import NotLeadingError
 
@@ -27,6 +28,7 @@ PROBLEMS = (
     CertificateError,
     ClusterError,
     DocumentError,
+    ListeningError,
     CredentialsError,
     NotLeadingError,
     OSError,

@@ -18,8 +18,9 @@ from kubedsm.core.goals.objective import NANO
 from kubedsm.core.moving.suggestion import ClusterScore, Leg, Suggestion
 from kubedsm.core.world.model import Snapshot
 from kubedsm.runtime.assembly import Runtime
+from kubedsm.runtime.listener import Listener
 from kubedsm.runtime.suggester import mode_of, reason_to_stay
-from kubedsm.why.entries import MoveOutcome, move_as_json
+from kubedsm.why.entries import MoveOutcome, Outcome, move_as_json
 from kubedsm.why.table import table
 
 
@@ -124,6 +125,15 @@ async def read_snapshot(
     return runtime.mirror.snapshot()
 
 
+class _Ends(Listener):
+    def __init__(self) -> None:
+        self.ended: list[MoveOutcome] = []
+
+    def move_ended(self, ended: MoveOutcome) -> None:
+        if ended.outcome is not Outcome.DROPPED:
+            self.ended.append(ended)
+
+
 async def carry_out(
     cluster: Cluster, advice: Advice, clock: Clock, rng: random.Random
 ) -> list[MoveOutcome]:
@@ -131,8 +141,8 @@ async def carry_out(
     quiet = attrs.evolve(
         advice.configuration, suggester=attrs.evolve(advice.configuration.suggester, mode="off")
     )
-    ends: list[MoveOutcome] = []
-    runtime = Runtime(cluster, quiet, clock, rng, on_ended=ends.append)
+    ends = _Ends()
+    runtime = Runtime(cluster, quiet, clock, rng, listener=ends)
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(runtime.run())
         await runtime.synced.wait()
@@ -141,4 +151,4 @@ async def carry_out(
         while not runtime.manager.quiet.is_set():
             await runtime.manager.quiet.wait()
         running.cancel()
-    return ends
+    return ends.ended

@@ -29,6 +29,8 @@ kubeconfig_file = click.option(
 )
 kubeconfig_context = click.option("--context", help="Context of the kubeconfig.")
 
+GREATEST_PORT = 65535
+
 
 def configuration_at(path: str | None) -> Configuration:
     return load_file(path) if path else Configuration()
@@ -56,9 +58,22 @@ def read_dump(path: str) -> dumps.Dump:
     return dump
 
 
-def log_to(*, json: bool = False, level: str = "INFO") -> None:
-    """Logs are for people on stderr, or the very output, one JSON object a line, on stdout."""
+def address(_: click.Context, __: click.Parameter, value: str | None) -> tuple[str, int] | None:
+    """Read HOST:PORT; without a host it is all addresses of this machine."""
+    if value is None:
+        return None
+    host, colon, port = value.rpartition(":")
+    valid = colon and port.isascii() and port.isdecimal() and len(port) <= len("65535")
+    bracketed = host.startswith("[") and host.endswith("]")
+    if not valid or int(port) > GREATEST_PORT or bracketed is not (":" in host):
+        raise click.BadParameter(f"{value!r} is not HOST:PORT, such as 127.0.0.1:10271")
+    return host.strip("[]"), int(port)
+
+
+def log_to(*, json: bool = False, level: str = "INFO", stdout: bool = False) -> None:
+    """Logs are for people, or one JSON object a line; on stderr, or the very output."""
     processors: list[structlog.typing.Processor] = [
+        structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         # Tracebacks without what was in the variables: a cluster does not fit on a screen.
@@ -72,7 +87,7 @@ def log_to(*, json: bool = False, level: str = "INFO") -> None:
     structlog.configure(
         processors=processors,
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.PrintLoggerFactory(sys.stdout if json else sys.stderr),
+        logger_factory=structlog.PrintLoggerFactory(sys.stdout if stdout else sys.stderr),
     )
 
 

@@ -3,6 +3,8 @@
 import asyncio
 import random
 import socket
+import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from kubedsm.cluster.client.kubernetes import KubernetesCluster
 from kubedsm.cluster.joining import join
 from kubedsm.commands.console import (
     Stop,
+    address,
     config_file,
     configuration_at,
     kubeconfig_context,
@@ -33,6 +36,10 @@ from kubedsm.emulator.emulated_cluster import EmulatedCluster
 from kubedsm.emulator.http.certificates import server_tls
 from kubedsm.emulator.http.server import HttpFront
 from kubedsm.emulator.paper import paper_cluster
+from kubedsm.monitoring.instruments import Instruments
+from kubedsm.monitoring.measured_cluster import MeasuredCluster
+from kubedsm.monitoring.reading import ConfigurationState, Leadership, Standing
+from kubedsm.monitoring.server import Monitoring
 from kubedsm.runtime import leadership
 from kubedsm.runtime.assembly import Runtime
 from kubedsm.why.server import PORT, Diagnostics
@@ -67,7 +74,27 @@ _OWN_NAMES = ("127.0.0.1", "::1", "localhost", "kubernetes.default.svc")
     " back; less than the pod's terminationGracePeriodSeconds. A second one ends at once.",
 )
 @leader_election
-@click.option("-v", "--verbose", is_flag=True, help="Log more.")
+@click.option(
+    "--metrics-address",
+    metavar="HOST:PORT",
+    callback=address,
+    show_default="127.0.0.1:10271",
+    help="Where /metrics, /healthz, /livez and /readyz are served; :10271 is on all addresses.",
+)
+@click.option(
+    "--log-format",
+    type=click.Choice(["json", "console"]),
+    show_default="console on a terminal, else json",
+    help="How the log is written.",
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="info",
+    show_default=True,
+    help="What is logged.",
+)
+@click.option("-v", "--verbose", is_flag=True, help="The same as --log-level debug.")
 @output
 def run(
     config_path: str | None,
@@ -76,6 +103,9 @@ def run(
     namespace: str,
     diagnostics_port: int,
     grace_period: float,
+    metrics_address: tuple[str, int] | None,
+    log_format: str | None,
+    log_level: str,
     verbose: bool,
     output: str,
     **elect: Any,
@@ -85,14 +115,17 @@ def run(
     Inside a cluster it uses its service account; elsewhere a kubeconfig. Its log goes to stderr;
     with -o json it goes to stdout, one object a line.
     """
-    log_to(json=output == "json", level="DEBUG" if verbose else "INFO")
+    as_json = output == "json" or (log_format or _format()) == "json"
+    level = "DEBUG" if verbose else log_level.upper()
+    log_to(json=as_json, level=level, stdout=output == "json")
     configuration, election = configuration_at(config_path), election_of(**elect)
     stop = Stop()
 
     async def serve() -> None:
-        async with await KubernetesCluster.connect(kubeconfig_path, context) as cluster:
+        async with await KubernetesCluster.connect(kubeconfig_path, context) as server:
             log, clock, rng = structlog.get_logger(), SystemClock(), random.Random()
-            version = await join(cluster, clock, rng, log.warning, in_pod=cluster.in_pod)
+            instruments = Instruments(clock, configuration.scheduler_name, server.host)
+            cluster = MeasuredCluster(server, clock, instruments.answered)
             elector, written = election.elector(cluster, clock) if election else (None, cluster)
             runtime = Runtime(
                 written,
@@ -101,18 +134,36 @@ def run(
                 rng,
                 instance=socket.gethostname(),
                 namespace=namespace,
+                listener=instruments,
             )
-            async with Diagnostics(runtime.decisions, diagnostics_port) as diagnostics:
+            standing = Standing(
+                lambda: Leadership(elector.leading, elector.holder) if elector else Leadership(),
+                partial(ConfigurationState, 1, clock.wall()),
+            )
+            # The probes of a pod that waits for its API server must be answered, too.
+            async with (
+                Monitoring(runtime, instruments, clock, metrics_address, standing) as monitoring,
+                Diagnostics(runtime.decisions, diagnostics_port) as diagnostics,
+                asyncio.TaskGroup() as tasks,
+            ):
+                watching = tasks.create_task(monitoring.watch_the_loop())
+                version = await join(cluster, clock, rng, log.warning, in_pod=server.in_pod)
                 log.info(
                     "connected",
                     version=version,
                     kubedsm=__version__,
                     diagnostics=diagnostics.url or "none",
+                    metrics=monitoring.url or f"none: {monitoring.unavailable}",
                 )
                 stop.heeded = True
                 await leadership.serve(runtime, elector, stop.asked, grace_period)
+                watching.cancel()
 
     until_interrupted(serve(), stop)
+
+
+def _format() -> str:
+    return "console" if sys.stderr.isatty() else "json"
 
 
 @click.command()

@@ -10,7 +10,7 @@ import structlog
 
 from kubedsm.clock import Clock
 from kubedsm.cluster.client.port import Cluster
-from kubedsm.cluster.watching.reflector import Reflector
+from kubedsm.cluster.watching.reflector import Reflector, ReflectorStatistics
 from kubedsm.cluster.watching.watched import NODES, PODS, SURROUNDINGS
 from kubedsm.configuration.settings import Configuration
 from kubedsm.core.policies.policy import MigratingPolicy, Policy
@@ -23,6 +23,7 @@ from kubedsm.runtime.event_handler import EventHandler
 from kubedsm.runtime.event_recorder import EventRecorder
 from kubedsm.runtime.left_behind import LeftBehind
 from kubedsm.runtime.limits import MoveLimits
+from kubedsm.runtime.listener import Listener
 from kubedsm.runtime.moves import Moves
 from kubedsm.runtime.pause_switch import PauseSwitch
 from kubedsm.runtime.placement_manager import Limits, PlacementManager
@@ -47,7 +48,7 @@ class Runtime:
 
     `instance` names this process in the Events it writes. The policy is the configured KubeDSM
     unless another one is to be compared with it. The pause switch is looked for in `namespace`.
-    `on_ended` hears how each move ended.
+    `listener` hears what happens.
     """
 
     def __init__(
@@ -59,7 +60,7 @@ class Runtime:
         instance: str = "kubedsm",
         policy: Policy | None = None,
         namespace: str = "kubedsm",
-        on_ended: Callable[[MoveOutcome], None] | None = None,
+        listener: Listener | None = None,
     ) -> None:
         policy = policy or configuration.policy
         self._cluster = cluster
@@ -67,7 +68,7 @@ class Runtime:
         self._clock = clock
         # Its own, so that what policies leave to chance depends on nothing else.
         chance = random.Random(rng.getrandbits(64))
-        self._on_ended = on_ended
+        self._listener = listener or Listener()
         self._limits = Limits(slow_after=configuration.migration.deadline)
         self._said = SaidByCause(clock)
         self.supervisor = Supervisor(clock, rng)
@@ -112,6 +113,7 @@ class Runtime:
             rng=chance,
             synced=self.synced,
             supervisor=self.supervisor,
+            listener=self._listener,
         )
         self.suggester = self._finder_of_moves(policy, namespace)
         self._tiers = TierKeeper(self.mirror, configuration.scheduler_name, self._recorder.retiered)
@@ -147,6 +149,7 @@ class Runtime:
             self._bound,
             self.supervisor,
             self._limits,
+            self._listener.plan_ended,
         )
 
     def _maker_of_room(self) -> Preemptor | None:
@@ -181,6 +184,7 @@ class Runtime:
             synced=self.synced,
             paused=PauseSwitch(self._cluster, namespace, timeout, self._said),
             preempting=lambda: self._preemptor is not None and self._preemptor.busy,
+            listener=self._listener,
         )
 
     def _followers(
@@ -191,7 +195,12 @@ class Runtime:
             self.queue,
             self._configuration.scheduler_name,
             self.supervisor,
-            on_pod=(binds.observe, self.manager.observe, self._scheduler.changed),
+            on_pod=(
+                binds.observe,
+                self.manager.observe,
+                self._scheduler.changed,
+                self._listener.changed,
+            ),
             on_other=(self._scheduler.changed, self._tiers.observe),
         )
         reflector: Callable[..., Reflector[Any, ClusterEvent]] = partial(
@@ -208,6 +217,16 @@ class Runtime:
             )
             for kind, watched in SURROUNDINGS.items()
         ]
+
+    @property
+    def watches(self) -> dict[str, ReflectorStatistics]:
+        """How each watch does, by the kind of its objects."""
+        return {reflector.kind: reflector.statistics for reflector in self._reflectors}
+
+    @property
+    def events_lost(self) -> int:
+        """Events that could not be written."""
+        return self._recorder.lost
 
     async def run(self) -> None:
         """Follow the cluster and act on it, until cancelled."""
@@ -258,6 +277,7 @@ class Runtime:
 
     def _ended(self, ended: MoveOutcome) -> None:
         self._record.move_ended(ended)
+        self._listener.move_ended(ended)
         if ended.outcome is Outcome.DROPPED:
             return
         pod, target = ended.move.pod, ended.move.target
@@ -268,8 +288,6 @@ class Runtime:
         replacement = ended.replacement
         if completed and replacement is not None and replacement.node_name is not None:
             self._recorder.scheduled(replacement, replacement.node_name)
-        if self._on_ended is not None:
-            self._on_ended(ended)
 
     def _note_known(self, handler: EventHandler, kind: type[Surrounding]) -> None:
         handler.handle(KindKnown(kind))

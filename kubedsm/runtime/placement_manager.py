@@ -25,6 +25,7 @@ from kubedsm.runtime.bind_calls import BindCalls
 from kubedsm.runtime.left_behind import SWEEP, LeftBehind
 from kubedsm.runtime.limits import MoveLimits
 from kubedsm.runtime.moves import Group, Moves
+from kubedsm.runtime.plan_logging import plan_logged
 from kubedsm.runtime.step_calls import StepCalls, Tell, Wanted, seen
 from kubedsm.runtime.supervisor import Supervisor, Work
 from plans.advance import advance, bind_plan
@@ -101,7 +102,8 @@ class PlacementManager:
     """The one runner of plans: binds, moves, and the restoring of what a move left behind.
 
     `followed`: which plan each pod is about, for all that must know; only written here.
-    `on_bound` hears of each bind that is not a move's, and how it ended.
+    `on_bound` hears of each bind that is not a move's, and how it ended; `on_plan_ended` of each
+    plan, and how many seconds it took.
     """
 
     def __init__(
@@ -116,6 +118,7 @@ class PlacementManager:
         on_bound: Callable[[Pod, Step], None],
         supervisor: Supervisor,
         limits: Limits,
+        on_plan_ended: Callable[[Plan, float], None],
     ) -> None:
         self._mirror = mirror
         self._plan_of = followed
@@ -127,6 +130,7 @@ class PlacementManager:
         self._on_bound = on_bound
         self._supervisor = supervisor
         self._limits = limits
+        self._on_plan_ended = on_plan_ended
         self._plans: dict[str, Running] = {}
         #: what plans have yet to be told: one thing after the other, also what follows from one
         self._inbox: deque[tuple[str, PlanEvent, float]] = deque()
@@ -190,7 +194,8 @@ class PlacementManager:
         """Do what belongs to no plan as one of the manager's tasks."""
         if self._tasks is None:
             raise RuntimeError("the placement manager is not running")
-        self._tasks.create_task(self._done_beside(part, work, story))
+        with plan_logged(None):
+            self._tasks.create_task(self._done_beside(part, work, story))
 
     async def _done_beside(self, part: str, work: Work, story: dict[str, object]) -> None:
         with self._supervisor.catching(part, **story):
@@ -201,7 +206,10 @@ class PlacementManager:
         running = self._plans.get(plan_id)
         if running is None or not running.waits(step.id, step.state):
             return
-        with self._supervisor.catching(f"step {step.kind}", story=running) as caught:
+        with (
+            plan_logged(plan_id),
+            self._supervisor.catching(f"step {step.kind}", story=running) as caught,
+        ):
             await work()
         if caught and step.pod:
             # It is not known how far it got: a live read of the pod tells.
@@ -260,6 +268,11 @@ class PlacementManager:
         since = self._clock.monotonic() - self._limits.slow_after
         return all(r.begun <= since or r.plan.restores_only for r in self._plans.values())
 
+    @property
+    def under_way(self) -> int:
+        """How many plans are."""
+        return len(self._plans)
+
     def follows(self, pod: Uid) -> bool:
         return pod in self._plan_of
 
@@ -315,21 +328,26 @@ class PlacementManager:
         plan = running.plan
         caught: list[Exception] = []
         for step in effects:
-            with self._supervisor.catching("plan", step=step, story=running) as of_step:
+            with (
+                plan_logged(plan_id),
+                self._supervisor.catching("plan", step=step, story=running) as of_step,
+            ):
                 self._carry_out(plan, step)
             caught += of_step
         if plan.finished:
-            self._forget(plan)
+            self._forget(running)
         elif caught:
             self._inbox.appendleft((plan_id, Abandoned("an error of the scheduler's own"), now))
         elif (plan.next_deadline or math.inf) < self._alarm:
             self._deadlines_changed.set()
 
-    def _forget(self, plan: Plan) -> None:
+    def _forget(self, running: Running) -> None:
+        plan = running.plan
         del self._plans[plan.id]
         for step in plan.steps:
             if self._plan_of.get(Uid(step.pod)) == plan.id:
                 del self._plan_of[Uid(step.pod)]
+        self._on_plan_ended(plan, self._clock.monotonic() - running.begun)
         if not self._plans:
             self.quiet.set()
 

@@ -16,6 +16,7 @@ from kubedsm.core.world.change import Change
 from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.core.world.model import NodeName, Pod, Snapshot, Uid
 from kubedsm.runtime.event_recorder import EventRecorder
+from kubedsm.runtime.listener import Listener
 from kubedsm.runtime.placement_manager import Placement, PlacementManager
 from kubedsm.runtime.preemptor import Preemptor
 from kubedsm.runtime.scheduling_queue import SchedulingQueue, batch_window
@@ -44,6 +45,7 @@ class Scheduler:
     rng: random.Random
     synced: asyncio.Event
     supervisor: Supervisor
+    listener: Listener
 
     async def run(self) -> None:
         await self.synced.wait()
@@ -71,6 +73,7 @@ class Scheduler:
         pods = [pod for pod in map(self.mirror.pod, uids) if pod is not None]
         for pod in self.supervisor.isolate("decision", self._decide, pods):
             self.queue.back_off(pod)
+            self.listener.attempt_ended(pod, "error")
             self.recorder.failed_scheduling(pod, "an error of the scheduler's own; see its log")
 
     def _decide(self, waiting: list[Pod]) -> None:
@@ -84,6 +87,7 @@ class Scheduler:
         pods = snapshot.schedulable(waiting)
         if not pods:
             return
+        self.listener.batch_begun(pods)
         deadline = deadline_in(self.batch.budget, self.clock)
         decision = self.policy.place(snapshot, pods, self.rng, deadline)
         placements = [Placement(pod, snapshot.nodes[node]) for pod, node, _ in decision.bindings]
@@ -96,8 +100,11 @@ class Scheduler:
         self._say_why_not(snapshot, unschedulable)
         for pod in decision.late:
             self.queue.back_off(pod)
+            self.listener.attempt_ended(pod, "late")
         if self.preemptor is not None:
             self.preemptor.consider(decision.unplaced)
+        seconds = self.clock.monotonic() - started
+        self.listener.batch_decided(pods, seconds)
         log.info(
             "batch",
             pods=len(pods),
@@ -105,7 +112,7 @@ class Scheduler:
             unplaced=len(decision.unplaced),
             late=len(decision.late),
             proven=decision.proven,
-            milliseconds=round(1000 * (self.clock.monotonic() - started), 2),
+            milliseconds=round(1000 * seconds, 2),
         )
 
     def _say_why_not(self, snapshot: Snapshot, found: "Mapping[Uid, _Unschedulable]") -> None:
@@ -116,15 +123,18 @@ class Scheduler:
             else:
                 # A node would take it: it needs another decision, and nothing has to happen first.
                 self.queue.back_off(pod)
+            self.listener.attempt_ended(pod, "unschedulable")
             self.recorder.failed_scheduling(pod, why.message)
 
     def settled(self, pod: Pod, step: Step) -> None:
         """Take note of how a bind ended."""
         if step.state is StepState.DONE:
             self.queue.bound(pod.uid)
+            self.listener.attempt_ended(pod, "scheduled")
             self.recorder.scheduled(pod, NodeName(step.node))
             return
         if pod.waits_for_node:
+            self.listener.attempt_ended(pod, "error")
             self.queue.back_off(pod, cause_of(step.reason, pod.name, pod.uid, step.node))
             self.recorder.failed_scheduling(
                 pod, f"binding rejected: {step.reason}", reason="SchedulerError"

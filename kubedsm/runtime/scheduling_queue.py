@@ -11,6 +11,7 @@ webhook, take turns, and one bind that succeeds brings the next ones forward.
 import asyncio
 import heapq
 import random
+from collections import Counter
 from collections.abc import Callable
 from itertools import islice
 
@@ -94,6 +95,14 @@ class SchedulingQueue:
     @property
     def statistics(self) -> QueueStatistics:
         return QueueStatistics(len(self._active), len(self._backing_off), len(self._unschedulable))
+
+    def rejected_by(self) -> Counter[str]:
+        """How many unschedulable pods each rule keeps waiting; a pod counts for each of its."""
+        counts: Counter[str] = Counter()
+        for why, uids in self._by_why.items():
+            for rule in why.rules:
+                counts[rule] += len(uids)
+        return counts
 
     def add(self, pod: Pod) -> None:
         """Make the pod ready to be decided on now."""

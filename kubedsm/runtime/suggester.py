@@ -16,6 +16,7 @@ from kubedsm.core.policies.policy import MigratingPolicy
 from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.core.world.model import Pod, Snapshot, Uid, shares_after
 from kubedsm.runtime.event_recorder import EventRecorder
+from kubedsm.runtime.listener import Listener
 from kubedsm.runtime.moves import Group
 from kubedsm.runtime.placement_manager import PlacementManager
 from kubedsm.runtime.scheduling_queue import SchedulingQueue
@@ -49,6 +50,7 @@ class Suggester:
     paused: Callable[[], Awaitable[bool]]
     #: whether room is being made already, by preemption
     preempting: Callable[[], bool]
+    listener: Listener
     _plans: "itertools.count[int]" = attrs.field(factory=lambda: itertools.count(1), init=False)
     #: the mirror's changes when nothing was worth moving, and nothing rested
     _nothing_at: int | None = attrs.field(default=None, init=False)
@@ -78,7 +80,9 @@ class Suggester:
         snapshot = self.mirror.snapshot()
         self._resters = 0
         deadline = deadline_in(self.configuration.suggester.budget, self.clock)
+        began, mode = self.clock.monotonic(), self.configuration.suggester.mode
         suggestion = self.policy.suggest(snapshot, self._resting, deadline)
+        self.listener.suggested(suggestion.moves, mode, self.clock.monotonic() - began)
         if not suggestion.moves:
             self._nothing_at = self.mirror.changes if self._resters == 0 else None
             return
@@ -86,9 +90,9 @@ class Suggester:
             "suggestion",
             moves=[f"{m.pod} {m.source} -> {m.target}" for m in suggestion.moves],
             proven=suggestion.proven,
-            mode=self.configuration.suggester.mode,
+            mode=mode,
         )
-        if self.configuration.suggester.mode == "suggest":
+        if mode == "suggest":
             proposed = [MoveOutcome("", move, Outcome.PROPOSED) for move in suggestion.moves]
             self.record.suggestion(snapshot, suggestion, proposed)
             for move in suggestion.moves:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+import attrs
 import structlog
 
 from kubedsm.clock import Clock
@@ -27,6 +28,17 @@ Work = Callable[[], Coroutine[Any, Any, None]]
 WORKED_AFTER = 60.0
 
 
+@attrs.define(eq=False)
+class Kept:
+    """A loop that is kept running. Moments on the clock."""
+
+    part: str
+    #: when it failed first, of the times that it did without having worked in between
+    failing_since: float | None = None
+    #: when it was begun anew, if it runs since it failed
+    began: float | None = None
+
+
 class Supervisor:
     """Catches what must not end the process; cancellation still does."""
 
@@ -36,6 +48,7 @@ class Supervisor:
         self._said = SaidByCause(clock)
         #: how many exceptions were caught, by part
         self.caught: Counter[str] = Counter()
+        self._kept: list[Kept] = []
 
     @contextmanager
     def catching(self, part: str, **story: object) -> Iterator[list[Exception]]:
@@ -74,16 +87,34 @@ class Supervisor:
 
     async def keep(self, part: str, loop: Work) -> None:
         """Run a loop, and again after a back-off as often as an exception ends it."""
-        backoff = Backoff(self._rng)
-        while True:
-            began = self._clock.monotonic()
-            with self.catching(part) as caught:
-                await loop()
-            if not caught:
-                return
-            if self._clock.monotonic() - began >= WORKED_AFTER:
-                backoff.succeeded()
-            await self._clock.sleep(backoff.failed())
+        backoff, kept = Backoff(self._rng), Kept(part)
+        self._kept.append(kept)
+        try:
+            while True:
+                began = self._clock.monotonic()
+                with self.catching(part) as caught:
+                    await loop()
+                if not caught:
+                    return
+                now = self._clock.monotonic()
+                if now - began >= WORKED_AFTER:
+                    backoff.succeeded()
+                    kept.failing_since = None
+                kept.failing_since = now if kept.failing_since is None else kept.failing_since
+                kept.began = None
+                await self._clock.sleep(backoff.failed())
+                kept.began = self._clock.monotonic()
+        finally:
+            self._kept.remove(kept)
+
+    def failing(self) -> dict[str, float]:
+        """The loops that end again and again, and for how many seconds that has been so."""
+        now, failing = self._clock.monotonic(), dict[str, float]()
+        for kept in self._kept:
+            works = kept.began is not None and now - kept.began >= WORKED_AFTER
+            if kept.failing_since is not None and not works:
+                failing[kept.part] = max(now - kept.failing_since, failing.get(kept.part, 0.0))
+        return failing
 
     def _catch(self, part: str, error: Exception, story: dict[str, object]) -> None:
         self.caught[part] += 1

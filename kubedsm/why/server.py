@@ -5,7 +5,6 @@ worked out from are values, and placing pods must not wait for it.
 """
 
 import asyncio
-import os
 from collections.abc import Iterable
 from typing import Any, Self
 
@@ -13,6 +12,7 @@ import orjson
 import structlog
 from aiohttp import web
 
+from kubedsm.listening import AddressUnavailableError, listen
 from kubedsm.why.explainer import Decisions, Recalled
 from kubedsm.why.record import ENTRIES
 
@@ -45,14 +45,10 @@ class Diagnostics:
         self.url = ""
 
     async def __aenter__(self) -> Self:
-        await self._runner.setup()
         try:
-            await web.TCPSite(self._runner, LOOPBACK, self._port).start()
-        except OSError as error:
-            why = os.strerror(error.errno) if error.errno else str(error)
-            log.warning("no diagnostics", address=f"{LOOPBACK}:{self._port}", error=why)
-        else:
-            self.url = f"http://{LOOPBACK}:{self._runner.addresses[0][1]}"
+            self.url = await listen(self._runner, LOOPBACK, self._port)
+        except AddressUnavailableError as error:
+            log.warning("no diagnostics", address=f"{LOOPBACK}:{self._port}", error=str(error))
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -38,6 +38,16 @@ def plan_runner(cluster, mirror, clock, on_bound=nothing, limits=None):
     moves = Moves(mirror, MoveLimits(MigrationSettings()), clock, nothing, nothing)
     left_behind = LeftBehind(mirror, step_calls, clock, nothing, nothing)
     manager = PlacementManager(
-        mirror, followed, clock, binds, step_calls, moves, left_behind, on_bound, supervisor, limits
+        mirror,
+        followed,
+        clock,
+        binds,
+        step_calls,
+        moves,
+        left_behind,
+        on_bound,
+        supervisor,
+        limits,
+        nothing,
     )
     return Parts(manager, binds, supervisor, said, followed)

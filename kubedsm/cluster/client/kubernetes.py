@@ -149,6 +149,11 @@ class KubernetesCluster:
         """Its URL, for messages."""
         return self._base
 
+    @property
+    def host(self) -> str:
+        """Its name and port."""
+        return URL(self._base).authority
+
     async def __aenter__(self) -> Self:
         tls = self._credentials.tls() if self._base.startswith("https:") else True
         self._session = aiohttp.ClientSession(

@@ -74,6 +74,10 @@ class ReflectorStatistics:
     #: what is wrong now; empty while it works
     trouble: str
 
+    @property
+    def troubled(self) -> bool:
+        return bool(self.trouble)
+
 
 class StaleListError(ClusterError):
     """A list older than what was seen before: its server lags behind."""
@@ -132,6 +136,11 @@ class Reflector(Generic[T, E]):
         self._awaiting: list[asyncio.Event] = []
         #: by the first list; it is tried again all the same, for a right may be granted
         self.refused = False
+
+    @property
+    def kind(self) -> str:
+        """Of the objects."""
+        return self._watched.kind
 
     @property
     def synced(self) -> bool:

@@ -1,0 +1,244 @@
+"""What is counted and timed where it happens.
+
+Names are kube-scheduler's and client-go's where the meaning is the same.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import attrs
+from prometheus_client import Counter, Histogram
+from prometheus_client.registry import CollectorRegistry
+
+from kubedsm.clock import Clock
+from kubedsm.core.moving.suggestion import Move, MoveKind
+from kubedsm.core.world.change import Change
+from kubedsm.core.world.model import Pod, Uid
+from kubedsm.monitoring.measured_cluster import Answered
+from kubedsm.monitoring.registry import Registry
+from kubedsm.runtime.listener import Listener, Result
+from kubedsm.why.entries import MoveOutcome
+from plans.steps import LOST, Plan, StepKind, StepState
+
+#: seconds, from the 1 ms of a decision on a few pods
+FINE = tuple(0.001 * 2**n for n in range(15))
+#: seconds, from the 5 ms of a bind to the minutes that a move takes
+COARSE = tuple(0.005 * 2**n for n in range(17))
+#: kube-scheduler's last label of the attempts that a pod took
+MOST_ATTEMPTS = 15
+
+
+@attrs.define(slots=True)
+class _Waiting:
+    #: since it was first seen, on the clock
+    since: float
+    attempts: int = 0
+    #: when the attempt under way began
+    began: float | None = None
+
+
+class Instruments(Listener):
+    """`profile`: the schedulerName, as kube-scheduler calls it; `host`: the API server's."""
+
+    def __init__(self, clock: Clock, profile: str, host: str) -> None:
+        self._clock = clock
+        self._profile = profile
+        self._host = host
+        self._waiting: dict[Uid, _Waiting] = {}
+        self.registry = Registry()
+        self._scheduling(self.registry)
+        self._moving(self.registry)
+        self._asking(self.registry)
+
+    def _scheduling(self, registry: CollectorRegistry) -> None:
+        self._attempts = Counter(
+            "scheduler_schedule_attempts",
+            "Attempts to schedule pods, by result: scheduled, unschedulable (no node takes it),"
+            " error (the bind failed) or late (there was no time left to think about it).",
+            ["result", "profile"],
+            registry=registry,
+        )
+        for result in ("scheduled", "unschedulable", "error", "late"):
+            self._attempts.labels(result, self._profile)
+        self._attempt_seconds = Histogram(
+            "scheduler_scheduling_attempt_duration_seconds",
+            "From the beginning of an attempt to its result; a bind's is that it is seen.",
+            ["result", "profile"],
+            buckets=COARSE,
+            registry=registry,
+        )
+        self._pod_seconds = Histogram(
+            "scheduler_pod_scheduling_sli_duration_seconds",
+            "From when a pod was first seen waiting until it was seen on its node.",
+            ["attempts"],
+            buckets=COARSE,
+            registry=registry,
+        )
+        self._batch_size = Histogram(
+            "kubedsm_batch_size_pods",
+            "Pods that were decided on at once.",
+            buckets=tuple(2**n for n in range(11)),
+            registry=registry,
+        )
+        self._thought = Histogram(
+            "kubedsm_decision_duration_seconds",
+            "Thinking, by what about: a batch of new pods, or a suggestion of moves.",
+            ["kind"],
+            buckets=FINE,
+            registry=registry,
+        )
+        self._bind_seconds = Histogram(
+            "kubedsm_bind_duration_seconds",
+            "From asking for a bind until it is seen, or known to have failed; without those"
+            " of moves.",
+            buckets=FINE,
+            registry=registry,
+        )
+
+    def _moving(self, registry: CollectorRegistry) -> None:
+        self._suggested = Counter(
+            "kubedsm_suggested_moves",
+            "Moves that were found to be worth it; in the mode suggest they are only proposed.",
+            ["kind", "mode"],
+            registry=registry,
+        )
+        self._migrations = Counter(
+            "kubedsm_migrations",
+            "Moves of pods that are over, by result: completed, taken_back (the old pod was given"
+            " back), failed, or dropped (never begun).",
+            ["kind", "result"],
+            registry=registry,
+        )
+        for kind in MoveKind:
+            for result in ("completed", "taken_back", "failed", "dropped"):
+                self._migrations.labels(_label(kind), result)
+        self._plans = Counter(
+            "kubedsm_plans",
+            "Plans that are over, by kind (bind, migration, restore) and outcome (completed,"
+            " failed, dropped).",
+            ["kind", "outcome"],
+            registry=registry,
+        )
+        self._steps = Counter(
+            "kubedsm_plan_steps",
+            "Steps of plans that are over, by kind and outcome (done, failed, cancelled).",
+            ["kind", "outcome"],
+            registry=registry,
+        )
+        self._migration_seconds = Histogram(
+            "kubedsm_migration_plan_duration_seconds",
+            "From the beginning of a plan that moves pods to its end.",
+            buckets=tuple(0.5 * 2**n for n in range(12)),
+            registry=registry,
+        )
+
+    def _asking(self, registry: CollectorRegistry) -> None:
+        self._requests = Counter(
+            "rest_client_requests",
+            "Requests to the API server, by method and code; <error> where no answer came.",
+            ["code", "method", "host"],
+            registry=registry,
+        )
+        self._request_seconds = Histogram(
+            "rest_client_request_duration_seconds",
+            "From sending a request to having its answer, a watch's headers.",
+            ["verb", "host"],
+            buckets=FINE,
+            registry=registry,
+        )
+        self._errors = Counter(
+            "kubedsm_api_errors",
+            "Requests that failed, by verb and resource as RBAC names them, and code.",
+            ["verb", "resource", "code"],
+            registry=registry,
+        )
+        self.loop_lag = Histogram(
+            "kubedsm_event_loop_lag_seconds",
+            "By how much the event loop was late, looked at each second.",
+            buckets=FINE,
+            registry=registry,
+        )
+
+    def changed(self, change: Change) -> None:
+        before, after = change.pod_before, change.pod_after
+        if after is None:
+            if before is not None:
+                self._waiting.pop(before.uid, None)
+        elif after.scheduler_name == self._profile and after.waits_for_node:
+            self._waiting.setdefault(after.uid, _Waiting(self._clock.monotonic()))
+        elif after.uid in self._waiting:
+            waited = self._waiting.pop(after.uid)
+            if after.node_name is not None and waited.attempts:
+                attempts = f"{MOST_ATTEMPTS}+"
+                if waited.attempts < MOST_ATTEMPTS:
+                    attempts = str(waited.attempts)
+                seconds = self._clock.monotonic() - waited.since
+                self._pod_seconds.labels(attempts).observe(seconds)
+
+    def batch_begun(self, pods: Sequence[Pod]) -> None:
+        now = self._clock.monotonic()
+        for pod in pods:
+            waiting = self._waiting.setdefault(pod.uid, _Waiting(now))
+            waiting.attempts += 1
+            waiting.began = now
+
+    def batch_decided(self, pods: Sequence[Pod], seconds: float) -> None:
+        self._batch_size.observe(len(pods))
+        self._thought.labels("batch").observe(seconds)
+
+    def attempt_ended(self, pod: Pod, result: Result) -> None:
+        self._attempts.labels(result, self._profile).inc()
+        waiting = self._waiting.get(pod.uid)
+        if waiting is not None and waiting.began is not None:
+            seconds = self._clock.monotonic() - waiting.began
+            self._attempt_seconds.labels(result, self._profile).observe(seconds)
+            waiting.began = None
+
+    def suggested(self, moves: Sequence[Move], mode: str, seconds: float) -> None:
+        self._thought.labels("suggestion").observe(seconds)
+        for move in moves:
+            self._suggested.labels(_label(move.kind), mode).inc()
+
+    def plan_ended(self, plan: Plan, seconds: float) -> None:
+        kind = _kind(plan)
+        self._plans.labels(kind, _outcome(plan, kind)).inc()
+        steps: dict[tuple[str, str], int] = defaultdict(int)
+        for step in plan.steps:
+            steps[step.kind.value, step.state.value] += 1
+        for labels, count in steps.items():
+            self._steps.labels(*labels).inc(count)
+        if kind == "bind":
+            self._bind_seconds.observe(seconds)
+        elif kind == "migration":
+            self._migration_seconds.observe(seconds)
+
+    def move_ended(self, ended: MoveOutcome) -> None:
+        result = ended.outcome.replace(" ", "_")
+        self._migrations.labels(_label(ended.move.kind), result).inc()
+
+    def answered(self, answered: Answered) -> None:
+        """A request is over."""
+        method = answered.request.method
+        self._requests.labels(answered.code, method, self._host).inc()
+        self._request_seconds.labels(method, self._host).observe(answered.seconds)
+        if not answered.code.startswith(("2", "3")):
+            self._errors.labels(answered.verb, answered.resource, answered.code).inc()
+
+
+def _label(kind: MoveKind | None) -> str:
+    return "unknown" if kind is None else kind.value.replace("-", "_")
+
+
+def _kind(plan: Plan) -> str:
+    if plan.restores_only:
+        return "restore"
+    return "bind" if all(step.kind is StepKind.BIND for step in plan.steps) else "migration"
+
+
+def _outcome(plan: Plan, kind: str) -> str:
+    starts = [step for step in plan.steps if step.kind is StepKind.START]
+    if kind == "migration" and all(step.state in LOST for step in starts):
+        return "dropped"
+    # A rescue that was not needed is cancelled.
+    wanted = (step for step in plan.steps if not step.rescues)
+    return "completed" if all(step.state is StepState.DONE for step in wanted) else "failed"

@@ -1,0 +1,80 @@
+"""How things stand at a moment, as a value: what gauges are worked out from.
+
+It is taken at one go on the event loop; what is made of it may take its time elsewhere.
+"""
+
+from collections.abc import Callable, Mapping
+
+import attrs
+
+from kubedsm.cluster.watching.reflector import ReflectorStatistics
+from kubedsm.core.policies.kubedsm import KubeDSM
+from kubedsm.core.world.model import Snapshot
+from kubedsm.runtime.assembly import Runtime
+from kubedsm.runtime.scheduling_queue import QueueStatistics
+
+
+@attrs.frozen(slots=True)
+class Leadership:
+    """Who decides; without an election it is always we."""
+
+    leading: bool = True
+    #: the identity of who does; empty if that is not known
+    holder: str = ""
+
+    @property
+    def known(self) -> bool:
+        return self.leading or bool(self.holder)
+
+
+@attrs.frozen(slots=True)
+class ConfigurationState:
+    #: how often another one came into force; 1 for that of the start
+    generation: int = 1
+    #: when this one did, in seconds since the epoch
+    since: float = 0.0
+    #: why the newest is refused, with the key; empty if it is in force
+    refused: str = ""
+
+
+@attrs.frozen
+class Standing:
+    """What others know: who leads, and what is configured."""
+
+    leadership: Callable[[], Leadership] = Leadership
+    configuration: Callable[[], ConfigurationState] = ConfigurationState
+
+
+@attrs.frozen
+class Reading:
+    snapshot: Snapshot
+    policy: KubeDSM
+    queue: QueueStatistics
+    #: unschedulable pods by the rules that keep them so; a pod counts for each of its rules
+    rejected_by: Mapping[str, int]
+    watches: Mapping[str, ReflectorStatistics]
+    caught: Mapping[str, int]
+    events_lost: int
+    plans: int
+    moves: int
+    leadership: Leadership
+    configuration: ConfigurationState
+    #: seconds since the epoch
+    now: float
+
+
+def read(runtime: Runtime, standing: Standing, now: float) -> Reading:
+    return Reading(
+        snapshot=runtime.mirror.snapshot(),
+        policy=runtime.decisions.policy,
+        queue=runtime.queue.statistics,
+        rejected_by=runtime.queue.rejected_by(),
+        watches=runtime.watches,
+        caught=dict(runtime.supervisor.caught),
+        events_lost=runtime.events_lost,
+        plans=runtime.manager.under_way,
+        moves=len(runtime.manager.move_limits),
+        leadership=standing.leadership(),
+        configuration=standing.configuration(),
+        now=now,
+    )

@@ -1,0 +1,110 @@
+"""Where a kubelet and Prometheus ask: /healthz, /livez, /readyz and /metrics.
+
+Metrics are worked out in a thread of their own, from a value: placing pods must not wait for that.
+One scrape at a time, and what is read of the cluster serves all those of a second.
+"""
+
+import asyncio
+from typing import Self
+
+from aiohttp import web
+from prometheus_client import PlatformCollector, ProcessCollector
+
+from kubedsm.clock import Clock
+from kubedsm.listening import AddressUnavailableError, listen
+from kubedsm.monitoring.gauges import families
+from kubedsm.monitoring.health import Health, alive, readiness
+from kubedsm.monitoring.instruments import Instruments
+from kubedsm.monitoring.reading import Standing, read
+from kubedsm.monitoring.registry import CONTENT_TYPE, Families, written
+from kubedsm.runtime.assembly import Runtime
+
+ADDRESS = ("127.0.0.1", 10271)
+#: seconds that requests in progress are given when it ends
+GRACE = 1.0
+#: seconds that a reading is good for
+FRESH = 1.0
+#: seconds from one look at the event loop to the next
+LOOK = 1.0
+
+
+class Monitoring:
+    """Serves from entering until leaving its context; `url` says where.
+
+    Entering raises AddressUnavailableError. Without an address it is `ADDRESS`, if that is free.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        instruments: Instruments,
+        clock: Clock,
+        address: tuple[str, int] | None = None,
+        standing: Standing | None = None,
+    ) -> None:
+        self._runtime = runtime
+        self._instruments = instruments
+        self._clock = clock
+        self._address = address
+        self._standing = standing or Standing()
+        self._scraping = asyncio.Semaphore()
+        self._last: tuple[float, bytes] | None = None
+        ProcessCollector(registry=instruments.registry)
+        PlatformCollector(registry=instruments.registry)
+        app = web.Application()
+        app.router.add_get("/healthz", self._alive)
+        app.router.add_get("/livez", self._alive)
+        app.router.add_get("/readyz", self._ready)
+        app.router.add_get("/metrics", self._metrics)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=GRACE)
+        self.url = ""
+        #: why it does not serve; empty if it does
+        self.unavailable = ""
+
+    async def __aenter__(self) -> Self:
+        try:
+            self.url = await listen(self._runner, *(self._address or ADDRESS))
+        except AddressUnavailableError as error:
+            if self._address is not None:
+                raise
+            self.unavailable = str(error)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._runner.cleanup()
+
+    async def watch_the_loop(self) -> None:
+        """Measure how late the event loop is, until cancelled."""
+        while True:
+            began = self._clock.monotonic()
+            await self._clock.sleep(LOOK)
+            late = self._clock.monotonic() - began - LOOK
+            self._instruments.loop_lag.observe(max(0.0, late))
+
+    async def _alive(self, request: web.Request) -> web.Response:
+        return _said(alive(self._runtime.supervisor.failing()), request)
+
+    async def _ready(self, request: web.Request) -> web.Response:
+        return _said(readiness(self._runtime, self._standing), request)
+
+    async def _metrics(self, _: web.Request) -> web.Response:
+        return web.Response(body=await self.scrape(), headers={"Content-Type": CONTENT_TYPE})
+
+    async def scrape(self) -> bytes:
+        """All metrics, in Prometheus' text format."""
+        async with self._scraping:
+            gauges = await self._gauges()
+            return written(self._instruments.registry) + gauges
+
+    async def _gauges(self) -> bytes:
+        now = self._clock.monotonic()
+        if self._last is None or now - self._last[0] >= FRESH:
+            reading = read(self._runtime, self._standing, self._clock.wall())
+            text = await asyncio.to_thread(lambda: written(Families(tuple(families(reading)))))
+            self._last = now, text
+        return self._last[1]
+
+
+def _said(health: Health, request: web.Request) -> web.Response:
+    text = health.text(verbose="verbose" in request.query)
+    return web.Response(text=text, status=200 if health.well else 503)

@@ -1,0 +1,83 @@
+"""How much of each workload is on the edge, and how much of it was promised to be.
+
+So many workloads at most: Prometheus keeps every series that it ever saw, and a tenant makes as
+many workloads as it likes. Those of all namespaces take turns, so that one with many of them leaves
+room for the others; sums count them all.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+
+from kubedsm.core.goals.objective import Promises
+from kubedsm.core.world.model import Share, Workload
+
+#: with series of their own
+MOST = 500
+LABELS = ("namespace", "kind", "workload")
+
+
+def chosen(workloads: Mapping[Workload, Share]) -> list[Workload]:
+    """Those that get series: the first of each namespace, then the second ones, and so on.
+
+    By name, so that they stay the same from one scrape to the next.
+    """
+    before: Counter[str] = Counter()
+    turns: list[tuple[int, Workload]] = []
+    for workload in sorted(workloads):
+        turns.append((before[workload.namespace], workload))
+        before[workload.namespace] += 1
+    return [workload for _, workload in sorted(turns)[:MOST]]
+
+
+def gap(share: Share, promised: float) -> float:
+    """Which part of a workload's pods is missing on the edge."""
+    return max(0.0, promised - share.ratio)
+
+
+def workload_families(shares: Mapping[Workload, Share], promises: Promises) -> Iterator[Metric]:
+    """Of the workloads that have pods."""
+    share = GaugeMetricFamily(
+        "kubedsm_workload_edge_share", "Of a workload's pods, the part on the edge.", labels=LABELS
+    )
+    promised = GaugeMetricFamily(
+        "kubedsm_workload_promised_edge_share",
+        "The part of a workload's pods that is promised to be on the edge: its QoS factor.",
+        labels=LABELS,
+    )
+    missing = GaugeMetricFamily(
+        "kubedsm_workload_qos_gap",
+        "By how much a workload's edge share is below the one promised; 0 if it is not.",
+        labels=LABELS,
+    )
+    pods = GaugeMetricFamily(
+        "kubedsm_workload_pods", "Pods of a workload, those that wait included.", labels=LABELS
+    )
+    shown = chosen(shares)
+    for workload in shown:
+        labels = (workload.namespace, workload.kind, workload.name)
+        now, of = shares[workload], promises(workload).qos
+        share.add_metric(labels, now.ratio)
+        promised.add_metric(labels, of)
+        missing.add_metric(labels, gap(now, of))
+        pods.add_metric(labels, now.total)
+    yield from (share, promised, missing, pods)
+    total = sum(each.total for each in shares.values())
+    yield GaugeMetricFamily(
+        "kubedsm_edge_share",
+        "Of all opted-in pods, the part on the edge.",
+        value=sum(each.edge for each in shares.values()) / total if total else 0.0,
+    )
+    yield GaugeMetricFamily("kubedsm_workloads", "Opted-in workloads.", value=len(shares))
+    yield GaugeMetricFamily(
+        "kubedsm_workloads_below_promise",
+        "Workloads with less of them on the edge than was promised.",
+        value=sum(gap(each, promises(workload).qos) > 0 for workload, each in shares.items()),
+    )
+    yield GaugeMetricFamily(
+        "kubedsm_workloads_without_series",
+        f"Workloads beyond the {MOST} that have series of their own.",
+        value=len(shares) - len(shown),
+    )

@@ -1,0 +1,41 @@
+"""What happens, for whoever counts it."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from kubedsm.core.moving.suggestion import Move
+from kubedsm.core.world.change import Change
+from kubedsm.core.world.model import Pod
+from kubedsm.why.entries import MoveOutcome
+from plans.steps import Plan
+
+#: of an attempt to schedule a pod; late: there was no time left to think about it
+Result = Literal["scheduled", "unschedulable", "error", "late"]
+
+
+class Listener:
+    """Hears what happens where it happens; by itself it does nothing about it.
+
+    It must neither fail nor take long: what it hears of waits for it. Seconds, all times.
+    """
+
+    def changed(self, change: Change) -> None:
+        """The mirror changed, and all others have taken note of it."""
+
+    def batch_begun(self, pods: Sequence[Pod]) -> None:
+        """An attempt to schedule these pods begins."""
+
+    def batch_decided(self, pods: Sequence[Pod], seconds: float) -> None:
+        """It was thought about them for so long, and the binds are asked for."""
+
+    def attempt_ended(self, pod: Pod, result: Result) -> None:
+        """The attempt to schedule the pod came to this."""
+
+    def suggested(self, moves: Sequence[Move], mode: str, seconds: float) -> None:
+        """A suggestion was thought about for so long, and came to these moves."""
+
+    def plan_ended(self, plan: Plan, seconds: float) -> None:
+        """Every step of the plan is over, so long after it was begun."""
+
+    def move_ended(self, ended: MoveOutcome) -> None:
+        """A move that was planned is over, or is never begun."""
