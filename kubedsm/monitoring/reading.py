@@ -70,7 +70,7 @@ def read(runtime: Runtime, standing: Standing, now: float) -> Reading:
         queue=runtime.queue.statistics,
         rejected_by=runtime.queue.rejected_by(),
         watches=runtime.watches,
-        caught=dict(runtime.supervisor.caught),
+        caught=dict.fromkeys(runtime.supervisor.parts(), 0) | runtime.supervisor.caught,
         events_lost=runtime.events_lost,
         plans=runtime.manager.under_way,
         moves=len(runtime.manager.move_limits),

@@ -34,6 +34,7 @@ from kubedsm.runtime.step_calls import StepCalls
 from kubedsm.runtime.suggester import Suggester
 from kubedsm.runtime.supervisor import Supervisor
 from kubedsm.runtime.tier_marks import TierKeeper
+from kubedsm.runtime.workload_events import WorkloadEvents
 from kubedsm.said_by_cause import SaidByCause
 from kubedsm.why.entries import MoveOutcome, Outcome
 from kubedsm.why.explainer import Decisions
@@ -97,6 +98,9 @@ class Runtime:
             self._said,
             instance,
             self.decisions.summary,
+        )
+        self._workload_events = WorkloadEvents(
+            cluster, clock, self.supervisor, self._said, instance
         )
         self.manager = self._runner_of_plans(followed, binds)
         self._preemptor = self._maker_of_room()
@@ -226,7 +230,7 @@ class Runtime:
     @property
     def events_lost(self) -> int:
         """Events that could not be written."""
-        return self._recorder.lost
+        return self._recorder.lost + self._workload_events.lost
 
     async def run(self) -> None:
         """Follow the cluster and act on it, until cancelled."""
@@ -239,6 +243,7 @@ class Runtime:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.supervisor.keep("plans", self.manager.run))
             tasks.create_task(self.supervisor.keep("recorder", self._recorder.run))
+            tasks.create_task(self.supervisor.keep("workload events", self._workload_events.run))
 
     async def decide(self) -> None:
         """Take up new work, and what an earlier process has left, until cancelled."""
@@ -265,6 +270,7 @@ class Runtime:
 
     async def flushed(self) -> None:
         """Return when all Events that are to be written have been."""
+        await self._workload_events.flush()
         await self._recorder.flushed()
 
     def _bound(self, pod: Pod, step: Step) -> None:
@@ -284,6 +290,7 @@ class Runtime:
         completed = ended.outcome is Outcome.COMPLETED
         text = f"Move to {target} {ended.outcome}: {ended.reason}"
         log.info("move ended", pod=str(pod), outcome=ended.outcome, reason=ended.reason)
+        self._workload_events.moved(ended)
         self._recorder.moved(pod, f"Moved to {target}" if completed else text, completed=completed)
         replacement = ended.replacement
         if completed and replacement is not None and replacement.node_name is not None:

@@ -298,7 +298,7 @@ class EventRecorder:
         try:
             await verbs.create_event(
                 self._cluster,
-                pod,
+                verbs.Regarding.pod(pod),
                 reason=reason,
                 action=action,
                 note=note,

@@ -107,6 +107,10 @@ class Supervisor:
         finally:
             self._kept.remove(kept)
 
+    def parts(self) -> set[str]:
+        """The loops that are kept running, by their parts."""
+        return {kept.part for kept in self._kept}
+
     def failing(self) -> dict[str, float]:
         """The loops that end again and again, and for how many seconds that has been so."""
         now, failing = self._clock.monotonic(), dict[str, float]()

@@ -15,6 +15,7 @@ from kubedsm.emulator.api.resources import DEPLOYMENTS, EVENTS, NODES, PODS
 from kubedsm.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
 from kubedsm.emulator.front import EmulatedFront
 from kubedsm.emulator.paper import node
+from kubedsm.monitoring.measured_cluster import MeasuredCluster
 from kubedsm.runtime.assembly import Runtime
 from support.witness import Witness
 
@@ -76,8 +77,8 @@ class World:
         return self.cluster.api
 
     @asynccontextmanager
-    async def scheduler(self, faults=None, seed=0, policy=None):
-        """Run a scheduler until the block is left."""
+    async def scheduler(self, faults=None, seed=0, policy=None, instruments=None):
+        """Run a scheduler until the block is left; `instruments` count what it does."""
         self.front = EmulatedFront(
             self.cluster.routes,
             self.clock,
@@ -85,12 +86,16 @@ class World:
             latency=0.01,
             token=self.token,
         )
+        cluster = self.witness.before(self.front)
+        if instruments is not None:
+            cluster = MeasuredCluster(cluster, self.clock, instruments.answered)
         self.runtime = Runtime(
-            self.witness.before(self.front),
+            cluster,
             self.configuration,
             self.clock,
             random.Random(seed),
             policy=policy,
+            listener=instruments,
         )
         self.witness.runtime = self.runtime
         async with asyncio.TaskGroup() as tasks:
@@ -147,8 +152,13 @@ class World:
         """Pods per node; None for those without."""
         return Counter(pod["spec"].get("nodeName") for pod in self.pods(app))
 
-    def events(self, reason):
-        return [e for e in self.api.list(EVENTS, "default") if e["reason"] == reason]
+    def events(self, reason, about="Pod"):
+        """Those on objects of that kind."""
+        return [
+            event
+            for event in self.api.list(EVENTS, "default")
+            if event["reason"] == reason and event["involvedObject"]["kind"] == about
+        ]
 
     async def until(self, condition, seconds):
         """Wait for a condition on the cluster; fail with its state if it does not come."""

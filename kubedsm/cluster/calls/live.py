@@ -19,7 +19,15 @@ from kubedsm.cluster.wire.pods import controller_of, made, mark_on
 from kubedsm.cluster.wire.schema import T
 from kubedsm.core.placing.preemption import Budget
 from kubedsm.core.world.model import MIGRATING_LABEL, TEMPLATE_HASH_LABEL, Pod
+from kubedsm.core.world.model import Workload as ModelWorkload
 from kubedsm.core.world.selectors import Selector, keys_of, selects
+
+#: kinds of owners that can be read, with their plurals
+APPS_RESOURCES = {
+    "Deployment": "deployments",
+    "ReplicaSet": "replicasets",
+    "StatefulSet": "statefulsets",
+}
 
 
 @attrs.frozen(slots=True)
@@ -93,7 +101,7 @@ async def read_owner(cluster: Cluster, live: LivePod, *, timeout: float) -> Live
     if not live.owner_name:
         raise NotFound(404, "NotFound", f"pod {live.pod} names no owner")
     namespace = live.pod.namespace
-    resource = "statefulsets" if live.owner_kind == "StatefulSet" else "replicasets"
+    resource = APPS_RESOURCES["StatefulSet" if live.owner_kind == "StatefulSet" else "ReplicaSet"]
     owner = await _workload(cluster, namespace, resource, live.owner_name, live.owner_uid, timeout)
     if owner is None:
         return LiveOwner(gone=True)
@@ -101,7 +109,7 @@ async def read_owner(cluster: Cluster, live: LivePod, *, timeout: float) -> Live
     top = owner
     if above is not None and above.kind == "Deployment":
         found = await _workload(
-            cluster, namespace, "deployments", above.name, above.uid or "", timeout
+            cluster, namespace, APPS_RESOURCES["Deployment"], above.name, above.uid or "", timeout
         )
         if found is None:
             return LiveOwner(gone=True)
@@ -128,6 +136,16 @@ async def read_owner(cluster: Cluster, live: LivePod, *, timeout: float) -> Live
         template_labels=owner.template_labels | top.template_labels,
         lets_go=_lets_go(selector, live),
     )
+
+
+async def uid_of(cluster: Cluster, workload: ModelWorkload, *, timeout: float) -> str | None:
+    """The uid of a workload whose kind is in APPS_RESOURCES; None if it is gone, or going.
+
+    Raises ClusterError, WireError.
+    """
+    plural = APPS_RESOURCES[workload.kind]
+    found = await _workload(cluster, workload.namespace, plural, workload.name, None, timeout)
+    return found.metadata.uid if found else None
 
 
 async def owner_knows_by(cluster: Cluster, pod: Pod, *, timeout: float) -> frozenset[str]:

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+import attrs
+
 from kubedsm.cluster.client.api_errors import api_error
 from kubedsm.cluster.client.paths import CORE, EVENTS, path_of
 from kubedsm.cluster.client.port import Cluster, Request
@@ -21,6 +23,21 @@ CONTROLLER = "kubedsm"
 NOTE_BYTES = 1024
 #: of the object's name, so many characters begin the Event's; 253 are allowed, with an ending
 _EVENT_PREFIX = 200
+
+
+@attrs.frozen(slots=True)
+class Regarding:
+    """The object an Event is about."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+
+    @classmethod
+    def pod(cls, pod: Pod) -> "Regarding":
+        return cls("v1", "Pod", pod.namespace, pod.name, pod.uid)
 
 
 async def bind(
@@ -76,7 +93,7 @@ async def set_pod_condition(
 
 async def create_event(
     cluster: Cluster,
-    pod: Pod,
+    regarding: Regarding,
     *,
     reason: str,
     action: str,
@@ -86,7 +103,7 @@ async def create_event(
     warning: bool = False,
     timeout: float,
 ) -> None:
-    """Leave an Event about the pod: `reason` such as Scheduled, `action` such as Binding.
+    """Leave an Event: `reason` such as Scheduled, `action` such as Binding.
 
     `instance` tells replicas apart; `at` is in seconds since the epoch. A note too long for the
     API is cut.
@@ -95,8 +112,8 @@ async def create_event(
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
         "metadata": {
-            "generateName": f"{pod.name[:_EVENT_PREFIX]}-",
-            "namespace": pod.namespace,
+            "generateName": f"{regarding.name[:_EVENT_PREFIX]}-",
+            "namespace": regarding.namespace,
         },
         "eventTime": datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
         "reportingController": CONTROLLER,
@@ -106,14 +123,14 @@ async def create_event(
         "note": _cut(note),
         "type": "Warning" if warning else "Normal",
         "regarding": {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "namespace": pod.namespace,
-            "name": pod.name,
-            "uid": pod.uid,
+            "apiVersion": regarding.api_version,
+            "kind": regarding.kind,
+            "namespace": regarding.namespace,
+            "name": regarding.name,
+            "uid": regarding.uid,
         },
     }
-    path = path_of(EVENTS, pod.namespace, "events")
+    path = path_of(EVENTS, regarding.namespace, "events")
     await answer_of(cluster, Request("POST", path, body=event), timeout)
 
 

@@ -1,0 +1,41 @@
+"""What the metrics of a scheduler in an emulated world say."""
+
+import attrs
+from prometheus_client.parser import text_string_to_metric_families
+
+from kubedsm.monitoring.gauges import families
+from kubedsm.monitoring.instruments import Instruments
+from kubedsm.monitoring.reading import Standing, read
+from kubedsm.monitoring.registry import Families, written
+
+
+def samples(text):
+    return [each for family in text_string_to_metric_families(text) for each in family.samples]
+
+
+def total(text, name, **labels):
+    """The sum of the series of that name that have these labels; None if there are none."""
+    found = [
+        each.value
+        for each in samples(text)
+        if each.name == name and labels.items() <= each.labels.items()
+    ]
+    return sum(found) if found else None
+
+
+class Metered:
+    def __init__(self, world):
+        self.world = world
+        self.instruments = Instruments(world.clock, "kubedsm", "server:443")
+        self.standing = Standing()
+
+    def having(self, **standing):
+        self.standing = attrs.evolve(self.standing, **standing)
+
+    def text(self):
+        reading = read(self.world.runtime, self.standing, self.world.clock.wall())
+        gauges = written(Families(tuple(families(reading))))
+        return (written(self.instruments.registry) + gauges).decode()
+
+    def __call__(self, name, **labels):
+        return total(self.text(), name, **labels)
