@@ -13,7 +13,7 @@ def samples(text):
     return [each for family in text_string_to_metric_families(text) for each in family.samples]
 
 
-def total(text, name, **labels):
+def total(text, name, /, **labels):
     """The sum of the series of that name that have these labels; None if there are none."""
     found = [
         each.value
@@ -37,5 +37,5 @@ class Metered:
         gauges = written(Families(tuple(families(reading))))
         return (written(self.instruments.registry) + gauges).decode()
 
-    def __call__(self, name, **labels):
+    def __call__(self, name, /, **labels):
         return total(self.text(), name, **labels)

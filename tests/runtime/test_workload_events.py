@@ -1,0 +1,82 @@
+"""What users read on a Deployment about the moves of its pods."""
+
+import asyncio
+
+import pytest
+
+from kubedsm.cluster.client.port import Unreachable
+from kubedsm.emulator.api.resources import DEPLOYMENTS
+from kubedsm.emulator.front import RequestFault
+from kubedsm.emulator.paper import node
+from support.faults import OUTCOMES
+from support.move_scenes import (
+    LARGE_CLOUD,
+    AtRequest,
+    migrating,
+    name,
+    open_edge,
+    quiet,
+    settle_on_cloud,
+)
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+
+async def test_moves_that_end_together_are_one_event_on_their_deployment():
+    async with migrating(LARGE_CLOUD) as world, world.scheduler():
+        await settle_on_cloud(world, "web", 3)
+        moved = [name(pod) for pod in world.pods("web")]
+        open_edge(world, node("e1", "edge", "3", "8Gi"))
+        await world.until(lambda: world.placed("web") == {"e1": 3}, 60)
+        await quiet(world)
+        await asyncio.sleep(6)
+        [event] = world.events("Migrated", about="Deployment")
+        about = event["involvedObject"]
+        uid = world.api.get(DEPLOYMENTS, "default", "web")["metadata"]["uid"]
+        assert (about["name"], about["uid"], about["apiVersion"]) == ("web", uid, "apps/v1")
+        assert (event["type"], event["action"]) == ("Normal", "Migrating")
+        assert event["message"].startswith("Moved 3 pods: ")
+        for pod in moved:
+            assert f"{pod} from c1 to e1 (cloud-to-edge)" in event["message"]
+
+
+async def test_a_move_that_is_taken_back_is_a_warning_with_its_reason():
+    faults = AtRequest(
+        lambda request: request.path.endswith("/eviction"), lambda: None, fault=OUTCOMES["409"]
+    )
+    async with migrating(LARGE_CLOUD) as world, world.scheduler(faults):
+        await settle_on_cloud(world, "web", 1)
+        open_edge(world)
+        failed = "MigrationFailed"
+        await world.until(lambda: world.events(failed, about="Deployment"), 60)
+        [event] = world.events(failed, about="Deployment")
+        assert event["type"] == "Warning"
+        assert event["message"].startswith("Did not move a pod: web-")
+        assert ": taken back, evicting: 409 Conflict" in event["message"]
+
+
+async def test_nothing_is_written_on_a_deployment_that_is_gone():
+    async with migrating(LARGE_CLOUD) as world, world.scheduler():
+        await settle_on_cloud(world, "web", 1)
+        open_edge(world)
+        await world.until(lambda: world.events("Migrated"), 60)
+        world.api.delete(DEPLOYMENTS, "default", "web")
+        await asyncio.sleep(6)
+        assert world.events("Migrated", about="Deployment") == []
+        assert world.runtime.events_lost == 0
+
+
+async def test_an_event_that_cannot_be_written_is_lost_and_counted():
+    def about_workload(request):
+        return request.path.endswith("/deployments/web") and world.events("Migrated")
+
+    fault = RequestFault(Unreachable("refused"))
+    async with migrating(LARGE_CLOUD) as world:
+        faults = AtRequest(about_workload, lambda: None, fault=fault)
+        async with world.scheduler(faults):
+            await settle_on_cloud(world, "web", 1)
+            open_edge(world)
+            await world.until(lambda: world.events("Migrated"), 60)
+            await asyncio.sleep(6)
+            assert world.events("Migrated", about="Deployment") == []
+            assert world.runtime.events_lost == 1
