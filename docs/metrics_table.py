@@ -1,0 +1,70 @@
+"""The table of metrics in metrics.md, from the code as it is.
+
+python docs/metrics_table.py        # writes it anew
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from prometheus_client.metrics import MetricWrapperBase
+from prometheus_client.metrics_core import Metric
+
+from kubedsm.clock import SystemClock
+from kubedsm.configuration.settings import Configuration
+from kubedsm.core.world.mirror import ClusterMirror
+from kubedsm.monitoring.gauges import families
+from kubedsm.monitoring.instruments import Instruments
+from kubedsm.monitoring.reading import ConfigurationState, Leadership, Reading
+from kubedsm.runtime.scheduling_queue import QueueStatistics
+
+DOCUMENT = Path(__file__).with_name("metrics.md")
+TABLE = re.compile(
+    r"(?<=<!-- table: python docs/metrics_table.py -->\n).*?(?=<!-- end of table)", re.DOTALL
+)
+
+NOTHING = Reading(
+    snapshot=ClusterMirror().snapshot(),
+    policy=Configuration().policy,
+    queue=QueueStatistics(0, 0, 0),
+    rejected_by=Counter(),
+    watches={},
+    caught={},
+    events_lost=0,
+    plans=0,
+    moves=0,
+    leadership=Leadership(),
+    configuration=ConfigurationState(),
+    now=0.0,
+)
+
+
+def _shown(metric: Metric, labels: tuple[str, ...]) -> tuple[str, str, str, str]:
+    name = f"{metric.name}_total" if metric.type == "counter" else metric.name
+    return name, metric.type, ", ".join(labels), metric.documentation
+
+
+def shown() -> Iterator[tuple[str, str, str, str]]:
+    """Name, type, labels and meaning of each."""
+    registry = Instruments(SystemClock(), "kubedsm", "").registry
+    for collector in registry._collector_to_names:  # noqa: SLF001 - it lists them nowhere else
+        if isinstance(collector, MetricWrapperBase):
+            [metric] = collector.collect()
+            yield _shown(metric, tuple(collector._labelnames))  # noqa: SLF001 - as above
+    for metric in families(NOTHING):
+        yield _shown(metric, tuple(getattr(metric, "_labelnames", ())))
+
+
+def table() -> str:
+    rows = (f"| `{name}` | {kind} | {labels} | {text} |\n" for name, kind, labels, text in shown())
+    return "| metric | type | labels | meaning |\n|---|---|---|---|\n" + "".join(sorted(rows))
+
+
+def written(text: str) -> str:
+    """The document with the table as it should be."""
+    return TABLE.sub(lambda _: table(), text)
+
+
+if __name__ == "__main__":
+    DOCUMENT.write_text(written(DOCUMENT.read_text()))

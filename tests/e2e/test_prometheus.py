@@ -1,0 +1,220 @@
+"""A real Prometheus scrapes a running scheduler and a real node-exporter, and its alerts answer."""
+
+import json
+import re
+import shutil
+import signal
+import subprocess
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from pathlib import Path
+
+import pytest
+import yaml
+
+from support.metered import total
+from support.processes import PATIENCE, Process, Server, free_port, kubedsm
+
+pytestmark = pytest.mark.http
+
+PROGRAMS = ("prometheus", "prometheus-node-exporter")
+MISSING = [program for program in PROGRAMS if shutil.which(program) is None]
+real = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)} (Debian's)")
+MANIFESTS = Path(__file__).parents[2] / "manifests" / "monitoring"
+RULES = yaml.safe_load((MANIFESTS / "prometheusrule.yaml").read_text())["spec"]
+ALERTS = [rule for group in RULES["groups"] for rule in group["rules"]]
+
+
+def get(url):
+    with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
+        return answer.status, answer.headers["Content-Type"], answer.read().decode()
+
+
+class Scheduler(Process):
+    def __init__(self, server, *arguments):
+        super().__init__(
+            "run", "--kubeconfig", server.kubeconfig, "-o", "json", "--diagnostics-port", "0",
+            *(arguments or ("--metrics-address", "127.0.0.1:0")),
+        )  # fmt: skip
+        self.connected = json.loads(self.line())
+        self.url = self.connected["metrics"]
+
+
+@pytest.fixture(scope="module")
+def server():
+    with Server() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def scheduler(server):
+    with Scheduler(server) as running:
+        server.deploy("web", 3)
+        server.until(lambda: server.bound() == 3)
+        yield running
+
+
+def test_health_readiness_and_metrics_are_served_where_asked(server, scheduler):
+    for path in ("healthz", "livez", "readyz"):
+        assert get(f"{scheduler.url}/{path}")[::2] == (200, "ok")
+    assert "[+]synced ok\n" in get(f"{scheduler.url}/readyz?verbose")[2]
+    status, kind, text = get(f"{scheduler.url}/metrics")
+    assert (status, kind) == (200, "text/plain; version=0.0.4; charset=utf-8")
+    assert total(text, "scheduler_schedule_attempts_total", result="scheduled") == 3
+    assert total(text, "process_cpu_seconds_total") > 0
+    host = server.url.removeprefix("http://")
+    bound = total(text, "rest_client_requests_total", method="POST", code="201", host=host)
+    assert bound >= 3
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        get(f"{scheduler.url}/decisions")
+
+
+def test_an_address_that_is_taken_ends_it_only_if_it_was_asked_for(server, scheduler):
+    taken = scheduler.url.removeprefix("http://")
+    done = kubedsm("run", "--kubeconfig", server.kubeconfig, "--metrics-address", taken)
+    assert done.returncode == 1
+    assert done.stderr == f"kubedsm: error: cannot listen on {taken}: Address already in use\n"
+    with Scheduler(server, "-v") as first, Scheduler(server, "-v") as second:
+        said = [first.url, second.url]
+        assert any(url.startswith("none: cannot listen on 127.0.0.1:10271: ") for url in said)
+        assert first.stop(signal.SIGTERM)[0] == second.stop(signal.SIGTERM)[0] == 0
+
+
+@pytest.mark.parametrize("address", ["10271", "localhost:http", "::1:80", "[::1]", ":70000", ":"])
+def test_what_is_no_address_gets_one_line(address):
+    done = kubedsm("run", "--metrics-address", address)
+    assert done.returncode == 2
+    [line] = done.stderr.splitlines()
+    assert f"'{address}' is not HOST:PORT, such as 127.0.0.1:10271" in line
+
+
+def test_a_scheduler_that_cannot_reach_its_server_yet_is_alive_and_not_ready(server, tmp_path):
+    config = json.loads(Path(server.kubeconfig).read_text())
+    config["clusters"][0]["cluster"]["server"] = f"http://127.0.0.1:{free_port()}"
+    path, port = tmp_path / "kubeconfig", free_port()
+    path.write_text(json.dumps(config))
+    with Process(
+        "run", "--kubeconfig", path, "--metrics-address", f"127.0.0.1:{port}",
+        "--diagnostics-port", "0", "-o", "json",
+    ) as waiting:  # fmt: skip
+        assert "trying again" in json.loads(waiting.line())["event"]
+        assert get(f"http://127.0.0.1:{port}/healthz")[0] == 200
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            get(f"http://127.0.0.1:{port}/readyz")
+        with refused.value as answer:
+            assert answer.code == 503
+            assert "[-]synced failed: not listed yet: Node, Pod" in answer.read().decode()
+        code, _, err = waiting.stop(signal.SIGTERM)
+        assert (code, err) == (0, "")
+
+
+def test_the_log_is_json_on_stderr_unless_people_read_it(server):
+    quiet = ("--diagnostics-port", "0", "--metrics-address", "127.0.0.1:0")
+    for arguments, is_json in (((), True), (("--log-format", "console"), False)):
+        with Process("run", "--kubeconfig", server.kubeconfig, *quiet, *arguments) as running:
+            line = running.process.stderr.readline()
+            assert line.startswith("{") is is_json
+            assert "connected" in line
+            assert running.stop(signal.SIGTERM)[:2] == (0, "")
+    with (
+        Server() as other,
+        Process("run", "--kubeconfig", other.kubeconfig, *quiet, "--log-level", "error") as running,
+    ):
+        other.deploy("web", 1)
+        other.until(lambda: other.bound() == 1)
+        assert running.stop(signal.SIGTERM) == (0, "", "")
+
+
+class Program:
+    def __init__(self, *arguments):
+        self.process = subprocess.Popen(
+            list(map(str, arguments)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+
+
+class Prometheus(Program):
+    def __init__(self, folder, targets):
+        self.url = f"http://127.0.0.1:{free_port()}"
+        rules, config = folder / "rules.yaml", folder / "prometheus.yaml"
+        rules.write_text(yaml.safe_dump(RULES))
+        jobs = [
+            {"job_name": job, "honor_labels": True, "static_configs": [{"targets": [target]}]}
+            for job, target in targets.items()
+        ]
+        every = {"scrape_interval": "1s", "evaluation_interval": "1s"}
+        config.write_text(
+            yaml.safe_dump({"global": every, "rule_files": [str(rules)], "scrape_configs": jobs})
+        )
+        super().__init__(
+            "prometheus",
+            f"--config.file={config}",
+            f"--storage.tsdb.path={folder / 'data'}",
+            f"--web.listen-address={self.url.removeprefix('http://')}",
+        )
+
+    def ask(self, query):
+        try:
+            text = get(f"{self.url}/api/v1/query?{urllib.parse.urlencode({'query': query})}")[2]
+        except urllib.error.HTTPError as error:
+            with error:
+                pytest.fail(f"{query}: {error.read().decode()}")
+        return json.loads(text)["data"]["result"]
+
+    def until(self, query, holds):
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                found = self.ask(query)
+            except urllib.error.URLError:
+                found = None  # it has not begun to listen
+            if found is not None and holds(found):
+                return found
+            assert time.monotonic() < deadline, f"{query}: {found}"
+            time.sleep(0.1)
+
+
+@real
+def test_every_query_of_the_alerts_answers_in_a_real_prometheus(tmp_path):
+    exporter = f"127.0.0.1:{free_port()}"
+    with Server() as server, Scheduler(server) as scheduler:
+        server.deploy("web", 3)
+        server.until(lambda: server.bound() == 3)
+        targets = {"kubedsm": scheduler.url.removeprefix("http://"), "node": exporter}
+        ask_everything(tmp_path, scheduler, targets)
+
+
+def ask_everything(tmp_path, scheduler, targets):
+    with (
+        Program("prometheus-node-exporter", f"--web.listen-address={targets['node']}"),
+        Prometheus(tmp_path, targets) as prometheus,
+    ):
+        prometheus.until("count(up == 1)", lambda found: found and found[0]["value"][1] == "2")
+        prometheus.until(
+            'count_over_time(up{job="kubedsm"}[1m])', lambda f: int(f[0]["value"][1]) >= 3
+        )
+        assert prometheus.ask("count(node_cpu_seconds_total)")
+        for alert in ALERTS:
+            prometheus.ask(alert["expr"])
+            for name in re.findall(r"([a-z_]+)\{", alert["expr"]):
+                assert prometheus.ask(f'{name}{{job="kubedsm"}}'), name
+        rules = json.loads(get(f"{prometheus.url}/api/v1/rules")[2])["data"]["groups"][0]["rules"]
+        assert [(rule["name"], rule["health"]) for rule in rules] == [
+            (alert["alert"], "ok") for alert in ALERTS
+        ]
+        leads = prometheus.ask('leader_election_master_status{job="kubedsm"}')
+        assert [found["value"][1] for found in leads] == ["1"]
+        share = prometheus.ask('kubedsm_workload_edge_share{workload="web"}')
+        assert [(f["metric"]["namespace"], f["value"][1]) for f in share] == [("default", "1")]
+        scheduler.stop(signal.SIGKILL)
+        prometheus.until('up{job="kubedsm"}', lambda found: found[0]["value"][1] == "0")
+        [gone] = prometheus.until(ALERTS[0]["expr"], bool)
+        assert gone["value"][1] == "1"
