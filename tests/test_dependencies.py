@@ -2,6 +2,7 @@
 
 import ast
 import re
+import subprocess
 import sys
 import tomllib
 from importlib.metadata import packages_distributions
@@ -45,3 +46,10 @@ def test_developers_have_every_extra():
     extras = dict(PROJECT["optional-dependencies"])
     dev = {normal(requirement) for requirement in extras.pop("dev")}
     assert {normal(r) for extra in extras.values() for r in extra} <= dev
+
+
+def test_the_command_line_loads_nothing_that_is_not_installed_with_it():
+    others = {"matplotlib", "networkx", "trustme"}
+    code = f"import sys, kubedsm.cli; print(sorted({others} & sys.modules.keys()))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

@@ -185,3 +185,26 @@ async def test_what_hears_of_an_event_and_fails_keeps_no_other_from_hearing(caug
     assert [change.node_after.name for change in of_others] == ["n1"]
     assert len(of_pods) == 1
     assert len(expected(caught)) == 2
+
+
+async def test_a_loop_that_fails_again_and_again_is_named_until_it_works(caught):
+    supervisor, breaks = Supervisor(VirtualClock(), random.Random(0)), True
+
+    async def loop():
+        while True:
+            await asyncio.sleep(0.5)
+            if breaks:
+                raise BrokenError
+
+    kept = asyncio.create_task(supervisor.keep("loop", loop))
+    await asyncio.sleep(0.4)
+    assert (supervisor.parts(), supervisor.failing()) == ({"loop"}, {})
+    await asyncio.sleep(200)
+    assert supervisor.failing()["loop"] == pytest.approx(200.1 - 0.2)
+    breaks = False
+    await asyncio.sleep(100)
+    assert supervisor.failing() == {}
+    kept.cancel()
+    await asyncio.wait([kept])
+    assert supervisor.parts() == set()
+    expected(caught)

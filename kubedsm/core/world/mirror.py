@@ -121,7 +121,7 @@ class ClusterMirror:
         self.changes = 0
 
     def apply(self, event: ClusterEvent) -> Change:
-        self.changes += 1
+        self.changes += self._is_news(event)
         match event:
             case PodApplied(pod):
                 return self._pod_applied(pod)
@@ -150,6 +150,13 @@ class ClusterMirror:
             case KindKnown(kind):
                 self._surroundings = self._surroundings.knowing(kind)
                 return Change(known=kind)
+
+    def _is_news(self, event: ClusterEvent) -> bool:
+        """Whether anything may be different after it; after a node's heartbeat nothing is."""
+        if not isinstance(event, NodeApplied):
+            return True
+        known = self._nodes.get(event.node.name)
+        return known is None or attrs.evolve(event.node, tier=known.tier) != known
 
     def _pod_applied(self, pod: Pod) -> Change:
         key = (pod.namespace, pod.name)

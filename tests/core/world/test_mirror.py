@@ -325,3 +325,14 @@ def test_a_change_says_what_room_came_free(event, amount):
     made = mirror(NodeApplied(node()), PodApplied(pod("a", node_name="n2")))
     freed = Freed(NodeName("n2"), amount) if amount is not None else None
     assert made.apply(event).freed == freed
+
+
+def test_a_heartbeat_of_a_node_is_no_change():
+    world = mirror(NodeApplied(node()))
+    before = world.changes
+    world.apply(NodeApplied(node()))
+    assert world.changes == before
+    world.apply(NodeApplied(node(cpu=3000)))
+    assert world.changes == before + 1
+    world.apply(NodeApplied(node(cpu=3000, tier="cloud")))
+    assert world.changes == before + 2
