@@ -5,9 +5,14 @@ import asyncio
 import attrs
 import pytest
 
+from kubedsm.clock import VirtualClock
 from kubedsm.cluster.client.port import Unreachable
 from kubedsm.configuration.settings import load
+from kubedsm.core.world.change import Change
 from kubedsm.emulator.front import RequestFault
+from kubedsm.monitoring.instruments import Instruments
+from kubedsm.monitoring.registry import written
+from support.answering_cluster import POD
 from support.faults import OUTCOMES
 from support.metered import Metered
 from support.move_scenes import (
@@ -126,6 +131,18 @@ async def test_a_pod_of_another_scheduler_or_one_that_goes_is_not_timed():
             await asyncio.sleep(2)
             assert metered(f"{POD_SECONDS}_count") is None
             assert not metered.instruments._waiting
+
+
+async def test_a_pod_whose_end_is_learned_of_afterwards_is_forgotten():
+    instruments = Instruments(VirtualClock(), "kubedsm", "server")
+    instruments.changed(Change(pod_after=POD))
+    assert instruments._waiting == {}
+    ours = attrs.evolve(POD, scheduler_name="kubedsm")
+    instruments.changed(Change(pod_after=ours))
+    assert set(instruments._waiting) == {ours.uid}
+    instruments.changed(Change(pod_before=ours))
+    assert instruments._waiting == {}
+    assert b"_created" not in written(instruments.registry)
 
 
 async def test_a_migration_is_counted_by_its_kind_and_how_it_ended():

@@ -3,7 +3,7 @@
 from kubedsm.core.goals.objective import Promise
 from kubedsm.core.world.model import Share, Workload
 from kubedsm.monitoring.registry import Families, written
-from kubedsm.monitoring.workloads import MOST, chosen, workload_families
+from kubedsm.monitoring.workloads import MOST, chosen, gap, workload_families
 from support.metered import samples, total
 
 
@@ -37,6 +37,11 @@ def test_no_name_can_make_a_series_of_its_own():
     [series] = [s for s in samples(text_of(odd)) if s.name == "kubedsm_workload_pods"]
     assert series.labels["workload"] == 'x"} 1\nevil{a="\\'
     assert "\nevil" not in text_of(odd)
+
+
+def test_more_on_the_edge_than_promised_is_no_gap():
+    assert gap(Share(4, 4), 0.5) == 0
+    assert gap(Share(1, 4), 0.5) == 0.25
 
 
 def test_without_workloads_there_is_nothing_to_divide_by():
