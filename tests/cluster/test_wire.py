@@ -39,7 +39,7 @@ def marked(**others):
     mark = {"plan": "plan-1", "replicaSet": f"web-{HASH}", "uid": "y", "target": "n2", "since": "1"}
     return {
         "labels": {"kubedsm.io/migrating": HASH},
-        "annotations": {"kubedsm.io/migration": json.dumps(mark | others)},
+        "annotations": {"kubedsm.io/move": json.dumps(mark | others)},
     }
 
 
@@ -256,8 +256,8 @@ def test_a_pod_is_detached_while_it_carries_the_whole_mark_of_a_move():
         marked(replicaSet=None),
         marked(uid=""),
         marked(plan=7),
-        marked() | {"annotations": {"kubedsm.io/migration": "{"}},
-        marked() | {"annotations": {"kubedsm.io/migration": "[" * 10_000}},
+        marked() | {"annotations": {"kubedsm.io/move": "{"}},
+        marked() | {"annotations": {"kubedsm.io/move": "[" * 10_000}},
         owned("ReplicaSet", f"web-{HASH}") | marked(uid="another"),
         owned("StatefulSet", f"web-{HASH}") | marked(),
     ],

@@ -10,7 +10,7 @@ from kubedsm.clock import VirtualClock
 from kubedsm.cluster.calls import live
 from kubedsm.cluster.calls.live import LiveOwner
 from kubedsm.cluster.wire.decoding import pod as read
-from kubedsm.cluster.wire.move_mark import MIGRATION_ANNOTATION
+from kubedsm.cluster.wire.move_mark import MOVE_ANNOTATION
 from kubedsm.core.world.model import Uid
 from kubedsm.emulator.api.api_server import ApiServer
 from kubedsm.emulator.api.resources import (
@@ -106,7 +106,7 @@ class Still:
         note = owner | {"plan": "p", "target": "e1", "since": "1"}
         metadata = {
             "labels": {"pod-template-hash": None, "kubedsm.io/migrating": "h1"},
-            "annotations": {MIGRATION_ANNOTATION: orjson.dumps(note).decode()},
+            "annotations": {MOVE_ANNOTATION: orjson.dumps(note).decode()},
             "ownerReferences": None,
         }
         self.patch((PODS, name), {"metadata": metadata})

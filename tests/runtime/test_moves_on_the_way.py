@@ -323,6 +323,6 @@ def by_somebody_else(world, pod):
             "pod-template-hash": None,
             "kubedsm.io/migrating": labels["pod-template-hash"],
         },
-        "annotations": {"kubedsm.io/migration": orjson.dumps(note).decode()},
+        "annotations": {"kubedsm.io/move": orjson.dumps(note).decode()},
     }
     world.api.patch(PODS, "default", name(pod), {"metadata": metadata}, MERGE)

@@ -25,7 +25,7 @@ from kubedsm.emulator.paper import node
 TENANT = "a-tenant"
 NEIGHBOUR = "others"
 MERGE = "application/merge-patch+json"
-LABEL, ANNOTATION = "kubedsm.io/migrating", "kubedsm.io/migration"
+LABEL, ANNOTATION = "kubedsm.io/migrating", "kubedsm.io/move"
 CONFIGURATION = load(
     "suggester: {period: 1s}\nmigration: {cooldown: 1s, drainDelay: 1s, deadline: 10s}", "test"
 )

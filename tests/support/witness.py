@@ -14,7 +14,7 @@ import orjson
 from kubedsm.emulator.api.resources import DEPLOYMENTS, PODS, REPLICA_SETS
 
 MIGRATING, TEMPLATE_HASH = "kubedsm.io/migrating", "pod-template-hash"
-NOTE = "kubedsm.io/migration"
+NOTE = "kubedsm.io/move"
 
 
 @attrs.define

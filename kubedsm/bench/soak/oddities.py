@@ -8,7 +8,7 @@ import attrs
 import orjson
 
 from kubedsm.bench.api import deployment, pod_spec
-from kubedsm.cluster.wire.move_mark import MIGRATION_ANNOTATION
+from kubedsm.cluster.wire.move_mark import MOVE_ANNOTATION
 from kubedsm.core.world.model import MIGRATING_LABEL
 
 #: replicas of a Deployment, at most
@@ -61,7 +61,7 @@ def forged(wave: Wave) -> Iterator[Any]:
     label = {MIGRATING_LABEL: f"w{wave.number}"}
     for index in range(wave.pods - MOST_REPLICAS):
         note = {"plan": "p", "replicaSet": "../../x", "target": wave.node, "since": 0}
-        annotations = {MIGRATION_ANNOTATION: orjson.dumps(note).decode()}
+        annotations = {MOVE_ANNOTATION: orjson.dumps(note).decode()}
         spec = pod_spec({"cpu": "1m"}, nodeName=wave.node)
         spec["schedulerName"] = "kubedsm" if index % 2 else "default-scheduler"
         yield {"metadata": {"labels": label | KEPT, "annotations": annotations}, "spec": spec}

@@ -21,7 +21,7 @@ from kubedsm.clock import Clock
 from kubedsm.cluster.client.port import Cluster
 from kubedsm.cluster.watching.reflector import Reflector
 from kubedsm.cluster.watching.watched import PODS
-from kubedsm.cluster.wire.move_mark import MIGRATION_ANNOTATION
+from kubedsm.cluster.wire.move_mark import MOVE_ANNOTATION
 from kubedsm.core.world.events import ClusterEvent, PodApplied, PodDeleted
 from kubedsm.core.world.model import MIGRATING_LABEL, Uid
 
@@ -167,6 +167,6 @@ async def _settle(api: Api, watch: PodWatch, clock: Clock) -> tuple[str, ...]:
 
 def _is_marked(pod: dict[str, Any]) -> bool:
     metadata = pod["metadata"]
-    return MIGRATING_LABEL in (metadata.get("labels") or {}) or MIGRATION_ANNOTATION in (
+    return MIGRATING_LABEL in (metadata.get("labels") or {}) or MOVE_ANNOTATION in (
         metadata.get("annotations") or {}
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 from kubedsm.cluster.calls.verbs import answer_of, pod_path
 from kubedsm.cluster.client.port import Cluster, Request
-from kubedsm.cluster.wire.move_mark import MIGRATION_ANNOTATION, MoveMark
+from kubedsm.cluster.wire.move_mark import MOVE_ANNOTATION, MoveMark
 from kubedsm.core.world.model import MIGRATING_LABEL, TEMPLATE_HASH_LABEL, Pod
 
 MERGE = "application/merge-patch+json"
@@ -25,7 +25,7 @@ async def detach(
         "uid": pod.uid,
         "resourceVersion": pod.resource_version,
         "labels": {TEMPLATE_HASH_LABEL: None, MIGRATING_LABEL: template_hash},
-        "annotations": {MIGRATION_ANNOTATION: str(mark)},
+        "annotations": {MOVE_ANNOTATION: str(mark)},
     }
     await _patch(cluster, pod, metadata, timeout)
 
@@ -38,7 +38,7 @@ async def reattach(cluster: Cluster, pod: Pod, template_hash: str, *, timeout: f
     metadata = {
         "uid": pod.uid,
         "labels": {TEMPLATE_HASH_LABEL: template_hash, MIGRATING_LABEL: None},
-        "annotations": {MIGRATION_ANNOTATION: None},
+        "annotations": {MOVE_ANNOTATION: None},
     }
     await _patch(cluster, pod, metadata, timeout)
 

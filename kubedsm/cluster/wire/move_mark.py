@@ -13,7 +13,7 @@ import msgspec
 from kubedsm.cluster.client.paths import is_name
 from kubedsm.core.world.model import MIGRATING_LABEL, TEMPLATE_HASH_LABEL
 
-MIGRATION_ANNOTATION = "kubedsm.io/migration"
+MOVE_ANNOTATION = "kubedsm.io/move"
 
 
 class MoveMark(msgspec.Struct, frozen=True, rename="camel"):

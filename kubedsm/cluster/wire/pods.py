@@ -259,7 +259,7 @@ def controller_of(metadata: schema.Metadata) -> schema.Owner | None:
 def mark_on(metadata: schema.Metadata) -> MoveMark | None:
     """The mark of a move on that pod, if it has a whole one."""
     owner = controller_of(metadata)
-    annotation = metadata.annotations.migration if metadata.annotations else None
+    annotation = metadata.annotations.move if metadata.annotations else None
     controller = (owner.kind, owner.name, owner.uid or "") if owner else None
     return mark_of(metadata.labels or {}, annotation, controller)
 
