@@ -76,10 +76,11 @@ def _key_shown(key: object) -> str:
     return str(key) if plain else shown(key)
 
 
-def content(path: str | Path) -> bytes:
-    """What is in the file. Raises DocumentError."""
+def content(path: str | Path, most: int = -1) -> bytes:
+    """What is in the file; of more than so many bytes one more. Raises DocumentError."""
     try:
-        return Path(path).read_bytes()
+        with Path(path).open("rb") as file:
+            return file.read(most if most < 0 else most + 1)
     except OSError as error:
         raise DocumentError(error.strerror or str(error)) from None
 

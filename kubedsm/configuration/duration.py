@@ -21,6 +21,8 @@ _UNITS = {
 _PART = re.compile(
     rf"([0-9]+\.?[0-9]*|\.[0-9]+)({'|'.join(sorted(_UNITS, key=len, reverse=True))})", re.ASCII
 )
+#: what such a text looks like
+DURATION = rf"^(?:{_PART.pattern})+$"
 #: No duration that a person writes is longer; the cost of exact arithmetic grows with the text.
 _LONGEST_TEXT = 400
 _SHOWN = 40

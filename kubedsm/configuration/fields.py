@@ -14,7 +14,12 @@ from typing import Any, TypeVar
 import attrs
 
 from kubedsm.configuration.documents import HUGE_BITS, SHOWN, DocumentError, at, shown
-from kubedsm.configuration.duration import DurationError, format_duration, parse_duration
+from kubedsm.configuration.duration import (
+    DURATION,
+    DurationError,
+    format_duration,
+    parse_duration,
+)
 
 _Section = TypeVar("_Section", bound=attrs.AttrsInstance)
 
@@ -23,11 +28,20 @@ _KIND = "kind"
 _EXPONENT = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,20})?[eE][+-]?[0-9]{1,3}", re.ASCII)
 
 
+#: patterns of names in Kubernetes
+LABEL = "[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
+SUBDOMAIN = rf"{LABEL}(?:\.{LABEL})*"
+
+#: a JSON Schema
+Schema = dict[str, Any]
+
+
 @attrs.frozen
 class _Kind:
     read: Callable[[Any], Any]
     check: Callable[[Any], None]
     write: Callable[[Any], Any]
+    schema: Callable[[], Schema]
 
 
 #: what `attrs.field(metadata=...)` takes
@@ -35,13 +49,17 @@ Kind = Mapping[str, _Kind]
 
 
 def kind(
-    read: Callable[[Any], Any], check: Callable[[Any], None], write: Callable[[Any], Any]
+    read: Callable[[Any], Any],
+    check: Callable[[Any], None],
+    write: Callable[[Any], Any],
+    schema: Callable[[], Schema],
 ) -> Kind:
     """From what YAML or JSON gives to the value, is it one that may be, and back again.
 
-    `read` and `check` raise DocumentError.
+    `read` and `check` raise DocumentError. The schema is what editors know of it: whatever is
+    right for us is right by it, not always the reverse.
     """
-    return {_KIND: _Kind(read, check, write)}
+    return {_KIND: _Kind(read, check, write, schema)}
 
 
 def did_you_mean(given: object, known: Iterable[str]) -> str:
@@ -106,6 +124,17 @@ def document(section: attrs.AttrsInstance) -> dict[str, Any]:
     }
 
 
+def section_schema(cls: type[attrs.AttrsInstance]) -> Schema:
+    """What `structured` takes for the section, as a JSON Schema; every key may be null."""
+    properties = {}
+    for attribute in attrs.fields(cls):
+        described = attribute.metadata[_KIND].schema()
+        if attribute.default is not None:
+            described["default"] = attribute.metadata[_KIND].write(attribute.default)
+        properties[_camel(attribute.name)] = described
+    return {"type": ["object", "null"], "properties": properties, "additionalProperties": False}
+
+
 def _same(value: Any) -> Any:
     return value
 
@@ -126,7 +155,10 @@ def number(low: float, high: float) -> Kind:
         if not low <= value <= high:
             raise DocumentError(f"{shown(value)} is not between {allowed}")
 
-    return kind(read, check, _same)
+    def schema() -> Schema:
+        return {"type": ["number", "null"], "minimum": low, "maximum": high}
+
+    return kind(read, check, _same, schema)
 
 
 def whole(low: int, high: int) -> Kind:
@@ -136,7 +168,10 @@ def whole(low: int, high: int) -> Kind:
         if not low <= value <= high:
             raise DocumentError(f"{shown(value)} is not between {low} and {high}")
 
-    return kind(_same, check, _same)
+    def schema() -> Schema:
+        return {"type": ["integer", "null"], "minimum": low, "maximum": high}
+
+    return kind(_same, check, _same, schema)
 
 
 def duration(low: str, high: str) -> Kind:
@@ -157,7 +192,11 @@ def duration(low: str, high: str) -> Kind:
             given = format_duration(value) if 0 <= value < math.inf else f"{value:g}s"
             raise DocumentError(f"{given} is not between {low} and {high}")
 
-    return kind(read, check, format_duration)
+    def schema() -> Schema:
+        between = f"a duration between {low} and {high}, such as 500ms, 10s or 1m30s"
+        return {"type": ["string", "null"], "pattern": DURATION, "description": between}
+
+    return kind(read, check, format_duration, schema)
 
 
 def choice(*options: str) -> Kind:
@@ -171,7 +210,10 @@ def choice(*options: str) -> Kind:
             near = did_you_mean(value, options) if options[1:] else ""
             raise DocumentError(f"{shown(value)} is not {allowed}{near}")
 
-    return kind(read, check, _same)
+    def schema() -> Schema:
+        return {"enum": [*options, *([False] if "off" in options else []), None]}
+
+    return kind(read, check, _same, schema)
 
 
 def flag() -> Kind:
@@ -179,7 +221,7 @@ def flag() -> Kind:
         if not isinstance(value, bool):
             raise DocumentError(f"{shown(value)} is not true or false")
 
-    return kind(_same, check, _same)
+    return kind(_same, check, _same, lambda: {"type": ["boolean", "null"]})
 
 
 def text(pattern: re.Pattern[str], what: str) -> Kind:
@@ -187,7 +229,14 @@ def text(pattern: re.Pattern[str], what: str) -> Kind:
         if not isinstance(value, str) or not pattern.fullmatch(value):
             raise DocumentError(f"{shown(value)} is not {what}")
 
-    return kind(_same, check, _same)
+    def schema() -> Schema:
+        return {
+            "type": ["string", "null"],
+            "pattern": f"^(?:{pattern.pattern})$",
+            "description": what,
+        }
+
+    return kind(_same, check, _same, schema)
 
 
 def several(one: Kind) -> Kind:
@@ -204,7 +253,12 @@ def several(one: Kind) -> Kind:
             if values.count(value) > 1:
                 raise DocumentError(f"{shown(value)} occurs twice")
 
-    return kind(read, check, list)
+    def schema() -> Schema:
+        each = one[_KIND].schema()
+        many = {"type": "array", "items": each, "minItems": 1, "uniqueItems": True}
+        return {"anyOf": [each, many]}
+
+    return kind(read, check, list, schema)
 
 
 def by_name(name: Kind, one: Kind) -> Kind:
@@ -223,8 +277,18 @@ def by_name(name: Kind, one: Kind) -> Kind:
                 name[_KIND].check(key)
                 one[_KIND].check(value)
 
-    return kind(read, check, dict)
+    def schema() -> Schema:
+        return {
+            "type": ["object", "null"],
+            "propertyNames": {"pattern": name[_KIND].schema()["pattern"]},
+            "additionalProperties": one[_KIND].schema(),
+        }
+
+    return kind(read, check, dict, schema)
 
 
 def section(cls: type[attrs.AttrsInstance]) -> Kind:
-    return kind(lambda value: structured(cls, value), lambda _: None, document)
+    def read(value: object) -> attrs.AttrsInstance:
+        return structured(cls, value)
+
+    return kind(read, lambda _: None, document, lambda: section_schema(cls))

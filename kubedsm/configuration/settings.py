@@ -1,4 +1,4 @@
-"""What an operator may decide, and its defaults; structured and validated once, then frozen."""
+"""What an operator may decide, and its defaults; structured and validated as a whole, frozen."""
 
 import re
 from collections.abc import Mapping
@@ -12,6 +12,8 @@ import msgspec
 from kubedsm.configuration.documents import DocumentError, at, content, parsed, reading, shown
 from kubedsm.configuration.duration import format_duration
 from kubedsm.configuration.fields import (
+    LABEL,
+    SUBDOMAIN,
     by_name,
     checked,
     choice,
@@ -19,14 +21,15 @@ from kubedsm.configuration.fields import (
     duration,
     flag,
     kind,
-    mapping,
     number,
     section,
+    section_schema,
     several,
     structured,
     text,
     whole,
 )
+from kubedsm.configuration.services import EVERY_SERVICE, MODE, SERVICES, Mode, Service, service_of
 from kubedsm.core.goals.fragmentation import Measure
 from kubedsm.core.goals.objective import Kind as ObjectiveKind
 from kubedsm.core.goals.objective import Objective, Promise
@@ -36,19 +39,16 @@ from kubedsm.core.world.model import Tiers, Workload
 
 API_VERSION = "kubedsm.io/v1alpha1"
 KIND = "KubeDSMConfiguration"
-#: the key of `services` that speaks for every workload without one of its own
-EVERY_SERVICE = "*"
+#: workloads, for each of which its promise is kept
+_REMEMBERED = 4096
+#: bytes; parsing YAML takes its time, and everything else waits for it
+LONGEST = 65_536
 
-Mode = Literal["surge", "recreate"]
-
-_LABEL = "[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
-_SUBDOMAIN = rf"{_LABEL}(?:\.{_LABEL})*"
 _VALUE = "[A-Za-z0-9](?:[-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?"
-_SERVICE = re.compile(rf"{_LABEL}/{_SUBDOMAIN}")
-_NAME = text(re.compile(_SUBDOMAIN), "a name of lower-case letters, digits, - and .")
-_NAMESPACE = text(re.compile(_LABEL), "a namespace")
+_NAME = text(re.compile(SUBDOMAIN), "a name of lower-case letters, digits, - and .")
+_NAMESPACE = text(re.compile(LABEL), "a namespace")
 _LABEL_KEYS = several(
-    text(re.compile(rf"(?:{_SUBDOMAIN}/)?{_VALUE}"), "a label key, such as kubedsm.io/tier")
+    text(re.compile(rf"(?:{SUBDOMAIN}/)?{_VALUE}"), "a label key, such as kubedsm.io/tier")
 )
 _LABEL_VALUES = several(text(re.compile(_VALUE), "a label value, such as edge"))
 
@@ -81,7 +81,12 @@ def _check_tiers(tiers: Tiers) -> None:
     _tier_labels(tiers)
 
 
-_TIERS = kind(_read_tiers, _check_tiers, lambda tiers: document(_tier_labels(tiers)))
+_TIERS = kind(
+    _read_tiers,
+    _check_tiers,
+    lambda tiers: document(_tier_labels(tiers)),
+    lambda: section_schema(_TierLabels),
+)
 
 
 @attrs.frozen(field_transformer=checked)
@@ -125,7 +130,7 @@ class SuggesterSettings:
 
 @attrs.frozen(field_transformer=checked)
 class MigrationSettings:
-    mode: Mode = attrs.field(default="surge", metadata=choice("surge", "recreate"))
+    mode: Mode = attrs.field(default="surge", metadata=MODE)
     max_concurrent: int = attrs.field(default=3, metadata=whole(1, 1000))
     max_per_node: int = attrs.field(default=3, metadata=whole(1, 1000))
     max_per_workload: int = attrs.field(default=3, metadata=whole(1, 1000))
@@ -154,41 +159,11 @@ class ObjectiveSettings:
 
 
 @attrs.frozen(field_transformer=checked)
-class Service:
-    """What is promised to a workload; what is left out is as for every service."""
+class TenantSettings:
+    """What tenants may promise themselves, by annotations of their pods."""
 
-    qos: float | None = attrs.field(default=None, metadata=number(0, 1))
-    #: seconds
-    latency_target: float | None = attrs.field(default=None, metadata=duration("0s", "1m"))
-    weight: float | None = attrs.field(default=None, metadata=number(0, 1000))
-    mode: Mode | None = attrs.field(default=None, metadata=choice("surge", "recreate"))
-
-    def __attrs_post_init__(self) -> None:
-        if self.qos is not None and self.latency_target is not None:
-            with at("latencyTarget"):
-                raise DocumentError("qos says the same thing; only one of them may be given")
-
-
-def _read_services(value: object) -> dict[str, Service]:
-    services = {}
-    for key, given in mapping(value).items():
-        with at(key):
-            services[key] = structured(Service, {} if given is None else given)
-    return services
-
-
-def _check_services(services: Mapping[str, Service]) -> None:
-    for key in services:
-        if key != EVERY_SERVICE and not (isinstance(key, str) and _SERVICE.fullmatch(key)):
-            with at(key):
-                raise DocumentError("neither namespace/name of a workload nor *")
-
-
-def _write_services(services: Mapping[str, Service]) -> dict[str, Any]:
-    return {key: document(service) for key, service in services.items()}
-
-
-_SERVICES = kind(_read_services, _check_services, _write_services)
+    #: and at least what the operator promises the workload
+    max_qos: float = attrs.field(default=0.0, metadata=number(0, 1))
 
 
 @attrs.frozen(field_transformer=checked)
@@ -238,7 +213,10 @@ class Configuration:
         default="unusable", metadata=choice("unusable", "product")
     )
     services: Mapping[str, Service] = attrs.field(
-        default={EVERY_SERVICE: Service(qos=1.0, weight=1.0)}, metadata=_SERVICES
+        default={EVERY_SERVICE: Service(qos=1.0, weight=1.0)}, metadata=SERVICES
+    )
+    tenants: TenantSettings = attrs.field(
+        default=TenantSettings(), metadata=section(TenantSettings)
     )
     fairness: Fairness = attrs.field(default=Fairness(), metadata=section(Fairness))
     latency: Latency = attrs.field(default=Latency(), metadata=section(Latency))
@@ -257,23 +235,26 @@ class Configuration:
 
     def promise(self, workload: Workload) -> Promise:
         """The workload's QoS factor and weight; a latency target is turned into the factor."""
-        every, own = self._promises
-        return own.get((workload.namespace, workload.name), every)
+        promise = self._promises.get(workload)
+        if promise is None:
+            if len(self._promises) >= _REMEMBERED:
+                self._promises.clear()
+            promise = self._promises[workload] = self._promised(self._said_of(workload))
+        return promise
 
     @cached_property
-    def _promises(self) -> tuple[Promise, Mapping[tuple[str, ...], Promise]]:
-        """What every service is promised, and those by namespace and name that have their own."""
-        every = self._promised(self._every, Promise(1.0, 1.0))
-        own = self.services.items()
-        return every, {tuple(key.split("/")): self._promised(of, every) for key, of in own}
+    def _promises(self) -> dict[Workload, Promise]:
+        """Those that were asked for: it is asked again and again."""
+        return {}
 
-    def _promised(self, service: Service, otherwise: Promise) -> Promise:
-        qos = otherwise.qos
-        if service.qos is not None:
-            qos = service.qos
-        if service.latency_target is not None:
-            qos = self.latency.qos(service.latency_target)
-        return Promise(qos, otherwise.weight if service.weight is None else service.weight)
+    def _promised(self, said: Service) -> Promise:
+        qos = 1.0 if said.qos is None else said.qos
+        if said.latency_target is not None:
+            qos = self.latency.qos(said.latency_target)
+        return Promise(qos, 1.0 if said.weight is None else said.weight)
+
+    def _said_of(self, workload: Workload) -> Service:
+        return service_of(self.services, workload)
 
     @cached_property
     def objective_function(self) -> Objective:
@@ -299,15 +280,11 @@ class Configuration:
             suggester.algorithm,
             Measure(self.fragmentation),
             self.fairness.namespaces if self.fairness.per_namespace else None,
+            self.tenants.max_qos,
         )
 
     def migration_mode(self, workload: Workload) -> Mode:
-        own = self.services.get(str(workload), self._every)
-        return own.mode or self._every.mode or self.migration.mode
-
-    @cached_property
-    def _every(self) -> Service:
-        return self.services.get(EVERY_SERVICE) or Service()
+        return self._said_of(workload).mode or self.migration.mode
 
 
 def load(text: str | bytes, source: str) -> Configuration:
@@ -316,6 +293,8 @@ def load(text: str | bytes, source: str) -> Configuration:
     Raises DocumentError, which names the source.
     """
     with reading(source):
+        if len(text) > LONGEST:
+            raise DocumentError(f"longer than {LONGEST} bytes; wildcards make it shorter")
         said = parsed(text)
         return structured(Configuration, {} if said is None else said)
 
@@ -323,7 +302,7 @@ def load(text: str | bytes, source: str) -> Configuration:
 def load_file(path: str | Path) -> Configuration:
     """The configuration in the file. Raises DocumentError, which names the file."""
     with reading(path):
-        return load(content(path), str(path))
+        return load(content(path, LONGEST), str(path))
 
 
 def with_settings(configuration: Configuration, settings: Mapping[str, str]) -> Configuration:
@@ -341,6 +320,15 @@ def with_settings(configuration: Configuration, settings: Mapping[str, str]) -> 
                 raise DocumentError("no section", tuple(sections))
         place[last] = parsed(value)
     return structured(Configuration, changed)
+
+
+def schema() -> dict[str, Any]:
+    """What `load` takes, as a JSON Schema, for editors."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": KIND,
+        **section_schema(Configuration),
+    }
 
 
 def dump(configuration: Configuration) -> str:

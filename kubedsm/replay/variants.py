@@ -11,7 +11,8 @@ from typing import Any
 import attrs
 
 from kubedsm.configuration.documents import DocumentError
-from kubedsm.configuration.settings import EVERY_SERVICE, Configuration, Service, with_settings
+from kubedsm.configuration.services import EVERY_SERVICE, Service
+from kubedsm.configuration.settings import Configuration, with_settings
 from kubedsm.core.policies.registry import KUBEDSM, POLICIES
 from kubedsm.emulator.paper import NAMESPACE
 

@@ -5,6 +5,7 @@ from collections import Counter
 import attrs
 
 from kubedsm.cluster.client.backoff import Doubling
+from kubedsm.configuration.current import CurrentConfiguration
 from kubedsm.configuration.settings import MigrationSettings
 from kubedsm.core.world.model import Workload
 
@@ -27,8 +28,8 @@ class Underway:
 
 
 class MoveLimits:
-    def __init__(self, limits: MigrationSettings) -> None:
-        self._limits = limits
+    def __init__(self, configuration: CurrentConfiguration) -> None:
+        self._configuration = configuration
         self._underway: dict[str, Underway] = {}
         self._rests: dict[Workload, float] = {}
         self._failures: Counter[Workload] = Counter()
@@ -37,13 +38,22 @@ class MoveLimits:
         """Return how many moves are under way."""
         return len(self._underway)
 
+    @property
+    def _limits(self) -> MigrationSettings:
+        return self._configuration.current.migration
+
+    @property
+    def slow_after(self) -> float:
+        """Seconds after which a move is not waited for."""
+        return self._limits.deadline
+
     def admit(self, move: str, underway: Underway) -> bool:
         """Count the move in, if the limits leave room for it.
 
         A move that breaks before it makes counts on the workload's other pods: it goes alone. One
         that takes longer than its deadline counts on those of its own namespace only.
         """
-        slow = underway.since - self._limits.deadline
+        slow = underway.since - self.slow_after
         running = self._underway.values()
         quick = [u for u in running if u.since > slow]
         neighbours = [u for u in running if u.workload.namespace == underway.workload.namespace]

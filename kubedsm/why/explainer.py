@@ -42,7 +42,7 @@ class Decisions:
 
     record: DecisionRecord
     mirror: ClusterMirror
-    policy: KubeDSM
+    policy: Callable[[], KubeDSM]
     #: of the entry that was asked about last: pods of one batch are asked about in a row
     _explainer: tuple[int, Explainer] | None = attrs.field(default=None, init=False)
 
@@ -111,9 +111,10 @@ class Decisions:
         workload = pod.workload
         if workload in basis.shares_before and workload in basis.shares_after:
             before, after = basis.shares_before[workload], basis.shares_after[workload]
+            promise = self.policy().promises_in(basis.snapshot)(workload)
             parts.append(
                 f"edge share of {workload} {before.edge}/{before.total} ->"
-                f" {after.edge}/{after.total}, promised {self.policy.promises(workload).qos:g}"
+                f" {after.edge}/{after.total}, promised {promise.qos:g}"
             )
         explainer = self._explainer_of(chosen.entry, basis)
         rejections = explainer.rejections(chosen.uid)
@@ -124,17 +125,18 @@ class Decisions:
 
     def _explainer_of(self, entry: Entry, basis: Basis) -> Explainer:
         if self._explainer is None or self._explainer[0] != entry.number:
-            explainer = Explainer(decided(basis, entry), self.policy)
+            explainer = Explainer(decided(basis, entry), self.policy())
             self._explainer = (entry.number, explainer)
         return self._explainer[1]
 
     def explain(self, recalled: Iterable[Recalled]) -> list[Explanation]:
         """Explain each. Reads nothing that changes, so that any thread may do it."""
+        policy = self.policy()
         explainers: dict[int, Explainer] = {}
 
         def explainer(number: int, snapshot: Callable[[], Snapshot]) -> Explainer:
             if number not in explainers:
-                explainers[number] = Explainer(snapshot(), self.policy)
+                explainers[number] = Explainer(snapshot(), policy)
             return explainers[number]
 
         return [_explained(each, explainer) for each in recalled]

@@ -16,6 +16,7 @@ from kubedsm.cluster.wire.pod_rules import (
     scheduling_rules,
 )
 from kubedsm.cluster.wire.rules_schema import Volume
+from kubedsm.cluster.wire.wishes import wishes_of
 from kubedsm.core.world.model import (
     DO_NOT_DISRUPT_ANNOTATION,
     EVERY_ADDRESS,
@@ -80,6 +81,9 @@ def made(shape: schema.Pod) -> Pod:
         pinned=_pinned(metadata, spec) if metadata.annotations or spec.volumes else "",
         untouchable=bool(metadata.annotations and _untouchable(metadata.annotations)),
         deletion_cost=metadata.annotations.deletion_cost if metadata.annotations else None,
+        wishes=wishes_of(metadata.annotations.qos, metadata.annotations.migration)
+        if metadata.annotations
+        else None,
     )
 
 

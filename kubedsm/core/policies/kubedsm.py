@@ -9,6 +9,7 @@ import attrs
 from kubedsm.core.goals.fairness import per_namespace
 from kubedsm.core.goals.fragmentation import Measure
 from kubedsm.core.goals.objective import Objective, Promises
+from kubedsm.core.goals.wishes import as_wished
 from kubedsm.core.moving.movable import Movable
 from kubedsm.core.moving.suggest import SUGGEST_BOUNDS, suggest
 from kubedsm.core.moving.suggestion import Suggestion, SuggestLimits
@@ -31,12 +32,15 @@ class KubeDSM:
     measure: Measure = Measure.UNUSABLE
     #: of namespaces, if the weights of their workloads are to add up to the same, or to these
     namespace_weights: Mapping[str, float] | None = None
+    #: the edge share that tenants may promise their workloads, beside what these are promised
+    most_wished: float = 0.0
 
     def promises_in(self, snapshot: Snapshot) -> Promises:
         """What is promised to each workload, and how much that weighs beside the others there."""
+        promises = as_wished(self.promises, snapshot, self.most_wished)
         if self.namespace_weights is None:
-            return cache(self.promises)
-        return cache(per_namespace(self.promises, snapshot.shares(), self.namespace_weights))
+            return cache(promises)
+        return cache(per_namespace(promises, snapshot.shares(), self.namespace_weights))
 
     def place(
         self,

@@ -8,6 +8,7 @@ import attrs
 
 from kubedsm.core.world.selectors import NodeSelectorTerm, Selector
 from kubedsm.core.world.surroundings import Surroundings
+from kubedsm.core.world.wishes import Wishes
 
 Uid = NewType("Uid", str)
 NodeName = NewType("NodeName", str)
@@ -293,6 +294,8 @@ class Pod:
     #: it asked for that, or is its node's own, which only the node can remove
     untouchable: bool = attrs.field(default=False, eq=False)
     deletion_cost: str | None = attrs.field(default=None, eq=False)
+    #: of its tenant; None if there are none
+    wishes: Wishes | None = attrs.field(default=None, eq=False)
     # What follows from the rest is worked out once, for it is asked for at every turn.
     requests: Resources = attrs.field(init=False, eq=False, repr=False)
     #: its containers will never run again

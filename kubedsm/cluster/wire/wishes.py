@@ -1,0 +1,35 @@
+"""A tenant's annotations, read; what is not understood costs only itself."""
+
+import re
+from functools import lru_cache
+
+from kubedsm.configuration.documents import shown
+from kubedsm.configuration.services import MODES
+from kubedsm.core.world.wishes import MIGRATION_ANNOTATION, QOS_ANNOTATION, Wishes
+
+_SHARE = re.compile(r"(?:0|1|0?\.[0-9]{1,9}|0\.|1\.0{0,9})", re.ASCII)
+#: characters; no value that means anything has more
+_MOST = 100
+
+
+def wishes_of(qos: str | None, migration: str | None) -> Wishes | None:
+    """What the annotations of these values ask for; None if there are none."""
+    if qos is None and migration is None:
+        return None
+    return _read(qos and qos[:_MOST], migration and migration[:_MOST])
+
+
+@lru_cache(maxsize=1024)
+def _read(qos: str | None, migration: str | None) -> Wishes:
+    ignored = []
+    share = None
+    if qos is not None and _SHARE.fullmatch(qos.strip()):
+        share = float(qos)
+    elif qos is not None:
+        ignored.append(f"{QOS_ANNOTATION}: {shown(qos)} is not a number between 0 and 1")
+    mode = "" if migration is None else migration.strip().lower()
+    if migration is not None and mode not in MODES:
+        known = f"{', '.join(MODES[:-1])} or {MODES[-1]}"
+        ignored.append(f"{MIGRATION_ANNOTATION}: {shown(migration)} is not {known}")
+        mode = ""
+    return Wishes(share, mode, tuple(ignored))
