@@ -19,7 +19,7 @@ from kubedsm.core.moving.suggestion import ClusterScore, Leg, Suggestion
 from kubedsm.core.world.model import Snapshot
 from kubedsm.runtime.assembly import Runtime
 from kubedsm.runtime.listener import Listener
-from kubedsm.runtime.suggester import mode_of, reason_to_stay
+from kubedsm.runtime.suggester import migration_of, reason_to_stay
 from kubedsm.why.entries import MoveOutcome, Outcome, move_as_json
 from kubedsm.why.table import table
 
@@ -38,7 +38,7 @@ class Advice:
         suggestion = self.suggestion
         return {
             "moves": [
-                {**move_as_json(move), "mode": mode_of(move.pod, self.configuration).value}
+                {**move_as_json(move), "mode": migration_of(move.pod, self.configuration)}
                 for move in suggestion.moves
             ],
             "order": [list(stage) for stage in self.order],

@@ -12,8 +12,10 @@ import click
 import orjson
 import structlog
 
+from kubedsm.cluster.client.paths import is_name
 from kubedsm.cluster.wire import dump as dumps
 from kubedsm.configuration.settings import Configuration, load_file
+from kubedsm.runtime.config_map import ConfigMapName
 
 output = click.option(
     "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Output format."
@@ -23,6 +25,26 @@ config_file = click.option(
     "config_path",
     type=click.Path(dir_okay=False),
     help="Configuration file (docs/configuration.md); defaults apply without one.",
+)
+
+
+def _config_map_name(
+    _context: click.Context, _option: click.Parameter, value: str | None
+) -> ConfigMapName | None:
+    if value is None:
+        return None
+    namespace, _, name = value.partition("/")
+    if not (is_name(namespace) and is_name(name)):
+        raise click.BadParameter(f"{value} is no namespace and name, such as kubedsm/kubedsm")
+    return ConfigMapName(namespace, name)
+
+
+config_map_name = click.option(
+    "--configmap",
+    "config_map",
+    metavar="NAMESPACE/NAME",
+    callback=_config_map_name,
+    help="ConfigMap whose key config.yaml is the configuration.",
 )
 kubeconfig_file = click.option(
     "--kubeconfig", "kubeconfig_path", type=click.Path(path_type=Path), help="Kubeconfig file."

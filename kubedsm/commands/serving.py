@@ -20,6 +20,7 @@ from kubedsm.commands.console import (
     Stop,
     address,
     config_file,
+    config_map_name,
     configuration_at,
     kubeconfig_context,
     kubeconfig_file,
@@ -42,6 +43,8 @@ from kubedsm.monitoring.reading import ConfigurationState, Leadership, Standing
 from kubedsm.monitoring.server import Monitoring
 from kubedsm.runtime import leadership
 from kubedsm.runtime.assembly import Runtime
+from kubedsm.runtime.config_map import ConfigMapName
+from kubedsm.runtime.configuration_source import read
 from kubedsm.why.server import PORT, Diagnostics
 
 #: of the emulated cluster: where it listens, and what pods call it
@@ -50,13 +53,14 @@ _OWN_NAMES = ("127.0.0.1", "::1", "localhost", "kubernetes.default.svc")
 
 @click.command()
 @config_file
+@config_map_name
 @kubeconfig_file
 @kubeconfig_context
 @click.option(
     "--namespace",
     default="kubedsm",
     show_default=True,
-    help="Where the ConfigMap `kubedsm` with the pause switch is.",
+    help="Where the ConfigMap `kubedsm` with the pause switch is, without --configmap.",
 )
 @click.option(
     "--diagnostics-port",
@@ -98,6 +102,7 @@ _OWN_NAMES = ("127.0.0.1", "::1", "localhost", "kubernetes.default.svc")
 @output
 def run(
     config_path: str | None,
+    config_map: ConfigMapName | None,
     kubeconfig_path: Path | None,
     context: str | None,
     namespace: str,
@@ -112,12 +117,16 @@ def run(
 ) -> None:
     """Run the scheduler until interrupted.
 
-    Inside a cluster it uses its service account; elsewhere a kubeconfig. Its log goes to stderr;
-    with -o json it goes to stdout, one object a line.
+    Inside a cluster it uses its service account; elsewhere a kubeconfig. What changes in its
+    configuration holds at once. Its log goes to stderr; with -o json it goes to stdout, one object
+    a line.
     """
     as_json = output == "json" or (log_format or _format()) == "json"
     level = "DEBUG" if verbose else log_level.upper()
     log_to(json=as_json, level=level, stdout=output == "json")
+    if config_path is not None and config_map is not None:
+        raise click.UsageError("--config and --configmap: only one of them")
+    source = config_map or (Path(config_path) if config_path is not None else None)
     configuration, election = configuration_at(config_path), election_of(**elect)
     stop = Stop()
 
@@ -129,11 +138,12 @@ def run(
             elector, written = election.elector(cluster, clock) if election else (None, cluster)
             runtime = Runtime(
                 written,
-                configuration,
+                configuration if config_map is None else await read(cluster, config_map),
                 clock,
                 rng,
                 instance=socket.gethostname(),
                 namespace=namespace,
+                source=source,
                 listener=instruments,
             )
             standing = Standing(

@@ -27,7 +27,7 @@ from kubedsm.configuration.fields import (
 from kubedsm.core.world.model import Workload
 
 Mode = Literal["surge", "recreate", "off"]
-MODES = get_args(Mode)
+MODES: tuple[Mode, ...] = get_args(Mode)
 MODE = choice(*MODES)
 
 #: the key of `services` that speaks for every workload
@@ -92,7 +92,7 @@ def _check(services: Mapping[str, Service]) -> None:
     for key in services:
         if not (isinstance(key, str) and _KEY.fullmatch(key)):
             with at(key):
-                raise DocumentError("neither namespace/name of a workload, namespace/*, */name nor *")
+                raise DocumentError("neither namespace/name, nor namespace/*, */name or *")
 
 
 def _write(services: Mapping[str, Service]) -> dict[str, Any]:

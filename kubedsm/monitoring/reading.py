@@ -66,7 +66,7 @@ class Reading:
 def read(runtime: Runtime, standing: Standing, now: float) -> Reading:
     return Reading(
         snapshot=runtime.mirror.snapshot(),
-        policy=runtime.decisions.policy,
+        policy=runtime.configuration.current.policy,
         queue=runtime.queue.statistics,
         rejected_by=runtime.queue.rejected_by(),
         watches=runtime.watches,

@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import structlog
@@ -12,15 +13,24 @@ from kubedsm.clock import Clock
 from kubedsm.cluster.client.port import Cluster
 from kubedsm.cluster.watching.reflector import Reflector, ReflectorStatistics
 from kubedsm.cluster.watching.watched import NODES, PODS, SURROUNDINGS
+from kubedsm.configuration.current import CurrentConfiguration
 from kubedsm.configuration.settings import Configuration
+from kubedsm.core.policies.kubedsm import KubeDSM
 from kubedsm.core.policies.policy import MigratingPolicy, Policy
-from kubedsm.core.world.events import ClusterEvent, KindKnown
+from kubedsm.core.world.events import ClusterEvent, KindKnown, NodeApplied
 from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.core.world.model import Pod, Tier, Uid
 from kubedsm.core.world.surroundings import Surrounding
 from kubedsm.runtime.bind_calls import BindCalls
+from kubedsm.runtime.config_map import ConfigMapName, FollowedConfigMap
+from kubedsm.runtime.configuration_source import (
+    ConfigMapConfiguration,
+    ConfigurationFile,
+    ConfigurationNews,
+)
 from kubedsm.runtime.event_handler import EventHandler
 from kubedsm.runtime.event_recorder import EventRecorder
+from kubedsm.runtime.ignored_annotations import IgnoredAnnotations
 from kubedsm.runtime.left_behind import LeftBehind
 from kubedsm.runtime.limits import MoveLimits
 from kubedsm.runtime.listener import Listener
@@ -48,7 +58,8 @@ class Runtime:
     """One scheduler on one cluster. `run` ends when it is cancelled.
 
     `instance` names this process in the Events it writes. The policy is the configured KubeDSM
-    unless another one is to be compared with it. The pause switch is looked for in `namespace`.
+    unless another one is to be compared with it. The configuration follows its `source`, if it has
+    one. The pause switch is in the same ConfigMap; else in `kubedsm` in the `namespace`.
     `listener` hears what happens.
     """
 
@@ -61,16 +72,17 @@ class Runtime:
         instance: str = "kubedsm",
         policy: Policy | None = None,
         namespace: str = "kubedsm",
+        source: Path | ConfigMapName | None = None,
         listener: Listener | None = None,
     ) -> None:
-        policy = policy or configuration.policy
         self._cluster = cluster
-        self._configuration = configuration
+        self.configuration = CurrentConfiguration(configuration, clock.wall())
+        self._other_policy = policy
         self._clock = clock
         # Its own, so that what policies leave to chance depends on nothing else.
         chance = random.Random(rng.getrandbits(64))
         self._listener = listener or Listener()
-        self._limits = Limits(slow_after=configuration.migration.deadline)
+        self._limits = Limits()
         self._said = SaidByCause(clock)
         self.supervisor = Supervisor(clock, rng)
         self.synced = asyncio.Event()
@@ -80,7 +92,7 @@ class Runtime:
             configuration.scheduler_name, configuration.tiers, followed.keys(), self.queue.help
         )
         self._record = DecisionRecord(clock)
-        self.decisions = Decisions(self._record, self.mirror, configuration.policy)
+        self.decisions = Decisions(self._record, self.mirror, self._configured_policy)
         binds = BindCalls(
             cluster,
             self.mirror,
@@ -111,26 +123,48 @@ class Runtime:
             recorder=self._recorder,
             record=self._record,
             preemptor=self._preemptor,
-            policy=policy,
-            batch=configuration.batch,
+            configuration=self.configuration,
+            policy=self._policy,
             clock=clock,
             rng=chance,
             synced=self.synced,
             supervisor=self.supervisor,
             listener=self._listener,
         )
-        self.suggester = self._finder_of_moves(policy, namespace)
+        self._file: ConfigurationFile | None = None
+        self._config_map = self._followed_config_map(source, namespace, instance)
+        self.suggester = self._finder_of_moves()
         self._tiers = TierKeeper(self.mirror, configuration.scheduler_name, self._recorder.retiered)
-        self._reflectors = self._followers(binds, rng)
+        self._handler = self._event_handler(binds)
+        self._reflectors = self._followers(rng)
+        self.configuration.observe(self._reconfigured)
+
+    def _followed_config_map(
+        self, source: Path | ConfigMapName | None, namespace: str, instance: str
+    ) -> FollowedConfigMap:
+        """The one with the pause switch, and with the configuration if that is its source."""
+        name, take = ConfigMapName(namespace, "kubedsm"), None
+        news = ConfigurationNews(self.configuration, self._clock)
+        if isinstance(source, ConfigMapName):
+            refused = self._recorder.configuration_refused
+            name, take = source, ConfigMapConfiguration(source, news, refused).take
+        elif source is not None:
+            self._file = ConfigurationFile(source, news)
+        # Its own chance, for the same reason.
+        return FollowedConfigMap(self._cluster, name, self._clock, random.Random(instance), take)
+
+    def _configured_policy(self) -> KubeDSM:
+        return self.configuration.current.policy
+
+    def _policy(self) -> Policy:
+        return self._other_policy or self.configuration.current.policy
 
     def _runner_of_plans(self, followed: dict[Uid, str], binds: BindCalls) -> PlacementManager:
-        migration, timeout = self._configuration.migration, self._limits.request_timeout
-        step_calls = StepCalls(
-            self._cluster, self._clock, timeout, migration.drain_delay, self._said
-        )
+        timeout = self._limits.request_timeout
+        step_calls = StepCalls(self._cluster, self._clock, timeout, self.configuration, self._said)
         moves = Moves(
             self.mirror,
-            MoveLimits(migration),
+            MoveLimits(self.configuration),
             self._clock,
             self._released,
             self._ended,
@@ -156,59 +190,59 @@ class Runtime:
             self._listener.plan_ended,
         )
 
-    def _maker_of_room(self) -> Preemptor | None:
-        if self._configuration.preemption != "enabled":
-            return None
+    def _maker_of_room(self) -> Preemptor:
         return Preemptor(
             mirror=self.mirror,
             queue=self.queue,
             cluster=self._cluster,
             recorder=self._recorder,
             clock=self._clock,
-            promises_in=self._configuration.policy.promises_in,
-            objective=self._configuration.objective_function,
+            configuration=self.configuration,
             under_way=self.manager.follows,
             timeout=self._limits.request_timeout,
             said=self._said,
         )
 
-    def _finder_of_moves(self, policy: Policy, namespace: str) -> Suggester | None:
-        if not isinstance(policy, MigratingPolicy):
+    def _finder_of_moves(self) -> Suggester | None:
+        other = self._other_policy
+        if other is not None and not isinstance(other, MigratingPolicy):
             return None
-        timeout = self._limits.request_timeout
         return Suggester(
             mirror=self.mirror,
             queue=self.queue,
             manager=self.manager,
             recorder=self._recorder,
             record=self._record,
-            policy=policy,
-            configuration=self._configuration,
+            policy=lambda: other or self.configuration.current.policy,
+            configuration=self.configuration,
             clock=self._clock,
             synced=self.synced,
-            paused=PauseSwitch(self._cluster, namespace, timeout, self._said),
-            preempting=lambda: self._preemptor is not None and self._preemptor.busy,
+            paused=PauseSwitch(self._config_map, self._said),
+            preempting=lambda: self._preemptor.busy,
             listener=self._listener,
         )
 
-    def _followers(
-        self, binds: BindCalls, rng: random.Random
-    ) -> list[Reflector[Any, ClusterEvent]]:
-        handler = EventHandler(
+    def _event_handler(self, binds: BindCalls) -> EventHandler:
+        ours = self.configuration.current.scheduler_name
+        ignored = IgnoredAnnotations(ours, self._clock, self._recorder.annotation_ignored)
+        return EventHandler(
             self.mirror,
             self.queue,
-            self._configuration.scheduler_name,
+            ours,
             self.supervisor,
             on_pod=(
                 binds.observe,
                 self.manager.observe,
                 self._scheduler.changed,
                 self._listener.changed,
+                ignored.observe,
             ),
             on_other=(self._scheduler.changed, self._tiers.observe),
         )
+
+    def _followers(self, rng: random.Random) -> list[Reflector[Any, ClusterEvent]]:
         reflector: Callable[..., Reflector[Any, ClusterEvent]] = partial(
-            Reflector, clock=self._clock, rng=rng, on_event=handler.handle, report=log.warning
+            Reflector, clock=self._clock, rng=rng, on_event=self._handler.handle, report=log.warning
         )
         self._pods = reflector(self._cluster, PODS, on_synced=self._note_synced)
         nodes = reflector(self._cluster, NODES, on_synced=self._note_synced)
@@ -216,7 +250,7 @@ class Runtime:
             reflector(
                 self._cluster,
                 watched,
-                on_synced=partial(self._note_known, handler, kind),
+                on_synced=partial(self._note_known, kind),
                 on_refused=self._note_synced,
             )
             for kind, watched in SURROUNDINGS.items()
@@ -253,8 +287,7 @@ class Runtime:
             keep = self.supervisor.keep
             tasks.create_task(keep("sweep", partial(self.manager.sweep, self.synced)))
             tasks.create_task(keep("scheduler", self._scheduler.run))
-            if self._preemptor is not None:
-                tasks.create_task(keep("preemptor", self._preemptor.run))
+            tasks.create_task(keep("preemptor", self._preemptor.run))
             if self.suggester is not None:
                 tasks.create_task(keep("suggester", self.suggester.run))
 
@@ -267,6 +300,18 @@ class Runtime:
         async with asyncio.TaskGroup() as tasks:
             for reflector in self._reflectors:
                 tasks.create_task(self.supervisor.keep("reflector", reflector.run))
+            tasks.create_task(self.supervisor.keep("config map", self._config_map.run))
+            if self._file is not None:
+                tasks.create_task(self.supervisor.keep("configuration", self._file.run))
+
+    def _reconfigured(self, before: Configuration) -> None:
+        """Have all that depends on the configuration thought about anew."""
+        after = self.configuration.current
+        if after.tiers != before.tiers:
+            self.mirror.tiers = after.tiers
+            for node in self.mirror.snapshot().nodes.values():
+                self._handler.handle(NodeApplied(node))
+        self.queue.reconsider(lambda _: None)
 
     async def flushed(self) -> None:
         """Return when all Events that are to be written have been."""
@@ -296,8 +341,8 @@ class Runtime:
         if completed and replacement is not None and replacement.node_name is not None:
             self._recorder.scheduled(replacement, replacement.node_name)
 
-    def _note_known(self, handler: EventHandler, kind: type[Surrounding]) -> None:
-        handler.handle(KindKnown(kind))
+    def _note_known(self, kind: type[Surrounding]) -> None:
+        self._handler.handle(KindKnown(kind))
         self._note_synced()
 
     def _note_synced(self) -> None:

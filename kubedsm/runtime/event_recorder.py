@@ -24,7 +24,7 @@ from kubedsm.cluster.client.port import (
     Invalid,
     NotFound,
 )
-from kubedsm.cluster.wire.decoding import WireError
+from kubedsm.cluster.wire.decoding import ConfigMap, WireError
 from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.core.world.model import MIGRATING_LABEL, NodeName, Pod, Tier, Uid
 from kubedsm.runtime.bind_calls import BindCalls
@@ -66,9 +66,9 @@ class FailedScheduling:
 
 @attrs.frozen(slots=True)
 class Note:
-    """An Event about a migration, or a preemption."""
+    """An Event about a migration, a preemption, or something that is not as it should be."""
 
-    pod: Pod
+    about: Pod | ConfigMap
     reason: str
     text: str
     topic: str = "migrating"
@@ -89,7 +89,7 @@ class Retiered:
 Entry = Scheduled | FailedScheduling | Note | Retiered
 #: a pod, and what is said about it
 Key = tuple[Uid, str]
-TOPICS = ("scheduling", "migrating", "preempting", "tier")
+TOPICS = ("scheduling", "migrating", "preempting", "configuring", "tier")
 
 
 class EventRecorder:
@@ -165,6 +165,12 @@ class EventRecorder:
         text = f"Carries {MIGRATING_LABEL}, but no move of ours took it from its owner; ignored"
         self._add(Note(pod, "MigrationMarkIgnored", text, warning=True))
 
+    def annotation_ignored(self, pod: Pod, text: str) -> None:
+        self._add(Note(pod, "AnnotationIgnored", text, topic="configuring", warning=True))
+
+    def configuration_refused(self, about: ConfigMap, text: str) -> None:
+        self._add(Note(about, "ConfigurationRefused", text, topic="configuring", warning=True))
+
     def retiered(self, pod: Pod, tier: Tier) -> None:
         self._add(Retiered(pod, tier))
 
@@ -180,7 +186,7 @@ class EventRecorder:
                 self.lost += not isinstance(entry, Retiered)
 
     def _add(self, entry: Entry) -> None:
-        key = (entry.pod.uid, entry.topic)
+        key = _key(entry)
         self._newest[key] = entry
         self._failures.pop(key, None)
         self._make_ready(key)
@@ -240,13 +246,14 @@ class EventRecorder:
             said = await self._write(entry)
         except (ClusterError, WireError) as error:
             about = type(entry).__name__
-            self._said.log(log.warning, "not written", error, pod=str(entry.pod), about=about)
+            subject = str(_subject(entry))
+            self._said.log(log.warning, "not written", error, pod=subject, about=about)
             # What is newer says it better.
             if isinstance(error, FINAL) or failures + 1 == TRIES or key in self._newest:
                 return None
             self._newest[key], self._failures[key] = entry, failures + 1
             return float(RETRY * 2**failures)
-        if said and once and self._mirror.pod(entry.pod.uid) is not None:
+        if said and once and self._mirror.pod(key[0]) is not None:
             self._told[key] = once
         return None
 
@@ -269,8 +276,8 @@ class EventRecorder:
                 shown = await self._condition(pod, reason, text)
                 told = await self._event(pod, "FailedScheduling", "Scheduling", text, warning=True)
                 return shown or told
-            case Note(pod, reason, text, topic, warning):
-                return await self._event(pod, reason, topic.capitalize(), text, warning=warning)
+            case Note(about, reason, text, topic, warning):
+                return await self._event(about, reason, topic.capitalize(), text, warning=warning)
             case Retiered(pod, tier):
                 marks = tier_marks(pod, tier)
                 known_by = await live.owner_knows_by(self._cluster, pod, timeout=REQUEST_TIMEOUT)
@@ -293,12 +300,12 @@ class EventRecorder:
         return True
 
     async def _event(
-        self, pod: Pod, reason: str, action: str, note: str, *, warning: bool = False
+        self, about: Pod | ConfigMap, reason: str, action: str, note: str, *, warning: bool = False
     ) -> bool:
         try:
             await verbs.create_event(
                 self._cluster,
-                verbs.Regarding.pod(pod),
+                verbs.Regarding.of(about),
                 reason=reason,
                 action=action,
                 note=note,
@@ -311,6 +318,15 @@ class EventRecorder:
             if isinstance(error, Forbidden) and error.namespace_terminating:
                 return False  # it would not be read
             self.lost += 1
-            self._said.log(log.warning, "event lost", error, pod=str(pod), reason=reason)
+            self._said.log(log.warning, "event lost", error, pod=str(about), reason=reason)
             return False
         return True
+
+
+def _subject(entry: Entry) -> Pod | ConfigMap:
+    return entry.about if isinstance(entry, Note) else entry.pod
+
+
+def _key(entry: Entry) -> Key:
+    about = _subject(entry)
+    return Uid((about if isinstance(about, Pod) else about.identity).uid), entry.topic

@@ -2,15 +2,13 @@
 
     kubectl -n kubedsm patch configmap kubedsm --type merge -p '{"data": {"paused": "true"}}'
 
-What has begun is finished. A switch that cannot be read is taken for set: moving less is safe.
+What has begun is finished. A switch that cannot be seen is taken for set: moving less is safe.
 """
 
 import attrs
 import structlog
 
-from kubedsm.cluster.calls import verbs
-from kubedsm.cluster.client.port import Cluster, ClusterError, NotFound
-from kubedsm.cluster.wire.decoding import WireError
+from kubedsm.runtime.config_map import FollowedConfigMap
 from kubedsm.said_by_cause import SaidByCause
 
 log = structlog.get_logger()
@@ -20,20 +18,13 @@ KEY = "paused"
 
 @attrs.frozen(slots=True)
 class PauseSwitch:
-    cluster: Cluster
-    namespace: str
-    timeout: float
+    config_map: FollowedConfigMap
     said: SaidByCause
-    name: str = "kubedsm"
 
-    async def __call__(self) -> bool:
-        try:
-            found = await verbs.get_config_map(
-                self.cluster, self.namespace, self.name, timeout=self.timeout
-            )
-        except NotFound:
-            return False
-        except (ClusterError, WireError) as error:
-            self.said.log(log.warning, "pause switch unreadable, nothing is moved", error)
+    def __call__(self) -> bool:
+        if not self.config_map.known:
+            name = str(self.config_map.name)
+            self.said.log(log.warning, "nothing is moved", "pause switch unknown", config_map=name)
             return True
-        return found.data.get(KEY, "").strip().lower() == "true"
+        found = self.config_map.found
+        return found is not None and found.data.get(KEY, "").strip().lower() == "true"

@@ -58,8 +58,6 @@ class Limits:
     request_timeout: float = 10.0
     #: from asking for a bind until it is read live, if the watch has not shown it
     bind_deadline: float = 15.0
-    #: a plan that takes longer is waited for by its own workloads only
-    slow_after: float = 60.0
 
 
 #: of a plan, so many events are remembered
@@ -265,7 +263,7 @@ class PlacementManager:
 
     def at_rest(self) -> bool:
         """Whether no plan is under way that is worth waiting for."""
-        since = self._clock.monotonic() - self._limits.slow_after
+        since = self._clock.monotonic() - self.move_limits.slow_after
         return all(r.begun <= since or r.plan.restores_only for r in self._plans.values())
 
     @property

@@ -24,11 +24,11 @@ from kubedsm.cluster.client.port import (
     NotFound,
 )
 from kubedsm.cluster.wire.errors import WireError
-from kubedsm.core.goals.objective import Objective, Promises
+from kubedsm.configuration.current import CurrentConfiguration
 from kubedsm.core.placing.preemption import Budget, Preemption, PreemptionSearch
 from kubedsm.core.world.change import Change
 from kubedsm.core.world.mirror import ClusterMirror
-from kubedsm.core.world.model import NodeName, Pod, PodClass, Snapshot, Uid, Workload
+from kubedsm.core.world.model import NodeName, Pod, PodClass, Uid, Workload
 from kubedsm.core.world.serving_order import serving_order
 from kubedsm.runtime.event_recorder import EventRecorder
 from kubedsm.runtime.scheduling_queue import SchedulingQueue
@@ -64,8 +64,7 @@ class Preemptor:
     cluster: Cluster
     recorder: EventRecorder
     clock: Clock
-    promises_in: Callable[[Snapshot], Promises]
-    objective: Objective
+    configuration: CurrentConfiguration
     #: whether a plan is about the pod
     under_way: Callable[[Uid], bool]
     #: seconds
@@ -89,8 +88,15 @@ class Preemptor:
         """Whether room is being made for any pod."""
         return bool(self._nominations)
 
+    @property
+    def enabled(self) -> bool:
+        """Whether it may begin to make room; what has begun is finished."""
+        return self.configuration.current.preemption == "enabled"
+
     def consider(self, uids: Iterable[Uid]) -> None:
         """Make room for those of these pods that may have it, for no node takes them."""
+        if not self.enabled:
+            return
         self._wanted.update(dict.fromkeys(uids))
         if self._wanted:
             self._wake.set()
@@ -115,6 +121,8 @@ class Preemptor:
             self._forget(before.uid)
         elif after is not None and not after.waits_for_node:
             self._end(after.uid)
+        if not self._nominations:
+            return
         nodes = {change.freed.node} if change.freed is not None else set()
         nodes |= {node.name for node in (change.node_before, change.node_after) if node}
         for nomination in self._nominations.values():
@@ -161,12 +169,12 @@ class Preemptor:
         with self.lifted([pod.uid, *(n.pod.uid for n in self._less_important(pod))]):
             snapshot = self.mirror.snapshot()
         spared = [uid for uid in snapshot.placed if self.under_way(uid)]
-        promises = self.promises_in(snapshot)
+        policy = self.configuration.current.policy
         return PreemptionSearch(
             snapshot,
             pod,
-            promises,
-            self.objective,
+            policy.promises_in(snapshot),
+            policy.objective,
             self._leaving,
             spared,
             budgets,
@@ -179,7 +187,7 @@ class Preemptor:
 
     async def _preempt(self, uid: Uid) -> None:
         pod = self._waiting(uid)
-        if pod is None or self._hopeless(pod):
+        if pod is None or not self.enabled or self._hopeless(pod):
             return
         try:
             budgets = await live.all_budgets(self.cluster, timeout=self.timeout)

@@ -2,12 +2,13 @@
 
 import asyncio
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import attrs
 import structlog
 
 from kubedsm.clock import Clock, deadline_in
+from kubedsm.configuration.current import CurrentConfiguration
 from kubedsm.configuration.settings import BatchSettings
 from kubedsm.core.placing.decision import Decision
 from kubedsm.core.policies.policy import Policy
@@ -37,21 +38,25 @@ class Scheduler:
     manager: PlacementManager
     recorder: EventRecorder
     record: DecisionRecord
-    #: None where preemption is disabled
-    preemptor: Preemptor | None
-    policy: Policy
-    batch: BatchSettings
+    preemptor: Preemptor
+    configuration: CurrentConfiguration
+    #: the one that holds now
+    policy: Callable[[], Policy]
     clock: Clock
     rng: random.Random
     synced: asyncio.Event
     supervisor: Supervisor
     listener: Listener
 
+    @property
+    def _batch(self) -> BatchSettings:
+        return self.configuration.current.batch
+
     async def run(self) -> None:
         await self.synced.wait()
-        batch = self.batch
         while True:
             await self.queue.wait_active()
+            batch = self._batch
             await batch_window(
                 self.queue, self.clock, idle=batch.idle, longest=batch.max, size=batch.size
             )
@@ -60,12 +65,11 @@ class Scheduler:
 
     def _schedule_batch(self) -> None:
         """Decide on what is ready; on a pod that room is held for, by itself and before others."""
-        uids = self.queue.pop(self.batch.size)
-        if self.preemptor is not None:
-            for uid in self.preemptor.nominated(uids):
-                with self.preemptor.lifted([uid]):
-                    self._decide_each([uid])
-                uids.remove(uid)
+        uids = self.queue.pop(self._batch.size)
+        for uid in self.preemptor.nominated(uids):
+            with self.preemptor.lifted([uid]):
+                self._decide_each([uid])
+            uids.remove(uid)
         self._decide_each(uids)
 
     def _decide_each(self, uids: list[Uid]) -> None:
@@ -88,8 +92,8 @@ class Scheduler:
         if not pods:
             return
         self.listener.batch_begun(pods)
-        deadline = deadline_in(self.batch.budget, self.clock)
-        decision = self.policy.place(snapshot, pods, self.rng, deadline)
+        deadline = deadline_in(self._batch.budget, self.clock)
+        decision = self.policy().place(snapshot, pods, self.rng, deadline)
         placements = [Placement(pod, snapshot.nodes[node]) for pod, node, _ in decision.bindings]
         self.manager.give_way("new pods came")
         if placements:
@@ -101,8 +105,7 @@ class Scheduler:
         for pod in decision.late:
             self.queue.back_off(pod)
             self.listener.attempt_ended(pod, "late")
-        if self.preemptor is not None:
-            self.preemptor.consider(decision.unplaced)
+        self.preemptor.consider(decision.unplaced)
         seconds = self.clock.monotonic() - started
         self.listener.batch_decided(pods, seconds)
         log.info(
@@ -139,14 +142,12 @@ class Scheduler:
             self.recorder.failed_scheduling(
                 pod, f"binding rejected: {step.reason}", reason="SchedulerError"
             )
-            if self.preemptor is not None:
-                self.preemptor.unbound(pod)
+            self.preemptor.unbound(pod)
 
     def changed(self, change: Change) -> None:
         if change.pod_after is None and change.pod_before is not None:
             self.recorder.forget(change.pod_before.uid)
-        if self.preemptor is not None:
-            self.preemptor.observe(change)
+        self.preemptor.observe(change)
 
 
 @attrs.frozen(slots=True)

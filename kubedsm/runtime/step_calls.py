@@ -30,6 +30,7 @@ from kubedsm.cluster.client.port import (
 )
 from kubedsm.cluster.wire.decoding import WireError
 from kubedsm.cluster.wire.move_mark import MoveMark
+from kubedsm.configuration.current import CurrentConfiguration
 from kubedsm.core.world.model import Pod
 from kubedsm.runtime.step_checks import Fate, fate, live_reason_to_stay
 from kubedsm.said_by_cause import SaidByCause
@@ -70,8 +71,13 @@ class StepCalls:
     cluster: Cluster
     clock: Clock
     timeout: float
-    drain_delay: float
+    configuration: CurrentConfiguration
     said: SaidByCause
+
+    @property
+    def drain_delay(self) -> float:
+        """Seconds from a replacement's readiness until the old pod is evicted."""
+        return self.configuration.current.migration.drain_delay
 
     async def check(self, pod: Pod, source: str, mode: MoveMode) -> Accepted | str:
         """Judge the move on the live objects: what is needed to begin it, or why it may not be."""

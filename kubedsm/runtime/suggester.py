@@ -2,12 +2,14 @@
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import attrs
 import structlog
 
 from kubedsm.clock import Clock, deadline_in
+from kubedsm.configuration.current import CurrentConfiguration
+from kubedsm.configuration.services import Mode
 from kubedsm.configuration.settings import Configuration
 from kubedsm.core.goals.gains import Gains, leading
 from kubedsm.core.moving.move_groups import edge_changes
@@ -42,57 +44,79 @@ class Suggester:
     manager: PlacementManager
     recorder: EventRecorder
     record: DecisionRecord
-    policy: MigratingPolicy
-    configuration: Configuration
+    #: the one that holds now
+    policy: Callable[[], MigratingPolicy]
+    configuration: CurrentConfiguration
     clock: Clock
     synced: asyncio.Event
     #: the pause switch: whether no move may be begun now
-    paused: Callable[[], Awaitable[bool]]
+    paused: Callable[[], bool]
     #: whether room is being made already, by preemption
     preempting: Callable[[], bool]
     listener: Listener
     _plans: "itertools.count[int]" = attrs.field(factory=lambda: itertools.count(1), init=False)
-    #: the mirror's changes when nothing was worth moving, and nothing rested
-    _nothing_at: int | None = attrs.field(default=None, init=False)
+    #: the state when nothing was worth moving, and nothing rested
+    _nothing_at: tuple[int, int] | None = attrs.field(default=None, init=False)
     _resters: int = attrs.field(default=0, init=False)
+    _reconfigured: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.configuration.observe(lambda _: self._reconfigured.set())
 
     async def run(self) -> None:
         await self.synced.wait()
-        settings, thought = self.configuration.suggester, 0.0
-        while settings.mode != "off":
-            await self.clock.sleep(max(settings.period, REST * thought))
-            if self._all_is_quiet() and not await self.paused():
-                started = self.clock.monotonic()
+        started = ended = self.clock.monotonic()
+        while True:
+            await self._rest(ended, ended - started)
+            started = ended = self.clock.monotonic()
+            if self._all_is_quiet() and not self.paused():
                 self._suggest()
-                thought = self.clock.monotonic() - started
+                ended = self.clock.monotonic()
+
+    async def _rest(self, since: float, thought: float) -> None:
+        """Return when it is time for the next suggestion, by what is configured meanwhile."""
+        while True:
+            settings = self.configuration.current.suggester
+            due = since + max(settings.period, REST * thought)
+            wait = None if settings.mode == "off" else due - self.clock.monotonic()
+            self._reconfigured.clear()
+            try:
+                async with asyncio.timeout(wait):
+                    await self._reconfigured.wait()
+            except TimeoutError:
+                return
+
+    @property
+    def _state(self) -> tuple[int, int]:
+        """What a suggestion depends on, beside the time."""
+        return self.mirror.changes, self.configuration.generation
 
     def _all_is_quiet(self) -> bool:
         return (
-            self.mirror.changes != self._nothing_at
+            self._state != self._nothing_at
             and len(self.queue) == 0
             and self.manager.at_rest()
             and not self.preempting()
         )
 
     def _suggest(self) -> None:
-        if not self._all_is_quiet():
-            return  # while the switch was looked at
+        settings = self.configuration.current.suggester
         snapshot = self.mirror.snapshot()
         self._resters = 0
-        deadline = deadline_in(self.configuration.suggester.budget, self.clock)
-        began, mode = self.clock.monotonic(), self.configuration.suggester.mode
-        suggestion = self.policy.suggest(snapshot, self._resting, deadline)
-        self.listener.suggested(suggestion.moves, mode, self.clock.monotonic() - began)
+        deadline, began = deadline_in(settings.budget, self.clock), self.clock.monotonic()
+        suggestion = self.policy().suggest(snapshot, self._resting, deadline)
+        seconds = self.clock.monotonic() - began
+        self.listener.suggested(suggestion.moves, settings.mode, seconds)
         if not suggestion.moves:
-            self._nothing_at = self.mirror.changes if self._resters == 0 else None
+            self._nothing_at = self._state if self._resters == 0 else None
             return
         log.info(
             "suggestion",
             moves=[f"{m.pod} {m.source} -> {m.target}" for m in suggestion.moves],
             proven=suggestion.proven,
-            mode=mode,
+            mode=settings.mode,
         )
-        if mode == "suggest":
+        if settings.mode == "suggest":
             proposed = [MoveOutcome("", move, Outcome.PROPOSED) for move in suggestion.moves]
             self.record.suggestion(snapshot, suggestion, proposed)
             for move in suggestion.moves:
@@ -108,7 +132,7 @@ class Suggester:
         for _, legs in by_group(suggestion):
             plan_id = f"plan-{next(self._plans)}"
             moves = [leg.move for leg in legs if not leg.continues]
-            orders = tuple(order_of(plan_id, leg, self.configuration) for leg in legs)
+            orders = tuple(order_of(plan_id, leg, self.configuration.current) for leg in legs)
             outcomes = tuple(planned(o.id, leg) for o, leg in zip(orders, legs, strict=True))
             choices += outcomes
             groups[plan_id] = Group(orders, outcomes, self._worth(moves, waiting))
@@ -117,7 +141,7 @@ class Suggester:
             self.manager.migrate(plan_id, group)
 
     def _resting(self, pod: Pod) -> Reason | None:
-        reason = reason_to_stay(pod, self.configuration)
+        reason = reason_to_stay(pod, self.configuration.current)
         if reason:
             return reason
         limits = self.manager.move_limits
@@ -135,7 +159,7 @@ class Suggester:
                 return True
             if any(uid in snapshot.pods and uid not in snapshot.placed for uid in waiting):
                 return True
-            policy = self.configuration.policy
+            policy = self.configuration.current.policy
             gains = Gains.of(snapshot, policy.promises_in(snapshot), policy.objective)
             after = shares_after(gains.shares, edge_changes(moves))
             changes = {w: share.edge - gains.shares[w].edge for w, share in after.items()}
@@ -158,16 +182,23 @@ def proposal(move: Move) -> str:
     )
 
 
-def mode_of(pod: Pod, configuration: Configuration) -> MoveMode:
-    """Only the pods of a Deployment carry the label by which they can be detached."""
-    if pod.workload.kind != "Deployment":
-        return MoveMode.RECREATE
-    return MoveMode(configuration.migration_mode(pod.workload))
+def migration_of(pod: Pod, configuration: Configuration) -> Mode:
+    """How the pod may be moved: as configured; or as its tenant wishes, unless that is not at all.
+
+    Only the pods of a Deployment carry the label by which they can be detached.
+    """
+    mode = configuration.migration_mode(pod.workload)
+    if mode != "off" and pod.wishes is not None:
+        mode = pod.wishes.migration or mode
+    return "recreate" if mode == "surge" and pod.workload.kind != "Deployment" else mode
 
 
 def reason_to_stay(pod: Pod, configuration: Configuration) -> Reason | None:
     """Why its move would be refused when it starts, as far as that is known before."""
-    if pod.pod_class.rules.claims and mode_of(pod, configuration) is MoveMode.SURGE:
+    mode = migration_of(pod, configuration)
+    if mode == "off":
+        return Cause.MIGRATION_OFF.of()
+    if pod.pod_class.rules.claims and mode == "surge":
         return Cause.CLAIM_NOT_SHARED.of()
     return None
 
@@ -178,7 +209,7 @@ def order_of(plan_id: str, leg: Leg, configuration: Configuration) -> MoveOrder:
         id=f"{plan_id}/{leg.name}",
         pod="" if leg.continues else leg.move.pod.uid,
         target=leg.target,
-        mode=mode_of(leg.move.pod, configuration),
+        mode=MoveMode(migration_of(leg.move.pod, configuration)),
         deadline=configuration.migration.deadline,
         needs=frozenset(f"{plan_id}/{name}" for name in leg.needs - {leg.continues}),
         second_leg_of=f"{plan_id}/{leg.continues}" if leg.continues else "",

@@ -6,6 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kubedsm.configuration.documents import DocumentError
+from kubedsm.configuration.services import Service
 from kubedsm.configuration.settings import (
     BatchSettings,
     Configuration,
@@ -13,7 +14,6 @@ from kubedsm.configuration.settings import (
     Latency,
     MigrationSettings,
     ObjectiveSettings,
-    Service,
     SuggesterSettings,
     dump,
     load,

@@ -11,6 +11,7 @@ from kubedsm.cluster.calls import live
 from kubedsm.cluster.calls.live import LiveOwner
 from kubedsm.cluster.wire.decoding import pod as read
 from kubedsm.cluster.wire.move_mark import MOVE_ANNOTATION
+from kubedsm.configuration.current import CurrentConfiguration
 from kubedsm.core.world.model import Uid
 from kubedsm.emulator.api.api_server import ApiServer
 from kubedsm.emulator.api.resources import (
@@ -116,7 +117,9 @@ class Still:
         return read(orjson.dumps(self.api.get(PODS, "default", self.pod)))
 
     async def check(self, mode):
-        step_calls = StepCalls(self.front, self.clock, 10.0, 2.0, SaidByCause(self.clock))
+        step_calls = StepCalls(
+            self.front, self.clock, 10.0, CurrentConfiguration(), SaidByCause(self.clock)
+        )
         return await step_calls.check(self.known(), "c1", mode)
 
     async def read_owner(self):
@@ -149,14 +152,18 @@ async def test_what_the_move_needs_is_read_from_the_objects():
 async def test_another_pod_of_that_name_is_not_the_one_to_be_moved(mode):
     still = Still()
     earlier = attrs.evolve(still.known(), uid=Uid("earlier"))
-    step_calls = StepCalls(still.front, still.clock, 10.0, 2.0, SaidByCause(still.clock))
+    step_calls = StepCalls(
+        still.front, still.clock, 10.0, CurrentConfiguration(), SaidByCause(still.clock)
+    )
     assert await step_calls.check(earlier, "c1", mode) == "the pod is gone"
 
 
 async def test_another_pod_of_that_name_is_not_detached_though_the_watch_has_not_told():
     still, told = Still(), []
     earlier = attrs.evolve(still.known(), uid=Uid("earlier"))
-    step_calls = StepCalls(still.front, still.clock, 10.0, 2.0, SaidByCause(still.clock))
+    step_calls = StepCalls(
+        still.front, still.clock, 10.0, CurrentConfiguration(), SaidByCause(still.clock)
+    )
     step = Step(1, StepKind.DETACH, earlier.uid, "e1", 10.0, move="m")
     await step_calls.detach(step, earlier, lambda: True, told.append)
     assert told == [PodGone("earlier")]

@@ -3,7 +3,8 @@
 import attrs
 import pytest
 
-from kubedsm.configuration.settings import MigrationSettings
+from kubedsm.configuration.current import CurrentConfiguration
+from kubedsm.configuration.settings import Configuration, MigrationSettings
 from kubedsm.core.world.model import Workload
 from kubedsm.runtime.limits import BACK_OFF, MoveLimits, Underway
 
@@ -16,7 +17,11 @@ def underway(workload, source, target, *, breaks_first=False):
 
 
 def limits(**narrow):
-    return MoveLimits(attrs.evolve(WIDE, **narrow))
+    return limits_of(attrs.evolve(WIDE, **narrow))
+
+
+def limits_of(migration):
+    return MoveLimits(CurrentConfiguration(Configuration(migration=migration)))
 
 
 @pytest.mark.parametrize(
@@ -73,7 +78,7 @@ def test_a_workload_rests_for_its_cooldown_and_longer_after_a_failure():
 
 
 def test_workloads_that_rested_long_ago_are_forgotten():
-    limits = MoveLimits(MigrationSettings(cooldown=1.0))
+    limits = limits_of(MigrationSettings(cooldown=1.0))
     for number in range(1000):
         limits.rest(Workload("shop", "Deployment", f"w{number}"), now=10.0 * number, failed=True)
     assert len(limits._rests) < 100

@@ -4,7 +4,8 @@ import random
 
 import attrs
 
-from kubedsm.configuration.settings import MigrationSettings
+from kubedsm.configuration.current import CurrentConfiguration
+from kubedsm.configuration.settings import Configuration, MigrationSettings
 from kubedsm.runtime.bind_calls import BindCalls
 from kubedsm.runtime.left_behind import LeftBehind
 from kubedsm.runtime.limits import MoveLimits
@@ -30,12 +31,15 @@ class Parts:
 
 def plan_runner(cluster, mirror, clock, on_bound=nothing, limits=None):
     limits, said, followed = limits or Limits(), SaidByCause(clock), {}
+    configuration = CurrentConfiguration(
+        Configuration(migration=MigrationSettings(drain_delay=0.0))
+    )
     supervisor = Supervisor(clock, random.Random(0))
     binds = BindCalls(
         cluster, mirror, said, at_once=limits.binds_in_flight, timeout=limits.request_timeout
     )
-    step_calls = StepCalls(cluster, clock, limits.request_timeout, 0.0, said)
-    moves = Moves(mirror, MoveLimits(MigrationSettings()), clock, nothing, nothing)
+    step_calls = StepCalls(cluster, clock, limits.request_timeout, configuration, said)
+    moves = Moves(mirror, MoveLimits(configuration), clock, nothing, nothing)
     left_behind = LeftBehind(mirror, step_calls, clock, nothing, nothing)
     manager = PlacementManager(
         mirror,

@@ -36,8 +36,9 @@ class Regarding:
     uid: str
 
     @classmethod
-    def pod(cls, pod: Pod) -> "Regarding":
-        return cls("v1", "Pod", pod.namespace, pod.name, pod.uid)
+    def of(cls, about: Pod | decoding.ConfigMap) -> "Regarding":
+        kind, named = ("Pod", about) if isinstance(about, Pod) else ("ConfigMap", about.identity)
+        return cls("v1", kind, named.namespace, named.name, named.uid)
 
 
 async def bind(

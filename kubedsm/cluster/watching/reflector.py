@@ -134,6 +134,8 @@ class Reflector(Generic[T, E]):
         self._silence: asyncio.Timeout | None = None
         #: those who wait for a list that is begun after they asked
         self._awaiting: list[asyncio.Event] = []
+        #: a stream is open: what happens now is told at once
+        self.following = False
         #: by the first list; it is tried again all the same, for a right may be granted
         self.refused = False
 
@@ -283,6 +285,7 @@ class Reflector(Generic[T, E]):
         try:
             async with silence, self._cluster.stream(request, timeout=OPEN_TIMEOUT) as lines:
                 self._streams += 1
+                self.following = True
                 opened = armed = now()
                 self._arm(silence)
                 async for line in lines:
@@ -302,6 +305,7 @@ class Reflector(Generic[T, E]):
                 self._must_list = True
         finally:
             self._silence = None
+            self.following = False
             if heard:
                 self._silent_streams = 0
             lasted = opened is not None and now() - opened >= WORKING_AFTER

@@ -6,7 +6,9 @@ from typing import Any, Generic, TypeVar
 import attrs
 import msgspec
 
+from kubedsm.cluster.client.paths import CORE, path_of
 from kubedsm.cluster.wire import decoding
+from kubedsm.cluster.wire.decoding import ConfigMap
 from kubedsm.core.world.events import (
     ClusterEvent,
     HistoryRewound,
@@ -86,6 +88,23 @@ STORAGE_CLASSES = _surrounding(
     StorageClass, "/apis/storage.k8s.io/v1/storageclasses", decoding.STORAGE_CLASSES
 )
 CSI_NODES = _surrounding(CSINode, "/apis/storage.k8s.io/v1/csinodes", decoding.CSI_NODES)
+
+
+def config_map(namespace: str, name: str) -> Watched[ConfigMap, ConfigMap | None]:
+    """One ConfigMap, told as it is; None if it is deleted.
+
+    By that selector the right to see it may be limited to its name (`resourceNames`).
+    """
+    return Watched(
+        decoding.CONFIG_MAPS.kind,
+        path_of(CORE, namespace, "configmaps"),
+        decoding.CONFIG_MAPS.item,
+        decoding.CONFIG_MAPS.line,
+        lambda found: found,
+        lambda _: None,
+        selectors=(("fieldSelector", f"metadata.name={name}"),),
+    )
+
 
 SURROUNDINGS: Mapping[type[Surrounding], Watched[Any, ClusterEvent]] = {
     Namespace: NAMESPACES,

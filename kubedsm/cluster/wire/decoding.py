@@ -77,15 +77,19 @@ class Page:
 
 @attrs.frozen(slots=True)
 class ConfigMap:
+    """With its text data."""
+
     identity: Identity
     data: Mapping[str, str]
+
+    def __str__(self) -> str:
+        return f"{self.identity.namespace}/{self.identity.name}"
 
 
 #: what one line of a watch says
 Line = Applied[T] | Removed | Bookmark | Failed
 
 _LIST = msgspec.json.Decoder(schema.List)
-_CONFIG_MAP = msgspec.json.Decoder(schema.ConfigMap)
 _SERVER_VERSION = msgspec.json.Decoder(schema.ServerVersion)
 _CHANGES = (schema.Added, schema.Modified)
 
@@ -164,15 +168,6 @@ def page(kind: str, body: bytes) -> Page:
     return Page(metadata.resource_version, metadata.continue_ or "", shape.items or ())
 
 
-def config_map(source: Source) -> ConfigMap:
-    """A ConfigMap's text data.
-
-    Raises WireError.
-    """
-    shape = _read("ConfigMap", source, _CONFIG_MAP, schema.ConfigMap)
-    return ConfigMap(_identity(shape.metadata), shape.data or {})
-
-
 def server_version(body: bytes) -> str:
     """The API server's version, such as v1.36.2.
 
@@ -221,6 +216,10 @@ def _taints(taints: tuple[schema.Taint, ...]) -> tuple[Taint, ...]:
     return tuple(Taint(taint.key, taint.value or "", taint.effect) for taint in taints)
 
 
+def _config_map(shape: schema.ConfigMap) -> ConfigMap:
+    return ConfigMap(_identity(shape.metadata), shape.data or {})
+
+
 PODS: Reader[schema.Pod, Pod] = Reader("Pod", schema.Pod, pods.made)
 NODES: Reader[schema.Node, Node] = Reader("Node", schema.Node, _node)
 NAMESPACES: Reader[schema.Namespace, Namespace] = Reader(
@@ -239,5 +238,10 @@ CSI_NODES: Reader[schema.CSINode, CSINode] = Reader(
     "CSINode", schema.CSINode, surroundings.csi_node
 )
 
+CONFIG_MAPS: Reader[schema.ConfigMap, ConfigMap] = Reader(
+    "ConfigMap", schema.ConfigMap, _config_map
+)
+
+config_map = CONFIG_MAPS.value
 pod, pod_item, pod_line = PODS.value, PODS.item, PODS.line
 node, node_item, node_line = NODES.value, NODES.item, NODES.line

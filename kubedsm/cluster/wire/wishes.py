@@ -4,10 +4,11 @@ import re
 from functools import lru_cache
 
 from kubedsm.configuration.documents import shown
-from kubedsm.configuration.services import MODES
+from kubedsm.configuration.services import MODES, Mode
 from kubedsm.core.world.wishes import MIGRATION_ANNOTATION, QOS_ANNOTATION, Wishes
 
 _SHARE = re.compile(r"(?:0|1|0?\.[0-9]{1,9}|0\.|1\.0{0,9})", re.ASCII)
+_MODES: dict[str, Mode] = {mode: mode for mode in MODES}
 #: characters; no value that means anything has more
 _MOST = 100
 
@@ -27,9 +28,8 @@ def _read(qos: str | None, migration: str | None) -> Wishes:
         share = float(qos)
     elif qos is not None:
         ignored.append(f"{QOS_ANNOTATION}: {shown(qos)} is not a number between 0 and 1")
-    mode = "" if migration is None else migration.strip().lower()
-    if migration is not None and mode not in MODES:
+    mode = _MODES.get((migration or "").strip())
+    if migration is not None and not mode:
         known = f"{', '.join(MODES[:-1])} or {MODES[-1]}"
         ignored.append(f"{MIGRATION_ANNOTATION}: {shown(migration)} is not {known}")
-        mode = ""
-    return Wishes(share, mode, tuple(ignored))
+    return Wishes(share, mode or "", tuple(ignored))

@@ -88,6 +88,7 @@ class Cause(enum.StrEnum):
     NOT_RUNNING = "it is not running"
     NOT_READY = "it is not ready"
     CLAIM_NOT_SHARED = "it has a volume claim, which two copies may not be able to share"
+    MIGRATION_OFF = "its migration is off"
     WORKLOAD_MOVING = "its workload is being moved"
     WORKLOAD_RESTING = "its workload was moved a moment ago"
     REFUSED_BY_A_RULE = "{}: {}"

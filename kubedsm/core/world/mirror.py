@@ -104,7 +104,8 @@ class ClusterMirror:
         self._scheduler_name = scheduler_name
         self._followed = followed
         self._on_released = on_released
-        self._tiers = tiers or Tiers()
+        #: of nodes that are applied from now on
+        self.tiers = tiers or Tiers()
         self._nodes: dict[NodeName, Node] = {}
         self._pods: dict[Uid, Pod] = {}
         self._uids: dict[tuple[str, str], Uid] = {}
@@ -134,7 +135,7 @@ class ClusterMirror:
                 return Change()
             case NodeApplied(node):
                 before = self._nodes.get(node.name)
-                after = attrs.evolve(node, tier=self._tiers.of(node.labels))
+                after = attrs.evolve(node, tier=self.tiers.of(node.labels))
                 self._nodes[node.name] = after
                 return Change(node_before=before, node_after=after)
             case NodeDeleted(name):

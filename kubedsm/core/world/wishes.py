@@ -1,5 +1,7 @@
 """What tenants ask for by annotations of their pods: the pod template's of a workload."""
 
+from typing import Literal
+
 import attrs
 
 QOS_ANNOTATION = "kubedsm.io/qos"
@@ -12,7 +14,7 @@ class Wishes:
 
     #: the edge share of the pod's workload
     qos: float | None = None
-    #: surge, recreate or off; empty if nothing is said
-    migration: str = ""
+    #: empty if nothing is said
+    migration: Literal["surge", "recreate", "off", ""] = ""
     #: for each that is not understood, what is wrong with it
     ignored: tuple[str, ...] = ()

@@ -1,0 +1,77 @@
+"""A ConfigMap as it is now, by list and watch: the scheduler's own, for all that is read in it."""
+
+import random
+from collections.abc import Callable
+from typing import NoReturn
+
+import attrs
+import structlog
+
+from kubedsm.clock import Clock
+from kubedsm.cluster.client.port import Cluster
+from kubedsm.cluster.watching.reflector import Reflector
+from kubedsm.cluster.watching.watched import config_map
+from kubedsm.cluster.wire.decoding import ConfigMap
+
+log = structlog.get_logger()
+
+
+@attrs.frozen(slots=True)
+class ConfigMapName:
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+class FollowedConfigMap:
+    """`on_change` hears of each state of it, of the first one too; None: there is none."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        name: ConfigMapName,
+        clock: Clock,
+        rng: random.Random,
+        on_change: Callable[[ConfigMap | None], None] | None = None,
+    ) -> None:
+        self.name = name
+        #: as it was told last
+        self.found: ConfigMap | None = None
+        self._on_change = on_change
+        #: states that could not be read, when one could be
+        self._unread = 0
+        self._reflector = Reflector(
+            cluster,
+            config_map(name.namespace, name.name),
+            clock,
+            rng,
+            self._changed,
+            self._listed,
+            log.warning,
+        )
+
+    async def run(self) -> NoReturn:
+        """Follow it for ever."""
+        await self._reflector.run()
+
+    @property
+    def known(self) -> bool:
+        """Whether it is now as `found` says, as far as the API server tells us anything."""
+        statistics = self._reflector.statistics
+        return statistics.synced and self._reflector.following and not self._unreadable
+
+    @property
+    def _unreadable(self) -> bool:
+        return self._reflector.statistics.malformed > self._unread
+
+    def _changed(self, found: ConfigMap | None) -> None:
+        self._unread = self._reflector.statistics.malformed
+        self.found = found
+        if self._on_change is not None:
+            self._on_change(found)
+
+    def _listed(self) -> None:
+        if self.found is None and not self._unreadable:
+            self._changed(None)
