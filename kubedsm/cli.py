@@ -10,6 +10,7 @@ from kubedsm.cluster.client.credentials import CredentialsError
 from kubedsm.cluster.client.port import ClusterError
 from kubedsm.cluster.wire.errors import WireError
 from kubedsm.commands.bench import bench
+from kubedsm.commands.configuring import config
 from kubedsm.commands.deciding import place, suggest
 from kubedsm.commands.demo import demo
 from kubedsm.commands.explaining import explain
@@ -43,7 +44,7 @@ def commands() -> None:
     """Schedule pods on the nodes of an edge-cloud cluster, as many at the edge as asked for."""
 
 
-for command in (run, emulate, place, suggest, explain, replay, demo, bench):
+for command in (run, emulate, place, suggest, explain, replay, demo, bench, config):
     commands.add_command(command)
 
 

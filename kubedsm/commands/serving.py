@@ -31,6 +31,7 @@ from kubedsm.commands.console import (
 )
 from kubedsm.commands.electing import DurationType, election_of, leader_election
 from kubedsm.commands.private_files import new_token, token_in, written_kubeconfig
+from kubedsm.configuration.settings import load as load_configuration
 from kubedsm.emulator.api.resources import NAMESPACES
 from kubedsm.emulator.cluster_file import load
 from kubedsm.emulator.emulated_cluster import EmulatedCluster
@@ -44,7 +45,7 @@ from kubedsm.monitoring.server import Monitoring
 from kubedsm.runtime import leadership
 from kubedsm.runtime.assembly import Runtime
 from kubedsm.runtime.config_map import ConfigMapName
-from kubedsm.runtime.configuration_source import read
+from kubedsm.runtime.configuration_source import said_in
 from kubedsm.why.server import PORT, Diagnostics
 
 #: of the emulated cluster: where it listens, and what pods call it
@@ -138,7 +139,9 @@ def run(
             elector, written = election.elector(cluster, clock) if election else (None, cluster)
             runtime = Runtime(
                 written,
-                configuration if config_map is None else await read(cluster, config_map),
+                configuration
+                if config_map is None
+                else load_configuration(*await said_in(cluster, config_map)),
                 clock,
                 rng,
                 instance=socket.gethostname(),

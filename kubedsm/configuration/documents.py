@@ -39,7 +39,7 @@ def at(*keys: object) -> Iterator[None]:
     try:
         yield
     except DocumentError as error:
-        place = (*map(_key_shown, keys), *error.place)
+        place = (*map(key_shown, keys), *error.place)
         raise DocumentError(error.reason, place, error.source) from None
 
 
@@ -71,7 +71,8 @@ def shown(value: object) -> str:
     return f"a {type(value).__name__}"
 
 
-def _key_shown(key: object) -> str:
+def key_shown(key: object) -> str:
+    """The key as complaints have it."""
     plain = isinstance(key, str) and key.isprintable() and 0 < len(key) <= SHOWN
     return str(key) if plain else shown(key)
 
@@ -124,6 +125,19 @@ def _parsed(
 
 def _where(mark: yaml.Mark | None) -> str:
     return f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+
+
+def lines(text: str | bytes) -> dict[tuple[str, ...], int]:
+    """The lines of the keys, counted from 1, in text that `parsed` takes."""
+    found: dict[tuple[str, ...], int] = {}
+
+    def note(node: yaml.Node | None, place: tuple[str, ...]) -> None:
+        for key, value in node.value if isinstance(node, yaml.MappingNode) else ():
+            found[(*place, key.value)] = key.start_mark.line + 1
+            note(value, (*place, key.value))
+
+    note(yaml.compose(text, yaml.SafeLoader), ())
+    return found
 
 
 def _refuse_odd_yaml(node: yaml.Node | None, seen: set[int]) -> None:

@@ -74,7 +74,8 @@ def _folded(word: str) -> str:
     return word.casefold().replace("_", "").replace("-", "")
 
 
-def _camel(name: str) -> str:
+def camel(name: str) -> str:
+    """The key of the field of that name."""
     first, *more = name.split("_")
     return first + "".join(word.capitalize() for word in more)
 
@@ -82,7 +83,7 @@ def _camel(name: str) -> str:
 def _validate(_: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
     if value is None and attribute.default is None:
         return
-    with at(_camel(attribute.name)):
+    with at(camel(attribute.name)):
         attribute.metadata[_KIND].check(value)
 
 
@@ -102,7 +103,7 @@ def structured(cls: type[_Section], value: object) -> _Section:
 
     Raises DocumentError.
     """
-    attributes = {_camel(attribute.name): attribute for attribute in attrs.fields(cls)}
+    attributes = {camel(attribute.name): attribute for attribute in attrs.fields(cls)}
     values = {}
     for key, given in mapping(value).items():
         with at(key):
@@ -118,7 +119,7 @@ def structured(cls: type[_Section], value: object) -> _Section:
 def document(section: attrs.AttrsInstance) -> dict[str, Any]:
     """What `structured` reads as this section."""
     return {
-        _camel(attribute.name): attribute.metadata[_KIND].write(value)
+        camel(attribute.name): attribute.metadata[_KIND].write(value)
         for attribute in attrs.fields(type(section))
         if (value := getattr(section, attribute.name)) is not None
     }
@@ -131,7 +132,7 @@ def section_schema(cls: type[attrs.AttrsInstance]) -> Schema:
         described = attribute.metadata[_KIND].schema()
         if attribute.default is not None:
             described["default"] = attribute.metadata[_KIND].write(attribute.default)
-        properties[_camel(attribute.name)] = described
+        properties[camel(attribute.name)] = described
     return {"type": ["object", "null"], "properties": properties, "additionalProperties": False}
 
 

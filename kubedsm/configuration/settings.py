@@ -293,10 +293,18 @@ def load(text: str | bytes, source: str) -> Configuration:
     Raises DocumentError, which names the source.
     """
     with reading(source):
-        if len(text) > LONGEST:
-            raise DocumentError(f"longer than {LONGEST} bytes; wildcards make it shorter")
-        said = parsed(text)
-        return structured(Configuration, {} if said is None else said)
+        return structured(Configuration, said_by(text))
+
+
+def said_by(text: str | bytes) -> object:
+    """What is to be structured; a document that says nothing is a mapping without keys.
+
+    Raises DocumentError.
+    """
+    if len(text) > LONGEST:
+        raise DocumentError(f"longer than {LONGEST} bytes; wildcards make it shorter")
+    said: object = parsed(text)
+    return {} if said is None else said
 
 
 def load_file(path: str | Path) -> Configuration:

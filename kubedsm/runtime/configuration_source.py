@@ -17,7 +17,7 @@ from kubedsm.cluster.client.port import Cluster, NotFound
 from kubedsm.cluster.wire.decoding import ConfigMap
 from kubedsm.configuration.current import CurrentConfiguration, in_a_line
 from kubedsm.configuration.documents import DocumentError, content
-from kubedsm.configuration.settings import LONGEST, Configuration, load
+from kubedsm.configuration.settings import LONGEST
 from kubedsm.runtime.config_map import ConfigMapName
 
 log = structlog.get_logger()
@@ -28,19 +28,20 @@ POLL = 0.5
 TIMEOUT = 10.0
 
 
-async def read(cluster: Cluster, name: ConfigMapName) -> Configuration:
-    """The configuration in the ConfigMap; the defaults, said so, if there is none.
+async def said_in(cluster: Cluster, name: ConfigMapName) -> tuple[str, str]:
+    """The configuration's text in the ConfigMap, and what to call its source.
 
-    Raises ClusterError, WireError, or DocumentError if it is a bad one.
+    If there is none, that is said, and the defaults hold. Raises ClusterError, WireError.
     """
+    source = f"ConfigMap {name}, {KEY}"
     try:
         found = await get_config_map(cluster, name.namespace, name.name, timeout=TIMEOUT)
     except NotFound:
-        log.warning("no configuration, the defaults hold", config_map=str(name))
-        return Configuration()
-    if KEY not in found.data:
-        log.warning("no configuration, the defaults hold", config_map=str(name), key=KEY)
-    return load(found.data.get(KEY, ""), f"ConfigMap {name}, {KEY}")
+        found = None
+    if found is None or KEY not in found.data:
+        log.warning("no configuration, the defaults hold", source=source)
+        return "", source
+    return found.data[KEY], source
 
 
 @attrs.define

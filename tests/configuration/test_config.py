@@ -129,7 +129,9 @@ REFUSALS: dict[str | bytes, str] = {
     "services: {shop/cart: {mode: surged}}": (
         "services.shop/cart.mode: 'surged' is not surge, recreate or off; did you mean surge?"
     ),
-    "services: {cart: {qos: 1}}": "services.cart: neither namespace/name, nor namespace/*, */name or *",
+    "services: {cart: {qos: 1}}": (
+        "services.cart: neither namespace/name, nor namespace/*, */name or *"
+    ),
     "services: {7: {qos: 1}}": "services.7: neither namespace/name, nor namespace/*, */name or *",
     "services: {Shop/cart: {qos: 1}}": (
         "services.Shop/cart: neither namespace/name, nor namespace/*, */name or *"

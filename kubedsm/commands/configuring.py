@@ -1,0 +1,193 @@
+"""`kubedsm config`: is a configuration right, what does it come to, and what can be in one."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import click
+import msgspec
+import orjson
+from rich.console import Console
+
+from kubedsm.cluster.client.kubernetes import KubernetesCluster
+from kubedsm.commands import offline
+from kubedsm.commands.console import (
+    config_map_name,
+    kubeconfig_context,
+    kubeconfig_file,
+    log_to,
+    output,
+    print_json,
+    read_dump,
+    until_interrupted,
+)
+from kubedsm.configuration.documents import content
+from kubedsm.configuration.origins import DEFAULT, Origins, mistakes
+from kubedsm.configuration.settings import LONGEST, Configuration, load, schema
+from kubedsm.core.goals.wishes import newest_wishing
+from kubedsm.core.world.model import Snapshot, Workload
+from kubedsm.core.world.wishes import MIGRATION_ANNOTATION, QOS_ANNOTATION
+from kubedsm.runtime.config_map import ConfigMapName
+from kubedsm.runtime.configuration_source import said_in
+from kubedsm.runtime.suggester import migration_of
+from kubedsm.why.table import table
+
+
+@click.group()
+def config() -> None:
+    """Check a configuration, show what it comes to, or say what can be in one."""
+
+
+@config.command()
+@click.argument("path", metavar="FILE", type=click.Path(dir_okay=False))
+@output
+def check(path: str, output: str) -> None:
+    """Say all that is wrong with a configuration file: a line for each mistake, exit code 1."""
+    found = mistakes(content(path, LONGEST), path)
+    if output == "json":
+        listed = [{"key": ".".join(m.place) or None, "reason": m.reason} for m in found]
+        print_json({"file": path, "valid": not found, "mistakes": listed})
+    else:
+        click.echo("\n".join(map(str, found)) or "ok")
+    sys.exit(1 if found else 0)
+
+
+@config.command()
+@click.argument("path", metavar="[FILE]", required=False, type=click.Path(dir_okay=False))
+@config_map_name
+@kubeconfig_file
+@kubeconfig_context
+@click.option(
+    "--from",
+    "dump_path",
+    type=click.Path(allow_dash=True),
+    help="Say also what it promises each workload of a dump; - for standard input.",
+)
+@click.option(
+    "-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", help="Format."
+)
+def show(
+    path: str | None,
+    config_map: ConfigMapName | None,
+    kubeconfig_path: Path | None,
+    context: str | None,
+    dump_path: str | None,
+    output: str,
+) -> None:
+    """Show every value that holds, and where it comes from; without a FILE, the defaults.
+
+    With --configmap, of the configuration in a cluster. -o yaml prints a whole document.
+    """
+    if path is not None and config_map is not None:
+        raise click.UsageError("FILE and --configmap: only one of them")
+    log_to(level="WARNING")
+
+    async def ask() -> None:
+        text: str | bytes = b""
+        source = ""
+        if config_map is not None:
+            async with await KubernetesCluster.connect(kubeconfig_path, context) as cluster:
+                text, source = await said_in(cluster, config_map)
+        elif path is not None:
+            text, source = content(path, LONGEST), path
+        origins = Origins.of(load(text, source), text, source)
+        workloads: list[ShownWorkload] = []
+        if dump_path is not None:
+            configuration = origins.configuration
+            snapshot = offline.mirror_of(read_dump(dump_path), configuration).snapshot()
+            workloads = list(shown_workloads(snapshot, origins))
+        _print(origins, workloads, output)
+
+    until_interrupted(ask())
+
+
+@config.command("schema")
+def schema_() -> None:
+    """Print the JSON Schema of the configuration, for editors."""
+    click.echo(orjson.dumps(schema(), option=orjson.OPT_INDENT_2).decode())
+
+
+@attrs.frozen
+class ShownWorkload:
+    """What is promised to a workload, and who says so."""
+
+    workload: str
+    qos: float
+    qos_from: str
+    weight: float
+    weight_from: str
+    migration: str
+    migration_from: str
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "workload": self.workload,
+            "qos": {"value": self.qos, "from": self.qos_from},
+            "weight": {"value": self.weight, "from": self.weight_from},
+            "migration": {"value": self.migration, "from": self.migration_from},
+        }
+
+
+def shown_workloads(snapshot: Snapshot, origins: Origins) -> Iterator[ShownWorkload]:
+    """Of each workload that is ours, by its newest pod."""
+    configuration: Configuration = origins.configuration
+    promises = configuration.policy.promises_in(snapshot)
+    wishing = newest_wishing(snapshot)
+    pods = {pod.workload: pod for pod in snapshot.pods.values()} | wishing
+    for workload in snapshot.shares():
+        pod, promise = pods[workload], promises(workload)
+        wishes = pod.wishes
+        qos_from = origins.of_service(workload, "qos", "latency_target")
+        if wishes is not None and wishes.qos is not None:
+            capped = f", at most {promise.qos:g}" if promise.qos < wishes.qos else ""
+            qos_from = f"annotation {QOS_ANNOTATION} of {pod}{capped}"
+        migration_from = _mode_from(workload, origins)
+        if migration_of(pod, configuration) != migration_of(
+            attrs.evolve(pod, wishes=None), configuration
+        ):
+            migration_from = f"annotation {MIGRATION_ANNOTATION} of {pod}"
+        yield ShownWorkload(
+            str(workload),
+            promise.qos,
+            qos_from,
+            promise.weight,
+            origins.of_service(workload, "weight"),
+            migration_of(pod, configuration),
+            migration_from,
+        )
+
+
+def _mode_from(workload: Workload, origins: Origins) -> str:
+    own = origins.of_service(workload, "mode")
+    return own if own != DEFAULT else origins.of_key(("migration", "mode"))
+
+
+def _print(origins: Origins, workloads: list[ShownWorkload], output: str) -> None:
+    if output == "yaml":
+        click.echo(msgspec.yaml.encode(origins.effective).decode(), nl=False)
+        return
+    values = list(origins.values())
+    if output == "json":
+        print_json(
+            {
+                "configuration": origins.effective,
+                "from": {".".join(key): where for key, _, where in values},
+                "workloads": [workload.as_json() for workload in workloads],
+            }
+        )
+        return
+    rows = ((".".join(key), _written(value), where) for key, value, where in values)
+    console = Console()
+    console.print(table(("key", "value", "from"), rows))
+    if workloads:
+        headings = ("workload", "qos", "from", "weight", "from", "migration", "from")
+        cells = (map(_written, attrs.astuple(workload)) for workload in workloads)
+        console.print(table(headings, cells))
+
+
+def _written(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:g}"
+    return value if isinstance(value, str) else orjson.dumps(value).decode()
