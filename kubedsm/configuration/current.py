@@ -27,14 +27,14 @@ class CurrentConfiguration:
     #: why what was given last is not what holds, in one line; empty if it is
     refusal: str = ""
     #: hear of each change, when it holds already
-    _observers: list[Callable[[Configuration], object]] = attrs.field(factory=list, init=False)
+    _observers: list[Callable[[Configuration], None]] = attrs.field(factory=list, init=False)
 
     @property
     def valid(self) -> bool:
         """Whether what was given last is what holds."""
         return not self.refusal
 
-    def observe(self, observer: Callable[[Configuration], object]) -> None:
+    def observe(self, observer: Callable[[Configuration], None]) -> None:
         """Have it called with the former configuration after each change."""
         self._observers.append(observer)
 

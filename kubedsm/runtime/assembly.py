@@ -307,11 +307,12 @@ class Runtime:
     def _reconfigured(self, before: Configuration) -> None:
         """Have all that depends on the configuration thought about anew."""
         after = self.configuration.current
-        if after.tiers != before.tiers:
-            self.mirror.tiers = after.tiers
-            for node in self.mirror.snapshot().nodes.values():
-                self._handler.handle(NodeApplied(node))
-        self.queue.reconsider(lambda _: None)
+        with self.supervisor.catching("configuration"):
+            if after.tiers != before.tiers:
+                self.mirror.tiers = after.tiers
+                for node in self.mirror.snapshot().nodes.values():
+                    self._handler.handle(NodeApplied(node))
+            self.queue.reconsider(lambda _: None)
 
     async def flushed(self) -> None:
         """Return when all Events that are to be written have been."""

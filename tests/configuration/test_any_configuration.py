@@ -2,10 +2,13 @@
 
 import json
 
+import jsonschema
+import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kubedsm.configuration.documents import DocumentError
+from kubedsm.configuration.origins import mistakes
 from kubedsm.configuration.services import Service
 from kubedsm.configuration.settings import (
     BatchSettings,
@@ -17,8 +20,11 @@ from kubedsm.configuration.settings import (
     SuggesterSettings,
     dump,
     load,
+    schema,
 )
 from kubedsm.core.world.model import Tiers
+
+SCHEMA = jsonschema.Draft202012Validator(schema())
 
 keys = (
     st.text(max_size=5)
@@ -41,6 +47,7 @@ def test_anything_is_a_configuration_or_one_line(text):
         given = load(text, "x")
     except DocumentError as error:
         message = str(error)
+        assert str(mistakes(text, "x")[0]) == message
     else:
         assert load(dump(given), "again") == given
         message = "x: a configuration"
@@ -56,7 +63,7 @@ def seconds(low, high):
     return st.floats(low, high) | nanoseconds(int(low * 1e9), int(high * 1e9))
 
 
-modes = st.sampled_from(["surge", "recreate"])
+modes = st.sampled_from(["surge", "recreate", "off"])
 weights = st.none() | st.floats(0, 1000)
 promises = st.one_of(
     st.builds(Service, qos=st.none() | st.floats(0, 1), weight=weights, mode=st.none() | modes),
@@ -123,7 +130,11 @@ configurations = st.builds(
     ),
     objective=objectives(),
     services=st.dictionaries(
-        st.just("*") | st.builds("{}/{}".format, names, names), promises, max_size=3
+        st.just("*")
+        | st.builds("{}/{}".format, names, names | st.just("*"))
+        | st.builds("*/{}".format, names),
+        promises,
+        max_size=3,
     ),
     fairness=st.builds(
         Fairness,
@@ -137,7 +148,10 @@ configurations = st.builds(
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(configurations)
 def test_every_configuration_comes_back_from_its_text(configuration):
-    assert load(dump(configuration), "dumped") == configuration
+    text = dump(configuration)
+    assert load(text, "dumped") == configuration
+    assert mistakes(text, "dumped") == []
+    SCHEMA.validate(msgspec.yaml.decode(text))
 
 
 @given(latencies(), st.floats(0, 60))

@@ -1,33 +1,69 @@
-"""The pause switch: what is read, and that what cannot be read stops all moves."""
+"""The pause switch: what is read, and that what cannot be seen stops all moves."""
 
+import asyncio
+import random
+from contextlib import asynccontextmanager
+
+import attrs
 import orjson
 import pytest
 
 from kubedsm.clock import VirtualClock
 from kubedsm.cluster.client.port import OutcomeUnknown, Response, Unreachable
+from kubedsm.emulator.api.resources import CONFIGMAPS, NAMESPACES
+from kubedsm.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
+from kubedsm.emulator.front import Delivery, EmulatedFront, NoFaults, RequestFault
+from kubedsm.runtime.config_map import ConfigMapName, FollowedConfigMap
 from kubedsm.runtime.pause_switch import PauseSwitch
 from kubedsm.said_by_cause import SaidByCause
+from support.move_scenes import MERGE
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
-
-class Answering:
-    def __init__(self, answer):
-        self.answer = answer
-
-    async def request(self, request, *, timeout):
-        assert timeout == 3.0
-        assert request.path == "/api/v1/namespaces/kube-system/configmaps/kubedsm"
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        return self.answer
-
-    def stream(self, request, *, timeout):
-        raise AssertionError("nobody watches here")
+NAME = ConfigMapName("kube-system", "kubedsm")
 
 
-def switch(**data):
-    return Response(200, orjson.dumps({"metadata": {"name": "kubedsm"}, "data": data}))
+class Troubles(NoFaults):
+    """What is answered to requests, and whether watches break at their next line."""
+
+    def __init__(self):
+        self.answer = None
+        self.broken = False
+        self.asked = []
+
+    def on_request(self, request):
+        self.asked.append(request)
+        return self.answer and RequestFault(self.answer)
+
+    def on_line(self, request, line):
+        return Delivery((), end="broken") if self.broken else None
+
+
+@attrs.frozen
+class Scene:
+    api: object
+    troubles: Troubles
+    paused: PauseSwitch
+
+    def write(self, **data):
+        found = {"metadata": {"name": "kubedsm"}, "data": data}
+        self.api.create(CONFIGMAPS, found, namespace="kube-system")
+
+    def set(self, value):
+        self.api.patch(CONFIGMAPS, *attrs.astuple(NAME), {"data": {"paused": value}}, MERGE)
+
+
+@asynccontextmanager
+async def switch():
+    clock, troubles = VirtualClock(), Troubles()
+    async with EmulatedCluster(ClusterSpec(()), clock, random.Random(0)) as cluster:
+        if not cluster.api.exists(NAMESPACES, "", "kube-system"):
+            cluster.api.create(NAMESPACES, {"metadata": {"name": "kube-system"}})
+        front = EmulatedFront(cluster.routes, clock, faults=troubles)
+        followed = FollowedConfigMap(front, NAME, clock, random.Random(0))
+        following = asyncio.ensure_future(followed.run())
+        yield Scene(cluster.api, troubles, PauseSwitch(followed, SaidByCause(clock)))
+        following.cancel()
 
 
 def status(code, reason):
@@ -36,24 +72,86 @@ def status(code, reason):
 
 
 @pytest.mark.parametrize(
-    ("answer", "paused"),
+    ("data", "paused"),
     [
-        (switch(paused="true"), True),
-        (switch(paused=" True\n"), True),
-        (switch(paused="false"), False),
-        (switch(paused=""), False),
-        (switch(other="true"), False),
-        (status(404, "NotFound"), False),
-        (status(401, "Unauthorized"), True),
-        (status(403, "Forbidden"), True),
-        (status(429, "TooManyRequests"), True),
-        (status(500, "InternalError"), True),
-        (Response(200, b"<html>"), True),
-        (Response(200, b'{"data": ["true"]}'), True),
-        (Unreachable("refused"), True),
-        (OutcomeUnknown("timed out"), True),
+        ({"paused": "true"}, True),
+        ({"paused": " True\n"}, True),
+        ({"paused": "false"}, False),
+        ({"paused": ""}, False),
+        ({"other": "true"}, False),
+        (None, False),
     ],
 )
-async def test_nothing_moves_unless_it_is_known_that_it_may(answer, paused):
-    said = SaidByCause(VirtualClock())
-    assert await PauseSwitch(Answering(answer), "kube-system", 3.0, said)() is paused
+async def test_the_switch_is_what_the_config_map_says(data, paused):
+    async with switch() as scene:
+        if data is not None:
+            scene.write(**data)
+        await asyncio.sleep(1)
+        assert scene.paused() is paused
+
+
+async def test_a_change_is_seen_at_once_and_so_is_its_end():
+    async with switch() as scene:
+        await asyncio.sleep(1)
+        scene.write(paused="true")
+        await asyncio.sleep(0.1)
+        assert scene.paused()
+        scene.set("false")
+        await asyncio.sleep(0.1)
+        assert not scene.paused()
+        scene.set("true")
+        await asyncio.sleep(0.1)
+        scene.api.delete(CONFIGMAPS, *attrs.astuple(NAME))
+        await asyncio.sleep(0.1)
+        assert not scene.paused()
+
+
+NOT_KNOWN = [
+    status(401, "Unauthorized"),
+    status(403, "Forbidden"),
+    status(429, "TooManyRequests"),
+    status(500, "InternalError"),
+    Response(200, b"<html>"),
+    Response(
+        200,
+        b'{"metadata": {"resourceVersion": "1"}, "items": [{"metadata": {"name": "kubedsm",'
+        b' "namespace": "kube-system"}, "data": ["true"]}]}',
+    ),
+    Unreachable("refused"),
+    OutcomeUnknown("timed out"),
+]
+
+
+@pytest.mark.parametrize("answer", NOT_KNOWN)
+async def test_nothing_moves_unless_it_is_known_that_it_may(answer):
+    async with switch() as scene:
+        scene.write(paused="false")
+        scene.troubles.answer = answer
+        assert scene.paused()
+        await asyncio.sleep(10)
+        assert scene.paused()
+
+
+async def test_nothing_moves_once_the_switch_cannot_be_seen_any_more():
+    async with switch() as scene:
+        scene.write(paused="false")
+        await asyncio.sleep(1)
+        assert not scene.paused()
+        scene.troubles.broken, scene.troubles.answer = True, Unreachable("refused")
+        scene.set("perhaps")
+        await asyncio.sleep(1)
+        assert scene.paused()
+        scene.troubles.broken, scene.troubles.answer = False, None
+        await asyncio.sleep(60)
+        assert not scene.paused()
+
+
+async def test_it_is_asked_for_by_its_name_alone():
+    async with switch() as scene:
+        await asyncio.sleep(1)
+        listed, watched = scene.troubles.asked
+        for request in (listed, watched):
+            assert request.path == "/api/v1/namespaces/kube-system/configmaps"
+            assert request.query["fieldSelector"] == "metadata.name=kubedsm"
+        assert "watch" not in listed.query
+        assert watched.query["watch"] == "1"

@@ -66,6 +66,8 @@ class World:
     witness: Witness
     faults: object = None
     configuration: Configuration = attrs.field(factory=Configuration)
+    #: what the configuration follows
+    source: object = None
     runtime: Runtime = None
     #: what the scheduler is on
     front: EmulatedFront = None
@@ -96,6 +98,7 @@ class World:
             random.Random(seed),
             policy=policy,
             listener=instruments,
+            source=self.source,
         )
         self.witness.runtime = self.runtime
         async with asyncio.TaskGroup() as tasks:
