@@ -17,11 +17,14 @@ from click.testing import CliRunner
 
 from kubedsm.cluster.client.credentials import CredentialsError
 from kubedsm.commands.serving import run
+from kubedsm.emulator.api.resources import CONFIGMAPS, NAMESPACES
 from kubedsm.replay.command import replay
 from kubedsm.replay.virtual_time import run_in_virtual_time
+from kubedsm.runtime.config_map import ConfigMapName
 from loadgen.generators import normal
 from loadgen.scenario import dumps
 from support.replicas import replicas
+from support.worlds import CLOUD, emulated
 
 ROOT = Path(__file__).parents[1]
 DOCUMENT = ROOT / "docs" / "architecture.md"
@@ -89,8 +92,24 @@ async def one_leads_and_is_stopped():
         await several.world.until(lambda: leader.over, 5)
 
 
+async def edited(file):
+    """A configuration that changes in a ConfigMap, for better and for worse, and one in a file."""
+    name = ConfigMapName("kubedsm", "kubedsm")
+    async with emulated(CLOUD, source=name) as world:
+        world.api.create(NAMESPACES, {"metadata": {"name": name.namespace}})
+        async with world.scheduler():
+            for text in ("batch: {size: 1}", "batch: {size: 0}"):
+                made = {"metadata": {"name": name.name}, "data": {"config.yaml": text}}
+                world.api.create(CONFIGMAPS, made, namespace=name.namespace)
+                await asyncio.sleep(1)
+                world.api.delete(CONFIGMAPS, name.namespace, name.name)
+        world.source = file
+        async with world.scheduler():
+            await asyncio.sleep(5)
+
+
 def test_the_walks_are_walked(tmp_path):
-    """A short replay, in which pods are moved, `run`, and a leader's life come by all of them."""
+    """A short replay, in which pods are moved, `run`, an edit, and a leader's life come by all."""
     scenario, configuration = tmp_path / "short.json", tmp_path / "config.yaml"
     scenario.write_text(dumps(normal(1.5, 0.4, seed=3, cycles=3, cycle_seconds=40)))
     configuration.write_text("batch: {idle: 5ms}")
@@ -108,6 +127,7 @@ def test_the_walks_are_walked(tmp_path):
         replayed = CliRunner().invoke(replay, [*arguments, str(configuration)])
         begun = CliRunner().invoke(run, [*nowhere, str(configuration)])
         run_in_virtual_time(one_leads_and_is_stopped())
+        run_in_virtual_time(edited(configuration))
     finally:
         sys.setprofile(before)
     assert replayed.exit_code == 0, replayed.output

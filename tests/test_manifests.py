@@ -107,11 +107,10 @@ def test_the_configuration_is_the_defaults():
     assert load(text, "configmap.yaml") == Configuration()
 
 
-def test_it_reads_the_configuration_where_it_is_mounted():
-    (mount,) = CONTAINER["volumeMounts"]
-    (volume,) = POD["volumes"]
-    assert CONTAINER["args"] == ["run", "--config", f"{mount['mountPath']}/config.yaml"]
-    assert volume == {"name": mount["name"], "configMap": {"name": "kubedsm"}}
+def test_it_follows_the_configuration_in_its_config_map():
+    found = OBJECTS["ConfigMap", "kubedsm"]["metadata"]
+    name = f"{found['namespace']}/{found['name']}"
+    assert CONTAINER["args"] == ["run", "--configmap", name]
 
 
 def test_there_are_never_two():
