@@ -59,8 +59,7 @@ class FollowedConfigMap:
     @property
     def known(self) -> bool:
         """Whether it is now as `found` says, as far as the API server tells us anything."""
-        statistics = self._reflector.statistics
-        return statistics.synced and self._reflector.following and not self._unreadable
+        return self._reflector.following and not self._unreadable
 
     @property
     def _unreadable(self) -> bool:

@@ -36,8 +36,10 @@ class Edited:
         return self.world.runtime.configuration
 
     def edit(self, text):
-        data = {"data": {KEY: text}}
-        self.world.api.patch(CONFIGMAPS, NAME.namespace, NAME.name, data, MERGE)
+        self.patch(**{KEY: text})
+
+    def patch(self, **data):
+        self.world.api.patch(CONFIGMAPS, NAME.namespace, NAME.name, {"data": data}, MERGE)
 
     def write(self, text=GOOD):
         made = {"metadata": {"name": NAME.name}, "data": {KEY: text}}
@@ -107,6 +109,7 @@ async def test_a_bad_one_is_refused_with_an_event_and_the_last_good_one_stays(te
         assert scene.holds.current is good
         assert scene.holds.generation == 1
         # Nothing stalls, and nothing is said again.
+        scene.patch(paused="false")
         world.deploy("web", 2, cpu="100m", memory="1Mi")
         await world.until_bound_of("web", 2, AT_ONCE)
         await asyncio.sleep(60)
@@ -124,8 +127,7 @@ async def test_when_it_is_gone_the_last_one_stays_and_that_is_told_once(gone, wh
         if gone == "map":
             scene.delete()
         else:
-            data = {"data": {KEY: None, "paused": "false"}}
-            scene.world.api.patch(CONFIGMAPS, NAME.namespace, NAME.name, data, MERGE)
+            scene.patch(**{KEY: None, "paused": "false"})
         await scene.world.until(scene.refusals, AT_ONCE)
         await asyncio.sleep(30)
         [event] = scene.refusals()
