@@ -62,6 +62,11 @@ class FollowedConfigMap:
         return self._reflector.following and not self._unreadable
 
     @property
+    def trouble(self) -> str:
+        """What is wrong with following it now, or was last; empty if nothing is."""
+        return self._reflector.statistics.trouble
+
+    @property
     def _unreadable(self) -> bool:
         return self._reflector.statistics.malformed > self._unread
 

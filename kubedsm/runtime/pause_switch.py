@@ -23,8 +23,8 @@ class PauseSwitch:
 
     def __call__(self) -> bool:
         if not self.config_map.known:
-            name = str(self.config_map.name)
-            self.said.log(log.warning, "nothing is moved", "pause switch unknown", config_map=name)
+            why = self.config_map.trouble or "not read yet"
+            self.said.log(log.warning, "pause switch unknown, nothing is moved", why)
             return True
         found = self.config_map.found
         return found is not None and found.data.get(KEY, "").strip().lower() == "true"

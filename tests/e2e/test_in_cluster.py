@@ -124,7 +124,7 @@ async def test_the_shipped_manifests_are_what_it_can_live_on(tmp_path):
     said = [json.loads(line) for line in out.splitlines()]
     assert [line for line in said if line["level"] in ("warning", "error")] == []
     paths = {asked.path for asked, _ in server.log.requests}
-    assert "/api/v1/namespaces/kubedsm/configmaps/kubedsm" in paths  # the pause switch
+    assert "/api/v1/namespaces/kubedsm/configmaps" in paths  # the pause switch
 
 
 async def test_a_token_that_the_cluster_does_not_know_is_refused_in_one_line(tmp_path):

@@ -35,7 +35,8 @@ TO_MOVE = TO_BIND | {
     "get replicasets.apps",
     "list poddisruptionbudgets.policy",
     "create pods/eviction",
-    "get configmaps in its namespace",
+    "list configmaps in its namespace",
+    "watch configmaps in its namespace",
 }
 TO_PREEMPT = TO_BIND | {"create pods/eviction"}
 #: seconds; longer than the pause between two lists where watching is forbidden
