@@ -16,7 +16,7 @@ from kubedsm.configuration.settings import Configuration
 from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.monitoring.gauges import families
 from kubedsm.monitoring.instruments import Instruments
-from kubedsm.monitoring.reading import ConfigurationState, Leadership, Reading
+from kubedsm.monitoring.reading import Leadership, Reading
 from kubedsm.runtime.scheduling_queue import QueueStatistics
 
 DOCUMENT = Path(__file__).with_name("metrics.md")
@@ -35,7 +35,9 @@ NOTHING = Reading(
     plans=0,
     moves=0,
     leadership=Leadership(),
-    configuration=ConfigurationState(),
+    generation=1,
+    configured_at=0.0,
+    configuration_valid=True,
     now=0.0,
 )
 

@@ -4,7 +4,6 @@ import asyncio
 import random
 import socket
 import sys
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +39,7 @@ from kubedsm.emulator.http.server import HttpFront
 from kubedsm.emulator.paper import paper_cluster
 from kubedsm.monitoring.instruments import Instruments
 from kubedsm.monitoring.measured_cluster import MeasuredCluster
-from kubedsm.monitoring.reading import ConfigurationState, Leadership, Standing
+from kubedsm.monitoring.reading import Leadership
 from kubedsm.monitoring.server import Monitoring
 from kubedsm.runtime import leadership
 from kubedsm.runtime.assembly import Runtime
@@ -149,13 +148,13 @@ def run(
                 source=source,
                 listener=instruments,
             )
-            standing = Standing(
-                lambda: Leadership(elector.leading, elector.holder) if elector else Leadership(),
-                partial(ConfigurationState, 1, clock.wall()),
-            )
+
+            def who_leads() -> Leadership:
+                return Leadership(elector.leading, elector.holder) if elector else Leadership()
+
             # The probes of a pod that waits for its API server must be answered, too.
             async with (
-                Monitoring(runtime, instruments, clock, metrics_address, standing) as monitoring,
+                Monitoring(runtime, instruments, clock, metrics_address, who_leads) as monitoring,
                 Diagnostics(runtime.decisions, diagnostics_port) as diagnostics,
                 asyncio.TaskGroup() as tasks,
             ):

@@ -1,6 +1,6 @@
 """The configuration that holds now, in one place.
 
-Rules. Whoever reads a setting reads `current` each time, and keeps nothing of it. A configuration
+Rules. Each use of a setting reads `current` anew, and keeps nothing of it. A configuration
 is taken whole or not at all: of a bad one nothing is used, and the last good one stays. `replace`
 is synchronous, so that all see the same one before and after.
 """

@@ -86,27 +86,26 @@ def _watches(reading: Reading) -> Iterator[Metric]:
 
 
 def _process(reading: Reading) -> Iterator[Metric]:
-    leadership, configuration = reading.leadership, reading.configuration
     yield _gauges(
         "leader_election_master_status",
         "Whether this process leads.",
         "name",
-        [(ELECTION, leadership.leading)],
+        [(ELECTION, reading.leadership.leading)],
     )
     yield GaugeMetricFamily(
         "kubedsm_configuration_generation",
         "How often a configuration came into force; that of the start was the first.",
-        value=configuration.generation,
+        value=reading.generation,
     )
     yield GaugeMetricFamily(
         "kubedsm_configuration_age_seconds",
         "Since when the configuration is in force.",
-        value=max(0.0, reading.now - configuration.since),
+        value=max(0.0, reading.now - reading.configured_at),
     )
     yield GaugeMetricFamily(
         "kubedsm_configuration_valid",
         "Whether the newest configuration is in force, and not refused.",
-        value=not configuration.refused,
+        value=reading.configuration_valid,
     )
     yield GaugeMetricFamily("kubedsm_plans_in_progress", "Plans under way.", value=reading.plans)
     yield GaugeMetricFamily(

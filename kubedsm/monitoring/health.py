@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 
 import attrs
 
-from kubedsm.monitoring.reading import ConfigurationState, Leadership, Standing
+from kubedsm.configuration.current import CurrentConfiguration
+from kubedsm.monitoring.reading import Leadership
 from kubedsm.runtime.assembly import Runtime
 
 #: seconds that a loop fails again and again before only a new process may help
@@ -62,11 +63,12 @@ def _loops(failing: Mapping[str, float]) -> Iterator[Check]:
         yield Check(f"loops/{loop}", said if hopeless else "", said)
 
 
-def ready(missing: list[str], standing: Standing) -> Health:
+def ready(
+    missing: list[str], leadership: Leadership, configuration: CurrentConfiguration
+) -> Health:
     """`missing`: the kinds of objects that have not been listed yet."""
     synced = Check("synced", f"not listed yet: {', '.join(missing)}" if missing else "")
-    configuration = _configured(standing.configuration())
-    return Health("readyz", (synced, _elected(standing.leadership()), configuration))
+    return Health("readyz", (synced, _elected(leadership), _configured(configuration)))
 
 
 def _elected(leadership: Leadership) -> Check:
@@ -76,13 +78,13 @@ def _elected(leadership: Leadership) -> Check:
     return Check(name) if leadership.leading else Check(name, "", f"{leadership.holder} leads")
 
 
-def _configured(state: ConfigurationState) -> Check:
+def _configured(state: CurrentConfiguration) -> Check:
     """A refused configuration leaves the last good one in force: we are as ready as before."""
-    refused = f"generation {state.generation} stays, a newer one is refused: {state.refused}"
-    return Check("configuration", "", refused if state.refused else "")
+    refused = f"generation {state.generation} stays, a newer one is refused: {state.refusal}"
+    return Check("configuration", "", "" if state.valid else refused)
 
 
-def readiness(runtime: Runtime, standing: Standing) -> Health:
+def readiness(runtime: Runtime, leadership: Leadership) -> Health:
     """Whether it decides, or could at once if it were elected."""
     unknown = [kind for kind, watch in runtime.watches.items() if not watch.synced]
-    return ready([] if runtime.synced.is_set() else unknown, standing)
+    return ready([] if runtime.synced.is_set() else unknown, leadership, runtime.configuration)

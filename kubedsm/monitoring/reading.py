@@ -3,7 +3,7 @@
 It is taken at one go on the event loop; what is made of it may take its time elsewhere.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import attrs
 
@@ -27,24 +27,6 @@ class Leadership:
         return self.leading or bool(self.holder)
 
 
-@attrs.frozen(slots=True)
-class ConfigurationState:
-    #: how often another one came into force; 1 for that of the start
-    generation: int = 1
-    #: when this one did, in seconds since the epoch
-    since: float = 0.0
-    #: why the newest is refused, with the key; empty if it is in force
-    refused: str = ""
-
-
-@attrs.frozen
-class Standing:
-    """What others know: who leads, and what is configured."""
-
-    leadership: Callable[[], Leadership] = Leadership
-    configuration: Callable[[], ConfigurationState] = ConfigurationState
-
-
 @attrs.frozen
 class Reading:
     snapshot: Snapshot
@@ -58,15 +40,20 @@ class Reading:
     plans: int
     moves: int
     leadership: Leadership
-    configuration: ConfigurationState
+    #: the configuration in force: how many there were, and since when, in seconds since the epoch
+    generation: int
+    configured_at: float
+    #: whether it is the one that was given last
+    configuration_valid: bool
     #: seconds since the epoch
     now: float
 
 
-def read(runtime: Runtime, standing: Standing, now: float) -> Reading:
+def read(runtime: Runtime, leadership: Leadership, now: float) -> Reading:
+    configuration = runtime.configuration
     return Reading(
         snapshot=runtime.mirror.snapshot(),
-        policy=runtime.configuration.current.policy,
+        policy=configuration.current.policy,
         queue=runtime.queue.statistics,
         rejected_by=runtime.queue.rejected_by(),
         watches=runtime.watches,
@@ -74,7 +61,9 @@ def read(runtime: Runtime, standing: Standing, now: float) -> Reading:
         events_lost=runtime.events_lost,
         plans=runtime.manager.under_way,
         moves=len(runtime.manager.move_limits),
-        leadership=standing.leadership(),
-        configuration=standing.configuration(),
+        leadership=leadership,
+        generation=configuration.generation,
+        configured_at=configuration.since,
+        configuration_valid=configuration.valid,
         now=now,
     )

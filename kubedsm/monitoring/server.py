@@ -5,6 +5,7 @@ One scrape at a time, and what is read of the cluster serves all those of a seco
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import Self
 
 from aiohttp import web
@@ -15,7 +16,7 @@ from kubedsm.listening import AddressUnavailableError, listen
 from kubedsm.monitoring.gauges import families
 from kubedsm.monitoring.health import Health, alive, readiness
 from kubedsm.monitoring.instruments import Instruments
-from kubedsm.monitoring.reading import Standing, read
+from kubedsm.monitoring.reading import Leadership, read
 from kubedsm.monitoring.registry import CONTENT_TYPE, Families, written
 from kubedsm.runtime.assembly import Runtime
 
@@ -40,13 +41,13 @@ class Monitoring:
         instruments: Instruments,
         clock: Clock,
         address: tuple[str, int] | None = None,
-        standing: Standing | None = None,
+        leadership: Callable[[], Leadership] = Leadership,
     ) -> None:
         self._runtime = runtime
         self._instruments = instruments
         self._clock = clock
         self._address = address
-        self._standing = standing or Standing()
+        self._leadership = leadership
         self._scraping = asyncio.Semaphore()
         self._last: tuple[float, bytes] | None = None
         ProcessCollector(registry=instruments.registry)
@@ -85,7 +86,7 @@ class Monitoring:
         return _said(alive(self._runtime.supervisor.failing()), request)
 
     async def _ready(self, request: web.Request) -> web.Response:
-        return _said(readiness(self._runtime, self._standing), request)
+        return _said(readiness(self._runtime, self._leadership()), request)
 
     async def _metrics(self, _: web.Request) -> web.Response:
         return web.Response(body=await self.scrape(), headers={"Content-Type": CONTENT_TYPE})
@@ -99,7 +100,7 @@ class Monitoring:
     async def _gauges(self) -> bytes:
         now = self._clock.monotonic()
         if self._last is None or now - self._last[0] >= FRESH:
-            reading = read(self._runtime, self._standing, self._clock.wall())
+            reading = read(self._runtime, self._leadership(), self._clock.wall())
             text = await asyncio.to_thread(lambda: written(Families(tuple(families(reading)))))
             self._last = now, text
         return self._last[1]

@@ -10,7 +10,7 @@ from kubedsm.configuration.settings import load
 from kubedsm.emulator.api.resources import DEPLOYMENTS, PODS
 from kubedsm.emulator.front import Delivery, RequestFault
 from kubedsm.emulator.paper import node
-from kubedsm.monitoring.reading import ConfigurationState, Leadership
+from kubedsm.monitoring.reading import Leadership
 from support.metered import Metered
 from support.worlds import CLOUD, EDGE, emulated
 
@@ -127,14 +127,16 @@ async def test_who_leads_what_is_configured_and_what_runs():
             await world.runtime.synced.wait()
             leads = "leader_election_master_status"
             assert metered(leads, name="kubedsm") == 1
-            metered.having(leadership=lambda: Leadership(leading=False, holder="other"))
+            metered.leadership = Leadership(leading=False, holder="other")
             assert metered(leads, name="kubedsm") == 0
-            state = ConfigurationState(3, world.clock.wall() - 7)
-            metered.having(configuration=lambda: state)
-            assert metered("kubedsm_configuration_generation") == 3
+            now = world.runtime.configuration
+            assert metered("kubedsm_configuration_generation") == 1
+            now.replace("batch: {size: 7}", "a test", world.clock.wall())
+            await asyncio.sleep(7)
+            assert metered("kubedsm_configuration_generation") == 2
             assert metered("kubedsm_configuration_age_seconds") == pytest.approx(7)
             assert metered("kubedsm_configuration_valid") == 1
-            metered.having(configuration=lambda: ConfigurationState(refused="batch.idle: no"))
+            now.refuse("batch.idle: no")
             assert metered("kubedsm_configuration_valid") == 0
             assert metered("kubedsm_build_info", version=kubedsm.__version__) == 1
 

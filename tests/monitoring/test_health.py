@@ -2,19 +2,16 @@
 
 import pytest
 
+from kubedsm.configuration.current import CurrentConfiguration
 from kubedsm.monitoring.health import HOPELESS_AFTER, alive, readiness, ready
-from kubedsm.monitoring.reading import ConfigurationState, Leadership, Standing
+from kubedsm.monitoring.reading import Leadership
 from support.worlds import CLOUD, EDGE, emulated
 
-
-def standing(leadership=None, configuration=None):
-    return Standing(
-        lambda: leadership or Leadership(), lambda: configuration or ConfigurationState()
-    )
+LEADING = Leadership()
 
 
 def test_all_well_is_one_word_unless_asked_for_more():
-    health = ready([], standing())
+    health = ready([], LEADING, CurrentConfiguration())
     assert (health.well, health.text(verbose=False)) == (True, "ok")
     assert health.text(verbose=True).splitlines() == [
         "[+]synced ok",
@@ -25,23 +22,25 @@ def test_all_well_is_one_word_unless_asked_for_more():
 
 
 def test_before_the_first_lists_it_is_not_ready():
-    health = ready(["Pod", "Node"], standing())
+    health = ready(["Pod", "Node"], LEADING, CurrentConfiguration())
     assert not health.well
     assert "[-]synced failed: not listed yet: Pod, Node\n" in health.text(verbose=False)
     assert health.text(verbose=False).endswith("readyz check failed\n")
 
 
 def test_a_standby_is_ready_if_it_knows_who_leads():
-    standby = ready([], standing(Leadership(leading=False, holder="other-pod")))
+    standby = ready([], Leadership(leading=False, holder="other-pod"), CurrentConfiguration())
     assert standby.well
     assert "[+]leader-election ok: other-pod leads" in standby.text(verbose=False)
-    lost = ready([], standing(Leadership(leading=False)))
+    lost = ready([], Leadership(leading=False), CurrentConfiguration())
     assert not lost.well
     assert "[-]leader-election failed: nobody is known to lead" in lost.text(verbose=False)
 
 
 def test_a_refused_configuration_is_told_and_leaves_it_ready():
-    health = ready([], standing(configuration=ConfigurationState(2, 0.0, "batch.idle: 5 is no")))
+    configuration = CurrentConfiguration(generation=2)
+    configuration.refuse("batch.idle: 5 is no")
+    health = ready([], LEADING, configuration)
     assert health.well
     said = "[+]configuration ok: generation 2 stays, a newer one is refused: batch.idle: 5 is no"
     assert said in health.text(verbose=False).splitlines()
@@ -62,7 +61,7 @@ def test_a_loop_that_fails_for_long_makes_the_process_unhealthy():
 @pytest.mark.looptime
 async def test_a_scheduler_is_ready_once_it_has_listed_everything():
     async with emulated(EDGE, CLOUD) as world, world.scheduler():
-        text = readiness(world.runtime, Standing()).text(verbose=False)
+        text = readiness(world.runtime, LEADING).text(verbose=False)
         assert "Node, Pod, Namespace" in text
         await world.runtime.synced.wait()
-        assert readiness(world.runtime, Standing()).well
+        assert readiness(world.runtime, LEADING).well

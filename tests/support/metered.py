@@ -1,11 +1,10 @@
 """What the metrics of a scheduler in an emulated world say."""
 
-import attrs
 from prometheus_client.parser import text_string_to_metric_families
 
 from kubedsm.monitoring.gauges import families
 from kubedsm.monitoring.instruments import Instruments
-from kubedsm.monitoring.reading import Standing, read
+from kubedsm.monitoring.reading import Leadership, read
 from kubedsm.monitoring.registry import Families, written
 
 
@@ -27,13 +26,10 @@ class Metered:
     def __init__(self, world):
         self.world = world
         self.instruments = Instruments(world.clock, "kubedsm", "server:443")
-        self.standing = Standing()
-
-    def having(self, **standing):
-        self.standing = attrs.evolve(self.standing, **standing)
+        self.leadership = Leadership()
 
     def text(self):
-        reading = read(self.world.runtime, self.standing, self.world.clock.wall())
+        reading = read(self.world.runtime, self.leadership, self.world.clock.wall())
         gauges = written(Families(tuple(families(reading))))
         return (written(self.instruments.registry) + gauges).decode()
 
