@@ -15,6 +15,7 @@ from kubedsm.commands.deciding import place, suggest
 from kubedsm.commands.demo import demo
 from kubedsm.commands.explaining import explain
 from kubedsm.commands.private_files import TokenFileError
+from kubedsm.commands.rbac import rbac
 from kubedsm.commands.serving import emulate, run
 from kubedsm.configuration.documents import DocumentError
 from kubedsm.emulator.http.certificates import CertificateError
@@ -44,7 +45,7 @@ def commands() -> None:
     """Schedule pods on the nodes of an edge-cloud cluster, as many at the edge as asked for."""
 
 
-for command in (run, emulate, place, suggest, explain, replay, demo, bench, config):
+for command in (run, emulate, place, suggest, explain, config, rbac, replay, demo, bench):
     commands.add_command(command)
 
 

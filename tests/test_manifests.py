@@ -1,121 +1,143 @@
 """What `kubectl apply -k manifests` gives a cluster: sound objects, the rights needed, no more."""
 
+import functools
+import json
+import re
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
 import yaml
 
 from kubedsm import __version__
-from kubedsm.configuration.settings import Configuration, load
+from kubedsm.commands.serving import run
+from kubedsm.configuration.settings import Configuration, load, load_file
+from support.manifests import (
+    BASE,
+    MANIFESTS,
+    MONITORING,
+    NAMESPACE,
+    ROOT,
+    arguments,
+    documents,
+    kustomizations,
+    made,
+    pod,
+)
 
-ROOT = Path(__file__).parent.parent
-MANIFESTS = ROOT / "manifests"
-FILES = sorted(MANIFESTS.glob("*.yaml"))
+#: the minor version of the first kubectl that has it
+KUSTOMIZE_4 = 21
 
-#: (API group, resource, verbs), everywhere
-CLUSTER_RIGHTS = {
-    ("", "nodes", "get list watch"),
-    ("", "pods", "get list watch"),
-    ("", "services", "get list watch"),
-    ("", "namespaces", "get list watch"),
-    ("", "persistentvolumeclaims", "get list watch"),
-    ("", "persistentvolumes", "get list watch"),
-    ("storage.k8s.io", "storageclasses", "get list watch"),
-    ("storage.k8s.io", "csinodes", "get list watch"),
-    ("apps", "deployments", "get list watch"),
-    ("apps", "replicasets", "get list watch"),
-    ("apps", "statefulsets", "get list watch"),
-    ("policy", "poddisruptionbudgets", "get list watch"),
-    ("", "pods/binding", "create"),
-    ("", "pods", "patch"),
-    ("", "pods/status", "patch"),
-    ("", "pods/eviction", "create"),
-    ("", "events", "create list patch"),
-    ("events.k8s.io", "events", "create patch"),
-}
-#: and in its own namespace
-OWN_RIGHTS = {
-    ("", "configmaps", "get list watch"),
-    ("coordination.k8s.io", "leases", "create get update"),
-}
+COMPONENTS = MANIFESTS / "components"
+FILES = sorted(MANIFESTS.rglob("*.yaml"))
+BUILT = [folder for folder in kustomizations() if folder.parent.name != "components"]
 
-
-def documents(path):
-    return list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
-
-
-KUSTOMIZATION = documents(MANIFESTS / "kustomization.yaml")[0]
-OBJECTS = {
-    (given["kind"], given["metadata"]["name"]): given
-    for name in KUSTOMIZATION["resources"]
-    for given in documents(MANIFESTS / name)
-}
+OBJECTS = made(BASE)
 DEPLOYMENT = OBJECTS["Deployment", "kubedsm"]
-POD = DEPLOYMENT["spec"]["template"]["spec"]
+SPEC = DEPLOYMENT["spec"]
+POD = pod()
+LABELS = SPEC["template"]["metadata"]["labels"]
 (CONTAINER,) = POD["containers"]
 
 
-def rights(rules):
-    return {
-        (group, resource, verb)
-        for rule in rules
-        for group in rule["apiGroups"]
-        for resource in rule["resources"]
-        for verb in rule["verbs"]
-    }
+def settings():
+    """What the container is started with, as `kubedsm run` reads it."""
+    name, *given = arguments()
+    assert name == run.name
+    return run.make_context(name, given).params
 
 
-def spelled_out(table):
-    return {(group, resource, verb) for group, resource, verbs in table for verb in verbs.split()}
-
-
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(MANIFESTS)))
 def test_every_document_is_an_object(path):
     for given in documents(path):
         assert given["apiVersion"]
         assert given["kind"]
-        assert path.name == "kustomization.yaml" or given["metadata"]["name"]
+        named = path.name != "kustomization.yaml" and given["kind"] != "KubeDSMConfiguration"
+        assert given["metadata"]["name"] if named else "metadata" not in given
+
+
+def used_by(folder, kustomization):
+    yield folder / "kustomization.yaml"
+    for name in (*kustomization.get("resources", ()), *kustomization.get("components", ())):
+        yield (folder / name).resolve()
+    yield from (folder / patch["path"] for patch in kustomization.get("patches", ()))
+    for given in kustomization.get("configMapGenerator", ()):
+        yield from (folder / name for name in given["files"])
 
 
 def test_every_file_is_either_applied_or_an_example():
-    assert {path.name for path in FILES} == {
-        "kustomization.yaml",
-        "example-workload.yaml",
-        "loadgen-job.yaml",
-        *KUSTOMIZATION["resources"],
-    }
+    used = {path for given in kustomizations().items() for path in used_by(*given)}
+    examples = {MANIFESTS / "example-workload.yaml", MANIFESTS / "loadgen-job.yaml"}
+    assert {path for path in used if path.is_file()} | examples == set(FILES)
+    assert {path for path in used if path.is_dir()} == {BASE, *COMPONENTS.iterdir()}
 
 
-def test_rights_are_those_it_needs_and_no_more():
-    assert rights(OBJECTS["ClusterRole", "kubedsm"]["rules"]) == spelled_out(CLUSTER_RIGHTS)
-    assert rights(OBJECTS["Role", "kubedsm"]["rules"]) == spelled_out(OWN_RIGHTS)
-
-
-@pytest.mark.parametrize("kind", ["Role", "ClusterRole"])
-def test_rights_are_bound_to_the_account_that_runs_it(kind):
-    binding = OBJECTS[f"{kind}Binding", "kubedsm"]
-    account = {"kind": "ServiceAccount", "name": POD["serviceAccountName"], "namespace": "kubedsm"}
-    assert binding["subjects"] == [account]
-    assert (binding["roleRef"]["kind"], binding["roleRef"]["name"]) == (kind, "kubedsm")
-    assert ("ServiceAccount", POD["serviceAccountName"]) in OBJECTS
+def test_all_of_it_is_in_its_namespace_and_bears_its_name():
+    kustomization = kustomizations()[BASE]
+    assert (
+        kustomization["namespace"]
+        == NAMESPACE
+        == OBJECTS["Namespace", NAMESPACE]["metadata"]["name"]
+    )
+    assert kustomization["labels"] == [{"pairs": LABELS}]
+    assert {name for _, name in OBJECTS} == {"kubedsm", "kubedsm-metrics"}
+    assert all(given["metadata"]["namespace"] == NAMESPACE for given in made(MONITORING).values())
 
 
 def test_the_configuration_is_the_defaults():
     text = OBJECTS["ConfigMap", "kubedsm"]["data"]["config.yaml"]
-    assert load(text, "configmap.yaml") == Configuration()
+    assert load(text, "config.yaml") == Configuration()
 
 
-def test_it_follows_the_configuration_in_its_config_map():
-    found = OBJECTS["ConfigMap", "kubedsm"]["metadata"]
-    name = f"{found['namespace']}/{found['name']}"
-    assert CONTAINER["args"] == ["run", "--configmap", name]
+def test_a_changed_configuration_makes_no_other_config_map():
+    for kustomization in kustomizations().values():
+        for given in kustomization.get("configMapGenerator", ()):
+            assert given["options"] == {"disableNameSuffixHash": True}
 
 
-def test_there_are_never_two():
-    assert DEPLOYMENT["spec"]["replicas"] == 1
-    assert DEPLOYMENT["spec"]["strategy"] == {"type": "Recreate"}
+def test_it_reads_the_configuration_of_its_own_namespace():
+    given = settings()
+    assert str(given["config_map"]) == f"{NAMESPACE}/kubedsm"
+    assert ("ConfigMap", given["config_map"].name) in OBJECTS
+    assert given["resource_namespace"] == NAMESPACE
+    (variable,) = CONTAINER["env"]
+    assert variable["name"] == "POD_NAMESPACE"
+    assert variable["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.namespace"}}
+
+
+def test_two_replicas_agree_on_who_leads():
+    assert SPEC["replicas"] == 2
+    given = settings()
+    assert given["leader_elect"] is True
+    assert given["resource_name"] == "kubedsm"
+
+
+def test_a_rollout_and_a_drain_leave_one_of_them():
+    assert SPEC["strategy"]["type"] == "RollingUpdate"
+    assert SPEC["strategy"]["rollingUpdate"] == {"maxUnavailable": 0, "maxSurge": 1}
+    budget = OBJECTS["PodDisruptionBudget", "kubedsm"]["spec"]
+    assert budget == {"maxUnavailable": 1, "selector": {"matchLabels": LABELS}}
+
+
+def test_one_node_does_not_take_both_with_it():
+    affinity = POD["affinity"]["podAntiAffinity"]
+    (term,) = affinity["preferredDuringSchedulingIgnoredDuringExecution"]
+    assert term["podAffinityTerm"] == {
+        "topologyKey": "kubernetes.io/hostname",
+        "labelSelector": {"matchLabels": LABELS},
+    }
+
+
+def test_it_has_time_to_end_its_moves():
+    assert settings()["grace_period"] < POD["terminationGracePeriodSeconds"]
+
+
+def test_it_goes_before_the_pods_that_it_places():
+    assert POD["priorityClassName"] == "kubedsm"
+    given = OBJECTS["PriorityClass", "kubedsm"]
+    # The highest of those that are not Kubernetes' own.
+    assert given["value"] == 1_000_000_000
+    assert given["globalDefault"] is False
 
 
 def test_it_runs_restricted():
@@ -126,8 +148,28 @@ def test_it_runs_restricted():
         "readOnlyRootFilesystem": True,
         "capabilities": {"drop": ["ALL"]},
     }
-    namespace = OBJECTS["Namespace", "kubedsm"]["metadata"]["labels"]
-    assert namespace["pod-security.kubernetes.io/enforce"] == "restricted"
+    labels = OBJECTS["Namespace", NAMESPACE]["metadata"]["labels"]
+    for mode in ("enforce", "warn", "audit"):
+        assert labels[f"pod-security.kubernetes.io/{mode}"] == "restricted"
+
+
+def test_a_kubelet_and_prometheus_ask_where_it_listens():
+    (port,) = CONTAINER["ports"]
+    assert settings()["metrics_address"] == ("", port["containerPort"])
+    probes = {
+        name: CONTAINER[f"{name}Probe"]["httpGet"] for name in ("startup", "liveness", "readiness")
+    }
+    assert {probe["port"] for probe in probes.values()} == {port["name"]}
+    paths = {name: probe["path"] for name, probe in probes.items()}
+    assert paths == {"startup": "/healthz", "liveness": "/healthz", "readiness": "/readyz"}
+    service = OBJECTS["Service", "kubedsm-metrics"]["spec"]
+    assert service["selector"] == LABELS == SPEC["selector"]["matchLabels"]
+    (served,) = service["ports"]
+    assert (served["port"], served["targetPort"]) == (port["containerPort"], port["name"])
+    monitor = made(MONITORING)["ServiceMonitor", "kubedsm"]["spec"]
+    (endpoint,) = monitor["endpoints"]
+    assert endpoint["port"] == served["name"]
+    assert monitor["selector"]["matchLabels"] == LABELS
 
 
 def test_it_does_not_wait_for_itself():
@@ -135,7 +177,7 @@ def test_it_does_not_wait_for_itself():
 
 
 def test_the_image_is_the_one_the_dockerfile_makes():
-    (image,) = KUSTOMIZATION["images"]
+    (image,) = kustomizations()[MANIFESTS]["images"]
     assert CONTAINER["image"] == f"{image['name']}:{image['newTag']}" == f"kubedsm:{__version__}"
     dockerfile = (ROOT / "Dockerfile").read_text(encoding="utf-8")
     assert f"docker build -t {CONTAINER['image']} ." in dockerfile
@@ -150,14 +192,81 @@ def test_the_example_opts_in_and_is_served():
     assert all(c["resources"]["requests"] for c in template["spec"]["containers"])
 
 
-@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
-def test_kubectl_builds_it():
-    built = subprocess.run(
-        [shutil.which("kubectl"), "kustomize", str(MANIFESTS)],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
+def test_the_component_that_only_suggests_has_a_sound_configuration():
+    assert load_file(COMPONENTS / "suggest-only" / "config.yaml").suggester.mode == "suggest"
+
+
+@functools.cache
+def kubectl_with_components():
+    """Its path. Skips where there is none, or an old one: its Kustomize knows no components."""
+    kubectl = shutil.which("kubectl")
+    if kubectl is None:
+        pytest.skip("there is no kubectl on PATH to build the manifests with")
+    version = subprocess.check_output([kubectl, "version", "--client", "-o", "json"], timeout=60)
+    minor = int(re.match(r"\d+", json.loads(version)["clientVersion"]["minor"])[0])
+    if minor < KUSTOMIZE_4:
+        pytest.skip(f"kubectl 1.{minor} is too old to build the manifests with")
+    return kubectl
+
+
+def built(folder):
+    kubectl = kubectl_with_components()
+    done = subprocess.run(
+        [kubectl, "kustomize", str(folder)], capture_output=True, text=True, check=False, timeout=60
     )
-    made = {(o["kind"], o["metadata"]["name"]) for o in yaml.safe_load_all(built.stdout)}
-    assert made == set(OBJECTS)
+    assert done.returncode == 0, done.stderr
+    return {(o["kind"], o["metadata"]["name"]): o for o in yaml.safe_load_all(done.stdout)}
+
+
+@pytest.mark.parametrize("folder", BUILT, ids=lambda folder: str(folder.relative_to(MANIFESTS)))
+def test_kubectl_builds_it(folder):
+    objects = built(folder)
+    more = made(MONITORING) if folder.name == "monitoring" else {}
+    assert set(objects) == {*OBJECTS, *more}
+    assert all(given["metadata"]["labels"].items() >= LABELS.items() for given in objects.values())
+    for key, given in {**OBJECTS, **more}.items():
+        assert objects[key]["metadata"].get("namespace") == given["metadata"].get("namespace")
+
+
+def test_the_overlays_change_what_they_say():
+    plain = built(MANIFESTS)
+    assert built(BASE) == plain
+
+    def changed(name):
+        found = built(MANIFESTS / "overlays" / name)
+        return {key: found[key] for key in plain if found[key] != plain[key]}
+
+    assert changed("monitoring") == {}
+    [(_, single)] = changed("single-replica").items()
+    assert single["spec"].pop("replicas") == 1
+    assert single["spec"] == {k: v for k, v in SPEC.items() if k != "replicas"}
+    assert set(changed("k3s")) == {("Deployment", "kubedsm")}
+    suggesting = changed("suggest-only")
+    assert set(suggesting) == {("ClusterRole", "kubedsm"), ("ConfigMap", "kubedsm")}
+    text = suggesting["ConfigMap", "kubedsm"]["data"]["config.yaml"]
+    assert load(text, "config.yaml").suggester.mode == "suggest"
+
+
+def test_the_overlay_of_ones_own_in_the_documents_can_be_built(tmp_path):
+    text = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
+    (example,) = re.findall(
+        r"```yaml\n(.*?)```", text.partition("\n## An overlay of your own\n")[2], re.DOTALL
+    )[:1]
+    (tmp_path / "kubedsm").symlink_to(ROOT)
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "kustomization.yaml").write_text(example)
+    (own / "config.yaml").write_text("preemption: enabled")
+    objects = built(own)
+    assert set(objects) == {
+        (kind, name if kind != "Namespace" else "scheduling")
+        for kind, name in {*OBJECTS, *made(MONITORING)}
+    }
+    assert {o["metadata"].get("namespace", "scheduling") for o in objects.values()} == {
+        "scheduling"
+    }
+    for kind in ("RoleBinding", "ClusterRoleBinding"):
+        assert objects[kind, "kubedsm"]["subjects"][0]["namespace"] == "scheduling"
+    (container,) = objects["Deployment", "kubedsm"]["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == "registry.example/kubedsm:0.1.0"
+    assert objects["ConfigMap", "kubedsm"]["data"] == {"config.yaml": "preemption: enabled"}

@@ -8,8 +8,8 @@ import subprocess
 
 import pytest
 
+from support.manifests import BASE
 from support.processes import Server, kubedsm
-from support.rights import MANIFESTS
 
 KUBECTL = shutil.which("kubectl")
 
@@ -60,7 +60,8 @@ def test_the_kubeconfig_lets_its_owner_in_and_knows_the_server(server, folder):
 
 @pytest.mark.skipif(KUBECTL is None, reason="there is no kubectl on PATH")
 def test_kubectl_gives_rights_and_asks_for_them(kubectl):
-    kubectl("apply", "-f", MANIFESTS / "namespace.yaml", "-f", MANIFESTS / "rbac.yaml")
+    for name in ("namespace.yaml", "serviceaccount.yaml", "rbac.yaml"):
+        kubectl("apply", "-f", BASE / name)
     kubectl("wait", "sa/default", "-n", "kubedsm", "--for=create", "--timeout=10s")
     token = kubectl("-n", "kubedsm", "create", "token", "kubedsm", "--duration=10m")
     shown = f"--token={token}"

@@ -12,12 +12,14 @@ import pytest
 
 from kubedsm.clock import SystemClock
 from kubedsm.cluster.client.credentials import SERVICE_ACCOUNT
-from kubedsm.emulator.api.resources import DEPLOYMENTS, PODS
+from kubedsm.emulator.api.resources import CONFIGMAPS, DEPLOYMENTS, PODS
 from kubedsm.emulator.emulated_cluster import EmulatedCluster
 from kubedsm.emulator.paper import paper_cluster
 from support.in_cluster import secured
+from support.manifests import BASE as MANIFESTS
+from support.manifests import NAMESPACE, arguments, made, pod
 from support.processes import PATIENCE
-from support.rights import ACCOUNT, ADMIN_TOKEN, install, shipped
+from support.rights import ACCOUNT, ADMIN_TOKEN, install
 
 PODMAN = shutil.which("podman")
 IMAGE, BASE = os.environ.get("KUBEDSM_IMAGE"), os.environ.get("KUBEDSM_IMAGE_BASE")
@@ -91,11 +93,6 @@ def size(image):
     return int(podman("image", "inspect", "--format", "{{.Size}}", image))
 
 
-def pod():
-    [deployment] = shipped("deployment.yaml")
-    return deployment["spec"]["template"]["spec"]
-
-
 def restrictions():
     """The pod's security contexts, as podman has them."""
     of_pod, [container] = pod()["securityContext"], pod()["containers"]
@@ -110,17 +107,13 @@ def restrictions():
 
 
 def given_by_the_kubelet(folder, server):
-    """The ConfigMap, the ServiceAccount and where its API server is, as podman has them."""
-    config, account = folder / "config", folder / "account"
-    config.mkdir()
-    [configmap] = shipped("configmap.yaml")
-    for key, text in configmap["data"].items():
-        (config / key).write_text(text)
+    """The ServiceAccount and where its API server is, as podman has them."""
+    account = folder / "account"
     environment = server.environment_of(account, *ACCOUNT)
     return [
-        f"--volume={config}:/etc/kubedsm:ro", f"--volume={account}:{SERVICE_ACCOUNT}:ro",
+        f"--volume={account}:{SERVICE_ACCOUNT}:ro",
         *(f"--env={n}={environment[n]}" for n in environment if n.startswith("KUBERNETES_")),
-    ]  # fmt: skip
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -171,13 +164,12 @@ async def test_it_binds_a_burst_as_the_manifests_start_it(tmp_path):
         secured(cluster) as server,
     ):
         install(cluster)
+        configmap = made(MANIFESTS)["ConfigMap", "kubedsm"]
+        cluster.api.create(CONFIGMAPS, configmap, namespace=NAMESPACE)
         cluster.api.create(DEPLOYMENTS, WEB, namespace="default")
         options = ("--network=host", *restrictions(), *given_by_the_kubelet(tmp_path, server))
-        [container] = pod()["containers"]
         # In threads, as the cluster is to answer meanwhile.
-        name = await asyncio.to_thread(
-            podman, "run", "--detach", *options, IMAGE, *container["args"]
-        )
+        name = await asyncio.to_thread(podman, "run", "--detach", *options, IMAGE, *arguments())
         try:
             await until_bound(cluster)
             await asyncio.to_thread(podman, "stop", "--time=60", name)

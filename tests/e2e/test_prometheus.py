@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from support.manifests import MONITORING, made
 from support.metered import total
 from support.processes import PATIENCE, Process, Server, free_port, kubedsm
 
@@ -22,8 +23,7 @@ pytestmark = pytest.mark.http
 PROGRAMS = ("prometheus", "prometheus-node-exporter")
 MISSING = [program for program in PROGRAMS if shutil.which(program) is None]
 real = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)} (Debian's)")
-MANIFESTS = Path(__file__).parents[2] / "manifests" / "monitoring"
-RULES = yaml.safe_load((MANIFESTS / "prometheusrule.yaml").read_text())["spec"]
+RULES = made(MONITORING)["PrometheusRule", "kubedsm"]["spec"]
 ALERTS = [rule for group in RULES["groups"] for rule in group["rules"]]
 
 

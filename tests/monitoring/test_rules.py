@@ -12,11 +12,12 @@ import yaml
 from kubedsm.clock import VirtualClock
 from kubedsm.monitoring.instruments import Instruments
 from kubedsm.monitoring.registry import Families, written
+from support.manifests import BASE, MONITORING, made
 
 ROOT = Path(__file__).parents[2]
 TABLE = runpy.run_path(str(ROOT / "docs" / "metrics_table.py"))
 DOCUMENT = (ROOT / "docs" / "metrics.md").read_text()
-RULES = yaml.safe_load((ROOT / "manifests/monitoring/prometheusrule.yaml").read_text())["spec"]
+RULES = made(MONITORING)["PrometheusRule", "kubedsm"]["spec"]
 ALERTS = [rule for group in RULES["groups"] for rule in group["rules"]]
 NAMES = {name for name, *_ in TABLE["shown"]()}
 
@@ -49,15 +50,14 @@ def test_an_alert_asks_for_what_there_is_and_says_what_to_do(alert):
 
 
 def test_prometheus_finds_what_is_scraped_under_the_job_of_the_alerts():
-    folder = ROOT / "manifests" / "monitoring"
-    service = yaml.safe_load((folder / "service.yaml").read_text())
-    monitor = yaml.safe_load((folder / "servicemonitor.yaml").read_text())["spec"]
+    service = made(BASE)["Service", "kubedsm-metrics"]
+    monitor = made(MONITORING)["ServiceMonitor", "kubedsm"]["spec"]
     labels = service["metadata"]["labels"]
     assert monitor["selector"]["matchLabels"].items() <= labels.items()
     assert labels[monitor["jobLabel"]] == "kubedsm"
     [endpoint], [port] = monitor["endpoints"], service["spec"]["ports"]
     assert endpoint["port"] == port["name"]
-    deployment = yaml.safe_load((ROOT / "manifests" / "deployment.yaml").read_text())
+    deployment = made(BASE)["Deployment", "kubedsm"]
     pod = deployment["spec"]["template"]["metadata"]["labels"]
     assert service["spec"]["selector"].items() <= pod.items()
 

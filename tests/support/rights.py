@@ -1,15 +1,12 @@
 """The rights that the shipped manifests give, in an emulated cluster that enforces them."""
 
-from pathlib import Path
-
 import attrs
-import yaml
 
 from kubedsm.emulator.access.tokens import AUDIENCE
 from kubedsm.emulator.api.resources import SERVED
 from kubedsm.emulator.http.routes import ApiResponse
+from support.manifests import BASE, documents
 
-MANIFESTS = Path(__file__).parents[2] / "manifests"
 ADMIN_TOKEN = "the administrator's"  # noqa: S105 - nobody's
 ACCOUNT = ("kubedsm", "kubedsm")
 _BY_KIND = {resource.kind: resource for resource in SERVED}
@@ -31,11 +28,7 @@ class Right:
 
 def shipped(*names):
     """The objects of these files."""
-    return [
-        given
-        for name in names
-        for given in yaml.safe_load_all((MANIFESTS / name).read_text(encoding="utf-8"))
-    ]
+    return [given for name in names for given in documents(BASE / name)]
 
 
 def rights():
@@ -54,7 +47,7 @@ def without(given, right):
     if right is None or given["kind"] != right.kind:
         return given
     left = [
-        {"apiGroups": [group], "resources": [resource], "verbs": verbs}
+        {**rule, "apiGroups": [group], "resources": [resource], "verbs": verbs}
         for rule in given["rules"]
         for group in rule["apiGroups"]
         for resource in rule["resources"]
@@ -67,7 +60,7 @@ def without(given, right):
 
 def install(cluster, missing=None):
     """Create what the manifests say of access, without the missing right; the account's token."""
-    for given in shipped("namespace.yaml", "rbac.yaml"):
+    for given in shipped("namespace.yaml", "serviceaccount.yaml", "rbac.yaml"):
         namespace = given["metadata"].get("namespace", "")
         cluster.api.create(_BY_KIND[given["kind"]], without(given, missing), namespace=namespace)
     return token_of(cluster, *ACCOUNT)

@@ -1,0 +1,159 @@
+"""The rights that each feature needs: what `kubedsm rbac` prints, and the manifests give.
+
+A test compares them with the requests that are sent, both ways: none is missing, none is too many.
+"""
+
+from collections.abc import Iterable
+
+import attrs
+
+CORE, APPS, POLICY, STORAGE = "", "apps", "policy", "storage.k8s.io"
+EVENTS, COORDINATION = "events.k8s.io", "coordination.k8s.io"
+#: in the order in which they are written
+VERBS = ("get", "list", "watch", "create", "update", "patch")
+
+
+@attrs.frozen(slots=True)
+class Right:
+    """One verb on one resource, which has its subresource in it: `pods/binding`."""
+
+    verb: str
+    group: str
+    resource: str
+    #: only in the scheduler's own namespace, and of objects that are there only the one of its name
+    own: bool = False
+
+    @property
+    def named(self) -> bool:
+        """Whether a rule can say the object's name: before it is made, it has none."""
+        return self.own and self.verb != "create"
+
+
+@attrs.frozen(slots=True)
+class Feature:
+    name: str
+    #: in words
+    does: str
+    rights: tuple[Right, ...]
+
+
+@attrs.frozen(slots=True)
+class Rule:
+    """Resources of a group on which the same is allowed, for the same features."""
+
+    features: tuple[str, ...]
+    verbs: tuple[str, ...]
+    group: str
+    own: bool
+    named: bool
+    resources: tuple[str, ...]
+
+
+def _rights(verbs: str, group: str, *resources: str, own: bool = False) -> tuple[Right, ...]:
+    return tuple(Right(v, group, resource, own) for resource in resources for v in verbs.split())
+
+
+_OWNER_AND_ITS_PODS = (
+    *_rights("get list", CORE, "pods"),
+    *_rights("get", APPS, "deployments", "replicasets", "statefulsets"),
+)
+_FOLLOW_CONFIG_MAP = _rights("list watch", CORE, "configmaps", own=True)
+
+PLACING = Feature(
+    "placing",
+    "see nodes and pods, bind pods, say on a pod why it waits",
+    (
+        *_rights("list watch", CORE, "nodes"),
+        *_rights("get list watch", CORE, "pods"),
+        *_rights("create", CORE, "pods/binding"),
+        *_rights("patch", CORE, "pods/status"),
+    ),
+)
+SURROUNDINGS = Feature(
+    "surroundings",
+    "affinity to pods of other namespaces, and where volumes can be reached",
+    (
+        *_rights("list watch", CORE, "namespaces", "persistentvolumeclaims", "persistentvolumes"),
+        *_rights("list watch", STORAGE, "storageclasses", "csinodes"),
+    ),
+)
+EVENTS_WRITTEN = Feature(
+    "events",
+    "tell users what was decided, and why",
+    _rights("create", EVENTS, "events"),
+)
+TIERS = Feature(
+    "tiers",
+    "correct the tier that pods say they are on, when their node's changes",
+    (*_OWNER_AND_ITS_PODS, *_rights("patch", CORE, "pods")),
+)
+MIGRATIONS = Feature(
+    "migrations",
+    "move running pods (suggester.mode: apply, and `kubedsm suggest --apply`)",
+    (
+        *_OWNER_AND_ITS_PODS,
+        *_rights("list", CORE, "services"),
+        *_rights("list", POLICY, "poddisruptionbudgets"),
+        *_rights("patch", CORE, "pods"),
+        *_rights("create", CORE, "pods/eviction"),
+    ),
+)
+PREEMPTION = Feature(
+    "preemption",
+    "evict pods for one of higher priority (preemption: enabled)",
+    (
+        *_rights("list", POLICY, "poddisruptionbudgets"),
+        *_rights("create", CORE, "pods/eviction"),
+    ),
+)
+PAUSE = Feature(
+    "pause",
+    "stop moving while the ConfigMap says so",
+    _FOLLOW_CONFIG_MAP,
+)
+CONFIGURATION = Feature(
+    "configuration",
+    "follow the configuration in the ConfigMap (--configmap)",
+    (*_rights("get", CORE, "configmaps", own=True), *_FOLLOW_CONFIG_MAP),
+)
+LEADER_ELECTION = Feature(
+    "leader-election",
+    "act only while holding the Lease (`kubedsm run`, `kubedsm suggest --apply`)",
+    _rights("create get update", COORDINATION, "leases", own=True),
+)
+EXPLAIN = Feature(
+    "explain",
+    "`kubedsm explain` of what was decided before a restart",
+    _rights("list", CORE, "events"),
+)
+
+FEATURES = (
+    PLACING,
+    SURROUNDINGS,
+    EVENTS_WRITTEN,
+    TIERS,
+    MIGRATIONS,
+    PREEMPTION,
+    PAUSE,
+    CONFIGURATION,
+    LEADER_ELECTION,
+    EXPLAIN,
+)
+
+
+def rules(features: Iterable[Feature]) -> list[Rule]:
+    """What gives these rights, and each of them once."""
+    needing: dict[Right, list[str]] = {}
+    for feature in features:
+        for right in dict.fromkeys(feature.rights):
+            needing.setdefault(right, []).append(feature.name)
+    of_resource: dict[tuple[str, bool, bool, str], list[Right]] = {}
+    for right in needing:
+        key = (right.group, right.own, right.named, right.resource)
+        of_resource.setdefault(key, []).append(right)
+    alike: dict[Rule, list[str]] = {}
+    for (group, own, named, resource), rights in of_resource.items():
+        verbs = tuple(sorted((right.verb for right in rights), key=VERBS.index))
+        names = tuple(dict.fromkeys(name for right in rights for name in needing[right]))
+        alike.setdefault(Rule(names, verbs, group, own, named, ()), []).append(resource)
+    return [attrs.evolve(rule, resources=tuple(found)) for rule, found in alike.items()]

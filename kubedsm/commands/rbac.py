@@ -1,0 +1,138 @@
+"""`kubedsm rbac`: which rights each feature needs, to be read or to be granted."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+import yaml
+from rich.console import Console
+
+from kubedsm.cluster.calls.permissions import FEATURES, PLACING, Feature, Rule, rules
+from kubedsm.commands.console import configuration_at, print_json
+from kubedsm.configuration.settings import Configuration
+from kubedsm.why.table import table
+
+RBAC = "rbac.authorization.k8s.io"
+
+
+@click.command()
+@click.option(
+    "--config",
+    "config_path",
+    type=click.Path(dir_okay=False),
+    show_default="none: all features",
+    help="Only the features that this configuration uses.",
+)
+@click.option(
+    "--without",
+    type=click.Choice([feature.name for feature in FEATURES if feature is not PLACING]),
+    multiple=True,
+    show_default="none",
+    help="Leave a feature out; may be repeated.",
+)
+@click.option("--namespace", default="kubedsm", help="Where the scheduler runs.")
+@click.option(
+    "--name",
+    default="kubedsm",
+    help="Of its ServiceAccount, its ConfigMap, its Lease, and of the roles printed.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json", "yaml"]),
+    default="text",
+    help="Output format; yaml is for `kubectl apply -f -`.",
+)
+def rbac(
+    config_path: str | None, without: tuple[str, ...], namespace: str, name: str, output: str
+) -> None:
+    """Print the rights each feature needs, or roles that give them.
+
+    The roles, -o yaml, are bound to the scheduler's ServiceAccount.
+    """
+    used = _used(configuration_at(config_path)) if config_path else {f.name for f in FEATURES}
+    features = [f for f in FEATURES if f.name in used and f.name not in without]
+    if output == "json":
+        print_json({"features": [_as_json(feature) for feature in features]})
+    elif output == "yaml":
+        click.echo(roles(features, name, namespace), nl=False)
+    else:
+        Console().print(
+            table(
+                ("feature", "what for", "rights"),
+                ((f.name, f.does, "\n".join(map(_said, rules([f])))) for f in features),
+            )
+        )
+
+
+def _used(configuration: Configuration) -> set[str]:
+    """The names of the features that the configuration uses."""
+    off = {
+        "migrations": configuration.suggester.mode != "apply",
+        "preemption": configuration.preemption != "enabled",
+    }
+    return {feature.name for feature in FEATURES if not off.get(feature.name, False)}
+
+
+def _said(rule: Rule) -> str:
+    where = " in its namespace" if rule.own else ""
+    of = f".{rule.group}" if rule.group else ""
+    return "\n".join(f"{' '.join(rule.verbs)} {name}{of}{where}" for name in rule.resources)
+
+
+def _as_json(feature: Feature) -> dict[str, Any]:
+    return {
+        "name": feature.name,
+        "does": feature.does,
+        "rights": [
+            {
+                "verbs": rule.verbs,
+                "apiGroup": rule.group,
+                "resources": rule.resources,
+                "scope": "namespace" if rule.own else "cluster",
+            }
+            for rule in rules([feature])
+        ],
+    }
+
+
+def roles(features: Sequence[Feature], name: str, namespace: str) -> str:
+    """The roles, bound to the ServiceAccount: YAML documents.
+
+    A comment on each rule names the features that need it.
+    """
+    documents: list[str] = []
+    for kind, own in (("ClusterRole", False), ("Role", True)):
+        given = [rule for rule in rules(features) if rule.own is own]
+        if not given:
+            continue
+        metadata = {"name": name, **({"namespace": namespace} if own else {})}
+        head = {"apiVersion": f"{RBAC}/v1", "kind": kind, "metadata": metadata}
+        documents.append(_yaml(head) + "rules:\n" + "".join(_rule(rule, name) for rule in given))
+        account = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
+        binding = {
+            "apiVersion": f"{RBAC}/v1",
+            "kind": f"{kind}Binding",
+            "metadata": metadata,
+            "roleRef": {"apiGroup": RBAC, "kind": kind, "name": name},
+            "subjects": [account],
+        }
+        documents.append(_yaml(binding))
+    return "---\n".join(documents)
+
+
+def _rule(rule: Rule, name: str) -> str:
+    given = {
+        "apiGroups": [rule.group],
+        "resources": list(rule.resources),
+        **({"resourceNames": [name]} if rule.named else {}),
+        "verbs": list(rule.verbs),
+    }
+    return f"# {', '.join(rule.features)}\n" + _yaml([given], default_flow_style=None)
+
+
+def _yaml(value: object, *, default_flow_style: bool | None = False) -> str:
+    text: str = yaml.safe_dump(
+        value, default_flow_style=default_flow_style, sort_keys=False, width=100
+    )
+    return text

@@ -1,0 +1,42 @@
+"""What the scheduler asks of an API server, as the rights that it needs for that."""
+
+from kubedsm.cluster.calls.permissions import Right
+from kubedsm.emulator.front import RequestFault
+from kubedsm.emulator.http.request_info import attributes_of
+
+OWN = "kubedsm"
+#: the scheduler's own objects, in its own namespace
+OF_ITS_OWN = ("configmaps", "leases")
+
+
+def right_for(request):
+    """None for what everybody may ask."""
+    asked = attributes_of(request.method, request.path, request.query)
+    if asked.path:
+        return None
+    resource = "/".join(filter(None, (asked.resource, asked.subresource)))
+    own = asked.namespace == OWN and asked.resource in OF_ITS_OWN
+    right = Right(asked.verb, asked.group, resource, own)
+    # What a Role with resourceNames allows.
+    assert asked.name == OWN or not right.named, request
+    return right
+
+
+class Accesses:
+    """The rights that were needed; goes wrong as `fault` says, at the first path that ends so."""
+
+    def __init__(self, failing="", fault=None):
+        self.rights = set()
+        self._failing, self._fault = failing, fault
+
+    def on_request(self, request) -> RequestFault | None:
+        right = right_for(request)
+        if right is not None:
+            self.rights.add(right)
+        if self._fault is None or not request.path.endswith(self._failing):
+            return None
+        fault, self._fault = self._fault, None
+        return fault
+
+    def on_line(self, request, line):
+        return None
