@@ -4,6 +4,7 @@ import sys
 from typing import NoReturn
 
 import click
+from click.shell_completion import ShellComplete
 
 from kubedsm import __version__
 from kubedsm.cluster.client.credentials import CredentialsError
@@ -39,7 +40,16 @@ PROBLEMS = (
 )
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+PLUGIN = "kubectl kubedsm"
+
+
+@click.group(
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "max_content_width": 100,
+        "show_default": True,
+    }
+)
 @click.version_option(__version__, prog_name="kubedsm")
 def commands() -> None:
     """Schedule pods on the nodes of an edge-cloud cluster, as many at the edge as asked for."""
@@ -51,8 +61,35 @@ for command in (run, emulate, place, suggest, explain, config, rbac, replay, dem
 
 def main() -> NoReturn:
     """Run the command line. Every error is one line on stderr: exit code 2 usage, 1 the rest."""
+    _main("kubedsm")
+
+
+def plugin() -> NoReturn:
+    """The same as a plugin of kubectl, which looks for `kubectl-kubedsm` on the PATH."""
+    _main(PLUGIN)
+
+
+def complete_plugin() -> NoReturn:
+    """What may come next, for kubectl, which asks `kubectl_complete-kubedsm`.
+
+    A line for each, with its meaning after a tab; at last a number, as Cobra has them: 4 for
+    nothing else, 0 for files too.
+    """
+    *given, begun = sys.argv[1:] or [""]
+    found = ShellComplete(commands, {}, PLUGIN, "").get_completions(given, begun)
+    for item in found:
+        if item.type == "plain":
+            click.echo(f"{item.value}\t{item.help}" if item.help else item.value)
+    click.echo(":4" if all(item.type == "plain" for item in found) else ":0")
+    sys.exit(0)
+
+
+def _main(called: str) -> NoReturn:
     try:
-        commands.main(prog_name="kubedsm", standalone_mode=False)
+        commands.main(prog_name=called, standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        sys.exit(2)
     except click.UsageError as error:
         where = f" (see {error.ctx.command_path} --help)" if error.ctx is not None else ""
         _fail(error.format_message() + where, 2)

@@ -27,51 +27,55 @@ def bench() -> None:
 
 
 @bench.command("match")
-@click.option("--pods", type=click.IntRange(1, 18), default=16, show_default=True)
-@click.option("--nodes", type=click.IntRange(1, 10), default=3, show_default=True)
+@click.option("--pods", type=click.IntRange(1, 18), default=16, help="How many.")
+@click.option("--nodes", type=click.IntRange(1, 10), default=3, help="How many.")
 @output
 def match(pods: int, nodes: int, output: str) -> None:
-    """Algorithm 8: the count-vector form beside the plain-Python bitmask (about 10 s)."""
+    """Algorithm 8 on counts, beside its textbook bitmask form (10 s)."""
     _report(bench_match.run(pods=pods, nodes=nodes).as_json(), output)
 
 
 @bench.command("suggest")
 @output
 def suggest(output: str) -> None:
-    """The suggester's two forms beside the literal one and beside enumeration (about 40 s)."""
+    """The suggester, beside its literal form and enumeration (40 s)."""
     from kubedsm.bench import suggest as bench_suggest  # noqa: PLC0415  of no use elsewhere
 
     _report(bench_suggest.run().as_json(), output)
 
 
 @bench.command("ingest")
-@click.option("--events", type=click.IntRange(1, 100_000), default=400, show_default=True)
+@click.option("--events", type=click.IntRange(1, 100_000), default=400, help="How many.")
 @output
 def ingest(events: int, output: str) -> None:
-    """Watch lines to pods: ours beside the typed models of kubernetes_asyncio."""
+    """Reading watch lines, beside kubernetes_asyncio's typed models."""
     from kubedsm.bench import ingest as bench_ingest  # noqa: PLC0415  they take long to load
 
     _report(bench_ingest.run(events=events).as_json(), output)
 
 
 @bench.command("rules")
-@click.option("--pods", type=click.IntRange(1, 2000), default=200, show_default=True)
-@click.option("--nodes", type=click.IntRange(1, 5000), default=500, show_default=True)
+@click.option("--pods", type=click.IntRange(1, 2000), default=200, help="Of the batch.")
+@click.option("--nodes", type=click.IntRange(1, 5000), default=500, help="How many.")
 @output
 def rules(pods: int, nodes: int, output: str) -> None:
-    """Hard spread and anti-affinity: a batch, and one class on 5,000 nodes (about 10 s)."""
+    """Hard spread and anti-affinity, beside asking every rule (10 s).
+
+    A batch of pods, and one class of them on 5,000 nodes.
+    """
     from kubedsm.bench import rules as bench_rules  # noqa: PLC0415  of no use elsewhere
 
     _report(bench_rules.run(pods=pods, nodes=nodes).as_json(), output)
 
 
 @bench.command("burst")
-@click.option("-n", "--pods", type=click.IntRange(1, 5000), default=200, show_default=True)
-@click.option("--rounds", type=click.IntRange(1, 50), default=11, show_default=True)
+@click.option("-n", "--pods", type=click.IntRange(1, 5000), default=200, help="How many.")
+@click.option("--rounds", type=click.IntRange(1, 50), default=11, help="Of each side, in turns.")
 @output
 def burst_command(pods: int, rounds: int, output: str) -> None:
-    """Pods of one Deployment at once over HTTP: KubeDSM beside a bare loop that posts binds.
+    """A burst over HTTP, beside a bare loop that only posts binds.
 
+    The pods of one Deployment, all at once.
     The API server is `kubedsm emulate` in a process of its own.
     """
     log_to(level="ERROR")
@@ -87,7 +91,9 @@ async def _burst(pods: int, rounds: int) -> burst.BurstResult:
 
 
 @bench.command("soak")
-@click.option("--minutes", type=click.FloatRange(0.1, 10_000), default=30.0, show_default=True)
+@click.option(
+    "--minutes", type=click.FloatRange(0.1, 10_000), default=30.0, help="How long it goes on."
+)
 @click.option(
     "--rate",
     type=click.FloatRange(0.1, 100),
@@ -110,13 +116,14 @@ async def _burst(pods: int, rounds: int) -> burst.BurstResult:
     show_default=True,
     help="How many pods it makes at once in each way.",
 )
-@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--seed", type=int, default=0, help="Seed of what the tenants do.")
 @output
 def soak_command(
     minutes: float, rate: float, odd: tuple[str, ...], odd_pods: int, seed: int, output: str
 ) -> None:
-    """Many tenants that come and go over HTTP, and an odd one: are all others served as usual?
+    """Many tenants and an odd one: are all others served as usual?
 
+    Tenants come and go over HTTP.
     The odd one asks for absurd amounts, overlapping spread selectors and forged marks. Both the
     API server, `kubedsm emulate`, and `kubedsm run` are processes of their own. Exit code 1 if a
     promise is broken.

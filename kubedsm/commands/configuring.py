@@ -37,14 +37,17 @@ from kubedsm.why.table import table
 
 @click.group()
 def config() -> None:
-    """Check a configuration, show what it comes to, or say what can be in one."""
+    """Check a configuration, or show what holds and what can be said."""
 
 
 @config.command()
 @click.argument("path", metavar="FILE", type=click.Path(dir_okay=False))
 @output
 def check(path: str, output: str) -> None:
-    """Say all that is wrong with a configuration file: a line for each mistake, exit code 1."""
+    """Say all that is wrong with a configuration file.
+
+    A line for each mistake, and exit code 1; or ok.
+    """
     found = mistakes(content(path, LONGEST), path)
     if output == "json":
         listed = [{"key": ".".join(m.place) or None, "reason": m.reason} for m in found]
@@ -76,8 +79,9 @@ def show(
     dump_path: str | None,
     output: str,
 ) -> None:
-    """Show every value that holds, and where it comes from; without a FILE, the defaults.
+    """Show every value that holds, and where it comes from.
 
+    Without a FILE, the defaults.
     With --configmap, of the configuration in a cluster. -o yaml prints a whole document.
     """
     if path is not None and config_map is not None:

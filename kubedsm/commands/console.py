@@ -24,7 +24,8 @@ config_file = click.option(
     "--config",
     "config_path",
     type=click.Path(dir_okay=False),
-    help="Configuration file (docs/configuration.md); defaults apply without one.",
+    show_default="none: every key has its own default",
+    help="Configuration file (docs/configuration.md).",
 )
 
 
@@ -44,12 +45,19 @@ config_map_name = click.option(
     "config_map",
     metavar="NAMESPACE/NAME",
     callback=_config_map_name,
+    show_default="none",
     help="ConfigMap whose key config.yaml is the configuration.",
 )
 kubeconfig_file = click.option(
-    "--kubeconfig", "kubeconfig_path", type=click.Path(path_type=Path), help="Kubeconfig file."
+    "--kubeconfig",
+    "kubeconfig_path",
+    type=click.Path(path_type=Path),
+    show_default="$KUBECONFIG, in a pod its service account, else ~/.kube/config",
+    help="Kubeconfig file.",
 )
-kubeconfig_context = click.option("--context", help="Context of the kubeconfig.")
+kubeconfig_context = click.option(
+    "--context", show_default="the current one", help="Context of the kubeconfig."
+)
 
 GREATEST_PORT = 65535
 

@@ -65,8 +65,8 @@ def place(dump_path: str, config_path: str | None, output: str) -> None:
     "--from",
     "dump_path",
     type=click.Path(allow_dash=True),
-    help="Judge what `kubectl get nodes,pods -A -o json` printed (- for standard input)"
-    " instead of a cluster.",
+    show_default="none: ask the cluster",
+    help="Judge what `kubectl get nodes,pods -A -o json` printed; - for standard input.",
 )
 @config_file
 @kubeconfig_file

@@ -56,7 +56,8 @@ def _server(_context: click.Context, _option: click.Parameter, value: str) -> st
     "dump_path",
     type=click.Path(allow_dash=True),
     help="What `kubectl get nodes,pods,namespaces,pvc,pv,storageclasses,csinodes -A -o json`"
-    " printed; - for standard input. Without it the running scheduler is asked.",
+    " printed; - for standard input.",
+    show_default="none: ask the running scheduler",
 )
 @click.option(
     "--server",

@@ -186,7 +186,9 @@ def _format() -> str:
     show_default=True,
     help="`paper`, or a file: Node objects, or the short form {nodes: [{name, tier, cpu, ..}]}.",
 )
-@click.option("--host", default="127.0.0.1", show_default=True)
+@click.option(
+    "--host", default="127.0.0.1", show_default=True, help="Address of this machine to listen on."
+)
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=8001, show_default=True, help="0 takes any."
 )
@@ -213,6 +215,7 @@ def _format() -> str:
     "--kubeconfig",
     "kubeconfig_path",
     type=click.Path(path_type=Path),
+    show_default="a temporary file",
     help="Where to write the kubeconfig.",
 )
 @output

@@ -43,7 +43,8 @@ _PAPER, _TUNING = "paper", "tuning"
 @click.option(
     "--policies",
     help=f"With commas between, of: {', '.join(CONTENDERS)}; or settings of KubeDSM, such as"
-    " suggester.period=5s+migration.cooldown=0s. [the first six]",
+    " suggester.period=5s+migration.cooldown=0s.",
+    show_default="the first six",
 )
 @click.option(
     "--cluster",
@@ -55,12 +56,24 @@ _PAPER, _TUNING = "paper", "tuning"
 @click.option(
     "--services",
     "services_path",
-    help="File: {services: [{name, cpu, memory, replicas: {min, max}, targetRate}]}."
-    " [the paper's a, b, c, d]",
+    show_default="the paper's a, b, c, d",
+    help="File: {services: [{name, cpu, memory, replicas: {min, max}, targetRate}]}.",
 )
-@click.option("--config", "config_path", help="Configuration file (docs/configuration.md).")
-@click.option("--seeds", type=click.IntRange(1, 1000), help="How many, from 1 on. [1]")
-@click.option("--jobs", type=click.IntRange(1, 1024), help="Processes. [one a processor]")
+@click.option(
+    "--config",
+    "config_path",
+    show_default="none: every key has its own default",
+    help="Configuration file (docs/configuration.md).",
+)
+@click.option(
+    "--seeds",
+    type=click.IntRange(1, 1000),
+    show_default="1; with --full, 5",
+    help="How many, from 1 on.",
+)
+@click.option(
+    "--jobs", type=click.IntRange(1, 1024), show_default="one a processor", help="Processes."
+)
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
