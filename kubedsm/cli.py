@@ -20,8 +20,7 @@ from kubedsm.commands.rbac import rbac
 from kubedsm.commands.serving import emulate, run
 from kubedsm.configuration.documents import DocumentError
 from kubedsm.emulator.http.certificates import CertificateError
-from kubedsm.emulator.http.server import AddressUnavailableError
-from kubedsm.listening import AddressUnavailableError as ListeningError
+from kubedsm.listening import AddressUnavailableError
 from kubedsm.replay.command import replay
 from kubedsm.runtime.leader_election import NotLeadingError
 
@@ -31,7 +30,6 @@ PROBLEMS = (
     CertificateError,
     ClusterError,
     DocumentError,
-    ListeningError,
     CredentialsError,
     NotLeadingError,
     OSError,

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import attrs
 import click
 import structlog
 
@@ -14,6 +15,7 @@ from kubedsm import __version__
 from kubedsm.clock import SystemClock
 from kubedsm.cluster.calls.leases import LeaseName
 from kubedsm.cluster.client.kubernetes import KubernetesCluster
+from kubedsm.cluster.client.port import Cluster, Forbidden
 from kubedsm.cluster.joining import join
 from kubedsm.commands.console import (
     Stop,
@@ -28,8 +30,9 @@ from kubedsm.commands.console import (
     print_json,
     until_interrupted,
 )
-from kubedsm.commands.electing import DurationType, election_of, leader_election
+from kubedsm.commands.electing import DurationType, Election, election_of, leader_election
 from kubedsm.commands.private_files import new_token, token_in, written_kubeconfig
+from kubedsm.configuration.settings import Configuration
 from kubedsm.configuration.settings import load as load_configuration
 from kubedsm.emulator.api.resources import NAMESPACES
 from kubedsm.emulator.cluster_file import load
@@ -40,7 +43,7 @@ from kubedsm.emulator.paper import paper_cluster
 from kubedsm.monitoring.instruments import Instruments
 from kubedsm.monitoring.measured_cluster import MeasuredCluster
 from kubedsm.monitoring.reading import Leadership
-from kubedsm.monitoring.server import Monitoring
+from kubedsm.monitoring.server import Monitoring, probes_answered
 from kubedsm.runtime import leadership
 from kubedsm.runtime.assembly import Runtime
 from kubedsm.runtime.config_map import ConfigMapName
@@ -127,39 +130,70 @@ def run(
     if config_path is not None and config_map is not None:
         raise click.UsageError("--config and --configmap: only one of them")
     source = config_map or (Path(config_path) if config_path is not None else None)
-    configuration, election = configuration_at(config_path), election_of(**elect)
     stop = Stop()
+    serving = _Serving(
+        kubeconfig_path,
+        context,
+        configuration_at(config_path),
+        source,
+        namespace,
+        election_of(**elect),
+        diagnostics_port,
+        metrics_address,
+        grace_period,
+        stop,
+    )
+    until_interrupted(serving.serve(), stop)
 
-    async def serve() -> None:
-        async with await KubernetesCluster.connect(kubeconfig_path, context) as server:
-            log, clock, rng = structlog.get_logger(), SystemClock(), random.Random()
+
+@attrs.frozen
+class _Serving:
+    """What `kubedsm run` is asked to do."""
+
+    kubeconfig: Path | None
+    context: str | None
+    #: what holds unless the source is a ConfigMap
+    configuration: Configuration
+    source: Path | ConfigMapName | None
+    namespace: str
+    election: Election | None
+    diagnostics_port: int
+    metrics_address: tuple[str, int] | None
+    grace_period: float
+    stop: Stop
+
+    async def serve(self) -> None:
+        log, clock, rng = structlog.get_logger(), SystemClock(), random.Random()
+        async with await KubernetesCluster.connect(self.kubeconfig, self.context) as server:
+            async with probes_answered(self.metrics_address):
+                version = await join(server, clock, rng, log.warning, in_pod=server.in_pod)
+                configuration = await self._configured(server)
             instruments = Instruments(clock, configuration.scheduler_name, server.host)
             cluster = MeasuredCluster(server, clock, instruments.answered)
-            elector, written = election.elector(cluster, clock) if election else (None, cluster)
+            elector, written = (
+                self.election.elector(cluster, clock) if self.election else (None, cluster)
+            )
             runtime = Runtime(
                 written,
-                configuration
-                if config_map is None
-                else load_configuration(*await said_in(cluster, config_map)),
+                configuration,
                 clock,
                 rng,
                 instance=socket.gethostname(),
-                namespace=namespace,
-                source=source,
+                namespace=self.namespace,
+                source=self.source,
                 listener=instruments,
             )
 
             def who_leads() -> Leadership:
                 return Leadership(elector.leading, elector.holder) if elector else Leadership()
 
-            # The probes of a pod that waits for its API server must be answered, too.
+            address = self.metrics_address
             async with (
-                Monitoring(runtime, instruments, clock, metrics_address, who_leads) as monitoring,
-                Diagnostics(runtime.decisions, diagnostics_port) as diagnostics,
+                Monitoring(runtime, instruments, clock, address, who_leads) as monitoring,
+                Diagnostics(runtime.decisions, self.diagnostics_port) as diagnostics,
                 asyncio.TaskGroup() as tasks,
             ):
                 watching = tasks.create_task(monitoring.watch_the_loop())
-                version = await join(cluster, clock, rng, log.warning, in_pod=server.in_pod)
                 log.info(
                     "connected",
                     version=version,
@@ -167,11 +201,20 @@ def run(
                     diagnostics=diagnostics.url or "none",
                     metrics=monitoring.url or f"none: {monitoring.unavailable}",
                 )
-                stop.heeded = True
-                await leadership.serve(runtime, elector, stop.asked, grace_period)
+                self.stop.heeded = True
+                await leadership.serve(runtime, elector, self.stop.asked, self.grace_period)
                 watching.cancel()
 
-    until_interrupted(serve(), stop)
+    async def _configured(self, cluster: Cluster) -> Configuration:
+        if not isinstance(self.source, ConfigMapName):
+            return self.configuration
+        try:
+            text, source = await said_in(cluster, self.source)
+        except Forbidden as error:
+            # No move begins meanwhile: an unreadable pause switch counts as set.
+            structlog.get_logger().warning("no configuration, the defaults hold", error=str(error))
+            return self.configuration
+        return load_configuration(text, source)
 
 
 def _format() -> str:

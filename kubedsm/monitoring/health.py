@@ -63,6 +63,10 @@ def _loops(failing: Mapping[str, float]) -> Iterator[Check]:
         yield Check(f"loops/{loop}", said if hopeless else "", said)
 
 
+def joining() -> Health:
+    return Health("readyz", (Check("joined", "waits for an API server that lets us in"),))
+
+
 def ready(
     missing: list[str], leadership: Leadership, configuration: CurrentConfiguration
 ) -> Health:

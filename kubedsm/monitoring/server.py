@@ -5,7 +5,8 @@ One scrape at a time, and what is read of the cluster serves all those of a seco
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from typing import Self
 
 from aiohttp import web
@@ -14,7 +15,7 @@ from prometheus_client import PlatformCollector, ProcessCollector
 from kubedsm.clock import Clock
 from kubedsm.listening import AddressUnavailableError, listen
 from kubedsm.monitoring.gauges import families
-from kubedsm.monitoring.health import Health, alive, readiness
+from kubedsm.monitoring.health import Health, alive, joining, readiness
 from kubedsm.monitoring.instruments import Instruments
 from kubedsm.monitoring.reading import Leadership, read
 from kubedsm.monitoring.registry import CONTENT_TYPE, Families, written
@@ -27,6 +28,35 @@ GRACE = 1.0
 FRESH = 1.0
 #: seconds from one look at the event loop to the next
 LOOK = 1.0
+
+
+@asynccontextmanager
+async def probes_answered(address: tuple[str, int] | None) -> AsyncIterator[None]:
+    """Answer that we live and are not ready, while there is no runtime to ask.
+
+    Raises AddressUnavailableError as `Monitoring` does.
+    """
+
+    async def live(request: web.Request) -> web.Response:
+        return _said(alive({}), request)
+
+    async def not_ready(request: web.Request) -> web.Response:
+        return _said(joining(), request)
+
+    app = web.Application()
+    for path in ("/healthz", "/livez"):
+        app.router.add_get(path, live)
+    app.router.add_get("/readyz", not_ready)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=GRACE)
+    try:
+        if address is not None:
+            await listen(runner, *address)
+        else:
+            with suppress(AddressUnavailableError):
+                await listen(runner, *ADDRESS)
+        yield
+    finally:
+        await runner.cleanup()
 
 
 class Monitoring:

@@ -93,16 +93,37 @@ class Runtime:
         )
         self._record = DecisionRecord(clock)
         self.decisions = Decisions(self._record, self.mirror, self._configured_policy)
-        binds = BindCalls(
-            cluster,
+        binds = self._caller_of_binds()
+        self._recorder = self._writer_of_events(followed, binds, instance)
+        self._workload_events = WorkloadEvents(
+            cluster, clock, self.supervisor, self._said, instance
+        )
+        self.manager = self._runner_of_plans(followed, binds)
+        self._preemptor = self._maker_of_room()
+        self._scheduler = self._decider(chance)
+        self._file: ConfigurationFile | None = None
+        self._config_map = self._followed_config_map(source, namespace, instance)
+        self.suggester = self._finder_of_moves()
+        self._tiers = TierKeeper(self.mirror, configuration.scheduler_name, self._recorder.retiered)
+        self._handler = self._event_handler(binds)
+        self._reflectors = self._followers(rng)
+        self.configuration.observe(self._reconfigured)
+
+    def _caller_of_binds(self) -> BindCalls:
+        return BindCalls(
+            self._cluster,
             self.mirror,
             self._said,
             at_once=self._limits.binds_in_flight,
             timeout=self._limits.request_timeout,
         )
-        self._recorder = EventRecorder(
-            cluster,
-            clock,
+
+    def _writer_of_events(
+        self, followed: dict[Uid, str], binds: BindCalls, instance: str
+    ) -> EventRecorder:
+        return EventRecorder(
+            self._cluster,
+            self._clock,
             self.mirror,
             followed.keys(),
             binds,
@@ -111,12 +132,9 @@ class Runtime:
             instance,
             self.decisions.summary,
         )
-        self._workload_events = WorkloadEvents(
-            cluster, clock, self.supervisor, self._said, instance
-        )
-        self.manager = self._runner_of_plans(followed, binds)
-        self._preemptor = self._maker_of_room()
-        self._scheduler = Scheduler(
+
+    def _decider(self, chance: random.Random) -> Scheduler:
+        return Scheduler(
             mirror=self.mirror,
             queue=self.queue,
             manager=self.manager,
@@ -125,19 +143,12 @@ class Runtime:
             preemptor=self._preemptor,
             configuration=self.configuration,
             policy=self._policy,
-            clock=clock,
+            clock=self._clock,
             rng=chance,
             synced=self.synced,
             supervisor=self.supervisor,
             listener=self._listener,
         )
-        self._file: ConfigurationFile | None = None
-        self._config_map = self._followed_config_map(source, namespace, instance)
-        self.suggester = self._finder_of_moves()
-        self._tiers = TierKeeper(self.mirror, configuration.scheduler_name, self._recorder.retiered)
-        self._handler = self._event_handler(binds)
-        self._reflectors = self._followers(rng)
-        self.configuration.observe(self._reconfigured)
 
     def _followed_config_map(
         self, source: Path | ConfigMapName | None, namespace: str, instance: str

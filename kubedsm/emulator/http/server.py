@@ -7,7 +7,6 @@ ends, its client hangs up, or the front closes.
 
 import asyncio
 import base64
-import os
 import ssl
 from contextlib import suppress
 from typing import Protocol, Self
@@ -21,6 +20,7 @@ from aiohttp.http import RawRequestMessage
 from kubedsm.emulator.api.errors import ApiError
 from kubedsm.emulator.api.resources import Object
 from kubedsm.emulator.http.routes import ApiRequest, ApiResponse, WatchStream
+from kubedsm.listening import listen
 
 _JSON = "application/json"
 #: bytes; what kube-apiserver accepts as the body of one request
@@ -34,10 +34,6 @@ class Handler(Protocol):
 
     def handle(self, request: ApiRequest) -> ApiResponse | WatchStream:
         """Answer at once; a watch's events come later, from the stream."""
-
-
-class AddressUnavailableError(Exception):
-    """The front cannot listen where it was told to."""
 
 
 class HttpFront:
@@ -59,6 +55,7 @@ class HttpFront:
         self._host = host
         self._port = port
         self._runner: web.ServerRunner | None = None
+        self._url = ""
         self._closing = False
         #: one a watch in progress; rescheduling it to now ends the watch in good order
         self._watches: set[asyncio.Timeout] = set()
@@ -68,9 +65,7 @@ class HttpFront:
         """Where it listens, as http://127.0.0.1:8001. Only between entering and leaving."""
         if self._runner is None:
             raise RuntimeError("the front is not open")
-        host, port = self._runner.addresses[0][:2]
-        scheme = "http" if self._tls is None else "https"
-        return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+        return self._url
 
     async def __aenter__(self) -> Self:
         server = web.Server(
@@ -81,16 +76,7 @@ class HttpFront:
             access_log=None,
         )
         runner = web.ServerRunner(server, shutdown_timeout=_GRACE)
-        await runner.setup()
-        try:
-            await web.TCPSite(runner, self._host, self._port, ssl_context=self._tls).start()
-        except OSError as error:
-            await runner.cleanup()
-            # asyncio's own text repeats the address as a tuple; a name lookup has no errno text
-            why = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
-            raise AddressUnavailableError(
-                f"cannot listen on {self._host}:{self._port}: {why}"
-            ) from error
+        self._url = await listen(runner, self._host, self._port, self._tls)
         self._runner = runner
         self._closing = False
         return self
