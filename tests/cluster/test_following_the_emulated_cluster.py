@@ -117,7 +117,7 @@ async def story(cluster, api, clock):
         with pytest.raises(Conflict, match="already assigned to node"):
             await verbs.bind(cluster, one, "n3", annotations={}, labels={}, timeout=2.0)
         await verbs.create_event(
-            cluster, verbs.Regarding.pod(one), reason="Scheduled", action="Binding",
+            cluster, verbs.Regarding.of(one), reason="Scheduled", action="Binding",
             note="assigned to n2", instance="kubedsm-1", at=clock.wall(), timeout=2.0,
         )  # fmt: skip
         assert [event["involvedObject"]["uid"] for event in api.list(EVENTS, NS)] == [one.uid]

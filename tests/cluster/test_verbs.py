@@ -108,7 +108,7 @@ async def test_creates_an_event_as_recorded():
     cluster = AnsweringCluster(exchange["response"], 201)
     await verbs.create_event(
         cluster,
-        verbs.Regarding.pod(POD),
+        verbs.Regarding.of(POD),
         reason="Scheduled",
         action="Binding",
         note="assigned to n2",
@@ -136,7 +136,7 @@ async def test_creates_an_event_as_recorded():
 async def test_long_notes_are_cut_to_what_the_api_takes(letter):
     cluster = AnsweringCluster({}, 201)
     await verbs.create_event(
-        cluster, verbs.Regarding.pod(POD), reason="FailedScheduling", action="Scheduling",
+        cluster, verbs.Regarding.of(POD), reason="FailedScheduling", action="Scheduling",
         note="x" + letter * 1024, instance="i", at=0.0, warning=True, timeout=5.0,
     )  # fmt: skip
     event = cluster.asked[0].body

@@ -5,17 +5,19 @@ import json
 import random
 import sys
 import time
+from contextlib import asynccontextmanager
 
 import aiohttp
 import pytest
 
 from kubedsm.clock import SystemClock
+from kubedsm.emulator.api.resources import CONFIGMAPS
 from kubedsm.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
 from kubedsm.emulator.http.server import kubeconfig
 from kubedsm.emulator.paper import node
 from support.in_cluster import secured
 from support.processes import PATIENCE
-from support.rights import ACCOUNT, ADMIN_TOKEN, install
+from support.rights import ACCOUNT, ADMIN_TOKEN, Right, install, rights
 
 pytestmark = pytest.mark.http
 
@@ -91,40 +93,70 @@ async def started(environment, *arguments):
     )
 
 
-async def test_the_shipped_manifests_are_what_it_can_live_on(tmp_path):
-    (tmp_path / "config.yaml").write_text(CONFIGURATION)
-    timing, rng = Timing(start_delay=0.1, stop_delay=0.1), random.Random(0)
-    spec = ClusterSpec(NODES, timing)
+@asynccontextmanager
+async def installed(missing=None):
+    """The shipped rights but the missing one, a configuration; the administrator and the server."""
+    spec = ClusterSpec(NODES, Timing(start_delay=0.1, stop_delay=0.1))
     async with (
-        EmulatedCluster(spec, SystemClock(), rng, token=ADMIN_TOKEN) as cluster,
+        EmulatedCluster(spec, SystemClock(), random.Random(0), token=ADMIN_TOKEN) as cluster,
         secured(cluster) as server,
         aiohttp.ClientSession(
             headers={"Authorization": f"Bearer {ADMIN_TOKEN}"},
             connector=aiohttp.TCPConnector(ssl=server.client_tls()),
         ) as session,
     ):
-        install(cluster)
-        admin = Admin(server, session)
-        pod = server.environment_of(tmp_path / "mounted", *ACCOUNT)
-        process = await started(pod, "--config", str(tmp_path / "config.yaml"))
-        try:
-            await admin.deploy("first", 4)
-            await admin.until_bound("first", 4)
-            await admin.deploy("second", 2)
-            await admin.until_told("Migrated")
-            await admin.deploy("third", 2)
-            await admin.until_bound("third", 2)
-            await admin.deploy("urgent", 1, priorityClassName="system-cluster-critical")
-            await admin.until_told("Preempted")
-            await admin.until_bound("urgent", 1)
-        finally:
-            process.terminate()
-            out, _ = await process.communicate()
+        install(cluster, missing)
+        given = {"metadata": {"name": "kubedsm"}, "data": {"config.yaml": CONFIGURATION}}
+        cluster.api.create(CONFIGMAPS, given, namespace="kubedsm")
+        yield Admin(server, session), server
+
+
+@asynccontextmanager
+async def as_its_pod(server, tmp_path, said):
+    """`kubedsm run` with what its pod is given; `said` gets the lines of its log."""
+    pod = server.environment_of(tmp_path / "mounted", *ACCOUNT)
+    process = await started(
+        pod, "--configmap", "kubedsm/kubedsm", "--metrics-address", "127.0.0.1:0"
+    )
+    try:
+        yield
+    finally:
+        process.terminate()
+        out, _ = await process.communicate()
+        said.extend(json.loads(line) for line in out.splitlines())
+
+
+def complaints(said):
+    return [line for line in said if line["level"] in ("warning", "error")]
+
+
+async def test_the_shipped_manifests_are_what_it_can_live_on(tmp_path):
+    said = []
+    async with installed() as (admin, server), as_its_pod(server, tmp_path, said):
+        await admin.deploy("first", 4)
+        await admin.until_bound("first", 4)
+        await admin.deploy("second", 2)
+        await admin.until_told("Migrated")
+        await admin.deploy("third", 2)
+        await admin.until_bound("third", 2)
+        await admin.deploy("urgent", 1, priorityClassName="system-cluster-critical")
+        await admin.until_told("Preempted")
+        await admin.until_bound("urgent", 1)
     assert server.log.forbidden == []
-    said = [json.loads(line) for line in out.splitlines()]
-    assert [line for line in said if line["level"] in ("warning", "error")] == []
+    assert complaints(said) == []
     paths = {asked.path for asked, _ in server.log.requests}
     assert "/api/v1/namespaces/kubedsm/configmaps" in paths  # the pause switch
+
+
+async def test_without_the_right_to_read_its_configuration_it_places_pods_all_the_same(tmp_path):
+    said, missing = [], Right("Role", "", "configmaps", "get")
+    assert missing in rights()
+    async with installed(missing) as (admin, server), as_its_pod(server, tmp_path, said):
+        await admin.deploy("first", 4)
+        await admin.until_bound("first", 4)
+    [line] = complaints(said)
+    assert line["event"] == "no configuration, the defaults hold"
+    assert 'cannot get resource "configmaps"' in line["error"]
 
 
 async def test_a_token_that_the_cluster_does_not_know_is_refused_in_one_line(tmp_path):

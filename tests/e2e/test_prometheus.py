@@ -105,7 +105,7 @@ def test_a_scheduler_that_cannot_reach_its_server_yet_is_alive_and_not_ready(ser
             get(f"http://127.0.0.1:{port}/readyz")
         with refused.value as answer:
             assert answer.code == 503
-            assert "[-]synced failed: not listed yet: Node, Pod" in answer.read().decode()
+            assert "[-]joined failed: waits for an API server" in answer.read().decode()
         code, _, err = waiting.stop(signal.SIGTERM)
         assert (code, err) == (0, "")
 
@@ -166,6 +166,8 @@ class Prometheus(Program):
             text = get(f"{self.url}/api/v1/query?{urllib.parse.urlencode({'query': query})}")[2]
         except urllib.error.HTTPError as error:
             with error:
+                if error.code == 503:
+                    raise urllib.error.URLError("it starts") from None
                 pytest.fail(f"{query}: {error.read().decode()}")
         return json.loads(text)["data"]["result"]
 
@@ -175,7 +177,7 @@ class Prometheus(Program):
             try:
                 found = self.ask(query)
             except urllib.error.URLError:
-                found = None  # it has not begun to listen
+                found = None  # it has not begun to listen, or to serve
             if found is not None and holds(found):
                 return found
             assert time.monotonic() < deadline, f"{query}: {found}"
