@@ -83,7 +83,7 @@ def content(path: str | Path, most: int = -1) -> bytes:
         with Path(path).open("rb") as file:
             return file.read(most if most < 0 else most + 1)
     except OSError as error:
-        raise DocumentError(error.strerror or str(error)) from None
+        raise DocumentError(error.strerror or str(error), source=str(path)) from None
 
 
 def parsed(text: str | bytes) -> Any:

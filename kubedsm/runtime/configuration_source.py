@@ -127,7 +127,7 @@ class ConfigurationFile:
         try:
             text = content(self.path, LONGEST)
         except DocumentError as error:
-            self.news.missing(f"{self.path}: {error.reason}")
+            self.news.missing(str(error))
         else:
             self.news.given(text, str(self.path))
 
