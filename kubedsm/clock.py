@@ -5,7 +5,8 @@ Under looptime the loop's own clock is virtual, and both clocks here follow it.
 
 import asyncio
 import time
-from typing import Protocol
+from collections.abc import Coroutine
+from typing import Any, Protocol
 
 import attrs
 
@@ -19,7 +20,7 @@ class Clock(Protocol):
     def wall(self) -> float:
         """Seconds since the epoch."""
 
-    async def sleep(self, seconds: float) -> None:
+    def sleep(self, seconds: float) -> Coroutine[Any, Any, None]:
         """Let others run for that long."""
 
 
@@ -30,8 +31,8 @@ class SystemClock:
     def wall(self) -> float:
         return time.time()
 
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
+    def sleep(self, seconds: float) -> Coroutine[Any, Any, None]:
+        return asyncio.sleep(seconds)
 
 
 @attrs.frozen
@@ -46,8 +47,8 @@ class VirtualClock:
     def wall(self) -> float:
         return self.epoch + asyncio.get_running_loop().time()
 
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
+    def sleep(self, seconds: float) -> Coroutine[Any, Any, None]:
+        return asyncio.sleep(seconds)
 
 
 def deadline_in(seconds: float, clock: Clock) -> Deadline:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from kubedsm.clock import Clock
 from kubedsm.cluster.calls import verbs
+from kubedsm.cluster.client.api_errors import body_of
 from kubedsm.cluster.client.backoff import Backoff
 from kubedsm.cluster.client.port import Cluster, ClusterError, Forbidden, Request, Unauthorized
 from kubedsm.cluster.watching.watched import NODES, PODS
@@ -51,7 +52,7 @@ async def greet(cluster: Cluster, *, timeout: float) -> str:
     for kind in (NODES, PODS):
         request = Request("GET", kind.path, {"limit": "1"})
         try:
-            await verbs.answer_of(cluster, request, timeout)
+            body_of(await cluster.request(request, timeout=timeout))
         except Forbidden as error:
             right = f"no right to list {kind.path.rpartition('/')[2]}"
             raise MissingRightError(f"{right}: {error.message}") from None

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 import msgspec
 
-from kubedsm.cluster.calls.verbs import answer_of
+from kubedsm.cluster.client.api_errors import body_of
 from kubedsm.cluster.client.paths import LEASES, path_of
 from kubedsm.cluster.client.port import Cluster, Request
 from kubedsm.cluster.wire.errors import UNREADABLE, unreadable
@@ -76,14 +76,14 @@ def term_of(holder: str, seconds: float, wall: float, transitions: int) -> Term:
 async def read(cluster: Cluster, lease: LeaseName, *, timeout: float) -> Lease:
     """The Lease as it is now. Raises NotFound, WireError."""
     path = path_of(LEASES, lease.namespace, "leases", lease.name)
-    return _lease(await answer_of(cluster, Request("GET", path), timeout))
+    return _lease(body_of(await cluster.request(Request("GET", path), timeout=timeout)))
 
 
 async def create(cluster: Cluster, lease: LeaseName, term: Term, *, timeout: float) -> Lease:
     """Raises Conflict if there is one, NotFound if there is no such namespace."""
     path = path_of(LEASES, lease.namespace, "leases")
     body = _body({"name": lease.name, "namespace": lease.namespace}, term)
-    return _lease(await answer_of(cluster, Request("POST", path, body=body), timeout))
+    return _lease(body_of(await cluster.request(Request("POST", path, body=body), timeout=timeout)))
 
 
 async def replace(
@@ -92,7 +92,7 @@ async def replace(
     """Raises Conflict if it was changed since `known` was read, NotFound if it is gone."""
     path = path_of(LEASES, lease.namespace, "leases", lease.name)
     request = Request("PUT", path, body=_body(known.metadata, term))
-    return _lease(await answer_of(cluster, request, timeout))
+    return _lease(body_of(await cluster.request(request, timeout=timeout)))
 
 
 def _body(metadata: dict[str, Any], term: Term) -> dict[str, Any]:

@@ -7,7 +7,8 @@ themselves, just before it matters.
 import attrs
 import msgspec
 
-from kubedsm.cluster.calls.verbs import answer_of, pod_path
+from kubedsm.cluster.calls.verbs import pod_path
+from kubedsm.cluster.client.api_errors import body_of
 from kubedsm.cluster.client.paths import APPS, CORE, POLICY, path_of
 from kubedsm.cluster.client.port import Cluster, NotFound, Request
 from kubedsm.cluster.wire import decoding, live_schema
@@ -69,7 +70,9 @@ class LiveOwner:
 
 async def read_pod(cluster: Cluster, pod: Pod, *, timeout: float) -> LivePod:
     """The pod of that name as it is now. Raises NotFound, WireError."""
-    body = await answer_of(cluster, Request("GET", pod_path(pod.namespace, pod.name)), timeout)
+    body = body_of(
+        await cluster.request(Request("GET", pod_path(pod.namespace, pod.name)), timeout=timeout)
+    )
     return _PODS.value(body)
 
 
@@ -182,7 +185,7 @@ async def _workload(
 ) -> Workload | None:
     path = path_of(APPS, namespace, resource, name)
     try:
-        body = await answer_of(cluster, Request("GET", path), timeout)
+        body = body_of(await cluster.request(Request("GET", path), timeout=timeout))
     except NotFound:
         return None
     found = _read(resource, body, Workload)
@@ -194,7 +197,7 @@ async def _workload(
 async def _ready_others(cluster: Cluster, live: LivePod, selector: Selector, timeout: float) -> int:
     path = path_of(CORE, live.pod.namespace, "pods")
     query = {"labelSelector": _selector_text(selector)}
-    body = await answer_of(cluster, Request("GET", path, query), timeout)
+    body = body_of(await cluster.request(Request("GET", path, query), timeout=timeout))
     pods = [decoding.pod(item) for item in _read("PodList", body, Items[msgspec.Raw]).items or ()]
     return sum(
         pod.ready and not (pod.terminating or pod.finished or pod.detached)
@@ -222,7 +225,9 @@ def _selector_text(selector: Selector) -> str:
 
 async def services_by_template(cluster: Cluster, namespace: str, *, timeout: float) -> list[str]:
     """Services that select a template hash, and so would lose a detached pod."""
-    body = await answer_of(cluster, Request("GET", path_of(CORE, namespace, "services")), timeout)
+    body = body_of(
+        await cluster.request(Request("GET", path_of(CORE, namespace, "services")), timeout=timeout)
+    )
     services = _read("Service", body, Items[live_schema.Service]).items or ()
     return [s.metadata.name for s in services if TEMPLATE_HASH_LABEL in (s.spec.selector or {})]
 
@@ -247,7 +252,7 @@ async def all_budgets(cluster: Cluster, *, timeout: float) -> list[Budget]:
 
 
 async def _budgets(cluster: Cluster, path: str, timeout: float) -> tuple[live_schema.Budget, ...]:
-    body = await answer_of(cluster, Request("GET", path), timeout)
+    body = body_of(await cluster.request(Request("GET", path), timeout=timeout))
     return _read("PodDisruptionBudget", body, Items[live_schema.Budget]).items or ()
 
 

@@ -3,7 +3,8 @@
 import attrs
 import msgspec
 
-from kubedsm.cluster.calls.verbs import CONTROLLER, answer_of, events_path
+from kubedsm.cluster.calls.verbs import CONTROLLER, events_path
+from kubedsm.cluster.client.api_errors import body_of
 from kubedsm.cluster.client.port import Cluster, Request
 from kubedsm.cluster.wire.errors import UNREADABLE, unreadable
 from kubedsm.core.world.model import Pod
@@ -32,7 +33,9 @@ class PodEvent:
 async def events_about(cluster: Cluster, pod: Pod, *, timeout: float) -> list[PodEvent]:
     """What we wrote about the pod, oldest first. Raises WireError if that cannot be read."""
     query = {"fieldSelector": f"involvedObject.uid={pod.uid}"}
-    body = await answer_of(cluster, Request("GET", events_path(pod.namespace), query), timeout)
+    body = body_of(
+        await cluster.request(Request("GET", events_path(pod.namespace), query), timeout=timeout)
+    )
     try:
         listed = msgspec.json.decode(body, type=_Events).items or ()
     except UNREADABLE as error:

@@ -6,7 +6,8 @@ detach-make-before-break, eviction-and-pdb and rollout-while-detached.
 
 from typing import Any
 
-from kubedsm.cluster.calls.verbs import answer_of, pod_path
+from kubedsm.cluster.calls.verbs import pod_path
+from kubedsm.cluster.client.api_errors import body_of
 from kubedsm.cluster.client.port import Cluster, Request
 from kubedsm.cluster.wire.move_mark import MOVE_ANNOTATION, MoveMark
 from kubedsm.core.world.model import MIGRATING_LABEL, TEMPLATE_HASH_LABEL, Pod
@@ -60,7 +61,7 @@ async def _patch(cluster: Cluster, pod: Pod, metadata: dict[str, Any], timeout: 
     request = Request(
         "PATCH", pod_path(pod.namespace, pod.name), body={"metadata": metadata}, content_type=MERGE
     )
-    await answer_of(cluster, request, timeout)
+    body_of(await cluster.request(request, timeout=timeout))
 
 
 async def evict(cluster: Cluster, pod: Pod, *, timeout: float, dry_run: bool = False) -> None:
@@ -81,4 +82,4 @@ async def evict(cluster: Cluster, pod: Pod, *, timeout: float, dry_run: bool = F
         "deleteOptions": options,
     }
     path = pod_path(pod.namespace, pod.name, "eviction")
-    await answer_of(cluster, Request("POST", path, body=body), timeout)
+    body_of(await cluster.request(Request("POST", path, body=body), timeout=timeout))

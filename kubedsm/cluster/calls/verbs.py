@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 
-from kubedsm.cluster.client.api_errors import api_error
+from kubedsm.cluster.client.api_errors import body_of
 from kubedsm.cluster.client.paths import CORE, EVENTS, path_of
 from kubedsm.cluster.client.port import Cluster, Request
 from kubedsm.cluster.wire import decoding
@@ -68,7 +68,7 @@ async def bind(
         "target": {"apiVersion": "v1", "kind": "Node", "name": node},
     }
     path = pod_path(pod.namespace, pod.name, "binding")
-    await answer_of(cluster, Request("POST", path, body=binding), timeout)
+    body_of(await cluster.request(Request("POST", path, body=binding), timeout=timeout))
 
 
 async def set_pod_condition(
@@ -89,7 +89,9 @@ async def set_pod_condition(
     }
     patch = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
     path = pod_path(pod.namespace, pod.name, "status")
-    await answer_of(cluster, Request("PATCH", path, {}, patch, STRATEGIC_MERGE), timeout)
+    body_of(
+        await cluster.request(Request("PATCH", path, {}, patch, STRATEGIC_MERGE), timeout=timeout)
+    )
 
 
 async def create_event(
@@ -132,7 +134,7 @@ async def create_event(
         },
     }
     path = path_of(EVENTS, regarding.namespace, "events")
-    await answer_of(cluster, Request("POST", path, body=event), timeout)
+    body_of(await cluster.request(Request("POST", path, body=event), timeout=timeout))
 
 
 async def get_pod(cluster: Cluster, namespace: str, name: str, *, timeout: float) -> Pod:
@@ -141,7 +143,7 @@ async def get_pod(cluster: Cluster, namespace: str, name: str, *, timeout: float
     Raises NotFound if there is none, and WireError if it cannot be read.
     """
     return decoding.pod(
-        await answer_of(cluster, Request("GET", pod_path(namespace, name)), timeout)
+        body_of(await cluster.request(Request("GET", pod_path(namespace, name)), timeout=timeout))
     )
 
 
@@ -153,7 +155,9 @@ async def get_config_map(
     Raises NotFound if there is none, and WireError if it cannot be read.
     """
     path = path_of(CORE, namespace, "configmaps", name)
-    return decoding.config_map(await answer_of(cluster, Request("GET", path), timeout))
+    return decoding.config_map(
+        body_of(await cluster.request(Request("GET", path), timeout=timeout))
+    )
 
 
 async def version(cluster: Cluster, *, timeout: float) -> str:
@@ -161,15 +165,9 @@ async def version(cluster: Cluster, *, timeout: float) -> str:
 
     Raises WireError if what answers is no API server.
     """
-    return decoding.server_version(await answer_of(cluster, Request("GET", "/version"), timeout))
-
-
-async def answer_of(cluster: Cluster, request: Request, timeout: float) -> bytes:
-    """Send the request; the body of its answer. Raises ApiStatusError unless it succeeded."""
-    response = await cluster.request(request, timeout=timeout)
-    if response.status // 100 != 2:  # noqa: PLR2004  the class of successes
-        raise api_error(response.status, response.body)
-    return response.body
+    return decoding.server_version(
+        body_of(await cluster.request(Request("GET", "/version"), timeout=timeout))
+    )
 
 
 def events_path(namespace: str) -> str:

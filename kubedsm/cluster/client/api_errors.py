@@ -64,6 +64,13 @@ def status_error(status: Status, code: int) -> port.ApiStatusError:
     return kind(code, reason, " ".join((status.message or "no message").split()), causes)
 
 
+def body_of(answer: port.Response) -> bytes:
+    """The body of an answer. Raises ApiStatusError for one that is no success."""
+    if answer.status // 100 != 2:  # noqa: PLR2004  the class of successes
+        raise api_error(answer.status, answer.body)
+    return answer.body
+
+
 def api_error(status: int, body: bytes) -> port.ApiStatusError:
     """The error of an answer that is not a success.
 
