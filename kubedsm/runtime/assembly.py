@@ -236,19 +236,14 @@ class Runtime:
     def _event_handler(self, binds: BindCalls) -> EventHandler:
         ours = self.configuration.current.scheduler_name
         ignored = IgnoredAnnotations(ours, self._clock, self._recorder.annotation_ignored)
+        of_any_pod = (self.manager.observe, self._preemptor.observe, self._listener.changed)
         return EventHandler(
             self.mirror,
             self.queue,
-            ours,
             self.supervisor,
-            on_pod=(
-                binds.observe,
-                self.manager.observe,
-                self._scheduler.changed,
-                self._listener.changed,
-                ignored.observe,
-            ),
-            on_other=(self._scheduler.changed, self._tiers.observe),
+            on_pod=(binds.observe, *of_any_pod, ignored.observe),
+            on_gone=(*of_any_pod, self._recorder.forget),
+            on_other=(self._preemptor.observe, self._tiers.observe),
         )
 
     def _followers(self, rng: random.Random) -> list[Reflector[Any, ClusterEvent]]:

@@ -25,6 +25,7 @@ from kubedsm.cluster.client.port import (
     NotFound,
 )
 from kubedsm.cluster.wire.decoding import ConfigMap, WireError
+from kubedsm.core.world.change import Change
 from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.core.world.model import MIGRATING_LABEL, NodeName, Pod, Tier, Uid
 from kubedsm.runtime.bind_calls import BindCalls
@@ -174,9 +175,11 @@ class EventRecorder:
     def retiered(self, pod: Pod, tier: Tier) -> None:
         self._add(Retiered(pod, tier))
 
-    def forget(self, uid: Uid) -> None:
-        """The pod is gone: only what became of it is still to be said."""
-        for key in ((uid, topic) for topic in TOPICS):
+    def forget(self, change: Change) -> None:
+        """A pod is gone: only what became of it is still to be said."""
+        if change.pod_before is None:
+            return
+        for key in ((change.pod_before.uid, topic) for topic in TOPICS):
             self._told.pop(key, None)
             self._failures.pop(key, None)
             entry = self._newest.get(key)

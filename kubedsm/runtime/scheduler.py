@@ -13,7 +13,6 @@ from kubedsm.configuration.settings import BatchSettings
 from kubedsm.core.placing.decision import Decision
 from kubedsm.core.policies.policy import Policy
 from kubedsm.core.rules.fit import unschedulable_message
-from kubedsm.core.world.change import Change
 from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.core.world.model import NodeName, Pod, Snapshot, Uid
 from kubedsm.runtime.event_recorder import EventRecorder
@@ -143,11 +142,6 @@ class Scheduler:
                 pod, f"binding rejected: {step.reason}", reason="SchedulerError"
             )
             self.preemptor.unbound(pod)
-
-    def changed(self, change: Change) -> None:
-        if change.pod_after is None and change.pod_before is not None:
-            self.recorder.forget(change.pod_before.uid)
-        self.preemptor.observe(change)
 
 
 @attrs.frozen(slots=True)

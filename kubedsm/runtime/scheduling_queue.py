@@ -144,6 +144,20 @@ class SchedulingQueue:
         self._file(pod.uid, Unschedulable.of(pod, rules))
         self._changed.set()
 
+    def observe(self, change: Change, mirror: ClusterMirror) -> None:
+        """Take in what happened to a pod that may wait for us, or to what others wait for."""
+        before, after = change.pod_before, change.pod_after
+        if after is None:
+            if before is not None:
+                self.forget(before.uid)
+        elif not (after.waits_for_node and mirror.leaves_to_place(after)):
+            self.forget(after.uid)
+        elif before is None or not before.waits_for_node or before.pod_class != after.pod_class:
+            self.add(after)
+        else:
+            self.update(after)
+        self.help(change, mirror)
+
     def help(self, change: Change, mirror: ClusterMirror) -> None:
         """Have those pods tried again that the change may help."""
         if self._by_why and matters(change):

@@ -11,6 +11,7 @@ from structlog.testing import capture_logs
 
 from kubedsm.clock import VirtualClock
 from kubedsm.cluster.client.port import OutcomeUnknown, Response, Unreachable
+from kubedsm.core.world.change import Change
 from kubedsm.core.world.events import NodeApplied, PodApplied, PodDeleted
 from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.core.world.model import (
@@ -93,7 +94,7 @@ class Scene:
 
     def delete(self, gone):
         self.mirror.apply(PodDeleted(gone.uid, gone.namespace, gone.name))
-        self.recorder.forget(gone.uid)
+        self.recorder.forget(Change(pod_before=gone))
 
 
 @asynccontextmanager

@@ -7,7 +7,7 @@ import pytest
 
 from kubedsm.clock import VirtualClock
 from kubedsm.configuration.settings import Configuration, load
-from kubedsm.core.world.events import NodeApplied, PodApplied
+from kubedsm.core.world.events import NodeApplied, PodApplied, PodDeleted
 from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.emulator.api.resources import NODES
 from kubedsm.runtime.event_handler import EventHandler
@@ -162,7 +162,7 @@ async def test_what_fails_for_some_is_halved_until_only_they_are_left(caught):
 
 
 async def test_what_hears_of_an_event_and_fails_keeps_no_other_from_hearing(caught):
-    of_pods, of_others = [], []
+    of_pods, of_gone, of_others = [], [], []
 
     def fails(change):
         raise BrokenError("hears")
@@ -172,9 +172,9 @@ async def test_what_hears_of_an_event_and_fails_keeps_no_other_from_hearing(caug
     handler = EventHandler(
         ClusterMirror(),
         queue,
-        "kubedsm",
         Supervisor(clock, rng),
         on_pod=(fails, of_pods.append),
+        on_gone=(fails, of_gone.append),
         on_other=(fails, of_others.append),
     )
     one = pod("a")
@@ -183,8 +183,12 @@ async def test_what_hears_of_an_event_and_fails_keeps_no_other_from_hearing(caug
     assert one.uid in queue
     handler.handle(NodeApplied(zoned("n1")))
     assert [change.node_after.name for change in of_others] == ["n1"]
+    handler.handle(PodDeleted(one.uid, one.namespace, one.name))
+    assert [change.pod_before for change in of_gone] == [one]
+    assert one.uid not in queue
     assert len(of_pods) == 1
-    assert len(expected(caught)) == 2
+    assert len(of_others) == 1
+    assert len(expected(caught)) == 3
 
 
 async def test_a_loop_that_fails_again_and_again_is_named_until_it_works(caught):

@@ -69,7 +69,7 @@ class ReflectorStatistics:
     relists: int
     reconnects: int
     malformed: int
-    #: by the clock's monotonic time; None before the first line of a watch
+    #: by the loop's time; None before the first line of a watch
     last_line_at: float | None
     #: what is wrong now; empty while it works
     trouble: str
@@ -278,7 +278,7 @@ class Reflector(Generic[T, E]):
             "timeoutSeconds": str(self._rng.randint(*WATCH_SECONDS)),
         }
         request = Request("GET", self._watched.path, query)
-        now = self._clock.monotonic
+        now = asyncio.get_running_loop().time
         opened: float | None = None
         heard = False
         silence = self._silence = asyncio.timeout(None)

@@ -306,6 +306,10 @@ class ClusterMirror:
     def claimant(self, uid: Uid) -> str | None:
         return self._claimed.get(uid)
 
+    def leaves_to_place(self, pod: Pod) -> bool:
+        """Whether the pod is our scheduler's, and no move's."""
+        return pod.scheduler_name == self._scheduler_name and pod.uid not in self._claimed
+
     def claimed_by(self, claimant: str) -> Pod | None:
         """Return the pod that the claim got, if it is there."""
         uid = next((uid for uid, by in self._claimed.items() if by == claimant), None)

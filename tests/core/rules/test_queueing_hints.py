@@ -57,7 +57,7 @@ class World:
         world.queue = SchedulingQueue(SystemClock(), world.rng)
         world.mirror = ClusterMirror("kubedsm", on_released=world.queue.help)
         world.handler = EventHandler(
-            world.mirror, world.queue, "kubedsm", Supervisor(SystemClock(), world.rng)
+            world.mirror, world.queue, Supervisor(SystemClock(), world.rng)
         )
         snapshot, waiting = drawn(seed)
         for node in snapshot.nodes.values():
