@@ -5,6 +5,7 @@ of what the edge leaves over the cloud can take.
 """
 
 import heapq
+from collections.abc import Iterable, Mapping
 from functools import reduce
 
 import attrs
@@ -14,6 +15,7 @@ from kubedsm.core.goals.fragmentation import Ints
 from kubedsm.core.packing.best_fit import by_size
 from kubedsm.core.packing.match import UNREACHABLE, Bounds, MatchTable, tabulate, vector_sums
 from kubedsm.core.packing.problem import Packing
+from kubedsm.core.world.model import Node, NodeName, Resources
 
 _MAX_NODE_SCORE = 100
 #: more than any penalty
@@ -31,6 +33,21 @@ def least_allocated_score(allocatable: list[int], requested: list[int]) -> int:
         if size
     ]
     return sum(scores) // len(scores) if scores else 0
+
+
+def least_allocated_node(
+    requests: Resources, nodes: Iterable[Node], free: Mapping[NodeName, Resources]
+) -> NodeName | None:
+    """Which of these nodes, in name order, a pod goes to that fits on all of them, if any."""
+
+    def score(node: Node) -> int:
+        size, room = node.allocatable, free[node.name]
+        used = [size.cpu - max(0, room.cpu), size.memory - max(0, room.memory)]
+        asked = [used[0] + requests.cpu, used[1] + requests.memory]
+        return least_allocated_score([size.cpu, size.memory], asked)
+
+    best = max(nodes, key=score, default=None)
+    return None if best is None else best.name
 
 
 def least_allocated(packing: Packing, counts: Ints) -> Ints:

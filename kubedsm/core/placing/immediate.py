@@ -9,6 +9,7 @@ from kubedsm.core.goals.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.core.goals.objective import Objective, Promises, quality
 from kubedsm.core.packing.match import Bounds
 from kubedsm.core.packing.problem import Kind, Packing, kinds
+from kubedsm.core.placing.alone import place_alone
 from kubedsm.core.placing.batch_kinds import is_plain, judged_kinds
 from kubedsm.core.placing.decision import Binding, Choice, Decision, make_decision
 from kubedsm.core.placing.rule_keeping import keep_rules
@@ -65,8 +66,7 @@ def immediate_schedule(
         bounds or Bounds(),
     )
     if is_plain(snapshot, batch):
-        nodes = [*problem.edge_nodes, *problem.cloud_nodes]
-        choice = problem.choice(kinds(batch, nodes, snapshot.free, levels_of(batch)))
+        choice = problem.alone(batch[0]) if len(batch) == 1 else problem.plain_choice()
         bindings = problem.bindings(choice)
         unplaced = _why_not(snapshot, bindings, _others(ordered, bindings))
         return problem.decision(bindings, unplaced, choice.fragmentation, proven=choice.proven)
@@ -112,6 +112,21 @@ class _Problem:
     @cloud_nodes.default
     def _cloud_nodes(self) -> list[Node]:
         return self.snapshot.of_tier(Tier.CLOUD)
+
+    def alone(self, pod: Pod) -> Choice:
+        share, promise = self.shares.get(pod.workload, Share()), self.promises(pod.workload)
+        return place_alone(
+            pod,
+            self.edge_nodes,
+            self.cloud_nodes,
+            self.snapshot.free,
+            self.objective.gain(share, promise),
+            self.fragmentation,
+        )
+
+    def plain_choice(self) -> Choice:
+        nodes = [*self.edge_nodes, *self.cloud_nodes]
+        return self.choice(kinds(self.batch, nodes, self.snapshot.free, levels_of(self.batch)))
 
     def choice(self, batch_kinds: Sequence[Kind]) -> Choice:
         free = self.snapshot.free
