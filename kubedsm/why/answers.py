@@ -6,6 +6,7 @@ Then kube-scheduler's rules alone decide, and every node counts as one of the cl
 """
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import attrs
@@ -15,7 +16,7 @@ from kubedsm.core.goals.objective import NANO
 from kubedsm.core.placing.cloud import least_allocated_score
 from kubedsm.core.policies.kubedsm import KubeDSM
 from kubedsm.core.rules.feasibility import Feasibility, Rejection
-from kubedsm.core.rules.fit import NO_TIER, TIER
+from kubedsm.core.rules.fit import NO_TIER, TIER, rejection
 from kubedsm.core.rules.plugins import BY_NAME
 from kubedsm.core.world.model import Node, NodeName, Pod, Resources, Share, Snapshot, Tier, Uid
 from kubedsm.why.explanation import Explanation, NodeAnswer
@@ -46,7 +47,6 @@ class Explainer:
 
     def __init__(self, snapshot: Snapshot, policy: KubeDSM) -> None:
         self._snapshot = snapshot
-        self._feasibility = Feasibility.of(snapshot)
         self._tiers = knows_tiers(snapshot)
         self._policy = policy
 
@@ -67,10 +67,24 @@ class Explainer:
         """What each node is for that pod of the snapshot. Raises KeyError if there is none."""
         return self._judged(self._without(self._snapshot.pods[uid]))
 
-    def rejections(self, uid: Uid) -> dict[NodeName, Rejection]:
-        """The nodes where the scheduler cannot put that pod. Raises KeyError if there is none."""
-        pod = self._snapshot.pods[uid]
-        return self._vacated(pod).rejections(pod, tier=self._tiers)
+    def rejections(self, uid: Uid, *, plain: bool) -> dict[NodeName, Rejection]:
+        """The nodes where the scheduler cannot put that pod. Raises KeyError if there is none.
+
+        `plain`: it has a node, and its class and each other node say all there is to say.
+        """
+        snapshot, pod = self._snapshot, self._snapshot.pods[uid]
+        if not plain:
+            return self._vacated(pod).rejections(pod, tier=self._tiers)
+        asked = {
+            name: rejection(pod.pod_class, node, snapshot.free[name])
+            for name, node in snapshot.nodes.items()
+            if name != pod.node_name
+        }
+        return {name: rejected for name, rejected in asked.items() if rejected is not None}
+
+    @cached_property
+    def _feasibility(self) -> Feasibility:
+        return Feasibility.of(self._snapshot)
 
     def _without(self, pod: Pod) -> "_Case":
         """The pod, and the cluster as if it were nowhere yet."""

@@ -117,7 +117,7 @@ class Decisions:
                 f" {after.edge}/{after.total}, promised {promise.qos:g}"
             )
         explainer = self._explainer_of(chosen.entry, basis)
-        rejections = explainer.rejections(chosen.uid)
+        rejections = explainer.rejections(chosen.uid, plain=basis.plain)
         count = len(basis.snapshot.nodes)
         fitted = f"{count - len(rejections)} of {count} nodes fitted"
         parts.append(f"{fitted}, {counted_reasons(rejections)}" if rejections else fitted)

@@ -32,6 +32,8 @@ class Basis:
     snapshot: Snapshot
     shares_before: Mapping[Workload, Share]
     shares_after: Mapping[Workload, Share]
+    #: see `Decision`
+    plain: bool = False
 
 
 class Chosen(NamedTuple):
@@ -84,7 +86,8 @@ class DecisionRecord:
             decision.proven,
             pods=tuple(choices),
         )
-        self._add(entry, Basis(snapshot, decision.shares_before, decision.shares_after))
+        before, after = decision.shares_before, decision.shares_after
+        self._add(entry, Basis(snapshot, before, after, decision.plain))
 
     def suggestion(
         self, snapshot: Snapshot, suggestion: Suggestion, moves: Sequence[MoveOutcome]

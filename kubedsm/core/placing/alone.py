@@ -6,8 +6,6 @@ costs none and leaves less of the edge to waste; there the node that wastes leas
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
 from kubedsm.core.goals.fragmentation import Fragmentation, axes_of, row, rows
 from kubedsm.core.placing.cloud import least_allocated_node
 from kubedsm.core.placing.decision import Choice

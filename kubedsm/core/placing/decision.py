@@ -54,6 +54,8 @@ class Decision:
     proven: bool = True
     shares_before: Mapping[Workload, Share] = attrs.field(factory=dict)
     shares_after: Mapping[Workload, Share] = attrs.field(factory=dict)
+    #: of each pod its class and a node, each by itself, say all
+    plain: bool = False
 
 
 @attrs.frozen(eq=False)
