@@ -10,7 +10,7 @@ import attrs
 
 from kubedsm.clock import Clock
 from kubedsm.core.moving.suggestion import Cause
-from kubedsm.core.rules.feasibility import Feasibility
+from kubedsm.core.placing.alone import rejection_elsewhere
 from kubedsm.core.world.mirror import ClusterMirror, ReplacementClaim, ReservationError
 from kubedsm.core.world.model import NodeName, Pod, Uid
 from kubedsm.runtime.limits import MoveLimits, Underway
@@ -143,8 +143,7 @@ class Moves:
         target = snapshot.nodes.get(NodeName(step.node))
         if target is None:
             return f"node {step.node} is gone"
-        # Without the pod where it is: for its replacement it is as good as gone.
-        rejected = Feasibility.of(snapshot).without_pod(pod.uid).rejection(pod, target.name)
+        rejected = rejection_elsewhere(snapshot, pod, target)
         if rejected is not None:
             return f"{step.node}: {', '.join(rejected.reasons)}"
         try:

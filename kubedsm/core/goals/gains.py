@@ -79,6 +79,12 @@ class Gains:
             total[:, level] += np.array(values, dtype=np.int64)[change - lowest]
         return total
 
+    @property
+    def possible(self) -> bool:
+        """Whether any workload would gain, were all its pods on the edge."""
+        left = ((workload, share.total - share.edge) for workload, share in self.shares.items())
+        return any(more and self.of_workload(workload, more) > 0 for workload, more in left)
+
     def urgency(self, workload: Workload) -> tuple[int, float]:
         """Sorts by priority, then by how far the edge share is above the promise, the least first.
 

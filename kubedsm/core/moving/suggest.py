@@ -33,7 +33,7 @@ from kubedsm.core.moving.suggestion import (
 )
 from kubedsm.core.moving.take_groups import Taken, take_groups
 from kubedsm.core.packing.match import Bounds
-from kubedsm.core.world.model import NodeName, Pod, Resources, Snapshot, shares_after
+from kubedsm.core.world.model import NodeName, Pod, Resources, Snapshot, Tier, shares_after
 
 __all__ = [
     "ClusterScore",
@@ -84,6 +84,11 @@ def suggest(
     gains = Gains.of(snapshot, promises, objective)
     shares = gains.shares
     fragmentation = Fragmentation(measure, request_mix(snapshot))
+    before = quality(shares, promises, objective)
+    if not (gains.possible or limits.defragment):
+        fragmented = fragmentation.of(snapshot.of_tier(Tier.EDGE), snapshot.free)
+        as_it_is = ClusterScore(before, shares, fragmented)
+        return Suggestion(before=as_it_is, after=as_it_is, proven=algorithm == "exact")
     problem = EdgeProblem.of(snapshot, reason_to_stay, fragmentation, bounds)
     form = suggest_exact if algorithm == "exact" else suggest_paper
     question = Question(problem, gains, limits, bounds)
@@ -94,7 +99,6 @@ def suggest(
     free = _free_after(snapshot.free, moves)
     counted = algorithm == "exact"
     outcome = Outcome(snapshot, problem, taken, limits, counted, found.proven, free, found.refused)
-    before = quality(shares, promises, objective)
     return Suggestion(
         before=ClusterScore(before, shares, fragmentation.of(problem.nodes, snapshot.free)),
         after=ClusterScore(

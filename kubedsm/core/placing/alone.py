@@ -1,16 +1,19 @@
-"""One pod that a class and a node, each by itself, say all of: placed at one look over the nodes.
+"""One pod by itself, at one look over the nodes if its class and a node say all there is to say.
 
-What `decision.make_decision` comes to for it, without its tables: the edge if that gains QoS, or
-costs none and leaves less of the edge to waste; there the node that wastes least; else the cloud.
+It goes where `decision.make_decision` would have it, without tables: to the edge if that gains
+QoS, or costs none and leaves less of the edge to waste; there to the node that wastes least; else
+to the cloud.
 """
 
 from collections.abc import Mapping, Sequence
 
 from kubedsm.core.goals.fragmentation import Fragmentation, axes_of, row, rows
+from kubedsm.core.placing.batch_kinds import is_plain
 from kubedsm.core.placing.cloud import least_allocated_node
 from kubedsm.core.placing.decision import Choice
+from kubedsm.core.rules.feasibility import Feasibility, Rejection
 from kubedsm.core.rules.fit import rejection
-from kubedsm.core.world.model import Node, NodeName, Pod, Resources
+from kubedsm.core.world.model import Node, NodeName, Pod, Resources, Snapshot
 
 
 def place_alone(
@@ -42,3 +45,10 @@ def place_alone(
         return Choice((), to_cloud, total, proven=True)
     best = int(more.argmin())
     return Choice(((pod, edge[open_to[best]].name),), (), total + int(more[best]), proven=True)
+
+
+def rejection_elsewhere(snapshot: Snapshot, pod: Pod, node: Node) -> Rejection | None:
+    """Why another node would not take a pod that leaves its own; None if it would."""
+    if is_plain(snapshot, [pod]):
+        return rejection(pod.pod_class, node, snapshot.free[node.name])
+    return Feasibility.of(snapshot).without_pod(pod.uid).rejection(pod, node.name)

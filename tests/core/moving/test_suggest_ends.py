@@ -1,11 +1,13 @@
 """Suggesting comes to an end: every suggestion carried out leaves something better for good."""
 
 from collections import Counter
-from itertools import pairwise
+from itertools import pairwise, product
 
 import attrs
 import pytest
 
+from kubedsm.core.goals.gains import Gains
+from kubedsm.core.goals.objective import Objective
 from kubedsm.core.moving.suggest import SuggestLimits, suggest
 from kubedsm.core.placing.immediate import immediate_schedule
 from support.suggest_instances import crowded_case, drawn_case
@@ -62,3 +64,23 @@ def test_the_least_gain_does_not_make_it_wander():
     for seed in range(3200, 3260):
         case = crowded_case(seed)
         rounds(case, SuggestLimits(min_gain=0.5), "exact")
+
+
+@pytest.mark.parametrize("algorithm", ["exact", "paper"])
+def test_where_nothing_is_left_to_gain_no_look_would_find_anything(algorithm, monkeypatch):
+    """What is answered at once is what looking for moves comes to."""
+    objectives = (Objective(), Objective(beta=0.0, gamma=10), Objective(kind="ecmus"))
+    at_once = 0
+    for seed, objective in product(range(300), objectives):
+        case = drawn_case(seed)
+        shot = case.snapshot
+        arguments = (shot, case.promises, objective, SuggestLimits())
+        if Gains.of(shot, case.promises, objective).possible:
+            continue
+        found = suggest(*arguments, algorithm=algorithm)
+        with monkeypatch.context() as always:
+            always.setattr(Gains, "possible", True)
+            looked = suggest(*arguments, algorithm=algorithm)
+        assert found == attrs.evolve(looked, states=0), seed
+        at_once += any(share.total for share in looked.before.shares.values())
+    assert at_once > 30

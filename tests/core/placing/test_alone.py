@@ -8,10 +8,13 @@ from kubedsm.core.goals.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.core.goals.objective import Objective, Promise
 from kubedsm.core.packing.match import Bounds
 from kubedsm.core.packing.problem import Packing, kinds
-from kubedsm.core.placing.alone import place_alone
+from kubedsm.core.placing.alone import place_alone, rejection_elsewhere
+from kubedsm.core.placing.batch_kinds import is_plain
 from kubedsm.core.placing.decision import make_decision
+from kubedsm.core.rules.feasibility import Feasibility
 from kubedsm.core.world.model import Share, Tier
 from support.placement_instances import drawn
+from support.rule_instances import drawn as drawn_with_rules
 
 #: with a promise of nothing no pod gains by the edge: fragmentation decides
 INDIFFERENT = Objective(beta=0.0)
@@ -46,3 +49,21 @@ def test_a_pod_alone_goes_where_the_tables_would_have_it(objective, promise, mea
                 assert getattr(alone, side) == getattr(tabulated, side), (seed, pod.name, side)
             ends["edge" if alone.edge else "cloud" if alone.cloud else "nowhere"] += 1
     assert min(ends[end] for end in ("edge", "cloud", "nowhere")) > 20
+
+
+def test_what_another_node_says_of_a_pod_is_what_all_the_rules_say():
+    at_once = 0
+    for seed in range(300):
+        for shot in (drawn(seed).snapshot, drawn_with_rules(seed)[0]):
+            everything = Feasibility.of(shot)
+            for pod in shot.pods.values():
+                source = shot.placed.get(pod.uid)
+                if source not in shot.nodes or pod.finished or pod.gated:
+                    continue
+                without = everything.without_pod(pod.uid)
+                at_once += is_plain(shot, [pod])
+                for name, node in shot.nodes.items():
+                    if name != source:
+                        found = rejection_elsewhere(shot, pod, node)
+                        assert found == without.rejection(pod, name), (seed, pod.name, name)
+    assert at_once > 100
