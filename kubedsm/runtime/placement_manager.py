@@ -17,10 +17,11 @@ import attrs
 import structlog
 
 from kubedsm.clock import Clock
+from kubedsm.core.placing.decision import Binding
 from kubedsm.core.world.change import Change
 from kubedsm.core.world.events import PodApplied
 from kubedsm.core.world.mirror import ClusterMirror, ReservationError
-from kubedsm.core.world.model import MIGRATING_LABEL, Node, Pod, Uid
+from kubedsm.core.world.model import MIGRATING_LABEL, Pod, Uid
 from kubedsm.runtime.bind_calls import BindCalls
 from kubedsm.runtime.left_behind import SWEEP, LeftBehind
 from kubedsm.runtime.limits import MoveLimits
@@ -86,14 +87,6 @@ class Running:
             came = ", ".join(f"{step.id} {step.kind} {step.state}" for step in effects)
             lines.append(f"  {at:.3f} {event} -> {came or 'nothing'}")
         return "\n".join(lines)
-
-
-@attrs.frozen(slots=True)
-class Placement:
-    """A pod, and the node it is to be bound to."""
-
-    pod: Pod
-    node: Node
 
 
 class PlacementManager:
@@ -213,7 +206,7 @@ class PlacementManager:
             # It is not known how far it got: a live read of the pod tells.
             self.tell(plan_id, OutcomeLost(step.id))
 
-    def place(self, placements: Sequence[Placement]) -> None:
+    def place(self, bindings: Sequence[Binding]) -> None:
         """Reserve the room of all of them, and ask for the binds.
 
         To be called in the same breath as the snapshot was taken that they were decided on.
@@ -221,17 +214,15 @@ class PlacementManager:
         """
         held: list[Uid] = []
         try:
-            for placement in placements:
-                pod = placement.pod
-                self._mirror.reserve(pod.uid, placement.node.name, pod.requests)
+            for pod, node, _ in bindings:
+                self._mirror.reserve(pod.uid, node, pod.requests)
                 held.append(pod.uid)
         except ReservationError:
             for uid in held:
                 self._mirror.release(uid)
             raise
-        for placement in placements:
-            uid, node = placement.pod.uid, placement.node.name
-            self.begin(bind_plan(uid, node, self._limits.bind_deadline))
+        for pod, node, _ in bindings:
+            self.begin(bind_plan(pod.uid, node, self._limits.bind_deadline))
 
     def migrate(self, plan_id: str, group: Group) -> None:
         """Begin to carry out a group of moves."""

@@ -17,7 +17,7 @@ from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.core.world.model import NodeName, Pod, Snapshot, Uid
 from kubedsm.runtime.event_recorder import EventRecorder
 from kubedsm.runtime.listener import Listener
-from kubedsm.runtime.placement_manager import Placement, PlacementManager
+from kubedsm.runtime.placement_manager import PlacementManager
 from kubedsm.runtime.preemptor import Preemptor
 from kubedsm.runtime.scheduling_queue import SchedulingQueue, batch_window
 from kubedsm.runtime.supervisor import Supervisor
@@ -93,10 +93,8 @@ class Scheduler:
         self.listener.batch_begun(pods)
         deadline = deadline_in(self._batch.budget, self.clock)
         decision = self.policy().place(snapshot, pods, self.rng, deadline)
-        placements = [Placement(pod, snapshot.nodes[node]) for pod, node, _ in decision.bindings]
         self.manager.give_way("new pods came")
-        if placements:
-            self.manager.place(placements)
+        self.manager.place(decision.bindings)
         unschedulable = _unschedulable(snapshot, decision)
         messages = {uid: why.message for uid, why in unschedulable.items()}
         self.record.batch(snapshot, decision, messages)

@@ -9,6 +9,7 @@ import pytest
 
 from kubedsm.clock import SystemClock
 from kubedsm.cluster.client.port import OutcomeUnknown, Response, Unreachable
+from kubedsm.core.placing.decision import Binding
 from kubedsm.core.world.events import NodeApplied, PodApplied, PodDeleted
 from kubedsm.core.world.mirror import ClusterMirror, ReservationError
 from kubedsm.core.world.model import (
@@ -18,10 +19,11 @@ from kubedsm.core.world.model import (
     PodClass,
     Resources,
     SchedulingRules,
+    Tier,
     Uid,
     Workload,
 )
-from kubedsm.runtime.placement_manager import Limits, Placement, PlacementManager
+from kubedsm.runtime.placement_manager import Limits, PlacementManager
 from plans.events import CallRefused
 from plans.steps import StepKind
 from support.plan_runner import plan_runner
@@ -106,7 +108,7 @@ async def binding(cluster):
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(manager.run())
         await asyncio.sleep(0)
-        manager.place([Placement(POD, mirror.snapshot().nodes[NodeName("n2")])])
+        manager.place([Binding(POD, NodeName("n2"), Tier.EDGE)])
         yield Scene(mirror, manager, settled)
         running.cancel()
 
@@ -246,7 +248,7 @@ async def test_no_more_binds_are_in_flight_than_allowed():
         running = tasks.create_task(manager.run())
         await asyncio.sleep(0)
         node = mirror.snapshot().nodes[NodeName("n2")]
-        manager.place([Placement(pod, node) for pod in pods])
+        manager.place([Binding(pod, node.name, Tier.EDGE) for pod in pods])
         await asyncio.sleep(3)
         running.cancel()
     assert most == LIMITS.binds_in_flight
@@ -263,7 +265,7 @@ async def test_a_bind_that_is_settled_before_its_turn_is_not_sent():
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(manager.run())
         await asyncio.sleep(0)
-        manager.place([Placement(pod, mirror.snapshot().nodes[NodeName("n2")]) for pod in pods])
+        manager.place([Binding(pod, NodeName("n2"), Tier.EDGE) for pod in pods])
         await asyncio.sleep(0.2)
         # Two are in flight, and two wait for their turn: one is bound by somebody else, one goes.
         elsewhere = attrs.evolve(pods[2], node_name=NodeName("n7"), resource_version="6")
@@ -287,7 +289,7 @@ async def test_a_plan_that_cannot_be_carried_out_ends_and_gives_back_what_it_hel
         LIMITS,
     ).manager
     manager._handlers[StepKind.BIND] = lambda *_: 1 / 0
-    manager.place([Placement(POD, mirror.snapshot().nodes[NodeName("n2")])])
+    manager.place([Binding(POD, NodeName("n2"), Tier.EDGE)])
     assert settled == ["an error of the scheduler's own"]
     assert mirror.snapshot().free["n2"] == EDGE.allocatable
     assert manager.quiet.is_set()
@@ -304,7 +306,7 @@ async def test_placements_for_which_there_is_no_room_hold_none():
     manager = plan_runner(ScriptedCluster([CREATED]), mirror, SystemClock(), limits=LIMITS).manager
     node = mirror.snapshot().nodes[NodeName("n2")]
     with pytest.raises(ReservationError):
-        manager.place([Placement(pod, node) for pod in pods])
+        manager.place([Binding(pod, node.name, Tier.EDGE) for pod in pods])
     assert mirror.snapshot().free["n2"] == EDGE.allocatable
     assert manager.quiet.is_set()
 
@@ -322,5 +324,5 @@ async def test_what_follows_from_an_event_is_told_after_it():
 
     manager._handlers[StepKind.BIND] = ask
     manager._on_bound = lambda pod, step: order.append(step.reason)
-    manager.place([Placement(POD, mirror.snapshot().nodes[NodeName("n2")])])
+    manager.place([Binding(POD, NodeName("n2"), Tier.EDGE)])
     assert order == ["asked", "no"]

@@ -11,6 +11,7 @@ from structlog.testing import capture_logs
 
 from kubedsm.clock import VirtualClock
 from kubedsm.cluster.client.port import OutcomeUnknown, Response, Unreachable
+from kubedsm.core.placing.decision import Binding
 from kubedsm.core.world.change import Change
 from kubedsm.core.world.events import NodeApplied, PodApplied, PodDeleted
 from kubedsm.core.world.mirror import ClusterMirror
@@ -26,7 +27,7 @@ from kubedsm.core.world.model import (
     Workload,
 )
 from kubedsm.runtime.event_recorder import BINDS_FIRST, EventRecorder
-from kubedsm.runtime.placement_manager import Placement, PlacementManager
+from kubedsm.runtime.placement_manager import PlacementManager
 from support.plan_runner import plan_runner
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
@@ -247,7 +248,7 @@ async def test_one_cause_is_one_line_in_the_log():
 async def test_a_pod_that_was_bound_or_is_being_bound_is_not_said_to_wait():
     async with recording() as scene:
         scene.add(A, attrs.evolve(B, node_name=E1))
-        scene.manager.place([Placement(A, scene.mirror.node(E1))])
+        scene.manager.place([Binding(A, E1, Tier.EDGE)])
         scene.recorder.failed_scheduling(A, "no room")
         scene.recorder.failed_scheduling(B, "no room")
         await asyncio.sleep(5)
@@ -276,7 +277,7 @@ async def test_a_write_waits_for_a_bind_call_but_not_for_long():
     async with recording() as scene:
         scene.add(A, B)
         scene.paper.latency = 5.0
-        scene.manager.place([Placement(A, scene.mirror.node(E1))])
+        scene.manager.place([Binding(A, E1, Tier.EDGE)])
         await asyncio.sleep(0.01)
         scene.recorder.failed_scheduling(B, "no room")
         await asyncio.sleep(BINDS_FIRST / 2)
@@ -288,7 +289,7 @@ async def test_a_write_waits_for_a_bind_call_but_not_for_long():
 async def test_a_write_does_not_wait_for_a_bind_to_be_seen():
     async with recording() as scene:
         scene.add(A, B)
-        scene.manager.place([Placement(A, scene.mirror.node(E1))])
+        scene.manager.place([Binding(A, E1, Tier.EDGE)])
         await asyncio.sleep(0.005)
         scene.recorder.failed_scheduling(B, "no room")
         await asyncio.sleep(0.006)

@@ -349,7 +349,7 @@ class Reflector(Generic[T, E]):
         self._on_event(self._watched.applied(read.object))
 
     def _reached(self, version: str) -> None:
-        if version and not is_older(version, self._version):
+        if version:
             self._version = version
 
     def _skip(self, error: WireError) -> None:
