@@ -13,7 +13,7 @@ import attrs
 
 from kubedsm.core.goals.fragmentation import SCALE, Fragmentation, axes_of, request_mix, rows
 from kubedsm.core.goals.objective import NANO
-from kubedsm.core.placing.cloud import least_allocated_score
+from kubedsm.core.placing.cloud import score_with
 from kubedsm.core.policies.kubedsm import KubeDSM
 from kubedsm.core.rules.feasibility import Feasibility, Rejection
 from kubedsm.core.rules.fit import NO_TIER, TIER, rejection
@@ -139,8 +139,7 @@ class Explainer:
         }
         for name in usable:
             if name not in scores:
-                left = snapshot.free[name] - pod.requests
-                rank = _least_allocated(snapshot.nodes[name], left)
+                rank = score_with(pod.requests, snapshot.nodes[name], snapshot.free[name])
                 scores[name] = NodeScore(0.0, penalties[name], least_allocated=rank)
         return scores
 
@@ -193,12 +192,6 @@ def _added(
     after = fragmentation.costs(axes, size, rows([left - pod.requests for left in free], axes))
     added: list[int] = (after - before).tolist()
     return added
-
-
-def _least_allocated(node: Node, left: Resources) -> int:
-    size = node.allocatable
-    used = size - left
-    return least_allocated_score([size.cpu, size.memory], [used.cpu, used.memory])
 
 
 def _change(pod: Pod, rejection: Rejection | None, free: Resources, tierless: bool) -> str | None:

@@ -30,7 +30,7 @@ def place_alone(
         return rejection(pod.pod_class, node, free[node.name]) is None
 
     target = least_allocated_node(pod.requests, filter(fits, cloud), free)
-    to_cloud = () if target is None else ((pod, target),)
+    to_cloud = () if target is None else ((pod, target.name),)
     if not edge:
         return Choice((), to_cloud, 0, proven=True)
     axes = axes_of([pod.requests, *(vector for vector, _ in fragmentation.mix)])

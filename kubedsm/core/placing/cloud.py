@@ -35,19 +35,19 @@ def least_allocated_score(allocatable: list[int], requested: list[int]) -> int:
     return sum(scores) // len(scores) if scores else 0
 
 
+def score_with(requests: Resources, node: Node, free: Resources) -> int:
+    """That score of a node with so much room, once a pod with these requests is there, too."""
+    size = node.allocatable
+    cpu, memory = size.cpu - max(0, free.cpu), size.memory - max(0, free.memory)
+    requested = [cpu + requests.cpu, memory + requests.memory]
+    return least_allocated_score([size.cpu, size.memory], requested)
+
+
 def least_allocated_node(
     requests: Resources, nodes: Iterable[Node], free: Mapping[NodeName, Resources]
-) -> NodeName | None:
+) -> Node | None:
     """Which of these nodes, in name order, a pod goes to that fits on all of them, if any."""
-
-    def score(node: Node) -> int:
-        size, room = node.allocatable, free[node.name]
-        used = [size.cpu - max(0, room.cpu), size.memory - max(0, room.memory)]
-        asked = [used[0] + requests.cpu, used[1] + requests.memory]
-        return least_allocated_score([size.cpu, size.memory], asked)
-
-    best = max(nodes, key=score, default=None)
-    return None if best is None else best.name
+    return max(nodes, key=lambda node: score_with(requests, node, free[node.name]), default=None)
 
 
 def least_allocated(packing: Packing, counts: Ints) -> Ints:
