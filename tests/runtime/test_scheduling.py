@@ -7,7 +7,7 @@ import pytest
 
 from kubedsm.cluster.client.port import Unreachable
 from kubedsm.core.world.model import DELETION_COST_ANNOTATION
-from kubedsm.emulator.api.resources import NODES, PODS
+from kubedsm.emulator.api.resources import DEPLOYMENTS, NODES, PODS
 from kubedsm.emulator.front import RequestFault
 from kubedsm.emulator.paper import node
 from support.worlds import CLOUD, EDGE, emulated
@@ -239,3 +239,15 @@ async def test_an_idle_scheduler_writes_nothing():
         before = world.invariants.writes
         await asyncio.sleep(3600)
         assert world.invariants.writes == before
+
+
+async def test_nothing_is_remembered_of_what_was_told_of_a_pod_that_is_gone():
+    async with emulated(CLOUD) as world, world.scheduler():
+        world.deploy("huge", 1, cpu="64")
+        await world.until(lambda: world.events("FailedScheduling"), 10)
+        await asyncio.sleep(1)
+        assert world.runtime._recorder._told
+        world.api.delete(DEPLOYMENTS, "default", "huge")
+        await world.until(lambda: not world.pods("huge"), 30)
+        await asyncio.sleep(1)
+        assert not world.runtime._recorder._told
