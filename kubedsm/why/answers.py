@@ -18,7 +18,17 @@ from kubedsm.core.policies.kubedsm import KubeDSM
 from kubedsm.core.rules.feasibility import Feasibility, Rejection
 from kubedsm.core.rules.fit import NO_TIER, TIER, rejection
 from kubedsm.core.rules.plugins import BY_NAME
-from kubedsm.core.world.model import Node, NodeName, Pod, Resources, Share, Snapshot, Tier, Uid
+from kubedsm.core.world.model import (
+    Node,
+    NodeName,
+    Pod,
+    PodClass,
+    Resources,
+    Share,
+    Snapshot,
+    Tier,
+    Uid,
+)
 from kubedsm.why.explanation import Explanation, NodeAnswer
 
 
@@ -49,6 +59,8 @@ class Explainer:
         self._snapshot = snapshot
         self._tiers = knows_tiers(snapshot)
         self._policy = policy
+        #: of plain pods: the nodes that reject their class
+        self._by_class: dict[PodClass, dict[NodeName, Rejection]] = {}
 
     def explain(self, pod: Pod) -> Explanation:
         case = self._without(pod)
@@ -75,12 +87,10 @@ class Explainer:
         snapshot, pod = self._snapshot, self._snapshot.pods[uid]
         if not plain:
             return self._vacated(pod).rejections(pod, tier=self._tiers)
-        asked = {
-            name: rejection(pod.pod_class, node, snapshot.free[name])
-            for name, node in snapshot.nodes.items()
-            if name != pod.node_name
-        }
-        return {name: rejected for name, rejected in asked.items() if rejected is not None}
+        alike = self._by_class.get(pod.pod_class)
+        if alike is None:
+            alike = self._by_class[pod.pod_class] = _rejections(snapshot, pod.pod_class)
+        return {name: rejected for name, rejected in alike.items() if name != pod.node_name}
 
     @cached_property
     def _feasibility(self) -> Feasibility:
@@ -192,6 +202,14 @@ def _added(
     after = fragmentation.costs(axes, size, rows([left - pod.requests for left in free], axes))
     added: list[int] = (after - before).tolist()
     return added
+
+
+def _rejections(snapshot: Snapshot, pod_class: PodClass) -> dict[NodeName, Rejection]:
+    asked = (
+        (name, rejection(pod_class, node, snapshot.free[name]))
+        for name, node in snapshot.nodes.items()
+    )
+    return {name: rejected for name, rejected in asked if rejected is not None}
 
 
 def _change(pod: Pod, rejection: Rejection | None, free: Resources, tierless: bool) -> str | None:

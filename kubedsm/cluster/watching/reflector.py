@@ -69,7 +69,7 @@ class ReflectorStatistics:
     relists: int
     reconnects: int
     malformed: int
-    #: by the loop's time; None before the first line of a watch
+    #: by the clock's monotonic time; None before the first line of a watch
     last_line_at: float | None
     #: what is wrong now; empty while it works
     trouble: str
@@ -278,7 +278,7 @@ class Reflector(Generic[T, E]):
             "timeoutSeconds": str(self._rng.randint(*WATCH_SECONDS)),
         }
         request = Request("GET", self._watched.path, query)
-        now = asyncio.get_running_loop().time
+        now = self._clock.monotonic
         opened: float | None = None
         heard = False
         silence = self._silence = asyncio.timeout(None)
@@ -349,7 +349,7 @@ class Reflector(Generic[T, E]):
         self._on_event(self._watched.applied(read.object))
 
     def _reached(self, version: str) -> None:
-        if version:
+        if version and not is_older(version, self._version):
             self._version = version
 
     def _skip(self, error: WireError) -> None:
