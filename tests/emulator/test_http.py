@@ -12,7 +12,8 @@ import pytest
 from yarl import URL
 
 from kubedsm.emulator.http.routes import ApiRequest, ApiResponse
-from kubedsm.emulator.http.server import AddressUnavailableError, HttpFront, kubeconfig
+from kubedsm.emulator.http.server import HttpFront, kubeconfig
+from kubedsm.listening import AddressUnavailableError
 
 pytestmark = pytest.mark.http
 

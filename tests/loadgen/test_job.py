@@ -1,27 +1,17 @@
 """manifests/loadgen-job.yaml: a scenario that loads, a Job that finds it."""
 
-from pathlib import Path
-
-import yaml
-
 from loadgen.scenario import loads
 from loadgen.transport import url_problem
+from support.manifests import BASE, MANIFESTS, documents
 
-MANIFESTS = Path(__file__).parent.parent.parent / "manifests"
-
-
-def documents(name):
-    return list(yaml.safe_load_all((MANIFESTS / name).read_text(encoding="utf-8")))
-
-
-CONFIG_MAP, JOB = documents("loadgen-job.yaml")
+CONFIG_MAP, JOB = documents(MANIFESTS / "loadgen-job.yaml")
 POD = JOB["spec"]["template"]["spec"]
 (CONTAINER,) = POD["containers"]
 
 
 def test_the_scenario_loads_the_example_workload():
     scenario = loads(CONFIG_MAP["data"]["scenario.json"])
-    _, service = documents("example-workload.yaml")
+    _, service = documents(MANIFESTS / "example-workload.yaml")
     name, namespace = service["metadata"]["name"], service["metadata"]["namespace"]
     assert [api.endpoint for api in scenario.apis] == [f"http://{name}.{namespace}/"]
     assert url_problem(scenario.apis[0].endpoint) is None
@@ -39,7 +29,7 @@ def test_the_job_reads_the_scenario_where_it_is_mounted():
 
 
 def test_the_job_runs_restricted_and_once():
-    (deployment,) = documents("deployment.yaml")
+    (deployment,) = documents(BASE / "deployment.yaml")
     scheduler = deployment["spec"]["template"]["spec"]
     assert POD["securityContext"] == scheduler["securityContext"]
     assert CONTAINER["securityContext"] == scheduler["containers"][0]["securityContext"]
