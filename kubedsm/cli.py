@@ -7,7 +7,6 @@ import click
 from click.shell_completion import ShellComplete
 
 from kubedsm import __version__
-from kubedsm.cluster.client.credentials import CredentialsError
 from kubedsm.cluster.client.port import ClusterError
 from kubedsm.cluster.wire.errors import WireError
 from kubedsm.commands.bench import bench
@@ -30,7 +29,6 @@ PROBLEMS = (
     CertificateError,
     ClusterError,
     DocumentError,
-    CredentialsError,
     NotLeadingError,
     OSError,
     WireError,

@@ -15,7 +15,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from kubedsm.cluster.client.credentials import CredentialsError
+from kubedsm.cluster.client.port import CredentialsError
 from kubedsm.commands.serving import run
 from kubedsm.emulator.api.resources import CONFIGMAPS, NAMESPACES
 from kubedsm.replay.command import replay

@@ -10,16 +10,22 @@ import sys
 import pytest
 from aiohttp import web
 
-from kubedsm.cluster.client.credentials import SERVICE_ACCOUNT_VARIABLE, CredentialsError
 from kubedsm.cluster.client.kubernetes import KubernetesCluster
-from kubedsm.cluster.client.port import Unreachable
+from kubedsm.cluster.client.port import CredentialsError, Unreachable
 from kubedsm.cluster.client.proxies import proxy_for
+from kubedsm.cluster.client.service_account import SERVICE_ACCOUNT_VARIABLE
 from support.loopback import POST, Server, config, says, talking
 
 pytestmark = pytest.mark.http
 
 ONE_CONTEXT = b"current-context: y\ncontexts: [{name: y, context: {cluster: c}}]\n"
 ONE_USER = ONE_CONTEXT.replace(b"cluster: c", b"cluster: c, user: u")
+
+
+def test_a_command_that_asks_no_cluster_does_not_wait_for_kubernetes_asyncio():
+    loaded = "import sys, kubedsm.cli; print('kubernetes_asyncio' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", loaded], capture_output=True, check=True)
+    assert done.stdout == b"False\n"
 
 
 @pytest.mark.parametrize(

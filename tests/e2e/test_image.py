@@ -11,7 +11,7 @@ import time
 import pytest
 
 from kubedsm.clock import SystemClock
-from kubedsm.cluster.client.credentials import SERVICE_ACCOUNT
+from kubedsm.cluster.client.service_account import SERVICE_ACCOUNT
 from kubedsm.emulator.api.resources import CONFIGMAPS, DEPLOYMENTS, PODS
 from kubedsm.emulator.emulated_cluster import EmulatedCluster
 from kubedsm.emulator.paper import paper_cluster

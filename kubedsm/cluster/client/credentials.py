@@ -3,6 +3,8 @@
 kubernetes_asyncio reads them; here its many ways to fail become one line, and what expires is
 renewed: a service account's token each minute, an exec plugin's shortly before it runs out, and
 whatever it was when the server stops accepting it. Client certificates are read once.
+
+To be imported where credentials are loaded: kubernetes_asyncio takes half a second to.
 """
 
 import asyncio
@@ -14,19 +16,12 @@ from pathlib import Path
 import attrs
 from kubernetes_asyncio.client import Configuration
 from kubernetes_asyncio.config import ConfigException
-from kubernetes_asyncio.config.incluster_config import (
-    SERVICE_HOST_ENV_NAME,
-    SERVICE_TOKEN_FILENAME,
-    InClusterConfigLoader,
-)
+from kubernetes_asyncio.config.incluster_config import InClusterConfigLoader
 from kubernetes_asyncio.config.kube_config import KubeConfigLoader, load_kube_config
 
 from kubedsm.cluster.client import kubeconfig
-from kubedsm.cluster.client.port import ClusterError
+from kubedsm.cluster.client.port import CredentialsError
 
-SERVICE_ACCOUNT = Path(SERVICE_TOKEN_FILENAME).parent
-#: another place to look for it, where what runs is like a pod and is none
-SERVICE_ACCOUNT_VARIABLE = "KUBEDSM_SERVICE_ACCOUNT"
 #: seconds for reading credentials; an exec plugin may have to ask a cloud for them
 LOAD_TIMEOUT = 30.0
 #: What kubernetes_asyncio lets out for credentials that are not right: its own exception, those of
@@ -38,10 +33,6 @@ _FAILURES = (
 
 # It logs a failing exec plugin and raises as well; unless its log is read, once is enough.
 logging.getLogger("kubernetes_asyncio").addHandler(logging.NullHandler())
-
-
-class CredentialsError(ClusterError):
-    """No usable credentials, or none any more; one line says where and why."""
 
 
 @attrs.frozen(slots=True)
@@ -168,16 +159,6 @@ async def in_cluster(environ: Mapping[str, str], service_account: Path) -> Crede
     credentials = Credentials("service account", load)
     await credentials.authorization()
     return credentials
-
-
-def service_account_in(environ: Mapping[str, str]) -> Path:
-    """The folder with a pod's token and ca.crt."""
-    return Path(environ.get(SERVICE_ACCOUNT_VARIABLE) or SERVICE_ACCOUNT)
-
-
-def is_in_cluster(environ: Mapping[str, str], service_account: Path) -> bool:
-    """Whether a service account is mounted here."""
-    return bool(environ.get(SERVICE_HOST_ENV_NAME)) and (service_account / "token").is_file()
 
 
 def _told(error: BaseException) -> str:

@@ -16,7 +16,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from http import HTTPStatus
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 from urllib.parse import urlencode
 
 import aiohttp
@@ -25,10 +25,9 @@ from aiohttp.abc import AbstractStreamWriter
 from yarl import URL
 
 import kubedsm
-from kubedsm.cluster.client import credentials
 from kubedsm.cluster.client.api_errors import api_error
-from kubedsm.cluster.client.credentials import SERVICE_ACCOUNT, Credentials, CredentialsError
 from kubedsm.cluster.client.port import (
+    CredentialsError,
     OutcomeUnknown,
     Request,
     Response,
@@ -36,6 +35,14 @@ from kubedsm.cluster.client.port import (
     not_sent,
 )
 from kubedsm.cluster.client.proxies import proxy_for
+from kubedsm.cluster.client.service_account import (
+    SERVICE_ACCOUNT,
+    is_in_cluster,
+    service_account_in,
+)
+
+if TYPE_CHECKING:
+    from kubedsm.cluster.client.credentials import Credentials
 
 #: connections at once: watches, and the binds of a burst
 CONNECTIONS = 128
@@ -88,7 +95,7 @@ class KubernetesCluster:
     """One API server; to be entered with `async with`, which holds its connections."""
 
     def __init__(
-        self, server: Credentials, proxy: str | None = None, *, in_pod: bool = False
+        self, server: "Credentials", proxy: str | None = None, *, in_pod: bool = False
     ) -> None:
         #: whether it is the cluster that we run in
         self.in_pod = in_pod
@@ -109,6 +116,8 @@ class KubernetesCluster:
 
         Raises CredentialsError.
         """
+        from kubedsm.cluster.client import credentials  # noqa: PLC0415  it takes long to load
+
         server = await credentials.from_kubeconfig(path, context, environ)
         return cls(server, proxy_for(server.server, environ))
 
@@ -123,6 +132,8 @@ class KubernetesCluster:
 
         Raises CredentialsError.
         """
+        from kubedsm.cluster.client import credentials  # noqa: PLC0415  it takes long to load
+
         server = await credentials.in_cluster(environ, service_account)
         return cls(server, proxy_for(server.server, environ), in_pod=True)
 
@@ -138,9 +149,9 @@ class KubernetesCluster:
 
         No request is sent yet. Raises CredentialsError.
         """
-        service_account = credentials.service_account_in(environ)
+        service_account = service_account_in(environ)
         given = kubeconfig or context or environ.get("KUBECONFIG")
-        if not given and credentials.is_in_cluster(environ, service_account):
+        if not given and is_in_cluster(environ, service_account):
             return await cls.in_cluster(environ=environ, service_account=service_account)
         return await cls.from_kubeconfig(kubeconfig, context, environ=environ)
 

@@ -63,6 +63,10 @@ class ClusterError(Exception):
     """Something the API server, or the way to it, did to us. Never a bug of ours."""
 
 
+class CredentialsError(ClusterError):
+    """No usable credentials, or none any more; one line says where and why."""
+
+
 class Unreachable(ClusterError):
     """No connection came about: nothing was applied."""
 
