@@ -122,7 +122,8 @@ class ClusterMirror:
         self.changes = 0
 
     def apply(self, event: ClusterEvent) -> Change:
-        self.changes += self._is_news(event)
+        if not isinstance(event, NodeApplied):
+            self.changes += 1
         match event:
             case PodApplied(pod):
                 return self._pod_applied(pod)
@@ -136,6 +137,8 @@ class ClusterMirror:
             case NodeApplied(node):
                 before = self._nodes.get(node.name)
                 after = attrs.evolve(node, tier=self.tiers.of(node.labels))
+                # After a node's heartbeat nothing is different.
+                self.changes += after != before
                 self._nodes[node.name] = after
                 return Change(node_before=before, node_after=after)
             case NodeDeleted(name):
@@ -151,13 +154,6 @@ class ClusterMirror:
             case KindKnown(kind):
                 self._surroundings = self._surroundings.knowing(kind)
                 return Change(known=kind)
-
-    def _is_news(self, event: ClusterEvent) -> bool:
-        """Whether anything may be different after it; after a node's heartbeat nothing is."""
-        if not isinstance(event, NodeApplied):
-            return True
-        known = self._nodes.get(event.node.name)
-        return known is None or attrs.evolve(event.node, tier=known.tier) != known
 
     def _pod_applied(self, pod: Pod) -> Change:
         key = (pod.namespace, pod.name)

@@ -22,6 +22,7 @@ from kubedsm.core.world.model import (
     SchedulingRules,
     Share,
     Tier,
+    Tiers,
     Uid,
     Workload,
 )
@@ -336,3 +337,11 @@ def test_a_heartbeat_of_a_node_is_no_change():
     assert world.changes == before + 1
     world.apply(NodeApplied(node(cpu=3000, tier="cloud")))
     assert world.changes == before + 2
+
+
+def test_a_node_whose_tier_is_another_one_now_is_a_change():
+    world = mirror(NodeApplied(node()))
+    before = world.changes
+    world.tiers = Tiers(labels=("example.com/tier",))
+    world.apply(NodeApplied(node()))
+    assert world.changes == before + 1
