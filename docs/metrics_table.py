@@ -32,6 +32,7 @@ NOTHING = Reading(
     watches={},
     caught={},
     events_lost=0,
+    paused=False,
     plans=0,
     moves=0,
     leadership=Leadership(),

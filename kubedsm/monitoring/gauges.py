@@ -111,6 +111,11 @@ def _process(reading: Reading) -> Iterator[Metric]:
     yield GaugeMetricFamily(
         "kubedsm_migrations_in_progress", "Moves of pods under way.", value=reading.moves
     )
+    yield GaugeMetricFamily(
+        "kubedsm_paused",
+        "Whether the pause switch is set, or cannot be read: no move is begun.",
+        value=reading.paused,
+    )
     yield _counts(
         "kubedsm_caught_errors",
         "Mistakes of the scheduler's own that were caught, by part; see its log.",

@@ -47,6 +47,7 @@ class Instruments(Listener):
         self._waiting: dict[Uid, _Waiting] = {}
         self.registry = Registry()
         self._scheduling(self.registry)
+        self._preempting(self.registry)
         self._moving(self.registry)
         self._asking(self.registry)
 
@@ -92,6 +93,19 @@ class Instruments(Listener):
             "From asking for a bind until it is seen, or known to have failed; without those"
             " of moves.",
             buckets=FINE,
+            registry=registry,
+        )
+
+    def _preempting(self, registry: CollectorRegistry) -> None:
+        self._preemptions = Counter(
+            "scheduler_preemption_attempts",
+            "Times that room was looked for among pods of lower priority.",
+            registry=registry,
+        )
+        self._victims = Histogram(
+            "scheduler_preemption_victims",
+            "Pods that were chosen to go for one, all of which may.",
+            buckets=tuple(2**n for n in range(7)),
             registry=registry,
         )
 
@@ -193,6 +207,12 @@ class Instruments(Listener):
             seconds = self._clock.monotonic() - waiting.began
             self._attempt_seconds.labels(result, self._profile).observe(seconds)
             waiting.began = None
+
+    def preemption_begun(self, pod: Pod) -> None:  # noqa: ARG002  no label takes its name
+        self._preemptions.inc()
+
+    def victims_chosen(self, pod: Pod, victims: Sequence[Pod]) -> None:  # noqa: ARG002  as above
+        self._victims.observe(len(victims))
 
     def suggested(self, moves: Sequence[Move], mode: str, seconds: float) -> None:
         self._thought.labels("suggestion").observe(seconds)

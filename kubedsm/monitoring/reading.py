@@ -37,6 +37,8 @@ class Reading:
     watches: Mapping[str, ReflectorStatistics]
     caught: Mapping[str, int]
     events_lost: int
+    #: whether the pause switch is set, or unknown
+    paused: bool
     plans: int
     moves: int
     leadership: Leadership
@@ -59,6 +61,7 @@ def read(runtime: Runtime, leadership: Leadership, now: float) -> Reading:
         watches=runtime.watches,
         caught=dict.fromkeys(runtime.supervisor.parts(), 0) | runtime.supervisor.caught,
         events_lost=runtime.events_lost,
+        paused=runtime.paused,
         plans=runtime.manager.under_way,
         moves=len(runtime.manager.move_limits),
         leadership=leadership,

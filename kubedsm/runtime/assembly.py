@@ -103,6 +103,7 @@ class Runtime:
         self._scheduler = self._decider(chance)
         self._file: ConfigurationFile | None = None
         self._config_map = self._followed_config_map(source, namespace, instance)
+        self._pause_switch = PauseSwitch(self._config_map, self._said)
         self.suggester = self._finder_of_moves()
         self._tiers = TierKeeper(self.mirror, configuration.scheduler_name, self._recorder.retiered)
         self._handler = self._event_handler(binds)
@@ -212,6 +213,7 @@ class Runtime:
             under_way=self.manager.follows,
             timeout=self._limits.request_timeout,
             said=self._said,
+            listener=self._listener,
         )
 
     def _finder_of_moves(self) -> Suggester | None:
@@ -228,7 +230,7 @@ class Runtime:
             configuration=self.configuration,
             clock=self._clock,
             synced=self.synced,
-            paused=PauseSwitch(self._config_map, self._said),
+            paused=self._pause_switch,
             preempting=lambda: self._preemptor.busy,
             listener=self._listener,
         )
@@ -271,6 +273,11 @@ class Runtime:
     def events_lost(self) -> int:
         """Events that could not be written."""
         return self._recorder.lost + self._workload_events.lost
+
+    @property
+    def paused(self) -> bool:
+        """Whether the pause switch lets nothing be moved."""
+        return self._pause_switch.is_set
 
     async def run(self) -> None:
         """Follow the cluster and act on it, until cancelled."""

@@ -31,6 +31,12 @@ class Listener:
     def attempt_ended(self, pod: Pod, result: Result) -> None:
         """The attempt to schedule the pod came to this."""
 
+    def preemption_begun(self, pod: Pod) -> None:
+        """Room is looked for in favour of the pod, among pods of lower priority."""
+
+    def victims_chosen(self, pod: Pod, victims: Sequence[Pod]) -> None:
+        """These are evicted for the pod, unless room comes otherwise; all of them may go."""
+
     def suggested(self, moves: Sequence[Move], mode: str, seconds: float) -> None:
         """A suggestion was thought about for so long, and came to these moves."""
 

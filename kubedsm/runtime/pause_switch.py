@@ -22,9 +22,16 @@ class PauseSwitch:
     said: SaidByCause
 
     def __call__(self) -> bool:
+        """Whether nothing may be moved, for a mover, who is told why if the switch is unknown."""
         if not self.config_map.known:
             why = self.config_map.trouble or "not read yet"
             self.said.log(log.warning, "pause switch unknown, nothing is moved", why)
+        return self.is_set
+
+    @property
+    def is_set(self) -> bool:
+        """Whether it is, or may be."""
+        if not self.config_map.known:
             return True
         found = self.config_map.found
         return found is not None and found.data.get(KEY, "").strip().lower() == "true"

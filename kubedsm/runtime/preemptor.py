@@ -31,6 +31,7 @@ from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.core.world.model import NodeName, Pod, PodClass, Uid, Workload
 from kubedsm.core.world.serving_order import serving_order
 from kubedsm.runtime.event_recorder import EventRecorder
+from kubedsm.runtime.listener import Listener
 from kubedsm.runtime.scheduling_queue import SchedulingQueue
 from kubedsm.said_by_cause import SaidByCause
 
@@ -70,6 +71,7 @@ class Preemptor:
     #: seconds
     timeout: float
     said: SaidByCause
+    listener: Listener
     _wanted: dict[Uid, None] = attrs.field(factory=dict, init=False)
     _wake: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
     _nominations: dict[Uid, Nomination] = attrs.field(factory=dict, init=False)
@@ -187,7 +189,10 @@ class Preemptor:
 
     async def _preempt(self, uid: Uid) -> None:
         pod = self._waiting(uid)
-        if pod is None or not self.enabled or self._hopeless(pod):
+        if pod is None or not self.enabled:
+            return
+        self.listener.preemption_begun(pod)
+        if self._hopeless(pod):
             return
         try:
             budgets = await live.all_budgets(self.cluster, timeout=self.timeout)
@@ -208,6 +213,7 @@ class Preemptor:
             )
             try:
                 await self._ask(found)
+                self.listener.victims_chosen(pod, found.victims)
                 await self._evict(uid, found.node)
             except EvictionRefusedError as error:
                 self._give_up(pod, found.node, str(error))

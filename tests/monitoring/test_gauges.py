@@ -7,7 +7,7 @@ import pytest
 import kubedsm
 from kubedsm.cluster.client.port import Unreachable
 from kubedsm.configuration.settings import load
-from kubedsm.emulator.api.resources import DEPLOYMENTS, PODS
+from kubedsm.emulator.api.resources import CONFIGMAPS, DEPLOYMENTS, NAMESPACES, PODS
 from kubedsm.emulator.front import Delivery, RequestFault
 from kubedsm.emulator.paper import node
 from kubedsm.monitoring.reading import Leadership
@@ -139,6 +139,36 @@ async def test_who_leads_what_is_configured_and_what_runs():
             now.refuse("batch.idle: no")
             assert metered("kubedsm_configuration_valid") == 0
             assert metered("kubedsm_build_info", version=kubedsm.__version__) == 1
+
+
+async def test_moving_is_paused_while_the_switch_is_set_or_unknown():
+    class NoConfigMaps:
+        def __init__(self):
+            self.shut = True
+
+        def on_request(self, request):
+            refused = self.shut and "/configmaps" in request.path
+            return RequestFault(Unreachable("refused")) if refused else None
+
+        def on_line(self, request, line):
+            return None
+
+    async with emulated(EDGE, CLOUD) as world:
+        metered, faults = Metered(world), NoConfigMaps()
+        async with world.scheduler(faults, instruments=metered.instruments):
+            await world.runtime.synced.wait()
+            assert metered("kubedsm_paused") == 1
+            faults.shut = False
+            await asyncio.sleep(60)
+            assert metered("kubedsm_paused") == 0
+            world.api.create(NAMESPACES, {"metadata": {"name": "kubedsm"}})
+            switch = {
+                "metadata": {"name": "kubedsm", "namespace": "kubedsm"},
+                "data": {"paused": "true"},
+            }
+            world.api.create(CONFIGMAPS, switch, namespace="kubedsm")
+            await asyncio.sleep(1)
+            assert metered("kubedsm_paused") == 1
 
 
 async def test_events_that_could_not_be_written_are_counted():
