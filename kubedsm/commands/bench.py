@@ -8,7 +8,7 @@ from typing import Any
 import click
 from rich.console import Console
 
-from kubedsm.bench import burst
+from kubedsm.bench import burst, footprint
 from kubedsm.bench import match as bench_match
 from kubedsm.bench.soak import run
 from kubedsm.bench.soak.oddities import ODDITIES
@@ -19,6 +19,7 @@ from kubedsm.clock import SystemClock
 from kubedsm.cluster.client.kubernetes import KubernetesCluster
 from kubedsm.commands.console import log_to, output, print_json
 from kubedsm.commands.tables import bench_table, soak_table
+from kubedsm.emulator.paper import paper_cluster
 
 
 @click.group()
@@ -88,6 +89,64 @@ async def _burst(pods: int, rounds: int) -> burst.BurstResult:
         await KubernetesCluster.connect(path) as cluster,
     ):
         return await burst.run(cluster, SystemClock(), random.Random(0), pods=pods, rounds=rounds)
+
+
+@bench.command("idle")
+@click.option("--nodes", type=click.IntRange(1, 5000), default=5000, help="How many.")
+@click.option("--pods", type=click.IntRange(1, 10_000), default=1000, help="How many.")
+@click.option(
+    "--seconds", type=click.FloatRange(1, 100_000), default=60.0, help="How long it is watched."
+)
+@click.option(
+    "--heartbeat",
+    type=click.FloatRange(1, 100_000),
+    default=footprint.HEARTBEAT,
+    help="Seconds between two reports of a node; a kubelet without news waits for 300.",
+)
+@output
+def idle(nodes: int, pods: int, seconds: float, heartbeat: float, output: str) -> None:
+    """What `kubedsm run` costs while nothing is to be done.
+
+    It has bound the pods, nodes report their status, and metrics are scraped each 15 seconds.
+    The API server is `kubedsm emulate` in a process of its own.
+    """
+    if pods > nodes * footprint.PODS_OF_A_NODE:
+        raise click.UsageError(f"--pods: more than {footprint.PODS_OF_A_NODE} for each node")
+    log_to(level="ERROR")
+
+    async def measured() -> footprint.IdleResult:
+        clock = SystemClock()
+        async with (
+            emulated_cluster(footprint.nodes(nodes)) as path,
+            await KubernetesCluster.connect(path) as cluster,
+        ):
+            scheduler = Scheduler(path, clock)
+            return await footprint.idle(
+                cluster, scheduler, clock, pods=pods, seconds=seconds, beat=heartbeat
+            )
+
+    _report(asyncio.run(measured()).as_json(), output)
+
+
+@bench.command("start")
+@click.option("--rounds", type=click.IntRange(1, 50), default=5, help="How often.")
+@output
+def start(rounds: int, output: str) -> None:
+    """The first bind of `kubedsm run`, beside importing it.
+
+    From starting it, while a Deployment waits on the paper's four nodes.
+    The API server is `kubedsm emulate` in a process of its own.
+    """
+    log_to(level="ERROR")
+
+    async def measured() -> footprint.StartResult:
+        async with (
+            emulated_cluster(paper_cluster().nodes) as path,
+            await KubernetesCluster.connect(path) as cluster,
+        ):
+            return await footprint.start(cluster, path, SystemClock(), rounds=rounds)
+
+    _report(asyncio.run(measured()).as_json(), output)
 
 
 @bench.command("soak")

@@ -11,12 +11,12 @@ import urllib.request
 PATIENCE = 120.0
 
 
-def kubedsm(*arguments, **options):
+def kubedsm(*arguments, timeout=60, **options):
     return subprocess.run(
         [sys.executable, "-m", "kubedsm", *map(str, arguments)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=timeout,
         check=False,
         **options,
     )

@@ -25,10 +25,15 @@ _KIBI = 1024
 
 @asynccontextmanager
 async def emulated_cluster(nodes: Sequence[dict[str, Any]]) -> AsyncIterator[Path]:
-    """Run `kubedsm emulate` with those nodes, in the short form. Gives its kubeconfig's path."""
+    """Run `kubedsm emulate` with those nodes, in the short form or as Node objects.
+
+    Gives its kubeconfig's path.
+    """
     with tempfile.TemporaryDirectory(prefix="kubedsm-") as folder:
         cluster = Path(folder) / "cluster.json"
-        cluster.write_bytes(orjson.dumps({"nodes": list(nodes)}))
+        as_objects = all("kind" in node for node in nodes)
+        document = {"kind": "List", "items": nodes} if as_objects else {"nodes": nodes}
+        cluster.write_bytes(orjson.dumps(document))
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             *("-m", "kubedsm", "emulate", "--cluster", str(cluster), "--port", "0", "-o", "json"),
@@ -52,6 +57,8 @@ class LogCount:
     #: when moves ended, on the monotonic clock, and how
     moves: list[tuple[float, str]] = attrs.field(factory=list)
     tracebacks: int = 0
+    #: where it answers for /metrics
+    metrics: str = ""
     #: set once it knows the cluster
     synced: asyncio.Event = attrs.field(factory=asyncio.Event)
 
@@ -72,6 +79,8 @@ class LogCount:
             self.errors[event] += 1
         elif level == "warning":
             self.warnings[event] += 1
+        elif event == "connected":
+            self.metrics = str(entry.get("metrics"))
         elif event == "synced":
             self.synced.set()
         elif event == "move ended":
@@ -84,7 +93,7 @@ class Scheduler:
     def __init__(self, kubeconfig: Path, clock: Clock) -> None:
         self._command = (
             *("-m", "kubedsm", "run", "--kubeconfig", str(kubeconfig)),
-            *("--diagnostics-port", "0", "-o", "json"),
+            *("--diagnostics-port", "0", "--metrics-address", "127.0.0.1:0", "-o", "json"),
         )
         self._clock = clock
         self._process: asyncio.subprocess.Process | None = None
@@ -94,6 +103,11 @@ class Scheduler:
         self.ends = 0
         #: (moment on the monotonic clock, resident bytes)
         self.memory: list[tuple[float, int]] = []
+
+    @property
+    def pid(self) -> int:
+        """Of the process that runs, or ran last; 0 before the first."""
+        return self._process.pid if self._process is not None else 0
 
     async def run(self) -> None:
         """Keep one running until `stop`, or until cancelled."""

@@ -1,0 +1,271 @@
+"""`kubedsm run` as a process: what it costs while nothing is to be done, and how soon it begins.
+
+The API server is emulated, in a process of its own. Nodes say what kubelets' reports are known to
+say, and as often: a kubelet that has no news sends its node's status each five minutes
+(nodeStatusReportFrequency); what it renews each ten seconds is a Lease, which nobody here reads.
+"""
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import aiohttp
+import attrs
+import orjson
+
+from kubedsm.bench.api import APPS, CORE, Api, deployment, pod_spec
+from kubedsm.bench.soak.processes import Scheduler
+from kubedsm.clock import Clock
+from kubedsm.cluster.client.port import Cluster, Request
+from kubedsm.emulator.paper import node
+
+#: seconds between two reports of a node that has no news, and between two scrapes
+HEARTBEAT = 300.0
+SCRAPE = 15.0
+#: of a hundred nodes, how many are on the edge
+EDGE_PERCENT = 10
+PODS_OF_A_WORKLOAD = 50
+#: of the Deployment that waits for a scheduler to begin
+WAITING = 4
+#: images that a kubelet's report names (nodeStatusMaxImages)
+IMAGES = 50
+#: for which a node has room
+PODS_OF_A_NODE = 50
+#: seconds for what follows on the last bind to be over
+AFTERGLOW = 5.0
+#: seconds that nothing here takes
+PATIENCE = 300.0
+NAMESPACE = "bench"
+_YARDSTICK = "import kubedsm.cli"
+
+
+@attrs.frozen(slots=True)
+class IdleResult:
+    nodes: int
+    pods: int
+    seconds: float
+    heartbeats: int
+    #: of one core, of `kubedsm run`
+    cpu_percent: float
+    #: bytes, at the end
+    resident: int
+    #: seconds that each took
+    scrapes: tuple[float, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "emulated": True,
+            "nodes": self.nodes,
+            "pods": self.pods,
+            "seconds": round(self.seconds, 1),
+            "heartbeatsPerSecond": round(self.heartbeats / self.seconds, 1),
+            "cpuPercentOfACore": round(self.cpu_percent, 2),
+            "residentMB": round(self.resident / 1e6, 1),
+            "scrapes": len(self.scrapes),
+            "scrapeMedianMs": round(1000 * median(self.scrapes), 1),
+            "scrapeWorstMs": round(1000 * max(self.scrapes), 1),
+        }
+
+
+@attrs.frozen(slots=True)
+class StartResult:
+    """Seconds of each round."""
+
+    to_first_bind: tuple[float, ...]
+    to_import: tuple[float, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        rounds = zip(self.to_first_bind, self.to_import, strict=True)
+        return {
+            "emulated": True,
+            "rounds": len(self.to_first_bind),
+            "toFirstBind": {
+                "medianSeconds": round(median(self.to_first_bind), 3),
+                "worstSeconds": round(max(self.to_first_bind), 3),
+            },
+            f"python -c '{_YARDSTICK}'": {
+                "medianSeconds": round(median(self.to_import), 3),
+                "worstSeconds": round(max(self.to_import), 3),
+            },
+            "ratio": round(median(bind / yardstick for bind, yardstick in rounds), 2),
+        }
+
+
+def nodes(count: int) -> list[dict[str, Any]]:
+    """Node objects as large as real ones."""
+    made = []
+    for number in range(count):
+        edge = number * EDGE_PERCENT % 100 < EDGE_PERCENT
+        one = node(f"n{number}", "edge" if edge else "cloud", "8", "32Gi")
+        names = (f"registry.example.com/team/app-{image}" for image in range(IMAGES))
+        one["status"] |= {
+            "conditions": _conditions(),
+            "images": [
+                {"names": [f"{name}@sha256:{'0' * 64}", f"{name}:v1"], "sizeBytes": 10**8}
+                for name in names
+            ],
+        }
+        made.append(one)
+    return made
+
+
+async def idle(
+    cluster: Cluster, scheduler: Scheduler, clock: Clock, *, pods: int, seconds: float, beat: float
+) -> IdleResult:
+    """Have the scheduler bind so many pods, then watch it for so long.
+
+    `beat`: seconds between two reports of a node. The cluster must have nodes, and nothing else
+    may be at work in it. Raises ClusterError, TimeoutError if pods are not bound, and
+    ChildProcessError if the scheduler does not stay.
+    """
+    api = Api(cluster)
+    names = [each["metadata"]["name"] for each in (await api.get(f"{CORE}/nodes"))["items"]]
+    await api.create_namespace(NAMESPACE)
+    for first in range(0, pods, PODS_OF_A_WORKLOAD):
+        count = min(PODS_OF_A_WORKLOAD, pods - first)
+        await api.create(NAMESPACE, "deployments", _workload(f"web-{first}", count), APPS)
+    async with _running(scheduler) as tasks:
+        async with _patience():
+            while not await _all_bound(api, pods):
+                await clock.sleep(1.0)
+        await clock.sleep(AFTERGLOW)
+        beating = tasks.create_task(_beat(api, names, clock, seconds, beat))
+        before, began = _cpu_seconds(scheduler.pid), clock.monotonic()
+        scrapes = await _scraped(scheduler.log.metrics, clock, seconds)
+        used, took = _cpu_seconds(scheduler.pid) - before, clock.monotonic() - began
+        sent = await beating
+        if scheduler.ends:
+            raise ChildProcessError("kubedsm run ended before it was told to")
+    return IdleResult(
+        nodes=len(names),
+        pods=pods,
+        seconds=took,
+        heartbeats=sent,
+        cpu_percent=100 * used / took,
+        resident=scheduler.memory[-1][1],
+        scrapes=scrapes,
+    )
+
+
+async def start(cluster: Cluster, kubeconfig: Path, clock: Clock, *, rounds: int) -> StartResult:
+    """Begin anew so many times, each time with a Deployment that waits.
+
+    Raises ClusterError, and TimeoutError if nothing is bound.
+    """
+    api, binds, imports = Api(cluster), [], []
+    for number in range(rounds):
+        imports.append(await _import_seconds(clock))
+        namespace = f"{NAMESPACE}-{number}"
+        await api.create_namespace(namespace)
+        await api.create(namespace, "deployments", _workload("web", WAITING), APPS)
+        async with _patience():
+            while len(await api.pods()) < WAITING:
+                await clock.sleep(0.1)
+            binds.append(await _first_bind_seconds(cluster, Scheduler(kubeconfig, clock), clock))
+            await api.delete_namespace(namespace)
+            while await api.pods():
+                await clock.sleep(0.1)
+    return StartResult(tuple(binds), tuple(imports))
+
+
+async def _first_bind_seconds(cluster: Cluster, scheduler: Scheduler, clock: Clock) -> float:
+    pods = f"{CORE}/pods"
+    listed = await Api(cluster).get(pods)
+    query = {"watch": "1", "resourceVersion": listed["metadata"]["resourceVersion"]}
+    async with cluster.stream(Request("GET", pods, query), timeout=PATIENCE) as lines:
+        began = clock.monotonic()
+        async with _running(scheduler):
+            async for line in lines:
+                if orjson.loads(line)["object"]["spec"].get("nodeName"):
+                    break
+            return clock.monotonic() - began
+
+
+async def _import_seconds(clock: Clock) -> float:
+    began = clock.monotonic()
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", _YARDSTICK)
+    await process.wait()
+    return clock.monotonic() - began
+
+
+@asynccontextmanager
+async def _patience() -> AsyncIterator[None]:
+    try:
+        async with asyncio.timeout(PATIENCE):
+            yield
+    except TimeoutError:
+        raise TimeoutError(f"not all pods were bound within {PATIENCE:g} s") from None
+
+
+@asynccontextmanager
+async def _running(scheduler: Scheduler) -> AsyncIterator[asyncio.TaskGroup]:
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(scheduler.run())
+        yield tasks
+        await scheduler.stop()
+
+
+async def _all_bound(api: Api, count: int) -> bool:
+    return sum("nodeName" in pod["spec"] for pod in await api.pods()) == count
+
+
+async def _beat(api: Api, names: list[str], clock: Clock, seconds: float, beat: float) -> int:
+    """Report each node's status once a `beat`, one node after the other. Returns how many."""
+    began, sent = clock.monotonic(), 0
+    while (due := began + sent * beat / len(names)) < began + seconds:
+        await clock.sleep(max(0.0, due - clock.monotonic()))
+        path = f"{CORE}/nodes/{names[sent % len(names)]}/status"
+        await api.call("PATCH", path, {"status": {"conditions": _conditions()}})
+        sent += 1
+    return sent
+
+
+async def _scraped(url: str, clock: Clock, seconds: float) -> tuple[float, ...]:
+    """Ask for metrics as Prometheus does. Returns the seconds that each answer took."""
+    due, took = clock.monotonic() + seconds, []
+    async with aiohttp.ClientSession() as session:
+        while (left := due - clock.monotonic()) > 0:
+            await clock.sleep(min(left, SCRAPE))
+            began = clock.monotonic()
+            async with session.get(f"{url}/metrics", raise_for_status=True) as response:
+                await response.read()
+            took.append(clock.monotonic() - began)
+    return tuple(took)
+
+
+def _cpu_seconds(pid: int) -> float:
+    """Of all threads of the process, since it began. Raises OSError."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    user, system = int(fields[11]), int(fields[12])
+    return (user + system) / os.sysconf("SC_CLK_TCK")
+
+
+def _workload(name: str, replicas: int) -> dict[str, Any]:
+    return deployment(name, replicas, pod_spec({"cpu": "100m", "memory": "64Mi"}))
+
+
+def _conditions() -> list[dict[str, Any]]:
+    """What a kubelet reports of a node that is well; only the moment is new."""
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return [
+        {
+            "type": kind,
+            "status": status,
+            "lastHeartbeatTime": now,
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+            "reason": f"Kubelet{kind}",
+            "message": "as it was",
+        }
+        for kind, status in (
+            ("MemoryPressure", "False"),
+            ("DiskPressure", "False"),
+            ("PIDPressure", "False"),
+            ("Ready", "True"),
+        )
+    ]
