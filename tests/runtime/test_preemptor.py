@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from kubedsm.cluster.client.port import OutcomeUnknown, Unreachable
-from kubedsm.emulator.api.resources import NODES, POD_DISRUPTION_BUDGETS, PODS
+from kubedsm.emulator.api.resources import NODES, POD_DISRUPTION_BUDGETS, PODS, PRIORITY_CLASSES
 from kubedsm.emulator.front import RequestFault
 from kubedsm.emulator.paper import node
 from support.faults import answer
@@ -65,9 +65,11 @@ async def test_disabled_no_pod_is_evicted():
 
 async def test_a_pod_that_never_preempts_waits():
     calls = Evictions()
+    patient = {"metadata": {"name": "patient"}, "value": 1000, "preemptionPolicy": "Never"}
     async with preempting(faults=calls) as world, world.scheduler():
+        world.api.create(PRIORITY_CLASSES, patient)
         await filled(world)
-        urgent(world, preemptionPolicy="Never")
+        urgent(world, priority="patient")
         await asyncio.sleep(100)
         assert world.placed("urgent") == {None: 1}
         assert calls.asked == []

@@ -6,8 +6,19 @@ In kube-apiserver's order: namespace lifecycle, defaulting and mutating plugins,
 from kubedsm.emulator.api.defaulting import with_defaults, with_initial_status
 from kubedsm.emulator.api.errors import FieldError, forbidden, not_found
 from kubedsm.emulator.api.pod_defaults import with_pod_defaults
+from kubedsm.emulator.api.priorities import (
+    check_class_deletable,
+    check_only_default,
+    with_priority,
+)
 from kubedsm.emulator.api.quota import check_quotas
-from kubedsm.emulator.api.resources import NAMESPACES, SERVICES, Object, Resource
+from kubedsm.emulator.api.resources import (
+    NAMESPACES,
+    PRIORITY_CLASSES,
+    SERVICES,
+    Object,
+    Resource,
+)
 from kubedsm.emulator.api.service_addresses import with_addresses
 from kubedsm.emulator.api.store import Store
 from kubedsm.emulator.api.validation import validate_new
@@ -22,9 +33,10 @@ _NAME_LABEL = "kubernetes.io/metadata.name"
 def admitted(store: Store, resource: Resource, obj: Object) -> Object:
     """The new object as it is to be stored.
 
-    Raises ApiError: 403 for a full quota, 422 for an invalid object.
+    Raises ApiError: 403 for a full quota or by priority, 422 for an invalid object.
     """
     obj = _mutated(store, resource, obj)
+    check_among_others(store, resource, obj)
     validate_new(resource, obj)
     if resource.namespaced:
         check_quotas(store, resource, obj)
@@ -32,9 +44,17 @@ def admitted(store: Store, resource: Resource, obj: Object) -> Object:
 
 
 def check_deletable(resource: Resource, name: str) -> None:
-    """Raises ApiError (403) for the namespaces a cluster cannot do without."""
+    """Raises ApiError (403) for what a cluster cannot do without."""
     if resource.kind == "Namespace" and name in _IMMORTAL:
         raise forbidden(resource, name, "this namespace may not be deleted")
+    if resource is PRIORITY_CLASSES:
+        check_class_deletable(name)
+
+
+def check_among_others(store: Store, resource: Resource, obj: Object) -> None:
+    """Raises ApiError (403) for a new or changed object that others of its kind do not allow."""
+    if resource is PRIORITY_CLASSES:
+        check_only_default(obj, store.list(PRIORITY_CLASSES))
 
 
 def check_namespace(store: Store, resource: Resource, name: str, of: str) -> None:
@@ -56,7 +76,8 @@ def check_namespace(store: Store, resource: Resource, name: str, of: str) -> Non
 
 def _mutated(store: Store, resource: Resource, obj: Object) -> Object:
     if resource.kind == "Pod":
-        obj = {**obj, "spec": with_pod_defaults(obj.get("spec") or {}, store.suffix())}
+        spec = with_pod_defaults(obj.get("spec") or {}, store.suffix())
+        obj = {**obj, "spec": with_priority(spec, store.list(PRIORITY_CLASSES))}
     else:
         obj = with_defaults(resource, obj)
     if resource.kind == "Namespace":

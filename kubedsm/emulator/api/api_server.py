@@ -12,6 +12,7 @@ from kubedsm.emulator.api import decoding, patching, scaling
 from kubedsm.emulator.api.admission import (
     NAMESPACES_AT_START,
     admitted,
+    check_among_others,
     check_deletable,
     check_namespace,
 )
@@ -29,10 +30,12 @@ from kubedsm.emulator.api.errors import (
 from kubedsm.emulator.api.event_forms import requested_form, stored_form
 from kubedsm.emulator.api.eviction import charged_budget, with_disruption_target
 from kubedsm.emulator.api.json_values import without_null_fields
+from kubedsm.emulator.api.priorities import SYSTEM_CLASSES
 from kubedsm.emulator.api.resources import (
     NAMESPACES,
     POD_DISRUPTION_BUDGETS,
     PODS,
+    PRIORITY_CLASSES,
     SERVICES,
     Object,
     Resource,
@@ -67,6 +70,8 @@ class ApiServer:
         self.store = Store(clock, rng, history=history)
         for name in NAMESPACES_AT_START:
             self.create(NAMESPACES, {"metadata": {"name": name}})
+        for priority_class in SYSTEM_CLASSES:
+            self.create(PRIORITY_CLASSES, priority_class)
         # No watch can begin before the cluster did.
         self.store.compact()
 
@@ -311,6 +316,7 @@ class ApiServer:
             others = [s for s in self.store.list(SERVICES) if s is not current]
             after = with_addresses(after, others, current)
         if after is not current:
+            check_among_others(self.store, resource, after)
             validate_change(resource, after, current, subresource)
         if not dry_run and after is not current:
             metadata = current["metadata"]

@@ -53,7 +53,7 @@ _CONTAINER = shape(
     startupProbe=ANY,
 )
 _POD = shape(
-    "nodeName schedulerName restartPolicy priorityClassName serviceAccountName",
+    "nodeName schedulerName restartPolicy priorityClassName preemptionPolicy serviceAccountName",
     containers=many(_CONTAINER),
     initContainers=many(_CONTAINER),
     volumes=many(ANY),
@@ -166,6 +166,7 @@ _OF_KIND: Mapping[str, Shape] = {
     "Namespace": _kind(spec=shape(finalizers=TEXTS)),
     "ConfigMap": _kind(data=TEXT_BY_NAME),
     "Lease": _kind(spec=_LEASE),
+    "PriorityClass": _kind("description preemptionPolicy", value=INT32, globalDefault=bool),
     "Event": _kind(
         "firstTimestamp lastTimestamp reason message note type eventTime action"
         " reportingController reportingComponent reportingInstance",

@@ -7,7 +7,8 @@ Source: the defaults.go of each API group, and the strategies' PrepareForCreate.
 from collections.abc import Callable, Mapping
 
 from kubedsm.emulator.api.pod_defaults import new_status, with_template_defaults
-from kubedsm.emulator.api.rbac_validation import BINDINGS, with_groups
+from kubedsm.emulator.api.priorities import with_class_defaults
+from kubedsm.emulator.api.rbac_validation import with_groups
 from kubedsm.emulator.api.resources import Object, Resource
 from kubedsm.emulator.api.statuses import shown_status
 
@@ -38,13 +39,11 @@ _NODE_INFO = dict.fromkeys(
 
 
 def with_defaults(resource: Resource, obj: Object) -> Object:
-    """The object with its spec filled in; again on what is already filled it changes nothing."""
-    if resource.kind in BINDINGS:
-        return with_groups(obj)
-    fill = _SPECS.get(resource.kind)
-    if fill is None:
-        return obj
-    return {**obj, "spec": fill(obj.get("spec") or {})}
+    """The object filled in; again on what is already filled it changes nothing."""
+    kind = resource.kind
+    if kind in _SPECS:
+        return {**obj, "spec": _SPECS[kind](obj.get("spec") or {})}
+    return _WITHOUT_SPEC[kind](obj) if kind in _WITHOUT_SPEC else obj
 
 
 def with_initial_status(resource: Resource, obj: Object) -> Object:
@@ -185,6 +184,11 @@ _SPECS: Mapping[str, Callable[[Object], Object]] = {
     "PodDisruptionBudget": _as_it_is,
     "ResourceQuota": _as_it_is,
     "Lease": _as_it_is,
+}
+_WITHOUT_SPEC: Mapping[str, Callable[[Object], Object]] = {
+    "RoleBinding": with_groups,
+    "ClusterRoleBinding": with_groups,
+    "PriorityClass": with_class_defaults,
 }
 _STATUSES: Mapping[str, Object] = {
     "Namespace": {"phase": "Active"},

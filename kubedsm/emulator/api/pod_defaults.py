@@ -1,15 +1,14 @@
 """What the API server fills into a pod, or a pod template, that leaves it open.
 
-Source: k8s.io/kubernetes/pkg/apis/core/v1/defaults.go and the admission plugins ServiceAccount,
-DefaultTolerationSeconds and Priority. Everything here returns new objects.
+Source: k8s.io/kubernetes/pkg/apis/core/v1/defaults.go and the admission plugins ServiceAccount and
+DefaultTolerationSeconds. Everything here returns new objects. Priorities are in `priorities`.
 """
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kubedsm.emulator.api.errors import ApiError, forbidden
 from kubedsm.emulator.api.quantities import thousandths
-from kubedsm.emulator.api.resources import PODS, Object
+from kubedsm.emulator.api.resources import Object
 from kubedsm.emulator.api.statuses import pod_condition
 
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
@@ -19,11 +18,6 @@ _FILE_MODE = 420
 _TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - a mount path
 _NOT_READY = "node.kubernetes.io/not-ready"
 _UNREACHABLE = "node.kubernetes.io/unreachable"
-_PRIORITIES = {
-    "": 0,
-    "system-cluster-critical": 2_000_000_000,
-    "system-node-critical": 2_000_001_000,
-}
 
 
 def with_template_defaults(spec: Object) -> Object:
@@ -47,19 +41,14 @@ def with_template_defaults(spec: Object) -> Object:
 
 
 def with_pod_defaults(spec: Object, suffix: str) -> Object:
-    """A new pod's spec as it is stored; `suffix` names its token volume.
-
-    Raises ApiError (403) for a priority the API server would not give.
-    """
+    """A new pod's spec as it is stored, but for its priority; `suffix` names its token volume."""
     filled = with_template_defaults(spec)
     account = filled.get("serviceAccountName") or "default"
     filled |= {
         "serviceAccountName": account,
         "serviceAccount": account,
         "tolerations": _tolerations(filled.get("tolerations") or ()),
-        "priority": _priority(spec),
         "enableServiceLinks": _or_else(spec.get("enableServiceLinks"), True),
-        "preemptionPolicy": spec.get("preemptionPolicy") or "PreemptLowerPriority",
     }
     for key in ("containers", "initContainers"):
         if filled.get(key):
@@ -185,24 +174,6 @@ def _tolerates_no_execute(toleration: Mapping[str, Any], key: str) -> bool:
     return (toleration.get("key") or key) == key and (
         toleration.get("effect") or "NoExecute"
     ) == "NoExecute"
-
-
-def _priority(spec: Object) -> int:
-    name = spec.get("priorityClassName") or ""
-    if name not in _PRIORITIES:
-        raise _refused(f"no PriorityClass with name {name} was found")
-    priority = _PRIORITIES[name]
-    given = spec.get("priority")
-    if given not in (None, priority):
-        raise _refused(
-            f"the integer value of priority ({given}) must not be provided in pod spec; priority "
-            f"admission controller computed {priority} from the given PriorityClass name"
-        )
-    return priority
-
-
-def _refused(why: str) -> ApiError:
-    return forbidden(PODS, "", why)
 
 
 def _mount_token(spec: Object, volume: str) -> None:

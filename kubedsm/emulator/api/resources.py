@@ -114,6 +114,10 @@ CSI_NODES = Resource(
     "storage.k8s.io", "v1", "csinodes", "csinode", "CSINode", namespaced=False,
     storage_version_hash="Pe62DkZtjuo=",
 )  # fmt: skip
+PRIORITY_CLASSES = Resource(
+    "scheduling.k8s.io", "v1", "priorityclasses", "priorityclass", "PriorityClass",
+    namespaced=False, short_names=("pc",), storage_version_hash="1QwjyaZjj3Y=",
+)  # fmt: skip
 LEASES = Resource(
     "coordination.k8s.io", "v1", "leases", "lease", "Lease",
     storage_version_hash="gqkMMb/YqFM=",
@@ -169,6 +173,6 @@ SERVED = (
     CONFIGMAPS, ENDPOINTS, EVENTS, NAMESPACES, NODES, PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES, PODS, RESOURCE_QUOTAS, SERVICE_ACCOUNTS, SERVICES, DEPLOYMENTS,
     REPLICA_SETS, STATEFUL_SETS, POD_DISRUPTION_BUDGETS, HORIZONTAL_POD_AUTOSCALERS,
-    STORAGE_CLASSES, CSI_NODES, LEASES, NEW_EVENTS, ROLES, ROLE_BINDINGS, CLUSTER_ROLES,
-    CLUSTER_ROLE_BINDINGS, *REVIEWS,
+    STORAGE_CLASSES, CSI_NODES, PRIORITY_CLASSES, LEASES, NEW_EVENTS, ROLES, ROLE_BINDINGS,
+    CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS, *REVIEWS,
 )  # fmt: skip

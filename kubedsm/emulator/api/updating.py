@@ -12,14 +12,13 @@ from kubedsm.emulator.api.errors import (
     invalid,
     invalid_value,
 )
-from kubedsm.emulator.api.rbac_validation import BINDINGS, with_groups
 from kubedsm.emulator.api.resources import Object, Resource
 from kubedsm.emulator.api.statuses import shown_status
 
 _CHANGEABLE = ("labels", "annotations", "ownerReferences", "finalizers")
 #: their metadata.generation counts changes of their spec
 WITH_GENERATION = frozenset({
-    "Pod", "Deployment", "ReplicaSet", "StatefulSet", "PodDisruptionBudget",
+    "Pod", "Deployment", "ReplicaSet", "StatefulSet", "PodDisruptionBudget", "PriorityClass",
 })  # fmt: skip
 #: a PUT of theirs must say which version it was made from
 _CONDITIONAL = frozenset({"Lease", "PodDisruptionBudget"})
@@ -122,20 +121,17 @@ def _with_body(resource: Resource, current: Object, given: Object, metadata: Obj
         "metadata": metadata,
         **{k: v for k, v in given.items() if k not in ("kind", "apiVersion", "metadata", "status")},
     }
-    if resource.kind in BINDINGS:
-        obj = with_groups(obj)
     if "status" in resource.subresources and "status" in current:
         obj["status"] = current["status"]
     before = current.get("spec")
     if resource.kind == "Namespace":
         # its finalizers are only changed through `finalize`
         obj["spec"] = before
-    if obj.get("spec") is before:
-        changed = False
-    else:
+    changed = False
+    if before is None or obj.get("spec") is not before:
         obj = with_defaults(resource, obj)
         changed = obj.get("spec") != before
-        if not changed:
+        if not changed and before is not None:
             obj["spec"] = before
     if resource.kind == "Deployment":
         annotations = current["metadata"].get("annotations")

@@ -23,6 +23,7 @@ from kubedsm.emulator.api.pod_validation import (
     pod_resize_errors,
     pod_spec_errors,
 )
+from kubedsm.emulator.api.priorities import class_change_errors, class_errors
 from kubedsm.emulator.api.quantities import thousandths
 from kubedsm.emulator.api.rbac_validation import (
     BINDINGS,
@@ -95,8 +96,8 @@ def validate_change(
             errors += pod_resize_errors(spec or {}, before or {})
         else:
             errors += _change_errors(resource, spec or {}, before or {})
-            if resource.kind in BINDINGS:
-                errors += binding_change_errors(obj, previous)
+            if resource.kind in _FIXED:
+                errors += _FIXED[resource.kind](obj, previous)
         errors += _spec_errors(resource, obj)
     _raise(resource, obj, errors)
 
@@ -347,4 +348,11 @@ _CHECKS: Mapping[str, Callable[[Object], Iterator[FieldError]]] = {
     "Event": _event,
     "Role": role_errors,
     "ClusterRole": role_errors,
+    "PriorityClass": class_errors,
+}
+#: what may not change of an object that has no spec
+_FIXED: Mapping[str, Callable[[Object, Object], Iterator[FieldError]]] = {
+    "RoleBinding": binding_change_errors,
+    "ClusterRoleBinding": binding_change_errors,
+    "PriorityClass": class_change_errors,
 }

@@ -144,6 +144,16 @@ def _lease(lease: Object, now: float) -> list[Any]:
     return [lease["metadata"]["name"], holder, age_of(lease, now)]
 
 
+def _priority_class(priority_class: Object, now: float) -> list[Any]:
+    return [
+        priority_class["metadata"]["name"],
+        priority_class.get("value", 0),
+        priority_class.get("globalDefault", False),
+        age_of(priority_class, now),
+        priority_class.get("preemptionPolicy", ""),
+    ]
+
+
 def _namespace(namespace: Object, now: float) -> list[Any]:
     phase = namespace.get("status", {}).get("phase", "")
     return [namespace["metadata"]["name"], phase, age_of(namespace, now)]
@@ -236,6 +246,14 @@ _PRINTERS = {
         (NAME, Column("Data", description="How many entries it has."), AGE), _config_map
     ),
     resources.LEASES: Printer((NAME, Column("Holder"), AGE), _lease),
+    resources.PRIORITY_CLASSES: Printer(
+        (
+            NAME, Column("Value", "integer", description="The priority of its pods."),
+            Column("Global-Default", "boolean", description="That of pods without a class."),
+            AGE, Column("PreemptionPolicy", description="Whether its pods may take others' room."),
+        ),
+        _priority_class,
+    ),
     resources.NAMESPACES: Printer((NAME, Column("Status"), AGE), _namespace),
     resources.RESOURCE_QUOTAS: Printer(
         (NAME, Column("Request"), Column("Limit"), AGE), _quota

@@ -16,7 +16,7 @@ UNKNOWN = "<unknown>"
 @attrs.frozen
 class Column:
     name: str
-    type: Literal["string", "integer"] = "string"
+    type: Literal["string", "integer", "boolean"] = "string"
     #: shown by `-o wide` only
     wide: bool = attrs.field(default=False, kw_only=True)
     description: str = attrs.field(default="", kw_only=True)

@@ -1,0 +1,114 @@
+"""PriorityClasses, and what pods get of them."""
+
+import pytest
+
+from kubedsm.emulator.api.patching import MERGE_PATCH
+from kubedsm.emulator.api.resources import PODS, PRIORITY_CLASSES
+from support.api_cases import api_server, pod, refused
+from support.fixed_clock import FixedClock
+
+GOLD = {"metadata": {"name": "gold"}, "value": 1000, "preemptionPolicy": "Never"}
+DEFAULT = {"metadata": {"name": "usual"}, "value": -7, "globalDefault": True}
+
+
+@pytest.fixture
+def api():
+    return api_server(FixedClock())
+
+
+def priority(api, **spec):
+    """What a new pod has: class, priority, preemption policy."""
+    created = api.create(PODS, pod(**spec), namespace="shop")["spec"]
+    return created.get("priorityClassName"), created["priority"], created["preemptionPolicy"]
+
+
+def test_a_cluster_starts_with_the_two_of_the_system(api):
+    found = {c["metadata"]["name"]: c["value"] for c in api.list(PRIORITY_CLASSES)}
+    assert found == {
+        "system-cluster-critical": 2_000_000_000,
+        "system-node-critical": 2_000_001_000,
+    }
+    error = refused(403, lambda: api.delete(PRIORITY_CLASSES, "", "system-node-critical"))
+    assert error.message == (
+        'priorityclasses.scheduling.k8s.io "system-node-critical" is forbidden: '
+        "this is a system priority class and cannot be deleted"
+    )
+
+
+def test_a_pod_gets_what_its_class_says(api):
+    api.create(PRIORITY_CLASSES, GOLD)
+    assert priority(api, priorityClassName="gold") == ("gold", 1000, "Never")
+    api.delete(PRIORITY_CLASSES, "", "gold")
+    refused(403, lambda: priority(api, priorityClassName="gold"))
+
+
+def test_a_pod_without_a_class_gets_the_default_one(api):
+    assert priority(api) == (None, 0, "PreemptLowerPriority")
+    api.create(PRIORITY_CLASSES, GOLD)
+    api.create(PRIORITY_CLASSES, DEFAULT)
+    again = pod(metadata={"name": "b"})
+    spec = api.create(PODS, again, namespace="shop")["spec"]
+    assert (spec["priorityClassName"], spec["priority"]) == ("usual", -7)
+
+
+@pytest.mark.parametrize(
+    ("spec", "told"),
+    [
+        ({"priority": 7}, "the integer value of priority (7) must not be provided in pod spec"),
+        (
+            {"preemptionPolicy": "PreemptLowerPriority"},
+            "the string value of PreemptionPolicy (PreemptLowerPriority) must not be provided",
+        ),
+    ],
+)
+def test_a_pod_may_say_nothing_else_than_its_class(api, spec, told):
+    api.create(PRIORITY_CLASSES, GOLD)
+    error = refused(403, lambda: priority(api, priorityClassName="gold", **spec))
+    assert told in error.message
+    assert priority(
+        api, priorityClassName="gold", priority=1000, preemptionPolicy="Never"
+    ) == ("gold", 1000, "Never")  # fmt: skip
+
+
+def test_there_is_one_default_at_most(api):
+    api.create(PRIORITY_CLASSES, DEFAULT)
+    api.create(PRIORITY_CLASSES, GOLD)
+    made_default = {"globalDefault": True}
+    for write in (
+        lambda: api.create(PRIORITY_CLASSES, {**DEFAULT, "metadata": {"name": "other"}}),
+        lambda: api.patch(PRIORITY_CLASSES, "", "gold", made_default, MERGE_PATCH),
+    ):
+        error = refused(403, write)
+        assert "PriorityClass usual is already marked as default" in error.message
+    api.patch(PRIORITY_CLASSES, "", "usual", {"description": "still the default"}, MERGE_PATCH)
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        ({"value": 1_000_000_001}, "value"),
+        ({"preemptionPolicy": "Sometimes"}, "preemptionPolicy"),
+        ({"metadata": {"name": "system-mine"}}, "metadata.name"),
+        ({"metadata": {"name": "No_Name"}}, "metadata.name"),
+    ],
+)
+def test_what_is_no_class_is_refused(api, given, field):
+    error = refused(422, lambda: api.create(PRIORITY_CLASSES, {**GOLD, **given}))
+    assert [cause["field"] for cause in error.details["causes"]] == [field]
+
+
+@pytest.mark.parametrize(
+    ("patch", "field"),
+    [({"value": 7}, "value"), ({"preemptionPolicy": None}, "preemptionPolicy")],
+)
+def test_what_a_class_does_cannot_be_changed(api, patch, field):
+    api.create(PRIORITY_CLASSES, GOLD)
+    error = refused(422, lambda: api.patch(PRIORITY_CLASSES, "", "gold", patch, MERGE_PATCH))
+    assert [cause["field"] for cause in error.details["causes"]] == [field]
+
+
+def test_a_put_that_leaves_the_policy_open_means_the_usual_one(api):
+    created = api.create(PRIORITY_CLASSES, DEFAULT)
+    assert created["preemptionPolicy"] == "PreemptLowerPriority"
+    again = {**DEFAULT, "description": "of most pods"}
+    assert api.update(PRIORITY_CLASSES, again)["preemptionPolicy"] == "PreemptLowerPriority"
