@@ -2,16 +2,13 @@
 
 import json
 import os
-import shutil
 import stat
-import subprocess
 
 import pytest
 
+from support.kubectl import Kubectl, needs_kubectl
 from support.manifests import BASE
 from support.processes import Server, kubedsm
-
-KUBECTL = shutil.which("kubectl")
 
 pytestmark = pytest.mark.http
 
@@ -29,19 +26,7 @@ def server(folder):
 
 @pytest.fixture
 def kubectl(server, folder):
-    def kubectl(*arguments, code=0):
-        done = subprocess.run(
-            [KUBECTL, "--kubeconfig", str(server.kubeconfig), *map(str, arguments)],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-            env={"PATH": os.environ["PATH"], "HOME": str(folder)},
-        )
-        assert done.returncode == code, done.stderr
-        return (done.stdout or done.stderr).strip()
-
-    return kubectl
+    return Kubectl(server.kubeconfig, folder)
 
 
 def test_the_kubeconfig_lets_its_owner_in_and_knows_the_server(server, folder):
@@ -58,7 +43,7 @@ def test_the_kubeconfig_lets_its_owner_in_and_knows_the_server(server, folder):
     assert "certificate" in line
 
 
-@pytest.mark.skipif(KUBECTL is None, reason="there is no kubectl on PATH")
+@needs_kubectl
 def test_kubectl_gives_rights_and_asks_for_them(kubectl):
     for name in ("namespace.yaml", "serviceaccount.yaml", "rbac.yaml"):
         kubectl("apply", "-f", BASE / name)

@@ -361,5 +361,5 @@ async def test_every_namespace_gets_its_account_and_a_role_made_of_others_their_
         for name in ("view", "edit", "admin"):
             assert rule("get", "x", "y") in api.get(CLUSTER_ROLES, "", name)["rules"], name
         api.delete(NAMESPACES, "", "shop")
-        await clock.sleep(1)
+        await clock.sleep(6)
         assert not api.exists(NAMESPACES, "", "shop")

@@ -1,14 +1,20 @@
-"""The namespace controller: a namespace that is deleted takes everything in it along."""
+"""The namespace controller: a namespace that is deleted takes everything in it along.
+
+Source: k8s.io/kubernetes/pkg/controller/namespace.
+"""
 
 from kubedsm.clock import Clock
 from kubedsm.emulator.actors.cache import Cache, Key, key_of
 from kubedsm.emulator.actors.controller import Controller
 from kubedsm.emulator.actors.pod_state import is_terminating
 from kubedsm.emulator.api.api_server import ApiServer
+from kubedsm.emulator.api.moments import seconds
 from kubedsm.emulator.api.resources import NAMESPACES, SERVED, Object
 from kubedsm.emulator.api.store import ObjectChange
 
 _FINALIZER = "kubernetes"
+#: seconds before its contents go: who deletes them beside it still finds them
+_GRACE = 5.0
 _CONTENTS = tuple(r for r in SERVED if r.namespaced and not r.alias_of)
 
 
@@ -30,6 +36,9 @@ class NamespaceController(Controller):
     def reconcile(self, key: Key) -> None:
         namespace = self.cache.get(NAMESPACES, key)
         if namespace is None or not is_terminating(namespace):
+            return
+        left = seconds(namespace["metadata"]["deletionTimestamp"]) + _GRACE - self.clock.wall()
+        if not self.has_come(self.clock.monotonic() + left, key):
             return
         for resource in _CONTENTS:
             for obj in self.cache.in_namespace(resource, key[1]):

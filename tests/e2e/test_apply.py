@@ -1,0 +1,98 @@
+"""`kubectl apply -k` of what is shipped, on `kubedsm emulate --tls`.
+
+There is no kube-scheduler: a `kubedsm run` that goes by its name stands in for it.
+"""
+
+import json
+
+import pytest
+
+from support.kubectl import Kubectl, needs_kubectl
+from support.manifests import MANIFESTS
+from support.processes import Process, Server, write
+
+pytestmark = [pytest.mark.http, needs_kubectl]
+
+OVERLAYS = ("", "overlays/k3s", "overlays/single-replica", "overlays/suggest-only")
+#: the node that runs the API server
+SERVER = "n5"
+#: kubectl sends the selector of a budget each time, to be replaced as a whole
+ALWAYS_SENT = "poddisruptionbudget.policy/kubedsm"
+
+
+@pytest.fixture(scope="module")
+def kubectl(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("apply")
+    named = write(folder, "config.yaml", "schedulerName: default-scheduler")
+    with (
+        Server("--tls", "--kubeconfig", folder / "kubeconfig") as server,
+        Process(
+            *("run", "--kubeconfig", server.kubeconfig, "--config", named, "-o", "json"),
+            *("--diagnostics-port", "0", "--leader-elect=false"),
+        ),
+    ):
+        kubectl = Kubectl(server.kubeconfig, folder)
+        kubectl("label", "node", SERVER, "node-role.kubernetes.io/control-plane=")
+        yield kubectl
+
+
+def applied(kubectl, overlay):
+    """What became of each object."""
+    said = kubectl("apply", "-k", MANIFESTS / overlay)
+    lines = (line for line in said.splitlines() if not line.startswith("Warning:"))
+    return dict(line.rsplit(" ", 1) for line in lines)
+
+
+def got(kubectl, *what):
+    return json.loads(kubectl("-n", "kubedsm", "get", *what, "-o", "json"))
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_it_is_applied_rolled_out_and_then_unchanged(kubectl, overlay):
+    """Whatever was applied before."""
+    first = applied(kubectl, overlay)
+    assert len(first) == 11
+    assert set(first.values()) <= {"created", "configured", "unchanged"}
+    kubectl("-n", "kubedsm", "rollout", "status", "deployment/kubedsm", "--timeout=60s")
+    pods = [
+        pod["spec"]
+        for pod in got(kubectl, "pods")["items"]
+        if "deletionTimestamp" not in pod["metadata"]
+    ]
+    assert len(pods) == (1 if overlay == "overlays/single-replica" else 2)
+    for spec in pods:
+        assert (spec["priorityClassName"], spec["priority"]) == ("kubedsm", 1_000_000_000)
+        assert spec["nodeName"] == SERVER or overlay != "overlays/k3s"
+    before = [written(kubectl, kind) for kind in ("pdb", "deployment", "service")]
+    again = applied(kubectl, overlay)
+    assert {name for name, fate in again.items() if fate != "unchanged"} <= {ALWAYS_SENT}
+    assert again.keys() == first.keys()
+    assert [written(kubectl, kind) for kind in ("pdb", "deployment", "service")] == before
+
+
+def written(kubectl, kind):
+    """What users write of the objects of that kind, and how often they did."""
+    return [
+        (obj["metadata"]["uid"], obj["metadata"].get("generation"), obj["spec"])
+        for obj in got(kubectl, kind)["items"]
+    ]
+
+
+def test_it_is_removed_as_a_whole(kubectl):
+    applied(kubectl, "")
+    said = kubectl("delete", "-k", MANIFESTS, "--timeout=60s")
+    assert len(said.splitlines()) == 11
+    left = kubectl("get", "ns,pc,clusterrole,clusterrolebinding,deploy,pods", "-A", "-o", "name")
+    assert not [line for line in left.splitlines() if "/kubedsm" in line]
+
+
+def test_priority_classes_are_shown_as_kubectl_shows_them(kubectl):
+    applied(kubectl, "")
+    header, *lines = kubectl("get", "pc").splitlines()
+    assert header.split() == ["NAME", "VALUE", "GLOBAL-DEFAULT", "AGE", "PREEMPTIONPOLICY"]
+    rows = {line.split()[0]: line.split()[1:3] for line in lines}
+    assert rows == {
+        "kubedsm": ["1000000000", "false"],
+        "system-cluster-critical": ["2000000000", "false"],
+        "system-node-critical": ["2000001000", "false"],
+    }
