@@ -91,6 +91,24 @@ async def test_told_to_stop_it_hands_over_within_two_seconds(moment):
         several.ledger.check()
 
 
+async def test_told_to_stop_when_the_other_has_just_looked_it_hands_over_as_soon():
+    """The longest time that a Lease which is given back can stay unseen."""
+    async with replicas() as several:
+        first, other = await first_and_other(several)
+        several.load.cancel()
+        await asyncio.sleep(5)
+        told = []
+
+        def stop(request):
+            if "/leases" in request.path and not told:
+                told.append(asyncio.get_running_loop().time())
+                first.stopping.set()
+
+        other.at_send = stop
+        await several.until_led_by(other, 5)
+        assert several.ledger.since("other") - told[0] < 2
+
+
 async def test_told_to_stop_under_load_the_last_write_comes_before_the_release():
     async with replicas() as several:
         first, other = await first_and_other(several)
