@@ -2,10 +2,12 @@
 
 import json
 import signal
+import urllib.error
+import urllib.request
 
 import pytest
 
-from support.processes import Process, Server, kubedsm
+from support.processes import PATIENCE, Process, Server, kubedsm
 
 pytestmark = pytest.mark.http
 
@@ -23,9 +25,11 @@ def server():
         yield started
 
 
-def scheduler(server):
+def scheduler(server, *arguments):
     return Process(
-        *("run", "--kubeconfig", server.kubeconfig, "--diagnostics-port", "0", "-o", "json"), *SHORT
+        *("run", "--kubeconfig", server.kubeconfig, "--diagnostics-port", "0", "-o", "json"),
+        *SHORT,
+        *arguments,
     )
 
 
@@ -79,6 +83,27 @@ def test_told_to_stop_it_hands_over(server):
             led_by_another(server, leader)
             assert heard(other, "leading")["transitions"] >= 1
             assert other.stop(signal.SIGINT)[0] == 0
+
+
+def test_a_standby_is_ready_and_says_who_leads(server):
+    with scheduler(server) as first:
+        leader = heard(first, "leading")["identity"]
+        with scheduler(server, "--metrics-address", "127.0.0.1:0") as other:
+            url = heard(other, "connected")["metrics"]
+            server.until(lambda: said_at(f"{url}/readyz")[0] == 200)
+            assert f"[+]leader-election ok: {leader} leads\n" in said_at(f"{url}/readyz")[1]
+            first.process.kill()
+            led_by_another(server, leader)
+            server.until(lambda: said_at(f"{url}/readyz") == (200, "ok"))
+
+
+def said_at(url):
+    try:
+        with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as answer:
+        with answer:
+            return answer.code, answer.read().decode()
 
 
 def test_without_the_namespace_of_the_lease_it_says_so(server):

@@ -1,0 +1,80 @@
+"""A `kubedsm run` whose moves take very long, told to stop; and another that would move as well."""
+
+import signal
+import time
+
+import pytest
+
+from kubedsm.emulator.paper import node
+from support.processes import Process, Server, kubedsm, write
+
+pytestmark = pytest.mark.http
+
+CLOUD_ONLY = "nodes: [{name: c1, tier: cloud, cpu: 8, memory: 8Gi}]"
+#: a move that is under way stays so
+ENDLESS = """
+apiVersion: kubedsm.io/v1alpha1
+kind: KubeDSMConfiguration
+suggester: {mode: MODE, period: 200ms}
+migration: {drainDelay: 1h, deadline: 2h}
+"""
+MIGRATING = "kubedsm.io/migrating"
+
+
+@pytest.fixture
+def server(tmp_path):
+    """With Ready pods in the cloud, and room on the edge."""
+    with Server("--cluster", write(tmp_path, "cluster.yaml", CLOUD_ONLY)) as server:
+        with scheduler(server, tmp_path, "off") as first:
+            server.deploy("web", 2)
+            server.until(lambda: ready(server) == 2)
+            first.stop(signal.SIGTERM)
+        server.call("POST", "/api/v1/nodes", node("e1", "edge", "4", "8Gi"))
+        yield server
+
+
+def scheduler(server, tmp_path, mode):
+    path = write(tmp_path, f"{mode}.yaml", ENDLESS.replace("MODE", f"'{mode}'"))
+    return Process(
+        *("run", "--kubeconfig", server.kubeconfig, "--config", path, "--diagnostics-port", "0"),
+        *("-o", "json", "--leader-elect-retry-period", "1s", "--grace-period", "1h"),
+    )
+
+
+def pods(server):
+    return server.call("GET", "/api/v1/pods")["items"]
+
+
+def ready(server):
+    conditions = [c for pod in pods(server) for c in pod["status"].get("conditions", ())]
+    return sum((c["type"], c["status"]) == ("Ready", "True") for c in conditions)
+
+
+def moving(server):
+    return [pod for pod in pods(server) if MIGRATING in pod["metadata"]["labels"]]
+
+
+def test_suggest_apply_beside_a_leader_moves_nothing_and_says_why(server, tmp_path):
+    with scheduler(server, tmp_path, "off") as leader:
+        server.until(lambda: "leading" in leader.line())
+        done = kubedsm("suggest", "--apply", "--kubeconfig", server.kubeconfig)
+    assert "default/web-" in done.stdout
+    assert done.returncode == 1
+    *_, line = done.stderr.splitlines()
+    assert line.startswith("kubedsm: error: ")
+    assert line.endswith(" holds the lease kubedsm/kubedsm, and renews it")
+    assert not moving(server)
+    assert {pod["spec"]["nodeName"] for pod in pods(server)} == {"c1"}
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_second_signal_ends_at_once_what_the_first_would_wait_for(server, tmp_path, number):
+    with scheduler(server, tmp_path, "apply") as acting:
+        server.until(lambda: moving(server))
+        acting.process.send_signal(signal.SIGTERM)
+        time.sleep(0.5)
+        assert acting.process.poll() is None
+        code, _, err = acting.stop(number)
+    assert code == 0
+    assert "Traceback" not in err
+    assert moving(server)
