@@ -5,6 +5,8 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parent.parent / "recorded"
 KUBE_SCHEDULER = FOLDER / "kube-scheduler-1.36.jsonl"
+#: dumps on which decisions were found wanting, some with a configuration of the same name
+CASES = FOLDER / "cases"
 API_SERVER = FOLDER / "kubernetes-1.36.jsonl"
 MORE_OF_API_SERVER = FOLDER / "kubernetes-1.35-more.jsonl"
 

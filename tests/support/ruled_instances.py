@@ -60,6 +60,17 @@ def _rules(rng, service, services):
     return {}
 
 
+def leaning(rng, service, services):
+    """Rules that the coming and leaving of others may break."""
+    kind, key = rng.random(), rng.choice((HOST, ZONE, ZONE))
+    others = [other for other in services if other != service]
+    if kind < 0.45:
+        return {"affinity": (near(app(rng.choice(others)), key=key),)}
+    if kind < 0.75:
+        return {"spread": (evenly(app(service, rng.choice(others)), key=key),)}
+    return {}
+
+
 def _nodes(rng):
     edge = [
         zoned(f"edge-{i}", rng.choice("xy"), cpu=rng.choice((1, 2, 2, 3)), memory=64)
@@ -74,7 +85,7 @@ def _nodes(rng):
     return edge + cloud
 
 
-def ruled_case(seed):
+def ruled_case(seed, rules=_rules):
     """Pods put where the rules let them, mostly, so that much could be better."""
     rng = random.Random(seed)
     nodes = _nodes(rng)
@@ -83,7 +94,7 @@ def ruled_case(seed):
         service: {
             "requests": resources(rng.choice((0.5, 1, 1, 2)), 1),
             "priority": rng.choice((0, 0, 100)),
-            **_rules(rng, service, services),
+            **rules(rng, service, services),
         }
         for service in services
     }

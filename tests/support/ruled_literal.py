@@ -11,7 +11,7 @@ from kubedsm.core.goals.fragmentation import Fragmentation, request_mix
 from kubedsm.core.goals.objective import quality
 from kubedsm.core.moving.movable import default_movable
 from kubedsm.core.rules.fit import shortages
-from kubedsm.core.world.model import Share, Tier
+from kubedsm.core.world.model import PodClass, Resources, Share, Tier
 
 CLOUD = "the cloud"
 
@@ -29,6 +29,23 @@ def put(shot, pod, node):
 
 def allowed(shot, pod, node):
     return literal_rule(put(shot, pod, None), pod, shot.nodes[node]) is None
+
+
+def broken(before, after):
+    """The pods that are against a required rule about others, and were not before."""
+
+    def keeps(shot, pod):
+        needed = attrs.evolve(pod.pod_class.rules, ports=(), claims=(), disks=())
+        asking = attrs.evolve(pod, pod_class=PodClass(Resources(), needed))
+        return allowed(shot, asking, shot.placed[pod.uid])
+
+    return [
+        pod.name
+        for pod in after.pods.values()
+        if pod.uid in after.placed
+        and (pod.uid not in before.placed or keeps(before, before.pods[pod.uid]))
+        and not keeps(after, pod)
+    ]
 
 
 def by_priority(shot, shares, case):
@@ -139,7 +156,7 @@ class RuledOracle:
     def _carried_out(self, shot, room, order):
         """Whether it can be done in that order; the cloud's room is never given back."""
         if not order:
-            return True
+            return not broken(self.shot, shot)
         (pod, _, target), *rest = order
         if target != CLOUD:
             return allowed(shot, pod, target) and self._carried_out(
@@ -157,6 +174,15 @@ class RuledOracle:
 
 def _first(entry):
     return entry[0]
+
+
+def stages(shot, suggestion):
+    """The cluster as it is, and after each group of moves."""
+    yield shot
+    for _, group in groupby(suggestion.moves, key=lambda move: move.group):
+        for move in group:
+            shot = put(shot, move.pod, move.target)
+        yield shot
 
 
 def refusals(shot, suggestion, seed):

@@ -40,6 +40,13 @@ class Item:
         """How many could come to the edge."""
         return len(self.outside) + len(self.waiting)
 
+    def leaving(self, node: NodeName, number: int) -> "Item":
+        """The same with no more than the first so many of that node that may be moved."""
+        there = [pod for pod in self.outside if pod.node_name == node]
+        outside = tuple(pod for pod in self.outside if pod not in there[number:])
+        here = {name: pods[: number if name == node else None] for name, pods in self.here.items()}
+        return attrs.evolve(self, here=here, outside=outside)
+
     @cached_property
     def pods(self) -> tuple[Pod, ...]:
         return (*(p for pods in self.here.values() for p in pods), *self.outside, *self.waiting)

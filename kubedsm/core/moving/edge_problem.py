@@ -164,6 +164,16 @@ class EdgeProblem:
             away[item] = number
         return attrs.evolve(self, most=most, away=away)
 
+    def at_most_leaving(self, pod: Pod, node: NodeName, number: int) -> "EdgeProblem":
+        """The same with all but so many pods of that pod's item on that node staying there."""
+        at = self.item_of(pod)
+        item = self.items[at].leaving(node, number)
+        present, supply = self.present.copy(), self.supply.copy()
+        present[:, at] = [len(item.here.get(one.name, ())) for one in self.nodes]
+        supply[at] = item.supply
+        items = (*self.items[:at], item, *self.items[at + 1 :])
+        return attrs.evolve(self, items=items, present=present, supply=supply)
+
     @cached_property
     def workloads(self) -> tuple[Workload, ...]:
         return tuple(dict.fromkeys(item.workload for item in self.items))

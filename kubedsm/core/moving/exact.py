@@ -73,8 +73,7 @@ def _best(question: Question) -> Proposal:
             break
         impasse = found.refused[0]
         refused.append(impasse)
-        move = impasse.move
-        problem = problem.at_most(move.pod, move.target, _allowed(problem, impasse))
+        problem = _narrowed(problem, impasse)
         found = _first(attrs.evolve(question, problem=problem))
         states += found.states
     if not refused or problem.rules is None:
@@ -85,6 +84,16 @@ def _best(question: Question) -> Proposal:
         if gains_of(gains, order.moves) > gains_of(gains, best):
             best = order.moves
     return Proposal(best, proven=False, states=states, refused=tuple(left_out))
+
+
+def _narrowed(problem: EdgeProblem, impasse: Impasse) -> EdgeProblem:
+    """The same without what was refused."""
+    move = impasse.move
+    if not impasse.stays or move.source is None:
+        return problem.at_most(move.pod, move.target, _allowed(problem, impasse))
+    alike = problem.items[problem.item_of(move.pod)].pods
+    left = sum(other.pod in alike and other.source == move.source for other in impasse.done)
+    return problem.at_most_leaving(move.pod, move.source, left)
 
 
 def _allowed(problem: EdgeProblem, impasse: Impasse) -> int:

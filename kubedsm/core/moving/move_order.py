@@ -4,9 +4,13 @@ A set of moves is carried out one by one, as the mover would: each is asked abou
 itself taken away from where it is, as if its move were over before the next begins. In truth
 moves overlap, and old pods are there beside the new ones for a while; so a move that would be
 refused in some such state is made to wait for those before it.
+
+Once all are over no pod may be against its rules that was not before, whether it was moved or not.
+What a move breaks and a later one mends is not refused; but then they are one group.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, pairwise
 
 import attrs
 
@@ -20,6 +24,7 @@ from kubedsm.core.moving.move_groups import (
     startable,
 )
 from kubedsm.core.moving.suggestion import Cause, Move, MoveKind, Reason
+from kubedsm.core.rules.broken_rules import BrokenRules, worsened
 from kubedsm.core.rules.feasibility import Feasibility, Rejection
 from kubedsm.core.rules.fit import shortages
 from kubedsm.core.world.model import NodeName, Pod, Resources, Tier, Uid
@@ -29,6 +34,7 @@ _LOOKED_AT = 24
 _STUCK = Rejection(
     "NodeResourcesFit", ("its moves need one another's room, and the cloud can hold none",)
 )
+_BREAKS = Rejection("", ("it would leave another pod against its rules",))
 
 
 @attrs.frozen(eq=False)
@@ -41,6 +47,8 @@ class Impasse:
     done: Moves
     #: all that were to be carried out
     moves: Moves
+    #: it is not its target that refuses it: it cannot leave
+    stays: bool = False
 
     @property
     def reason(self) -> Reason:
@@ -71,8 +79,46 @@ def order_of(
         if search.farthest is None:
             raise AssertionError("the first move of none is refused")
         return search.farthest
+    before = feasibility.broken_rules(move.pod for move in done)
+    # Nobody may count on it that the pods which wait will really come: they come last.
+    done = (*(m for m in done if m.source is not None), *(m for m in done if m.source is None))
+    number = sum(move.source is not None for move in done)
+    states = list(accumulate(done, _over, initial=start))
+    for end in (number, len(done)):
+        if _upset(states[end], done, before):
+            return _breach(states[: end + 1], done, before, moves)
     placed = {move.pod.uid: attrs.evolve(move, stopover=parked.get(move.pod.uid)) for move in done}
-    return Order(tuple(placed[move.pod.uid] for move in moves), needs, _waits(start, done))
+    waits = _waits(start, done)
+    for earlier, later in _mended(states, done[:number], before):
+        waits[later] = waits.get(later, frozenset()) | {earlier}
+    return Order(tuple(placed[move.pod.uid] for move in moves), needs, waits)
+
+
+def _upset(state: Feasibility, done: Moves, before: BrokenRules) -> bool:
+    """Whether rules are broken that were kept before."""
+    return worsened(before, state.broken_rules(move.pod for move in done))
+
+
+def _breach(
+    states: Sequence[Feasibility], done: Moves, before: BrokenRules, moves: Moves
+) -> Impasse:
+    """The first move that breaks what none after it mends; states: one before each, and the end."""
+    kept = (at for at, state in enumerate(states[:-1]) if not _upset(state, done, before))
+    sound = max(kept, default=0)
+    move = done[sound]
+    stays = move.source is not None and _upset(
+        states[sound].without_pod(move.pod.uid), done, before
+    )
+    return Impasse(move, _BREAKS, done[:sound], moves, stays)
+
+
+def _mended(
+    states: Sequence[Feasibility], done: Moves, before: BrokenRules
+) -> Iterator[tuple[Uid, Uid]]:
+    """Moves one after the other, between which rules are broken: the first is not to be alone."""
+    for at, (one, other) in enumerate(pairwise(done), start=1):
+        if _upset(states[at], done, before):
+            yield one.pod.uid, other.pod.uid
 
 
 def _parked(
@@ -203,7 +249,7 @@ def _waits(start: Feasibility, done: Sequence[Move]) -> Needs:
     for move in moves:
         crowded = _doubled(crowded, move, move.source)
         deserted = deserted.without_pod(move.pod.uid)
-    found: dict[Uid, frozenset[Uid]] = {}
+    found: Needs = {}
     for at, move in enumerate(moves):
         uid = move.pod.uid
         alone = crowded.without_pod(uid).without_pod(_old(uid))
@@ -252,6 +298,11 @@ def _related(
 def _accepts(state: Feasibility, move: Move) -> bool:
     """Whether the rules allow it, room aside: for that, moves wait anyway."""
     return state.rejection(taking_no_room(move.pod), move.target) is None
+
+
+def _over(state: Feasibility, move: Move) -> Feasibility:
+    gone = state if move.source is None else state.without_pod(move.pod.uid)
+    return gone.with_pod(move.pod, move.target)
 
 
 def _moved(state: Feasibility, move: Move, node: NodeName | None) -> Feasibility:

@@ -13,7 +13,9 @@ ports or volumes, and hardly anything if none has.
 from collections.abc import Iterable, Sequence
 
 import attrs
+import numpy as np
 
+from kubedsm.core.rules.broken_rules import BrokenRules, broken_rules
 from kubedsm.core.rules.cluster_view import ClusterView, Verdict
 from kubedsm.core.rules.fit import unschedulable_message
 from kubedsm.core.rules.plugins import PRE_ENQUEUES
@@ -102,7 +104,12 @@ class Feasibility:
         place = self._view.place(pod.uid)
         if place is None:
             raise KeyError(pod.uid)
-        return deserted(self.equivalence(pod), self._view.scene, place[1])
+        position = np.array([place[1]], dtype=np.intp)
+        return bool(deserted(self.equivalence(pod), self._view.scene, position)[0])
+
+    def broken_rules(self, pods: Iterable[Pod]) -> BrokenRules:
+        """What others have broken of the rules that these pods have, or that look at them."""
+        return broken_rules(map(self.equivalence, pods), self._view.scene)
 
     def skews(self, pods: Iterable[Pod]) -> Skews:
         """The spread constraints of these pods, which are on no node yet."""

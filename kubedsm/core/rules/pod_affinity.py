@@ -50,22 +50,22 @@ def _not_near(candidate: EquivalenceClass, scene: Scene) -> Mask:
     return ~labelled
 
 
-def deserted(candidate: EquivalenceClass, scene: Scene, position: int) -> bool:
-    """Whether a pod that is on that node already has not those near it that its affinity asks for.
+def deserted(candidate: EquivalenceClass, scene: Scene, positions: Positions) -> Mask:
+    """Of nodes that have such pods, where these lack what their affinity asks to be near them.
 
-    What `_not_near` says of the node, had the pod not come yet.
+    What `_not_near` says of the node, had one of the pods not come yet.
     """
     terms = candidate.rules.affinity
     selections = tuple(Selection.of(term) for term in terms)
     counts = scene.residents.counts(selections)
     itself = _selects_itself(candidate, selections, scene)
-    alone, near = True, True
+    alone, near = True, np.ones(len(positions), dtype=np.bool_)
     for term in terms:
         column = scene.nodes.label(term.topology_key)
         there = column.sums(counts)
         alone = alone and int(there.sum()) == itself
-        near = near and int(there[column.codes[position]]) > itself
-    return not (near or (alone and itself))
+        near &= there[column.codes[positions]] > itself
+    return ~near if not (alone and itself) else np.zeros(len(positions), dtype=np.bool_)
 
 
 def _selects_itself(

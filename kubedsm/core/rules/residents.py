@@ -59,6 +59,14 @@ class Peer(NamedTuple):
     terminating: bool
 
 
+class Keeper(NamedTuple):
+    """What is told of a pod whose rules others may break by coming or by leaving."""
+
+    pod_class: PodClass
+    namespace: str
+    labels: tuple[tuple[str, str], ...]
+
+
 def wishes_of(rules: SchedulingRules) -> Iterator[tuple[int, PodAffinityTerm]]:
     """What pods with these rules like to have near them, and how much; below zero, how little.
 
@@ -99,6 +107,8 @@ class Residents:
     peers: dict[Peer, Counts] = attrs.field(factory=dict)
     #: pods with that anti-affinity term
     holders: dict[PodAffinityTerm, Counts] = attrs.field(factory=dict)
+    #: pods that stay, and require affinity or an even spread
+    keepers: dict[Keeper, Counts] = attrs.field(factory=dict)
     #: pods with that wish
     wishes: dict[tuple[int, PodAffinityTerm], Counts] = attrs.field(factory=dict)
     #: pods that occupy that port
@@ -145,6 +155,8 @@ class Residents:
         for term in rules.anti_affinity:
             counts = self.holders.setdefault(term, {})
             counts[position] = counts.get(position, 0) + 1
+        for keeper in self._kept_by(pod):
+            _count(self.keepers.setdefault(keeper, {}), position, 1)
         for wish in wishes_of(rules):
             counts = self.wishes.setdefault(wish, {})
             counts[position] = counts.get(position, 0) + 1
@@ -178,6 +190,7 @@ class Residents:
             self,
             peers=self.peers if self.keys is None else _changed(self.peers, [peer], position, by),
             holders=_changed(self.holders, rules.anti_affinity, position, by),
+            keepers=_changed(self.keepers, self._kept_by(pod), position, by),
             wishes=_changed(self.wishes, wishes_of(rules), position, by),
             ports=_changed(self.ports, rules.ports, position, by),
             claims=claims,
@@ -186,6 +199,12 @@ class Residents:
             attached=_changed(self.attached, attached, position, by),
             known=dict(self._recounted(peer, position, by)),
         )
+
+    def _kept_by(self, pod: Pod) -> Collection[Keeper]:
+        rules = pod.pod_class.rules
+        if pod.terminating or not (rules.affinity or rules.spread):
+            return ()
+        return (Keeper(pod.pod_class, *self.visible(pod)),)
 
     def _csi_volumes(self, rules: SchedulingRules) -> Collection[CSIVolume]:
         if not rules.claims:

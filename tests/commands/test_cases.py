@@ -1,0 +1,50 @@
+"""Dumps on which decisions were once found wanting, and what is decided on them now."""
+
+import pytest
+
+from kubedsm.cluster.wire import dump as dumps
+from kubedsm.commands import advising, offline
+from kubedsm.configuration.settings import Configuration, load_file
+from support.recorded import CASES
+
+
+def read(name):
+    configured = CASES / f"{name}.yaml"
+    configuration = load_file(configured) if configured.exists() else Configuration()
+    return dumps.read((CASES / f"{name}.json").read_bytes(), name), configuration
+
+
+def suggested(name):
+    dump, configuration = read(name)
+    snapshot = offline.mirror_of(dump, configuration).snapshot()
+    return advising.advise(snapshot, configuration).suggestion
+
+
+def moved(suggestion):
+    return {(move.pod.name, move.target) for move in suggestion.moves}
+
+
+def qos_after(suggestion):
+    return round(suggestion.after.qos / 1e9, 3)
+
+
+@pytest.mark.parametrize(
+    "name", ["h11-affinity-broken", "h11b-after-the-move-readers-cannot-scale"]
+)
+def test_the_cache_does_not_leave_its_readers(name):
+    assert not suggested(name).moves
+
+
+def test_no_more_pods_come_than_the_spread_of_another_allows():
+    assert moved(suggested("h12-spread-of-others-broken")) == {("b-t0-6", "e1")}
+
+
+def test_a_pod_that_came_to_be_near_another_is_not_left_by_it():
+    found = suggested("suggest-rules2-111")
+    assert moved(found) == {
+        ("w0-t0-3", "e04"),
+        ("w0-t0-7", "e04"),
+        ("w1-t0-12", "e01"),
+        ("w3-t0-9", "e04"),
+    }
+    assert qos_after(found) == -0.430
