@@ -271,7 +271,7 @@ def _compare_exact(pods: int) -> Comparison:
         )
     )
     found, seconds = fastest(lambda: suggest(snapshot, _promises, objective, limits), _REPEATS)
-    _agree((found.after.qos, len(found.moves), found.after.fragmentation), attrs.astuple(best)[:3])
+    _agree((found.after.qos, len(found.legs), found.after.fragmentation), attrs.astuple(best)[:3])
     return Comparison(
         _edge_pods(snapshot),
         len(snapshot.pods) - _edge_pods(snapshot),

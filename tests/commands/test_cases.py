@@ -48,3 +48,12 @@ def test_a_pod_that_came_to_be_near_another_is_not_left_by_it():
         ("w3-t0-9", "e04"),
     }
     assert qos_after(found) == -0.430
+
+
+@pytest.mark.parametrize(
+    ("name", "legs", "qos"), [("suggest-promise-23", 4, 9.932), ("suggest-stranded-10", 6, 19.705)]
+)
+def test_a_stopover_is_a_move_more(name, legs, qos):
+    found = suggested(name)
+    assert len(found.legs) == legs
+    assert qos_after(found) == qos

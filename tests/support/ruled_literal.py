@@ -75,14 +75,18 @@ class RuledOracle:
         self.fragmentation = Fragmentation(mix=request_mix(self.shot))
 
     def best(self):
-        """QoS by priority, minus moves, minus fragmentation: the best that can be reached."""
+        """QoS by priority, minus legs, minus fragmentation: the best that can be reached."""
         ranked = sorted(((self._worth(steps), steps) for steps in self._choices()), key=_first)
+        best = None
         for worth, same in groupby(reversed(ranked), key=_first):
-            measured = sorted(((self._fragmentation(s), s) for _, s in same), key=_first)
-            for fragmentation, steps in measured:
-                if self._possible(steps):
-                    return *worth, -fragmentation
-        raise AssertionError("doing nothing is always allowed")
+            if best is not None and worth < best[:2]:
+                break
+            for _, steps in same:
+                legs = self._legs(steps)
+                rank = worth[0], -(legs or 0), -self._fragmentation(steps)
+                if legs is not None and (best is None or rank > best):
+                    best = rank
+        return best
 
     def _choices(self):
         movable = default_movable(self.shot)
@@ -136,12 +140,13 @@ class RuledOracle:
                 free[target] -= pod.requests
         return self.fragmentation.of(self.shot.of_tier(Tier.EDGE), free)
 
-    def _possible(self, steps):
+    def _legs(self, steps):
+        """In how many legs it can be done, one more than moves if a pod stops over; or None."""
         room = {name: self.shot.free[name] for name in self.cloud}
         if any(self._carried_out(self.shot, room, order) for order in permutations(steps)):
-            return True
+            return len(steps)
         for step in steps:
-            if self._kind(step) != "within":
+            if self._kind(step) != "within" or len(steps) == self.case.limits.max_moves:
                 continue
             for name in self.cloud:
                 pod = step[0]
@@ -150,8 +155,8 @@ class RuledOracle:
                 parked = put(self.shot, pod, name)
                 less = {**room, name: room[name] - pod.requests}
                 if any(self._carried_out(parked, less, order) for order in permutations(steps)):
-                    return True
-        return False
+                    return len(steps) + 1
+        return None
 
     def _carried_out(self, shot, room, order):
         """Whether it can be done in that order; the cloud's room is never given back."""

@@ -28,7 +28,7 @@ _Free = dict[NodeName, Resources]
 
 @attrs.frozen
 class Best:
-    """QoS in nano-units, moves (and waiting pods placed), fragmentation of the edge."""
+    """QoS in nano-units, legs (and waiting pods placed), fragmentation of the edge."""
 
     qos: int
     moves: int
@@ -48,16 +48,17 @@ class _Try:
     edge: Mapping[NodeName, Node]
     cloud: Sequence[Node]
 
-    def allowed(self, steps: Sequence[_Step]) -> bool:
+    def legs(self, steps: Sequence[_Step]) -> int | None:
+        """In how many legs this can be done; None if it may not be."""
         kinds = Counter(self._kind(step) for step in steps)
-        return (
+        allowed = (
             kinds["in"] <= self.limits.max_cloud_to_edge
             and kinds["within"] <= self.limits.max_edge_reorder
             and not self._exchanged(steps)
             and self._fits(steps)
             and self._held([pod for pod, _, target in steps if target == CLOUD])
-            and self._startable(steps)
         )
+        return self._started(steps) if allowed else None
 
     def _kind(self, step: _Step) -> str:
         _, source, target = step
@@ -100,17 +101,18 @@ class _Try:
         free = self.snapshot.free
         return literal_match(pods, self.cloud, free, Fragmentation()).costs[-1] is not None
 
-    def _startable(self, steps: Sequence[_Step]) -> bool:
-        """Whether there is an order in which each move finds room, some pods through the cloud."""
+    def _started(self, steps: Sequence[_Step]) -> int | None:
+        """The legs of an order in which each move finds room, one pod perhaps through the cloud."""
         if _in_some_order(steps, self.snapshot.free):
-            return True
+            return len(steps)
         out = [pod for pod, _, target in steps if target == CLOUD]
         inner = [step for step in steps if self._kind(step) == "within"]
-        return any(
+        broken = len(steps) < self.limits.max_moves and any(
             self._held([*out, step[0]])
             and _in_some_order([other for other in steps if other != step], self._without(step))
             for step in inner
         )
+        return len(steps) + 1 if broken else None
 
     def _without(self, step: _Step) -> Mapping[NodeName, Resources]:
         pod, source, _ = step
@@ -173,8 +175,11 @@ def best_by_enumeration(
                 free[target] -= pod.requests
         cost = sum(literal_fragmentation(fragmentation, n, free[n.name]) for n in edge.values())
         found = Best(qos, len(steps), cost, 0)
-        if (best is None or found.rank > best.rank) and trial.allowed(steps):
-            best = found
+        if best is None or found.rank > best.rank:
+            legs = trial.legs(steps)
+            found = attrs.evolve(found, moves=legs or 0)
+            if legs is not None and (best is None or found.rank > best.rank):
+                best = found
     if best is None:
         raise AssertionError("doing nothing is always allowed")
     return attrs.evolve(best, tried=tried)

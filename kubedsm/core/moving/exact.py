@@ -4,7 +4,7 @@ import attrs
 
 from kubedsm.core.moving.best_changes import Solution, TooManyError, best_changes
 from kubedsm.core.moving.edge_problem import EdgeProblem
-from kubedsm.core.moving.move_groups import Moves, gains_of, stopovers
+from kubedsm.core.moving.move_groups import Moves, gains_of, legs_of
 from kubedsm.core.moving.move_order import Impasse
 from kubedsm.core.moving.pairing import pair
 from kubedsm.core.moving.proposal import Proposal, Question, allowed_of
@@ -81,7 +81,8 @@ def _best(question: Question) -> Proposal:
     best, left_out = found.moves, [*refused, *found.refused]
     for impasse in left_out:
         order, _ = allowed_of(problem.rules.feasibility, impasse.moves, problem.room)
-        if gains_of(gains, order.moves) > gains_of(gains, best):
+        possible = legs_of(order.moves) <= question.limits.max_moves
+        if possible and gains_of(gains, order.moves) > gains_of(gains, best):
             best = order.moves
     return Proposal(best, proven=False, states=states, refused=tuple(left_out))
 
@@ -108,34 +109,48 @@ def _allowed(problem: EdgeProblem, impasse: Impasse) -> int:
 
 
 def _first(question: Question) -> Proposal:
-    """The first solution that can be carried out; of equal ones, one without stopovers.
+    """The first solution that can be carried out; of equal gain, the one with the fewest legs.
 
     Or the first one that rules about other pods refuse, if it comes before. It takes at least two
     moves within the edge to wait in a circle. After some solutions with circles that the cloud
-    cannot break only those with a single move within the edge are looked at.
+    cannot break, or only with too many legs, only those with a single move within the edge are
+    looked at.
     """
     problem, limits = question.problem, question.limits
-    chosen: tuple[Solution, Moves] | None = None
+    chosen: _Chosen | None = None
     states = passed_over = 0
     for solution in best_changes(question):
         states = solution.states
-        if chosen is not None and chosen[0].rank != solution.rank:
+        if chosen is not None and not chosen.may_yield_to(solution):
             break
         moves = pair(problem, solution.changes)
-        if moves is None:
+        if isinstance(moves, Impasse):
+            if chosen is None:
+                return Proposal(proven=False, states=states, refused=(moves,))
+        elif moves is None or legs_of(moves) > limits.max_moves:
             passed_over += 1
             if passed_over == _TRIES:
                 break
-        elif isinstance(moves, Impasse):
-            if chosen is None:
-                return Proposal(proven=False, states=states, refused=(moves,))
-        elif chosen is None or not stopovers(moves):
-            chosen = (solution, moves)
-        if chosen is not None and not stopovers(chosen[1]):
-            break
+        elif chosen is None or _Chosen(solution, moves).rank > chosen.rank:
+            chosen = _Chosen(solution, moves)
     if chosen is None and passed_over and limits.max_edge_reorder > 1:
         single = attrs.evolve(limits, max_edge_reorder=1)
         simpler = _first(attrs.evolve(question, limits=single))
         return attrs.evolve(simpler, proven=False, states=states + simpler.states)
-    found = () if chosen is None else chosen[1]
+    found = () if chosen is None else chosen.moves
     return Proposal(found, proven=not passed_over, states=states)
+
+
+@attrs.frozen(eq=False)
+class _Chosen:
+    solution: Solution
+    moves: Moves
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        """Greater is better, for equal gains."""
+        return -legs_of(self.moves), -self.solution.fragmentation
+
+    def may_yield_to(self, other: Solution) -> bool:
+        """Whether one that comes later could be better: legs are as many as moves, or more."""
+        return other.gain == self.solution.gain and (-other.moves, -other.fragmentation) > self.rank

@@ -6,7 +6,7 @@ leave its target. Moves that wait for one another, in whichever direction, are a
 wait in a circle, some stop over in the cloud: only here it is said which, and how that is done.
 """
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, islice
 
 import attrs
@@ -185,6 +185,11 @@ def gains_of(gains: Gains, moves: Iterable[Move]) -> Gain:
 
 def stopovers(moves: Iterable[Move]) -> int:
     return sum(move.stopover is not None for move in moves)
+
+
+def legs_of(moves: Collection[Move]) -> int:
+    """How many pods get another node, those counted twice that stop over on their way."""
+    return len(moves) + stopovers(moves)
 
 
 def moves_of(part: Iterable[Move]) -> int:

@@ -9,7 +9,7 @@ from kubedsm.core.goals.gains import Gains
 from kubedsm.core.moving.edge_items import leaving_turn
 from kubedsm.core.moving.edge_problem import EdgeProblem
 from kubedsm.core.moving.movable import Movable
-from kubedsm.core.moving.move_groups import edge_changes, moves_of
+from kubedsm.core.moving.move_groups import edge_changes, legs_of, moves_of
 from kubedsm.core.moving.move_order import Impasse
 from kubedsm.core.moving.suggestion import Cause, MoveKind, NotTaken, Reason, SuggestLimits
 from kubedsm.core.moving.take_groups import Taken
@@ -103,7 +103,7 @@ def _why(outcome: Outcome, pod: Pod) -> Reason:
     rules = {rejected.rule for rejected in refused}
     if len(refused) == len(nodes) and NODE_RESOURCES_FIT.name not in rules:
         return Cause.NO_NODE_TAKES_IT.of(words)
-    if outcome.counted and len(moves) >= limits.max_moves:
+    if outcome.counted and legs_of(moves) >= limits.max_moves:
         return Cause.MOST_MOVES.of(limits.max_moves)
     fetched = sum(move.kind is MoveKind.CLOUD_TO_EDGE for move in moves)
     if pod.node_name is not None and fetched >= limits.max_cloud_to_edge:
@@ -115,7 +115,7 @@ def _why(outcome: Outcome, pod: Pod) -> Reason:
     if _cloud_is_full(outcome):
         return Cause.NO_ROOM_IN_THE_CLOUD.of(short)
     if moves_of(moves) and outcome.counted:
-        return Cause.NO_MORE_MOVES.of(short, limits.max_moves - len(moves))
+        return Cause.NO_MORE_MOVES.of(short, limits.max_moves - legs_of(moves))
     return Cause.NO_MOVES.of(short)
 
 

@@ -161,8 +161,8 @@ class Suggestion:
 class SuggestLimits:
     """How much a suggestion may move. Of a kind that is capped at 0 there is no move."""
 
-    #: in all; a pending pod that gets room on the edge counts as one. Only `exact` asks: the
-    #: paper's form has the other two
+    #: in all, a pod that stops over counted twice; a pending pod that gets room on the edge counts
+    #: as one. Only `exact` asks: the paper's form has the other two
     max_moves: int = attrs.field(default=6, validator=validators.ge(0))
     max_cloud_to_edge: int = attrs.field(default=5, validator=validators.ge(0))
     max_edge_reorder: int = attrs.field(default=3, validator=validators.ge(0))

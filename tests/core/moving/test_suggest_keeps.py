@@ -124,7 +124,7 @@ def test_what_is_proven_is_the_best_that_keeps_all_rules():
         found = suggest(case.snapshot, case.promises, case.objective, case.limits)
         best = RuledOracle(case).best()
         reached = by_priority(case.snapshot, found.after.shares, case)
-        moves = len(found.moves) + len(found.awaited)
+        moves = len(found.legs) + len(found.awaited)
         rank = reached, -moves, -found.after.fragmentation
         assert rank <= best or not moves, seed
         assert rank == best or not found.proven, seed

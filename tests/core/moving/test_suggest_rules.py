@@ -274,7 +274,7 @@ def test_gains_compare_level_by_level():
 
 
 def rank_of(case, found):
-    moves = len(found.moves) + len(found.awaited)
+    moves = len(found.legs) + len(found.awaited)
     qos = by_priority(case.snapshot, found.after.shares, case)
     return qos, -moves, -found.after.fragmentation
 
