@@ -51,9 +51,17 @@ def test_a_pod_that_came_to_be_near_another_is_not_left_by_it():
 
 
 @pytest.mark.parametrize(
-    ("name", "legs", "qos"), [("suggest-promise-23", 4, 9.932), ("suggest-stranded-10", 6, 19.705)]
+    ("name", "legs", "qos"), [("suggest-promise-23", 6, 9.945), ("suggest-stranded-10", 6, 19.705)]
 )
 def test_a_stopover_is_a_move_more(name, legs, qos):
     found = suggested(name)
     assert len(found.legs) == legs
     assert qos_after(found) == qos
+
+
+def test_room_that_a_move_leaves_in_the_cloud_is_counted():
+    found = suggested("suggest-tightcloud-34")
+    assert qos_after(found) == 0.090
+    assert found.proven
+    needs = {leg.name: leg.needs for leg in found.legs}
+    assert needs["shop/w0-t0-3"] == {"shop/w4-t0-7"}

@@ -159,10 +159,12 @@ class RuledOracle:
         return None
 
     def _carried_out(self, shot, room, order):
-        """Whether it can be done in that order; the cloud's room is never given back."""
+        """Whether it can be done in that order; `room` is the cloud's."""
         if not order:
             return not broken(self.shot, shot)
-        (pod, _, target), *rest = order
+        (pod, source, target), *rest = order
+        if source in room:
+            room = {**room, source: room[source] + pod.requests}
         if target != CLOUD:
             return allowed(shot, pod, target) and self._carried_out(
                 put(shot, pod, target), room, rest

@@ -56,7 +56,6 @@ class _Try:
             and kinds["within"] <= self.limits.max_edge_reorder
             and not self._exchanged(steps)
             and self._fits(steps)
-            and self._held([pod for pod, _, target in steps if target == CLOUD])
         )
         return self._started(steps) if allowed else None
 
@@ -103,7 +102,7 @@ class _Try:
 
     def _started(self, steps: Sequence[_Step]) -> int | None:
         """The legs of an order in which each move finds room, one pod perhaps through the cloud."""
-        if _in_some_order(steps, self.snapshot.free):
+        if any(_in_some_order(way, self.snapshot.free) for way in self._ways(steps)):
             return len(steps)
         out = [pod for pod, _, target in steps if target == CLOUD]
         inner = [step for step in steps if self._kind(step) == "within"]
@@ -113,6 +112,20 @@ class _Try:
             for step in inner
         )
         return len(steps) + 1 if broken else None
+
+    def _ways(self, steps: Sequence[_Step]) -> Iterator[tuple[_Step, ...]]:
+        """With a node of the cloud for each step to it that could take the pod if it were empty."""
+        options = [
+            [
+                (pod, source, node.name)
+                for node in self.cloud
+                if not static_reasons(pod.pod_class, node)
+            ]
+            if target == CLOUD
+            else [(pod, source, target)]
+            for pod, source, target in steps
+        ]
+        yield from product(*options)
 
     def _without(self, step: _Step) -> Mapping[NodeName, Resources]:
         pod, source, _ = step

@@ -119,7 +119,7 @@ def best_changes(question: Question) -> Iterator[Solution]:
         end = min(start + size, len(ranked))
         while 0 < end < len(ranked) and gain[ranked[end]] == gain[ranked[end - 1]]:
             end += 1
-        held = [at for at in ranked[start:end].tolist() if _cloud_holds(problem, vectors[at])]
+        held = [at for at in ranked[start:end].tolist() if _cloud_holds(question, vectors[at])]
         if held:
             yield from _solved(search, np.array(held, dtype=np.int64))
         start = end
@@ -167,9 +167,40 @@ def _candidates(search: _Search) -> Ints:
     return found[np.lexsort((found, search.changes.touched[found], -search.standing[found]))]
 
 
-def _cloud_holds(problem: EdgeProblem, difference: Ints) -> bool:
+def _cloud_holds(question: Question, difference: Ints) -> bool:
+    """Whether what leaves the edge finds room in the cloud, as far as can be told so early.
+
+    Perhaps only in the room of pods that leave the cloud: whichever they will be.
+    """
+    problem = question.problem
     counts = problem.cloud_counts(np.maximum(-difference, 0))
-    return counts is not None and problem.cloud.holds(counts)
+    if counts is None or problem.cloud.holds(counts):
+        return counts is not None
+    if not question.vacating:
+        return False
+    fetched = [
+        pod
+        for item, number in zip(problem.items, difference.tolist(), strict=True)
+        for pod in item.fetchable(number)
+    ]
+    if not _may_begin(problem, difference, counts):
+        return False
+    vacated = problem.cloud_room(fetched)
+    packing = problem.cloud.packing
+    free = np.maximum(packing.free, 0).sum(axis=0) + vacated.sum(axis=0)
+    possible = bool((counts @ packing.requests <= free).all())
+    return possible and problem.cloud.vacated(vacated).holds(counts)
+
+
+def _may_begin(problem: EdgeProblem, difference: Ints, counts: Ints) -> bool:
+    """Whether some pod might leave the edge, or come to it, before all others.
+
+    Moves within the edge leave its room what it is in all.
+    """
+    one_each = np.eye(len(counts), dtype=np.int64)[counts > 0]
+    room = np.maximum(problem.free, 0).sum(axis=0)
+    fits = ((problem.requests <= room) | (problem.requests == 0)).all(axis=1)
+    return any(map(problem.cloud.holds, one_each)) or bool((fits & (difference > 0)).any())
 
 
 def _solved(search: _Search, batch: Ints) -> Iterator[Solution]:

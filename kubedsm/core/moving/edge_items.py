@@ -1,7 +1,9 @@
 """The items: pods of one workload that all nodes, and all other pods, treat alike."""
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
+from itertools import product
 
 import attrs
 
@@ -46,6 +48,31 @@ class Item:
         outside = tuple(pod for pod in self.outside if pod not in there[number:])
         here = {name: pods[: number if name == node else None] for name, pods in self.here.items()}
         return attrs.evolve(self, here=here, outside=outside)
+
+    def fetchable(self, number: int) -> Iterator[Pod]:
+        """The pods in the cloud that may be among those that come, if so many come to the edge."""
+        number -= len(self.waiting)
+        for pods in self._outside_by_node.values():
+            yield from pods[: max(number, 0)]
+
+    def fetching(self, number: int) -> Iterator["Item"]:
+        """The same with other pods of the cloud first: all ways in which nodes may lose so many."""
+        by_node = self._outside_by_node
+        for names in product(by_node, repeat=max(number - len(self.waiting), 0)):
+            losing = Counter(names)
+            if all(losing[name] <= len(by_node[name]) for name in losing):
+                pods = {name: iter(by_node[name]) for name in losing}
+                first = tuple(next(pods[name]) for name in names)
+                others = (pod for pod in self.outside if pod not in first)
+                yield attrs.evolve(self, outside=(*first, *others))
+
+    @cached_property
+    def _outside_by_node(self) -> Mapping[NodeName, tuple[Pod, ...]]:
+        found: dict[NodeName, tuple[Pod, ...]] = {}
+        for pod in self.outside:
+            if pod.node_name is not None:
+                found[pod.node_name] = (*found.get(pod.node_name, ()), pod)
+        return found
 
     @cached_property
     def pods(self) -> tuple[Pod, ...]:

@@ -86,10 +86,11 @@ class EdgeProblem:
         rules = EdgeRules.of(snapshot, [*here, *outside])
         waiting = stranded(snapshot, [*nodes, *cloud_nodes], rules)
         pods = [*here, *outside, *waiting]
+        vacated = _vacated(snapshot.free, outside)
         packing = Packing.of(
-            kinds(pods, cloud_nodes, snapshot.free)
+            kinds(pods, cloud_nodes, vacated)
             if rules is None
-            else ruled_kinds(pods, cloud_nodes, snapshot.free, rules),
+            else ruled_kinds(pods, cloud_nodes, vacated, rules),
             cloud_nodes,
             snapshot.free,
         )
@@ -182,6 +183,16 @@ class EdgeProblem:
         """The fragmentation of T nodes, given by index, with that free room, T x R."""
         return self.fragmentation.costs(self.axes, self.allocatable[nodes], np.maximum(room, 0))
 
+    def cloud_room(self, pods: Iterable[Pod]) -> Ints:
+        """What these pods of the cloud hold there, as rows of its packing."""
+        packing = self.cloud.packing
+        at = {node.name: index for index, node in enumerate(packing.nodes)}
+        room = np.zeros_like(packing.free)
+        for pod in pods:
+            if pod.node_name in at:
+                room[at[pod.node_name]] += np.array(signed_row(pod.requests, packing.axes))
+        return room
+
     def cloud_counts(self, leaving: Ints) -> Ints | None:
         """How many of each of the cloud's kinds leave, when so many of each item do.
 
@@ -196,6 +207,17 @@ class EdgeProblem:
                     return None
                 counts[item.cloud_kind] += number
         return counts
+
+
+def _vacated(
+    free: Mapping[NodeName, Resources], leaving: Iterable[Pod]
+) -> Mapping[NodeName, Resources]:
+    """What would be free if all of these left."""
+    room = dict(free)
+    for pod in leaving:
+        if pod.node_name in room:
+            room[pod.node_name] += pod.requests
+    return room
 
 
 def _count(packing: Packing, pods: Iterable[Pod]) -> Ints:

@@ -1,6 +1,7 @@
 """The best few moves there are: `suggest` in its exact form."""
 
 import attrs
+import numpy as np
 
 from kubedsm.core.moving.best_changes import Solution, TooManyError, best_changes
 from kubedsm.core.moving.edge_problem import EdgeProblem
@@ -119,6 +120,7 @@ def _first(question: Question) -> Proposal:
     problem, limits = question.problem, question.limits
     chosen: _Chosen | None = None
     states = passed_over = 0
+    waited = False
     for solution in best_changes(question):
         states = solution.states
         if chosen is not None and not chosen.may_yield_to(solution):
@@ -129,16 +131,26 @@ def _first(question: Question) -> Proposal:
                 return Proposal(proven=False, states=states, refused=(moves,))
         elif moves is None or legs_of(moves) > limits.max_moves:
             passed_over += 1
+            waited = waited or not _held_now(problem, solution)
             if passed_over == _TRIES:
                 break
         elif chosen is None or _Chosen(solution, moves).rank > chosen.rank:
             chosen = _Chosen(solution, moves)
+    if chosen is None and waited:
+        other = _first(attrs.evolve(question, vacating=False))
+        return attrs.evolve(other, proven=False, states=states + other.states)
     if chosen is None and passed_over and limits.max_edge_reorder > 1:
         single = attrs.evolve(limits, max_edge_reorder=1)
         simpler = _first(attrs.evolve(question, limits=single))
         return attrs.evolve(simpler, proven=False, states=states + simpler.states)
     found = () if chosen is None else chosen.moves
     return Proposal(found, proven=not passed_over, states=states)
+
+
+def _held_now(problem: EdgeProblem, solution: Solution) -> bool:
+    """Whether the cloud has the room already for what leaves the edge."""
+    counts = problem.cloud_counts(np.maximum(-solution.changes.sum(axis=0), 0))
+    return counts is not None and problem.cloud.holds(counts)
 
 
 @attrs.frozen(eq=False)

@@ -75,22 +75,56 @@ def needs_of(moves: Sequence[Move], free: Mapping[NodeName, Resources]) -> Needs
 
     The room a target has now is given to moves inside the edge first, since others may wait for
     them to leave, and then to the smallest; what is left without waits for all that leave it.
+    Where moves would wait in a circle for that, each waits for no more than it must.
     """
     found: Needs = {}
     leaving: dict[NodeName, set[Uid]] = {}
     coming: dict[NodeName, list[Move]] = {}
+    room = dict(free)
     for move in moves:
         coming.setdefault(move.target, []).append(move)
         if move.source is not None:
             leaving.setdefault(move.source, set()).add(move.pod.uid)
     for target, arriving in coming.items():
-        room = free[target]
         for move in sorted(arriving, key=_turn):
-            if shortages(move.pod.requests, room):
+            if shortages(move.pod.requests, room[target]):
                 found[move.pod.uid] = frozenset(leaving.get(target, ()))
             else:
-                room -= move.pod.requests
+                room[target] -= move.pod.requests
                 found[move.pod.uid] = frozenset()
+    if len(startable(found)) == len(found):
+        return found
+    return {**found, **_least_needs(moves, {uid for uid in found if not found[uid]}, room, leaving)}
+
+
+def _least_needs(
+    moves: Sequence[Move],
+    over: set[Uid],
+    room: dict[NodeName, Resources],
+    leaving: Mapping[NodeName, set[Uid]],
+) -> Needs:
+    """What the others wait for if each starts as soon as what left its target makes room for it.
+
+    Of two with one target, the later waits for all that the earlier does, so that there is room for
+    both in any order. Nothing is said of those that never start.
+    `over`: the moves that need nothing; `room`: what is free beside all of these.
+    """
+    found: Needs = {}
+    gone: set[Uid] = set()
+    left = sorted((move for move in moves if move.pod.uid not in over), key=_turn)
+    by_uid = {move.pod.uid: move for move in moves}
+    while over != gone:
+        for uid in over - gone:
+            source = by_uid[uid].source
+            if source is not None:
+                room[source] += by_uid[uid].pod.requests
+        gone = set(over)
+        for move in left:
+            target, uid = move.target, move.pod.uid
+            if uid not in over and not shortages(move.pod.requests, room[target]):
+                found[uid] = frozenset(leaving.get(target, set()) & gone)
+                room[target] -= move.pod.requests
+                over.add(uid)
     return found
 
 

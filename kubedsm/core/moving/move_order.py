@@ -51,6 +51,11 @@ class Impasse:
     stays: bool = False
 
     @property
+    def stuck(self) -> bool:
+        """Whether it is room that the moves wait for in a circle."""
+        return self.rejection is _STUCK
+
+    @property
     def reason(self) -> Reason:
         return Cause.REFUSED_BY_A_RULE.of(self.move.target, ", ".join(self.rejection.reasons))
 

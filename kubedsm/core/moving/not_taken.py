@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from functools import cached_property
 
 import attrs
+import numpy as np
 
 from kubedsm.core.goals.gains import Gains
 from kubedsm.core.moving.edge_items import leaving_turn
@@ -140,5 +141,7 @@ def _refused(outcome: Outcome, pod: Pod) -> list[Rejection]:
 
 def _cloud_is_full(outcome: Outcome) -> bool:
     """Whether the cloud has no room for any pod of the edge that may be moved, if there is one."""
-    kinds = [item.cloud_kind for item in outcome.problem.items if item.here]
-    return bool(kinds) and all(kind is None for kind in kinds)
+    cloud = outcome.problem.cloud
+    kinds = {item.cloud_kind for item in outcome.problem.items if item.here}
+    one_each = np.eye(len(cloud.packing.kinds), dtype=np.int64)
+    return bool(kinds) and not any(k is not None and cloud.holds(one_each[k]) for k in kinds)

@@ -45,12 +45,19 @@ def _allowed(
     for moves in ways:
         order = order_of(feasibility, moves, free)
         if isinstance(order, Impasse):
-            impasse = impasse or order
+            # Where room in the cloud is waited for, other moves may do without.
+            if not (order.stuck and _waits_for_the_cloud(moves, free)):
+                impasse = impasse or order
         elif best is None or stopovers(order.moves) < stopovers(best):
             best = order.moves
         if best is not None and not stopovers(best):
             break
     return best or impasse
+
+
+def _waits_for_the_cloud(moves: Moves, free: Mapping[NodeName, Resources]) -> bool:
+    needs = needs_of(moves, free)
+    return any(move.kind is MoveKind.EDGE_TO_CLOUD and needs[move.pod.uid] for move in moves)
 
 
 def _startable(problem: EdgeProblem, moves: Moves) -> Iterator[Moves]:

@@ -22,6 +22,8 @@ class Question:
     gains: Gains
     limits: SuggestLimits
     bounds: Bounds
+    #: whether what goes to the cloud may wait there for room that others leave
+    vacating: bool = True
 
 
 @attrs.frozen(eq=False)

@@ -138,7 +138,7 @@ class Suggestion:
 
     The legs can be carried out in their order, and in any other in which each comes after those
     that it needs: those that free its room, or without which a rule about other pods could refuse
-    it. The cloud's room is counted as if nothing left it, so that no leg into the cloud needs any.
+    it. A leg into the cloud needs others only where there is not room for all as it is.
     """
 
     before: ClusterScore

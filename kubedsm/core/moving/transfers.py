@@ -13,7 +13,8 @@ from kubedsm.core.world.model import NodeName, Pod
 
 #: Ways to pair pods with places that are looked at, to find one without a cycle.
 _WAYS = 720
-
+#: Choices of pods to fetch from the cloud, of nodes where others wait for their room.
+_FETCHES = 24
 
 #: Pod and node it leaves or gets.
 _Place = tuple[Pod, NodeName]
@@ -23,13 +24,40 @@ def transfers(problem: EdgeProblem, changes: Ints) -> Iterator[tuple[Move, ...]]
     """The ways to carry out the changes, N x I, that differ in which pod gets which place.
 
     Within an item as many pods as possible stay on the edge; the surplus comes from those that
-    wait for a node, then from the cloud, or goes to the cloud. Nothing if the cloud cannot hold it.
+    wait for a node, then from the cloud, or goes to the cloud. Nothing if the cloud cannot hold it,
+    in what is free there or in what those leave that come from it.
     """
-    if problem.cloud_counts(np.maximum(-changes.sum(axis=0), 0)) is None:
+    differences = changes.sum(axis=0)
+    counts = problem.cloud_counts(np.maximum(-differences, 0))
+    if counts is None:
         return
+    for items in _fetching(problem, differences, waiting=not problem.cloud.holds(counts)):
+        yield from islice(_carried_out(problem, items, changes), _WAYS)
+
+
+def _fetching(
+    problem: EdgeProblem, differences: Ints, *, waiting: bool
+) -> Iterator[tuple[Item, ...]]:
+    """The items, with those pods of the cloud first that are to come: if others wait for it, any.
+
+    The first ones of each; then others, of other nodes.
+    """
+    yield problem.items
+    if not waiting:
+        return
+    others = (
+        item.fetching(number) if number > 0 else (item,)
+        for item, number in zip(problem.items, differences.tolist(), strict=True)
+    )
+    yield from islice(product(*(islice(each, _FETCHES) for each in others)), _FETCHES)
+
+
+def _carried_out(
+    problem: EdgeProblem, items: Sequence[Item], changes: Ints
+) -> Iterator[tuple[Move, ...]]:
     names = [node.name for node in problem.nodes]
     ways = []
-    for index, item in enumerate(problem.items):
+    for index, item in enumerate(items):
         column = changes[:, index].tolist()
         removed = [
             (pod, name)
@@ -40,10 +68,10 @@ def transfers(problem: EdgeProblem, changes: Ints) -> Iterator[tuple[Move, ...]]
         places = [name for name, number in zip(names, column, strict=True) for _ in range(number)]
         if removed or places:
             ways.append(list(islice(_ways(item, removed, places), _WAYS)))
-    for way in islice(product(*ways), _WAYS):
+    for way in product(*ways):
         inside = [move for stays, _ in way for move in stays]
         away = [place for _, leaves in way for place in leaves]
-        targets = in_cloud(problem, [pod for pod, _ in away])
+        targets = in_cloud(problem, [pod for pod, _ in away], inside)
         if targets is None:
             return
         source = dict(away)
@@ -51,14 +79,23 @@ def transfers(problem: EdgeProblem, changes: Ints) -> Iterator[tuple[Move, ...]]
         yield (*inside, *leaving)
 
 
-def in_cloud(problem: EdgeProblem, pods: Sequence[Pod]) -> dict[Pod, NodeName] | None:
-    """Where the cloud holds these pods together, in its own order; None if it does not."""
+def in_cloud(
+    problem: EdgeProblem, pods: Sequence[Pod], vacating: Iterable[Move] = ()
+) -> dict[Pod, NodeName] | None:
+    """Where the cloud holds these pods together, in its own order; None if it does not.
+
+    In the room that is free now, or else with that which these moves leave.
+    """
     packing = problem.cloud.packing
     kind_of = {pod.uid: index for index, kind in enumerate(packing.kinds) for pod in kind.pods}
     chosen: list[list[Pod]] = [[] for _ in packing.kinds]
     for pod in pods:
         chosen[kind_of[pod.uid]].append(pod)
-    loads = problem.cloud.loads(np.array([len(each) for each in chosen], dtype=np.int64))
+    counts = np.array([len(each) for each in chosen], dtype=np.int64)
+    loads = problem.cloud.loads(counts)
+    if loads is None and vacating:
+        coming = (move.pod for move in vacating if move.kind is MoveKind.CLOUD_TO_EDGE)
+        loads = problem.cloud.vacated(problem.cloud_room(coming)).loads(counts)
     return None if loads is None else dict(packing.targets(loads, chosen))
 
 

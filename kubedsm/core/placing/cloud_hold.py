@@ -1,7 +1,6 @@
 """Whether the cloud can hold what leaves the edge, and where.
 
-In the room that is free there now: what leaves the cloud in the same suggestion holds its room
-until it is gone, so that nothing may count on it.
+In the room that is free there now, or with that of pods which leave the cloud before.
 """
 
 import attrs
@@ -21,6 +20,7 @@ class CloudHold:
         #: counts that can be held, and with them all that are no more; and the other way round
         self._enough: list[Ints] = []
         self._too_many: list[Ints] = []
+        self._vacated: dict[bytes, CloudHold] = {}
         #: False once it could not be told whether some pods can be held
         self.certain = True
 
@@ -33,6 +33,14 @@ class CloudHold:
         held = self.loads(counts) is not None
         (self._enough if held else self._too_many).append(counts)
         return held
+
+    def vacated(self, room: Ints) -> "CloudHold":
+        """The cloud once pods with that much room, N x R, have left its nodes."""
+        key = room.tobytes()
+        if key not in self._vacated:
+            free = self.packing.free + room
+            self._vacated[key] = CloudHold(attrs.evolve(self.packing, free=free), self._bounds)
+        return self._vacated[key]
 
     def loads(self, counts: Ints) -> Ints | None:
         """A placement of so many pods of each kind; None if there is none.

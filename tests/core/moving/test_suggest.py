@@ -219,7 +219,9 @@ def test_room_is_made_for_a_pod_that_fits_nowhere():
     pods.append(running("d-1", "d", resources(1), "e2"))
     pods.append(running("d-2", "d", resources(1), "cloud"))
     found = suggested(nodes, pods, {"a": Promise(0.0), "d": Promise(0.5)})
-    assert [(a.pod.name, a.target) for a in found.awaited] == [("b-1", "e2")]
+    # a waits for d to leave the cloud, and b comes in its place.
+    assert needed(found) == {"d-2": set(), "a-1": {"d-2"}}
+    assert [(a.pod.name, a.target) for a in found.awaited] == [("b-1", "e1")]
     assert found.after.shares[Workload("shop", "Deployment", "b")] == Share(1, 1)
 
 
