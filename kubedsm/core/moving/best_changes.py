@@ -197,10 +197,10 @@ def _may_begin(problem: EdgeProblem, difference: Ints, counts: Ints) -> bool:
 
     Moves within the edge leave its room what it is in all.
     """
-    one_each = np.eye(len(counts), dtype=np.int64)[counts > 0]
+    leaving = np.flatnonzero(counts).tolist()
     room = np.maximum(problem.free, 0).sum(axis=0)
     fits = ((problem.requests <= room) | (problem.requests == 0)).all(axis=1)
-    return any(map(problem.cloud.holds, one_each)) or bool((fits & (difference > 0)).any())
+    return any(map(problem.cloud.takes, leaving)) or bool((fits & (difference > 0)).any())
 
 
 def _solved(search: _Search, batch: Ints) -> Iterator[Solution]:

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from functools import cached_property
 
 import attrs
-import numpy as np
 
 from kubedsm.core.goals.gains import Gains
 from kubedsm.core.moving.edge_items import leaving_turn
@@ -143,5 +142,4 @@ def _cloud_is_full(outcome: Outcome) -> bool:
     """Whether the cloud has no room for any pod of the edge that may be moved, if there is one."""
     cloud = outcome.problem.cloud
     kinds = {item.cloud_kind for item in outcome.problem.items if item.here}
-    one_each = np.eye(len(cloud.packing.kinds), dtype=np.int64)
-    return bool(kinds) and not any(k is not None and cloud.holds(one_each[k]) for k in kinds)
+    return bool(kinds) and not any(kind is not None and cloud.takes(kind) for kind in kinds)

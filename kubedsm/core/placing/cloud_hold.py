@@ -21,8 +21,19 @@ class CloudHold:
         self._enough: list[Ints] = []
         self._too_many: list[Ints] = []
         self._vacated: dict[bytes, CloudHold] = {}
-        #: False once it could not be told whether some pods can be held
-        self.certain = True
+        self._told = True
+
+    @property
+    def certain(self) -> bool:
+        """False once it could not be told whether some pods can be held."""
+        return self._told and all(hold.certain for hold in self._vacated.values())
+
+    def takes(self, kind: int) -> bool:
+        """Whether one pod of that kind finds room."""
+        packing = self.packing
+        requests = packing.requests[kind]
+        fits = ((requests <= packing.free) | (requests == 0)).all(axis=1)
+        return bool((fits & packing.feasible[:, kind]).any())
 
     def holds(self, counts: Ints) -> bool:
         """Whether so many pods of each kind find room together."""
@@ -57,7 +68,7 @@ class CloudHold:
     def _packed(self, counts: Ints) -> Ints | None:
         table = tabulate(attrs.evolve(self.packing, counts=counts), None, self._bounds)
         if table is None:
-            self.certain = False
+            self._told = False
             return None
         whole = bool((table.limits == counts).all())
         if not whole or int(table.costs()[tuple(counts.tolist())]) >= UNREACHABLE:
