@@ -65,3 +65,18 @@ def test_room_that_a_move_leaves_in_the_cloud_is_counted():
     assert found.proven
     needs = {leg.name: leg.needs for leg in found.legs}
     assert needs["shop/w0-t0-3"] == {"shop/w4-t0-7"}
+
+
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [
+        ("h08-batch-mate-spread", 6),
+        ("place-rules-121", 25),
+        ("h06-colocation-zone", 6),
+        ("place-rules-218", 8),
+    ],
+)
+def test_all_are_placed_that_kube_scheduler_might_place_one_by_one(name, number):
+    dump, configuration = read(name)
+    decision = offline.place(dump, configuration).decision
+    assert (len(decision.bindings), len(decision.unplaced)) == (number, 0)

@@ -48,6 +48,8 @@ class Settling:
     would_gain: WouldGain
     skews: Skews
     deadline: Deadline
+    #: as kube-scheduler does, let pods that come later break the rules of those before
+    forgetful: bool = False
     #: in an order that the rules allow, unless `disordered`
     placed: dict[Uid, Placed] = attrs.field(factory=dict)
     #: pods that had to go, or stay away, for a rule of another: its name
@@ -125,6 +127,8 @@ class Settling:
         None are, as long as there is a pod of lower priority that could go instead.
         """
         upset = self.skews.upset(self._like(pod))
+        if self.forgetful:
+            upset[:] = False
         if upset.any() and any(
             other.pod_class.priority < pod.pod_class.priority for other, _ in self.placed.values()
         ):
