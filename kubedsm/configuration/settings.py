@@ -100,6 +100,7 @@ class BatchSettings:
     max: float = attrs.field(default=0.2, metadata=duration("0s", "1m"))
     size: int = attrs.field(default=256, metadata=whole(1, 10_000))
     budget: float = attrs.field(default=0.5, metadata=duration("10ms", "1m"))
+    patience: float = attrs.field(default=60.0, metadata=duration("1s", "24h"))
 
     def __attrs_post_init__(self) -> None:
         if self.max < self.idle:
@@ -281,6 +282,7 @@ class Configuration:
             Measure(self.fragmentation),
             self.fairness.namespaces if self.fairness.per_namespace else None,
             self.tenants.max_qos,
+            self.batch.patience,
         )
 
     def migration_mode(self, workload: Workload) -> Mode:

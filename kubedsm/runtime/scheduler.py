@@ -86,7 +86,7 @@ class Scheduler:
         rules that rejected it, before the next event is handled that could help it.
         """
         started = self.clock.monotonic()
-        snapshot = self.mirror.snapshot()
+        snapshot = self.mirror.snapshot(self.clock.wall())
         pods = snapshot.schedulable(waiting)
         if not pods:
             return

@@ -80,3 +80,9 @@ def test_all_are_placed_that_kube_scheduler_might_place_one_by_one(name, number)
     dump, configuration = read(name)
     decision = offline.place(dump, configuration).decision
     assert (len(decision.bindings), len(decision.unplaced)) == (number, 0)
+
+
+def test_the_old_large_pods_do_not_wait_for_newer_ones():
+    dump, configuration = read("h01-old-large-starved")
+    decision = offline.place(dump, configuration).decision
+    assert {binding.pod.name for binding in decision.bindings} == {"big-t0-0", "big2-t0-0"}

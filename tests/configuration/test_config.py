@@ -149,7 +149,7 @@ REFUSALS: dict[str | bytes, str] = {
     "batch: {idel: 5ms}": "batch.idel: unknown key; did you mean idle?",
     "suggester: {max_moves: 5}": "suggester.max_moves: unknown key; did you mean maxMoves?",
     "latency: {fog: 5ms}": "latency.fog: unknown key; the keys here are edge, cloud",
-    "batch: {1: 5ms}": "batch.1: unknown key; the keys here are idle, max, size, budget",
+    "batch: {1: 5ms}": "batch.1: unknown key; the keys here are idle, max, size, budget, patience",
     "batch: {idle: 5}": (
         "batch.idle: 5 is not a duration with its unit, such as 500ms, 10s or 1m30s"
     ),

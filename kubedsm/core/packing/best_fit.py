@@ -46,7 +46,7 @@ def by_size(packing: Packing, *, largest_first: bool = False) -> list[int]:
     """The kinds, by priority and then by size."""
     sign = -1 if largest_first else 1
     ordered = sorted(
-        (-kind.rank.priority, sign * size, index)
+        (tuple(-each for each in kind.rank.turn), sign * size, index)
         for index, (kind, size) in enumerate(zip(packing.kinds, sizes(packing), strict=True))
     )
     return [index for _, _, index in ordered]

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from kubedsm.core.goals.fragmentation import Ints, axes_of, canonical, rows
 from kubedsm.core.rules.fit import reasons
-from kubedsm.core.world.model import Node, NodeName, Pod, PodClass, Resources, Workload
+from kubedsm.core.world.model import Node, NodeName, Pod, PodClass, Resources, Uid
 from kubedsm.core.world.serving_order import serving_order
 
 #: Where no more are told apart, any number of pods may be on a node.
@@ -35,6 +35,13 @@ class Rank(NamedTuple):
     priority: int = 0
     #: of their workload: the greatest priority of its pods in the batch
     level: int = 0
+    #: of the pods, among those of their priority: how far they are beyond all patience
+    overdue: int = 0
+
+    @property
+    def turn(self) -> tuple[int, int]:
+        """Pods with a greater one are placed before any number with a lesser."""
+        return self.priority, self.overdue
 
 
 NO_RANK = Rank()
@@ -55,23 +62,19 @@ class Kind:
     penalties: Mapping[NodeName, int] = attrs.field(factory=dict)
 
 
-def rank_of(pod: Pod, levels: Mapping[Workload, int] | None) -> Rank:
-    return NO_RANK if levels is None else Rank(pod.pod_class.priority, levels[pod.workload])
-
-
 def kinds(
     pods: Iterable[Pod],
     nodes: Sequence[Node],
     free: Mapping[NodeName, Resources],
-    levels: Mapping[Workload, int] | None = None,
+    ranks: Mapping[Uid, Rank] | None = None,
 ) -> tuple[Kind, ...]:
     """The kinds of these pods on these nodes, in canonical order, as if no pod spoke of others.
 
-    levels: of the workloads, if priorities are to be told apart.
+    ranks: of the pods, if some go before others.
     """
     by_class: dict[tuple[PodClass, Rank], list[Pod]] = {}
     for pod in pods:
-        by_class.setdefault((pod.pod_class, rank_of(pod, levels)), []).append(pod)
+        by_class.setdefault((pod.pod_class, ranks[pod.uid] if ranks else NO_RANK), []).append(pod)
     merged: dict[tuple[Resources, frozenset[NodeName], Rank], list[Pod]] = {}
     for (pod_class, of_class), members in by_class.items():
         fitting = frozenset(n.name for n in nodes if not reasons(pod_class, n, free[n.name]))
@@ -146,18 +149,18 @@ class Packing:
 
     @cached_property
     def weights(self) -> tuple[int, ...] | None:
-        """What a pod of each kind counts: more than all pods of lower priorities together.
+        """What a pod of each kind counts: more than all that it goes before together.
 
         None if the sum of all would be too much for 64 bits.
         """
-        priorities = [kind.rank.priority for kind in self.kinds]
-        worth: dict[int, int] = {}
+        turns = [kind.rank.turn for kind in self.kinds]
+        worth: dict[tuple[int, int], int] = {}
         total = 0
-        for priority in sorted(set(priorities)):
-            worth[priority] = total + 1
-            counts = zip(self.counts.tolist(), priorities, strict=True)
-            total += worth[priority] * sum(n for n, of_kind in counts if of_kind == priority)
-        return tuple(worth[p] for p in priorities) if total < _MOST_WORTH else None
+        for turn in sorted(set(turns)):
+            worth[turn] = total + 1
+            counts = zip(self.counts.tolist(), turns, strict=True)
+            total += worth[turn] * sum(n for n, of_kind in counts if of_kind == turn)
+        return tuple(worth[turn] for turn in turns) if total < _MOST_WORTH else None
 
     def worth(self, loads: Ints) -> int:
         """How many pods such a placement has; those of higher priority count first."""

@@ -8,13 +8,13 @@ rules allow is lost, and the best that `match` finds is the best there is, if it
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from kubedsm.core.packing.problem import Kind, Rank, in_order, rank_of
+from kubedsm.core.packing.problem import NO_RANK, Kind, Rank, in_order
 from kubedsm.core.rules.feasibility import EquivalenceClass, Feasibility
 from kubedsm.core.rules.residents import Selection, wishes_of
 from kubedsm.core.rules.scene import speaks_of_others
 from kubedsm.core.rules.taints import PREFERS_NO_PODS
 from kubedsm.core.rules.volumes import shared_disk
-from kubedsm.core.world.model import Node, NodeName, Pod, Resources, Snapshot, Workload
+from kubedsm.core.world.model import Node, NodeName, Pod, Resources, Snapshot, Uid
 from kubedsm.core.world.serving_order import serving_order
 from kubedsm.core.world.surroundings import Surroundings
 
@@ -53,7 +53,7 @@ def judged_kinds(
     pods: Iterable[Pod],
     feasibility: Feasibility,
     surroundings: Surroundings,
-    levels: Mapping[Workload, int] | None = None,
+    ranks: Mapping[Uid, Rank] | None = None,
     *,
     preferences: bool = True,
 ) -> tuple[Kind, ...]:
@@ -64,7 +64,7 @@ def judged_kinds(
     """
     alike: dict[tuple[EquivalenceClass, Rank], list[Pod]] = {}
     for pod in pods:
-        key = (feasibility.equivalence(pod), rank_of(pod, levels))
+        key = (feasibility.equivalence(pod), ranks[pod.uid] if ranks else NO_RANK)
         alike.setdefault(key, []).append(pod)
     candidates = {candidate for candidate, _ in alike}
     labels = {node.name: node.labels.keys() for node in feasibility.nodes}

@@ -27,11 +27,11 @@ def pick_greedily(
     # (member, kind) in name order; one that finds no room any more never will.
     candidates = [(m, kind) for m, member in enumerate(members) for kind in member.kinds()]
 
-    def score(candidate: tuple[int, int]) -> tuple[int, float]:
+    def score(candidate: tuple[int, int]) -> tuple[tuple[int, int], float]:
         m, kind = candidate
         values, number = members[m].values, taken[m]
         gain = float(values[number + 1] - values[number])
-        return edge.kinds[kind].rank.priority, gain / size[kind]
+        return edge.kinds[kind].rank.turn, gain / size[kind]
 
     while candidates and not deadline.long_passed:
         best = max(candidates, key=score)

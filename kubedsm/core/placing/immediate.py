@@ -1,5 +1,6 @@
 """Algorithm 1: a batch of new pods is placed as one."""
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -8,10 +9,11 @@ import attrs
 from kubedsm.core.goals.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.core.goals.objective import Objective, Promises, quality
 from kubedsm.core.packing.match import Bounds
-from kubedsm.core.packing.problem import Kind, Packing, kinds
+from kubedsm.core.packing.problem import NO_RANK, Kind, Packing, Rank, kinds
 from kubedsm.core.placing.alone import place_alone
 from kubedsm.core.placing.batch_kinds import is_plain, judged_kinds
 from kubedsm.core.placing.decision import Binding, Choice, Decision, make_decision
+from kubedsm.core.placing.ranks import ranks_of
 from kubedsm.core.placing.rule_keeping import keep_rules
 from kubedsm.core.placing.settling import WouldGain
 from kubedsm.core.rules.feasibility import Feasibility
@@ -40,6 +42,7 @@ def immediate_schedule(
     objective: Objective,
     measure: Measure = Measure.UNUSABLE,
     bounds: Bounds | None = None,
+    patience: float = math.inf,
 ) -> Decision:
     """Where these waiting pods of the snapshot go.
 
@@ -49,7 +52,8 @@ def immediate_schedule(
 
     With several priorities among the pods, no pod stays out for one of lower priority, and the QoS
     of the workloads of a higher level comes before that of a lower one; the level of a workload is
-    the greatest priority of its pods in the batch.
+    the greatest priority of its pods in the batch. Among pods of one priority those come first that
+    have waited for longer than `patience`, in seconds.
     """
     ordered = sorted(pods, key=serving_order)
     batch: list[Pod] = []
@@ -64,6 +68,7 @@ def immediate_schedule(
         objective,
         Fragmentation(measure, request_mix(snapshot)),
         bounds or Bounds(),
+        ranks_of(batch, snapshot.at, patience),
     )
     if is_plain(snapshot, batch):
         choice = problem.alone(batch[0]) if len(batch) == 1 else problem.plain_choice()
@@ -103,6 +108,8 @@ class _Problem:
     objective: Objective
     fragmentation: Fragmentation
     bounds: Bounds
+    #: None if no pod goes before others
+    ranks: Mapping[Uid, Rank] | None
     edge_nodes: list[Node] = attrs.field(init=False)
     cloud_nodes: list[Node] = attrs.field(init=False)
 
@@ -127,7 +134,7 @@ class _Problem:
 
     def plain_choice(self) -> Choice:
         nodes = [*self.edge_nodes, *self.cloud_nodes]
-        return self.choice(kinds(self.batch, nodes, self.snapshot.free, levels_of(self.batch)))
+        return self.choice(kinds(self.batch, nodes, self.snapshot.free, self.ranks))
 
     def choice(self, batch_kinds: Sequence[Kind]) -> Choice:
         free = self.snapshot.free
@@ -156,10 +163,10 @@ class _Problem:
         return shares_after(self.shares, more)
 
     def standing(self, choice: Choice) -> tuple[list[int], list[int]]:
-        """What a choice is worth before preferences: pods by priority, then QoS by level."""
+        """What a choice is worth before preferences: pods by their turn, then QoS by level."""
         bindings = self.bindings(choice)
-        priorities = [binding.pod.pod_class.priority for binding in bindings]
-        placed = [priorities.count(p) for p in sorted(_priorities(self.batch), reverse=True)]
+        turns = Counter(self._turn(binding.pod) for binding in bindings)
+        placed = [turns[turn] for turn in sorted(set(map(self._turn, self.batch)), reverse=True)]
         after, levels = self.shares_after(bindings), levels_of(self.batch) or {}
         by_level: dict[int, dict[Workload, Share]] = {}
         for pod in self.batch:
@@ -168,6 +175,9 @@ class _Problem:
                 level[pod.workload] = after[pod.workload]
         ordered = sorted(by_level.items(), reverse=True, key=lambda entry: entry[0])
         return placed, [quality(of, self.promises, self.objective) for _, of in ordered]
+
+    def _turn(self, pod: Pod) -> tuple[int, int]:
+        return (self.ranks[pod.uid] if self.ranks else NO_RANK).turn
 
     @property
     def would_gain(self) -> WouldGain:
@@ -206,20 +216,16 @@ def _judged(problem: _Problem, feasibility: Feasibility) -> Choice:
     is also tried without, and what pods like must not cost a placement or any QoS.
     """
     snapshot, batch = problem.snapshot, problem.batch
-    levels = levels_of(batch)
-    liked = judged_kinds(batch, feasibility, snapshot.surroundings, levels)
+    ranks = problem.ranks
+    liked = judged_kinds(batch, feasibility, snapshot.surroundings, ranks)
     choice = problem.choice(liked)
     if choice.proven or not any(kind.penalties for kind in liked):
         return choice
     indifferent = problem.choice(
-        judged_kinds(batch, feasibility, snapshot.surroundings, levels, preferences=False)
+        judged_kinds(batch, feasibility, snapshot.surroundings, ranks, preferences=False)
     )
     better = problem.standing(indifferent) > problem.standing(choice)
     return indifferent if indifferent.proven or better else choice
-
-
-def _priorities(pods: Iterable[Pod]) -> set[int]:
-    return {pod.pod_class.priority for pod in pods}
 
 
 def _others(batch: Iterable[Pod], bindings: Iterable[Binding]) -> list[Pod]:

@@ -34,6 +34,8 @@ class KubeDSM:
     namespace_weights: Mapping[str, float] | None = None
     #: the edge share that tenants may promise their workloads, beside what these are promised
     most_wished: float = 0.0
+    #: seconds, after which a pod that waits goes before newer ones of its priority
+    patience: float = 60.0
 
     def promises_in(self, snapshot: Snapshot) -> Promises:
         """What is promised to each workload, and how much that weighs beside the others there."""
@@ -55,7 +57,9 @@ class KubeDSM:
         self, snapshot: Snapshot, pods: Sequence[Pod], deadline: Deadline = NO_DEADLINE
     ) -> Decision:
         promises, bounds = self.promises_in(snapshot), Bounds(deadline=deadline)
-        return immediate_schedule(snapshot, pods, promises, self.objective, self.measure, bounds)
+        return immediate_schedule(
+            snapshot, pods, promises, self.objective, self.measure, bounds, self.patience
+        )
 
     def suggest(
         self, snapshot: Snapshot, movable: Movable, deadline: Deadline = NO_DEADLINE

@@ -325,7 +325,7 @@ class ClusterMirror:
                 free -= booked[name]
         return free
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self, at: float = 0.0) -> Snapshot:
         placed = {
             uid: pod.node_name for uid, pod in self._pods.items() if pod.node_name is not None
         }
@@ -339,6 +339,7 @@ class ClusterMirror:
             placed=placed,
             scheduler_name=self._scheduler_name,
             surroundings=self._surroundings,
+            at=at,
         )
 
     def _unproven(self) -> dict[Uid, Pod]:

@@ -387,6 +387,8 @@ class Snapshot:
     #: pods of this scheduler only; pods that count for QoS, pending ones included
     scheduler_name: str = "kubedsm"
     surroundings: Surroundings = attrs.field(factory=Surroundings)
+    #: when this was so, in seconds since the epoch; 0 if nobody says
+    at: float = 0.0
 
     def of_tier(self, tier: Tier) -> list[Node]:
         """The tier's nodes in name order."""

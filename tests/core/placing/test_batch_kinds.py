@@ -1,13 +1,15 @@
 """Which pods of a batch are of a kind where pods have rules about each other."""
 
+import math
+
 import attrs
 import pytest
 
 from kubedsm.core.packing.problem import kinds
 from kubedsm.core.placing.batch_kinds import is_plain, judged_kinds
+from kubedsm.core.placing.ranks import ranks_of
 from kubedsm.core.rules.feasibility import Feasibility
 from kubedsm.core.world.model import EVERY_ADDRESS, Disk, HostPort, Preferences
-from kubedsm.core.world.serving_order import levels_of
 from support.placement_instances import drawn as plain_instance
 from support.rule_instances import (
     DISLIKED,
@@ -45,7 +47,9 @@ def test_without_rules_about_others_they_are_the_plain_ones():
 def test_every_pod_is_of_one_kind():
     for seed in range(200):
         shot, batch = drawn_batch(seed)
-        found = judged_kinds(batch, Feasibility.of(shot), shot.surroundings, levels_of(batch))
+        found = judged_kinds(
+            batch, Feasibility.of(shot), shot.surroundings, ranks_of(batch, 0.0, math.inf)
+        )
         assert sorted(p.uid for k in found for p in k.pods) == sorted(p.uid for p in batch)
         for kind in found:
             assert len({p.pod_class.priority for p in kind.pods}) == 1
