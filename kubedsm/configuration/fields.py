@@ -9,6 +9,7 @@ import difflib
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
+from decimal import Decimal
 from typing import Any, TypeVar
 
 import attrs
@@ -26,6 +27,9 @@ _Section = TypeVar("_Section", bound=attrs.AttrsInstance)
 _KIND = "kind"
 #: YAML 1.1 reads an exponent without a point and a sign as text, JSON as a number.
 _EXPONENT = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,20})?[eE][+-]?[0-9]{1,3}", re.ASCII)
+
+
+_PERCENTAGE = re.compile(r"[0-9]{1,3}(?:\.[0-9]{1,6})?%", re.ASCII)
 
 
 #: patterns of names in Kubernetes
@@ -198,6 +202,31 @@ def duration(low: str, high: str) -> Kind:
         return {"type": ["string", "null"], "pattern": DURATION, "description": between}
 
     return kind(read, check, format_duration, schema)
+
+
+def percentage() -> Kind:
+    """From `0%` to `100%`, as a part of one."""
+
+    def read(value: object) -> float:
+        if not isinstance(value, str) or not _PERCENTAGE.fullmatch(value):
+            raise DocumentError(f"{shown(value)} is not a percentage, such as 10%")
+        return float(Decimal(value[:-1]) / 100)
+
+    def check(value: object) -> None:
+        if not isinstance(value, float) or not 0 <= value <= 1:
+            raise DocumentError(f"{shown(value)} is not between 0% and 100%")
+
+    def write(value: float) -> str:
+        return f"{Decimal(repr(value)) * 100:f}".rstrip("0").rstrip(".") + "%" if value else "0%"
+
+    def schema() -> Schema:
+        return {
+            "type": ["string", "null"],
+            "pattern": f"^(?:{_PERCENTAGE.pattern})$",
+            "description": "a percentage between 0% and 100%",
+        }
+
+    return kind(read, check, write, schema)
 
 
 def choice(*options: str) -> Kind:

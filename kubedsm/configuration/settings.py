@@ -22,6 +22,7 @@ from kubedsm.configuration.fields import (
     flag,
     kind,
     number,
+    percentage,
     section,
     section_schema,
     several,
@@ -109,6 +110,12 @@ class BatchSettings:
                     f"{format_duration(self.max)} is shorter than idle,"
                     f" {format_duration(self.idle)}"
                 )
+
+
+@attrs.frozen(field_transformer=checked)
+class EdgeSettings:
+    #: a part of all
+    headroom: float = attrs.field(default=0.0, metadata=percentage())
 
 
 @attrs.frozen(field_transformer=checked)
@@ -200,6 +207,7 @@ class Configuration:
     )
     tiers: Tiers = attrs.field(default=Tiers(), metadata=_TIERS)
     batch: BatchSettings = attrs.field(default=BatchSettings(), metadata=section(BatchSettings))
+    edge: EdgeSettings = attrs.field(default=EdgeSettings(), metadata=section(EdgeSettings))
     suggester: SuggesterSettings = attrs.field(
         default=SuggesterSettings(), metadata=section(SuggesterSettings)
     )
@@ -277,6 +285,7 @@ class Configuration:
                 suggester.max_edge_reorder,
                 suggester.min_gain,
                 suggester.defragment,
+                self.edge.headroom,
             ),
             suggester.algorithm,
             Measure(self.fragmentation),

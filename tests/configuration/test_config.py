@@ -198,6 +198,11 @@ REFUSALS: dict[str | bytes, str] = {
     "objective: {gamma: " + "9" * 400 + "}": (
         "objective.gamma: a huge number is not a number between 0 and 1000"
     ),
+    "edge: {headroom: 0.1}": "edge.headroom: 0.1 is not a percentage, such as 10%",
+    "edge: {headroom: 10}": "edge.headroom: 10 is not a percentage, such as 10%",
+    "edge: {headroom: 101%}": "edge.headroom: 1.01 is not between 0% and 100%",
+    "edge: {headroom: -1%}": "edge.headroom: '-1%' is not a percentage, such as 10%",
+    "batch: {patience: 0s}": "batch.patience: 0s is not between 1s and 24h",
     "tiers: {edge: []}": "tiers.edge: the list is empty",
     "tiers: {edge: [a, a]}": "tiers.edge: 'a' occurs twice",
     "tiers: {edge: yes}": "tiers.edge: true is not a label value, such as edge",

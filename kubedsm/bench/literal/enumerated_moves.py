@@ -56,6 +56,7 @@ class _Try:
             and kinds["within"] <= self.limits.max_edge_reorder
             and not self._exchanged(steps)
             and self._fits(steps)
+            and self._leaves_headroom(steps)
         )
         return self._started(steps) if allowed else None
 
@@ -99,6 +100,20 @@ class _Try:
     def _held(self, pods: Sequence[Pod]) -> bool:
         free = self.snapshot.free
         return literal_match(pods, self.cloud, free, Fragmentation()).costs[-1] is not None
+
+    def _leaves_headroom(self, steps: Sequence[_Step]) -> bool:
+        """Whether the pods that run take no more of the edge than is not kept free."""
+        for resource in ("cpu", "memory"):
+            size = sum(node.allocatable.amount(resource) for node in self.edge.values())
+            free = sum(max(self.snapshot.free[name].amount(resource), 0) for name in self.edge)
+            brought = sum(
+                ((target in self.edge) - (source in self.edge)) * pod.requests.amount(resource)
+                for pod, source, target in steps
+                if source is not None
+            )
+            if brought > max(free - round(size * self.limits.headroom), 0):
+                return False
+        return True
 
     def _started(self, steps: Sequence[_Step]) -> int | None:
         """The legs of an order in which each move finds room, one pod perhaps through the cloud."""

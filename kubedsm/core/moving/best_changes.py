@@ -7,7 +7,8 @@ touch; and QoS depends on the differences C - R only. One DP over the nodes, wit
 vector of differences and the fewest touches as its cost, hence knows the best of all suggestions:
 greatest QoS, then fewest moves, then (in a second DP over what is left) least fragmentation.
 
-No workload gains by leaving the edge, so a pod only leaves a node where its room is needed.
+No workload gains by leaving the edge, so a pod only leaves a node where its room is needed, there
+or, with headroom to be left, anywhere.
 
 Differences are tried in order of the QoS they give, a batch at a time, and a DP only passes
 through states from which one of its batch can still be reached within the limits.
@@ -139,24 +140,30 @@ def _search(question: Question) -> _Search:
     if vectors is None:
         raise TooManyError
     changes = Changes.of(vectors)
-    needed = changes.needed(changes.possible(problem, problem.present, problem.free))
+    possible = changes.possible(problem, problem.present, problem.free)
+    # To keep room free on the edge as a whole a pod may leave any node.
+    worth_trying = possible if limits.headroom else changes.needed(possible)
     gained = question.gains.of_vectors([item.workload for item in problem.items], vectors)
     # Asked first, since then there is mostly nothing more to ask.
     problem.cloud.holds(np.minimum(problem.cloud.packing.counts, most))
-    return _Search(problem, limits, bounds, changes, needed, gained, standing(gained))
+    return _Search(problem, limits, bounds, changes, worth_trying, gained, standing(gained))
 
 
 def _candidates(search: _Search) -> Ints:
     """The differences that might be possible and give more QoS, the greatest first."""
     problem, vectors = search.problem, search.changes.vectors
     awaited = np.array([len(item.waiting) for item in problem.items], dtype=np.int64)
-    fetched = np.maximum(vectors - awaited, 0).sum(axis=1)
+    fetched = np.maximum(vectors - awaited, 0)
+    # Those that wait are new pods: they may use what is kept free.
+    brought = np.minimum(vectors, 0) + fetched
     room = np.maximum(problem.free, 0).sum(axis=0)
+    to_fill = problem.to_fill(search.limits.headroom)
     kept = (
         worthwhile(search.gains)
         & (vectors <= problem.supply).all(axis=1)
-        & (fetched <= search.limits.max_cloud_to_edge)
+        & (fetched.sum(axis=1) <= search.limits.max_cloud_to_edge)
         & (vectors @ problem.requests <= room).all(axis=1)
+        & (brought @ problem.requests <= to_fill).all(axis=1)
     )
     found = np.flatnonzero(kept)
     if len(found) and search.limits.max_moves <= _MOST_RELAXED:

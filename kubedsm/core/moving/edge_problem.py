@@ -175,6 +175,17 @@ class EdgeProblem:
         items = (*self.items[:at], item, *self.items[at + 1 :])
         return attrs.evolve(self, items=items, present=present, supply=supply)
 
+    def to_fill(self, headroom: float) -> Ints:
+        """R: how much of the free room pods of the cloud may take.
+
+        That part of all cpu and memory, which are the first two axes, is kept free.
+        """
+        room: Ints = np.maximum(self.free, 0).sum(axis=0)
+        kept = np.zeros_like(room)
+        kept[:2] = np.rint(self.allocatable.sum(axis=0)[:2] * headroom)
+        left: Ints = np.maximum(room - kept, 0)
+        return left
+
     @cached_property
     def workloads(self) -> tuple[Workload, ...]:
         return tuple(dict.fromkeys(item.workload for item in self.items))

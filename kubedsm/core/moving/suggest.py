@@ -126,9 +126,16 @@ def _taken(question: Question, moves: Moves) -> Taken:
     def take(moves: Moves) -> Taken:
         if problem.rules is None:
             order = Order(moves, needs_of(moves, free))
-            return take_groups(order, gains, limits, fragmentation_after)
+            return take_groups(
+                order,
+                gains,
+                limits,
+                fragmentation_after,
+                together=_overfills(problem, limits, moves),
+            )
         order, refused = allowed_of(problem.rules.feasibility, moves, free)
-        taken = take_groups(order, gains, limits, fragmentation_after)
+        together = _overfills(problem, limits, order.moves)
+        taken = take_groups(order, gains, limits, fragmentation_after, together=together)
         left = (*taken.left, *(((refusal.move,), refusal.reason) for refusal in refused))
         if taken.left and taken.groups:
             # The rules may have allowed some of these only beside what was left out.
@@ -142,6 +149,16 @@ def _taken(question: Question, moves: Moves) -> Taken:
     most = min(limits.max_edge_reorder, limits.max_moves)
     tidied = (take(_tidied(problem, number, question.bounds)) for number in range(most, 0, -1))
     return next((each for each in tidied if each.groups), taken)
+
+
+def _overfills(problem: EdgeProblem, limits: SuggestLimits, moves: Moves) -> bool:
+    """Whether headroom would be filled if only those moves were made that come to the edge."""
+    if not limits.headroom:
+        return False
+    to_fill = problem.to_fill(limits.headroom).tolist()
+    coming = [m.pod.requests for m in moves if m.kind is MoveKind.CLOUD_TO_EDGE]
+    brought = (sum(requests.cpu for requests in coming), sum(r.memory for r in coming))
+    return any(amount > most for amount, most in zip(brought, to_fill, strict=False))
 
 
 def _tidied(problem: EdgeProblem, most: int, bounds: Bounds) -> Moves:

@@ -169,3 +169,5 @@ class SuggestLimits:
     #: points of QoS a move, at the highest priority that gains
     min_gain: float = attrs.field(default=0.0, validator=validators.ge(0.0))
     defragment: bool = False
+    #: the part of the edge, of its cpu and of its memory, that pods of the cloud do not fill
+    headroom: float = attrs.field(default=0.0, validator=[validators.ge(0.0), validators.le(1.0)])

@@ -50,12 +50,15 @@ def take_groups(
     gains: Gains,
     limits: SuggestLimits,
     fragmentation_after: FragmentationAfter,
+    *,
+    together: bool = False,
 ) -> Taken:
     """Leave groups out, the least worthwhile first, until all that remain are worth it.
 
     One at a time: what a group is worth depends on the others, for a promise is kept together.
+    `together`: all moves are one group.
     """
-    kept = grouped(order.moves, order.joined, gains)
+    kept = [order.moves] if together else grouped(order.moves, order.joined, gains)
     left: list[tuple[Moves, Reason]] = []
     while kept:
         everything = [move for group in kept for move in group]

@@ -1,5 +1,6 @@
 from collections import Counter
 
+import attrs
 import numpy as np
 import pytest
 
@@ -58,6 +59,23 @@ def test_exact_equals_trying_every_choice_of_moves(draw, seeds, measure):
         assert seen["needs"] >= 10, seen
 
 
+def test_exact_equals_it_with_room_kept_free():
+    kept = 0
+    for seed in range(120):
+        case = crowded_case(seed, roomy=True)
+        limits = attrs.evolve(case.limits, headroom=0.25)
+        held = attrs.evolve(case, limits=limits)
+        best = enumerated(held, Measure.UNUSABLE)
+        found = suggest(case.snapshot, case.promises, case.objective, limits)
+        if best.qos - found.before.qos <= ROUNDING * best.moves:
+            assert not found.moves, seed
+        else:
+            legs = len(found.legs) + len(found.awaited)
+            assert (found.after.qos, -legs, -found.after.fragmentation) == best.rank, seed
+        kept += best.qos < enumerated(case, Measure.UNUSABLE).qos
+    assert kept >= 10
+
+
 @pytest.mark.parametrize("measure", list(Measure))
 def test_the_papers_form_equals_its_literal_form(measure):
     seen = Counter()
@@ -67,7 +85,9 @@ def test_the_papers_form_equals_its_literal_form(measure):
         problem, gains = problem_of(case, measure)
         most, reorders = case.limits.max_cloud_to_edge, case.limits.max_edge_reorder
         picked = item_counts(problem, literal.candidates(most))
-        assert (cloud_to_edge_candidates(problem, gains, most, 1000) == picked).all(), seed
+        assert (
+            cloud_to_edge_candidates(problem, gains, most, 1000, problem.to_fill(0.0)) == picked
+        ).all(), seed
 
         # More candidates than fit: Algorithm 2 would not pick them, but 3 and 5 must cope.
         candidates = literal.pods(Tier.CLOUD)[:5]

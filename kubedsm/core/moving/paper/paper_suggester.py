@@ -56,7 +56,8 @@ def paper_plan(question: Question) -> PaperPlan:
     """What the paper's form decides, before the candidates get their nodes."""
     problem, gains, bounds = question.problem, question.gains, question.bounds
     most = question.limits.max_cloud_to_edge
-    candidates = cloud_to_edge_candidates(problem, gains, most, bounds.loads)
+    room = problem.to_fill(question.limits.headroom)
+    candidates = cloud_to_edge_candidates(problem, gains, most, bounds.loads, room)
     freeing = free_edge_as_needed(problem, gains, bounds.deadline)
     decision = make_decision_with_migration(problem, candidates, freeing, gains)
     index = {node.name: at for at, node in enumerate(problem.nodes)}
@@ -73,16 +74,16 @@ def paper_plan(question: Question) -> PaperPlan:
     return PaperPlan(decision, changes)
 
 
-def cloud_to_edge_candidates(problem: EdgeProblem, gains: Gains, most: int, choices: int) -> Ints:
+def cloud_to_edge_candidates(
+    problem: EdgeProblem, gains: Gains, most: int, choices: int, room: Ints
+) -> Ints:
     """How many pods of each item, I, are picked by priority, then by QoS gained for their size.
 
     Looked at anew after every pick, up to `most`, or until there are so many `choices` among them.
-    One fits if the free room of all edge nodes together is
-    enough for it and those before it.
+    One fits if the free room of all edge nodes together, R, is enough for it and those before it.
     """
     sizes = item_sizes(problem)
     candidates = np.zeros(len(problem.items), dtype=np.int64)
-    room = np.maximum(problem.free, 0).sum(axis=0)
     change = dict.fromkeys(problem.workloads, 0)
     able = [at for at, item in enumerate(problem.items) if item.outside]
 
