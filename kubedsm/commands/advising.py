@@ -46,7 +46,20 @@ class Advice:
             "score": {"before": _score(suggestion.before), "after": _score(suggestion.after)},
             "rejected": [{"pod": str(r.pod), "reason": r.reason} for r in suggestion.rejected],
             "proven": suggestion.proven,
+            "limits": _limits(self.configuration),
         }
+
+
+def _limits(configuration: Configuration) -> dict[str, Any]:
+    """What `proven` is meant within."""
+    suggester = configuration.suggester
+    return {
+        "maxMoves": suggester.max_moves,
+        "maxCloudToEdge": suggester.max_cloud_to_edge,
+        "maxEdgeReorder": suggester.max_edge_reorder,
+        "minGain": suggester.min_gain,
+        "headroom": configuration.edge.headroom,
+    }
 
 
 def _score(score: ClusterScore) -> dict[str, Any]:
@@ -103,7 +116,7 @@ def advice_tables(advice: Advice, milliseconds: float) -> RenderableType:
     if said["rejected"]:
         rejected = ((entry["pod"], entry["reason"]) for entry in said["rejected"])
         parts.append(table(("pod", "why"), rejected, title="not taken"))
-    proven = "proven optimal" if advice.suggestion.proven else "not proven optimal"
+    proven = f"{'proven' if advice.suggestion.proven else 'not proven'} optimal within the limits"
     parts.append(
         Text(
             f"QoS {before.qos / NANO:.3f} -> {after.qos / NANO:.3f}, {proven}, "

@@ -49,6 +49,7 @@ class OfflinePlacement:
                 "fragmentation": decision.fragmentation,
             },
             "proven": decision.proven,
+            "provenOf": decision.proof.as_json(),
         }
 
 

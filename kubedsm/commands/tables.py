@@ -32,7 +32,7 @@ def placement_tables(placement: OfflinePlacement, milliseconds: float) -> Render
         *([shares] if shares.row_count else ()),
         Text(
             f"QoS {decision.score_before / NANO:.3f} -> {decision.score_after / NANO:.3f}, "
-            f"{'proven' if decision.proven else 'not proven'} optimal, "
+            f"{decision.proof.words}, "
             f"decided in {milliseconds:.1f} ms"
         ),
     ]

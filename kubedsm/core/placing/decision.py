@@ -19,6 +19,7 @@ from kubedsm.core.packing.match import UNREACHABLE, Bounds, MatchTable, tabulate
 from kubedsm.core.packing.problem import Packing, Targets
 from kubedsm.core.placing.cloud import CloudRoom
 from kubedsm.core.placing.greedy import pick_greedily
+from kubedsm.core.placing.proof import Proof
 from kubedsm.core.placing.split import Picks, best_split, demands
 from kubedsm.core.rules.rejection import Rejection
 from kubedsm.core.world.model import NodeName, Pod, Share, Tier, Uid, Workload
@@ -49,13 +50,17 @@ class Decision:
     score_before: int = 0
     score_after: int = 0
     fragmentation: int = 0
-    #: nothing better exists: no more pods placed, no greater QoS, both by priority; and no edge
-    #: that is liked better, or is less fragmented, with as many pods
-    proven: bool = True
+    #: of what nothing better exists
+    proof: Proof = attrs.field(factory=Proof)
     shares_before: Mapping[Workload, Share] = attrs.field(factory=dict)
     shares_after: Mapping[Workload, Share] = attrs.field(factory=dict)
     #: of each pod its class and a node, each by itself, say all
     plain: bool = False
+
+    @property
+    def proven(self) -> bool:
+        """Nothing better exists in any respect."""
+        return self.proof.whole
 
 
 @attrs.frozen(eq=False)

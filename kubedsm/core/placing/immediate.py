@@ -13,6 +13,7 @@ from kubedsm.core.packing.problem import NO_RANK, Kind, Packing, Rank, kinds
 from kubedsm.core.placing.alone import place_alone
 from kubedsm.core.placing.batch_kinds import is_plain, judged_kinds
 from kubedsm.core.placing.decision import Binding, Choice, Decision, make_decision
+from kubedsm.core.placing.proof import Proof, plain_proof
 from kubedsm.core.placing.ranks import ranks_of
 from kubedsm.core.placing.rule_keeping import keep_rules
 from kubedsm.core.placing.settling import WouldGain
@@ -74,10 +75,11 @@ def immediate_schedule(
         choice = problem.alone(batch[0]) if len(batch) == 1 else problem.plain_choice()
         bindings = problem.bindings(choice)
         unplaced = _why_not(snapshot, bindings, _others(ordered, bindings))
-        decision = problem.decision(bindings, unplaced, choice.fragmentation, proven=choice.proven)
+        proof = Proof() if choice.proven else problem.plain_proof(bindings)
+        decision = problem.decision(bindings, unplaced, choice.fragmentation, proof)
         return attrs.evolve(decision, plain=True)
     feasibility = Feasibility.of(snapshot)
-    choice = _judged(problem, feasibility)
+    choice, indifferent = _judged(problem, feasibility)
     bindings = problem.bindings(choice)
     kept = keep_rules(
         feasibility,
@@ -92,9 +94,11 @@ def immediate_schedule(
     bindings = tuple(Binding(pod, node, tier) for pod, node, tier in placed if tier is not None)
     room = _room_after(snapshot, bindings)
     fragmentation = problem.fragmentation.of(problem.edge_nodes, room)
-    proven = choice.proven and kept.as_planned
+    proof = problem.plain_proof(bindings)
+    if choice.proven and kept.as_planned:
+        proof = Proof(preferences=not indifferent, fragmentation=not indifferent)
     unplaced = {**kept.rejections, **_why_not(snapshot, bindings, set_aside)}
-    decision = problem.decision(bindings, unplaced, fragmentation, proven=proven)
+    decision = problem.decision(bindings, unplaced, fragmentation, proof)
     return attrs.evolve(decision, late=kept.late)
 
 
@@ -188,13 +192,16 @@ class _Problem:
 
         return would_gain
 
+    def plain_proof(self, bindings: Sequence[Binding]) -> Proof:
+        on_edge = sum(binding.tier is Tier.EDGE for binding in bindings)
+        return plain_proof(len(self.batch), len(bindings), on_edge)
+
     def decision(
         self,
         bindings: tuple[Binding, ...],
         unplaced: Mapping[Uid, Mapping[NodeName, Rejection]],
         fragmentation: int,
-        *,
-        proven: bool,
+        proof: Proof,
     ) -> Decision:
         after = self.shares_after(bindings)
         return Decision(
@@ -203,29 +210,30 @@ class _Problem:
             score_before=quality(self.shares, self.promises, self.objective),
             score_after=quality(after, self.promises, self.objective),
             fragmentation=fragmentation,
-            proven=proven,
+            proof=proof,
             shares_before=self.shares,
             shares_after=after,
         )
 
 
-def _judged(problem: _Problem, feasibility: Feasibility) -> Choice:
+def _judged(problem: _Problem, feasibility: Feasibility) -> tuple[Choice, bool]:
     """The choice among pods that speak of others, or would rather be elsewhere.
 
     What pods like makes more kinds of them, and so the bounds are met sooner; where that is so, it
-    is also tried without, and what pods like must not cost a placement or any QoS.
+    is also tried without, and what pods like must not cost a placement or any QoS. Says whether it
+    was made without, too.
     """
     snapshot, batch = problem.snapshot, problem.batch
     ranks = problem.ranks
     liked = judged_kinds(batch, feasibility, snapshot.surroundings, ranks)
     choice = problem.choice(liked)
     if choice.proven or not any(kind.penalties for kind in liked):
-        return choice
+        return choice, False
     indifferent = problem.choice(
         judged_kinds(batch, feasibility, snapshot.surroundings, ranks, preferences=False)
     )
     better = problem.standing(indifferent) > problem.standing(choice)
-    return indifferent if indifferent.proven or better else choice
+    return (indifferent, True) if indifferent.proven or better else (choice, False)
 
 
 def _others(batch: Iterable[Pod], bindings: Iterable[Binding]) -> list[Pod]:

@@ -12,6 +12,7 @@ import attrs
 from kubedsm.core.goals.fragmentation import Fragmentation, request_mix
 from kubedsm.core.goals.objective import Objective, Promises, quality
 from kubedsm.core.placing.decision import Binding, Decision
+from kubedsm.core.placing.proof import NO_PROOF
 from kubedsm.core.rules.feasibility import Feasibility, Rejection
 from kubedsm.core.world.deadline import NO_DEADLINE, Deadline
 from kubedsm.core.world.model import (
@@ -105,7 +106,7 @@ class InTurn:
             score_before=quality(before, self.promises, self.objective),
             score_after=quality(after, self.promises, self.objective),
             fragmentation=fragmentation.of(snapshot.of_tier(Tier.EDGE), room.free),
-            proven=False,
+            proof=NO_PROOF,
             shares_before=before,
             shares_after=after,
         )
