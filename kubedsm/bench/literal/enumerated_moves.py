@@ -117,9 +117,11 @@ class _Try:
 
     def _started(self, steps: Sequence[_Step]) -> int | None:
         """The legs of an order in which each move finds room, one pod perhaps through the cloud."""
-        if any(_in_some_order(way, self.snapshot.free) for way in self._ways(steps)):
-            return len(steps)
         out = [pod for pod, _, target in steps if target == CLOUD]
+        # A cloud that holds them all from the start has room in any order.
+        ways = (steps,) if self._held(out) else self._ways(steps)
+        if any(_in_some_order(way, self.snapshot.free) for way in ways):
+            return len(steps)
         inner = [step for step in steps if self._kind(step) == "within"]
         broken = len(steps) < self.limits.max_moves and any(
             self._held([*out, step[0]])
