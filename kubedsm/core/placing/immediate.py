@@ -71,13 +71,23 @@ def immediate_schedule(
         bounds or Bounds(),
         ranks_of(batch, snapshot.at, patience),
     )
-    if is_plain(snapshot, batch):
-        choice = problem.alone(batch[0]) if len(batch) == 1 else problem.plain_choice()
-        bindings = problem.bindings(choice)
-        unplaced = _why_not(snapshot, bindings, _others(ordered, bindings))
-        proof = Proof() if choice.proven else problem.plain_proof(bindings)
-        decision = problem.decision(bindings, unplaced, choice.fragmentation, proof)
-        return attrs.evolve(decision, plain=True)
+    return _plain(problem, ordered) if is_plain(snapshot, batch) else _ruled(problem, set_aside)
+
+
+def _plain(problem: "_Problem", ordered: Sequence[Pod]) -> Decision:
+    """Of pods whose classes, with each node by itself, say all there is to say."""
+    snapshot, batch = problem.snapshot, problem.batch
+    choice = problem.alone(batch[0]) if len(batch) == 1 else problem.plain_choice()
+    bindings = problem.bindings(choice)
+    unplaced = _why_not(snapshot, bindings, _others(ordered, bindings))
+    proof = Proof() if choice.proven else problem.plain_proof(bindings)
+    decision = problem.decision(bindings, unplaced, choice.fragmentation, proof)
+    return attrs.evolve(decision, plain=True)
+
+
+def _ruled(problem: "_Problem", set_aside: Sequence[Pod]) -> Decision:
+    """Of pods with demands of other pods, or of what surrounds them."""
+    snapshot, batch = problem.snapshot, problem.batch
     feasibility = Feasibility.of(snapshot)
     choice, indifferent = _judged(problem, feasibility)
     bindings = problem.bindings(choice)
