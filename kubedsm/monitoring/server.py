@@ -5,8 +5,8 @@ One scrape at a time, and what is read of the cluster serves all those of a seco
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Self
 
 from aiohttp import web
@@ -37,23 +37,9 @@ async def probes_answered(address: tuple[str, int] | None) -> AsyncIterator[None
     Raises AddressUnavailableError as `Monitoring` does.
     """
 
-    async def live(request: web.Request) -> web.Response:
-        return _said(alive({}), request)
-
-    async def not_ready(request: web.Request) -> web.Response:
-        return _said(joining(), request)
-
-    app = web.Application()
-    for path in ("/healthz", "/livez"):
-        app.router.add_get(path, live)
-    app.router.add_get("/readyz", not_ready)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=GRACE)
+    runner = _probed(lambda: alive({}), joining)
     try:
-        if address is not None:
-            await listen(runner, *address)
-        else:
-            with suppress(AddressUnavailableError):
-                await listen(runner, *ADDRESS)
+        await _listen(runner, address)
         yield
     finally:
         await runner.cleanup()
@@ -82,23 +68,17 @@ class Monitoring:
         self._last: tuple[float, bytes] | None = None
         ProcessCollector(registry=instruments.registry)
         PlatformCollector(registry=instruments.registry)
-        app = web.Application()
-        app.router.add_get("/healthz", self._alive)
-        app.router.add_get("/livez", self._alive)
-        app.router.add_get("/readyz", self._ready)
-        app.router.add_get("/metrics", self._metrics)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=GRACE)
+        self._runner = _probed(
+            lambda: alive(runtime.supervisor.failing()),
+            lambda: readiness(runtime, leadership()),
+            self._metrics,
+        )
         self.url = ""
         #: why it does not serve; empty if it does
         self.unavailable = ""
 
     async def __aenter__(self) -> Self:
-        try:
-            self.url = await listen(self._runner, *(self._address or ADDRESS))
-        except AddressUnavailableError as error:
-            if self._address is not None:
-                raise
-            self.unavailable = str(error)
+        self.url, self.unavailable = await _listen(self._runner, self._address)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -111,12 +91,6 @@ class Monitoring:
             await self._clock.sleep(LOOK)
             late = self._clock.monotonic() - began - LOOK
             self._instruments.loop_lag.observe(max(0.0, late))
-
-    async def _alive(self, request: web.Request) -> web.Response:
-        return _said(alive(self._runtime.supervisor.failing()), request)
-
-    async def _ready(self, request: web.Request) -> web.Response:
-        return _said(readiness(self._runtime, self._leadership()), request)
 
     async def _metrics(self, _: web.Request) -> web.Response:
         return web.Response(body=await self.scrape(), headers={"Content-Type": CONTENT_TYPE})
@@ -139,3 +113,33 @@ class Monitoring:
 def _said(health: Health, request: web.Request) -> web.Response:
     text = health.text(verbose="verbose" in request.query)
     return web.Response(text=text, status=200 if health.well else 503)
+
+
+def _probed(
+    live: Callable[[], Health],
+    ready: Callable[[], Health],
+    metrics: Callable[[web.Request], Awaitable[web.Response]] | None = None,
+) -> web.AppRunner:
+    async def say_live(request: web.Request) -> web.Response:
+        return _said(live(), request)
+
+    async def say_ready(request: web.Request) -> web.Response:
+        return _said(ready(), request)
+
+    app = web.Application()
+    app.router.add_get("/healthz", say_live)
+    app.router.add_get("/livez", say_live)
+    app.router.add_get("/readyz", say_ready)
+    if metrics is not None:
+        app.router.add_get("/metrics", metrics)
+    return web.AppRunner(app, access_log=None, shutdown_timeout=GRACE)
+
+
+async def _listen(runner: web.AppRunner, address: tuple[str, int] | None) -> tuple[str, str]:
+    """The URL; or why there is none, unless the address was asked for: then it raises."""
+    try:
+        return await listen(runner, *(address or ADDRESS)), ""
+    except AddressUnavailableError as error:
+        if address is not None:
+            raise
+        return "", str(error)
