@@ -85,9 +85,9 @@ def _least_allocated(pod: Pod, node: Node, pods: Sequence[Pod]) -> int:
 
 def _balanced(pod: Pod, node: Node, room: Room) -> int:
     size, free, more = node.allocatable, room.free[node.name], pod.requests
+    cpu, memory = size.cpu - free.cpu, size.memory - free.memory
     return balanced_allocation_score(
-        (size.cpu, size.memory),
-        (size.cpu - free.cpu + more.cpu, size.memory - free.memory + more.memory),
+        (size.cpu, size.memory), (cpu, memory), (cpu + more.cpu, memory + more.memory)
     )
 
 

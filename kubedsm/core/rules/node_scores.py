@@ -20,11 +20,23 @@ def or_default(requests: Resources) -> tuple[int, int]:
     return requests.cpu or _DEFAULT_CPU, requests.memory or _DEFAULT_MEMORY
 
 
-def balanced_allocation_score(allocatable: tuple[int, int], requested: tuple[int, int]) -> int:
-    """The score 0..100: (1 - standard deviation of the two requested fractions) * 100, cut off.
+def balanced_allocation_score(
+    allocatable: tuple[int, int], without: tuple[int, int], with_pod: tuple[int, int]
+) -> int:
+    """The score 50..100 of what the pod does to a node's balance; 75 if it changes nothing.
 
-    allocatable, requested: cpu and memory, the latter with the pod in question. A resource that
-    the node does not have is left out, and a single one deviates from nothing.
+    allocatable, without, with_pod: cpu and memory, what is requested without and with the pod.
+    Since Kubernetes 1.36 (kubernetes/kubernetes#135573); before, the balance with the pod was all.
+    """
+    half = MAX_NODE_SCORE // 2
+    gain = _balance(allocatable, with_pod) - _balance(allocatable, without)
+    return half + (half + gain) // 2
+
+
+def _balance(allocatable: tuple[int, int], requested: tuple[int, int]) -> int:
+    """50..100: (1 - standard deviation of the two requested fractions) * 100, cut off.
+
+    A resource that the node does not have is left out, and a single one deviates from nothing.
     """
     fractions = [
         min(1.0, asked / size) for size, asked in zip(allocatable, requested, strict=True) if size

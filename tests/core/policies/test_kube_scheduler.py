@@ -37,18 +37,27 @@ def test_least_allocated(allocatable, requested, expected):
 
 
 @pytest.mark.parametrize(
-    ("allocatable", "requested", "expected"),
+    ("allocatable", "without", "with_pod", "expected"),
     [
-        # fractions .75 and .5, deviation .125
-        ((4000, 10000), (3000, 5000), 87),
-        ((6000, 10000), (3000, 5000), 100),
-        # fractions above 1 count as 1: |1 - .5| / 2
-        ((4000, 10000), (6000, 5000), 75),
-        ((0, 10000), (0, 5000), 100),
+        # balance 100 (fractions 0 and 0) becomes 87 (.75 and .5, deviation .125): 50 + 37 // 2
+        ((4000, 10000), (0, 0), (3000, 5000), 68),
+        # 62 (.75 and 0, deviation .375) becomes 87: 50 + 75 // 2
+        ((4000, 10000), (3000, 0), (3000, 5000), 87),
+        # 87 becomes 62, to the worse by as much: 50 + 25 // 2
+        ((4000, 10000), (3000, 5000), (3000, 0), 62),
+        # balanced before and after, however full
+        ((4000, 10000), (400, 1000), (4000, 10000), 75),
+        # the greatest changes there are
+        ((4000, 10000), (0, 0), (4000, 0), 50),
+        ((4000, 10000), (4000, 0), (4000, 10000), 100),
+        # fractions above 1 count as 1: |1 - .5| / 2, 75 after 100
+        ((4000, 10000), (0, 0), (6000, 5000), 62),
+        # a single resource deviates from nothing
+        ((0, 10000), (0, 0), (0, 5000), 75),
     ],
 )
-def test_balanced_allocation(allocatable, requested, expected):
-    assert balanced_allocation_score(allocatable, requested) == expected
+def test_balanced_allocation(allocatable, without, with_pod, expected):
+    assert balanced_allocation_score(allocatable, without, with_pod) == expected
 
 
 def test_normalising():
@@ -81,24 +90,33 @@ def test_an_empty_paper_cluster():
     assert found == {
         # means of 80 and 80, 75 and 75, 85 and 80, 95 and 94, cut off
         "NodeResourcesFit": [80, 75, 82, 94],
-        # deviations .0004, .0005, .0282, .0066
-        "NodeResourcesBalancedAllocation": [99, 99, 97, 99],
+        # deviations .0004, .0005, .0282, .0066: 99, 99, 97, 99, where it was 100 without the pod
+        "NodeResourcesBalancedAllocation": [74, 74, 73, 74],
         "NodeAffinity": [100, 100, 100, 0],
         "TaintToleration": [100, 100, 100, 100],
         "PodTopologySpread": [100, 100, 100, 100],
     }
-    # 80 + 99 + 2 * 100 + 3 * 100 + 2 * 100 = 879
-    assert total_scores(found) == [879, 874, 879, 693]
+    # 80 + 74 + 2 * 100 + 3 * 100 + 2 * 100 = 854
+    assert total_scores(found) == [854, 849, 855, 668]
+
+
+def test_a_pod_goes_where_it_evens_out_and_not_only_where_it_ends_up_even():
+    nodes = (node("e1", Tier.EDGE, 4, 8 * 10**9), node("e2", Tier.EDGE, 4, 8 * 10**9))
+    room = room_of(nodes, pod("x", cores=2, memory=0, on="e1", service="x"))
+    found = scores(pod("a-1", cores=1, memory=4 * 10**9), nodes, room)
+    # 87 on both with the pod (.75 and .5, .25 and .5); without it 75 (.5 and 0) and 100
+    assert found["NodeResourcesBalancedAllocation"] == [81, 68]
 
 
 def test_equally_good_nodes_are_drawn_from():
-    one = pod("a-1")
+    one, alike = pod("a-1"), [node(name, Tier.EDGE, 4, 8 * 10**9) for name in ("e1", "e2")]
+    nodes = (*alike, node("e3", Tier.EDGE, 2, 4 * 10**9))
     chosen = Counter(
-        KUBE_SCHEDULER.place(snapshot(PAPER, [one]), [one], random.Random(seed)).bindings[0].node
+        KUBE_SCHEDULER.place(snapshot(nodes, [one]), [one], random.Random(seed)).bindings[0].node
         for seed in range(200)
     )
-    assert chosen.keys() == {"n2", "n4"}
-    assert 70 < chosen["n2"] < 130
+    assert chosen.keys() == {"e1", "e2"}
+    assert 70 < chosen["e1"] < 130
 
 
 def test_pods_of_the_same_service_spread():
