@@ -1,13 +1,20 @@
 """The evaluation of the KubeDSM paper (arXiv 2501.07130), as runs."""
 
-from collections.abc import Sequence
+import statistics
+from collections.abc import Mapping, Sequence
 
 import attrs
 
 from kubedsm.core.policies.registry import KUBEDSM
 from kubedsm.replay.sources import Source, recipe, runs
-from kubedsm.replay.variants import BASELINES, MIGRATION_VARIANTS, QOS_VARIANTS
+from kubedsm.replay.variants import (
+    BASELINES,
+    MIGRATION_VARIANTS,
+    OBJECTIVE_VARIANTS,
+    QOS_VARIANTS,
+)
 from kubedsm.replay.world import Run, Setup
+from loadgen.generators import PAPER_COEFFICIENTS
 
 #: by what the paper calls them: the mean and the deviation of the demand
 PAPER_SCENARIOS = {
@@ -24,6 +31,13 @@ PAPER_SCENARIOS = {
 }
 #: the one the paper compares variants on
 VARIANT_SCENARIO = "1.5-.4"
+#: of every service as many, in all as many as the paper's generator asks for
+EQUAL_COEFFICIENTS: Mapping[str, float] = dict.fromkeys(
+    PAPER_COEFFICIENTS, statistics.fmean(PAPER_COEFFICIENTS.values())
+)
+#: where the paper says that most of D goes to the cloud, and the one above
+EQUAL_RATE_SCENARIOS = ("1.5-.1", VARIANT_SCENARIO, "1.5-.5")
+EQUAL_RATE_POLICIES = (KUBEDSM, "paper-suggester", "kube-scheduler")
 #: seconds; Kubernetes' default is the latter
 OTHER_STABILIZATIONS = (60, 300)
 #: the policies that every table shows
@@ -36,19 +50,37 @@ def stabilized(scenario: str, seconds: int) -> str:
     return f"{scenario} stabilisation {seconds}s"
 
 
+def equal_rates(scenario: str) -> str:
+    """What the scenario is called with equal rates for all services."""
+    return f"{scenario} equal rates"
+
+
 def reduced(seeds: Sequence[int], setup: Setup) -> list[Run]:
     """The ten scenarios with the main policies, and the variants on one of them."""
     variants = [name for name in MIGRATION_VARIANTS if name not in MAIN_POLICIES]
     return [
         *runs(_paper_sources(), MAIN_POLICIES, seeds, setup),
-        *runs(_paper_sources(VARIANT_SCENARIO), [*variants, *QOS_VARIANTS], seeds, setup),
+        *runs(
+            _paper_sources(VARIANT_SCENARIO),
+            [*variants, *QOS_VARIANTS, *OBJECTIVE_VARIANTS],
+            seeds,
+            setup,
+        ),
     ]
 
 
 def full(seeds: Sequence[int], setup: Setup) -> list[Run]:
-    """The ten scenarios with all policies and variants, and one with slower autoscalers."""
-    policies = dict.fromkeys([*MAIN_POLICIES, *MIGRATION_VARIANTS, *QOS_VARIANTS])
+    """The ten scenarios with all policies and variants (QoS factors only on one of them), some
+    with equal rates, and one with slower autoscalers.
+    """
+    policies = dict.fromkeys([*MAIN_POLICIES, *MIGRATION_VARIANTS, *OBJECTIVE_VARIANTS])
     found = runs(_paper_sources(), list(policies), seeds, setup)
+    found += runs(_paper_sources(VARIANT_SCENARIO), list(QOS_VARIANTS), seeds, setup)
+    equal = [
+        recipe(equal_rates(name), *PAPER_SCENARIOS[name], EQUAL_COEFFICIENTS)
+        for name in EQUAL_RATE_SCENARIOS
+    ]
+    found += runs(equal, EQUAL_RATE_POLICIES, seeds, setup)
     for seconds in OTHER_STABILIZATIONS:
         name = stabilized(VARIANT_SCENARIO, seconds)
         slower = attrs.evolve(setup, stabilization_seconds=seconds)

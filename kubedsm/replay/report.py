@@ -100,6 +100,14 @@ def number(value: float | None, digits: int) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
 
 
+def markdown(headings: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """A table whose columns but the first are numbers; nothing if there are no lines."""
+    if not lines:
+        return ""
+    rule = ["---", *("---:" for _ in headings[1:])]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in (headings, rule, *lines))
+
+
 def tables(found: Report) -> Group:
     """A table a scenario."""
     seeds = max(row["seeds"] for row in found["means"])

@@ -1,13 +1,13 @@
 """Where scenarios come from: files, or the paper's recipe by name, such as `1.5-.4`."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import attrs
 
 from kubedsm.replay.world import Run, Setup
-from loadgen.generators import normal
+from loadgen.generators import PAPER_COEFFICIENTS, normal
 from loadgen.scenario import Scenario, ScenarioError, load
 
 _NORMAL = re.compile(r"([0-9]*\.?[0-9]+)-([0-9]*\.?[0-9]+)", re.ASCII)
@@ -41,11 +41,19 @@ def sources(given: Sequence[str]) -> list[Source]:
     return found
 
 
-def recipe(name: str, mean: float, sigma: float) -> Source:
-    """Demand about `mean` times what the edge holds, `sigma` its deviation; drawn by the seed."""
+def recipe(
+    name: str,
+    mean: float,
+    sigma: float,
+    coefficients: Mapping[str, float] = PAPER_COEFFICIENTS,
+) -> Source:
+    """Demand about `mean` times what the edge holds, `sigma` its deviation; drawn by the seed.
+
+    coefficients: the replicas of each service that are one time what the edge holds.
+    """
 
     def scenario(seed: int) -> Scenario:
-        return normal(mean, sigma, seed=seed)
+        return normal(mean, sigma, seed=seed, coefficients=coefficients)
 
     return Source(name, name, scenario)
 

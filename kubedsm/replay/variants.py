@@ -1,7 +1,9 @@
 """What can be replayed, by name: the policies, and KubeDSM with other configurations.
 
-The variants are those of the KubeDSM paper (arXiv 2501.07130), and its own suggester. KubeDSM with
-some settings changed goes by these: `suggester.period=5s`, or several with `+` between them.
+The variants are those of the KubeDSM paper (arXiv 2501.07130, its two versions: MidMigration is
+half the frequency of migrations in the first, fewer moves a suggestion in the second), its own
+suggester, and the objective of its first version. KubeDSM with some settings changed goes by these:
+`suggester.period=5s`, or several with `+` between them.
 """
 
 import difflib
@@ -45,6 +47,19 @@ def _suggester(**changes: Any) -> Reconfigure:
     return reconfigure
 
 
+def _half_as_often(configuration: Configuration) -> Configuration:
+    return _suggester(period=2 * configuration.suggester.period)(configuration)
+
+
+def _latency_objective(configuration: Configuration) -> Configuration:
+    """What the first version minimises: the seconds beyond a target. Faster is worth nothing."""
+    return attrs.evolve(
+        configuration,
+        objective=attrs.evolve(configuration.objective, kind="latency"),
+        services={EVERY_SERVICE: Service(latency_target=LATENCY_TARGET, weight=1.0)},
+    )
+
+
 def _qos(factors: Mapping[str, float]) -> Reconfigure:
     """Factors by service, or by `*`, in place of whatever is promised."""
 
@@ -57,6 +72,10 @@ def _qos(factors: Mapping[str, float]) -> Reconfigure:
 
     return reconfigure
 
+
+#: seconds. The paper's targets are not known: ours is what a service has that is three quarters on
+#: the edge, about as much as the edge holds at 1.5 times its room.
+LATENCY_TARGET = 0.035
 
 _FACTORS: Mapping[str, Mapping[str, float]] = {
     "c-over-a": {"a": 0.5, "b": 0.1, "c": 1.0, "d": 0.1},
@@ -73,6 +92,7 @@ MIGRATION_VARIANTS: Mapping[str, Contender] = {
     for name, reconfigure in {
         "paper-suggester": _suggester(algorithm="paper"),
         "mid-migration": _suggester(max_cloud_to_edge=2, max_edge_reorder=1),
+        "half-frequency": _half_as_often,
         "no-cloud-offload": _suggester(max_cloud_to_edge=0),
         "no-edge-migration": _suggester(max_edge_reorder=0),
         "no-migration": _suggester(mode="off"),
@@ -85,11 +105,16 @@ QOS_VARIANTS: Mapping[str, Contender] = {
         for name, factors in _FACTORS.items()
     },
 }
+#: KubeDSM with another idea of what is good
+OBJECTIVE_VARIANTS: Mapping[str, Contender] = {
+    "latency-objective": Contender(KUBEDSM, _latency_objective),
+}
 CONTENDERS: Mapping[str, Contender] = {
     KUBEDSM: Contender(KUBEDSM, _as_it_is),
     **BASELINES,
     **MIGRATION_VARIANTS,
     **QOS_VARIANTS,
+    **OBJECTIVE_VARIANTS,
 }
 
 
