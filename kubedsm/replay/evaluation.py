@@ -47,7 +47,7 @@ def _edge_ratios(measured: Measured) -> str:
         theirs = [published.get(scenario) for scenario in scenarios]
         pairs = zip([*ours, mean(ours)], [*theirs, mean(theirs)], strict=True)
         lines.append([policy, *(_beside(one, other) for one, other in pairs)])
-    return markdown(["policy", *scenarios, "mean"], lines if scenarios else [])
+    return markdown(["policy", *scenarios, "mean"], lines)
 
 
 def _beside(ours: float | None, theirs: float | None) -> str:
@@ -61,7 +61,7 @@ def _by_scenario(key: str) -> Callable[[Measured], str]:
         for policy in measured.of_these(MAIN_POLICIES):
             values = [measured.value(scenario, policy, key) for scenario in scenarios]
             lines.append([policy, *(number(value, 3) for value in [*values, mean(values)])])
-        return markdown(["policy", *scenarios, "mean"], lines if scenarios else [])
+        return markdown(["policy", *scenarios, "mean"], lines)
 
     return made
 

@@ -29,12 +29,13 @@ def at_a_glance(measured: Measured) -> str:
         ahead = _ahead(measured, policy)
         least = min(ahead, key=lambda name: ahead[name], default=None)
         if least is not None:
-            lines.append([f"edge ratio above {policy}", number(mean([*ahead.values()]), 3)])
-            lines.append([f"at least, in {least}", number(ahead[least], 3)])
+            above = f"edge ratio above {policy}"
+            lines.append([above, number(mean([*ahead.values()]), 3)])
+            lines.append([f"{above}, least ({least})", number(ahead[least], 3)])
     for part, shown in (("mean", "response time"), ("network", "the network's part")):
         longer = [measured.longer(name, KUBEDSM, REFERENCE, part=part) for name in scenarios]
         lines.append([f"{shown} of all requests, to {REFERENCE}", percent(mean(longer))])
-    return markdown(["KubeDSM", ""], lines)
+    return markdown(["what", "figure"], lines)
 
 
 def _firsts(measured: Measured) -> int:

@@ -29,8 +29,8 @@ class Measured:
         return any(name == scenario for name, _ in self.rows)
 
     def of_these(self, policies: Iterable[str]) -> list[str]:
-        """Those of the policies that were played."""
-        played = {policy for _, policy in self.rows}
+        """Those of the policies that were played in the paper's scenarios."""
+        played = {policy for scenario, policy in self.rows if scenario in PAPER_SCENARIOS}
         return [name for name in policies if name in played]
 
     def row(self, scenario: str, policy: str) -> Row | None:

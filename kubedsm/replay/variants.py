@@ -12,7 +12,7 @@ from typing import Any
 
 import attrs
 
-from kubedsm.configuration.documents import DocumentError
+from kubedsm.configuration.documents import DocumentError, at
 from kubedsm.configuration.services import EVERY_SERVICE, Service
 from kubedsm.configuration.settings import Configuration, with_settings
 from kubedsm.core.policies.registry import KUBEDSM, POLICIES
@@ -40,9 +40,9 @@ def _as_it_is(configuration: Configuration) -> Configuration:
 
 def _suggester(**changes: Any) -> Reconfigure:
     def reconfigure(configuration: Configuration) -> Configuration:
-        return attrs.evolve(
-            configuration, suggester=attrs.evolve(configuration.suggester, **changes)
-        )
+        with at("suggester"):
+            suggester = attrs.evolve(configuration.suggester, **changes)
+        return attrs.evolve(configuration, suggester=suggester)
 
     return reconfigure
 

@@ -7,7 +7,6 @@ import pytest
 
 from kubedsm.cli import main
 from kubedsm.configuration.documents import DocumentError
-from kubedsm.replay.evaluation import tables
 from kubedsm.replay.services import PAPER_SERVICES, load
 from loadgen.generators import normal
 from loadgen.scenario import dumps
@@ -269,31 +268,3 @@ def test_a_pod_can_serve_twice_its_target_unless_told_otherwise(tmp_path):
     assert spec.server.concurrency / spec.server.service_time == 40
     (paper, *_) = PAPER_SERVICES
     assert paper.server.concurrency / paper.server.service_time == 10
-
-
-def measured(policy, ratio, mean):
-    times = {"mean": mean, "p95": 2 * mean, "network": mean / 2}
-    return {
-        "scenario": "1.5-.4",
-        "policy": policy,
-        "seeds": 1,
-        "edgeRatio": ratio,
-        "optimumShare": 0.9,
-        "std": 0.1,
-        "shares": {"a": ratio, "b": ratio},
-        "latencyMs": {"a": times},
-        "overallLatencyMs": times,
-        "migrations": 3.0,
-        "takenBack": 0.0,
-        "lostPodSeconds": 0.0,
-        "pendingSeconds": {"mean": 0.1, "p95": 0.2},
-    }
-
-
-def test_tables_stand_beside_what_was_published():
-    rows = [measured("kubedsm", 0.8, 75.0), measured("kube-scheduler", 0.6, 100.0)]
-    lines = tables({"means": rows}).splitlines()
-    assert "| kubedsm | 0.800 (0.77) | 0.800 (0.77) |" in lines
-    assert "| kube-scheduler | 0.600 (0.64) | 0.600 (0.64) |" in lines
-    change = "| kubedsm, A | 75.0 | 150.0 | 37.5 | -25.0 % | -25.0 % | -25.0 %, -20.4 % |"
-    assert change in lines

@@ -14,7 +14,6 @@ from kubedsm.emulator.emulated_cluster import ClusterSpec
 from kubedsm.emulator.paper import node
 from kubedsm.replay.measures import measure
 from kubedsm.replay.plain_bindings import PlainBindings
-from kubedsm.replay.presets import PAPER_SCENARIOS, full, reduced
 from kubedsm.replay.runner import carry_out, carry_out_all
 from kubedsm.replay.sources import recipe
 from kubedsm.replay.variants import BASELINES, CONTENDERS
@@ -139,19 +138,6 @@ async def test_baselines_bind_without_our_word_on_scaling_down():
         "target": body["target"],
     }
     assert patched == body
-
-
-def test_the_presets_hold_what_they_promise():
-    some, everything = reduced(range(1, 2), Setup()), full(range(1, 6), Setup())
-    assert {run.name for run in some} == set(PAPER_SCENARIOS)
-    for runs, seeds in ((some, 1), (everything, 5)):
-        for name in PAPER_SCENARIOS:
-            for policy in ("kubedsm", "paper-suggester", *BASELINES):
-                assert sum((r.name, r.policy) == (name, policy) for r in runs) == seeds
-    assert {run.policy for run in everything if run.name == "1.1-.4"} == set(CONTENDERS)
-    slower = {run.setup.stabilization_seconds for run in everything}
-    assert slower == {5, 60, 300}
-    assert len({(r.name, r.policy, r.seed) for r in everything}) == len(everything)
 
 
 def test_a_recipe_is_drawn_by_the_seed():

@@ -1,0 +1,198 @@
+"""The tables of docs/evaluation.md, from small reports worked out by hand."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from kubedsm.replay.evaluation import SECTIONS, tables
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "evaluation.md"
+
+
+def row(policy, scenario="1.5-.4", *, ratio=0.5, times=None, shares=None, **more):
+    """times: the mean response time by service; half of it is the network's."""
+    latencies = {
+        name: {"mean": mean, "p95": 2 * mean, "network": mean / 2}
+        for name, mean in (times or {"a": 100.0}).items()
+    }
+    return {
+        "scenario": scenario,
+        "policy": policy,
+        "seeds": 2,
+        "edgeRatio": ratio,
+        "optimumShare": 0.9,
+        "std": 0.1,
+        "shares": shares or dict.fromkeys("abcd", ratio),
+        "latencyMs": latencies,
+        "overallLatencyMs": latencies["a"],
+        "migrations": 3.0,
+        "takenBack": 0.0,
+        "lostPodSeconds": 0.0,
+        "pendingSeconds": {"mean": 0.1, "p95": 0.2},
+    } | more
+
+
+def lines_of(title, *rows):
+    """The lines of a section's tables, without their rules."""
+    parts = tables({"means": rows}).split("## ")
+    (found,) = [part for part in parts if part.startswith(f"{title}\n")]
+    return [line for line in found.splitlines() if line.startswith("| ") and "---" not in line]
+
+
+def test_edge_ratios_stand_beside_what_was_published():
+    lines = lines_of("Edge ratio", row("kubedsm", ratio=0.8), row("kube-scheduler", ratio=0.6))
+    assert lines == [
+        "| policy | 1.5-.4 | mean |",
+        "| kubedsm | 0.800 (0.77) | 0.800 (0.77) |",
+        "| kube-scheduler | 0.600 (0.64) | 0.600 (0.64) |",
+    ]
+
+
+def test_response_times_stand_beside_each_published_figure():
+    ours = {"a": 75.0, "b": 110.0, "c": 100.0, "d": 60.0}
+    theirs = dict.fromkeys("abcd", 100.0)
+    rows = [
+        row("kubedsm", "1.1-.4", times=ours),
+        row("kube-scheduler", "1.1-.4", times=theirs),
+        row("kubedsm", "1.5-.1", times=theirs | {"a": 85.0}),
+        row("kube-scheduler", "1.5-.1", times=theirs),
+        row("biggest-edge-first", "1.5-.1", times=dict.fromkeys("abcd", 80.0)),
+        row("kubedsm", "1.6-.4", times=ours),
+        row("kube-scheduler", "1.6-.4", times=theirs),
+        row("kubedsm", "1.5-.1 equal rates", times=theirs | {"c": 99.96, "d": 120.0}),
+        row("kube-scheduler", "1.5-.1 equal rates", times=theirs),
+    ]
+    assert lines_of("Response times by scenario", *rows)[1:] == [
+        "| 1.1-.4 | -25.0 % (-25) | +10.0 % (-40) | +0.0 % (-12.5) | -40.0 % (-36.8) |",
+        "| 1.6-.4 | -25.0 % | +10.0 % | +0.0 % | -40.0 % |",
+        "| 1.5-.1 | -15.0 % (-17.5) | +0.0 % (-27.8) | +0.0 % (-29.5) | +0.0 % (-42.79) |",
+        # of A (-25 - 15) / 2 and (-25 - 17.5) / 2; 1.6-.4 was not published
+        (
+            "| mean of those published | -20.0 % (-21.25) | +5.0 % (-33.9) | +0.0 % (-21) "
+            "| -20.0 % (-39.8) |"
+        ),
+        "| 1.5-.1 equal rates | +0.0 % | +0.0 % | +0.0 % | +20.0 % |",
+        # 85 and 100 to 80
+        "| 1.5-.1, against biggest-edge-first | +6.2 % | +25.0 % | +25.0 % | +25.0 % (+39.7) |",
+    ]
+
+
+def test_d_is_left_out_of_the_published_mean_where_it_was_not_published():
+    times = {"kubedsm": {"a": 80.0, "d": 50.0}, "kube-scheduler": {"a": 100.0, "d": 100.0}}
+    rows = [row(policy, "1.5-.2", times=of) for policy, of in times.items()]
+    assert lines_of("Response times by scenario", *rows)[1:] == [
+        "| 1.5-.2 | -20.0 % (-20.47) | - (-27.6) | - (-37.15) | -50.0 % |",
+        "| mean of those published | -20.0 % (-20.47) | - | - | - |",
+    ]
+
+
+def test_variants_are_compared_with_the_original_and_with_kube_scheduler():
+    original = dict.fromkeys("abcd", 100.0)
+    rows = [
+        row("kubedsm", times=original),
+        row("kube-scheduler", times=dict.fromkeys("abcd", 200.0)),
+        row("half-frequency", times=original | {"b": 90.0}),
+        row("no-migration", times=original | {"a": 140.0}),
+        row("c-over-a", times=original | {"c": 80.0}),
+    ]
+    assert lines_of("Response times of variants", *rows)[1:] == [
+        (
+            "| half-frequency | +0.0 % (down) | -10.0 % (-12 %) | +0.0 % (down) | +0.0 % (up) "
+            "| -50.0 % | -55.0 % | -50.0 % | -50.0 % |"
+        ),
+        (
+            "| no-migration | +40.0 % (about +40 %) | +0.0 % (same) | +0.0 % (about +40 %) "
+            "| +0.0 % (slightly up) | -30.0 % | -50.0 % | -50.0 % | -50.0 % |"
+        ),
+        (
+            "| c-over-a | +0.0 % | +0.0 % | -20.0 % (-17 %) | +0.0 % "
+            "| -50.0 % | -50.0 % | -60.0 % | -50.0 % |"
+        ),
+    ]
+
+
+def test_response_times_of_policies_are_means_over_scenarios():
+    rows = [
+        row("kubedsm", "1.1-.4", times={"a": 100.0}),
+        row("kubedsm", times={"a": 200.0}),
+        row("kube-scheduler", "1.1-.4", times={"a": 200.0}),
+        row("kube-scheduler", times={"a": 200.0}),
+    ]
+    line = "| kubedsm, A | 150.0 | 300.0 | 75.0 | -25.0 % | -25.0 % |"
+    assert line in lines_of("Response times by policy", *rows)
+
+
+def test_equal_rates_stand_beside_the_generators():
+    worth, shares = {"a": 0.9, "b": 0.3, "c": 0.9, "d": 0.9}, dict.fromkeys("abcd", 0.6)
+    rows = [
+        row("kubedsm", ratio=0.75, shares=worth),
+        row("kubedsm", "1.5-.4 equal rates", ratio=0.6, shares=shares),
+    ]
+    lines = lines_of("Equal rates", *rows)
+    # D: 1.5 * 1.50 pods of 2 cores and 1.99 GB, or 1.5 * (3.01 + 2.32 + 3.01 + 1.50) / 4
+    assert "| D | 2 | 1.99 | 2.3 | 0.22 | 0.22 | 3.7 | 0.14 | 0.14 |" in lines
+    assert "| B | 1 | 1.99 | 3.5 | 0.29 | 0.14 | 3.7 | 0.27 | 0.14 |" in lines
+    assert lines[-1] == (
+        "| 1.5-.4, kubedsm | 0.900 | 0.300 | 0.900 | 0.900 | 0.750 "
+        "| 0.600 | 0.600 | 0.600 | 0.600 | 0.600 |"
+    )
+
+
+def test_variants_and_objectives_have_means_of_all_scenarios_only_if_they_were_in_all():
+    rows = [
+        row("kubedsm", "1.1-.4", ratio=0.9),
+        row("kubedsm", ratio=0.7),
+        row("half-frequency", ratio=0.6),
+        row("latency-objective", "1.1-.4", ratio=0.8, std=0.3, times={"a": 110.0}),
+        row("latency-objective", ratio=0.6, times={"a": 130.0}),
+        row("kube-scheduler", "1.1-.4"),
+        row("kube-scheduler"),
+    ]
+    variants = lines_of("Variants", *rows)
+    assert "| kubedsm | 0.700 (0.77) | 0.800 | 0.900 | 3.0 |" in variants
+    assert "| half-frequency | 0.600 | - | - | - |" in variants
+    objectives = lines_of("Objectives", *rows)
+    assert objectives[-1] == (
+        "| latency-objective | 0.700 | 0.900 | 0.200 | 3.0 | +20.0 % | - | - | - |"
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "others"),
+    [
+        ("| runs in all | 8 |", {}),
+        ("| pod-seconds lost to moves, in all runs | 3.00 |", {"lostPodSeconds": 1.5}),
+        ("| scenarios with the highest edge ratio | 2 of 2 |", {}),
+        ("| scenarios with the highest edge ratio | 1 of 2 |", {"edgeRatio": 0.71}),
+        ("| of the optimum, kubedsm | 0.900 |", {}),
+        ("| moves a run, paper-suggester | 2.0 |", {"migrations": 1.0}),
+        ("| edge ratio above paper-suggester | 0.150 |", {"edgeRatio": 0.65}),
+        ("| edge ratio above paper-suggester, least (1.5-.4) | 0.050 |", {"edgeRatio": 0.65}),
+    ],
+)
+def test_what_says_most_comes_first(line, others):
+    rows = [
+        row("kubedsm", "1.1-.4", ratio=0.9),
+        row("paper-suggester", "1.1-.4", ratio=0.65),
+        row("kubedsm", ratio=0.7),
+        row("paper-suggester", ratio=0.6) | others,
+    ]
+    assert line in lines_of("At a glance", *rows)
+
+
+def test_response_times_of_all_requests_are_in_the_first_table():
+    rows = [row("kubedsm", times={"a": 90.0}), row("kube-scheduler", times={"a": 100.0})]
+    lines = lines_of("At a glance", *rows)
+    assert "| response time of all requests, to kube-scheduler | -10.0 % |" in lines
+
+
+def test_nothing_is_said_of_what_was_not_played():
+    assert tables({"means": [row("kubedsm", "load")]}) == ""
+
+
+def test_the_document_ends_with_these_tables():
+    """Below the prose stands what the command writes."""
+    titles = re.findall(r"^## (.+)$", DOCUMENT.read_text(encoding="utf-8"), re.MULTILINE)
+    written = [section.title for section in SECTIONS]
+    assert titles[titles.index(written[0]) :] == written
