@@ -37,7 +37,7 @@ def shares(measured: Measured) -> str:
     names = [*(service.upper() for service in SERVICES), "edge ratio"]
     lines = []
     for scenario in EQUAL_RATE_SCENARIOS:
-        for policy in measured.of_these(EQUAL_RATE_POLICIES):
+        for policy in measured.played(EQUAL_RATE_POLICIES):
             if measured.row(equal_rates(scenario), policy):
                 both = (scenario, equal_rates(scenario))
                 cells = [cell for name in both for cell in _shares(measured, name, policy)]

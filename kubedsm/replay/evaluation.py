@@ -13,10 +13,11 @@ from kubedsm.replay.presets import (
     MAIN_POLICIES,
     OTHER_STABILIZATIONS,
     PAPER_SCENARIOS,
+    REFERENCE,
     VARIANT_SCENARIO,
     stabilized,
 )
-from kubedsm.replay.published import PUBLISHED_EDGE_RATIOS, PUBLISHED_VARIANTS, REFERENCE
+from kubedsm.replay.published import PUBLISHED_EDGE_RATIOS, PUBLISHED_VARIANTS
 from kubedsm.replay.report import Report, markdown, number
 from kubedsm.replay.variants import MIGRATION_VARIANTS, OBJECTIVE_VARIANTS, QOS_VARIANTS
 
@@ -41,7 +42,7 @@ def tables(found: Report) -> str:
 def _edge_ratios(measured: Measured) -> str:
     scenarios = measured.scenarios
     lines = []
-    for policy in measured.of_these(MAIN_POLICIES):
+    for policy in measured.played(MAIN_POLICIES):
         ours = [measured.value(scenario, policy, "edgeRatio") for scenario in scenarios]
         published = dict(zip(PAPER_SCENARIOS, PUBLISHED_EDGE_RATIOS.get(policy, ()), strict=False))
         theirs = [published.get(scenario) for scenario in scenarios]
@@ -58,7 +59,7 @@ def _by_scenario(key: str) -> Callable[[Measured], str]:
     def made(measured: Measured) -> str:
         scenarios = measured.scenarios
         lines = []
-        for policy in measured.of_these(MAIN_POLICIES):
+        for policy in measured.played(MAIN_POLICIES):
             values = [measured.value(scenario, policy, key) for scenario in scenarios]
             lines.append([policy, *(number(value, 3) for value in [*values, mean(values)])])
         return markdown(["policy", *scenarios, "mean"], lines)
@@ -83,14 +84,14 @@ def _variants(measured: Measured) -> str:
             *(number(_everywhere(measured, policy, k), 3) for k in ("edgeRatio", "optimumShare")),
             number(_everywhere(measured, policy, "migrations"), 1),
         ]
-        for policy in measured.of_these((REFERENCE, KUBEDSM, *MIGRATION_VARIANTS))
+        for policy in measured.played((REFERENCE, KUBEDSM, *MIGRATION_VARIANTS))
     ]
     headings = ["variant", VARIANT_SCENARIO, "mean of all", "of optimum", "migrations"]
     return markdown(headings, lines)
 
 
 def _objectives(measured: Measured) -> str:
-    policies = measured.of_these((KUBEDSM, *OBJECTIVE_VARIANTS))
+    policies = measured.played((KUBEDSM, *OBJECTIVE_VARIANTS))
     lines = []
     for policy in policies if len(policies) > 1 else []:
         ratios = ("edgeRatio", "optimumShare", "std")
@@ -112,7 +113,7 @@ def _objectives(measured: Measured) -> str:
 
 def _qos(measured: Measured) -> str:
     lines = []
-    for policy in measured.of_these((REFERENCE, KUBEDSM, *QOS_VARIANTS)):
+    for policy in measured.played((REFERENCE, KUBEDSM, *QOS_VARIANTS)):
         row = measured.row(VARIANT_SCENARIO, policy)
         if row is not None:
             shares = (number(row["shares"].get(service), 3) for service in SERVICES)
@@ -129,7 +130,7 @@ def _equal_rates(measured: Measured) -> str:
 def _costs(measured: Measured) -> str:
     lines = []
     policies = (*MAIN_POLICIES, *MIGRATION_VARIANTS, *OBJECTIVE_VARIANTS)
-    for policy in measured.of_these(dict.fromkeys(policies)):
+    for policy in measured.played(dict.fromkeys(policies)):
         rows = [row for s in measured.scenarios if (row := measured.row(s, policy)) is not None]
         if rows:
             lines.append(
@@ -159,7 +160,7 @@ def _stabilizations(measured: Measured) -> str:
             *(number(measured.value(name, policy, "edgeRatio"), 3) for name in shown.values()),
             *(number(measured.value(name, policy, "optimumShare"), 3) for name in shown.values()),
         ]
-        for policy in measured.of_these(MAIN_POLICIES)
+        for policy in measured.played(MAIN_POLICIES)
     ]
     optimum = [f"of optimum, {head}" for head in shown]
     return markdown(["policy", *shown, *optimum], lines)

@@ -2,8 +2,7 @@
 
 from kubedsm.core.policies.registry import KUBEDSM
 from kubedsm.replay.measured import Measured, mean, percent
-from kubedsm.replay.presets import MAIN_POLICIES
-from kubedsm.replay.published import REFERENCE
+from kubedsm.replay.presets import MAIN_POLICIES, REFERENCE
 from kubedsm.replay.report import markdown, number
 
 _PAPERS, _STILL = "paper-suggester", "no-migration"
@@ -18,14 +17,16 @@ def at_a_glance(measured: Measured) -> str:
     lines = [
         ["runs in all", str(sum(row["seeds"] for row in measured.rows.values()))],
         ["pod-seconds lost to moves, in all runs", number(lost, 2)],
-        ["scenarios with the highest edge ratio", f"{_firsts(measured)} of {len(scenarios)}"],
     ]
-    for policy in measured.of_these((KUBEDSM, _PAPERS, REFERENCE)):
+    if measured.played(name for name in MAIN_POLICIES if name != KUBEDSM):
+        first = f"{_firsts(measured)} of {len(scenarios)}"
+        lines.append(["scenarios with the highest edge ratio", first])
+    for policy in measured.played((KUBEDSM, _PAPERS, REFERENCE)):
         optimum = mean([measured.value(name, policy, "optimumShare") for name in scenarios])
         moves = mean([measured.value(name, policy, "migrations") for name in scenarios])
         lines.append([f"of the optimum, {policy}", number(optimum, 3)])
         lines.append([f"moves a run, {policy}", number(moves, 1)])
-    for policy in measured.of_these((_PAPERS, _STILL)):
+    for policy in measured.played((_PAPERS, _STILL)):
         ahead = _ahead(measured, policy)
         least = min(ahead, key=lambda name: ahead[name], default=None)
         if least is not None:
@@ -40,12 +41,9 @@ def at_a_glance(measured: Measured) -> str:
 
 def _firsts(measured: Measured) -> int:
     """In how many scenarios none of the others in every table is above KubeDSM."""
+    rivals = [_ahead(measured, policy) for policy in MAIN_POLICIES]
     return sum(
-        all(
-            ahead[scenario] >= 0
-            for policy in MAIN_POLICIES
-            if scenario in (ahead := _ahead(measured, policy))
-        )
+        all(ahead.get(scenario, 0.0) >= 0 for ahead in rivals)
         for scenario in measured.scenarios
         if measured.row(scenario, KUBEDSM)
     )

@@ -28,7 +28,7 @@ class Measured:
     def has(self, scenario: str) -> bool:
         return any(name == scenario for name, _ in self.rows)
 
-    def of_these(self, policies: Iterable[str]) -> list[str]:
+    def played(self, policies: Iterable[str]) -> list[str]:
         """Those of the policies that were played in the paper's scenarios."""
         played = {policy for scenario, policy in self.rows if scenario in PAPER_SCENARIOS}
         return [name for name in policies if name in played]

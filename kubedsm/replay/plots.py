@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from kubedsm.core.policies.registry import KUBEDSM
-from kubedsm.replay.presets import VARIANT_SCENARIO
+from kubedsm.replay.presets import REFERENCE, VARIANT_SCENARIO
 from kubedsm.replay.report import EMULATED, Report, policies_of, scenarios_of
 from kubedsm.replay.variants import BASELINES, CONTENDERS, MIGRATION_VARIANTS
 
@@ -20,7 +20,6 @@ Row = Mapping[str, Any]
 #: distinct to colour-blind eyes too (Okabe and Ito)
 _PALETTE = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#999999")
 _EDGE, _CLOUD = "#009e73", "#56b4e9"
-_REFERENCE = "kube-scheduler"
 #: policies side by side where there is no room for all
 _FEW = 4
 _DPI = 110
@@ -100,7 +99,7 @@ def _optimum(row: Row | None) -> float | None:
 def edge_ratio_by_variant(found: Report) -> Figure | None:
     """KubeDSM with less or other migration; whiskers from the least to the greatest seed."""
     present = policies_of(found["runs"])
-    variants = [name for name in (_REFERENCE, KUBEDSM, *MIGRATION_VARIANTS) if name in present]
+    variants = [name for name in (REFERENCE, KUBEDSM, *MIGRATION_VARIANTS) if name in present]
     if not set(variants) & set(MIGRATION_VARIANTS):
         return None
     scenarios = scenarios_of(found["runs"])

@@ -6,7 +6,8 @@ response times from the text and the figures of its first.
 
 from collections.abc import Mapping
 
-REFERENCE = "kube-scheduler"
+from kubedsm.replay.presets import REFERENCE
+
 _BIGGEST, _SMALLEST = "biggest-edge-first", "smallest-edge-first"
 
 #: by policy, in the order of PAPER_SCENARIOS

@@ -9,13 +9,13 @@ from kubedsm.replay.presets import (
     EQUAL_RATE_SCENARIOS,
     MAIN_POLICIES,
     PAPER_SCENARIOS,
+    REFERENCE,
     VARIANT_SCENARIO,
     equal_rates,
 )
 from kubedsm.replay.published import (
     PUBLISHED_RESPONSE_TIMES,
     PUBLISHED_VARIANT_RESPONSE_TIMES,
-    REFERENCE,
 )
 from kubedsm.replay.report import markdown, number
 from kubedsm.replay.variants import MIGRATION_VARIANTS, OBJECTIVE_VARIANTS, QOS_VARIANTS
@@ -83,7 +83,7 @@ def of_variants(measured: Measured) -> str:
 def by_policy(measured: Measured) -> str:
     """Means over the scenarios, and against kube-scheduler: in all, and the network's part."""
     lines = []
-    for policy in measured.of_these(MAIN_POLICIES):
+    for policy in measured.played(MAIN_POLICIES):
         rows = [row for name in measured.scenarios if (row := measured.row(name, policy))]
         for service in SERVICES:
             times = [row["latencyMs"][service] for row in rows if service in row["latencyMs"]]

@@ -187,6 +187,10 @@ def test_response_times_of_all_requests_are_in_the_first_table():
     assert "| response time of all requests, to kube-scheduler | -10.0 % |" in lines
 
 
+def test_nobody_is_first_alone():
+    assert not any("highest" in line for line in lines_of("At a glance", row("kubedsm")))
+
+
 def test_nothing_is_said_of_what_was_not_played():
     assert tables({"means": [row("kubedsm", "load")]}) == ""
 
