@@ -26,6 +26,8 @@ UNLIMITED = 2**31
 #: far enough from the end of 64 bits to add it up
 _MOST_WORTH = 2**61
 Targets = tuple[tuple[Pod, NodeName], ...]
+#: priority, and how far beyond all patience
+Turn = tuple[int, int]
 
 
 class Rank(NamedTuple):
@@ -39,7 +41,7 @@ class Rank(NamedTuple):
     overdue: int = 0
 
     @property
-    def turn(self) -> tuple[int, int]:
+    def turn(self) -> Turn:
         """Pods with a greater one are placed before any number with a lesser."""
         return self.priority, self.overdue
 
@@ -154,7 +156,7 @@ class Packing:
         None if the sum of all would be too much for 64 bits.
         """
         turns = [kind.rank.turn for kind in self.kinds]
-        worth: dict[tuple[int, int], int] = {}
+        worth: dict[Turn, int] = {}
         total = 0
         for turn in sorted(set(turns)):
             worth[turn] = total + 1

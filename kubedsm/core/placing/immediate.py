@@ -9,7 +9,7 @@ import attrs
 from kubedsm.core.goals.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.core.goals.objective import Objective, Promises, quality
 from kubedsm.core.packing.match import Bounds
-from kubedsm.core.packing.problem import NO_RANK, Kind, Packing, Rank, kinds
+from kubedsm.core.packing.problem import NO_RANK, Kind, Packing, Rank, Turn, kinds
 from kubedsm.core.placing.alone import place_alone
 from kubedsm.core.placing.batch_kinds import is_plain, judged_kinds
 from kubedsm.core.placing.decision import Binding, Choice, Decision, make_decision
@@ -98,6 +98,7 @@ def _ruled(problem: "_Problem", set_aside: Sequence[Pod]) -> Decision:
         [(binding.pod, binding.node) for binding in bindings],
         _others(batch, bindings),
         problem.would_gain,
+        problem.turn,
         problem.bounds.deadline,
     )
     placed = [(pod, node, snapshot.nodes[node].tier) for pod, node in kept.placed]
@@ -179,8 +180,8 @@ class _Problem:
     def standing(self, choice: Choice) -> tuple[list[int], list[int]]:
         """What a choice is worth before preferences: pods by their turn, then QoS by level."""
         bindings = self.bindings(choice)
-        turns = Counter(self._turn(binding.pod) for binding in bindings)
-        placed = [turns[turn] for turn in sorted(set(map(self._turn, self.batch)), reverse=True)]
+        turns = Counter(self.turn(binding.pod) for binding in bindings)
+        placed = [turns[turn] for turn in sorted(set(map(self.turn, self.batch)), reverse=True)]
         after, levels = self.shares_after(bindings), levels_of(self.batch) or {}
         by_level: dict[int, dict[Workload, Share]] = {}
         for pod in self.batch:
@@ -190,7 +191,8 @@ class _Problem:
         ordered = sorted(by_level.items(), reverse=True, key=lambda entry: entry[0])
         return placed, [quality(of, self.promises, self.objective) for _, of in ordered]
 
-    def _turn(self, pod: Pod) -> tuple[int, int]:
+    def turn(self, pod: Pod) -> Turn:
+        """Pods with a greater one are placed before any number with a lesser."""
         return (self.ranks[pod.uid] if self.ranks else NO_RANK).turn
 
     @property

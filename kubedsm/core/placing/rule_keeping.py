@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import attrs
 
-from kubedsm.core.placing.settling import Placed, Settling, WouldGain
+from kubedsm.core.placing.settling import Placed, Settling, TurnOf, WouldGain
 from kubedsm.core.rules.feasibility import Feasibility, Rejection
 from kubedsm.core.rules.scene import speaks_of_others
 from kubedsm.core.world.deadline import NO_DEADLINE, Deadline, OutOfTimeError
@@ -48,12 +48,13 @@ def keep_rules(
     planned: Sequence[Placed],
     left_over: Iterable[Pod],
     would_gain: WouldGain,
+    turn: TurnOf,
     deadline: Deadline = NO_DEADLINE,
 ) -> Kept:
     """What of these placements the rules allow, after mending what they do not.
 
-    Higher priorities are settled first, so that they never stay out for lower ones. A pod that was
-    left over gets a node too, if the others of its priority leave one to it.
+    Greater turns are settled first, so that they never stay out for lesser ones. A pod that was
+    left over gets a node too, if the others of its turn leave one to it.
 
     If kube-scheduler, which takes one pod after the other and lets the later ones break the rules
     of the earlier, would place more of them, that is done instead.
@@ -67,13 +68,14 @@ def keep_rules(
     if not any(speaks_of_others(pod.pod_class) for pod in concerned):
         return Kept(tuple(planned), _rejections(feasibility, planned, left_over), as_planned=True)
     wanted = {pod.uid: node for pod, node in planned}
-    ordered = sorted((*(pod for pod, _ in planned), *left_over), key=serving_order)
+    ordered = sorted(concerned, key=serving_order)
+    ordered.sort(key=turn, reverse=True)
 
     def begun(*, forgetful: bool = False) -> Settling:
         skews = feasibility.skews(ordered)
         room = dict(free)
         return Settling(
-            feasibility, room, surroundings, would_gain, skews, deadline, forgetful=forgetful
+            feasibility, room, surroundings, would_gain, turn, skews, deadline, forgetful=forgetful
         )
 
     batch = begun()
@@ -148,13 +150,16 @@ def _roomiest(domains: Iterable[set[NodeName]], nodes: Iterable[Node]) -> list[s
 
 
 def _served(batch: Settling, pods: Iterable[Pod]) -> list[int]:
-    """How many of these have a node, those of the highest priority first: greater is better."""
-    served = Counter(pod.pod_class.priority for pod, _ in batch.placed.values())
-    return [served[p] for p in sorted({pod.pod_class.priority for pod in pods}, reverse=True)]
+    """How many of these have a node, those of the greatest turn first: greater is better."""
+    served = Counter(batch.turn(pod) for pod, _ in batch.placed.values())
+    return [served[turn] for turn in sorted(set(map(batch.turn, pods)), reverse=True)]
 
 
 def fairly(pods: Iterable[Pod]) -> list[Pod]:
-    """By priority, then one of each namespace after the other, each in their turn."""
+    """By priority, then one of each namespace after the other, each in their order.
+
+    Whoever waits for long does not go first: it may be that pod which takes all the time.
+    """
     served: Counter[tuple[int, str]] = Counter()
     rounds: list[tuple[int, int, Pod]] = []
     for pod in sorted(pods, key=serving_order):
@@ -165,9 +170,9 @@ def fairly(pods: Iterable[Pod]) -> list[Pod]:
 
 
 def _settle(batch: Settling, ordered: Sequence[Pod], wanted: Mapping[Uid, NodeName]) -> None:
-    """Higher priorities first; raises OutOfTimeError."""
-    for priority in sorted({pod.pod_class.priority for pod in ordered}, reverse=True):
-        level = [pod for pod in ordered if pod.pod_class.priority == priority]
+    """Greater turns first; raises OutOfTimeError."""
+    for turn in sorted(set(map(batch.turn, ordered)), reverse=True):
+        level = [pod for pod in ordered if batch.turn(pod) == turn]
         batch.settle([(p, wanted[p.uid]) for p in level if p.uid in wanted])
         batch.retry(p for p in level if p.uid not in batch.placed)
         batch.make_sound()

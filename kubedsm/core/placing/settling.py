@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import attrs
 
+from kubedsm.core.packing.problem import Turn
 from kubedsm.core.rules.feasibility import EquivalenceClass, Feasibility, Rejection
 from kubedsm.core.rules.fit import shortages
 from kubedsm.core.rules.rejection import Mask
@@ -30,6 +31,8 @@ from kubedsm.core.world.surroundings import Surroundings
 
 #: Whether a pod of that workload on the edge adds QoS when so many more are there already.
 WouldGain = Callable[[Workload, int], bool]
+#: The turn of a pod: those with a greater one do not stay out for it.
+TurnOf = Callable[[Pod], Turn]
 Placed = tuple[Pod, NodeName]
 #: domains that a pod is tried in, where it breaks another's rules, until it stays out
 _TRIES = 8
@@ -46,6 +49,7 @@ class Settling:
     free: dict[NodeName, Resources]
     surroundings: Surroundings
     would_gain: WouldGain
+    turn: TurnOf
     skews: Skews
     deadline: Deadline
     #: as kube-scheduler does, let pods that come later break the rules of those before
@@ -124,13 +128,13 @@ class Settling:
     def _upsets(self, pod: Pod) -> Mask:
         """The nodes where it would break the constraints of others.
 
-        None are, as long as there is a pod of lower priority that could go instead.
+        None are, as long as there is a pod of a lesser turn that could go instead.
         """
         upset = self.skews.upset(self._like(pod))
         if self.forgetful:
             upset[:] = False
         if upset.any() and any(
-            other.pod_class.priority < pod.pod_class.priority for other, _ in self.placed.values()
+            self.turn(other) < self.turn(pod) for other, _ in self.placed.values()
         ):
             upset[:] = False
         return upset
@@ -212,7 +216,7 @@ class Settling:
     def make_sound(self) -> bool:
         """Move or take out pods until all keep their rules; whether it took any out.
 
-        Where later ones broke the rules of a pod, those of lower priority have to go, or else it.
+        Where later ones broke the rules of a pod, those of a lesser turn have to go, or else it.
         """
         if not self.doubtful:
             return False
@@ -268,10 +272,10 @@ class Settling:
         return None
 
     def _culprit(self, broken: Pod) -> Pod | None:
-        """The last one of lower priority that the rules of that pod look at."""
+        """The last one of a lesser turn that the rules of that pod look at."""
         looks = tuple(_looks(broken.pod_class.rules))
         for pod, _ in reversed(self.placed.values()):
-            if pod.pod_class.priority < broken.pod_class.priority and any(
+            if self.turn(pod) < self.turn(broken) and any(
                 s.covers(pod.namespace, pod.labels, self.surroundings) for s in looks
             ):
                 return pod

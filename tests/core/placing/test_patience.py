@@ -8,6 +8,8 @@ from kubedsm.core.goals.objective import Objective, Promise
 from kubedsm.core.placing.immediate import immediate_schedule
 from kubedsm.core.world.model import Tier
 from support.placement_instances import drawn, node, pod, resources, snapshot
+from support.rule_instances import app, cluster, evenly, near, zoned
+from support.rule_instances import pod as ruled
 
 PATIENCE = 60.0
 
@@ -84,3 +86,13 @@ def test_as_many_old_ones_are_placed_as_if_there_were_no_new_ones():
         lost += placed(scheduled(shot, batch, patience=1e9)) < placed(scheduled(shot, old))
     assert kept >= 50
     assert lost >= 3
+
+
+def test_under_rules_about_other_pods_too():
+    apart = near(app("old"), key="kubernetes.io/hostname")
+    old = ruled("old", {"app": "old"}, spread=(evenly(app("old")),))
+    newer = [ruled(f"new-{n}", {"app": "new"}, anti_affinity=(apart,)) for n in range(2)]
+    for age, placed in ((PATIENCE, {"new-0", "new-1"}), (PATIENCE + 1, {"old"})):
+        batch = [attrs.evolve(old, created=1000.0 - age)]
+        batch += [attrs.evolve(p, created=1000.0) for p in newer]
+        assert names(scheduled(cluster([zoned("e1", "x")], batch), batch)) == placed

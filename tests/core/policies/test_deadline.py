@@ -7,6 +7,7 @@ import pytest
 
 from kubedsm.bench.literal.rules import literal_rule
 from kubedsm.core.goals.objective import Objective, Promise
+from kubedsm.core.packing.problem import NO_RANK
 from kubedsm.core.placing.preemption import PreemptionSearch
 from kubedsm.core.placing.settling import Settling
 from kubedsm.core.policies.kubedsm import KubeDSM
@@ -169,7 +170,13 @@ def test_who_came_only_beside_one_that_had_to_go_is_not_left_there():
     feasibility = Feasibility.of(shot)
     skews = feasibility.skews([friend, follower])
     batch = Settling(
-        feasibility, dict(shot.free), shot.surroundings, lambda *_: True, skews, Deadline()
+        feasibility,
+        dict(shot.free),
+        shot.surroundings,
+        lambda *_: True,
+        lambda _: NO_RANK.turn,
+        skews,
+        Deadline(),
     )
     batch.settle([(friend, NodeName("e1")), (follower, NodeName("e1"))])
     batch._take(friend)
