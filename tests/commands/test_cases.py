@@ -1,5 +1,7 @@
 """Dumps on which decisions were once found wanting, and what is decided on them now."""
 
+from collections import Counter
+
 import pytest
 
 from kubedsm.cluster.wire import dump as dumps
@@ -80,6 +82,15 @@ def test_all_are_placed_that_kube_scheduler_might_place_one_by_one(name, number)
     dump, configuration = read(name)
     decision = offline.place(dump, configuration).decision
     assert (len(decision.bindings), len(decision.unplaced)) == (number, 0)
+
+
+def test_pods_of_a_higher_priority_leave_the_zones_as_even_as_others_need_them():
+    dump, configuration = read("place-mixed-110")
+    decision = offline.place(dump, configuration).decision
+    assert Counter(binding.pod.pod_class.priority for binding in decision.bindings) == {
+        100: 7,
+        10: 5,
+    }
 
 
 def test_the_old_large_pods_do_not_wait_for_newer_ones():

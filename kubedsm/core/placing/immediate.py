@@ -100,6 +100,7 @@ def _ruled(problem: "_Problem", set_aside: Sequence[Pod]) -> Decision:
         problem.would_gain,
         problem.turn,
         problem.bounds.deadline,
+        proven=choice.proven,
     )
     placed = [(pod, node, snapshot.nodes[node].tier) for pod, node in kept.placed]
     bindings = tuple(Binding(pod, node, tier) for pod, node, tier in placed if tier is not None)

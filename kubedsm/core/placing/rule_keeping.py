@@ -11,22 +11,21 @@ would place.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 
+from kubedsm.core.placing.other_starts import begun_anew
 from kubedsm.core.placing.settling import Placed, Settling, TurnOf, WouldGain
 from kubedsm.core.rules.feasibility import Feasibility, Rejection
 from kubedsm.core.rules.scene import speaks_of_others
 from kubedsm.core.world.deadline import NO_DEADLINE, Deadline, OutOfTimeError
-from kubedsm.core.world.model import Node, NodeName, Pod, Resources, Uid
+from kubedsm.core.world.model import NodeName, Pod, Resources, Uid
 from kubedsm.core.world.serving_order import serving_order
 from kubedsm.core.world.surroundings import Surroundings
 
 #: Taking pods out makes room for others, which may be in the way of the next ones.
 _ROUNDS = 3
-#: Domains that are tried for pods that want to be together.
-_DOMAINS = 8
 
 
 @attrs.frozen(slots=True)
@@ -50,14 +49,18 @@ def keep_rules(
     would_gain: WouldGain,
     turn: TurnOf,
     deadline: Deadline = NO_DEADLINE,
+    *,
+    proven: bool = False,
 ) -> Kept:
     """What of these placements the rules allow, after mending what they do not.
+
+    proven: no more pods can be placed than are planned, those of the greatest turn first.
 
     Greater turns are settled first, so that they never stay out for lesser ones. A pod that was
     left over gets a node too, if the others of its turn leave one to it.
 
     If kube-scheduler, which takes one pod after the other and lets the later ones break the rules
-    of the earlier, would place more of them, that is done instead.
+    of the earlier, might place more of them, that is done instead.
 
     Once the deadline has passed the others are placed in turn, fairly between namespaces, as far as
     that is possible in as much time again: each keeps its rules as it comes, though those that want
@@ -88,14 +91,8 @@ def keep_rules(
         late = batch.place_in_turn(fairly(ordered), wanted)
     as_planned = settled and batch.homes == wanted
     if settled and not as_planned:
-        for start in _other_starts(batch, ordered, wanted):
-            if deadline.passed:
-                break
-            other = begun(forgetful=start.forgetful)
-            other.avoided.update({uid: [start.avoided] for uid in start.members})
-            late_too = other.place_in_turn(ordered, start.wanted)
-            if not late_too and _served(other, ordered) > _served(batch, ordered):
-                batch = other
+        most = wanted if proven else {pod.uid for pod in ordered}
+        batch = begun_anew(batch, ordered, wanted, most, lambda: begun(forgetful=True))
     out = [pod for pod in ordered if pod.uid not in batch.placed and pod not in late]
     return Kept(
         tuple(batch.placed.values()),
@@ -103,56 +100,6 @@ def keep_rules(
         as_planned=as_planned,
         late=tuple(late),
     )
-
-
-@attrs.frozen(slots=True)
-class _Start:
-    """What the pods of a batch, taken in turn, are told."""
-
-    wanted: Mapping[Uid, NodeName]
-    #: later ones may break the rules of those before, as with kube-scheduler
-    forgetful: bool = False
-    #: these pods keep away from these nodes
-    members: frozenset[Uid] = frozenset()
-    avoided: frozenset[NodeName] = frozenset()
-
-
-def _other_starts(
-    batch: Settling, ordered: Sequence[Pod], wanted: Mapping[Uid, NodeName]
-) -> Iterator[_Start]:
-    """Other ways to begin, if some stay out: as kube-scheduler would, or in another domain.
-
-    Pods that are to be together, and do not fit where the first of them went, are sent elsewhere.
-    """
-    out = [pod for pod in ordered if pod.uid not in batch.placed]
-    if out:
-        yield _Start(wanted, forgetful=True)
-        yield _Start({}, forgetful=True)
-    for terms in dict.fromkeys(p.pod_class.rules.affinity for p in out):
-        members = frozenset(p.uid for p in ordered if p.pod_class.rules.affinity == terms)
-        for key in {term.topology_key for term in terms}:
-            domains: dict[str, set[NodeName]] = {}
-            for name, node in batch.nodes.items():
-                if key in node.labels:
-                    domains.setdefault(node.labels[key], set()).add(name)
-            for domain in _roomiest(domains.values(), batch.feasibility.nodes):
-                elsewhere = frozenset(batch.nodes) - domain
-                others = {uid: node for uid, node in wanted.items() if uid not in members}
-                yield _Start(others, members=members, avoided=elsewhere)
-
-
-def _roomiest(domains: Iterable[set[NodeName]], nodes: Iterable[Node]) -> list[set[NodeName]]:
-    """The largest of them, so many as are worth a try."""
-    size = {node.name: node.allocatable.cpu for node in nodes}
-    return sorted(domains, key=lambda names: (-sum(map(size.__getitem__, names)), min(names)))[
-        :_DOMAINS
-    ]
-
-
-def _served(batch: Settling, pods: Iterable[Pod]) -> list[int]:
-    """How many of these have a node, those of the greatest turn first: greater is better."""
-    served = Counter(batch.turn(pod) for pod, _ in batch.placed.values())
-    return [served[turn] for turn in sorted(set(map(batch.turn, pods)), reverse=True)]
 
 
 def fairly(pods: Iterable[Pod]) -> list[Pod]:

@@ -70,6 +70,8 @@ class Settling:
     disordered: bool = False
     #: where pods cannot be for the sake of others
     avoided: dict[Uid, list[frozenset[NodeName]]] = attrs.field(factory=dict)
+    #: where pods had better be
+    drawn: dict[Uid, frozenset[NodeName]] = attrs.field(factory=dict)
     #: pods of the batch on the edge
     edge: Counter[Workload] = attrs.field(factory=Counter)
     nodes: dict[NodeName, Node] = attrs.field(init=False)
@@ -116,7 +118,7 @@ class Settling:
         return waiting
 
     def _rejects(self, node: NodeName, pod: Pod) -> bool:
-        like = self._like(pod)
+        like = self.like(pod)
         closed = self.closed.setdefault(like, set())
         if node not in closed and (
             not self.skews.open(like)[self.positions[node]]
@@ -130,7 +132,7 @@ class Settling:
 
         None are, as long as there is a pod of a lesser turn that could go instead.
         """
-        upset = self.skews.upset(self._like(pod))
+        upset = self.skews.upset(self.like(pod))
         if self.forgetful:
             upset[:] = False
         if upset.any() and any(
@@ -139,7 +141,7 @@ class Settling:
             upset[:] = False
         return upset
 
-    def _like(self, pod: Pod) -> EquivalenceClass:
+    def like(self, pod: Pod) -> EquivalenceClass:
         if pod.uid not in self.likes:
             like = self.feasibility.equivalence(pod)
             # One value for all that are equal: found faster.
@@ -197,12 +199,26 @@ class Settling:
                 late.append(pod)
                 continue
             served.add(pod.namespace)
-            node = wanted.get(pod.uid)
-            if node is None or self._rejects(node, pod) or self._upsets(pod)[self.positions[node]]:
-                node = self._best_node(pod, ())
-            if node is not None:
-                self._put(pod, node)
+            self._place(pod, wanted)
         return late
+
+    def place_in_line(self, pods: Iterable[Pod], wanted: Mapping[Uid, NodeName]) -> None:
+        """Place each where it is wanted, or else where it may be, as it comes.
+
+        Whenever one came those before it that found no node are tried again.
+        """
+        waiting: list[Pod] = []
+        for pod in pods:
+            self._place(pod, wanted)
+            waiting = [p for p in (*waiting, pod) if p.uid not in self.placed]
+            self.retry(waiting)
+
+    def _place(self, pod: Pod, wanted: Mapping[Uid, NodeName]) -> None:
+        node = wanted.get(pod.uid)
+        if node is None or self._rejects(node, pod) or self._upsets(pod)[self.positions[node]]:
+            node = self._best_node(pod, ())
+        if node is not None:
+            self._put(pod, node)
 
     def rejections(self, pod: Pod) -> dict[NodeName, Rejection]:
         """Why each node does not take a pod that was not placed."""
@@ -259,7 +275,7 @@ class Settling:
         uneven = self.skews.broken()
         for pod, node in self.placed.values():
             self.deadline.check()
-            like = self._like(pod)
+            like = self.like(pod)
             if uneven[self.skews.rows_of(like), self.positions[node]].any():
                 return pod
             keys = sorted({term.topology_key for term in like.rules.affinity})
@@ -294,7 +310,7 @@ class Settling:
         self.feasibility = self.feasibility.with_pod(pod, node)
         self.free[node] -= pod.requests
         self.placed[pod.uid] = pod, node
-        self.skews.change(self._like(pod), self.positions[node], 1)
+        self.skews.change(self.like(pod), self.positions[node], 1)
         self.doubtful = True
         for like in (*self.closed, *self.nowhere):
             if any(
@@ -306,7 +322,7 @@ class Settling:
 
     def _take(self, pod: Pod) -> None:
         _, node = self.placed.pop(pod.uid)
-        self.skews.change(self._like(pod), self.positions[node], -1)
+        self.skews.change(self.like(pod), self.positions[node], -1)
         self.doubtful = self.disordered = True
         self.closed.clear()
         self.nowhere.clear()
@@ -321,7 +337,7 @@ class Settling:
         one with the least room to spare, or the roomiest other.
         """
         self.deadline.check()
-        like = self._like(pod)
+        like = self.like(pod)
         if like in self.nowhere:
             return None
         # Asked first, since it is answered much faster than all the rules.
@@ -342,10 +358,13 @@ class Settling:
             spare[node] -= other.requests
         penalties = dict(zip(nodes, self.feasibility.penalties(pod, nodes), strict=True))
 
-        def rank(name: NodeName) -> tuple[bool, bool, int, bool, int, int, NodeName]:
+        drawn = self.drawn.get(pod.uid, nodes)
+
+        def rank(name: NodeName) -> tuple[bool, bool, bool, int, bool, int, int, NodeName]:
             cloud = self.nodes[name].tier is not Tier.EDGE
             room, sign = self.free[name], -1 if cloud else 1
             return (
+                name not in drawn,
                 bool(shortages(pod.requests, spare[name])),
                 cloud and gains,
                 penalties[name],

@@ -156,7 +156,7 @@ def test_the_seed_of_hashing_changes_nothing():
 
 
 def test_a_pod_of_lower_priority_goes_for_one_that_had_to_wait_for_another():
-    nodes = [zoned("e1", "x"), zoned("e2", "y")]
+    nodes = [zoned("e1", "x", cpu=3), zoned("e2", "y")]
     here = {"node_selector": ((ZONE, "x"),)}
     first = [
         pod(f"first-{n}", {"app": "a"}, priority=1, affinity=(near(app("b")),)) for n in range(2)
