@@ -251,3 +251,19 @@ async def test_nothing_is_remembered_of_what_was_told_of_a_pod_that_is_gone():
         await world.until(lambda: not world.pods("huge"), 30)
         await asyncio.sleep(1)
         assert not world.runtime._recorder._told
+
+
+async def test_a_large_pod_that_has_waited_for_a_minute_is_placed_before_newer_ones():
+    for waited, bound in ((50, {"new": 4}), (70, {"old": 1})):
+        async with emulated(EDGE) as world, world.scheduler():
+            world.deploy("there", 1, cpu="4")
+            await world.until_bound(1, 2)
+            world.deploy("old", 1, cpu="4")
+            await asyncio.sleep(40)
+            world.deploy("new", 8)
+            await asyncio.sleep(waited - 40)
+            world.scale("there", 0)
+            await world.until(lambda: not world.placed("there"), 5)
+            await asyncio.sleep(15)
+            found = {app: world.placed(app)["e1"] for app in ("old", "new")}
+            assert {app: n for app, n in found.items() if n} == bound
