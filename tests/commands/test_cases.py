@@ -97,3 +97,45 @@ def test_the_old_large_pods_do_not_wait_for_newer_ones():
     dump, configuration = read("h01-old-large-starved")
     decision = offline.place(dump, configuration).decision
     assert {binding.pod.name for binding in decision.bindings} == {"big-t0-0", "big2-t0-0"}
+
+
+def after_all_rounds(name):
+    """The shares, edge and total, once nothing more is suggested; and how many moves it took."""
+    dump, configuration = read(name)
+    snapshot, number = offline.mirror_of(dump, configuration).snapshot(), 0
+    for _ in range(10):
+        moves = advising.advise(snapshot, configuration).suggestion.moves
+        number += len(moves)
+        snapshot = snapshot.with_placed({move.pod.uid: move.target for move in moves})
+        if not moves:
+            break
+    shares = {str(w): (share.edge, share.total) for w, share in snapshot.shares().items()}
+    return shares, number
+
+
+def test_a_promise_out_of_reach_of_one_suggestion_is_kept_after_the_next():
+    assert after_all_rounds("h09-seven-moves-gamma") == ({"shop/x": (7, 7)}, 7)
+
+
+def test_pods_are_not_moved_halfway_to_a_promise():
+    shares, number = after_all_rounds("h09b-promise-out-of-reach")
+    assert (shares["shop/x"], number) in (((8, 8), 16), ((0, 8), 0))
+
+
+def test_no_pod_leaves_the_edge_that_no_node_of_a_full_cloud_takes():
+    """And if it could, the two that came for it would gain no more than it loses."""
+    assert not suggested("h10-full-cloud-swap").moves
+
+
+def test_pods_that_are_to_be_together_are_not_taken_down_to_be_put_elsewhere():
+    """They could only move all at once, and none would be left to serve."""
+    name = "h07-colocation-after"
+    dump, configuration = read(name)
+    decision = offline.place(dump, configuration).decision
+    assert not decision.bindings
+    for refused in decision.unplaced.values():
+        assert {node: why.rule for node, why in refused.items()} == {
+            "e1": "NodeResourcesFit",
+            "c1": "InterPodAffinity",
+        }
+    assert not suggested(name).moves
