@@ -91,6 +91,9 @@ def test_pods_of_a_higher_priority_leave_the_zones_as_even_as_others_need_them()
         100: 7,
         10: 5,
     }
+    # Of those alike the oldest.
+    found = {b.pod.name for b in decision.bindings if b.pod.workload.name.startswith("w1")}
+    assert found == {f"w1-t0-{n}" for n in range(1, 5)}
 
 
 def test_the_old_large_pods_do_not_wait_for_newer_ones():

@@ -4,6 +4,8 @@ import os
 import random
 from collections import Counter, defaultdict
 
+import pytest
+
 from kubedsm.core.goals.objective import Objective, Promise
 from kubedsm.core.placing.immediate import immediate_schedule
 from kubedsm.core.policies.registry import POLICIES
@@ -67,6 +69,13 @@ def test_hardly_ever_does_an_order_exist_in_which_more_are_placed():
             assert reached <= most
             fewer += [seed] if reached < most else []
     assert len(fewer) <= 0.01 * BATCHES / 10, fewer
+
+
+@pytest.mark.parametrize("seed", [142, 151, 167, 689, 7213, 7231, 8417])
+def test_where_the_first_order_that_comes_to_mind_places_fewer(seed):
+    snapshot, batch = drawn_batch(seed)
+    decision = immediate_schedule(snapshot, batch, promises, Objective())
+    assert served(batch, decision) == most_served(snapshot, batch)
 
 
 def most_served(snapshot, batch):
