@@ -10,6 +10,7 @@ from kubedsm.core.placing.immediate import immediate_schedule
 from kubedsm.core.placing.proof import NO_PROOF, Proof
 from kubedsm.core.world.model import Tier
 from support.placement_instances import drawn, node, pod, resources, snapshot
+from support.rule_instances import drawn_batch
 
 #: too few for any search
 NONE = Bounds(states=1, steps=1, loads=1)
@@ -55,3 +56,11 @@ def test_a_search_proves_all():
     pods = [pod(f"a-{n}", "a", resources(1)) for n in range(3)]
     nodes = [node("e1", Tier.EDGE, 2, 8), node("c1", Tier.CLOUD, 8, 8)]
     assert scheduled(snapshot(nodes, pods), pods).proof == Proof()
+
+
+def test_what_was_found_without_asking_what_pods_like_says_so():
+    shot, batch = drawn_batch(670)
+    found, best = scheduled(shot, batch, Bounds(states=32)), scheduled(shot, batch)
+    assert found.proof == Proof(preferences=False, fragmentation=False)
+    assert best.proven
+    assert found.bindings != best.bindings
