@@ -10,6 +10,7 @@ from kubedsm.configuration.services import Service
 from kubedsm.configuration.settings import (
     BatchSettings,
     Configuration,
+    EdgeSettings,
     Latency,
     MigrationSettings,
     ObjectiveSettings,
@@ -348,3 +349,10 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path):
 def test_the_objective_is_the_one_that_is_configured():
     objective = load("objective: {alpha: 2, beta: 0.5, gamma: 20}", "x").objective_function
     assert (objective.alpha, objective.beta, objective.gamma) == (2, 0.5, 20)
+
+
+def test_headroom_and_patience_are_the_policys():
+    given = attrs.evolve(Configuration(), edge=EdgeSettings(headroom=0.1))
+    given = attrs.evolve(given, batch=BatchSettings(patience=90.0))
+    assert given.policy.limits.headroom == 0.1
+    assert given.policy.patience == 90.0
