@@ -15,11 +15,12 @@ from kubedsm.emulator.paper import node
 from kubedsm.replay.measures import measure
 from kubedsm.replay.plain_bindings import PlainBindings
 from kubedsm.replay.runner import carry_out, carry_out_all
+from kubedsm.replay.services import ServiceSpec
 from kubedsm.replay.sources import recipe
 from kubedsm.replay.variants import BASELINES, CONTENDERS
 from kubedsm.replay.world import Run, Setup, play
 from kubedsm.runtime.tier_marks import DELETION_COST_ANNOTATION
-from loadgen.generators import normal
+from loadgen.generators import normal, served
 from loadgen.scenario import dumps
 
 #: three cycles of half a minute
@@ -48,6 +49,16 @@ def test_kubedsm_is_above_kube_scheduler_and_random():
         for policy in ("kubedsm", "kube-scheduler", "random", "cloud-first")
     )
     assert ours > max(others)
+
+
+def test_twins_have_the_same_on_an_edge_for_half_of_them():
+    nodes = [("e1", "edge", "3"), ("e2", "edge", "3"), ("c1", "cloud", "100")]
+    cluster = ClusterSpec([node(name, tier, cpu, "99Gi") for name, tier, cpu in nodes])
+    twins = tuple(ServiceSpec(name, "250m", "256Mi", replicas=(1, 60)) for name in "xy")
+    scenario = served({"x": [24, 24], "y": [24, 24]}, 30.0, "http://{service}/")
+    result = carry_out(Run("twins", scenario, "kubedsm", 1, Setup(cluster, twins))).measures
+    assert result.shares["x"] == pytest.approx(0.5, abs=1 / 24)
+    assert result.shares["y"] == pytest.approx(0.5, abs=1 / 24)
 
 
 def test_the_timeline_begins_with_the_scenario_and_ends_with_it():

@@ -1,7 +1,7 @@
 """The algorithms in their literal, exponential forms: what the fast ones must agree with."""
 
 from collections import Counter
-from itertools import product
+from itertools import pairwise, product
 
 from kubedsm.bench.literal.match import literal_fragmentation, literal_match
 from kubedsm.core.goals.fragmentation import Fragmentation, request_mix
@@ -11,7 +11,7 @@ from kubedsm.core.world.model import Share, Tier
 
 
 def literal_decision(instance, objective, measure):
-    """(pods placed, QoS, -fragmentation) of the best choice: every subset of the batch is tried.
+    """(pods placed, QoS, -unevenness, -fragmentation) of the best choice: all subsets are tried.
 
     A subset may go to the edge only if `match` in its literal form really places it. The cloud
     takes as many of the others as can be packed there.
@@ -28,7 +28,7 @@ def literal_decision(instance, objective, measure):
         rest = everybody ^ mask
         off = max(m.bit_count() for m, c in enumerate(cloud) if c is not None and not m & ~rest)
         chosen = [pod for i, pod in enumerate(batch) if mask >> i & 1]
-        results.append((mask.bit_count() + off, qos_with(instance, chosen, objective), -cost))
+        results.append((mask.bit_count() + off, *worth_with(instance, chosen, objective), -cost))
     return max(results)
 
 
@@ -50,17 +50,43 @@ def brute_force(instance, objective, measure):
             chosen = [p for p, n in zip(batch, assignment, strict=True) if n in edge]
             placed = sum(node is not None for node in assignment)
             cost = sum(literal_fragmentation(measured, node, free[node.name]) for node in edge)
-            results.append((placed, qos_with(instance, chosen, objective), -cost))
+            results.append((placed, *worth_with(instance, chosen, objective), -cost))
     return max(results)
 
 
-def qos_with(instance, chosen, objective):
-    """The QoS of the cluster with these pods of the batch on the edge."""
+def shares_with(instance, chosen):
+    """The shares with these pods of the batch on the edge."""
     shares = instance.snapshot.shares()
     for pod in chosen:
         share = shares[pod.workload]
         shares[pod.workload] = Share(share.edge + 1, share.total)
-    return quality(shares, instance.promises, objective)
+    return shares
+
+
+def qos_with(instance, chosen, objective):
+    return quality(shares_with(instance, chosen), instance.promises, objective)
+
+
+def worth(shares, promises, objective):
+    """QoS in points, and what is less if it is less even; without what comes of rounding scores.
+
+    Unevenness: the squares of shares by weight, as far as the shares add to the QoS.
+    """
+    uneven = 0.0
+    for workload, share in shares.items():
+        promise = promises(workload)
+        scores = [
+            objective.score(edge, share.total, promise.qos, promise.weight)
+            for edge in range(share.edge + 1)
+        ]
+        for edge, (less, more) in enumerate(pairwise(scores)):
+            if more > less:
+                uneven += promise.weight * (2 * edge + 1) / share.total**2
+    return round(quality(shares, promises, objective) / 1e9, 7), -round(uneven, 9)
+
+
+def worth_with(instance, chosen, objective):
+    return worth(shares_with(instance, chosen), instance.promises, objective)
 
 
 def standing(snapshot, batch, homes, promises):

@@ -102,18 +102,36 @@ class Objective:
             case "ecmus":
                 return _ecmus(share, qos, kept=kept)
 
-    def scores(self, edge: NDArray[np.int64], total: int, promise: Promise) -> NDArray[np.int64]:
-        """`score` for each of many numbers of edge pods, to the last unit."""
+    @property
+    def most(self) -> float:
+        """How far the value of a share can be from 0, for a weight of 1."""
+        match self.kind:
+            case "share":
+                return max(self.alpha, self.beta + self.gamma)
+            case "latency":
+                return self.tier_gap
+            case "ecmus":
+                return 1.0
+
+    def scores(
+        self, edge: NDArray[np.int64], total: int, promise: Promise, unit: float = NANO
+    ) -> NDArray[np.int64]:
+        """`score` for each of many numbers of edge pods, to the last unit.
+
+        unit: how many make a point.
+        """
         if not total:
             return np.zeros_like(edge)
-        if self.kind != "share":
-            qos, weight = promise.qos, promise.weight
-            listed = [self.score(pods, total, qos, weight) for pods in edge.ravel().tolist()]
-            return np.array(listed, dtype=np.int64).reshape(edge.shape)
-        excess = edge / total - promise.qos
         kept = edge >= promised_pods(promise.qos, total)
-        value = np.where(kept, self.beta * excess + self.gamma, self.alpha * excess)
-        return np.rint(NANO * promise.weight * value).astype(np.int64)
+        share = edge / total
+        if self.kind == "share":
+            excess = share - promise.qos
+            value = np.where(kept, self.beta * excess + self.gamma, self.alpha * excess)
+        else:
+            listed = zip(share.ravel().tolist(), kept.ravel().tolist(), strict=True)
+            values = [self._value(part, promise.qos, kept=enough) for part, enough in listed]
+            value = np.array(values, dtype=np.float64).reshape(edge.shape)
+        return np.rint(unit * promise.weight * value).astype(np.int64)
 
 
 def _ecmus(share: float, qos: float, *, kept: bool) -> float:

@@ -6,7 +6,7 @@ and at what fragmentation, `split` what QoS the best sharing among the workloads
 compares sums of resources only; here a vector counts only if `match` really places it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import attrs
@@ -20,7 +20,7 @@ from kubedsm.core.packing.problem import Packing, Targets
 from kubedsm.core.placing.cloud import CloudRoom
 from kubedsm.core.placing.greedy import pick_greedily
 from kubedsm.core.placing.proof import Proof
-from kubedsm.core.placing.split import Picks, best_split, demands
+from kubedsm.core.placing.split import Picks, Split, best_split, demands
 from kubedsm.core.rules.rejection import Rejection
 from kubedsm.core.world.model import NodeName, Pod, Share, Tier, Uid, Workload
 
@@ -86,9 +86,10 @@ def make_decision(
     """Place the batch; both packings have the same kinds of pods.
 
     Most pods placed at all, those of the highest priority first of all; then the greatest QoS of
-    the workloads of the highest level, then of the next ones; then where pods like to be; then the
-    least fragmentation of the edge; then the first vector in lexicographic order. Beyond the
-    bounds pods are picked by QoS gained for their size, and the choice is not proven.
+    the workloads of the highest level, then of the next ones; then the most even shares; then where
+    pods like to be; then the least fragmentation of the edge; then the first vector in
+    lexicographic order. Beyond the bounds pods are picked by QoS gained for their size, of equal
+    ones that of the workload with the lowest share, and the choice is not proven.
     """
     members = demands(edge, shares, promises, objective)
     table = tabulate(edge, fragmentation, bounds) if edge.weights is not None else None
@@ -99,7 +100,7 @@ def make_decision(
         picks, loads = pick_greedily(edge, members, bounds.deadline)
     else:
         proven = cloud_room.exact
-        vector = _best_vector(table, split.values(), cloud_room)
+        vector = _best_vector(table, split, cloud_room)
         picks, loads = split.picks(vector), table.loads(vector)
     left = edge.counts - loads.sum(axis=0)
     cloud_loads = cloud_room.place(left)
@@ -120,14 +121,11 @@ def make_decision(
     )
 
 
-def _best_vector(table: MatchTable, values: Sequence[Ints], cloud: CloudRoom) -> Ints:
-    """values: the QoS of every vector on the edge, one array a level."""
+def _best_vector(table: MatchTable, split: Split, cloud: CloudRoom) -> Ints:
     costs = table.costs()
     worth = vector_sums(costs.shape, table.packing.weights) + cloud.capacity(table.limits)
     placed = np.where(costs < UNREACHABLE, worth, -1)
-    best = placed == placed.max()
-    for of_level in values:
-        best &= of_level == of_level[best].max()
+    best = split.best(placed == placed.max())
     costs = costs + table.unit * cloud.least_penalties(table.limits)
     cheapest = int(np.where(best, costs, np.iinfo(np.int64).max).argmin())
     return np.array(np.unravel_index(cheapest, costs.shape), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""The best QoS of placing so many pods of each kind on the edge, and whose pods those are.
+"""The best scores of placing so many pods of each kind on the edge, and whose pods those are.
 
 QoS is a sum over workloads, and a workload's part depends on how many of its pods are on the edge
 only. So a grid of counts replaces the 2^n subsets of a batch: the best split of a vector over the
@@ -11,7 +11,9 @@ from itertools import product
 
 import attrs
 import numpy as np
+from numpy.typing import NDArray
 
+from kubedsm.core.goals.evenness import EVENNESS, Prospect, even_scores
 from kubedsm.core.goals.fragmentation import Ints
 from kubedsm.core.goals.objective import Objective, Promises
 from kubedsm.core.packing.match import Bounds
@@ -19,6 +21,9 @@ from kubedsm.core.packing.problem import Packing
 from kubedsm.core.world.deadline import Deadline
 from kubedsm.core.world.model import Share, Workload
 
+Bools = NDArray[np.bool_]
+
+#: Whatever is added to it, no sum of scores is as low.
 _IMPOSSIBLE = -(2**61)
 
 #: How many pods of a workload, of a kind.
@@ -32,7 +37,7 @@ class Demand:
     workload: Workload
     #: S, its pods of each kind
     counts: Ints
-    #: its QoS with 0, 1, 2 ... of the batch's pods on the edge
+    #: its QoS with 0, 1, 2 ... of the batch's pods on the edge, as `even_scores` have it
     values: Ints
     #: the rank of all its kinds has this level
     level: int
@@ -54,14 +59,17 @@ def demands(
             if pod.workload not in counts:
                 counts[pod.workload] = np.zeros(len(packing.kinds), dtype=np.int64)
             counts[pod.workload][kind] += 1
-    found = []
+    prospects, levels = [], []
     for workload in sorted(counts):
         share = shares.get(workload, Share())
         edge = share.edge + np.arange(int(counts[workload].sum()) + 1)
-        values = objective.scores(edge, share.total, promises(workload))
-        level = packing.kinds[int(counts[workload].argmax())].rank.level
-        found.append(Demand(workload, counts[workload], values, level))
-    return tuple(found)
+        prospects.append(Prospect(edge, share.total, promises(workload)))
+        levels.append(packing.kinds[int(counts[workload].argmax())].rank.level)
+    values = even_scores(objective, prospects)
+    return tuple(
+        Demand(workload, counts[workload], of_workload, level)
+        for workload, of_workload, level in zip(sorted(counts), values, levels, strict=True)
+    )
 
 
 @attrs.frozen(eq=False)
@@ -107,8 +115,17 @@ class Split:
     #: S
     limits: tuple[int, ...]
 
+    def best(self, among: Bools) -> Bools:
+        """Those of these vectors with the greatest QoS, by level, and of those the most even."""
+        values = self.values()
+        rounding = sum(len(component.members) for component in self.components)
+        for unlike in (EVENNESS + rounding, rounding):
+            for of_level in values:
+                among = among & (of_level >= of_level[among].max() - unlike)
+        return among
+
     def values(self) -> list[Ints]:
-        """The greatest QoS of the batch's workloads for every vector, of shape limits + 1.
+        """The greatest scores of the batch's workloads for every vector, of shape limits + 1.
 
         One array a level, the greatest first.
         """

@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 
 from kubedsm.core.goals.fragmentation import Fragmentation, Measure, request_mix
-from kubedsm.core.goals.objective import Objective, Promise, quality
+from kubedsm.core.goals.objective import Objective, Promise
 from kubedsm.core.packing.match import Bounds
 from kubedsm.core.packing.problem import Packing, kinds
 from kubedsm.core.placing.cloud import CloudRoom, least_allocated, least_allocated_score
 from kubedsm.core.placing.decision import make_decision
 from kubedsm.core.placing.immediate import immediate_schedule
 from kubedsm.core.placing.split import best_split, demands
-from kubedsm.core.world.model import Share, Tier
+from kubedsm.core.world.model import Share, Tier, shares_after
 from support.placement_instances import drawn, node, pod, resources, snapshot
-from support.placement_literal import brute_force, literal_decision
+from support.placement_literal import brute_force, literal_decision, worth
 
 #: as the paper has it: promises kept come first
 DEFAULT = Objective(gamma=10)
@@ -24,8 +24,9 @@ def decided(case, objective=DEFAULT, measure=Measure.UNUSABLE):
     return immediate_schedule(case.snapshot, case.batch, case.promises, objective, measure)
 
 
-def rank(decision):
-    return len(decision.bindings), decision.score_after, -decision.fragmentation
+def rank(case, decision, objective=DEFAULT):
+    reached = worth(decision.shares_after, case.promises, objective)
+    return len(decision.bindings), *reached, -decision.fragmentation
 
 
 @pytest.mark.parametrize(
@@ -36,7 +37,7 @@ def test_equals_the_literal_form(objective, measure):
     for seed in range(1000, 1350):
         case = drawn(seed, most=8)
         decision = decided(case, objective, measure)
-        assert rank(decision) == literal_decision(case, objective, measure), seed
+        assert rank(case, decision, objective) == literal_decision(case, objective, measure), seed
         assert decision.proven
         tiers = Counter(binding.tier for binding in decision.bindings)
         seen["both tiers"] += len(tiers) == 2
@@ -49,7 +50,7 @@ def test_equals_the_literal_form(objective, measure):
 def test_equals_trying_every_node_for_every_pod():
     for seed in range(2000, 2150):
         case = drawn(seed, most=4)
-        assert rank(decided(case)) == brute_force(case, DEFAULT, Measure.UNUSABLE), seed
+        assert rank(case, decided(case)) == brute_force(case, DEFAULT, Measure.UNUSABLE), seed
 
 
 def edge_only(cpu, pods, promised, cloud=True):
@@ -176,8 +177,6 @@ def test_the_split_over_workloads_is_the_best_of_all_splits():
         members = demands(packing, shares, case.promises, DEFAULT)
         split = best_split(members, packing.counts, Bounds())
         assert split is not None
-        nothing = np.zeros(tuple(n + 1 for n in split.limits), dtype=np.int64)
-        values = sum(split.values(), nothing)
         kind_of = {p.uid: k for k, kind in enumerate(batch) for p in kind.pods}
         best = {}
         for mask in range(1 << len(case.batch)):
@@ -185,21 +184,18 @@ def test_the_split_over_workloads_is_the_best_of_all_splits():
             counts = Counter(kind_of[p.uid] for p in chosen)
             vector = tuple(counts[k] for k in range(len(batch)))
             per_workload = Counter(p.workload for p in chosen)
-            after = {
-                m.workload: Share(
-                    shares[m.workload].edge + per_workload[m.workload], shares[m.workload].total
-                )
-                for m in members
-            }
-            score = quality(after, case.promises, DEFAULT)
-            best[vector] = max(score, best.get(vector, score))
-        assert {v: int(values[v]) for v in np.ndindex(values.shape)} == best
-        for vector in best:
+            reached = worth(shares_after(shares, per_workload), case.promises, DEFAULT)
+            best[vector] = max(reached, best.get(vector, reached))
+        assert best.keys() == set(np.ndindex(tuple(n + 1 for n in split.limits)))
+        for vector, wanted in best.items():
             picks = split.picks(np.array(vector, dtype=np.int64))
-            sums = Counter()
-            for (_, kind), number in picks.items():
+            sums, per_workload = Counter(), Counter()
+            for (workload, kind), number in picks.items():
                 sums[kind] += number
+                per_workload[workload] += number
             assert tuple(sums[k] for k in range(len(batch))) == vector
+            reached = worth(shares_after(shares, per_workload), case.promises, DEFAULT)
+            assert reached == wanted
 
 
 @pytest.mark.parametrize("bounds", [Bounds(states=2), Bounds(steps=3), Bounds(loads=1)])
@@ -213,7 +209,7 @@ def test_beyond_the_bounds_the_choice_is_sound_and_says_that_it_is_not_proven(bo
         assert len(rough.bindings) <= len(exact.bindings)
         unproven += not rough.proven
         if rough.proven:
-            assert rank(rough) == rank(exact)
+            assert rank(case, rough) == rank(case, exact)
         for rejections in rough.unplaced.values():
             assert rejections.keys() == case.snapshot.nodes.keys()
         kept += len(rough.bindings)
