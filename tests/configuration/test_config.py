@@ -142,7 +142,7 @@ REFUSALS: dict[str | bytes, str] = {
     "services: {shop/cart: {latencyTarget: 40ms}}\nlatency: {edge: 80ms, cloud: 80ms}": (
         "services.shop/cart.latencyTarget: needs latency.edge, 80ms, below latency.cloud, 80ms"
     ),
-    "objective: {kind: speed}": "objective.kind: 'speed' is not share, latency or ecmus",
+    "objective: {kind: speed}": "objective.kind: 'speed' is not share, proportional, latency or ecmus",
     "{objective: {kind: latency}, latency: {edge: 1s}}": (
         "objective.kind: needs latency.edge, 1s, below latency.cloud, 80ms"
     ),

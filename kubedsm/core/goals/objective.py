@@ -1,8 +1,11 @@
 """How good a placement is: a sum over workloads, of their weight times what their share is worth.
 
-Three kinds, for a workload with that share of its pods on the edge and the promise Q:
+Four kinds, for a workload with that share of its pods on the edge and the promise Q:
 
 - `share`: F(share - Q) of the second KubeDSM paper (arXiv 2501.07130v2), eq. 1-5.
+- `proportional`: 2 alpha (sqrt(share / Q) - 1) below the promise, beta (share - Q) + gamma from it
+  on: concave, so that the lower a share is, the more it counts. At the promise it rises as `share`
+  does, divided by Q.
 - `latency`: of its first version, the seconds by which the mean response time exceeds its target,
   below zero: -ReLU((1 - share)(tC - tE) - (target - tE)), which is -(tC - tE) ReLU(Q - share).
 - `ecmus`: of its authors' program: 0.8 sqrt(share / Q) below the promise, 0.99 at it and from there
@@ -30,7 +33,7 @@ _SLACK = 1e-9
 _GREATEST = 1000.0
 _ECMUS_BELOW, _ECMUS_KEPT = 0.8, 0.99
 
-Kind = Literal["share", "latency", "ecmus"]
+Kind = Literal["share", "proportional", "latency", "ecmus"]
 
 
 @attrs.frozen(slots=True)
@@ -54,7 +57,7 @@ def promised_pods(qos: float, total: int) -> int:
 
 @attrs.frozen(slots=True)
 class Objective:
-    """`share`: F(x) = alpha x below the promise, beta x + gamma from it on.
+    """`share`: F(x) = alpha x below the promise, beta x + gamma from it on; `proportional` alike.
 
     0 <= beta < alpha, and 0 <= gamma. The paper has gamma far above alpha: promises kept count
     first, and shares only between placements that keep as many. With none, every share counts.
@@ -94,9 +97,12 @@ class Objective:
 
     def _value(self, share: float, qos: float, *, kept: bool) -> float:
         match self.kind:
+            case "share" | "proportional" if kept:
+                return self.beta * (share - qos) + self.gamma
             case "share":
-                excess = share - qos
-                return self.beta * excess + self.gamma if kept else self.alpha * excess
+                return self.alpha * (share - qos)
+            case "proportional":
+                return 2 * self.alpha * (math.sqrt(share / qos) - 1)
             case "latency":
                 return 0.0 if kept else -self.tier_gap * (qos - share)
             case "ecmus":
@@ -108,6 +114,8 @@ class Objective:
         match self.kind:
             case "share":
                 return max(self.alpha, self.beta + self.gamma)
+            case "proportional":
+                return max(2 * self.alpha, self.beta + self.gamma)
             case "latency":
                 return self.tier_gap
             case "ecmus":

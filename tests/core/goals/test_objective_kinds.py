@@ -1,14 +1,15 @@
-"""The objectives of the paper's first version and of its authors' program."""
+"""The concave objective, and those of the paper's first version and of its authors' program."""
 
 import numpy as np
 import pytest
 
 from kubedsm.configuration.settings import load
 from kubedsm.core.goals.objective import Objective, Promise
-from kubedsm.core.world.model import Workload
+from kubedsm.core.world.model import Share, Workload
 
 LATENCY = Objective("latency", tier_gap=0.06)
 ECMUS = Objective("ecmus")
+PROPORTIONAL = Objective("proportional")
 MILLI = 10**6
 CART = Workload("shop", "Deployment", "cart")
 
@@ -51,7 +52,42 @@ def test_ecmus_by_hand(edge, total, qos, points):
     assert ECMUS.score(edge, total, qos, 1.0) == round(1e9 * points)
 
 
-@pytest.mark.parametrize("objective", [LATENCY, ECMUS])
+@pytest.mark.parametrize(
+    ("edge", "total", "qos", "points"),
+    [
+        (0, 4, 1.0, -2.0),
+        (1, 4, 1.0, -1.0),
+        (4, 4, 1.0, 0.0),
+        (2, 4, 0.5, 0.0),
+        (1, 8, 0.5, -1.0),
+        (3, 4, 0.5, 0.025),
+        (0, 4, 0.0, 0.0),
+        (3, 4, 0.0, 0.075),
+    ],
+)
+def test_proportional_by_hand(edge, total, qos, points):
+    assert PROPORTIONAL.score(edge, total, qos, 1.0) == round(1e9 * points)
+
+
+@pytest.mark.parametrize(("alpha", "beta"), [(1, 0.1), (2, 0), (1, 0.99)])
+def test_proportional_gives_the_more_for_a_pod_the_fewer_there_are(alpha, beta):
+    objective = Objective("proportional", alpha, beta)
+    for total in (2, 3, 7, 10, 49, 100):
+        for hundredths in range(0, 101, 7):
+            scores = objective.scores(np.arange(total + 1), total, Promise(hundredths / 100))
+            gains = np.diff(scores)
+            # Each score is rounded by half a unit.
+            assert (np.diff(gains) <= 2).all()
+            assert (gains > 0).all() or not beta
+            assert (gains[: int(total * hundredths / 100)] > 0).all()
+
+
+def test_proportional_takes_a_promise_of_nearly_nothing_as_it_takes_none():
+    few = PROPORTIONAL.gain(Share(1, 4), Promise(0.01))
+    assert abs(few - PROPORTIONAL.gain(Share(1, 4), Promise(0.0))) <= 1
+
+
+@pytest.mark.parametrize("objective", [PROPORTIONAL, LATENCY, ECMUS])
 def test_vector_and_scalar_forms_agree_and_never_fall(objective):
     for total in (1, 2, 3, 7, 10, 49, 100):
         for hundredths in range(0, 101, 7):
@@ -70,6 +106,6 @@ def test_vector_and_scalar_forms_agree_and_never_fall(objective):
 
 
 def test_a_workload_without_pods_is_worth_nothing():
-    for objective in (LATENCY, ECMUS):
+    for objective in (PROPORTIONAL, LATENCY, ECMUS):
         assert objective.score(0, 0, 1.0, 1.0) == 0
         assert objective.scores(np.zeros(1, dtype=np.int64), 0, Promise()).tolist() == [0]

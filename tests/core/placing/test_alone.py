@@ -18,7 +18,12 @@ from support.rule_instances import drawn as drawn_with_rules
 
 #: with a promise of nothing no pod gains by the edge: fragmentation decides
 INDIFFERENT = Objective(beta=0.0)
-OBJECTIVES = [(Objective(), None), (Objective(kind="ecmus"), None), (INDIFFERENT, Promise(qos=0.0))]
+OBJECTIVES = [
+    (Objective(), None),
+    (Objective("ecmus"), None),
+    (Objective("proportional"), None),
+    (INDIFFERENT, Promise(qos=0.0)),
+]
 
 
 @pytest.mark.parametrize("measure", list(Measure))

@@ -40,7 +40,7 @@ def on_edge(cores, pods, promised=(), *, nodes=2, objective=SHARE, bounds=None):
 
 
 @pytest.mark.parametrize("bounds", [None, ROUGH])
-@pytest.mark.parametrize("objective", [SHARE, Objective("ecmus")])
+@pytest.mark.parametrize("objective", [SHARE, Objective("ecmus"), Objective("proportional")])
 def test_twins_get_the_same(objective, bounds):
     twins = pods_of("x", 24, 0.25) + pods_of("y", 24, 0.25)
     assert on_edge(3, twins, objective=objective, bounds=bounds) == [12, 12]
@@ -118,7 +118,13 @@ def test_the_scores_of_placements_of_equal_qos_differ_by_spread_only(weight):
         assert max(score for _, score in by_qos[less]) < min(score for _, score in by_qos[more])
 
 
-OBJECTIVES = [SHARE, Objective(beta=0), Objective(gamma=2), Objective("latency")]
+OBJECTIVES = [
+    SHARE,
+    Objective(beta=0),
+    Objective(gamma=2),
+    Objective("latency"),
+    Objective("proportional"),
+]
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
