@@ -27,8 +27,8 @@ from kubedsm.configuration.documents import content
 from kubedsm.configuration.origins import DEFAULT, Origins, mistakes
 from kubedsm.configuration.settings import LONGEST, Configuration, load, schema
 from kubedsm.core.goals.wishes import newest_wishing
-from kubedsm.core.world.model import Snapshot, Workload
-from kubedsm.core.world.wishes import MIGRATION_ANNOTATION, QOS_ANNOTATION
+from kubedsm.core.world.model import Pod, Snapshot, Workload
+from kubedsm.core.world.wishes import MIGRATION_ANNOTATION, QOS_ANNOTATION, RATE_ANNOTATION
 from kubedsm.runtime.config_map import ConfigMapName
 from kubedsm.runtime.configuration_source import said_in
 from kubedsm.runtime.suggester import migration_of
@@ -157,10 +157,24 @@ def shown_workloads(snapshot: Snapshot, origins: Origins) -> Iterator[ShownWorkl
             promise.qos,
             qos_from,
             promise.weight,
-            origins.of_service(workload, "weight"),
+            _weight_from(pod, origins),
             migration_of(pod, configuration),
             migration_from,
         )
+
+
+def _weight_from(pod: Pod, origins: Origins) -> str:
+    """Who says what the workload of the pod weighs, and how many requests it answers."""
+    own = origins.of_service(pod.workload, "weight")
+    if origins.configuration.objective.weight == "equal":
+        return own
+    rate_from = origins.of_service(pod.workload, "rate")
+    declared = pod.wishes is not None and pod.wishes.rate is not None
+    if rate_from == DEFAULT and declared and origins.configuration.tenants.max_rate:
+        rate_from = f"annotation {RATE_ANNOTATION} of {pod}"
+    if rate_from == DEFAULT:
+        rate_from = "as much for each pod as others"
+    return f"{own}; traffic: {rate_from}"
 
 
 def _mode_from(workload: Workload, origins: Origins) -> str:

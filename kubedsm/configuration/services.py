@@ -30,6 +30,10 @@ Mode = Literal["surge", "recreate", "off"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 MODE = choice(*MODES)
 
+#: requests/s of one workload
+MOST_REQUESTS = 1_000_000
+RATE = number(0, MOST_REQUESTS)
+
 #: the key of `services` that speaks for every workload
 EVERY_SERVICE = "*"
 _KEY = re.compile(rf"\*|(?:{LABEL}|\*)/{SUBDOMAIN}|{LABEL}/\*")
@@ -44,6 +48,8 @@ class Service:
     latency_target: float | None = attrs.field(default=None, metadata=duration("0s", "1m"))
     weight: float | None = attrs.field(default=None, metadata=number(0, 1000))
     mode: Mode | None = attrs.field(default=None, metadata=MODE)
+    #: requests/s
+    rate: float | None = attrs.field(default=None, metadata=RATE)
 
     def __attrs_post_init__(self) -> None:
         if self.qos is not None and self.latency_target is not None:

@@ -30,7 +30,16 @@ from kubedsm.configuration.fields import (
     text,
     whole,
 )
-from kubedsm.configuration.services import EVERY_SERVICE, MODE, SERVICES, Mode, Service, service_of
+from kubedsm.configuration.services import (
+    EVERY_SERVICE,
+    MODE,
+    MOST_REQUESTS,
+    RATE,
+    SERVICES,
+    Mode,
+    Service,
+    service_of,
+)
 from kubedsm.core.goals.fragmentation import Measure
 from kubedsm.core.goals.objective import Kind as ObjectiveKind
 from kubedsm.core.goals.objective import Objective, Promise
@@ -159,6 +168,10 @@ class ObjectiveSettings:
     alpha: float = attrs.field(default=1.0, metadata=number(0, 1000))
     beta: float = attrs.field(default=0.1, metadata=number(0, 1000))
     gamma: float = attrs.field(default=0.0, metadata=number(0, 1000))
+    #: whether a workload weighs, beside its own weight, what it answers of all requests
+    weight: Literal["equal", "traffic"] = attrs.field(
+        default="equal", metadata=choice("equal", "traffic")
+    )
 
     def __attrs_post_init__(self) -> None:
         if self.beta >= self.alpha:
@@ -168,10 +181,12 @@ class ObjectiveSettings:
 
 @attrs.frozen(field_transformer=checked)
 class TenantSettings:
-    """What tenants may promise themselves, by annotations of their pods."""
+    """What tenants may say of their own workloads, by annotations of their pods."""
 
     #: and at least what the operator promises the workload
     max_qos: float = attrs.field(default=0.0, metadata=number(0, 1))
+    #: requests/s
+    max_rate: float = attrs.field(default=float(MOST_REQUESTS), metadata=RATE)
 
 
 @attrs.frozen(field_transformer=checked)
@@ -292,7 +307,13 @@ class Configuration:
             self.fairness.namespaces if self.fairness.per_namespace else None,
             self.tenants.max_qos,
             self.batch.patience,
+            self.rate if self.objective.weight == "traffic" else None,
+            self.tenants.max_rate,
         )
+
+    def rate(self, workload: Workload) -> float | None:
+        """The requests/s that the operator says it answers."""
+        return self._said_of(workload).rate
 
     def migration_mode(self, workload: Workload) -> Mode:
         return self._said_of(workload).mode or self.migration.mode

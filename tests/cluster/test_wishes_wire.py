@@ -38,6 +38,20 @@ def test_another_mode_is_ignored_and_the_share_is_not():
     assert wishes(qos="0.5", migration="never") == Wishes(0.5, "", (said,))
 
 
+@pytest.mark.parametrize(
+    ("text", "rate"), [("0", 0.0), ("120", 120.0), ("0.5", 0.5), (".25 ", 0.25), ("1000000", 1e6)]
+)
+def test_a_rate_is_a_number_of_requests(text, rate):
+    assert wishes(rate=text) == Wishes(rate=rate)
+    assert wishes(qos="0.5", rate=text) == Wishes(0.5, rate=rate)
+
+
+@pytest.mark.parametrize("text", ["", "-1", "nan", "inf", "1e3", "5/s", "1000001", "9" * 40])
+def test_another_rate_is_ignored_with_the_reason(text):
+    said = f"kubedsm.io/rate: {text!r} is not a number of requests/s between 0 and 1000000"
+    assert wishes(rate=text) == Wishes(ignored=(said,))
+
+
 def test_what_is_ignored_is_short():
     [said] = wishes(qos="9" * 200_000).ignored
     assert len(said) < 200

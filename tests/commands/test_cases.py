@@ -7,6 +7,7 @@ import pytest
 from kubedsm.cluster.wire import dump as dumps
 from kubedsm.commands import advising, offline
 from kubedsm.configuration.settings import Configuration, load_file
+from kubedsm.core.world.model import Tier
 from support.recorded import CASES
 
 
@@ -142,3 +143,11 @@ def test_pods_that_are_to_be_together_are_not_taken_down_to_be_put_elsewhere():
             "c1": "InterPodAffinity",
         }
     assert not suggested(name).moves
+
+
+@pytest.mark.parametrize(("configured", "checkout"), [(True, 32), (False, 0)])
+def test_the_busiest_is_served_first_where_rates_are_told(configured, checkout):
+    dump, configuration = read("h02-busiest-starved")
+    decision = offline.place(dump, configuration if configured else Configuration()).decision
+    edge = Counter(b.pod.workload.name for b in decision.bindings if b.tier is Tier.EDGE)
+    assert edge["checkout"] == checkout

@@ -78,15 +78,16 @@ def test_show_says_where_values_come_from(given):
     assert f"{given}:4" in text
 
 
-def test_show_says_of_the_workloads_of_a_dump_what_they_are_promised(given, tmp_path):
-    def of(workload, **annotations):
-        owner = {"kind": "ReplicaSet", "name": f"{workload}-{HASH}", "controller": True}
-        named = {f"kubedsm.io/{key}": value for key, value in annotations.items()}
-        labels = {"pod-template-hash": HASH}
-        return pod(
-            f"{workload}-1", node="e1", ownerReferences=[owner], labels=labels, annotations=named
-        )
+def of(workload, **annotations):
+    owner = {"kind": "ReplicaSet", "name": f"{workload}-{HASH}", "controller": True}
+    named = {f"kubedsm.io/{key}": value for key, value in annotations.items()}
+    labels = {"pod-template-hash": HASH}
+    return pod(
+        f"{workload}-1", node="e1", ownerReferences=[owner], labels=labels, annotations=named
+    )
 
+
+def test_show_says_of_the_workloads_of_a_dump_what_they_are_promised(given, tmp_path):
     dump = tmp_path / "dump.json"
     pods = [of("cart", qos="1", migration="off"), of("video", qos="0.1"), of("other")]
     dump.write_bytes(dump_of(node("e1", "edge"), *pods))
@@ -104,6 +105,20 @@ def test_show_says_of_the_workloads_of_a_dump_what_they_are_promised(given, tmp_
         "migration": {"value": "recreate", "from": f"{given}:6"},
     }
     assert "shop/video" in ran("show", given, "--from", dump).output
+
+
+def test_show_says_where_rates_come_from(tmp_path):
+    given, dump = tmp_path / "config.yaml", tmp_path / "dump.json"
+    given.write_text("objective: {weight: traffic}\nservices:\n  shop/cart: {rate: 30}\n")
+
+    pods = [of("cart", rate="7"), of("video", rate="10"), of("other", rate="much")]
+    dump.write_bytes(dump_of(node("e1", "edge"), *pods))
+    said = orjson.loads(ran("show", given, "--from", dump, "-o", "json").output)
+    assert [each["weight"] for each in said["workloads"]] == [
+        {"value": 1.5, "from": f"default; traffic: services.shop/cart, {given}:3"},
+        {"value": 1.0, "from": "default; traffic: as much for each pod as others"},
+        {"value": 0.5, "from": "default; traffic: annotation kubedsm.io/rate of shop/video-1"},
+    ]
 
 
 def test_schema_is_json():

@@ -142,7 +142,17 @@ REFUSALS: dict[str | bytes, str] = {
     "services: {shop/cart: {latencyTarget: 40ms}}\nlatency: {edge: 80ms, cloud: 80ms}": (
         "services.shop/cart.latencyTarget: needs latency.edge, 80ms, below latency.cloud, 80ms"
     ),
-    "objective: {kind: speed}": "objective.kind: 'speed' is not share, proportional, latency or ecmus",
+    "objective: {weight: load}": "objective.weight: 'load' is not equal or traffic",
+    "services: {shop/cart: {rate: many}}": (
+        "services.shop/cart.rate: 'many' is not a number between 0 and 1000000"
+    ),
+    "services: {shop/cart: {rate: -1}}": (
+        "services.shop/cart.rate: -1 is not between 0 and 1000000"
+    ),
+    "tenants: {maxRate: 1e7}": "tenants.maxRate: 10000000 is not between 0 and 1000000",
+    "objective: {kind: speed}": (
+        "objective.kind: 'speed' is not share, proportional, latency or ecmus"
+    ),
     "{objective: {kind: latency}, latency: {edge: 1s}}": (
         "objective.kind: needs latency.edge, 1s, below latency.cloud, 80ms"
     ),

@@ -19,6 +19,7 @@ from kubedsm.core.world.model import (
     Uid,
     Workload,
 )
+from kubedsm.core.world.wishes import Wishes
 
 GPU = "example.com/gpu"
 NO_RULES = SchedulingRules()
@@ -54,6 +55,13 @@ def pod(name, service, requests, *, rules=NO_RULES, created=0.0, priority=0, on=
         node_name=NodeName(on) if on else None,
         created=created,
     )
+
+
+def asking(name, qos, created=0.0, service="web", rate=None, **more):
+    """A pod whose tenant says so by annotations."""
+    made = pod(name, service, resources(1), created=created)
+    says = (qos, rate) != (None, None)
+    return attrs.evolve(made, wishes=Wishes(qos, rate=rate) if says else None, **more)
 
 
 def snapshot(nodes, pods, held=()):

@@ -29,6 +29,7 @@ from kubedsm.core.world.model import (
     Uid,
     Workload,
 )
+from kubedsm.core.world.wishes import Wishes
 
 #: in the JSON of a rule that depends on labels of the pod whose rule it is
 _LABEL_KEYS = b"abelKeys"
@@ -81,10 +82,12 @@ def made(shape: schema.Pod) -> Pod:
         pinned=_pinned(metadata, spec) if metadata.annotations or spec.volumes else "",
         untouchable=bool(metadata.annotations and _untouchable(metadata.annotations)),
         deletion_cost=metadata.annotations.deletion_cost if metadata.annotations else None,
-        wishes=wishes_of(metadata.annotations.qos, metadata.annotations.migration)
-        if metadata.annotations
-        else None,
+        wishes=_wishes(metadata.annotations) if metadata.annotations else None,
     )
+
+
+def _wishes(annotations: schema.Annotations) -> Wishes | None:
+    return wishes_of(annotations.qos, annotations.migration, annotations.rate)
 
 
 def _untouchable(annotations: schema.Annotations) -> str:

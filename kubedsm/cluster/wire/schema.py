@@ -14,7 +14,7 @@ from kubedsm.cluster.wire import rules_schema as rules
 from kubedsm.cluster.wire.move_mark import MOVE_ANNOTATION
 from kubedsm.cluster.wire.rules_schema import Wire
 from kubedsm.core.world.model import DELETION_COST_ANNOTATION, DO_NOT_DISRUPT_ANNOTATION
-from kubedsm.core.world.wishes import MIGRATION_ANNOTATION, QOS_ANNOTATION
+from kubedsm.core.world.wishes import MIGRATION_ANNOTATION, QOS_ANNOTATION, RATE_ANNOTATION
 
 T = TypeVar("T")
 
@@ -39,6 +39,7 @@ class Annotations(Wire, frozen=True):
     move: str | None = msgspec.field(default=None, name=MOVE_ANNOTATION)
     qos: str | None = msgspec.field(default=None, name=QOS_ANNOTATION)
     migration: str | None = msgspec.field(default=None, name=MIGRATION_ANNOTATION)
+    rate: str | None = msgspec.field(default=None, name=RATE_ANNOTATION)
     mirror: str | None = msgspec.field(default=None, name="kubernetes.io/config.mirror")
     bind_completed: str | None = msgspec.field(default=None, name="pv.kubernetes.io/bind-completed")
     storage_class: str | None = msgspec.field(

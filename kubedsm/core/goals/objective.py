@@ -30,7 +30,7 @@ NANO = 1e9
 #: As floats, 7 % of 100 pods is a little more than 7, and that must not ask for an eighth.
 _SLACK = 1e-9
 #: Keeps the score of thousands of workloads inside 64 bits.
-_GREATEST = 1000.0
+GREATEST = 1000.0
 _ECMUS_BELOW, _ECMUS_KEPT = 0.8, 0.99
 
 Kind = Literal["share", "proportional", "latency", "ecmus"]
@@ -42,7 +42,7 @@ class Promise:
 
     qos: float = attrs.field(default=1.0, validator=[validators.ge(0.0), validators.le(1.0)])
     weight: float = attrs.field(
-        default=1.0, validator=[validators.ge(0.0), validators.le(_GREATEST)]
+        default=1.0, validator=[validators.ge(0.0), validators.le(GREATEST)]
     )
 
 
@@ -70,13 +70,13 @@ class Objective:
     gamma: float = 0.0
     #: seconds, tC - tE
     tier_gap: float = attrs.field(
-        default=0.06, validator=[validators.gt(0.0), validators.le(_GREATEST)]
+        default=0.06, validator=[validators.gt(0.0), validators.le(GREATEST)]
     )
 
     def __attrs_post_init__(self) -> None:
-        if not (0 <= self.beta < self.alpha <= _GREATEST and 0 <= self.gamma <= _GREATEST):
+        if not (0 <= self.beta < self.alpha <= GREATEST and 0 <= self.gamma <= GREATEST):
             raise ValueError(
-                f"objective: 0 <= beta < alpha <= {_GREATEST:g} and 0 <= gamma <= {_GREATEST:g} "
+                f"objective: 0 <= beta < alpha <= {GREATEST:g} and 0 <= gamma <= {GREATEST:g} "
                 f"must hold, not beta {self.beta:g}, alpha {self.alpha:g}, gamma {self.gamma:g}"
             )
 

@@ -9,7 +9,8 @@ import attrs
 from kubedsm.core.goals.fairness import per_namespace
 from kubedsm.core.goals.fragmentation import Measure
 from kubedsm.core.goals.objective import Objective, Promises
-from kubedsm.core.goals.wishes import as_wished
+from kubedsm.core.goals.traffic import Rates, by_traffic
+from kubedsm.core.goals.wishes import as_wished, or_declared
 from kubedsm.core.moving.movable import Movable
 from kubedsm.core.moving.suggest import SUGGEST_BOUNDS, suggest
 from kubedsm.core.moving.suggestion import Suggestion, SuggestLimits
@@ -36,13 +37,20 @@ class KubeDSM:
     most_wished: float = 0.0
     #: seconds, after which a pod that waits goes before newer ones of its priority
     patience: float = 60.0
+    #: requests/s, if what a workload weighs is to go by what it answers of them
+    rates: Rates | None = None
+    #: the requests/s that tenants may say of workloads of which `rates` knows nothing
+    most_declared: float = 0.0
 
     def promises_in(self, snapshot: Snapshot) -> Promises:
         """What is promised to each workload, and how much that weighs beside the others there."""
         promises = as_wished(self.promises, snapshot, self.most_wished)
-        if self.namespace_weights is None:
-            return cache(promises)
-        return cache(per_namespace(promises, snapshot.shares(), self.namespace_weights))
+        if self.rates is not None:
+            rates = or_declared(self.rates, snapshot, self.most_declared)
+            promises = by_traffic(promises, snapshot.shares(), rates)
+        if self.namespace_weights is not None:
+            promises = per_namespace(promises, snapshot.shares(), self.namespace_weights)
+        return cache(promises)
 
     def place(
         self,

@@ -1,20 +1,13 @@
 """What tenants get of what they ask for: less whenever they like, more only where allowed."""
 
-import attrs
 import pytest
 
 from kubedsm.configuration.settings import load
 from kubedsm.core.goals.wishes import as_wished
 from kubedsm.core.world.model import Tier
-from kubedsm.core.world.wishes import Wishes
-from support.placement_instances import node, pod, resources, snapshot
+from support.placement_instances import asking, node, snapshot
 
 HALF = load("services: {'*': {qos: 0.5, weight: 3}}", "test")
-
-
-def asking(name, qos, created=0.0, service="web", **more):
-    made = pod(name, service, resources(1), created=created)
-    return attrs.evolve(made, wishes=None if qos is None else Wishes(qos), **more)
 
 
 def promise(*pods, most=0.0, of=0, configuration=HALF):
