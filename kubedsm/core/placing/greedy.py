@@ -1,7 +1,9 @@
 """Which pods go to the edge when there are too many possibilities to compare.
 
 One pod after the other, by priority: the one that adds most QoS for its size, the sizes and gains
-looked at anew after every pick; each on the node where it fits best.
+looked at anew after every pick; each on the node where it fits best. A pod adds what it and as many
+more of its workload add on average, if that is more: a promise that counts when it is kept in full
+is kept pod by pod.
 """
 
 from collections.abc import Sequence
@@ -21,6 +23,7 @@ def pick_greedily(
     This is what is done when there is no time for anything better, so it may take as much again.
     """
     size = sizes(edge)
+    gains = [_steepest(member.values.tolist()) for member in members]
     room = BestFit(edge)
     picks: Picks = {}
     taken = [0] * len(members)
@@ -29,9 +32,7 @@ def pick_greedily(
 
     def score(candidate: tuple[int, int]) -> tuple[tuple[int, int], float]:
         m, kind = candidate
-        values, number = members[m].values, taken[m]
-        gain = float(values[number + 1] - values[number])
-        return edge.kinds[kind].rank.turn, gain / size[kind]
+        return edge.kinds[kind].rank.turn, gains[m][taken[m]] / size[kind]
 
     while candidates and not deadline.long_passed:
         best = max(candidates, key=score)
@@ -45,3 +46,19 @@ def pick_greedily(
         if picks[pick] == int(members[m].counts[kind]):
             candidates.remove(best)
     return picks, room.loads
+
+
+def _steepest(values: Sequence[int]) -> list[float]:
+    """From each of the values but the last, the steepest way up to any that comes later."""
+
+    def slope(start: int, end: int) -> float:
+        return (values[end] - values[start]) / (end - start)
+
+    found: list[float] = []
+    corners = [len(values) - 1]  # of the least concave curve above what comes later, backwards
+    for start in range(len(values) - 2, -1, -1):
+        while len(corners) > 1 and slope(start, corners[-1]) <= slope(corners[-1], corners[-2]):
+            corners.pop()
+        found.append(slope(start, corners[-1]))
+        corners.append(start)
+    return found[::-1]

@@ -12,7 +12,7 @@ from kubedsm.core.goals.evenness import Prospect, even_scores
 from kubedsm.core.goals.objective import Objective, Promise
 from kubedsm.core.packing.match import Bounds
 from kubedsm.core.placing.immediate import immediate_schedule
-from kubedsm.core.world.model import Tier
+from kubedsm.core.world.model import SchedulingRules, Taint, Tier, Toleration
 from support.placement_instances import drawn, node, pod, resources, snapshot
 from support.placement_literal import literal_decision, worth
 
@@ -34,21 +34,30 @@ def on_edge(cores, pods, promised=(), *, nodes=2, objective=SHARE, bounds=None):
     decision = immediate_schedule(
         shot, batch, lambda w: promises.get(w.name, ALL), objective, bounds=bounds
     )
-    assert decision.proven == (bounds is None)
+    assert decision.proof.qos == (bounds is None)
     found = {w.name: share.edge for w, share in decision.shares_after.items()}
     return [found[name] for name in sorted(found)]
 
 
-@pytest.mark.parametrize("bounds", [None, ROUGH])
-@pytest.mark.parametrize("objective", [SHARE, Objective("ecmus"), Objective("proportional")])
+@pytest.mark.parametrize(
+    ("objective", "bounds"),
+    [
+        (SHARE, None),
+        (SHARE, ROUGH),
+        (Objective("proportional"), None),
+        (Objective("proportional"), ROUGH),
+        (Objective("ecmus"), None),
+    ],
+)
 def test_twins_get_the_same(objective, bounds):
     twins = pods_of("x", 24, 0.25) + pods_of("y", 24, 0.25)
     assert on_edge(3, twins, objective=objective, bounds=bounds) == [12, 12]
 
 
-def test_a_promise_kept_is_worth_more_than_two_that_are_half_kept():
+@pytest.mark.parametrize("bounds", [None, ROUGH])
+def test_a_promise_kept_is_worth_more_than_two_that_are_half_kept(bounds):
     twins = pods_of("x", 24, 0.25) + pods_of("y", 24, 0.25)
-    assert on_edge(3, twins, objective=Objective(gamma=10)) == [24, 0]
+    assert sorted(on_edge(3, twins, objective=Objective(gamma=10), bounds=bounds)) == [0, 24]
 
 
 @pytest.mark.parametrize("number", [3, 7, 9, 97])
@@ -84,11 +93,11 @@ def test_nobody_gets_more_than_was_promised_before_all_have_that():
 
 
 def test_what_adds_no_qos_is_neither_sought_nor_shunned():
-    # Beyond the target of kind latency the least fragmentation decides alone.
-    pods, promised = pods_of("x", 4) + pods_of("y", 4), {"x": Promise(0.5), "y": Promise(0.25)}
-    assert on_edge(8, pods, promised, nodes=1, objective=Objective("latency")) == [2, 1]
-    assert on_edge(2, pods, promised, nodes=1, objective=Objective("latency")) == [1, 1]
-    assert on_edge(3, pods, promised, nodes=1, objective=Objective("latency")) == [2, 1]
+    prospect = Prospect(np.arange(5), 4, Promise(0.5))
+    for objective, gains in ((Objective("latency"), 2), (Objective(beta=0), 2), (SHARE, 4)):
+        [scores] = even_scores(objective, [prospect])
+        assert (np.diff(scores)[:gains] > 0).all()
+        assert (np.diff(scores)[gains:] == 0).all()
 
 
 def test_qos_comes_first_even_that_of_lower_priorities():
@@ -96,6 +105,18 @@ def test_qos_comes_first_even_that_of_lower_priorities():
     high = pods_of("a", 2, 1.0, priority=1) + pods_of("b", 2, 1.5, priority=1)
     assert on_edge(3, high + pods_of("c", 1, 1.0), nodes=1) == [2, 0, 1]
     assert on_edge(3, high, nodes=1) == [1, 1]
+
+
+def test_shares_come_before_what_pods_like():
+    # Pods of y do not mind the taint, and there alone all are as they like it.
+    tolerant = SchedulingRules(tolerations=(Toleration("old", "Exists"),))
+    pods = pods_of("x", 4) + pods_of("y", 4, rules=tolerant)
+    edge = node("edge", Tier.EDGE, 4, 64, taints=[Taint("old", "", "PreferNoSchedule")])
+    shot = snapshot([edge, node("cloud", Tier.CLOUD, 64, 64)], pods)
+    decision = immediate_schedule(shot, pods, lambda _: ALL, SHARE)
+    assert [share.edge for share in decision.shares_after.values()] == [2, 2]
+    assert decision.proven
+    assert not decision.plain
 
 
 @pytest.mark.parametrize("weight", [0.001, 1.0, 1000.0])
@@ -116,6 +137,13 @@ def test_the_scores_of_placements_of_equal_qos_differ_by_spread_only(weight):
     ordered = sorted(by_qos)
     for less, more in pairwise(ordered):
         assert max(score for _, score in by_qos[less]) < min(score for _, score in by_qos[more])
+
+
+def test_a_millionth_of_qos_is_worth_any_unevenness():
+    ahead = Prospect(np.arange(500, 502), 1000, ALL)
+    behind = Prospect(np.arange(2), 1001, ALL)
+    more, less = (int(np.diff(scores)[0]) for scores in even_scores(SHARE, [ahead, behind]))
+    assert more > less > 0
 
 
 OBJECTIVES = [
