@@ -236,6 +236,8 @@ class Configuration:
     fragmentation: Literal["unusable", "product"] = attrs.field(
         default="unusable", metadata=choice("unusable", "product")
     )
+    #: the replicas of a workload go as far apart as costs no QoS
+    default_spread: bool = attrs.field(default=True, metadata=flag())
     services: Mapping[str, Service] = attrs.field(
         default={EVERY_SERVICE: Service(qos=1.0, weight=1.0)}, metadata=SERVICES
     )
@@ -309,6 +311,7 @@ class Configuration:
             self.batch.patience,
             self.rate if self.objective.weight == "traffic" else None,
             self.tenants.max_rate,
+            self.default_spread,
         )
 
     def rate(self, workload: Workload) -> float | None:

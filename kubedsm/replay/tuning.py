@@ -20,6 +20,7 @@ RANDOM_CLUSTERS = 20
 #: the values tried, the defaults among them
 FACTORS: Mapping[str, Sequence[str]] = {
     "fragmentation": ("unusable", "product"),
+    "defaultSpread": ("true", "false"),
     "objective.beta": ("0", "0.1", "0.5"),
     "objective.gamma": ("0", "0.1", "0.3", "10"),
     "suggester.period": ("2s", "3s", "5s", "10s", "20s"),

@@ -13,6 +13,7 @@ import attrs
 
 from kubedsm.core.goals.fragmentation import SCALE, Fragmentation, axes_of, request_mix, rows
 from kubedsm.core.goals.objective import NANO
+from kubedsm.core.goals.replica_spread import ReplicaSpread, spreads
 from kubedsm.core.placing.cloud import score_with
 from kubedsm.core.policies.kubedsm import KubeDSM
 from kubedsm.core.rules.feasibility import Feasibility, Rejection
@@ -37,6 +38,7 @@ class NodeScore(NamedTuple):
 
     score: float | None = None
     penalty: int | None = None
+    company: int | None = None
     fragmentation: float | None = None
     least_allocated: int | None = None
 
@@ -143,15 +145,26 @@ class Explainer:
         edge = [n for n in map(snapshot.nodes.__getitem__, usable) if n.tier is Tier.EDGE]
         added = _added(fragmentation, pod, edge, snapshot.free)
         penalties = dict(zip(usable, case.feasibility.penalties(pod, usable), strict=True))
+        company = self._company(case)
         scores = {
-            node.name: NodeScore(won, penalties[node.name], fragmentation=more / SCALE)
-            for node, more in zip(edge, added, strict=True)
+            n.name: NodeScore(won, penalties[n.name], company.get(n.name), more / SCALE)
+            for n, more in zip(edge, added, strict=True)
         }
         for name in usable:
             if name not in scores:
                 rank = score_with(pod.requests, snapshot.nodes[name], snapshot.free[name])
-                scores[name] = NodeScore(0.0, penalties[name], least_allocated=rank)
+                scores[name] = NodeScore(
+                    0.0, penalties[name], company.get(name), least_allocated=rank
+                )
         return scores
+
+    def _company(self, case: "_Case") -> dict[NodeName, int]:
+        """What it would cost that the pod joins replicas; of no node if that does not matter."""
+        workload = case.pod.workload
+        if not (self._policy.default_spread and spreads(case.pod)):
+            return {}
+        spread = ReplicaSpread.of(case.snapshot, {workload})
+        return {name: spread.company(workload, name) for name in case.usable}
 
     def _chosen(self, case: "_Case") -> NodeName | None:
         """Where the pod would go if it were alone, on one of the usable nodes."""

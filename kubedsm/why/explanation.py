@@ -19,9 +19,11 @@ class NodeAnswer(msgspec.Struct, frozen=True, rename="camel"):
     #: what would have to change
     change: str | None
     #: what the scheduler ranks nodes by, in this order: points of QoS won, how much less than the
-    #: best of them the pod prefers it (see `core.rules.preferences`), and
+    #: best of them the pod prefers it (see `core.rules.preferences`),
     score: float | None = None
     penalty: int | None = None
+    #: how many replicas of its workload it would join, on the node and in its zone; then
+    company: int | None = None
     #: on the edge, how much fragmentation is added, in nodes; the least wins
     fragmentation: float | None = None
     #: in the cloud, kube-scheduler's LeastAllocated, 0..100; the greatest wins

@@ -73,6 +73,8 @@ def _why(node: NodeAnswer) -> str:
     shown = f"QoS {node.score:+.3f}"
     if node.penalty:
         shown += f", {node.penalty} less preferred"
+    if node.company:
+        shown += f", joins {node.company} on it and in its zone"
     if node.fragmentation is not None:
         shown += f", fragmentation {node.fragmentation:+.3f}"
     if node.least_allocated is not None:

@@ -109,6 +109,22 @@ def test_what_a_pod_prefers_is_said_and_decides_where_qos_does_not(explain):
     assert "200 less preferred" in explain("a", items=items).output
 
 
+def test_which_replicas_it_would_join_is_said_and_decides_before_fragmentation(explain, tmp_path):
+    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "a", "uid": "1"}
+    items = [node("e1"), node("e2"), pod("a-0", on="e1"), pod("a-1")]
+    for replica in items[2:]:
+        replica["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
+    (said,) = explained(explain, "a-1", items=items)
+    # One on the node, and it is in the one zone there is.
+    assert {n["node"]: n["company"] for n in said["nodes"]} == {"e1": 2, "e2": 1}
+    assert said["chosen"] == "e2"
+    assert "joins 2 on it and in its zone" in explain("a-1", items=items).output
+    config = tmp_path / "config.yaml"
+    config.write_text("defaultSpread: false")
+    (said,) = explained(explain, "a-1", "--config", str(config), items=items)
+    assert {n["company"] for n in said["nodes"]} == {None}
+
+
 def test_fragmentation_is_measured_as_configured(explain, tmp_path):
     config = tmp_path / "config.yaml"
     items = [node("e1"), pod("a")]

@@ -366,3 +366,8 @@ def test_headroom_and_patience_are_the_policys():
     given = attrs.evolve(given, batch=BatchSettings(patience=90.0))
     assert given.policy.limits.headroom == 0.1
     assert given.policy.patience == 90.0
+
+
+def test_whether_replicas_are_spread_is_the_policys():
+    assert Configuration().policy.default_spread
+    assert not load("defaultSpread: false", "test").policy.default_spread

@@ -10,11 +10,13 @@ topologySpreadConstraints of their own.
 """
 
 from collections import Counter
-from collections.abc import Container, Mapping
+from collections.abc import Collection, Container, Mapping
 from typing import Self
 
 import attrs
+import numpy as np
 
+from kubedsm.core.goals.fragmentation import Ints
 from kubedsm.core.world.model import NodeName, Pod, Snapshot, Workload
 from kubedsm.core.world.node_order import Zone, zone_of
 
@@ -44,12 +46,15 @@ class ReplicaSpread:
     def of(cls, snapshot: Snapshot, workloads: Container[Workload] | None = None) -> Self:
         """Of these workloads, or of all: bound pods, and those that a node is reserved for."""
         found = cls({name: zone_of(node) for name, node in snapshot.nodes.items()}, {}, {})
-        for uid, node in snapshot.placed.items():
-            pod = snapshot.pods.get(uid)
-            if pod is None or not pod.counts_for_qos or node not in found.zones:
-                continue
-            if workloads is None or pod.workload in workloads:
-                found.put(pod.workload, node)
+        placed = ((snapshot.pods.get(uid), node) for uid, node in snapshot.placed.items())
+        standing = Counter(
+            (pod.workload, node)
+            for pod, node in placed
+            if pod is not None and (workloads is None or pod.workload in workloads)
+            if pod.counts_for_qos and node in found.zones
+        )
+        for (workload, node), number in standing.items():
+            found.put(workload, node, number)
         return found
 
     def copy(self) -> Self:
@@ -62,14 +67,23 @@ class ReplicaSpread:
 
     def put(self, workload: Workload, node: NodeName, number: int = 1) -> None:
         """That many replicas come to the node; they leave it if the number is below zero."""
-        self.on_node.setdefault(workload, Counter())[node] += number
-        self.in_zone.setdefault(workload, Counter())[self.zones[node]] += number
+        if workload not in self.on_node:
+            self.on_node[workload], self.in_zone[workload] = Counter(), Counter()
+        self.on_node[workload][node] += number
+        self.in_zone[workload][self.zones[node]] += number
 
     def company(self, workload: Workload, node: NodeName) -> int:
         """What one more replica there would cost: those on the node, and those in its zone."""
         if workload not in self.on_node:
             return 0
         return self.on_node[workload][node] + self.in_zone[workload][self.zones[node]]
+
+    def companies(self, workload: Workload, nodes: Collection[NodeName]) -> Ints:
+        """The same for each of these nodes."""
+        if workload not in self.on_node:
+            return np.zeros(len(nodes), dtype=np.int64)
+        there, beside, zones = self.on_node[workload], self.in_zone[workload], self.zones
+        return np.array([there[name] + beside[zones[name]] for name in nodes], dtype=np.int64)
 
     @property
     def cost(self) -> int:

@@ -5,20 +5,23 @@ are interchangeable, so a set is a vector of counts, and the same optimum comes 
 one cell a count vector: a node's transition is, for every load that fits on it, one shift of the
 whole table and one minimum. Targets are found by walking back through the layers.
 
-What pods prefer comes before fragmentation: a cost is a number of two digits, the penalties of the
-pods on their nodes and below them the fragmentation, of all nodes together.
+What pods prefer comes before what nodes charge for them, and that before fragmentation: a cost is a
+number of three digits, the penalties of the pods on their nodes, below them the charges, and below
+these the fragmentation, of all nodes together.
 
 Vectors are flattened in mixed radix. A digit that could overflow has room for it, in cells that
 are cleared after each node; walking back must look at the digits, since those may borrow.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 
 import attrs
 import numpy as np
 
 from kubedsm.core.goals.fragmentation import SCALE, Fragmentation, Ints
 from kubedsm.core.packing.best_fit import best_fit_increasing
+from kubedsm.core.packing.ladders import alike
 from kubedsm.core.packing.problem import Packing, Targets, kinds
 from kubedsm.core.world.deadline import NO_DEADLINE, Deadline
 from kubedsm.core.world.model import Node, NodeName, Pod, Resources
@@ -73,8 +76,7 @@ class MatchTable:
     strides: Ints
     options: tuple[_Options, ...]
     layers: tuple[Ints, ...]
-    #: what one point of penalty costs
-    unit: int
+    digits: "Digits"
 
     def costs(self) -> Ints:
         """One cell a vector, of shape limits + 1; UNREACHABLE or more where it does not fit."""
@@ -83,10 +85,14 @@ class MatchTable:
         cells[: len(last)] = last
         return cells.reshape(self.sizes)[tuple(slice(n + 1) for n in self.limits.tolist())]
 
+    def charges(self, vector: Ints) -> int:
+        """What is charged for a vector that can be reached."""
+        return self.digits.charges(int(self.layers[-1][int(vector @ self.strides)]))
+
     def loads(self, vector: Ints) -> Ints:
         """The placement, N x S, of a vector that can be reached.
 
-        Of equally good ones the one that leaves the most to nodes early in name order.
+        Of equally good ones the one that leaves the most to the first nodes.
         """
         placed = self.packing.nothing()
         left = vector
@@ -112,8 +118,8 @@ def tabulate(
     """
     if len(packing.kinds) > _MOST_KINDS or bounds.deadline.passed:
         return None
-    lost, unit = _digits(packing)
-    options = _options(packing, fragmentation, bounds, lost, unit)
+    digits = Digits.of(packing)
+    options = _options(packing, fragmentation, bounds, digits)
     if options is None:
         return None
     none = np.zeros((1, len(packing.kinds)), dtype=np.int64)
@@ -137,21 +143,37 @@ def tabulate(
     layers = _layers(options, lengths, places, outside, bounds.deadline)
     if layers is None:
         return None
-    return MatchTable(packing, limits, sizes, places, options, layers, unit)
+    return MatchTable(packing, limits, sizes, places, options, layers, digits)
 
 
-def _digits(packing: Packing) -> tuple[int, int]:
-    """How many bits of each node's fragmentation are dropped, and what a point of penalty costs.
+@attrs.frozen(slots=True)
+class Digits:
+    """What there is in a cost beside fragmentation; all of that, SCALE a node, is less than one."""
 
-    A point costs more than all fragmentation there can be, SCALE a node. None are dropped as long
-    as that times all penalties is at most _LARGEST_SUM: 2^28 pods times nodes times points.
-    """
-    worst = max((p for kind in packing.kinds for p in kind.penalties.values()), default=0)
-    points = int(packing.counts.sum()) * worst + 1
-    lost = 0
-    while points > 1 and points * _unit(packing, lost) > _LARGEST_SUM:
-        lost += 1
-    return lost, _unit(packing, lost)
+    #: what one charge costs
+    charge: int
+    #: what one point of penalty costs: more than all charges there can be
+    penalty: int
+    #: bits of each node's fragmentation that are dropped
+    lost: int
+
+    @classmethod
+    def of(cls, packing: Packing) -> "Digits":
+        """No more bits are dropped than have to be for no cost to exceed _LARGEST_SUM.
+
+        That is none up to 2^28 pods times nodes times penalty, where nothing is charged.
+        """
+        counts = packing.counts.tolist()
+        worst = max((p for kind in packing.kinds for p in kind.penalties.values()), default=0)
+        points = sum(counts) * worst + 1
+        charges = packing.ladders.greatest(counts) + 1 if packing.ladders else 1
+        lost = 0
+        while points * charges > 1 and points * charges * _unit(packing, lost) > _LARGEST_SUM:
+            lost += 1
+        return cls(_unit(packing, lost), charges * _unit(packing, lost), lost)
+
+    def charges(self, cost: int) -> int:
+        return cost % self.penalty // self.charge
 
 
 def _unit(packing: Packing, lost: int) -> int:
@@ -197,40 +219,33 @@ def _layers(
 
 
 def _options(
-    packing: Packing, fragmentation: Fragmentation | None, bounds: Bounds, lost: int, unit: int
+    packing: Packing, fragmentation: Fragmentation | None, bounds: Bounds, digits: Digits
 ) -> tuple[_Options, ...] | None:
     """The options of every node; nodes that are alike share theirs."""
-    alike: dict[bytes, int] = {}
-    first: list[int] = []
-    which: list[int] = []
-    looks = np.hstack((packing.free, packing.allocatable, packing.most, packing.penalties))
-    for node, of_node in enumerate(looks):
-        look = of_node.tobytes()
-        if look not in alike:
-            alike[look] = len(first)
-            first.append(node)
-        which.append(alike[look])
-    enumerated = _enumerate(packing, np.array(first, dtype=np.int64), bounds.loads)
+    first, which = alike(packing.free, packing.allocatable, packing.most)
+    enumerated = _enumerate(packing, first, bounds.loads)
     if enumerated is None:
         return None
     owner, loads, room = enumerated
     if fragmentation is None:
         costs = np.zeros(len(owner), dtype=np.int64)
     else:
-        costs = fragmentation.costs(packing.axes, packing.allocatable[owner], room) >> lost
-    if packing.penalties.any():
-        costs = costs + unit * (loads * packing.penalties[owner]).sum(axis=1)
+        costs = fragmentation.costs(packing.axes, packing.allocatable[owner], room) >> digits.lost
     ends = np.searchsorted(owner, first, side="right").tolist()
-    starts = [0, *ends[:-1]]
-    distinct = (
-        [
-            _Options(loads[start:end], costs[start:end], loads[start:end].max(axis=0))
-            for start, end in zip(starts, ends, strict=True)
-        ]
-        if first
-        else []
-    )
-    return tuple(distinct[index] for index in which)
+    parts = [slice(start, end) for start, end in pairwise([0, *ends])]
+    ladders, penalties = packing.ladders, packing.penalties
+    shown = [which[:, None], penalties] if penalties.any() else [which[:, None]]
+    apart, looks = alike(*shown, *([ladders.which] if ladders else []))
+    distinct = []
+    for node in apart.tolist():
+        part = parts[which[node]]
+        own, cost = loads[part], costs[part]
+        if ladders:
+            cost = cost + digits.charge * ladders.of(node, own)
+        if penalties.any():
+            cost = cost + digits.penalty * (own @ penalties[node])
+        distinct.append(_Options(own, cost, own.max(axis=0)))
+    return tuple(distinct[index] for index in looks.tolist())
 
 
 def _enumerate(packing: Packing, nodes: Ints, most: int) -> tuple[Ints, Ints, Ints] | None:
@@ -284,7 +299,7 @@ def match(
     best-fit increasing (0.98 of the optimal number where decreasing order reaches 0.76), and not
     proven.
     """
-    listed = list(nodes)
+    listed = sorted(nodes, key=lambda node: node.name)
     packing = Packing.of(
         kinds(pods, listed, free), listed, free, (vector for vector, _ in fragmentation.mix)
     )

@@ -8,7 +8,7 @@ Where pods of several priorities are placed together, those of a kind have the s
 their workloads.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple, Self
 
@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kubedsm.core.goals.fragmentation import Ints, axes_of, canonical, rows
+from kubedsm.core.packing.ladders import Ladders
 from kubedsm.core.rules.fit import reasons
 from kubedsm.core.world.model import Node, NodeName, Pod, PodClass, Resources, Uid
 from kubedsm.core.world.serving_order import serving_order
@@ -103,7 +104,7 @@ class Packing:
     """
 
     kinds: tuple[Kind, ...]
-    #: in name order
+    #: the first ones are filled first, where nothing else tells them apart
     nodes: tuple[Node, ...]
     #: the names of the R resources
     axes: tuple[str, ...]
@@ -119,6 +120,8 @@ class Packing:
     allocatable: Ints
     #: N x R
     free: Ints
+    #: what the nodes charge for pods; None for nothing
+    ladders: Ladders | None = None
 
     @classmethod
     def of(
@@ -127,10 +130,11 @@ class Packing:
         nodes: Iterable[Node],
         free: Mapping[NodeName, Resources],
         measured: Iterable[Resources] = (),
+        ladders: Ladders | None = None,
     ) -> Self:
         """`measured`: request vectors whose resources must have a column too."""
         axes = axes_of([*(kind.requests for kind in kinds), *measured])
-        ordered = tuple(sorted(nodes, key=lambda node: node.name))
+        ordered = tuple(nodes)
         return cls(
             kinds=tuple(kinds),
             nodes=ordered,
@@ -141,6 +145,7 @@ class Packing:
             penalties=_penalties(kinds, ordered),
             allocatable=rows([node.allocatable for node in ordered], axes),
             free=rows([free[node.name] for node in ordered], axes),
+            ladders=ladders,
         )
 
     @property
@@ -163,6 +168,14 @@ class Packing:
             counts = zip(self.counts.tolist(), turns, strict=True)
             total += worth[turn] * sum(n for n, of_kind in counts if of_kind == turn)
         return tuple(worth[turn] for turn in turns) if total < _MOST_WORTH else None
+
+    def charges(self, kind: int) -> Callable[[int, int], int]:
+        """What a node charges for the next pod of that kind when so many have come."""
+        if self.ladders is None:
+            return lambda _, __: 0
+        which, steps = self.ladders.which[:, kind].tolist(), self.ladders.steps
+        last = steps.shape[1] - 1
+        return lambda node, there: int(steps[which[node], min(there, last)])
 
     def worth(self, loads: Ints) -> int:
         """How many pods such a placement has; those of higher priority count first."""

@@ -5,7 +5,7 @@ of what the edge leaves over the cloud can take.
 """
 
 import heapq
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import reduce
 
 import attrs
@@ -44,29 +44,50 @@ def score_with(requests: Resources, node: Node, free: Resources) -> int:
 
 
 def least_allocated_node(
-    requests: Resources, nodes: Iterable[Node], free: Mapping[NodeName, Resources]
+    requests: Resources,
+    nodes: Iterable[Node],
+    free: Mapping[NodeName, Resources],
+    company: Callable[[NodeName], int],
 ) -> Node | None:
-    """Which of these nodes, in name order, a pod goes to that fits on all of them, if any."""
-    return max(nodes, key=lambda node: score_with(requests, node, free[node.name]), default=None)
+    """Which of these nodes, the first of equal ones, a pod goes to that fits on all, if any.
+
+    company: how many replicas it would join on a node.
+    """
+
+    def rank(node: Node) -> tuple[int, int]:
+        return company(node.name), -score_with(requests, node, free[node.name])
+
+    return min(nodes, key=rank, default=None)
 
 
 def least_allocated(packing: Packing, counts: Ints) -> Ints:
     """A placement, N x S, of so many pods of each kind, as far as this order finds room.
 
     The higher priorities come first, then the largest pods; each goes where it likes best, then
-    where least is allocated, then by name. What pods like keeps none of them out.
+    where least is charged for it, then where least is allocated, then where fewest came, then to
+    the first node. Neither what pods like nor what is charged keeps any of them out.
     """
     loads = _spread_out(packing, counts)
-    if not packing.penalties.any() or int(loads.sum()) == int(counts.sum()):
-        return loads
-    indifferent = attrs.evolve(packing, penalties=np.zeros_like(packing.penalties))
-    return max(loads, _spread_out(indifferent, counts), key=packing.worth)
+    for looser in _looser(packing):
+        if int(loads.sum()) < int(counts.sum()):
+            loads = max(loads, _spread_out(looser, counts), key=packing.worth)
+    return loads
+
+
+def _looser(packing: Packing) -> Iterator[Packing]:
+    """The same as if nothing were charged, then as if pods liked nothing either."""
+    if packing.ladders:
+        packing = attrs.evolve(packing, ladders=None)
+        yield packing
+    if packing.penalties.any():
+        yield attrs.evolve(packing, penalties=np.zeros_like(packing.penalties))
 
 
 def _spread_out(packing: Packing, counts: Ints) -> Ints:
     room: list[list[int]] = packing.free.tolist()
     size: list[list[int]] = packing.allocatable[:, :2].tolist()
     loads = packing.nothing()
+    came = [0] * len(room)
 
     def score(node: int, requests: list[int]) -> int:
         used = [size[node][r] - room[node][r] + requests[r] for r in (0, 1)]
@@ -76,10 +97,11 @@ def _spread_out(packing: Packing, counts: Ints) -> Ints:
         requests: list[int] = packing.requests[kind].tolist()
         most: list[int] = packing.most[:, kind].tolist()
         penalties: list[int] = packing.penalties[:, kind].tolist()
+        charged = packing.charges(kind)
         asked = [r for r, amount in enumerate(requests) if amount]
         # Only the node that was chosen changes, so that a heap stays right.
         best = [
-            (penalties[node], -score(node, requests), node)
+            (penalties[node], charged(node, 0), -score(node, requests), came[node], node)
             for node in np.flatnonzero(packing.feasible[:, kind]).tolist()
             if all(requests[r] <= room[node][r] for r in asked)
         ]
@@ -90,12 +112,19 @@ def _spread_out(packing: Packing, counts: Ints) -> Ints:
             node = best[0][-1]
             room[node] = [free - amount for free, amount in zip(room[node], requests, strict=True)]
             loads[node, kind] += 1
+            came[node] += 1
             most[node] -= 1
             if most[node] and all(requests[r] <= room[node][r] for r in asked):
-                heapq.heapreplace(best, (penalties[node], -score(node, requests), node))
+                dearer = (penalties[node], charged(node, int(loads[node, kind])))
+                heapq.heapreplace(best, (*dearer, -score(node, requests), came[node], node))
             else:
                 heapq.heappop(best)
     return loads
+
+
+def _sums_over(parts: Iterable[Ints]) -> Ints:
+    """The sums of one number of each part, with an axis for each."""
+    return reduce(lambda sums, more: sums[..., None] + more, parts, np.zeros((), np.int64))
 
 
 def _at_most(loads: Ints, counts: Ints) -> Ints:
@@ -138,11 +167,10 @@ class CloudRoom:
         ]
         if self.table is None:
             surely = self.whole.sum(axis=0).tolist()
-            taken = [
+            return _sums_over(
                 weight * np.minimum(n, most)
                 for n, most, weight in zip(left, surely, weights, strict=True)
-            ]
-            return reduce(lambda sums, more: sums[..., None] + more, taken, np.zeros((), np.int64))
+            )
         most = self._sums(self.table)
         for axis in range(most.ndim):
             np.maximum.accumulate(most, axis=axis, out=most)
@@ -159,6 +187,25 @@ class CloudRoom:
         least = np.where(packing.feasible.any(axis=0), least, 0)
         return int(least @ packing.counts) - vector_sums(on_edge, least.tolist())
 
+    def least_charges(self, limits: Ints) -> Ints:
+        """What is charged at least for what is left over, for every vector up to the limits."""
+        return _sums_over(
+            self._charges(kind)[int(self.packing.counts[kind]) - np.arange(limit + 1)]
+            for kind, limit in enumerate(limits.tolist())
+        )
+
+    def least_charged(self, counts: Ints) -> int:
+        """What so many pods of each kind are charged at least."""
+        return sum(int(self._charges(kind)[n]) for kind, n in enumerate(counts.tolist()))
+
+    def _charges(self, kind: int) -> Ints:
+        """What 0, 1, ... of all pods of a kind are charged at least, room aside."""
+        count = int(self.packing.counts[kind])
+        nodes = np.flatnonzero(self.packing.feasible[:, kind])
+        if self.packing.ladders is None or not len(nodes):
+            return np.zeros(count + 1, dtype=np.int64)
+        return self.packing.ladders.least(kind, nodes, count)
+
     def place(self, counts: Ints) -> Ints:
         """A placement of so many pods of each kind: as many as `capacity` says."""
         everything = bool((counts == self.packing.counts).all())
@@ -169,10 +216,12 @@ class CloudRoom:
             kept = _at_most(self.whole, counts)
             return max(spread, kept, key=self.packing.worth)
         within = np.minimum(counts, self.table.limits).tolist()
-        number = self._sums(self.table)[tuple(slice(n + 1) for n in within)]
+        part = tuple(slice(n + 1) for n in within)
+        number = self._sums(self.table)[part]
         if self.packing.worth(spread) == int(number.max()):
             return spread
-        vector = np.unravel_index(int(number.argmax()), number.shape)
+        costs = np.where(number == number.max(), self.table.costs()[part], UNREACHABLE)
+        vector = np.unravel_index(int(costs.argmin()), number.shape)
         return self.table.loads(np.array(vector, dtype=np.int64))
 
     @staticmethod

@@ -6,7 +6,7 @@ and at what fragmentation, `split` what QoS the best sharing among the workloads
 compares sums of resources only; here a vector counts only if `match` really places it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import attrs
@@ -18,10 +18,14 @@ from kubedsm.core.packing.best_fit import BestFit, by_size
 from kubedsm.core.packing.match import UNREACHABLE, Bounds, MatchTable, tabulate, vector_sums
 from kubedsm.core.packing.problem import Packing, Targets
 from kubedsm.core.placing.cloud import CloudRoom
+from kubedsm.core.placing.dealing import DealtTier
 from kubedsm.core.placing.greedy import pick_greedily
-from kubedsm.core.placing.proof import Proof
+from kubedsm.core.placing.proof import NO_PROOF, Proof
+from kubedsm.core.placing.replica_ladders import ReplicaLadders
 from kubedsm.core.placing.split import Picks, Split, best_split, demands
+from kubedsm.core.placing.spread_bound import reached
 from kubedsm.core.rules.rejection import Rejection
+from kubedsm.core.world.deadline import Deadline
 from kubedsm.core.world.model import NodeName, Pod, Share, Tier, Uid, Workload
 
 
@@ -71,7 +75,12 @@ class Choice:
     cloud: Targets
     #: of all edge nodes together
     fragmentation: int
-    proven: bool
+    proof: Proof
+
+    @property
+    def proven(self) -> bool:
+        """No more pods can be placed, at no greater QoS, where they like it no better."""
+        return self.proof.placed and self.proof.qos and self.proof.preferences
 
 
 def make_decision(
@@ -82,43 +91,77 @@ def make_decision(
     objective: Objective,
     fragmentation: Fragmentation,
     bounds: Bounds,
+    replicas: ReplicaLadders | None = None,
 ) -> Choice:
-    """Place the batch; both packings have the same kinds of pods.
+    """Place the batch; both packings have the same kinds of pods, and the ladders if there are any.
 
     Most pods placed at all, those of the highest priority first of all; then the greatest QoS of
     the workloads of the highest level, then of the next ones; then the most even shares; then where
-    pods like to be; then the least fragmentation of the edge; then the first vector in
-    lexicographic order. Beyond the bounds pods are picked by QoS gained for their size, of equal
-    ones that of the workload with the lowest share, and the choice is not proven.
+    pods like to be; then the replicas of each workload as far apart as can be; then the least
+    fragmentation of the edge; then the first vector in lexicographic order. Beyond the bounds pods
+    are picked by QoS gained for their size, of equal ones that of the workload with the lowest
+    share, and the choice is not proven.
     """
     members = demands(edge, shares, promises, objective)
     table = tabulate(edge, fragmentation, bounds) if edge.weights is not None else None
     split = best_split(members, table.limits, bounds) if table else None
     cloud_room = CloudRoom.of(cloud, bounds)
+    bound = 0
     if table is None or split is None:
-        proven = False
+        proof = NO_PROOF
         picks, loads = pick_greedily(edge, members, bounds.deadline)
     else:
-        proven = cloud_room.exact
+        proof = Proof() if cloud_room.exact else NO_PROOF
         vector = _best_vector(table, split, cloud_room)
         picks, loads = split.picks(vector), table.loads(vector)
-    left = edge.counts - loads.sum(axis=0)
-    cloud_loads = cloud_room.place(left)
-    chosen, others = _by_pick(edge, picks)
-    if not proven:
-        left = left - cloud_loads.sum(axis=0)
+        bound = table.charges(vector)
+    cloud_loads = cloud_room.place(edge.counts - loads.sum(axis=0))
+    if not proof.placed:
+        left = edge.counts - loads.sum(axis=0) - cloud_loads.sum(axis=0)
         cloud_loads = _filled_up(cloud, cloud_loads, left)
         left = edge.counts - loads.sum(axis=0) - cloud_loads.sum(axis=0)
         loads = _filled_up(edge, loads, left)
+    chosen, others = _by_pick(edge, picks)
     taken = cloud_loads.sum(axis=0).tolist()
     for kind, pods in enumerate(others):
         chosen[kind] += pods[taken[kind] :]
-    return Choice(
-        edge.targets(loads, chosen),
-        cloud.targets(cloud_loads, others),
-        int(fragmentation.costs(edge.axes, edge.allocatable, edge.room_after(loads)).sum()),
-        proven,
-    )
+    parts = (edge, loads, chosen), (cloud, cloud_loads, others)
+    if replicas is None:
+        on_edge, in_cloud = (packing.targets(of, pods) for packing, of, pods in parts)
+    else:
+        spread = replicas.spread.copy()
+        tiers = [DealtTier.of(packing, of, pods, spread) for packing, of, pods in parts]
+        ladders = bound, cloud_room.least_charged(cloud_loads.sum(axis=0))
+        proof = _spread_out(replicas, tiers, ladders, proof, bounds.deadline)
+        on_edge, in_cloud = (tier.targets for tier in tiers)
+        loads = tiers[0].loads
+    fragmented = fragmentation.costs(edge.axes, edge.allocatable, edge.room_after(loads))
+    return Choice(on_edge, in_cloud, int(fragmented.sum()), proof)
+
+
+def _spread_out(
+    replicas: ReplicaLadders,
+    tiers: Sequence[DealtTier],
+    ladders: Sequence[int],
+    proof: Proof,
+    deadline: Deadline,
+) -> Proof:
+    """Even the tiers out, unless that is needless or pods wait for the room; what is proven then.
+
+    ladders: of each tier the bound, if the placement is proven.
+    """
+    counts = tiers[0].packing.counts
+    if not proof.placed:
+        if bool((sum(tier.loads.sum(axis=0) for tier in tiers) == counts).all()):
+            for tier in tiers:
+                tier.even_out(deadline)
+        return proof
+    even, seen = reached(replicas, tiers, ladders)
+    moves = 0 if even else sum(tier.even_out(deadline) for tier in tiers)
+    if moves:
+        even, _ = reached(replicas, tiers, ladders)
+        seen = False
+    return attrs.evolve(proof, spread=even, fragmentation=seen)
 
 
 def _best_vector(table: MatchTable, split: Split, cloud: CloudRoom) -> Ints:
@@ -126,7 +169,9 @@ def _best_vector(table: MatchTable, split: Split, cloud: CloudRoom) -> Ints:
     worth = vector_sums(costs.shape, table.packing.weights) + cloud.capacity(table.limits)
     placed = np.where(costs < UNREACHABLE, worth, -1)
     best = split.best(placed == placed.max())
-    costs = costs + table.unit * cloud.least_penalties(table.limits)
+    if int(best.sum()) > 1:
+        costs = costs + table.digits.penalty * cloud.least_penalties(table.limits)
+        costs += table.digits.charge * cloud.least_charges(table.limits)
     cheapest = int(np.where(best, costs, np.iinfo(np.int64).max).argmin())
     return np.array(np.unravel_index(cheapest, costs.shape), dtype=np.int64)
 

@@ -8,6 +8,7 @@ import attrs
 
 from kubedsm.core.goals.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.core.goals.objective import Objective, Promises, quality
+from kubedsm.core.goals.replica_spread import ReplicaSpread
 from kubedsm.core.packing.match import Bounds
 from kubedsm.core.packing.problem import NO_RANK, Kind, Packing, Rank, Turn, kinds
 from kubedsm.core.placing.alone import place_alone
@@ -15,6 +16,7 @@ from kubedsm.core.placing.batch_kinds import is_plain, judged_kinds
 from kubedsm.core.placing.decision import Binding, Choice, Decision, make_decision
 from kubedsm.core.placing.proof import Proof, plain_proof
 from kubedsm.core.placing.ranks import ranks_of
+from kubedsm.core.placing.replica_ladders import ReplicaLadders
 from kubedsm.core.placing.rule_keeping import keep_rules
 from kubedsm.core.placing.settling import WouldGain
 from kubedsm.core.rules.feasibility import Feasibility
@@ -33,6 +35,7 @@ from kubedsm.core.world.model import (
     Workload,
     shares_after,
 )
+from kubedsm.core.world.node_order import in_turn
 from kubedsm.core.world.serving_order import levels_of, serving_order
 
 
@@ -44,6 +47,8 @@ def immediate_schedule(
     measure: Measure = Measure.UNUSABLE,
     bounds: Bounds | None = None,
     patience: float = math.inf,
+    *,
+    default_spread: bool = True,
 ) -> Decision:
     """Where these waiting pods of the snapshot go.
 
@@ -55,6 +60,8 @@ def immediate_schedule(
     of the workloads of a higher level comes before that of a lower one; the level of a workload is
     the greatest priority of its pods in the batch. Among pods of one priority those come first that
     have waited for longer than `patience`, in seconds.
+
+    default_spread: whether the replicas of a workload go as far apart as costs no QoS.
     """
     ordered = sorted(pods, key=serving_order)
     batch: list[Pod] = []
@@ -70,6 +77,7 @@ def immediate_schedule(
         Fragmentation(measure, request_mix(snapshot)),
         bounds or Bounds(),
         ranks_of(batch, snapshot.at, patience),
+        ReplicaSpread.of(snapshot, {pod.workload for pod in batch}) if default_spread else None,
     )
     return _plain(problem, ordered) if is_plain(snapshot, batch) else _ruled(problem, set_aside)
 
@@ -80,7 +88,7 @@ def _plain(problem: "_Problem", ordered: Sequence[Pod]) -> Decision:
     choice = problem.alone(batch[0]) if len(batch) == 1 else problem.plain_choice()
     bindings = problem.bindings(choice)
     unplaced = _why_not(snapshot, bindings, _others(ordered, bindings))
-    proof = Proof() if choice.proven else problem.plain_proof(bindings)
+    proof = choice.proof if choice.proven else problem.plain_proof(bindings)
     decision = problem.decision(bindings, unplaced, choice.fragmentation, proof)
     return attrs.evolve(decision, plain=True)
 
@@ -101,6 +109,7 @@ def _ruled(problem: "_Problem", set_aside: Sequence[Pod]) -> Decision:
         problem.turn,
         problem.bounds.deadline,
         proven=choice.proven,
+        spread=problem.spread,
     )
     placed = [(pod, node, snapshot.nodes[node].tier) for pod, node in kept.placed]
     bindings = tuple(Binding(pod, node, tier) for pod, node, tier in placed if tier is not None)
@@ -108,7 +117,9 @@ def _ruled(problem: "_Problem", set_aside: Sequence[Pod]) -> Decision:
     fragmentation = problem.fragmentation.of(problem.edge_nodes, room)
     proof = problem.plain_proof(bindings)
     if choice.proven and kept.as_planned:
-        proof = Proof(preferences=not indifferent, fragmentation=not indifferent)
+        proof = choice.proof
+        if indifferent:
+            proof = attrs.evolve(proof, preferences=False, spread=False, fragmentation=False)
     unplaced = {**kept.rejections, **_why_not(snapshot, bindings, set_aside)}
     decision = problem.decision(bindings, unplaced, fragmentation, proof)
     return attrs.evolve(decision, late=kept.late)
@@ -126,16 +137,18 @@ class _Problem:
     bounds: Bounds
     #: None if no pod goes before others
     ranks: Mapping[Uid, Rank] | None
+    #: of the workloads of the batch, without it; None if it does not matter
+    spread: ReplicaSpread | None
     edge_nodes: list[Node] = attrs.field(init=False)
     cloud_nodes: list[Node] = attrs.field(init=False)
 
     @edge_nodes.default
     def _edge_nodes(self) -> list[Node]:
-        return self.snapshot.of_tier(Tier.EDGE)
+        return in_turn(self.snapshot, Tier.EDGE)
 
     @cloud_nodes.default
     def _cloud_nodes(self) -> list[Node]:
-        return self.snapshot.of_tier(Tier.CLOUD)
+        return in_turn(self.snapshot, Tier.CLOUD)
 
     def alone(self, pod: Pod) -> Choice:
         share, promise = self.shares.get(pod.workload, Share()), self.promises(pod.workload)
@@ -146,6 +159,7 @@ class _Problem:
             self.snapshot.free,
             self.objective.gain(share, promise),
             self.fragmentation,
+            self.spread,
         )
 
     def plain_choice(self) -> Choice:
@@ -153,16 +167,21 @@ class _Problem:
         return self.choice(kinds(self.batch, nodes, self.snapshot.free, self.ranks))
 
     def choice(self, batch_kinds: Sequence[Kind]) -> Choice:
-        free = self.snapshot.free
+        free, edge, cloud = self.snapshot.free, self.edge_nodes, self.cloud_nodes
         measured = [vector for vector, _ in self.fragmentation.mix]
+        replicas = at_edge = in_cloud = None
+        if self.spread is not None:
+            replicas = ReplicaLadders.of(batch_kinds, [*edge, *cloud], self.spread)
+            at_edge, in_cloud = replicas.on(edge), replicas.on(cloud)
         return make_decision(
-            Packing.of(batch_kinds, self.edge_nodes, free, measured),
-            Packing.of(batch_kinds, self.cloud_nodes, free),
+            Packing.of(batch_kinds, edge, free, measured, at_edge),
+            Packing.of(batch_kinds, cloud, free, ladders=in_cloud),
             self.shares,
             self.promises,
             self.objective,
             self.fragmentation,
             self.bounds,
+            replicas,
         )
 
     def bindings(self, choice: Choice) -> tuple[Binding, ...]:

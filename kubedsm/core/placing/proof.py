@@ -6,6 +6,7 @@ _WORDS = {
     "placed": "pods placed",
     "qos": "QoS",
     "preferences": "preferences",
+    "spread": "spread",
     "fragmentation": "fragmentation",
 }
 
@@ -20,12 +21,14 @@ class Proof:
     qos: bool = True
     #: no edge that is liked better
     preferences: bool = True
+    #: no replicas that are farther apart, of those of each workload that a tier has
+    spread: bool = True
     #: no edge that is less fragmented
     fragmentation: bool = True
 
     @property
     def whole(self) -> bool:
-        return self.placed and self.qos and self.preferences and self.fragmentation
+        return all(self.as_json().values())
 
     @property
     def words(self) -> str:
@@ -39,7 +42,7 @@ class Proof:
         return attrs.asdict(self)
 
 
-NO_PROOF = Proof(placed=False, qos=False, preferences=False, fragmentation=False)
+NO_PROOF = Proof(*[False] * len(_WORDS))
 
 
 def plain_proof(pods: int, placed: int, on_edge: int) -> Proof:

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 
+from kubedsm.core.goals.replica_spread import ReplicaSpread
 from kubedsm.core.placing.other_starts import begun_anew
 from kubedsm.core.placing.settling import Placed, Settling, TurnOf, WouldGain
 from kubedsm.core.rules.feasibility import Feasibility, Rejection
@@ -51,6 +52,7 @@ def keep_rules(
     deadline: Deadline = NO_DEADLINE,
     *,
     proven: bool = False,
+    spread: ReplicaSpread | None = None,
 ) -> Kept:
     """What of these placements the rules allow, after mending what they do not.
 
@@ -76,9 +78,16 @@ def keep_rules(
 
     def begun(*, forgetful: bool = False) -> Settling:
         skews = feasibility.skews(ordered)
-        room = dict(free)
         return Settling(
-            feasibility, room, surroundings, would_gain, turn, skews, deadline, forgetful=forgetful
+            feasibility,
+            dict(free),
+            surroundings,
+            would_gain,
+            turn,
+            skews,
+            deadline,
+            spread.copy() if spread is not None else None,
+            forgetful=forgetful,
         )
 
     batch = begun()

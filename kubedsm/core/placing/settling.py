@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import attrs
 
+from kubedsm.core.goals.replica_spread import ReplicaSpread, spreads
 from kubedsm.core.packing.problem import Turn
 from kubedsm.core.rules.feasibility import EquivalenceClass, Feasibility, Rejection
 from kubedsm.core.rules.fit import shortages
@@ -52,6 +53,8 @@ class Settling:
     turn: TurnOf
     skews: Skews
     deadline: Deadline
+    #: None if it does not matter
+    spread: ReplicaSpread | None = None
     #: as kube-scheduler does, let pods that come later break the rules of those before
     forgetful: bool = False
     #: in an order that the rules allow, unless `disordered`
@@ -319,6 +322,8 @@ class Settling:
                 self.closed.pop(like, None)
                 self.nowhere.discard(like)
         self.edge[pod.workload] += self.nodes[node].tier is Tier.EDGE
+        if self.spread is not None:
+            self.spread.put(pod.workload, node)
 
     def _take(self, pod: Pod) -> None:
         _, node = self.placed.pop(pod.uid)
@@ -329,12 +334,15 @@ class Settling:
         self.feasibility = self.feasibility.without_pod(pod.uid)
         self.free[node] += pod.requests
         self.edge[pod.workload] -= self.nodes[node].tier is Tier.EDGE
+        if self.spread is not None:
+            self.spread.put(pod.workload, node, -1)
 
     def _best_node(self, pod: Pod, planned: Iterable[Placed]) -> NodeName | None:
         """Of the nodes that take the pod, the best: without taking the room of a planned one.
 
-        Then one on the edge, if that gains QoS; then the one it likes best; then, on the edge, the
-        one with the least room to spare, or the roomiest other.
+        Then one on the edge, if that gains QoS; then the one it likes best; then the one where it
+        joins the fewest replicas; then, on the edge, the one with the least room to spare, or the
+        roomiest other.
         """
         self.deadline.check()
         like = self.like(pod)
@@ -358,9 +366,12 @@ class Settling:
             spare[node] -= other.requests
         penalties = dict(zip(nodes, self.feasibility.penalties(pod, nodes), strict=True))
 
+        spread = self.spread if spreads(pod) else None
         drawn = self.drawn.get(pod.uid, nodes)
 
-        def rank(name: NodeName) -> tuple[bool, bool, bool, int, bool, int, int, NodeName]:
+        def rank(
+            name: NodeName,
+        ) -> tuple[bool, bool, bool, int, int, bool, int, int, NodeName]:
             cloud = self.nodes[name].tier is not Tier.EDGE
             room, sign = self.free[name], -1 if cloud else 1
             return (
@@ -368,6 +379,7 @@ class Settling:
                 bool(shortages(pod.requests, spare[name])),
                 cloud and gains,
                 penalties[name],
+                spread.company(pod.workload, name) if spread is not None else 0,
                 not cloud,
                 sign * room.cpu,
                 sign * room.memory,

@@ -41,6 +41,8 @@ class KubeDSM:
     rates: Rates | None = None
     #: the requests/s that tenants may say of workloads of which `rates` knows nothing
     most_declared: float = 0.0
+    #: the replicas of a workload go as far apart as costs no QoS
+    default_spread: bool = True
 
     def promises_in(self, snapshot: Snapshot) -> Promises:
         """What is promised to each workload, and how much that weighs beside the others there."""
@@ -66,7 +68,14 @@ class KubeDSM:
     ) -> Decision:
         promises, bounds = self.promises_in(snapshot), Bounds(deadline=deadline)
         return immediate_schedule(
-            snapshot, pods, promises, self.objective, self.measure, bounds, self.patience
+            snapshot,
+            pods,
+            promises,
+            self.objective,
+            self.measure,
+            bounds,
+            self.patience,
+            default_spread=self.default_spread,
         )
 
     def suggest(

@@ -6,11 +6,13 @@ import pytest
 
 from kubedsm.core.goals.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.core.goals.objective import Objective, Promise
+from kubedsm.core.goals.replica_spread import ReplicaSpread
 from kubedsm.core.packing.match import Bounds
 from kubedsm.core.packing.problem import Packing, kinds
 from kubedsm.core.placing.alone import place_alone, rejection_elsewhere
 from kubedsm.core.placing.batch_kinds import is_plain
 from kubedsm.core.placing.decision import make_decision
+from kubedsm.core.placing.replica_ladders import ReplicaLadders
 from kubedsm.core.rules.feasibility import Feasibility
 from kubedsm.core.world.model import Share, Tier
 from support.placement_instances import drawn
@@ -28,7 +30,8 @@ OBJECTIVES = [
 
 @pytest.mark.parametrize("measure", list(Measure))
 @pytest.mark.parametrize(("objective", "promise"), OBJECTIVES)
-def test_a_pod_alone_goes_where_the_tables_would_have_it(objective, promise, measure):
+@pytest.mark.parametrize("spreading", [True, False])
+def test_a_pod_alone_goes_where_the_tables_would_have_it(objective, promise, measure, spreading):
     ends = Counter()
     for seed in range(400):
         case = drawn(seed)
@@ -38,19 +41,25 @@ def test_a_pod_alone_goes_where_the_tables_would_have_it(objective, promise, mea
         measured = [vector for vector, _ in fragmentation.mix]
         for pod in case.batch:
             [kind] = kinds([pod], [*edge, *cloud], shot.free)
+            spread = ReplicaSpread.of(shot) if spreading else None
+            replicas = at_edge = in_cloud = None
+            if spread is not None:
+                replicas = ReplicaLadders.of([kind], [*edge, *cloud], spread)
+                at_edge, in_cloud = replicas.on(edge), replicas.on(cloud)
             tabulated = make_decision(
-                Packing.of([kind], edge, shot.free, measured),
-                Packing.of([kind], cloud, shot.free),
+                Packing.of([kind], edge, shot.free, measured, at_edge),
+                Packing.of([kind], cloud, shot.free, ladders=in_cloud),
                 shot.shares(),
                 promises,
                 objective,
                 fragmentation,
                 Bounds(),
+                replicas,
             )
             share = shot.shares().get(pod.workload, Share())
             gain = objective.gain(share, promises(pod.workload))
-            alone = place_alone(pod, edge, cloud, shot.free, gain, fragmentation)
-            for side in ("edge", "cloud", "fragmentation", "proven"):
+            alone = place_alone(pod, edge, cloud, shot.free, gain, fragmentation, spread)
+            for side in ("edge", "cloud", "fragmentation", "proof"):
                 assert getattr(alone, side) == getattr(tabulated, side), (seed, pod.name, side)
             ends["edge" if alone.edge else "cloud" if alone.cloud else "nowhere"] += 1
     assert min(ends[end] for end in ("edge", "cloud", "nowhere")) > 20

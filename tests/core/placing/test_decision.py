@@ -20,8 +20,10 @@ DEFAULT = Objective(gamma=10)
 FLAT = Objective(alpha=1, beta=0, gamma=10)
 
 
-def decided(case, objective=DEFAULT, measure=Measure.UNUSABLE):
-    return immediate_schedule(case.snapshot, case.batch, case.promises, objective, measure)
+def decided(case, objective=DEFAULT, measure=Measure.UNUSABLE, *, spread=False):
+    return immediate_schedule(
+        case.snapshot, case.batch, case.promises, objective, measure, default_spread=spread
+    )
 
 
 def rank(case, decision, objective=DEFAULT):

@@ -8,7 +8,7 @@ import numpy as np
 
 from kubedsm.core.goals.fragmentation import SCALE
 from kubedsm.core.goals.objective import Objective, Promise
-from kubedsm.core.packing.match import UNREACHABLE, Bounds, _digits
+from kubedsm.core.packing.match import UNREACHABLE, Bounds, Digits
 from kubedsm.core.packing.problem import Packing
 from kubedsm.core.placing.batch_kinds import judged_kinds
 from kubedsm.core.placing.immediate import immediate_schedule
@@ -158,7 +158,7 @@ def test_they_never_change_how_many_are_placed_nor_qos():
         shot, pods = drawn_batch(seed)
         plain = without_preferences(shot, pods)
         decision, indifferent = decided(shot, pods), decided(*plain)
-        if decision.proven and indifferent.proven:
+        if decision.proof.qos and indifferent.proof.qos:
             assert reached(shot, pods, decision) == reached(*plain, indifferent), seed
             homes, others = ([b.node for b in d.bindings] for d in (decision, indifferent))
             seen[homes == others] += 1
@@ -198,7 +198,7 @@ def test_on_the_edge_nobody_could_like_it_better():
         pods = [attrs.evolve(p, pod_class=attrs.evolve(p.pod_class, priority=0)) for p in pods[:4]]
         shot = cluster(nodes, [*existing, *pods], shot.surroundings)
         decision = decided(shot, pods)
-        assert decision.proven
+        assert decision.proof.preferences
         liked = {}
         feasibility = Feasibility.of(shot)
         for p in pods:
@@ -304,7 +304,8 @@ def test_the_two_digits_of_a_cost_fit_into_64_bits():
     packing = Packing.of([kind], nodes, shot.free)
     few, many = packing, attrs.evolve(packing, counts=np.array([10**6]))
     for problem, exact in ((few, True), (many, False)):
-        lost, unit = _digits(problem)
-        assert (lost == 0) is exact
-        assert unit > len(nodes) * (SCALE >> lost)
-        assert int(problem.counts.sum()) * max(kind.penalties.values()) * unit < UNREACHABLE
+        digits = Digits.of(problem)
+        assert (digits.lost == 0) is exact
+        assert digits.penalty > len(nodes) * (SCALE >> digits.lost)
+        points = int(problem.counts.sum()) * max(kind.penalties.values())
+        assert points * digits.penalty < UNREACHABLE

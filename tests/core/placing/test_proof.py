@@ -43,7 +43,10 @@ def test_what_is_said_without_a_search_is_so():
     ("proof", "words"),
     [
         (Proof(), "proven optimal"),
-        (Proof(fragmentation=False), "proven optimal in pods placed and QoS and preferences only"),
+        (
+            Proof(spread=False, fragmentation=False),
+            "proven optimal in pods placed and QoS and preferences only",
+        ),
         (NO_PROOF, "not proven optimal"),
     ],
 )
@@ -61,6 +64,6 @@ def test_a_search_proves_all():
 def test_what_was_found_without_asking_what_pods_like_says_so():
     shot, batch = drawn_batch(670)
     found, best = scheduled(shot, batch, Bounds(states=32)), scheduled(shot, batch)
-    assert found.proof == Proof(preferences=False, fragmentation=False)
-    assert best.proven
+    assert found.proof == Proof(preferences=False, spread=False, fragmentation=False)
+    assert best.proof.preferences
     assert found.bindings != best.bindings

@@ -1,0 +1,131 @@
+"""What the pods of a kind cost on a node, one after the other, for the replicas that they join.
+
+A pod costs as many as there are of its workload on the node, and in its zone, when it comes. Of the
+pods of a kind those come first that cost least there: a ladder. Sums of ladders are what a
+placement costs at least, whoever gets which place in the end; `dealing` comes as near as it can.
+Left out are the replicas of one batch that come to a zone together, but not to a node, and what a
+pod costs wherever it goes.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Self
+
+import attrs
+import numpy as np
+
+from kubedsm.core.goals.fragmentation import Ints
+from kubedsm.core.goals.replica_spread import ReplicaSpread, spreads
+from kubedsm.core.packing.ladders import Ladders, alike, least_totals
+from kubedsm.core.packing.problem import Kind
+from kubedsm.core.world.model import Node, NodeName, Workload
+
+
+@attrs.frozen(eq=False)
+class Crowds:
+    """How many of each workload of a kind are on the nodes, and in their zones, before a batch."""
+
+    #: of the kind's workloads that we spread
+    columns: Mapping[Workload, int]
+    #: N, which crowd there is
+    group: Ints
+    #: a row each, a column for each workload
+    crowds: Ints
+    #: for each workload the least of all nodes that the kind can go to
+    floor: Ints
+
+    @classmethod
+    def of(
+        cls,
+        kind: Kind,
+        workloads: Iterable[Workload],
+        rows: Mapping[NodeName, int],
+        spread: ReplicaSpread,
+    ) -> Self:
+        columns = {workload: column for column, workload in enumerate(workloads)}
+        group, crowds = _crowds(columns, rows, spread)
+        open_to = np.unique(group[[row for name, row in rows.items() if name in kind.nodes]])
+        none = np.zeros(len(columns), dtype=np.int64)
+        return cls(columns, group, crowds, crowds[open_to].min(axis=0) if len(open_to) else none)
+
+    def everywhere(self, workload: Workload) -> int:
+        """What a pod of it costs wherever it goes."""
+        return int(self.floor[self.columns[workload]])
+
+    def least(self, workload: Workload, rows: Ints, number: int) -> int:
+        """What so many pods of it cost at least beyond that on some of the nodes, room aside."""
+        column = self.columns[workload]
+        times = np.bincount(self.group[rows], minlength=len(self.crowds))
+        beyond = self.crowds[times > 0, column] - self.floor[column]
+        steps = beyond[:, None] + np.arange(number)
+        return int(least_totals(steps, times[times > 0], number)[-1])
+
+
+@attrs.frozen(eq=False)
+class ReplicaLadders:
+    """Of the kinds of a batch, on the nodes of both tiers."""
+
+    rows: Mapping[NodeName, int]
+    ladders: Ladders
+    #: of each kind
+    crowds: tuple[Crowds, ...]
+    #: without the batch
+    spread: ReplicaSpread
+
+    @classmethod
+    def of(cls, kinds: Sequence[Kind], nodes: Sequence[Node], spread: ReplicaSpread) -> Self:
+        rows = {node.name: row for row, node in enumerate(nodes)}
+        which = np.zeros((len(nodes), len(kinds)), dtype=np.int64)
+        longest = max((len(kind.pods) for kind in kinds), default=0)
+        known: dict[bytes, int] = {}
+        steps: list[Ints] = []
+        crowds = []
+        for column, kind in enumerate(kinds):
+            sizes = Counter(pod.workload for pod in kind.pods if spreads(pod))
+            of_kind = Crowds.of(kind, sizes, rows, spread)
+            crowds.append(of_kind)
+            numbers = []
+            for ladder in _steps(of_kind, list(sizes.values()), len(kind.pods), longest):
+                number = known.setdefault(ladder.tobytes(), len(steps))
+                if number == len(steps):
+                    steps.append(ladder)
+                numbers.append(number)
+            which[:, column] = np.array(numbers, dtype=np.int64)[of_kind.group]
+        listed = np.array(steps, dtype=np.int64).reshape(len(steps), longest)
+        return cls(rows, Ladders(which, listed), tuple(crowds), spread)
+
+    def on(self, nodes: Iterable[Node]) -> Ladders:
+        """Of these nodes only."""
+        rows = [self.rows[node.name] for node in nodes]
+        return attrs.evolve(self.ladders, which=self.ladders.which[rows])
+
+
+def _steps(of_kind: Crowds, sizes: Sequence[int], pods: int, longest: int) -> Ints:
+    """The ladder of each crowd; pods that we do not spread cost nothing."""
+    counts = np.array(sizes, dtype=np.int64)
+    nth = np.arange(int(counts.sum())) - np.repeat(counts.cumsum() - counts, counts)
+    steps = np.zeros((len(of_kind.crowds), longest), dtype=np.int64)
+    # A node that the kind cannot go to may have fewer than the floor.
+    beyond = np.maximum(of_kind.crowds - of_kind.floor, 0)
+    steps[:, pods - len(nth) : pods] = np.sort(np.repeat(beyond, counts, axis=1) + nth, axis=1)
+    steps[:, pods:] = steps[:, pods - 1 : pods]
+    return steps
+
+
+def _crowds(
+    columns: Mapping[Workload, int], rows: Mapping[NodeName, int], spread: ReplicaSpread
+) -> tuple[Ints, Ints]:
+    """Which crowd there is on each node, and the crowds."""
+    zones = {zone: code for code, zone in enumerate(dict.fromkeys(spread.zones.values()))}
+    in_zones = np.zeros((len(zones), len(columns)), dtype=np.int64)
+    on_nodes = np.zeros((len(rows), len(columns)), dtype=np.int64)
+    for workload, column in columns.items():
+        for zone, count in spread.in_zone.get(workload, {}).items():
+            in_zones[zones[zone], column] = count
+        for name, count in spread.on_node.get(workload, {}).items():
+            if name in rows:
+                on_nodes[rows[name], column] = count
+    of_rows = np.array([zones[spread.zones[name]] for name in rows], dtype=np.int64)
+    everything = on_nodes + in_zones[of_rows]
+    first, group = alike(everything)
+    return group, everything[first]

@@ -1,0 +1,70 @@
+"""Whether the replicas of a batch could stand farther apart than they do.
+
+Of those of each workload that a tier has, in the tiers as they are. Two bounds are known of a tier:
+what its ladders say, which know of room but not of whose pods they are, and what each workload
+would cost with all the room. Beyond that come the zones, where replicas of one batch meet at least
+as often as if they were dealt out evenly.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from kubedsm.core.goals.replica_spread import pairs
+from kubedsm.core.placing.dealing import DealtTier
+from kubedsm.core.placing.replica_ladders import ReplicaLadders
+from kubedsm.core.world.model import Workload
+from kubedsm.core.world.node_order import Zone
+
+
+def reached(
+    replicas: ReplicaLadders, tiers: Sequence[DealtTier], bounds: Sequence[int]
+) -> tuple[bool, bool]:
+    """Whether what was dealt out to the tiers costs no more than it must.
+
+    Then, whether the ladders of the first tier say so by themselves: who has looked at all that is
+    least by these has seen every placement that costs as little.
+
+    bounds: of each tier, that of the ladders.
+    """
+    cost = tiers[0].spread.cost - replicas.spread.cost
+    for tier in tiers:
+        for kind, workload, number in tier.sizes:
+            cost -= number * replicas.crowds[kind].everywhere(workload)
+    cost -= sum(_even(number, zones) for number, zones in _by_zones(tiers))
+    if cost == sum(bounds):
+        return True, True
+    apart = [_apart(replicas, tier) for tier in tiers]
+    least = cost == sum(map(max, bounds, apart))
+    return least, least and bounds[0] >= apart[0]
+
+
+def _apart(replicas: ReplicaLadders, tier: DealtTier) -> int:
+    """What the tier costs if each workload has all the room."""
+    rows = np.array([replicas.rows[name] for name in tier.names], dtype=np.int64)
+    return sum(
+        replicas.crowds[kind].least(workload, rows[tier.packing.feasible[:, kind]], number)
+        for kind, workload, number in tier.sizes
+    )
+
+
+def _by_zones(tiers: Sequence[DealtTier]) -> Iterator[tuple[int, int]]:
+    """Of each workload: how many replicas of the batch come to how many zones."""
+    found: list[tuple[set[Zone], Counter[Workload]]] = []
+    for tier in tiers:
+        numbers: Counter[Workload] = Counter()
+        for _, workload, number in tier.sizes:
+            numbers[workload] += number
+        found.append((tier.zones, numbers))
+    if set[Zone].intersection(*(zones for zones, _ in found)):
+        together: Counter[Workload] = sum((numbers for _, numbers in found), Counter())
+        found = [(set[Zone].union(*(zones for zones, _ in found)), together)]
+    for zones, of_workloads in found:
+        yield from ((number, len(zones)) for number in of_workloads.values())
+
+
+def _even(number: int, domains: int) -> int:
+    """The least pairs that so many make in so many domains."""
+    each, more = divmod(number, domains)
+    return more * pairs(each + 1) + (domains - more) * pairs(each)
