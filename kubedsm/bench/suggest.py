@@ -229,7 +229,7 @@ def _compare_paper(pods: int, candidates: int, reorders: int, sample: int) -> Co
         fragmentation = Fragmentation(Measure.UNUSABLE, request_mix(snapshot))
         problem = EdgeProblem.of(snapshot, movable, fragmentation, SUGGEST_BOUNDS)
         gains = Gains(snapshot.shares(), _promises, objective)
-        plan = paper_plan(Question(problem, gains, limits, SUGGEST_BOUNDS))
+        plan = paper_plan(Question(problem, gains, gains, limits, SUGGEST_BOUNDS))
         room = problem.free - plan.changes @ problem.requests
         return plan, int(problem.costs(np.arange(len(problem.nodes)), room).sum())
 

@@ -57,7 +57,7 @@ def _limits(configuration: Configuration) -> dict[str, Any]:
         "maxMoves": suggester.max_moves,
         "maxCloudToEdge": suggester.max_cloud_to_edge,
         "maxEdgeReorder": suggester.max_edge_reorder,
-        "minGain": suggester.min_gain,
+        "price": configuration.migration.price,
         "headroom": configuration.edge.headroom,
     }
 

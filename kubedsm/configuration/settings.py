@@ -141,7 +141,6 @@ class SuggesterSettings:
     max_moves: int = attrs.field(default=6, metadata=whole(0, 1000))
     max_cloud_to_edge: int = attrs.field(default=5, metadata=whole(0, 1000))
     max_edge_reorder: int = attrs.field(default=3, metadata=whole(0, 1000))
-    min_gain: float = attrs.field(default=0.0, metadata=number(0, 1e6))
     defragment: bool = attrs.field(default=False, metadata=flag())
 
 
@@ -151,6 +150,8 @@ class MigrationSettings:
     max_concurrent: int = attrs.field(default=3, metadata=whole(1, 1000))
     max_per_node: int = attrs.field(default=3, metadata=whole(1, 1000))
     max_per_workload: int = attrs.field(default=3, metadata=whole(1, 1000))
+    #: of a move, in seconds of a pod at the edge
+    price: float = attrs.field(default=20.0, metadata=duration("0s", "24h"))
     #: seconds, all three
     cooldown: float = attrs.field(default=0.0, metadata=duration("0s", "24h"))
     drain_delay: float = attrs.field(default=2.0, metadata=duration("0s", "1h"))
@@ -300,7 +301,7 @@ class Configuration:
                 suggester.max_moves,
                 suggester.max_cloud_to_edge,
                 suggester.max_edge_reorder,
-                suggester.min_gain,
+                self.migration.price,
                 suggester.defragment,
                 self.edge.headroom,
             ),

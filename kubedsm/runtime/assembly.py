@@ -44,6 +44,7 @@ from kubedsm.runtime.step_calls import StepCalls
 from kubedsm.runtime.suggester import Suggester
 from kubedsm.runtime.supervisor import Supervisor
 from kubedsm.runtime.tier_marks import TierKeeper
+from kubedsm.runtime.workload_changes import WorkloadChanges
 from kubedsm.runtime.workload_events import WorkloadEvents
 from kubedsm.said_by_cause import SaidByCause
 from kubedsm.why.entries import MoveOutcome, Outcome
@@ -99,6 +100,9 @@ class Runtime:
             cluster, clock, self.supervisor, self._said, instance
         )
         self.manager = self._runner_of_plans(followed, binds)
+        self._changes = WorkloadChanges(
+            clock, configuration.scheduler_name, self.manager.follows, self.mirror.claimant
+        )
         self._preemptor = self._maker_of_room()
         self._scheduler = self._decider(chance)
         self._file: ConfigurationFile | None = None
@@ -233,12 +237,18 @@ class Runtime:
             paused=self._pause_switch,
             preempting=lambda: self._preemptor.busy,
             listener=self._listener,
+            changes=self._changes,
         )
 
     def _event_handler(self, binds: BindCalls) -> EventHandler:
         ours = self.configuration.current.scheduler_name
         ignored = IgnoredAnnotations(ours, self._clock, self._recorder.annotation_ignored)
-        of_any_pod = (self.manager.observe, self._preemptor.observe, self._listener.changed)
+        of_any_pod = (
+            self._changes.observe,
+            self.manager.observe,
+            self._preemptor.observe,
+            self._listener.changed,
+        )
         return EventHandler(
             self.mirror,
             self.queue,

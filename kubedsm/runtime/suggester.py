@@ -2,7 +2,9 @@
 
 import asyncio
 import itertools
+import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 
 import attrs
 import structlog
@@ -22,6 +24,7 @@ from kubedsm.runtime.listener import Listener
 from kubedsm.runtime.moves import Group
 from kubedsm.runtime.placement_manager import PlacementManager
 from kubedsm.runtime.scheduling_queue import SchedulingQueue
+from kubedsm.runtime.workload_changes import WorkloadChanges
 from kubedsm.why.entries import MoveOutcome, Outcome, planned
 from kubedsm.why.record import DecisionRecord
 from plans.migration import MoveMode, MoveOrder
@@ -30,6 +33,8 @@ log = structlog.get_logger()
 
 #: Times as long as a suggestion took, the next is put off: new pods are placed meanwhile.
 REST = 9
+#: Seconds from one look to the next at whether all has settled, and that are waited for that.
+_LOOK, _PATIENCE = 0.5, 10.0
 
 
 @attrs.define
@@ -54,9 +59,11 @@ class Suggester:
     #: whether room is being made already, by preemption
     preempting: Callable[[], bool]
     listener: Listener
+    changes: WorkloadChanges
     _plans: "itertools.count[int]" = attrs.field(factory=lambda: itertools.count(1), init=False)
-    #: the state when nothing was worth moving, and nothing rested
+    #: the state when nothing was worth moving, and nothing rested; and when time may change that
     _nothing_at: tuple[int, int] | None = attrs.field(default=None, init=False)
+    _again_at: float = attrs.field(default=math.inf, init=False)
     _resters: int = attrs.field(default=0, init=False)
     _reconfigured: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
 
@@ -69,7 +76,10 @@ class Suggester:
         while True:
             await self._rest(ended, ended - started)
             started = ended = self.clock.monotonic()
-            if self._all_is_quiet() and not self.paused():
+            if self._may_think():
+                await self._settled()
+                started = ended = self.clock.monotonic()
+            if self._may_think():
                 self._suggest()
                 ended = self.clock.monotonic()
 
@@ -91,12 +101,25 @@ class Suggester:
         """What a suggestion depends on, beside the time."""
         return self.mirror.changes, self.configuration.generation
 
-    def _all_is_quiet(self) -> bool:
+    async def _settled(self) -> None:
+        """Return when no pod is about to start or to stop, but wait no longer than is sensible.
+
+        What is moved before may have to be moved again: of a burst that is only half there, room
+        is given to the pods that can be moved already, and taken that comes free anyway.
+        """
+        if not self.configuration.current.migration.price:
+            return
+        until = self.clock.monotonic() + _PATIENCE
+        while self.changes.settling() and self.clock.monotonic() < until:
+            await self.clock.sleep(_LOOK)
+
+    def _may_think(self) -> bool:
         return (
-            self._state != self._nothing_at
+            (self._state != self._nothing_at or self.clock.monotonic() >= self._again_at)
             and len(self.queue) == 0
             and self.manager.at_rest()
             and not self.preempting()
+            and not self.paused()
         )
 
     def _suggest(self) -> None:
@@ -104,11 +127,15 @@ class Suggester:
         snapshot = self.mirror.snapshot()
         self._resters = 0
         deadline, began = deadline_in(settings.budget, self.clock), self.clock.monotonic()
-        suggestion = self.policy().suggest(snapshot, self._resting, deadline)
+        suggestion = self.policy().suggest(
+            snapshot, self._resting, deadline, cache(self.changes.lasting)
+        )
         seconds = self.clock.monotonic() - began
         self.listener.suggested(suggestion.moves, settings.mode, seconds)
         if not suggestion.moves:
             self._nothing_at = self._state if self._resters == 0 else None
+            wait = self.changes.worth_another_look() if suggestion.may_pay_later else math.inf
+            self._again_at = self.clock.monotonic() + wait
             return
         log.info(
             "suggestion",

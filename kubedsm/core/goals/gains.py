@@ -34,8 +34,9 @@ class Gains:
     ) -> None:
         """Without priorities all workloads are of one level."""
         self.shares = shares
-        self._promises = promises
-        self._objective = objective
+        self.promises = promises
+        self.objective = objective
+        self.priorities = priorities
         self._known: dict[tuple[Workload, int], int] = {}
         of = dict.fromkeys(shares, 0) | dict(priorities or {})
         levels = {p: at for at, p in enumerate(sorted(set(of.values()), reverse=True))}
@@ -53,8 +54,8 @@ class Gains:
         """What it adds that so many more (or fewer) of the workload's pods are on the edge."""
         key = (workload, change)
         if key not in self._known:
-            share, promise = self.shares[workload], self._promises(workload)
-            self._known[key] = self._objective.gain(share, promise, change)
+            share, promise = self.shares[workload], self.promises(workload)
+            self._known[key] = self.objective.gain(share, promise, change)
         return self._known[key]
 
     def of_changes(self, changes: Mapping[Workload, int]) -> Gain:
@@ -90,12 +91,18 @@ class Gains:
 
         That is below zero if the promise is broken.
         """
-        return self.level[workload], self.shares[workload].ratio - self._promises(workload).qos
+        return self.level[workload], self.shares[workload].ratio - self.promises(workload).qos
 
 
 def leading(gain: Iterable[float]) -> float:
     """The gain at the highest level at which anything changes."""
     return next((amount for amount in gain if amount), 0)
+
+
+def leads(gains: Ints) -> Ints:
+    """Of each of the gains, X x L, the highest level at which it is not zero; 0 if it is none."""
+    found: Ints = (gains != 0).argmax(axis=1)
+    return found
 
 
 def standing(gains: Ints) -> Ints:
@@ -108,6 +115,5 @@ def standing(gains: Ints) -> Ints:
 
 def worthwhile(gains: Ints) -> NDArray[np.bool_]:
     """Which of the gains, X x L, are above zero at the highest level at which they are not zero."""
-    highest = (gains != 0).argmax(axis=1)
-    kept: NDArray[np.bool_] = gains[np.arange(len(gains)), highest] > LEAST_GAIN * NANO
+    kept: NDArray[np.bool_] = gains[np.arange(len(gains)), leads(gains)] > LEAST_GAIN * NANO
     return kept

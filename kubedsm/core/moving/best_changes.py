@@ -5,13 +5,15 @@ min(R, C) inside the edge, and the surplus C - R from the cloud, or R - C to it.
 moves is half of (touched + |C - R|) summed over items, where a pod that comes or leaves is a
 touch; and QoS depends on the differences C - R only. One DP over the nodes, with a state for each
 vector of differences and the fewest touches as its cost, hence knows the best of all suggestions:
-greatest QoS, then fewest moves, then (in a second DP over what is left) least fragmentation.
+the greatest net worth, which is what the QoS gained is worth less the price of the moves; then
+fewest moves, then (in a second DP over what is left) least fragmentation.
 
 No workload gains by leaving the edge, so a pod only leaves a node where its room is needed, there
 or, with headroom to be left, anywhere.
 
-Differences are tried in order of the QoS they give, a batch at a time, and a DP only passes
-through states from which one of its batch can still be reached within the limits.
+A difference takes as many moves as there are pods in it, or more. Differences are tried in order of
+the net worth that leaves them at most, a batch at a time, and a DP only passes through states from
+which one of its batch can still be reached within the limits.
 """
 
 from collections.abc import Iterator
@@ -22,6 +24,7 @@ from numpy.typing import NDArray
 
 from kubedsm.core.goals.fragmentation import SCALE, Ints
 from kubedsm.core.goals.gains import Gain, standing, worthwhile
+from kubedsm.core.goals.worths import less_price
 from kubedsm.core.moving.edge_changes import (
     Changes,
     changes_within,
@@ -51,8 +54,8 @@ class TooManyError(Exception):
 class Solution:
     #: N x I
     changes: Ints
-    #: QoS gained, moves, fragmentation added: what counts, in this order
-    gain: Gain
+    #: net worth, moves, fragmentation added: what counts, in this order
+    net: Gain
     moves: int
     fragmentation: int
     #: how many differences there are
@@ -61,7 +64,22 @@ class Solution:
     @property
     def rank(self) -> tuple[Gain, int, int]:
         """Greater is better."""
-        return self.gain, -self.moves, -self.fragmentation
+        return self.net, -self.moves, -self.fragmentation
+
+
+@attrs.frozen
+class _Solved:
+    """A difference that can be reached."""
+
+    net: Gain
+    moves: int
+    #: its index
+    target: int
+    #: touches
+    spent: int
+
+    def alike(self, other: "_Solved") -> bool:
+        return (self.net, self.moves) == (other.net, other.moves)
 
 
 @attrs.frozen(eq=False)
@@ -74,8 +92,21 @@ class _Search:
     worthwhile: NDArray[np.bool_]
     #: X x L
     gains: Ints
-    #: X: compares as the gains do
-    standing: Ints
+    #: X x L, in what the price is in
+    worths: Ints
+    #: nano-units a move
+    price: int
+    #: X: pods among those that come which have no node yet
+    awaited: Ints
+
+    def net(self, differences: Ints, moves: Ints) -> Ints:
+        """What is left of the worth of these, given by index, after so many moves: T x L.
+
+        A pod that gets its first node is none. Room for it is made at any price.
+        """
+        awaited = self.awaited[differences]
+        cost = self.price * (moves - awaited * (1 + self.limits.max_moves))
+        return less_price(self.worths[differences], cost)
 
     def allowed(self, differences: Ints) -> Ints:
         """How many touches there may be when one of these, given by index, is reached."""
@@ -113,17 +144,25 @@ def best_changes(question: Question) -> Iterator[Solution]:
     if not problem.items or not problem.supply.any() or not limits.max_moves:
         return
     search = _search(question)
-    vectors, gain = search.changes.vectors, search.standing
-    ranked = _candidates(search)
+    vectors = search.changes.vectors
+    ranked, most = _candidates(search)
+    solved: list[_Solved] = []
     start = 0
     for size in (*_BATCHES, len(ranked)):
         end = min(start + size, len(ranked))
-        while 0 < end < len(ranked) and gain[ranked[end]] == gain[ranked[end - 1]]:
+        while 0 < end < len(ranked) and (most[end] == most[end - 1]).all():
             end += 1
         held = [at for at in ranked[start:end].tolist() if _cloud_holds(question, vectors[at])]
         if held:
-            yield from _solved(search, np.array(held, dtype=np.int64))
+            solved += _solved(search, np.array(held, dtype=np.int64))
+            solved.sort(key=lambda each: (each.net, -each.moves), reverse=True)
         start = end
+        # What comes later is worth no more than this.
+        bound = tuple(most[end].tolist()) if end < len(ranked) else None
+        while solved and (bound is None or solved[0].net > bound):
+            same = [each for each in solved if each.alike(solved[0])]
+            del solved[: len(same)]
+            yield from _cheapest(search, same)
 
 
 def _search(question: Question) -> _Search:
@@ -143,14 +182,23 @@ def _search(question: Question) -> _Search:
     possible = changes.possible(problem, problem.present, problem.free)
     # To keep room free on the edge as a whole a pod may leave any node.
     worth_trying = possible if limits.headroom else changes.needed(possible)
-    gained = question.gains.of_vectors([item.workload for item in problem.items], vectors)
+    workloads = [item.workload for item in problem.items]
+    gains = question.gains.of_vectors(workloads, vectors)
+    worths = question.worths.of_vectors(workloads, vectors) if question.price else gains
+    waiting = np.array([len(item.waiting) for item in problem.items], dtype=np.int64)
+    awaited = np.clip(vectors, 0, waiting).sum(axis=1)
     # Asked first, since then there is mostly nothing more to ask.
     problem.cloud.holds(np.minimum(problem.cloud.packing.counts, most))
-    return _Search(problem, limits, bounds, changes, worth_trying, gained, standing(gained))
+    return _Search(
+        problem, limits, bounds, changes, worth_trying, gains, worths, question.price, awaited
+    )
 
 
-def _candidates(search: _Search) -> Ints:
-    """The differences that might be possible and give more QoS, the greatest first."""
+def _candidates(search: _Search) -> tuple[Ints, Ints]:
+    """The differences, T, that might be possible, give more QoS, and pay for their moves.
+
+    And the greatest net worth each can have, T x L, by which they are in order, the greatest first.
+    """
     problem, vectors = search.problem, search.changes.vectors
     awaited = np.array([len(item.waiting) for item in problem.items], dtype=np.int64)
     fetched = np.maximum(vectors - awaited, 0)
@@ -171,7 +219,11 @@ def _candidates(search: _Search) -> Ints:
         added = most_added(vectors, search.worthwhile, weighing, search.limits.max_moves)
         touches = search.allowed(found)
         found = found[reachable(vectors[found], touches, added, weighing)]
-    return found[np.lexsort((found, search.changes.touched[found], -search.standing[found]))]
+    touched = search.changes.touched[found]
+    most = search.net(found, touched)
+    order = np.lexsort((found, touched, -standing(most)))
+    order = order[worthwhile(most[order])]
+    return found[order], most[order]
 
 
 def _cloud_holds(question: Question, difference: Ints) -> bool:
@@ -210,8 +262,9 @@ def _may_begin(problem: EdgeProblem, difference: Ints, counts: Ints) -> bool:
     return any(map(problem.cloud.takes, leaving)) or bool((fits & (difference > 0)).any())
 
 
-def _solved(search: _Search, batch: Ints) -> Iterator[Solution]:
-    touched, gain = search.changes.touched, search.standing
+def _solved(search: _Search, batch: Ints) -> list[_Solved]:
+    """Those of the batch that can be reached, and still pay, in any order."""
+    touched = search.changes.touched
     allowed = search.allowed(batch)
     ceilings = _reach(search, batch, allowed)
     states = np.flatnonzero(ceilings >= touched)
@@ -228,13 +281,10 @@ def _solved(search: _Search, batch: Ints) -> Iterator[Solution]:
     reached = costs[batch] <= allowed
     batch, spent = batch[reached], costs[batch[reached]]
     moves = (spent + touched[batch]) // 2
-    order = np.lexsort((batch, moves, -gain[batch]))
-    at = 0
-    while at < len(order):
-        first = order[at]
-        same = order[(gain[batch[order]] == gain[batch[first]]) & (moves[order] == moves[first])]
-        yield from _cheapest(search, batch[same], spent[same])
-        at += len(same)
+    net = search.net(batch, moves)
+    pays = worthwhile(net)
+    rows = zip(net[pays].tolist(), *(x[pays].tolist() for x in (moves, batch, spent)), strict=True)
+    return [_Solved(tuple(row), *numbers) for row, *numbers in rows]
 
 
 def _reach(search: _Search, targets: Ints, allowed: Ints) -> Ints:
@@ -254,8 +304,10 @@ def _reach(search: _Search, targets: Ints, allowed: Ints) -> Ints:
     return ceilings.astype(np.int64)
 
 
-def _cheapest(search: _Search, targets: Ints, spent: Ints) -> Iterator[Solution]:
-    """These targets, in as many touches each, with the least fragmentation; the least first."""
+def _cheapest(search: _Search, alike: list[_Solved]) -> Iterator[Solution]:
+    """These, of as many moves each, with the least fragmentation; the least first."""
+    targets = np.array([each.target for each in alike], dtype=np.int64)
+    spent = np.array([each.spent for each in alike], dtype=np.int64)
     problem = search.problem
     scale = 4 * SCALE * (len(problem.nodes) + 1)
     ceilings = _reach(search, targets, spent)
@@ -275,6 +327,5 @@ def _cheapest(search: _Search, targets: Ints, spent: Ints) -> Iterator[Solution]
         for node, vector in enumerate(walked.choices(int(place[at]))):
             if vector is not None:
                 changes[node] = vector
-        moves = int(spent[at] + search.changes.touched[targets[at]]) // 2
-        gain = tuple(search.gains[targets[at]].tolist())
-        yield Solution(changes, gain, moves, int(added[at]), len(search.changes.vectors))
+        chosen, every = alike[at], len(search.changes.vectors)
+        yield Solution(changes, chosen.net, chosen.moves, int(added[at]), every)

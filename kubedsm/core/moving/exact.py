@@ -1,11 +1,16 @@
 """The best few moves there are: `suggest` in its exact form."""
 
+from typing import Self
+
 import attrs
 import numpy as np
 
+from kubedsm.core.goals.gains import LEAST_GAIN, Gain, leading
+from kubedsm.core.goals.objective import NANO
+from kubedsm.core.goals.worths import net
 from kubedsm.core.moving.best_changes import Solution, TooManyError, best_changes
 from kubedsm.core.moving.edge_problem import EdgeProblem
-from kubedsm.core.moving.move_groups import Moves, gains_of, legs_of
+from kubedsm.core.moving.move_groups import Moves, legs_of, stopovers
 from kubedsm.core.moving.move_order import Impasse
 from kubedsm.core.moving.pairing import pair
 from kubedsm.core.moving.proposal import Proposal, Question, allowed_of
@@ -66,7 +71,7 @@ def _best(question: Question) -> Proposal:
     is looked for again. What they allow of a refused one may be better still.
     """
     found = _first(question)
-    problem, gains = question.problem, question.gains
+    problem = question.problem
     refused: list[Impasse] = []
     states = found.states
     while found.refused and len(refused) < _REPAIRS and states < _REPAIR_STATES:
@@ -83,7 +88,7 @@ def _best(question: Question) -> Proposal:
     for impasse in left_out:
         order, _ = allowed_of(problem.rules.feasibility, impasse.moves, problem.room)
         possible = legs_of(order.moves) <= question.limits.max_moves
-        if possible and gains_of(gains, order.moves) > gains_of(gains, best):
+        if possible and question.net(order.moves) > question.net(best):
             best = order.moves
     return Proposal(best, proven=False, states=states, refused=tuple(left_out))
 
@@ -110,7 +115,7 @@ def _allowed(problem: EdgeProblem, impasse: Impasse) -> int:
 
 
 def _first(question: Question) -> Proposal:
-    """The first solution that can be carried out; of equal gain, the one with the fewest legs.
+    """The best solution that can be carried out, when all its legs are paid; with the fewest legs.
 
     Or the first one that rules about other pods refuse, if it comes before. It takes at least two
     moves within the edge to wait in a circle. After some solutions with circles that the cloud
@@ -134,11 +139,13 @@ def _first(question: Question) -> Proposal:
             waited = waited or not _held_now(problem, solution)
             if passed_over == _TRIES:
                 break
-        elif chosen is None or _Chosen(solution, moves).rank > chosen.rank:
-            chosen = _Chosen(solution, moves)
+        else:
+            other = _Chosen.of(solution, moves, question.price)
+            if other.pays and (chosen is None or other.rank > chosen.rank):
+                chosen = other
     if chosen is None and waited:
-        other = _first(attrs.evolve(question, vacating=False))
-        return attrs.evolve(other, proven=False, states=states + other.states)
+        held = _first(attrs.evolve(question, vacating=False))
+        return attrs.evolve(held, proven=False, states=states + held.states)
     if chosen is None and passed_over and limits.max_edge_reorder > 1:
         single = attrs.evolve(limits, max_edge_reorder=1)
         simpler = _first(attrs.evolve(question, limits=single))
@@ -155,14 +162,20 @@ def _held_now(problem: EdgeProblem, solution: Solution) -> bool:
 
 @attrs.frozen(eq=False)
 class _Chosen:
-    solution: Solution
     moves: Moves
+    #: net worth, legs, fragmentation added: greater is better
+    rank: tuple[Gain, int, int]
+
+    @classmethod
+    def of(cls, solution: Solution, moves: Moves, price: int) -> Self:
+        """What the moves by which the solution is reached come to, stops on the way paid."""
+        left = net(solution.net, price * stopovers(moves))
+        return cls(moves, (left, -legs_of(moves), -solution.fragmentation))
 
     @property
-    def rank(self) -> tuple[int, int]:
-        """Greater is better, for equal gains."""
-        return -legs_of(self.moves), -self.solution.fragmentation
+    def pays(self) -> bool:
+        return leading(self.rank[0]) > LEAST_GAIN * NANO
 
     def may_yield_to(self, other: Solution) -> bool:
         """Whether one that comes later could be better: legs are as many as moves, or more."""
-        return other.gain == self.solution.gain and (-other.moves, -other.fragmentation) > self.rank
+        return other.rank > self.rank

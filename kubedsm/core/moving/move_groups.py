@@ -231,11 +231,16 @@ def moves_of(part: Iterable[Move]) -> int:
     return sum(move.source is not None for move in part)
 
 
-def per_move(gain: Gain, part: Iterable[Move]) -> tuple[float, ...]:
-    """Points of QoS a move, by level."""
-    moves = max(1, moves_of(part))
-    return tuple(amount / NANO / moves for amount in gain)
+def disruptions(part: Collection[Move]) -> int:
+    """How often a pod is moved, or the first half of a move: what has a price."""
+    return moves_of(part) + stopovers(part)
 
 
-def worth(gain: Gain, part: Iterable[Move]) -> bool:
+def per_move(gain: Gain, part: Collection[Move]) -> tuple[float, ...]:
+    """Points of QoS a disruption, by level."""
+    number = max(1, disruptions(part))
+    return tuple(amount / NANO / number for amount in gain)
+
+
+def worth(gain: Gain, part: Collection[Move]) -> bool:
     return leading(per_move(gain, part)) > LEAST_GAIN

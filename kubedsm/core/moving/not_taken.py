@@ -6,6 +6,7 @@ from functools import cached_property
 import attrs
 
 from kubedsm.core.goals.gains import Gains
+from kubedsm.core.goals.objective import NANO
 from kubedsm.core.moving.edge_items import leaving_turn
 from kubedsm.core.moving.edge_problem import EdgeProblem
 from kubedsm.core.moving.movable import Movable
@@ -27,6 +28,8 @@ class Outcome:
 
     snapshot: Snapshot
     problem: EdgeProblem
+    #: in what the price of a move is in
+    worths: Gains
     taken: Taken
     limits: SuggestLimits
     #: whether max_moves was a limit
@@ -96,6 +99,7 @@ def _away(snapshot: Snapshot) -> list[Pod]:
 
 def _why(outcome: Outcome, pod: Pod) -> Reason:
     nodes, limits, moves = outcome.problem.nodes, outcome.limits, outcome.taken.moves
+    price = limits.price if pod.node_name is not None else 0.0
     if not nodes:
         return Cause.NO_EDGE_NODE.of()
     refused = _refused(outcome, pod)
@@ -103,6 +107,11 @@ def _why(outcome: Outcome, pod: Pod) -> Reason:
     rules = {rejected.rule for rejected in refused}
     if len(refused) == len(nodes) and NODE_RESOURCES_FIT.name not in rules:
         return Cause.NO_NODE_TAKES_IT.of(words)
+    if price:
+        worth = _worth(outcome, pod.workload)
+        if worth <= price:
+            beyond = Cause.BEYOND_THE_PROMISE.of()
+            return Cause.BELOW_PRICE_ALONE.of(worth, price) if worth else beyond
     if outcome.counted and legs_of(moves) >= limits.max_moves:
         return Cause.MOST_MOVES.of(limits.max_moves)
     fetched = sum(move.kind is MoveKind.CLOUD_TO_EDGE for move in moves)
@@ -117,6 +126,13 @@ def _why(outcome: Outcome, pod: Pod) -> Reason:
     if moves_of(moves) and outcome.counted:
         return Cause.NO_MORE_MOVES.of(short, limits.max_moves - legs_of(moves))
     return Cause.NO_MOVES.of(short)
+
+
+def _worth(outcome: Outcome, workload: Workload) -> float:
+    """Of one more pod of the workload on the edge, in pod-seconds."""
+    done = edge_changes(outcome.taken.moves).get(workload, 0)
+    of_workload = outcome.worths.of_workload
+    return (of_workload(workload, done + 1) - of_workload(workload, done)) / NANO
 
 
 def _not_picked(outcome: Outcome, pod: Pod) -> Reason:

@@ -4,9 +4,11 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
-from kubedsm.core.goals.gains import Gains
+from kubedsm.core.goals.gains import Gain, Gains
+from kubedsm.core.goals.objective import NANO
+from kubedsm.core.goals.worths import net
 from kubedsm.core.moving.edge_problem import EdgeProblem
-from kubedsm.core.moving.move_groups import Moves, Order
+from kubedsm.core.moving.move_groups import Moves, Order, disruptions, gains_of
 from kubedsm.core.moving.move_order import Impasse, order_of
 from kubedsm.core.moving.suggestion import Move, MoveKind, SuggestLimits
 from kubedsm.core.packing.match import Bounds
@@ -20,10 +22,26 @@ class Question:
 
     problem: EdgeProblem
     gains: Gains
+    #: the gains in what the price of a move is in
+    worths: Gains
     limits: SuggestLimits
     bounds: Bounds
     #: whether what goes to the cloud may wait there for room that others leave
     vacating: bool = True
+
+    @property
+    def price(self) -> int:
+        """Of a move, in nano-units."""
+        return round(self.limits.price * NANO)
+
+    def cost(self, moves: Moves) -> int:
+        """What the moves cost. Room for a pod that has none is made at any price."""
+        awaited = sum(move.source is None for move in moves)
+        return self.price * (disruptions(moves) - awaited * self.limits.max_moves)
+
+    def net(self, moves: Moves) -> Gain:
+        """What is left of what the moves are worth, when they are paid."""
+        return net(gains_of(self.worths, moves), self.cost(moves))
 
 
 @attrs.frozen(eq=False)

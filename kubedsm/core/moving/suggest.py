@@ -5,6 +5,7 @@ KubeDSM paper. Both give moves that the scheduling rules allow, in groups; a gro
 by what it is worth.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
@@ -12,7 +13,9 @@ import attrs
 
 from kubedsm.core.goals.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.core.goals.gains import Gains
+from kubedsm.core.goals.lasting import Lasting, assumed
 from kubedsm.core.goals.objective import Objective, Promises, quality
+from kubedsm.core.goals.worths import Worths
 from kubedsm.core.moving.edge_problem import EdgeProblem
 from kubedsm.core.moving.exact import suggest_exact
 from kubedsm.core.moving.movable import Movable, default_movable
@@ -63,6 +66,7 @@ def suggest(
     measure: Measure = Measure.UNUSABLE,
     bounds: Bounds = SUGGEST_BOUNDS,
     movable: Movable = _anything,
+    lasting: Lasting = assumed,
 ) -> Suggestion:
     """The moves worth their disruption.
 
@@ -91,14 +95,26 @@ def suggest(
         return Suggestion(before=as_it_is, after=as_it_is, proven=algorithm == "exact")
     problem = EdgeProblem.of(snapshot, reason_to_stay, fragmentation, bounds)
     form = suggest_exact if algorithm == "exact" else suggest_paper
-    question = Question(problem, gains, limits, bounds)
+    if algorithm == "paper":
+        limits = attrs.evolve(limits, price=0.0)
+    question = Question(problem, gains, _worths(problem, gains, limits, lasting), limits, bounds)
     found = form(question)
 
     taken = _taken(question, found.moves)
     moves = taken.moves
     free = _free_after(snapshot.free, moves)
     counted = algorithm == "exact"
-    outcome = Outcome(snapshot, problem, taken, limits, counted, found.proven, free, found.refused)
+    outcome = Outcome(
+        snapshot,
+        problem,
+        question.worths,
+        taken,
+        limits,
+        counted,
+        found.proven,
+        free,
+        found.refused,
+    )
     return Suggestion(
         before=ClusterScore(before, shares, fragmentation.of(problem.nodes, snapshot.free)),
         after=ClusterScore(
@@ -115,9 +131,16 @@ def suggest(
     )
 
 
+def _worths(problem: EdgeProblem, gains: Gains, limits: SuggestLimits, lasting: Lasting) -> Gains:
+    if not limits.price:
+        return gains
+    waiting = Counter(pod.workload for item in problem.items for pod in item.waiting)
+    return Worths(gains, lasting, waiting)
+
+
 def _taken(question: Question, moves: Moves) -> Taken:
     """The groups of the moves that are taken; if none is, perhaps moves that only defragment."""
-    problem, gains, limits = question.problem, question.gains, question.limits
+    problem, limits = question.problem, question.limits
     free = problem.room
 
     def fragmentation_after(moves: Iterable[Move]) -> int:
@@ -128,14 +151,13 @@ def _taken(question: Question, moves: Moves) -> Taken:
             order = Order(moves, needs_of(moves, free))
             return take_groups(
                 order,
-                gains,
-                limits,
+                question,
                 fragmentation_after,
                 together=_overfills(problem, limits, moves),
             )
         order, refused = allowed_of(problem.rules.feasibility, moves, free)
         together = _overfills(problem, limits, order.moves)
-        taken = take_groups(order, gains, limits, fragmentation_after, together=together)
+        taken = take_groups(order, question, fragmentation_after, together=together)
         left = (*taken.left, *(((refusal.move,), refusal.reason) for refusal in refused))
         if taken.left and taken.groups:
             # The rules may have allowed some of these only beside what was left out.

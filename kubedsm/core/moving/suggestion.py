@@ -93,7 +93,9 @@ class Cause(enum.StrEnum):
     WORKLOAD_RESTING = "its workload was moved a moment ago"
     REFUSED_BY_A_RULE = "{}: {}"
     NO_GAIN = "its group of moves gains no QoS"
-    TOO_LITTLE_GAIN = "its group gains {:.6f} a move, less than minGain {:g}"
+    BELOW_ITS_PRICE = "its group gains {:.1f} pod-seconds, not more than its price of {:.1f}"
+    BELOW_PRICE_ALONE = "moving it gains {:.1f} pod-seconds, not more than its price of {:.1f}"
+    BEYOND_THE_PROMISE = "its workload has on the edge what it was promised"
     NOT_DEFRAGMENTING = "its group changes no QoS, and defragment is off"
     TOO_LITTLE_DEFRAGMENTED = (
         "its group changes no QoS, and takes less than 1 % of a node from fragmentation"
@@ -113,6 +115,10 @@ class Cause(enum.StrEnum):
 
     def of(self, *told: object) -> "Reason":
         return Reason(self, told)
+
+
+#: What may be said of moves that do not pay, now.
+_AT_A_PRICE = frozenset({Cause.BELOW_ITS_PRICE, Cause.BELOW_PRICE_ALONE, Cause.NO_MOVES})
 
 
 class Reason(NamedTuple):
@@ -156,6 +162,11 @@ class Suggestion:
     #: how many states were compared
     states: int = 0
 
+    @property
+    def may_pay_later(self) -> bool:
+        """Whether something was left that is worth more the longer it is expected to last."""
+        return any(left.why.cause in _AT_A_PRICE for left in self.rejected)
+
 
 @attrs.frozen(slots=True)
 class SuggestLimits:
@@ -166,8 +177,9 @@ class SuggestLimits:
     max_moves: int = attrs.field(default=6, validator=validators.ge(0))
     max_cloud_to_edge: int = attrs.field(default=5, validator=validators.ge(0))
     max_edge_reorder: int = attrs.field(default=3, validator=validators.ge(0))
-    #: points of QoS a move, at the highest priority that gains
-    min_gain: float = attrs.field(default=0.0, validator=validators.ge(0.0))
+    #: of a move: the pod-seconds at the edge that must be expected of it, and more, at the highest
+    #: priority that gains. Only `exact` asks; at 0 the greatest QoS counts, however short it lasts
+    price: float = attrs.field(default=0.0, validator=validators.ge(0.0))
     defragment: bool = False
     #: the part of the edge, of its cpu and of its memory, that pods of the cloud do not fill
     headroom: float = attrs.field(default=0.0, validator=[validators.ge(0.0), validators.le(1.0)])

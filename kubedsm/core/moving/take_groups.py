@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterable
 import attrs
 
 from kubedsm.core.goals.fragmentation import SCALE
-from kubedsm.core.goals.gains import LEAST_GAIN, Gain, Gains, leading
+from kubedsm.core.goals.gains import LEAST_GAIN, Gain, leading
+from kubedsm.core.goals.objective import NANO
 from kubedsm.core.moving.move_groups import (
     Moves,
     Order,
@@ -16,6 +17,7 @@ from kubedsm.core.moving.move_groups import (
     stopovers,
     worth,
 )
+from kubedsm.core.moving.proposal import Question
 from kubedsm.core.moving.suggestion import Cause, Move, Reason, SuggestLimits
 
 #: What a group that changes no QoS must take from the fragmentation.
@@ -47,8 +49,7 @@ class Taken:
 
 def take_groups(
     order: Order,
-    gains: Gains,
-    limits: SuggestLimits,
+    question: Question,
     fragmentation_after: FragmentationAfter,
     *,
     together: bool = False,
@@ -58,41 +59,47 @@ def take_groups(
     One at a time: what a group is worth depends on the others, for a promise is kept together.
     `together`: all moves are one group.
     """
+    gains, worths = question.gains, question.worths
     kept = [order.moves] if together else grouped(order.moves, order.joined, gains)
     left: list[tuple[Moves, Reason]] = []
     while kept:
         everything = [move for group in kept for move in group]
-        whole = gains_of(gains, everything)
+        whole, all_worth = gains_of(gains, everything), gains_of(worths, everything)
         marginal: list[tuple[float, ...]] = []
         refused: list[tuple[tuple[float, ...], int, Reason]] = []
         for at, group in enumerate(kept):
             others = [move for other in kept if other is not group for move in other]
-            without = gains_of(gains, others)
-            lost = tuple(all_ - less for all_, less in zip(whole, without, strict=True))
-            gain = per_move(lost, group)
+            gain = per_move(_lost(whole, gains_of(gains, others)), group)
             if any(edge_changes(group).values()):
-                reason = _too_little_gain(leading(gain), gains_of(gains, group), group, limits)
+                worth_of = _lost(all_worth, gains_of(worths, others))
+                alone = gains_of(gains, group)
+                reason = _too_little_gain(leading(gain), alone, worth_of, group, question)
             else:
                 drop = fragmentation_after(others) - fragmentation_after(everything)
-                reason = _no_order(drop, group, limits)
+                reason = _no_order(drop, group, question.limits)
             marginal.append(gain)
             if reason is not None:
                 refused.append((gain, at, reason))
         if not refused:
-            worths = tuple(map(leading, marginal))
-            return Taken(tuple(kept), worths, order, tuple(left))
+            each = tuple(map(leading, marginal))
+            return Taken(tuple(kept), each, order, tuple(left))
         _, worst, reason = min(refused)
         left.append((kept.pop(worst), reason))
     return Taken(left=tuple(left))
 
 
+def _lost(whole: Gain, without: Gain) -> Gain:
+    return tuple(all_ - less for all_, less in zip(whole, without, strict=True))
+
+
 def _too_little_gain(
-    gain: float, alone: Gain, group: Moves, limits: SuggestLimits
+    gain: float, alone: Gain, lost: Gain, group: Moves, question: Question
 ) -> Reason | None:
     if not worth(alone, group) or gain <= LEAST_GAIN:
         return Cause.NO_GAIN.of()
-    if gain < limits.min_gain:
-        return Cause.TOO_LITTLE_GAIN.of(gain, limits.min_gain)
+    cost = question.cost(group)
+    if question.price and leading(lost) <= cost:
+        return Cause.BELOW_ITS_PRICE.of(leading(lost) / NANO, cost / NANO)
     return None
 
 

@@ -8,6 +8,7 @@ import attrs
 
 from kubedsm.core.goals.fairness import per_namespace
 from kubedsm.core.goals.fragmentation import Measure
+from kubedsm.core.goals.lasting import Lasting, assumed
 from kubedsm.core.goals.objective import Objective, Promises
 from kubedsm.core.goals.traffic import Rates, by_traffic
 from kubedsm.core.goals.wishes import as_wished, or_declared
@@ -79,7 +80,11 @@ class KubeDSM:
         )
 
     def suggest(
-        self, snapshot: Snapshot, movable: Movable, deadline: Deadline = NO_DEADLINE
+        self,
+        snapshot: Snapshot,
+        movable: Movable,
+        deadline: Deadline = NO_DEADLINE,
+        lasting: Lasting = assumed,
     ) -> Suggestion:
         return suggest(
             snapshot,
@@ -90,4 +95,5 @@ class KubeDSM:
             measure=self.measure,
             bounds=attrs.evolve(SUGGEST_BOUNDS, deadline=deadline),
             movable=movable,
+            lasting=lasting,
         )

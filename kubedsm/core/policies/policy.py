@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from kubedsm.core.goals.lasting import Lasting, assumed
 from kubedsm.core.moving.movable import Movable
 from kubedsm.core.moving.suggestion import Suggestion
 from kubedsm.core.placing.decision import Decision
@@ -31,6 +32,10 @@ class MigratingPolicy(Policy, Protocol):
     """A policy that also moves pods that run."""
 
     def suggest(
-        self, snapshot: Snapshot, movable: Movable, deadline: Deadline = NO_DEADLINE
+        self,
+        snapshot: Snapshot,
+        movable: Movable,
+        deadline: Deadline = NO_DEADLINE,
+        lasting: Lasting = assumed,
     ) -> Suggestion:
         """Find the moves worth their disruption; `movable` objects to pods, or says None."""

@@ -1,0 +1,63 @@
+"""What changes of the edge are worth, beside what moves cost: pod-seconds at the edge.
+
+A move disrupts a pod now, for a gain that lasts as long as its workload stays as it is. Gains are
+in points of the objective, of which one of n pods makes 1/n, so that a price in points would keep
+the pods of large workloads in the cloud. Hence points are counted as pods of the average workload:
+all promised pods together are worth what keeping all promises is.
+
+Where moves have a price, what a workload has beyond its promise is a loss when it goes, and no gain
+when it comes: nothing is moved for it.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from kubedsm.core.goals.fragmentation import Ints
+from kubedsm.core.goals.gains import Gain, Gains, leads
+from kubedsm.core.goals.lasting import Lasting
+from kubedsm.core.goals.objective import NANO, promised_pods
+from kubedsm.core.world.model import Workload
+
+
+class Worths(Gains):
+    """Gains in nano-pod-seconds."""
+
+    def __init__(
+        self, gains: Gains, lasting: Lasting, waiting: Mapping[Workload, int] | None = None
+    ) -> None:
+        """`waiting`: pods for which room is to be made; they count beyond the promise, too."""
+        super().__init__(gains.shares, gains.promises, gains.objective, gains.priorities)
+        self._lasting = lasting
+        self._waiting = waiting or {}
+        pods = points = 0
+        for workload, share in self.shares.items():
+            promised = promised_pods(self.promises(workload).qos, share.total)
+            pods += promised
+            points += super().of_workload(workload, promised - share.edge)
+            points -= super().of_workload(workload, -share.edge)
+        self._pods_a_point = pods * NANO / points if points else 0.0
+
+    def of_workload(self, workload: Workload, change: int) -> int:
+        if change > 0:
+            share = self.shares[workload]
+            promised = promised_pods(self.promises(workload).qos, share.total)
+            change = min(change, max(promised - share.edge, self._waiting.get(workload, 0), 0))
+        points = super().of_workload(workload, change)
+        return round(points * self._pods_a_point * self._lasting(workload))
+
+
+def less_price(worths: Ints, cost: Ints) -> Ints:
+    """What is left of what changes are worth, X x L, when they cost that, X.
+
+    The price is paid where the gain leads, as what is gained there comes first.
+    """
+    left = worths.copy()
+    left[np.arange(len(worths)), leads(worths)] -= cost
+    return left
+
+
+def net(worth: Gain, cost: int) -> Gain:
+    """`less_price` of one."""
+    at = next((level for level, amount in enumerate(worth) if amount), 0)
+    return tuple(amount - cost * (level == at) for level, amount in enumerate(worth))

@@ -1,0 +1,110 @@
+"""What is learned of how workloads change: how long each may stay as it is, and what is on its way.
+
+Kept for the suggester, in memory only: after a restart there is what pods tell by their age.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+
+import attrs
+
+from kubedsm.clock import Clock
+from kubedsm.core.goals.lasting import ASSUMED, QuietPeriods, assumed
+from kubedsm.core.world.change import Change
+from kubedsm.core.world.model import Pod, Uid, Workload
+
+#: Seconds that a pod is waited for to become ready, or to be gone.
+SETTLING = 10.0
+#: Seconds. A pod that is older when it is first seen was there before us.
+_NEW = 5.0
+#: The part of all pods that must come or go for the edge to be another one.
+_TURNOVER = 0.05
+#: What a workload's quiet must grow by, for what it is worth to be asked again.
+_GROWTH = 0.25
+
+
+@attrs.define
+class WorkloadChanges:
+    """A workload changes when it gets a pod, or loses one: not when one of its pods is moved."""
+
+    clock: Clock
+    scheduler_name: str
+    #: whether a plan of ours is about the pod
+    followed: Callable[[Uid], bool]
+    #: the move that the pod was made for, if any
+    claimant: Callable[[Uid], str | None]
+    _pods: Counter[Workload] = attrs.field(factory=Counter, init=False)
+    _periods: dict[Workload, QuietPeriods] = attrs.field(factory=dict, init=False)
+    #: of all workloads together: when room on the edge comes free anyway, or is asked for
+    _edge: QuietPeriods | None = attrs.field(default=None, init=False)
+    #: pods that came or went since
+    _turned: int = attrs.field(default=0, init=False)
+    #: the pods that start or stop, and until when that is waited for
+    _settling: dict[Uid, float] = attrs.field(factory=dict, init=False)
+
+    def observe(self, change: Change) -> None:
+        before, after = change.pod_before, change.pod_after
+        self._count(before, after)
+        pod = after or before
+        if pod is None or pod.scheduler_name != self.scheduler_name:
+            return
+        now, due = self.clock.wall(), self.clock.monotonic() + SETTLING
+        if before is None:
+            if self.claimant(pod.uid) is None:
+                self._came(pod, now)
+            if now - pod.created < _NEW:
+                self._settling[pod.uid] = due
+        elif not _ends(before) and (after is None or _ends(after)):
+            if not (before.detached or self.followed(pod.uid)):
+                self._changed(pod.workload, now)
+            self._settling[pod.uid] = due
+        if after is None or after.finished or (after.ready and not after.terminating):
+            self._settling.pop(pod.uid, None)
+
+    def _count(self, before: Pod | None, after: Pod | None) -> None:
+        if after is not None:
+            self._pods[after.workload] += 1
+        if before is not None:
+            self._pods[before.workload] -= 1
+            if not self._pods[before.workload]:
+                del self._pods[before.workload]
+                self._periods.pop(before.workload, None)
+
+    def _came(self, pod: Pod, now: float) -> None:
+        known = self._periods.get(pod.workload)
+        if known is None:
+            self._periods[pod.workload] = QuietPeriods(min(pod.created, now))
+        elif now - pod.created < _NEW:
+            self._changed(pod.workload, now)
+        elif pod.created > known.since:
+            self._periods[pod.workload] = attrs.evolve(known, since=pod.created)
+
+    def _changed(self, workload: Workload, now: float) -> None:
+        if workload in self._periods:
+            self._periods[workload] = self._periods[workload].changed(now)
+        self._turned += 1
+        if self._turned >= _TURNOVER * self._pods.total():
+            self._turned = 0
+            self._edge = QuietPeriods(now) if self._edge is None else self._edge.changed(now)
+
+    def lasting(self, workload: Workload) -> float:
+        """For how many seconds the workload, and the edge about it, are expected to stay so."""
+        now = self.clock.wall()
+        known = (self._periods.get(workload), self._edge)
+        return min(assumed(workload) if each is None else each.lasting(now) for each in known)
+
+    def settling(self) -> bool:
+        """Whether pods start or stop that should be done with that in a moment."""
+        now = self.clock.monotonic()
+        self._settling = {uid: due for uid, due in self._settling.items() if now < due}
+        return bool(self._settling)
+
+    def worth_another_look(self) -> float:
+        """In how many seconds it could be seen that some workload stays longer than was thought."""
+        now = self.clock.wall()
+        ages = (max(0.0, now - known.since) for known in self._periods.values())
+        return _GROWTH * (ASSUMED + min(ages, default=0.0))
+
+
+def _ends(pod: Pod) -> bool:
+    return pod.terminating or pod.finished
