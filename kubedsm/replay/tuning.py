@@ -1,7 +1,7 @@
 """Which defaults measure best: one setting changed at a time, on the paper's clusters and others.
 
 KubeDSM as it comes, and with each setting of `FACTORS` in turn, plays the paper's ten scenarios
-and 20 random clusters.
+20 random clusters, and loads that oscillate.
 """
 
 import statistics
@@ -10,6 +10,7 @@ from typing import Any
 
 from kubedsm.configuration.settings import Configuration, with_settings
 from kubedsm.core.policies.registry import KUBEDSM
+from kubedsm.replay.oscillations import OSCILLATIONS, oscillation
 from kubedsm.replay.presets import PAPER_SCENARIOS
 from kubedsm.replay.random_clusters import random_cluster
 from kubedsm.replay.report import Report, number
@@ -17,6 +18,8 @@ from kubedsm.replay.sources import recipe, runs
 from kubedsm.replay.world import Run, Setup
 
 RANDOM_CLUSTERS = 20
+#: of a move; with the first, none
+PRICES = ("0s", "5s", "10s", "15s", "20s", "25s", "30s", "40s", "60s")
 #: the values tried, the defaults among them
 FACTORS: Mapping[str, Sequence[str]] = {
     "fragmentation": ("unusable", "product"),
@@ -27,13 +30,14 @@ FACTORS: Mapping[str, Sequence[str]] = {
     "suggester.maxMoves": ("2", "3", "4", "6", "10"),
     "suggester.maxCloudToEdge": ("2", "3", "5", "10"),
     "suggester.maxEdgeReorder": ("0", "1", "3", "6"),
-    "suggester.minGain": ("0", "0.01", "0.02", "0.05", "0.1"),
     "suggester.defragment": ("false", "true"),
+    "migration.price": PRICES,
     "migration.cooldown": ("0s", "5s", "10s", "30s"),
     "migration.maxConcurrent": ("1", "3", "6"),
     "migration.maxPerNode": ("1", "2", "3", "6"),
     "migration.maxPerWorkload": ("1", "3", "6"),
 }
+_WHERE = ("paper", "random", "oscillating")
 _COLUMNS = {"edgeRatio": "edge ratio", "migrations": "migrations"}
 
 
@@ -51,6 +55,9 @@ def tuning(seeds: Sequence[int], setup: Setup) -> list[Run]:
     for index in range(1, RANDOM_CLUSTERS + 1):
         source, other = random_cluster(index, setup)
         found += runs([source], policies, seeds, other)
+    for name in OSCILLATIONS:
+        source, other = oscillation(name, setup)
+        found += runs([source], policies, seeds, other)
     return found
 
 
@@ -59,7 +66,10 @@ def _is_default(key: str, value: str) -> bool:
 
 
 def table(found: Report) -> str:
-    """Markdown: of each setting the means over the paper's scenarios and the other clusters."""
+    """Markdown: of each setting the means over the paper's scenarios and each kind of the others.
+
+    The last column is the mean of those of the paper's and of the random clusters.
+    """
     rows: dict[str, list[Mapping[str, Any]]] = {}
     for row in found["means"]:
         rows.setdefault(row["policy"], []).append(row)
@@ -71,7 +81,7 @@ def table(found: Report) -> str:
             if of_setting:
                 shown = f"**{value}**" if default else value
                 lines.append(f"| {key} | {shown} | {' | '.join(_measured(of_setting))} |")
-    columns = [f"{what}, {where}" for where in ("paper", "random") for what in _COLUMNS.values()]
+    columns = [f"{what}, {where}" for where in _WHERE for what in _COLUMNS.values()]
     headings = " | ".join(["setting", "value", *columns, "edge ratio, both"])
     rule = " | ".join(["---", "---", *("---:" for _ in columns), "---:"])
     return "\n".join([f"| {headings} |", f"| {rule} |", *lines]) + "\n"
@@ -79,9 +89,15 @@ def table(found: Report) -> str:
 
 def _measured(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     cells, ratios = [], []
-    for of_paper in (True, False):
-        chosen = [row for row in rows if (row["scenario"] in PAPER_SCENARIOS) is of_paper]
+    for where in _WHERE:
+        chosen = [row for row in rows if _kind(row["scenario"]) == where]
         means = {key: statistics.fmean(row[key] for row in chosen) for key in _COLUMNS}
         ratios.append(means["edgeRatio"])
         cells += [number(means["edgeRatio"], 4), number(means["migrations"], 1)]
-    return [*cells, number(statistics.fmean(ratios), 4)]
+    return [*cells, number(statistics.fmean(ratios[:2]), 4)]
+
+
+def _kind(scenario: str) -> str:
+    if scenario in OSCILLATIONS:
+        return "oscillating"
+    return "paper" if scenario in PAPER_SCENARIOS else "random"

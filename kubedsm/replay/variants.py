@@ -60,6 +60,12 @@ def _latency_objective(configuration: Configuration) -> Configuration:
     )
 
 
+def _papers_suggester(configuration: Configuration) -> Configuration:
+    """The paper asks nothing of a move but a gain, and waits for nothing."""
+    free = attrs.evolve(configuration.migration, price=0.0)
+    return _suggester(algorithm="paper")(attrs.evolve(configuration, migration=free))
+
+
 def _qos(factors: Mapping[str, float]) -> Reconfigure:
     """Factors by service, or by `*`, in place of whatever is promised."""
 
@@ -90,7 +96,7 @@ BASELINES: Mapping[str, Contender] = {
 MIGRATION_VARIANTS: Mapping[str, Contender] = {
     name: Contender(KUBEDSM, reconfigure)
     for name, reconfigure in {
-        "paper-suggester": _suggester(algorithm="paper"),
+        "paper-suggester": _papers_suggester,
         "mid-migration": _suggester(max_cloud_to_edge=2, max_edge_reorder=1),
         "half-frequency": _half_as_often,
         "no-cloud-offload": _suggester(max_cloud_to_edge=0),

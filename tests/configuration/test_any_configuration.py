@@ -31,7 +31,7 @@ keys = (
     | st.sampled_from(
         ["batch", "idle", "size", "services", "*", "shop/cart", "qos", "tiers", "label", "edge"]
     )
-    | st.sampled_from(["latency", "objective", "alpha", "suggester", "mode", "minGain", "kind"])
+    | st.sampled_from(["latency", "objective", "alpha", "suggester", "mode", "price", "kind"])
 )
 nested = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
@@ -115,7 +115,6 @@ configurations = st.builds(
         max_moves=st.integers(0, 1000),
         max_cloud_to_edge=st.integers(0, 1000),
         max_edge_reorder=st.integers(0, 1000),
-        min_gain=st.floats(0, 1e6),
         defragment=st.booleans(),
     ),
     migration=st.builds(
@@ -124,6 +123,7 @@ configurations = st.builds(
         max_concurrent=st.integers(1, 1000),
         max_per_node=st.integers(1, 1000),
         max_per_workload=st.integers(1, 1000),
+        price=seconds(0, 86400),
         cooldown=seconds(0, 86400),
         drain_delay=seconds(0, 3600),
         deadline=seconds(0.1, 86400),

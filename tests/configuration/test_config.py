@@ -28,9 +28,9 @@ schedulerName: kubedsm
 tiers: {label: kubedsm.io/tier, edge: [edge], cloud: [cloud]}
 batch: {idle: 5ms, max: 200ms, size: 256, budget: 500ms}
 suggester: {mode: apply, algorithm: exact, period: 3s, budget: 2s, maxMoves: 6, maxCloudToEdge: 5,
-            maxEdgeReorder: 3, minGain: 0, defragment: false}
-migration: {mode: surge, maxConcurrent: 3, maxPerNode: 3, maxPerWorkload: 3, cooldown: 0s,
-            drainDelay: 2s, deadline: 60s}
+            maxEdgeReorder: 3, defragment: false}
+migration: {mode: surge, maxConcurrent: 3, maxPerNode: 3, maxPerWorkload: 3, price: 20s,
+            cooldown: 0s, drainDelay: 2s, deadline: 60s}
 objective: {kind: share, alpha: 1, beta: 0.1, gamma: 0}
 fragmentation: unusable
 services:
@@ -88,10 +88,10 @@ def test_missing_and_null_keys_have_their_defaults():
 
 
 def test_json_is_read_too():
-    text = json.dumps({"suggester": {"minGain": 1e-7, "mode": "off"}, "objective": {"gamma": 1e2}})
+    text = json.dumps({"suggester": {"mode": "off"}, "objective": {"beta": 1e-7, "gamma": 1e2}})
     given = load(text, "config.json")
-    assert given.suggester == SuggesterSettings(mode="off", min_gain=1e-7)
-    assert given.objective.gamma == 100
+    assert given.suggester == SuggesterSettings(mode="off")
+    assert (given.objective.beta, given.objective.gamma) == (1e-7, 100)
 
 
 def test_a_bare_off_is_a_mode_though_yaml_reads_it_as_false():
@@ -182,7 +182,8 @@ REFUSALS: dict[str | bytes, str] = {
     ),
     "suggester: {mode: [apply]}": "suggester.mode: a list is not apply, suggest or off",
     "suggester: {algorithm: fast}": "suggester.algorithm: 'fast' is not exact or paper",
-    "suggester: {minGain: -0.1}": "suggester.minGain: -0.1 is not between 0 and 1000000",
+    "objective: {beta: -0.1}": "objective.beta: -0.1 is not between 0 and 1000",
+    "migration: {price: 25h}": "migration.price: 25h is not between 0s and 24h",
     "suggester: {defragment: 1}": "suggester.defragment: 1 is not true or false",
     "migration: {maxConcurrent: 0}": "migration.maxConcurrent: 0 is not between 1 and 1000",
     "migration: {deadline: 2024-01-01}": (

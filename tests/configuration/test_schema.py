@@ -16,7 +16,7 @@ def test_it_is_a_schema_and_takes_the_defaults():
 
 @pytest.mark.parametrize(
     "text",
-    ["batch:", "tiers: {label: a, edge: [b, c]}", "suggester: {mode: off, minGain: 1}", "{}"],
+    ["batch:", "tiers: {label: a, edge: [b, c]}", "suggester: {mode: off, maxMoves: 1}", "{}"],
 )
 def test_other_ways_to_write_it_are_right(text):
     SCHEMA.validate(yaml.safe_load(text))

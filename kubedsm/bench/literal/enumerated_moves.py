@@ -5,18 +5,18 @@ shared with the fast form but the model, the rules of `fit` and the objective.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations, permutations, product
 
 import attrs
 
 from kubedsm.bench.literal.match import literal_fragmentation, literal_match
 from kubedsm.core.goals.fragmentation import Fragmentation, Measure, request_mix
-from kubedsm.core.goals.objective import Objective, Promises, quality
+from kubedsm.core.goals.objective import NANO, Objective, Promises, quality
 from kubedsm.core.moving.movable import Movable
 from kubedsm.core.moving.suggestion import SuggestLimits
 from kubedsm.core.rules.fit import reasons, static_reasons
-from kubedsm.core.world.model import Node, NodeName, Pod, Resources, Share, Snapshot, Tier
+from kubedsm.core.world.model import Node, NodeName, Pod, Resources, Share, Snapshot, Tier, Workload
 
 #: The cloud as a whole.
 CLOUD = NodeName("the cloud")
@@ -24,6 +24,8 @@ CLOUD = NodeName("the cloud")
 #: A pod, the node it is on (None: it waits), and where it goes.
 _Step = tuple[Pod, NodeName | None, NodeName]
 _Free = dict[NodeName, Resources]
+#: What it is worth that the shares become these.
+Worth = Callable[[Mapping[Workload, Share]], int]
 
 
 @attrs.frozen
@@ -31,6 +33,8 @@ class Best:
     """QoS in nano-units, legs (and waiting pods placed), fragmentation of the edge."""
 
     qos: int
+    #: of worth, what is left when all legs are paid; the QoS where they have no price
+    net: int
     moves: int
     fragmentation: int
     #: how many choices there were
@@ -38,7 +42,7 @@ class Best:
 
     @property
     def rank(self) -> tuple[int, int, int]:
-        return self.qos, -self.moves, -self.fragmentation
+        return self.net, -self.moves, -self.fragmentation
 
 
 @attrs.frozen(eq=False)
@@ -179,12 +183,19 @@ def best_by_enumeration(
     limits: SuggestLimits,
     measure: Measure,
     movable: Movable,
+    worth: Worth | None = None,
 ) -> Best:
-    """The greatest QoS, then the fewest moves, then the least fragmentation."""
+    """The greatest QoS, then the fewest moves, then the least fragmentation.
+
+    With a `worth`, in nano-units of what the price is in, it is the greatest that is left when all
+    legs are paid, of what does not lower the QoS.
+    """
     edge = {node.name: node for node in snapshot.of_tier(Tier.EDGE)}
     trial = _Try(snapshot, limits, edge, snapshot.of_tier(Tier.CLOUD))
     fragmentation = Fragmentation(measure, request_mix(snapshot))
     shares = snapshot.shares()
+    at_first = quality(shares, promises, objective)
+    price = round(limits.price * NANO)
     best: Best | None = None
     tried = 0
     for steps in _choices(snapshot, limits, trial, movable):
@@ -195,7 +206,14 @@ def best_by_enumeration(
             share = after[pod.workload]
             after[pod.workload] = Share(share.edge + change, share.total)
         qos = quality(after, promises, objective)
-        if best is not None and (qos, -len(steps)) < best.rank[:2]:
+        awaited = sum(source is None for _, source, _ in steps)
+        # Room for a pod that has none is made at any price.
+        given = price * awaited * (1 + limits.max_moves)
+        value = qos if worth is None else worth(after) + given
+        most = value - price * len(steps)
+        if best is not None and (most, -len(steps)) < best.rank[:2]:
+            continue
+        if worth is not None and steps and (qos <= at_first or most <= 0):
             continue
         free = dict(snapshot.free)
         for pod, source, target in steps:
@@ -204,11 +222,13 @@ def best_by_enumeration(
             if target in edge:
                 free[target] -= pod.requests
         cost = sum(literal_fragmentation(fragmentation, n, free[n.name]) for n in edge.values())
-        found = Best(qos, len(steps), cost, 0)
+        found = Best(qos, most, len(steps), cost, 0)
         if best is None or found.rank > best.rank:
             legs = trial.legs(steps)
-            found = attrs.evolve(found, moves=legs or 0)
-            if legs is not None and (best is None or found.rank > best.rank):
+            if legs is None:
+                continue
+            found = attrs.evolve(found, moves=legs, net=value - price * legs)
+            if best is None or found.rank > best.rank:
                 best = found
     if best is None:
         raise AssertionError("doing nothing is always allowed")

@@ -3,7 +3,8 @@
 A move disrupts a pod now, for a gain that lasts as long as its workload stays as it is. Gains are
 in points of the objective, of which one of n pods makes 1/n, so that a price in points would keep
 the pods of large workloads in the cloud. Hence points are counted as pods of the average workload:
-all promised pods together are worth what keeping all promises is.
+all promised pods together are worth what keeping all promises is, but for what keeping one in full
+is worth beside (gamma).
 
 Where moves have a price, what a workload has beyond its promise is a loss when it goes, and no gain
 when it comes: nothing is moved for it.
@@ -11,13 +12,14 @@ when it comes: nothing is moved for it.
 
 from collections.abc import Mapping
 
+import attrs
 import numpy as np
 
 from kubedsm.core.goals.fragmentation import Ints
 from kubedsm.core.goals.gains import Gain, Gains, leads
 from kubedsm.core.goals.lasting import Lasting
 from kubedsm.core.goals.objective import NANO, promised_pods
-from kubedsm.core.world.model import Workload
+from kubedsm.core.world.model import Share, Workload
 
 
 class Worths(Gains):
@@ -30,12 +32,13 @@ class Worths(Gains):
         super().__init__(gains.shares, gains.promises, gains.objective, gains.priorities)
         self._lasting = lasting
         self._waiting = waiting or {}
+        even = attrs.evolve(self.objective, gamma=0.0)
         pods = points = 0
         for workload, share in self.shares.items():
-            promised = promised_pods(self.promises(workload).qos, share.total)
+            promise = self.promises(workload)
+            promised = promised_pods(promise.qos, share.total)
             pods += promised
-            points += super().of_workload(workload, promised - share.edge)
-            points -= super().of_workload(workload, -share.edge)
+            points += even.gain(Share(0, share.total), promise, promised)
         self._pods_a_point = pods * NANO / points if points else 0.0
 
     def of_workload(self, workload: Workload, change: int) -> int:

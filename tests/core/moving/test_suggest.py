@@ -133,7 +133,7 @@ def test_two_pods_change_places_between_full_nodes():
         "c-1": {"a-1"},
     }
     assert {m.group for m in found.moves} == {0}
-    assert [m.gain for m in found.moves] == pytest.approx([11 / 3] * 3)
+    assert [m.gain for m in found.moves] == pytest.approx([11 / 4] * 3)  # four legs
     # A cloud that can hold neither cannot break the cycle.
     assert not suggested([*nodes[:2], cloud(cpu=2)], pods).moves
 
