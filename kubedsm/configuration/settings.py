@@ -111,6 +111,7 @@ class BatchSettings:
     size: int = attrs.field(default=256, metadata=whole(1, 10_000))
     budget: float = attrs.field(default=0.5, metadata=duration("10ms", "1m"))
     patience: float = attrs.field(default=60.0, metadata=duration("1s", "24h"))
+    edge_wait: float = attrs.field(default=2.0, metadata=duration("0s", "1m"))
 
     def __attrs_post_init__(self) -> None:
         if self.max < self.idle:

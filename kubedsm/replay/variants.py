@@ -62,8 +62,8 @@ def _latency_objective(configuration: Configuration) -> Configuration:
 
 def _papers_suggester(configuration: Configuration) -> Configuration:
     """The paper asks nothing of a move but a gain, and waits for nothing."""
-    free = attrs.evolve(configuration.migration, price=0.0)
-    return _suggester(algorithm="paper")(attrs.evolve(configuration, migration=free))
+    free = with_settings(configuration, {"migration.price": "0s", "batch.edgeWait": "0s"})
+    return _suggester(algorithm="paper")(free)
 
 
 def _qos(factors: Mapping[str, float]) -> Reconfigure:

@@ -153,6 +153,7 @@ class Runtime:
             synced=self.synced,
             supervisor=self.supervisor,
             listener=self._listener,
+            changes=self._changes,
         )
 
     def _followed_config_map(

@@ -11,8 +11,10 @@ from kubedsm.clock import Clock, deadline_in
 from kubedsm.configuration.current import CurrentConfiguration
 from kubedsm.configuration.settings import BatchSettings
 from kubedsm.core.placing.decision import Decision
+from kubedsm.core.policies.kubedsm import KubeDSM
 from kubedsm.core.policies.policy import Policy
 from kubedsm.core.rules.fit import unschedulable_message
+from kubedsm.core.world.deadline import Deadline
 from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.core.world.model import NodeName, Pod, Snapshot, Uid
 from kubedsm.runtime.event_recorder import EventRecorder
@@ -21,6 +23,7 @@ from kubedsm.runtime.placement_manager import PlacementManager
 from kubedsm.runtime.preemptor import Preemptor
 from kubedsm.runtime.scheduling_queue import SchedulingQueue, batch_window
 from kubedsm.runtime.supervisor import Supervisor
+from kubedsm.runtime.workload_changes import WorkloadChanges
 from kubedsm.said_by_cause import cause_of
 from kubedsm.why.record import DecisionRecord
 from plans.steps import Step, StepState
@@ -46,6 +49,7 @@ class Scheduler:
     synced: asyncio.Event
     supervisor: Supervisor
     listener: Listener
+    changes: WorkloadChanges
 
     @property
     def _batch(self) -> BatchSettings:
@@ -92,7 +96,7 @@ class Scheduler:
             return
         self.listener.batch_begun(pods)
         deadline = deadline_in(self._batch.budget, self.clock)
-        decision = self.policy().place(snapshot, pods, self.rng, deadline)
+        decision = self._decided(snapshot, pods, deadline)
         self.manager.give_way("new pods came")
         self.manager.place(decision.bindings)
         unschedulable = _unschedulable(snapshot, decision)
@@ -114,6 +118,17 @@ class Scheduler:
             proven=decision.proven,
             milliseconds=round(1000 * seconds, 2),
         )
+
+    def _decided(self, snapshot: Snapshot, pods: list[Pod], deadline: Deadline) -> Decision:
+        """What is decided now; some pods may be held for room on the edge that is being left."""
+        policy, longest = self.policy(), self._batch.edge_wait
+        may_wait = longest and all(self.queue.may_hold(pod.uid, longest) for pod in pods)
+        if not (may_wait and isinstance(policy, KubeDSM)):
+            return policy.place(snapshot, pods, self.rng, deadline)
+        decision, held = policy.decide_ahead(snapshot, pods, self.changes.stopping(), deadline)
+        for pod in held:
+            self.queue.hold(pod)
+        return decision
 
     def _say_why_not(self, snapshot: Snapshot, found: "Mapping[Uid, _Unschedulable]") -> None:
         for uid, why in found.items():

@@ -78,6 +78,9 @@ class SchedulingQueue:
         #: why the unschedulable ones are; far fewer than they, and so asked in their place
         self._why: dict[Uid, Unschedulable] = {}
         self._by_why: dict[Unschedulable, dict[Uid, None]] = {}
+        #: those backing off that only wait for room about to come free; until when each pod may
+        self._held: set[Uid] = set()
+        self._hold_until: dict[Uid, float] = {}
         self._failures: dict[Uid, int] = {}
         self._cause: dict[Uid, Cause] = {}
         self._failing: dict[Cause, _Failing] = {}
@@ -136,6 +139,19 @@ class SchedulingQueue:
             for other in list(islice(waiting, BROUGHT_FORWARD)):
                 self.add(self._pods[other])
 
+    def may_hold(self, uid: Uid, longest: float) -> bool:
+        """Whether the pod, if it was held at all, may be held on."""
+        now = self._clock.monotonic()
+        return self._hold_until.setdefault(uid, now + longest) - now >= RESOLUTION
+
+    def hold(self, pod: Pod) -> None:
+        """Try the pod again when room comes free, or when it may be held no longer."""
+        self._take_out(pod.uid)
+        self._pods[pod.uid] = pod
+        self._backing_off[pod.uid] = self._hold_until[pod.uid]
+        self._held.add(pod.uid)
+        self._changed.set()
+
     def wait_for_help(self, pod: Pod, rules: frozenset[str]) -> None:
         """Try the pod again when a node may take it that rejects it now, by one of these rules."""
         self._take_out(pod.uid)
@@ -160,6 +176,9 @@ class SchedulingQueue:
 
     def help(self, change: Change, mirror: ClusterMirror) -> None:
         """Have those pods tried again that the change may help."""
+        if change.freed is not None:
+            for uid in list(self._held):
+                self.add(self._pods[uid])
         if self._by_why and matters(change):
             self.reconsider(lambda pods: still_unschedulable(pods, change, mirror))
 
@@ -184,6 +203,7 @@ class SchedulingQueue:
     def forget(self, uid: Uid) -> None:
         """Drop the pod: it is bound, or gone."""
         self._take_out(uid)
+        self._hold_until.pop(uid, None)
         self._failures.pop(uid, None)
         self._leave(uid)
 
@@ -253,6 +273,7 @@ class SchedulingQueue:
 
     def _take_out(self, uid: Uid) -> None:
         self._pods.pop(uid, None)
+        self._held.discard(uid)
         self._active.pop(uid, None)
         self._backing_off.pop(uid, None)
         self._unschedulable.pop(uid, None)

@@ -39,8 +39,9 @@ class WorkloadChanges:
     _edge: QuietPeriods | None = attrs.field(default=None, init=False)
     #: pods that came or went since
     _turned: int = attrs.field(default=0, init=False)
-    #: the pods that start or stop, and until when that is waited for
-    _settling: dict[Uid, float] = attrs.field(factory=dict, init=False)
+    #: the pods that start, and those that stop, and until when that is waited for
+    _starting: dict[Uid, float] = attrs.field(factory=dict, init=False)
+    _stopping: dict[Uid, float] = attrs.field(factory=dict, init=False)
 
     def observe(self, change: Change) -> None:
         before, after = change.pod_before, change.pod_after
@@ -53,13 +54,15 @@ class WorkloadChanges:
             if self.claimant(pod.uid) is None:
                 self._came(pod, now)
             if now - pod.created < _NEW:
-                self._settling[pod.uid] = due
+                self._starting[pod.uid] = due
         elif not _ends(before) and (after is None or _ends(after)):
             if not (before.detached or self.followed(pod.uid)):
                 self._changed(pod.workload, now)
-            self._settling[pod.uid] = due
-        if after is None or after.finished or (after.ready and not after.terminating):
-            self._settling.pop(pod.uid, None)
+            self._stopping[pod.uid] = due
+        if after is None or after.ready or _ends(after):
+            self._starting.pop(pod.uid, None)
+        if after is None or after.finished:
+            self._stopping.pop(pod.uid, None)
 
     def _count(self, before: Pod | None, after: Pod | None) -> None:
         if after is not None:
@@ -96,8 +99,14 @@ class WorkloadChanges:
     def settling(self) -> bool:
         """Whether pods start or stop that should be done with that in a moment."""
         now = self.clock.monotonic()
-        self._settling = {uid: due for uid, due in self._settling.items() if now < due}
-        return bool(self._settling)
+        self._starting = {uid: due for uid, due in self._starting.items() if now < due}
+        return bool(self._starting) or bool(self.stopping())
+
+    def stopping(self) -> frozenset[Uid]:
+        """The pods that are being deleted, and should be gone in a moment."""
+        now = self.clock.monotonic()
+        self._stopping = {uid: due for uid, due in self._stopping.items() if now < due}
+        return frozenset(self._stopping)
 
     def worth_another_look(self) -> float:
         """In how many seconds it could be seen that some workload stays longer than was thought."""

@@ -15,11 +15,13 @@ from kubedsm.core.moving.suggest import SUGGEST_BOUNDS
 from kubedsm.core.rules.fit import reasons, shortages
 
 
-def enumerated(case, measure):
+def enumerated(case, measure, worth=None):
     """The best that any choice of moves comes to."""
     shot = case.snapshot
     movable = default_movable(shot)
-    return best_by_enumeration(shot, case.promises, case.objective, case.limits, measure, movable)
+    return best_by_enumeration(
+        shot, case.promises, case.objective, case.limits, measure, movable, worth
+    )
 
 
 def literal_paper(case, measure):

@@ -5,7 +5,7 @@ shared with the fast form but the model, the rules of `fit` and the objective.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from itertools import combinations, permutations, product
 
 import attrs
@@ -196,43 +196,52 @@ def best_by_enumeration(
     shares = snapshot.shares()
     at_first = quality(shares, promises, objective)
     price = round(limits.price * NANO)
-    best: Best | None = None
+    best = Best(at_first, at_first if worth is None else 0, 0, _after((), trial, fragmentation), 0)
     tried = 0
     for steps in _choices(snapshot, limits, trial, movable):
         tried += 1
-        after = dict(shares)
-        for pod, source, target in steps:
-            change = (target in edge) - (source in edge)
-            share = after[pod.workload]
-            after[pod.workload] = Share(share.edge + change, share.total)
+        after = _shares_after(shares, steps, edge)
         qos = quality(after, promises, objective)
-        awaited = sum(source is None for _, source, _ in steps)
-        # Room for a pod that has none is made at any price.
-        given = price * awaited * (1 + limits.max_moves)
-        value = qos if worth is None else worth(after) + given
-        most = value - price * len(steps)
-        if best is not None and (most, -len(steps)) < best.rank[:2]:
+        value = qos if worth is None else worth(after) + _given(steps, limits)
+        found = Best(qos, value - price * len(steps), len(steps), 0, 0)
+        if found.rank[:2] < best.rank[:2] or (worth and (qos <= at_first or found.net <= 0)):
             continue
-        if worth is not None and steps and (qos <= at_first or most <= 0):
-            continue
-        free = dict(snapshot.free)
-        for pod, source, target in steps:
-            if source is not None:
-                free[source] += pod.requests
-            if target in edge:
-                free[target] -= pod.requests
-        cost = sum(literal_fragmentation(fragmentation, n, free[n.name]) for n in edge.values())
-        found = Best(qos, most, len(steps), cost, 0)
-        if best is None or found.rank > best.rank:
-            legs = trial.legs(steps)
-            if legs is None:
-                continue
+        found = attrs.evolve(found, fragmentation=_after(steps, trial, fragmentation))
+        legs = trial.legs(steps) if found.rank > best.rank else None
+        if legs is not None:
             found = attrs.evolve(found, moves=legs, net=value - price * legs)
-            if best is None or found.rank > best.rank:
-                best = found
-    if best is None:
-        raise AssertionError("doing nothing is always allowed")
+            best = max(best, found, key=lambda each: each.rank)
     return attrs.evolve(best, tried=tried)
+
+
+def _given(steps: Sequence[_Step], limits: SuggestLimits) -> int:
+    """Room for a pod that has none is made at any price."""
+    awaited = sum(source is None for _, source, _ in steps)
+    return round(limits.price * NANO) * awaited * (1 + limits.max_moves)
+
+
+def _shares_after(
+    shares: Mapping[Workload, Share], steps: Sequence[_Step], edge: Container[NodeName]
+) -> Mapping[Workload, Share]:
+    after = dict(shares)
+    for pod, source, target in steps:
+        change = (target in edge) - (source in edge)
+        share = after[pod.workload]
+        after[pod.workload] = Share(share.edge + change, share.total)
+    return after
+
+
+def _after(steps: Sequence[_Step], trial: _Try, fragmentation: Fragmentation) -> int:
+    """The fragmentation of the edge once the steps are taken."""
+    free = dict(trial.snapshot.free)
+    for pod, source, target in steps:
+        if source is not None:
+            free[source] += pod.requests
+        if target in trial.edge:
+            free[target] -= pod.requests
+    return sum(
+        literal_fragmentation(fragmentation, node, free[node.name]) for node in trial.edge.values()
+    )
 
 
 def _choices(

@@ -1,6 +1,6 @@
 """KubeDSM itself: exact batches, as much of every service at the edge as its promise asks for."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Literal
 
@@ -18,8 +18,9 @@ from kubedsm.core.moving.suggestion import Suggestion, SuggestLimits
 from kubedsm.core.packing.match import Bounds
 from kubedsm.core.placing.decision import Decision
 from kubedsm.core.placing.immediate import immediate_schedule
+from kubedsm.core.rules.fit import shortages
 from kubedsm.core.world.deadline import NO_DEADLINE, Deadline
-from kubedsm.core.world.model import Pod, Snapshot
+from kubedsm.core.world.model import Pod, Snapshot, Tier, Uid
 
 if TYPE_CHECKING:
     import random
@@ -78,6 +79,31 @@ class KubeDSM:
             self.patience,
             default_spread=self.default_spread,
         )
+
+    def decide_ahead(
+        self,
+        snapshot: Snapshot,
+        pods: Sequence[Pod],
+        leaving: Collection[Uid],
+        deadline: Deadline = NO_DEADLINE,
+    ) -> tuple[Decision, tuple[Pod, ...]]:
+        """Decide as if those pods had left the edge; the pods that have to wait for that come last.
+
+        None has to where rules of pods about pods matter: those that leave still count for them.
+        """
+        edge = {node.name for node in snapshot.of_tier(Tier.EDGE)}
+        gone = [uid for uid in leaving if snapshot.placed.get(uid) in edge]
+        ahead = self.decide(snapshot.without(gone), pods, deadline) if gone else None
+        if ahead is None or not ahead.plain:
+            return self.decide(snapshot, pods, deadline), ()
+        bound, waiting, free = [], [], dict(snapshot.free)
+        for binding in ahead.bindings:
+            if shortages(binding.pod.requests, free[binding.node]):
+                waiting.append(binding.pod)
+            else:
+                free[binding.node] -= binding.pod.requests
+                bound.append(binding)
+        return attrs.evolve(ahead, bindings=tuple(bound)), tuple(waiting)
 
     def suggest(
         self,

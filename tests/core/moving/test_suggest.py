@@ -288,19 +288,21 @@ def test_nodes_that_do_not_take_the_pod_are_no_targets(algorithm):
     )
 
 
-def test_groups_below_the_least_gain_are_left_and_said_to_be():
+def test_groups_that_do_not_pay_are_left_and_said_not_to():
     # a is short of one pod of its two, b of one of its ten: 11 against 0.1.
     pods = [running(f"b-{i}", "b", resources(), "e1") for i in range(8)]
     pods += [running(f"b-{i}", "b", resources(1), "cloud") for i in (8, 9)]
     pods.append(running("a-1", "a", resources(1), "cloud"))
     nodes = [edge("e1", 2), cloud()]
-    limits = SuggestLimits(min_gain=1)
+    limits = SuggestLimits(price=90)
     everything = suggested(nodes, pods)
     assert {m.pod.workload.name for m in everything.moves} == {"a", "b"}
     assert len({m.group for m in everything.moves}) == 2
     some = suggested(nodes, pods, limits=limits)
     assert {m.pod.name for m in some.moves} == {"a-1"}
-    assert some.rejected[0].reason == "its group gains 0.100000 a move, less than minGain 1"
+    # 11 pods are worth 2 points without gamma: .1 is .55 of one, and a minute of that 33 seconds.
+    said = "moving it gains 33.0 pod-seconds, not more than its price of 90.0"
+    assert some.rejected[0].reason == said
 
 
 def test_groups_that_only_pay_together_are_one():

@@ -220,13 +220,12 @@ def test_high_priority_in_the_cloud_displaces_low_at_the_edge_and_never_the_reve
     assert len(suggested(nodes, [*low, equal]).moves) == 3
 
 
-def test_the_least_gain_is_asked_of_the_highest_priority_that_gains():
+def test_the_price_is_paid_at_the_highest_priority_that_gains():
     nodes = [node("e1", Tier.EDGE, 1, 64), node("cloud", Tier.CLOUD, 64, 64)]
     pods = [prior("low-1", "low", "e1", 0), prior("high-1", "high", "cloud", 5)]
-    assert len(suggested(nodes, pods, limits=SuggestLimits(min_gain=5.5)).moves) == 2
-    found = suggested(nodes, pods, limits=SuggestLimits(min_gain=5.6))
-    assert not found.moves
-    assert "less than minGain 5.6" in why(found)["high-1"]
+    # 11 points, of which two pods make 2: a minute of that is 660 pod-seconds, for two moves.
+    assert len(suggested(nodes, pods, limits=SuggestLimits(price=329)).moves) == 2
+    assert not suggested(nodes, pods, limits=SuggestLimits(price=331)).moves
 
 
 def test_a_workload_has_the_priority_of_its_most_important_pod():
