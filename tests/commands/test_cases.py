@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import attrs
 import pytest
 
 from kubedsm.cluster.wire import dump as dumps
@@ -10,6 +11,8 @@ from kubedsm.configuration.settings import Configuration, load_file
 from kubedsm.core.world.model import Tier
 from support.recorded import CASES
 
+PRICE = Configuration().migration.price
+
 
 def read(name):
     configured = CASES / f"{name}.yaml"
@@ -17,8 +20,11 @@ def read(name):
     return dumps.read((CASES / f"{name}.json").read_bytes(), name), configuration
 
 
-def suggested(name):
+def suggested(name, **migration):
+    """What is suggested; where moves are free, unless they are given a price."""
     dump, configuration = read(name)
+    settings = attrs.evolve(configuration.migration, **({"price": 0.0} | migration))
+    configuration = attrs.evolve(configuration, migration=settings)
     snapshot = offline.mirror_of(dump, configuration).snapshot()
     return advising.advise(snapshot, configuration).suggestion
 
@@ -60,6 +66,25 @@ def test_a_stopover_is_a_move_more(name, legs, qos):
     found = suggested(name)
     assert len(found.legs) == legs
     assert qos_after(found) == qos
+
+
+@pytest.mark.parametrize("name", ["h03-swap-for-nothing", "h04-beyond-promise"])
+def test_next_to_nothing_and_a_surplus_are_worth_no_move(name):
+    assert suggested(name).moves
+    assert not suggested(name, price=PRICE).moves
+    # However cheap moves are, there is nothing to gain beyond the promise.
+    assert bool(suggested(name, price=0.1).moves) == (name == "h03-swap-for-nothing")
+
+
+def test_a_promise_is_kept_by_moves_and_its_surplus_is_not_increased():
+    found = suggested("h05-surplus-swap", price=PRICE)
+    assert len(found.legs) == 2
+    broken = [w for w, share in found.before.shares.items() if share.ratio < 0.1]
+    assert [w for w, share in found.after.shares.items() if share.ratio < 0.1] == []
+    gained = [
+        w for w, share in found.after.shares.items() if share.edge > found.before.shares[w].edge
+    ]
+    assert gained == broken
 
 
 def test_room_that_a_move_leaves_in_the_cloud_is_counted():

@@ -68,7 +68,7 @@ def test_the_full_form_spells_out_the_defaults():
     assert attrs.evolve(given, tiers=Tiers(), services=Configuration().services) == Configuration()
     assert given.batch == BatchSettings(idle=0.005, max=0.2, size=256, budget=0.5)
     assert given.suggester == SuggesterSettings(
-        "apply", "exact", 3.0, 2.0, 6, 5, 3, 0.0, defragment=False
+        "apply", "exact", 3.0, 2.0, 6, 5, 3, defragment=False
     )
     assert given.migration == MigrationSettings("surge", 3, 3, 3, 0.0, 2.0, 60.0)
     assert given.objective == ObjectiveSettings("share", 1.0, 0.1, 0.0)
@@ -160,7 +160,10 @@ REFUSALS: dict[str | bytes, str] = {
     "batch: {idel: 5ms}": "batch.idel: unknown key; did you mean idle?",
     "suggester: {max_moves: 5}": "suggester.max_moves: unknown key; did you mean maxMoves?",
     "latency: {fog: 5ms}": "latency.fog: unknown key; the keys here are edge, cloud",
-    "batch: {1: 5ms}": "batch.1: unknown key; the keys here are idle, max, size, budget, patience",
+    "batch: {1: 5ms}": (
+        "batch.1: unknown key; the keys here are idle, max, size, budget, patience, edgeWait"
+    ),
+    "batch: {edgeWait: 2m}": "batch.edgeWait: 2m is not between 0s and 1m",
     "batch: {idle: 5}": (
         "batch.idle: 5 is not a duration with its unit, such as 500ms, 10s or 1m30s"
     ),

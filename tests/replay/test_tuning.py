@@ -6,6 +6,7 @@ from kubedsm.cluster.wire import decoding
 from kubedsm.configuration.documents import DocumentError
 from kubedsm.configuration.settings import Configuration, with_settings
 from kubedsm.core.world.model import Tier, Tiers
+from kubedsm.replay.oscillations import OSCILLATIONS
 from kubedsm.replay.presets import PAPER_SCENARIOS
 from kubedsm.replay.random_clusters import random_cluster
 from kubedsm.replay.tuning import FACTORS, RANDOM_CLUSTERS, table, tuning
@@ -49,8 +50,9 @@ def test_settings_make_a_contender():
 def test_every_setting_is_tried_everywhere():
     planned = tuning(range(1, 3), Setup())
     policies = {run.policy for run in planned}
-    assert len({run.name for run in planned}) == len(PAPER_SCENARIOS) + RANDOM_CLUSTERS
-    assert len(planned) == len(policies) * (len(PAPER_SCENARIOS) + RANDOM_CLUSTERS) * 2
+    scenarios = len(PAPER_SCENARIOS) + RANDOM_CLUSTERS + len(OSCILLATIONS)
+    assert len({run.name for run in planned}) == scenarios
+    assert len(planned) == len(policies) * scenarios * 2
     tried = sum(len(values) for values in FACTORS.values())
     assert len(policies) == 1 + tried - len(FACTORS)  # each factor has the default once
     for policy in policies:
@@ -74,7 +76,7 @@ def test_random_clusters_are_scarce_at_the_edge_and_plentiful_in_the_cloud():
     assert len(seen) == RANDOM_CLUSTERS
 
 
-def test_the_table_has_the_default_in_every_factor_and_means_over_both_kinds_of_clusters():
+def test_the_table_has_the_default_in_every_factor_and_means_over_each_kind_of_clusters():
     def row(scenario, policy, ratio):
         return {
             "scenario": scenario,
@@ -93,11 +95,13 @@ def test_the_table_has_the_default_in_every_factor_and_means_over_both_kinds_of_
         row("1.1-.4", "kubedsm", 0.5),
         row("1.2-.4", "kubedsm", 0.7),
         row("random-01", "kubedsm", 0.9),
+        row("osc", "kubedsm", 0.2),
         row("1.1-.4", other, 0.1),
         row("random-01", other, 0.3),
+        row("osc", other, 0.4),
     ]
     lines = table({"means": means}).splitlines()
     key, _, value = other.partition("=")
-    default = "0.6000 | 10.0 | 0.9000 | 10.0 | 0.7500 |"
+    default = "0.6000 | 10.0 | 0.9000 | 10.0 | 0.2000 | 10.0 | 0.7500 |"
     assert sum(default in line and "**" in line for line in lines) == len(FACTORS)
-    assert f"| {key} | {value} | 0.1000 | 10.0 | 0.3000 | 10.0 | 0.2000 |" in lines
+    assert f"| {key} | {value} | 0.1000 | 10.0 | 0.3000 | 10.0 | 0.4000 | 10.0 | 0.2000 |" in lines

@@ -48,9 +48,9 @@ class Observed:
     def _take_turn(self):
         self._had += 1
 
-    def suggest(self, snapshot, movable, deadline):
+    def suggest(self, snapshot, movable, deadline, lasting):
         self.deadlines.append(deadline)
-        return CONFIGURATION.policy.suggest(snapshot, movable, deadline)
+        return CONFIGURATION.policy.suggest(snapshot, movable, deadline, lasting)
 
 
 async def test_pods_that_there_was_no_time_for_are_decided_on_later():

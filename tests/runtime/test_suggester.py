@@ -46,10 +46,10 @@ class Slow:
     def place(self, snapshot, pods, rng, deadline):
         return CONFIGURATION.policy.place(snapshot, pods, rng, deadline)
 
-    def suggest(self, snapshot, movable, deadline):
+    def suggest(self, snapshot, movable, deadline, lasting):
         self.asked_at.append(asyncio.get_running_loop().time())
         self._clock.spent += self._seconds
-        return CONFIGURATION.policy.suggest(snapshot, movable, deadline)
+        return CONFIGURATION.policy.suggest(snapshot, movable, deadline, lasting)
 
 
 @pytest.mark.parametrize(("seconds", "every"), [(0.0, 1), (0.05, 1), (2.0, 18)])

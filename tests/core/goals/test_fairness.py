@@ -10,9 +10,12 @@ from kubedsm.core.moving.movable import default_movable
 from kubedsm.core.world.model import Share, Tier, Workload
 from support.placement_instances import node, pod, resources, snapshot
 
-OFF = load("", "test").policy
-FAIR = load("fairness: {perNamespace: true}", "test").policy
-DOUBLE = load("fairness: {perNamespace: true, namespaces: {whole: 2}}", "test").policy
+# Moves are free here: what they cost is another matter.
+OFF = load("migration: {price: 0s}", "test").policy
+FAIR = load("{fairness: {perNamespace: true}, migration: {price: 0s}}", "test").policy
+DOUBLE = load(
+    "{fairness: {perNamespace: true, namespaces: {whole: 2}}, migration: {price: 0s}}", "test"
+).policy
 
 
 def one_core(namespace, service, number, on=None):
