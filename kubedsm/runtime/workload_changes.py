@@ -51,10 +51,12 @@ class WorkloadChanges:
             return
         now, due = self.clock.wall(), self.clock.monotonic() + SETTLING
         if before is None:
+            if now - pod.created >= _NEW:
+                self._found(pod)
+                return
+            self._starting[pod.uid] = due
             if self.claimant(pod.uid) is None:
-                self._came(pod, now)
-            if now - pod.created < _NEW:
-                self._starting[pod.uid] = due
+                self._changed(pod.workload, now)
         elif not _ends(before) and (after is None or _ends(after)):
             if not (before.detached or self.followed(pod.uid)):
                 self._changed(pod.workload, now)
@@ -73,22 +75,18 @@ class WorkloadChanges:
                 del self._pods[before.workload]
                 self._periods.pop(before.workload, None)
 
-    def _came(self, pod: Pod, now: float) -> None:
-        known = self._periods.get(pod.workload)
-        if known is None:
-            self._periods[pod.workload] = QuietPeriods(min(pod.created, now))
-        elif now - pod.created < _NEW:
-            self._changed(pod.workload, now)
-        elif pod.created > known.since:
-            self._periods[pod.workload] = attrs.evolve(known, since=pod.created)
-
     def _changed(self, workload: Workload, now: float) -> None:
-        if workload in self._periods:
-            self._periods[workload] = self._periods[workload].changed(now)
+        if workload in self._pods:
+            self._periods[workload] = _changed(self._periods.get(workload), now)
         self._turned += 1
         if self._turned >= _TURNOVER * self._pods.total():
             self._turned = 0
-            self._edge = QuietPeriods(now) if self._edge is None else self._edge.changed(now)
+            self._edge = _changed(self._edge, now)
+
+    def _found(self, pod: Pod) -> None:
+        """A pod that was there before us: at that moment, at least, something changed."""
+        self._periods[pod.workload] = _found(self._periods.get(pod.workload), pod.created)
+        self._edge = _found(self._edge, pod.created)
 
     def lasting(self, workload: Workload) -> float:
         """For how many seconds the workload, and the edge about it, are expected to stay so."""
@@ -113,6 +111,16 @@ class WorkloadChanges:
         now = self.clock.wall()
         ages = (max(0.0, now - known.since) for known in self._periods.values())
         return _GROWTH * (ASSUMED + min(ages, default=0.0))
+
+
+def _changed(known: QuietPeriods | None, now: float) -> QuietPeriods:
+    return QuietPeriods(now) if known is None else known.changed(now)
+
+
+def _found(known: QuietPeriods | None, created: float) -> QuietPeriods:
+    if known is None:
+        return QuietPeriods(created)
+    return attrs.evolve(known, since=max(known.since, created))
 
 
 def _ends(pod: Pod) -> bool:

@@ -70,7 +70,7 @@ def test_the_full_form_spells_out_the_defaults():
     assert given.suggester == SuggesterSettings(
         "apply", "exact", 3.0, 2.0, 6, 5, 3, defragment=False
     )
-    assert given.migration == MigrationSettings("surge", 3, 3, 3, 0.0, 2.0, 60.0)
+    assert given.migration == MigrationSettings("surge", 3, 3, 3, 20.0, 0.0, 2.0, 60.0)
     assert given.objective == ObjectiveSettings("share", 1.0, 0.1, 0.0)
     assert given.latency == Latency(0.02, 0.08)
     assert given.services == {

@@ -1,0 +1,138 @@
+"""What is learned of how workloads change, from what happens to their pods."""
+
+import attrs
+import pytest
+
+from kubedsm.core.goals.lasting import ASSUMED
+from kubedsm.core.world.change import Change
+from kubedsm.core.world.model import Workload
+from kubedsm.runtime.workload_changes import SETTLING, WorkloadChanges
+from support.fixed_clock import FixedClock
+from support.placement_instances import pod, resources
+
+A = Workload("shop", "Deployment", "a")
+
+
+@attrs.define
+class Watched:
+    """Pods of workload a that come and go."""
+
+    clock: FixedClock = attrs.field(factory=FixedClock)
+    followed: set = attrs.field(factory=set)
+    claimed: dict = attrs.field(factory=dict)
+    changes: WorkloadChanges = None
+
+    def __attrs_post_init__(self):
+        self.changes = WorkloadChanges(
+            self.clock, "kubedsm", self.followed.__contains__, self.claimed.get
+        )
+
+    def pod(self, name, service="a", age=0.0):
+        return pod(name, service, resources(1), created=self.clock.wall() - age)
+
+    def came(self, name, service="a", age=0.0):
+        made = self.pod(name, service, age)
+        self.changes.observe(Change(pod_after=made))
+        return made
+
+    def becomes(self, before, **more):
+        after = attrs.evolve(before, **more)
+        self.changes.observe(Change(pod_before=before, pod_after=after))
+        return after
+
+    def gone(self, before):
+        self.changes.observe(Change(pod_before=before))
+
+
+@pytest.fixture
+def watched():
+    return Watched()
+
+
+def test_of_what_was_never_seen_a_minute_is_assumed(watched):
+    assert watched.changes.lasting(A) == ASSUMED
+
+
+def test_what_is_there_already_has_been_quiet_since_its_youngest_pod_came(watched):
+    for name, age in (("a-1", 900.0), ("a-2", 300.0), ("a-3", 600.0)):
+        watched.came(name, age=age)
+    assert watched.changes.lasting(A) == ASSUMED + 300.0
+    assert not watched.changes.settling()
+
+
+def test_pods_that_come_and_go_are_learned_from_and_a_workload_is_forgotten_with_its_last(watched):
+    pods = [watched.came("a-0")]
+    for number in range(1, 20):
+        watched.clock.seconds += 30.0
+        if number % 2:
+            pods.append(watched.came(f"a-{number}"))
+        else:
+            pods.append(watched.becomes(pods.pop(), terminating=True))
+            watched.gone(pods.pop())
+    assert watched.changes.lasting(A) == pytest.approx(30.0, rel=0.2)
+    for each in pods:
+        watched.gone(each)
+    assert not watched.changes._periods
+    assert not watched.changes._pods
+
+
+def test_a_move_is_no_change_of_its_workload(watched):
+    old = watched.came("a-0")
+    watched.clock.seconds = 90.0
+    watched.came("a-1")
+    known = watched.changes._periods[A]
+    watched.clock.seconds = 120.0
+    for detached in (True, False):  # surge, recreate
+        watched.followed.add(old.uid)
+        watched.claimed["uid-a-2"] = "a move"
+        old = watched.becomes(old, detached=detached)
+        watched.came("a-2")
+        watched.gone(watched.becomes(old, terminating=True))
+        assert watched.changes._periods[A] == known
+        old = watched.came("a-0", age=120.0)
+    assert known.lengths == (90.0,)
+
+
+def test_a_pod_of_another_scheduler_tells_nothing(watched):
+    made = attrs.evolve(watched.pod("a-1"), scheduler_name="default-scheduler")
+    watched.changes.observe(Change(pod_after=made))
+    assert not watched.changes._periods
+    assert not watched.changes.settling()
+
+
+def test_the_edge_about_a_quiet_workload_changes_with_a_twentieth_of_all_pods(watched):
+    for number in range(80):
+        watched.came(f"b-{number}", "b", age=1000.0)
+    watched.came("a-1", age=1000.0)
+    for round_ in range(10):
+        watched.clock.seconds += 20.0
+        for number in range(3):
+            watched.came(f"b-{round_}-{number}", "b")
+    # Every second round.
+    assert watched.changes._edge.lengths[0] == 40.0
+    alone = watched.changes._periods[A].lasting(watched.clock.wall())
+    assert watched.changes.lasting(A) < alone / 5
+
+
+def test_pods_that_start_or_stop_are_told_until_they_have_but_not_for_long(watched):
+    starting = watched.came("a-1")
+    assert watched.changes.settling()
+    assert not watched.changes.stopping()
+    ready = watched.becomes(starting, ready=True)
+    assert not watched.changes.settling()
+    stopping = watched.becomes(ready, terminating=True)
+    assert watched.changes.stopping() == {"uid-a-1"}
+    assert watched.changes.settling()
+    watched.gone(stopping)
+    assert not watched.changes.settling()
+    watched.came("a-2")
+    watched.clock.seconds += SETTLING
+    assert not watched.changes.settling()
+    assert not watched.changes._starting
+
+
+def test_another_look_is_worth_it_the_later_the_longer_all_has_been_quiet(watched):
+    watched.came("a-1")
+    soon = watched.changes.worth_another_look()
+    watched.clock.seconds += 600.0
+    assert 10.0 < soon < watched.changes.worth_another_look() / 5
