@@ -14,6 +14,7 @@ from kubedsm.clock import Clock
 from kubedsm.cluster.client.port import Cluster
 from kubedsm.commands.tables import shares_table
 from kubedsm.configuration.settings import Configuration
+from kubedsm.core.goals.lasting import ASSUMED
 from kubedsm.core.goals.objective import NANO
 from kubedsm.core.moving.suggestion import ClusterScore, Leg, Suggestion
 from kubedsm.core.world.model import Snapshot
@@ -57,7 +58,8 @@ def _limits(configuration: Configuration) -> dict[str, Any]:
         "maxMoves": suggester.max_moves,
         "maxCloudToEdge": suggester.max_cloud_to_edge,
         "maxEdgeReorder": suggester.max_edge_reorder,
-        "price": configuration.migration.price,
+        "priceSeconds": configuration.migration.price,
+        "lastingSeconds": ASSUMED,
         "headroom": configuration.edge.headroom,
     }
 
@@ -123,6 +125,9 @@ def advice_tables(advice: Advice, milliseconds: float) -> RenderableType:
             f"found in {milliseconds:.1f} ms"
         )
     )
+    if price := advice.configuration.migration.price:
+        priced = f"a move costs {price:g} s of a pod at the edge"
+        parts.append(Text(f"{priced}; nothing learned, gains are taken to last {ASSUMED:g} s"))
     return Lines(*parts)
 
 

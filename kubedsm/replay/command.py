@@ -37,7 +37,7 @@ _PAPER, _TUNING = "paper", "tuning"
     "--preset",
     type=click.Choice([_PAPER, _TUNING]),
     help="`paper`: its ten scenarios, all policies. `tuning`: KubeDSM with each setting changed in"
-    " turn, on those and on 20 random clusters.",
+    " turn, on those, on 20 random clusters, and under loads that oscillate.",
 )
 @click.option("--full", is_flag=True, help="With --preset: 5 seeds, and all of docs/evaluation.md.")
 @click.option(

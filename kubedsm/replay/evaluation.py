@@ -13,13 +13,17 @@ from kubedsm.replay.presets import (
     MAIN_POLICIES,
     OTHER_STABILIZATIONS,
     PAPER_SCENARIOS,
+    PRICES,
     REFERENCE,
     VARIANT_SCENARIO,
+    priced,
     stabilized,
 )
 from kubedsm.replay.published import PUBLISHED_EDGE_RATIOS, PUBLISHED_VARIANTS
 from kubedsm.replay.report import Report, markdown, number
 from kubedsm.replay.variants import MIGRATION_VARIANTS, OBJECTIVE_VARIANTS, QOS_VARIANTS
+
+_STILL, _PAPERS = "no-migration", "paper-suggester"
 
 
 @attrs.frozen
@@ -88,6 +92,25 @@ def _variants(measured: Measured) -> str:
     ]
     headings = ["variant", VARIANT_SCENARIO, "mean of all", "of optimum", "migrations"]
     return markdown(headings, lines)
+
+
+def _prices(measured: Measured) -> str:
+    """Nothing unless other prices than the default were tried."""
+    named = {priced(price): price for price in PRICES}
+    tried = measured.played(named)
+    if len(tried) <= 1:
+        return ""
+    shown = {**{name: named[name] for name in tried}, _STILL: _STILL, _PAPERS: _PAPERS}
+    lines = [
+        [
+            f"**{price}**" if name == KUBEDSM else price,
+            *(number(_everywhere(measured, name, k), 4) for k in ("edgeRatio", "optimumShare")),
+            number(_everywhere(measured, name, "migrations"), 1),
+        ]
+        for name, price in shown.items()
+        if measured.played([name])
+    ]
+    return markdown(["price of a move", "edge ratio", "of optimum", "moves a run"], lines)
 
 
 def _objectives(measured: Measured) -> str:
@@ -195,6 +218,12 @@ SECTIONS: Sequence[Section] = (
         " two readings: `mid-migration` is the second version's, two moves from the cloud and one"
         " inside the edge a suggestion; `half-frequency` the first's, twice the period.",
         _variants,
+    ),
+    Section(
+        "What moves are worth",
+        "`migration.price`, in seconds of a pod at the edge; means over the ten scenarios, of a run"
+        " of 18 minutes. In bold: the default. Picture: `edge-ratio-by-moves.png`.",
+        _prices,
     ),
     Section(
         "Objectives",

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from kubedsm.core.policies.registry import KUBEDSM
-from kubedsm.replay.presets import REFERENCE, VARIANT_SCENARIO
+from kubedsm.replay.presets import PRICES, REFERENCE, VARIANT_SCENARIO, priced
 from kubedsm.replay.report import EMULATED, Report, policies_of, scenarios_of
 from kubedsm.replay.variants import BASELINES, CONTENDERS, MIGRATION_VARIANTS
 
@@ -23,6 +23,8 @@ _EDGE, _CLOUD = "#009e73", "#56b4e9"
 #: policies side by side where there is no room for all
 _FEW = 4
 _DPI = 110
+#: beside the curve of prices
+_BESIDE_PRICES = ("no-migration", "paper-suggester")
 #: inches
 _FOOTER = 0.18
 
@@ -32,6 +34,7 @@ def pictures(found: Report) -> dict[str, bytes]:
     drawn: dict[str, Callable[[Report], Figure | None]] = {
         "edge-ratio-by-scenario": edge_ratio_by_scenario,
         "edge-ratio-by-variant": edge_ratio_by_variant,
+        "edge-ratio-by-moves": edge_ratio_by_moves,
         "edge-share-by-service": radar,
         "placements": timeline,
         "response-times": response_times,
@@ -58,7 +61,7 @@ def _compared(rows: Sequence[Row]) -> list[str]:
     """What the pictures of all policies show: the paper's variants have one of their own."""
     shown = (KUBEDSM, "paper-suggester", *BASELINES)
     present = policies_of(rows)
-    settings = [name for name in present if name not in CONTENDERS]
+    settings = [name for name in present if name not in {*CONTENDERS, *map(priced, PRICES)}]
     compared = [*(name for name in shown if name in present), *settings] or present
     return compared[: len(_PALETTE)]
 
@@ -125,6 +128,36 @@ def edge_ratio_by_variant(found: Report) -> Figure | None:
     axes.invert_yaxis()
     axes.set_xlabel(f"edge ratio, scenario {scenario}")
     axes.set_xlim(0, 1)
+    return figure
+
+
+def edge_ratio_by_moves(found: Report) -> Figure | None:
+    """A point for each price of a move, in means over all scenarios, and for none at all."""
+    rows = found["means"]
+    named = {priced(price): price for price in PRICES}
+
+    def of(name: str, key: str) -> float:
+        return statistics.fmean(row[key] or 0.0 for row in rows if row["policy"] == name)
+
+    points = {
+        name: (of(name, "migrations"), of(name, "edgeRatio"))
+        for name in policies_of(rows)
+        if name in {*named, *_BESIDE_PRICES}
+    }
+    curve = sorted(points[name] for name in points if name in named)
+    if len(curve) <= 1:
+        return None
+    figure = Figure(figsize=(6, 4))
+    axes = figure.add_subplot()
+    axes.plot(*zip(*curve, strict=True), color=_PALETTE[0], marker="o", label="by price of a move")
+    for name, point in points.items():
+        axes.plot(*point, marker="o", color=_PALETTE[0] if name in named else _PALETTE[1])
+        axes.annotate(
+            named.get(name, name), point, textcoords="offset points", xytext=(6, -10), fontsize=8
+        )
+    axes.set_xlabel("moves a run")
+    axes.set_ylabel("edge ratio")
+    axes.legend(loc="lower right", fontsize=8)
     return figure
 
 

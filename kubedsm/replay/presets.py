@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
+from kubedsm.configuration.settings import Configuration, with_settings
 from kubedsm.core.policies.registry import KUBEDSM
 from kubedsm.replay.sources import Source, recipe, runs
 from kubedsm.replay.variants import (
@@ -16,6 +17,7 @@ from kubedsm.replay.variants import (
 from kubedsm.replay.world import Run, Setup
 from loadgen.generators import PAPER_COEFFICIENTS
 
+_PRICE = "migration.price"
 #: by what the paper calls them: the mean and the deviation of the demand
 PAPER_SCENARIOS = {
     "1.1-.4": (1.1, 0.4),
@@ -43,6 +45,8 @@ OTHER_STABILIZATIONS = (60, 300)
 MAIN_POLICIES = (KUBEDSM, "paper-suggester", *BASELINES)
 REFERENCE = "kube-scheduler"
 EQUAL_RATE_POLICIES = (KUBEDSM, "paper-suggester", REFERENCE)
+#: of a move, the default among them: how much edge is to be had for how many moves
+PRICES = ("0s", "5s", "10s", "18s", "30s", "60s")
 REDUCED_SEEDS, FULL_SEEDS = 1, 5
 
 
@@ -54,6 +58,12 @@ def stabilized(scenario: str, seconds: int) -> str:
 def equal_rates(scenario: str) -> str:
     """What the scenario is called with equal rates for all services."""
     return f"{scenario} equal rates"
+
+
+def priced(price: str) -> str:
+    """KubeDSM at that price of a move."""
+    default = with_settings(Configuration(), {_PRICE: price}) == Configuration()
+    return KUBEDSM if default else f"{_PRICE}={price}"
 
 
 def reduced(seeds: Sequence[int], setup: Setup) -> list[Run]:
@@ -71,10 +81,13 @@ def reduced(seeds: Sequence[int], setup: Setup) -> list[Run]:
 
 
 def full(seeds: Sequence[int], setup: Setup) -> list[Run]:
-    """The ten scenarios with all policies and variants (QoS factors only on one of them), some
-    with equal rates, and one with slower autoscalers.
+    """The ten scenarios with all policies and variants (QoS factors only on one of them) and
+    prices of a move, some with equal rates, and one with slower autoscalers.
     """
-    policies = dict.fromkeys([*MAIN_POLICIES, *MIGRATION_VARIANTS, *OBJECTIVE_VARIANTS])
+    priced_ones = map(priced, PRICES)
+    policies = dict.fromkeys(
+        [*MAIN_POLICIES, *MIGRATION_VARIANTS, *OBJECTIVE_VARIANTS, *priced_ones]
+    )
     found = runs(_paper_sources(), list(policies), seeds, setup)
     found += runs(_paper_sources(VARIANT_SCENARIO), list(QOS_VARIANTS), seeds, setup)
     equal = [

@@ -11,15 +11,13 @@ from typing import Any
 from kubedsm.configuration.settings import Configuration, with_settings
 from kubedsm.core.policies.registry import KUBEDSM
 from kubedsm.replay.oscillations import OSCILLATIONS, oscillation
-from kubedsm.replay.presets import PAPER_SCENARIOS
+from kubedsm.replay.presets import PAPER_SCENARIOS, PRICES
 from kubedsm.replay.random_clusters import random_cluster
 from kubedsm.replay.report import Report, number
 from kubedsm.replay.sources import recipe, runs
 from kubedsm.replay.world import Run, Setup
 
 RANDOM_CLUSTERS = 20
-#: of a move; with the first, none
-PRICES = ("0s", "5s", "10s", "15s", "20s", "25s", "30s", "40s", "60s")
 #: the values tried, the defaults among them
 FACTORS: Mapping[str, Sequence[str]] = {
     "fragmentation": ("unusable", "product"),

@@ -34,7 +34,7 @@ log = structlog.get_logger()
 #: Times as long as a suggestion took, the next is put off: new pods are placed meanwhile.
 REST = 9
 #: Seconds from one look to the next at whether all has settled, and that are waited for that.
-_LOOK, _PATIENCE = 0.5, 10.0
+_LOOK, _PATIENCE = 0.1, 10.0
 
 
 @attrs.define

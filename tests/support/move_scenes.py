@@ -16,10 +16,11 @@ from kubedsm.why.entries import MoveOutcome, Outcome, planned
 from support.worlds import emulated
 
 MERGE = "application/merge-patch+json"
+#: moves are free: whether they pay is another matter
 CONFIGURATION = load(
     """
 suggester: {period: 1s}
-migration: {cooldown: 1s, drainDelay: 1s, deadline: 10s}
+migration: {price: 0s, cooldown: 1s, drainDelay: 1s, deadline: 10s}
 """,
     "test",
 )
