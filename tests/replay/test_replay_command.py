@@ -73,10 +73,11 @@ def test_by_default_everybody_is_compared(kubedsm, scenario):
 def test_a_folder_gets_results_pictures_tables_and_a_page(kubedsm, scenario, tmp_path):
     pytest.importorskip("matplotlib")
     out = tmp_path / "new" / "folder"
-    policies = "kubedsm,kube-scheduler,no-migration"
+    policies = "kubedsm,kube-scheduler,no-migration,migration.price=0s"
     code, _, err = kubedsm("replay", scenario, "--policies", policies, "--jobs", 1, "--out", out)
     assert (code, err) == (0, "")
     pictures = {
+        "edge-ratio-by-moves.png",
         "edge-ratio-by-scenario.png",
         "edge-ratio-by-variant.png",
         "edge-share-by-service.png",

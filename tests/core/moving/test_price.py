@@ -28,14 +28,14 @@ def pods(service, edge=0, cloud=0, on="e0", **more):
     return [running(f"{service}-{n}", service, ONE, at, **more) for n, at in enumerate(places)]
 
 
-def suggested(nodes, pods, price, lasting=None, promises=None):
+def suggested(nodes, pods, price, lasting=None, promises=None, **more):
     kept = promises or {}
     shot = snapshot(nodes, pods)
     found = suggest(
         shot,
         lambda w: kept.get(w.name, Promise()),
         Objective(),
-        SuggestLimits(price=price),
+        SuggestLimits(price=price, **more),
         lasting=lambda w: (lasting or {}).get(w.name, ASSUMED),
     )
     carried_out(shot, found)
@@ -80,22 +80,38 @@ def test_an_exchange_pays_for_all_its_moves():
     assert not suggested(nodes(10), held, 25, {"a": 10, "b": 10}).moves
 
 
-def test_the_way_through_the_cloud_is_paid_twice():
-    # Two pods change places between full nodes for c: four legs, of three moves.
-    held = [
-        running("a-1", "a", resources(3, 1), "e0"),
-        running("b-1", "b", resources(2, 2), "e1"),
-        running("c-1", "c", resources(1, 1), "cloud"),
-    ]
+def changing_places():
+    """Two pods that have to change places between full nodes, for c: four legs, of three moves."""
     swap = [
-        node("e0", Tier.EDGE, 3, 3),
-        node("e1", Tier.EDGE, 3, 1),
+        node("e0", Tier.EDGE, 6, 6),
+        node("e1", Tier.EDGE, 6, 4),
         node("cloud", Tier.CLOUD, 64, 64),
     ]
+    held = [
+        running("a-1", "a", resources(6, 2), "e0"),
+        running("b-1", "b", resources(4, 4), "e1"),
+        running("c-1", "c", resources(2, 2), "cloud"),
+    ]
+    return swap, held
+
+
+def test_the_way_through_the_cloud_is_paid_twice():
+    swap, held = changing_places()
     found = suggested(swap, held, 0)
     assert (len(found.moves), len(found.legs)) == (3, 4)
     assert len(suggested(swap, held, 14.9, {"c": 60.0}).legs) == 4
     assert not suggested(swap, held, 15.1, {"c": 60.0}).moves
+
+
+def test_what_gains_less_at_less_of_a_price_is_preferred_to_a_way_through_the_cloud():
+    # In four legs it is either: 3/4 of what c gains for one move, or all of it for four.
+    swap, held = changing_places()
+    held = [*held, running("d-1", "d", resources(1, 1), "cloud")]
+    nodes = [*swap, node("e2", Tier.EDGE, 1, 1)]
+    weighed = {"d": Promise(weight=0.75)}
+    cheap = suggested(nodes, held, 2.0, promises=weighed, max_moves=4)
+    assert len(cheap.legs) == 4
+    assert told(suggested(nodes, held, 6.4, promises=weighed, max_moves=4)) == {("d", "e2")}
 
 
 def test_what_is_lost_by_a_workload_that_stays_counts_for_as_long_as_it_stays():
