@@ -114,6 +114,20 @@ def test_what_gains_less_at_less_of_a_price_is_preferred_to_a_way_through_the_cl
     assert told(suggested(nodes, held, 6.4, promises=weighed, max_moves=4)) == {("d", "e2")}
 
 
+def test_many_that_gain_more_and_need_another_move_do_not_hide_one_that_needs_none():
+    # Any of the large ones fits once a small one has made room; it is that move that they cost more.
+    held = [running("f-1", "f", resources(1, 1), "e0"), *pods("z", cloud=1)]
+    held += [running(f"x{n}-1", f"x{n}", resources(2, 2), "cloud") for n in range(9)]
+    tight = [
+        node("e0", Tier.EDGE, 2, 2),
+        node("e1", Tier.EDGE, 1, 1),
+        node("cloud", Tier.CLOUD, 64, 64),
+    ]
+    weighed = {f"x{n}": Promise(weight=1.01 + n / 100) for n in range(9)}
+    assert told(suggested(tight, held, 0, promises=weighed)) == {("x8", "e0"), ("f", "e1")}
+    assert told(suggested(tight, held, 10, promises=weighed)) == {("z", "e1")}
+
+
 def test_what_is_lost_by_a_workload_that_stays_counts_for_as_long_as_it_stays():
     held = [*pods("b", 4), *pods("a", cloud=2)]
     steady = suggested(nodes(4), held, 1, {"a": 10.0, "b": 600.0})
