@@ -115,7 +115,7 @@ def test_what_gains_less_at_less_of_a_price_is_preferred_to_a_way_through_the_cl
 
 
 def test_many_that_gain_more_and_need_another_move_do_not_hide_one_that_needs_none():
-    # Any of the large ones fits once a small one has made room; it is that move that they cost more.
+    # Any of the large ones fits once a small one has made room: that move is what they cost more.
     held = [running("f-1", "f", resources(1, 1), "e0"), *pods("z", cloud=1)]
     held += [running(f"x{n}-1", f"x{n}", resources(2, 2), "cloud") for n in range(9)]
     tight = [
