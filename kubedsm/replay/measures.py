@@ -10,6 +10,7 @@ import attrs
 import numpy as np
 
 from kubedsm.core.world.model import Share, Tier
+from kubedsm.replay.at_risk import AtRisk
 from kubedsm.replay.optimum import Optimum
 from kubedsm.replay.summaries import EdgeRatio, nearest_rank
 from kubedsm.replay.timeline import Level, Life, MoveRecord, Timeline
@@ -74,6 +75,7 @@ class Measures:
     lost_pod_seconds: float
     #: from creation to binding, seconds
     pending: Spread
+    at_risk: AtRisk
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -90,6 +92,10 @@ class Measures:
             "pendingSeconds": {
                 "mean": _rounded(self.pending.mean),
                 "p95": _rounded(self.pending.p95),
+            },
+            "onOneNode": {
+                "services": _rounded(self.at_risk.services),
+                "avoidable": _rounded(self.at_risk.avoidable),
             },
         }
 
@@ -121,6 +127,7 @@ def measure(run: Run, record: Record) -> Measures:
         taken_back=sum(move.taken_back for move in timeline.moves),
         lost_pod_seconds=lost_pod_seconds(timeline),
         pending=Spread.of(pending_seconds(timeline)),
+        at_risk=AtRisk.of(timeline, record.nodes, record.samples),
     )
 
 

@@ -20,6 +20,7 @@ class _Life:
     created: float
     bound: float | None = None
     tier: Tier | None = None
+    node: NodeName | None = None
     served: list[Span] = attrs.field(factory=list)
     serving_since: float | None = None
     gone: float | None = None
@@ -78,6 +79,7 @@ class TimelineRecorder:
         self._note_move(pod, change.object, deleted=deleted, now=now)
         if pod.node_name is not None and life.bound is None:
             life.bound, life.tier = now, self._tiers.get(pod.node_name)
+            life.node = pod.node_name
         serving = pod.ready and not pod.terminating and not deleted
         if serving and life.serving_since is None:
             life.serving_since = now
@@ -130,6 +132,7 @@ class TimelineRecorder:
                     life.tier,
                     tuple((since(first), since(last)) for first, last in served),
                     None if life.gone is None else since(life.gone),
+                    life.node,
                 )
             )
         return Timeline(

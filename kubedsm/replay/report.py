@@ -69,6 +69,7 @@ def scenarios_of(rows: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 NETWORK = "network ms"
+ON_ONE_NODE, AVOIDABLE = "on one node", "avoidable"
 #: heading, and what stands below it
 _COLUMNS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "edge ratio": lambda row: number(row["edgeRatio"], 3),
@@ -80,10 +81,12 @@ _COLUMNS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "moves": lambda row: number(row["migrations"], 1),
     "lost pod-s": lambda row: number(row["lostPodSeconds"], 2),
     "wait s": lambda row: number(row["pendingSeconds"]["mean"], 3),
+    ON_ONE_NODE: lambda row: number(row["onOneNode"]["services"], 2),
+    AVOIDABLE: lambda row: number(row["onOneNode"]["avoidable"], 3),
 }
 HEADINGS = ("scenario", "policy", *_COLUMNS)
 #: what a terminal of 80 columns has no room for
-_ONLY_ON_PAPER = HEADINGS.index(NETWORK)
+_ONLY_ON_PAPER = frozenset(map(HEADINGS.index, (NETWORK, ON_ONE_NODE, AVOIDABLE)))
 #: letters of the longest policy's name; only settings are longer
 _NAME = 19
 
@@ -125,4 +128,4 @@ def tables(found: Report) -> Group:
 
 def _narrow(row: Sequence[str]) -> list[str]:
     """Without the scenario, and without what is for wider media."""
-    return [cell for index, cell in enumerate(row) if index not in (0, _ONLY_ON_PAPER)]
+    return [cell for index, cell in enumerate(row) if index and index not in _ONLY_ON_PAPER]

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from kubedsm.core.world.model import Share, Tier
+from kubedsm.core.world.model import NodeName, Share, Tier
 
 #: from, until
 Span = tuple[float, float]
@@ -28,6 +28,7 @@ class Life:
     served: tuple[Span, ...] = ()
     #: deleted; None if it outlived the run
     gone: float | None = None
+    node: NodeName | None = None
 
 
 @attrs.frozen

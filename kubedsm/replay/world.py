@@ -63,10 +63,14 @@ class Run:
 @attrs.frozen
 class Record:
     timeline: Timeline
-    #: the nodes of the edge
-    edge: tuple[Node, ...]
+    nodes: tuple[Node, ...]
     #: a pod of each service that had any
     samples: Mapping[str, Pod]
+
+    @property
+    def edge(self) -> tuple[Node, ...]:
+        """The nodes of the edge."""
+        return tuple(node for node in self.nodes if node.tier is Tier.EDGE)
 
 
 def play(run: Run) -> Record:
@@ -103,10 +107,8 @@ async def _play(run: Run) -> Record:
             await clock.sleep(start + scenario.duration - clock.monotonic())
             running.cancel()
         timeline = recorder.timeline(start, clock.monotonic())
-    edge = tuple(
-        attrs.evolve(node, tier=Tier.EDGE) for node in nodes if tiers[node.name] is Tier.EDGE
-    )
-    return Record(timeline, edge, recorder.samples)
+    tiered = tuple(attrs.evolve(node, tier=tiers[node.name]) for node in nodes)
+    return Record(timeline, tiered, recorder.samples)
 
 
 def _runtime(

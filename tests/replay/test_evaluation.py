@@ -30,6 +30,7 @@ def row(policy, scenario="1.5-.4", *, ratio=0.5, times=None, shares=None, **more
         "takenBack": 0.0,
         "lostPodSeconds": 0.0,
         "pendingSeconds": {"mean": 0.1, "p95": 0.2},
+        "onOneNode": {"services": 1.25, "avoidable": 0.5},
     } | more
 
 
