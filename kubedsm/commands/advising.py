@@ -99,7 +99,7 @@ def _called(leg: Leg) -> str:
 
 
 def advice_tables(advice: Advice, milliseconds: float) -> RenderableType:
-    said = advice.as_json()
+    said, moves = advice.as_json(), advice.suggestion.moves
     parts: list[RenderableType] = []
     if said["moves"]:
         headings = ("pod", "from", "to", "kind", "mode", "group", "gain")
@@ -108,6 +108,7 @@ def advice_tables(advice: Advice, milliseconds: float) -> RenderableType:
             for move in said["moves"]
         )
         parts.append(table(headings, rows, title="moves", numbers=("gain",)))
+        parts += [Text(f"{m.pod} moves {m.purpose}") for m in moves if m.rebalances]
         steps = "; then ".join(", ".join(stage) for stage in advice.order)
         parts.append(Text(f"order: {steps}"))
     else:

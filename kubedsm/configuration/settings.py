@@ -305,6 +305,7 @@ class Configuration:
                 self.migration.price,
                 suggester.defragment,
                 self.edge.headroom,
+                rebalance=True,
             ),
             suggester.algorithm,
             Measure(self.fragmentation),

@@ -359,9 +359,12 @@ class Runtime:
         pod, target = ended.move.pod, ended.move.target
         completed = ended.outcome is Outcome.COMPLETED
         text = f"Move to {target} {ended.outcome}: {ended.reason}"
+        if completed:
+            purpose = f", {ended.move.purpose}" if ended.move.rebalances else ""
+            text = f"Moved to {target}{purpose}"
         log.info("move ended", pod=str(pod), outcome=ended.outcome, reason=ended.reason)
         self._workload_events.moved(ended)
-        self._recorder.moved(pod, f"Moved to {target}" if completed else text, completed=completed)
+        self._recorder.moved(pod, text, completed=completed)
         replacement = ended.replacement
         if completed and replacement is not None and replacement.node_name is not None:
             self._recorder.scheduled(replacement, replacement.node_name)

@@ -15,6 +15,7 @@ from kubedsm.configuration.services import Mode
 from kubedsm.configuration.settings import Configuration
 from kubedsm.core.goals.gains import Gains, leading
 from kubedsm.core.moving.move_groups import edge_changes
+from kubedsm.core.moving.rebalance import on_one_node
 from kubedsm.core.moving.suggestion import Cause, Leg, Move, MoveKind, Reason, Suggestion
 from kubedsm.core.policies.policy import MigratingPolicy
 from kubedsm.core.world.mirror import ClusterMirror
@@ -182,6 +183,9 @@ class Suggester:
     def _worth(self, moves: Sequence[Move], waiting: Sequence[Uid]) -> Callable[[], bool]:
         def worth() -> bool:
             snapshot = self.mirror.snapshot()
+            if all(move.rebalances for move in moves):
+                at_risk = on_one_node(snapshot)
+                return any(move.pod.workload in at_risk for move in moves)
             if all(move.kind is MoveKind.EDGE_TO_EDGE for move in moves):
                 return True
             if any(uid in snapshot.pods and uid not in snapshot.placed for uid in waiting):
@@ -203,10 +207,7 @@ def by_group(suggestion: Suggestion) -> Iterator[tuple[int, list[Leg]]]:
 
 
 def proposal(move: Move) -> str:
-    return (
-        f"Would move from {move.source} to {move.target} ({move.kind}), "
-        f"gaining {move.gain:.3f} points of QoS a move"
-    )
+    return f"Would move from {move.source} to {move.target} ({move.kind}): {move.purpose}"
 
 
 def migration_of(pod: Pod, configuration: Configuration) -> Mode:

@@ -101,7 +101,8 @@ class WorkloadEvents:
 
 def _told(move: Move) -> str:
     kind = f" ({move.kind})" if move.kind else ""
-    return f"{move.pod.name} from {move.source} to {move.target}{kind}"
+    purpose = f", {move.purpose}" if move.rebalances else ""
+    return f"{move.pod.name} from {move.source} to {move.target}{kind}{purpose}"
 
 
 def _pods(moves: Sequence[str]) -> str:

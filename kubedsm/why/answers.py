@@ -5,13 +5,13 @@ a node that only it rejects is feasible and still never chosen, unless no node i
 Then kube-scheduler's rules alone decide, and every node counts as one of the cloud.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from typing import NamedTuple
 
 import attrs
 
-from kubedsm.core.goals.fragmentation import SCALE, Fragmentation, axes_of, request_mix, rows
+from kubedsm.core.goals.fragmentation import SCALE, Fragmentation, request_mix
 from kubedsm.core.goals.objective import NANO
 from kubedsm.core.goals.replica_spread import ReplicaSpread, spreads
 from kubedsm.core.placing.cloud import score_with
@@ -20,7 +20,6 @@ from kubedsm.core.rules.feasibility import Feasibility, Rejection
 from kubedsm.core.rules.fit import NO_TIER, TIER, rejection
 from kubedsm.core.rules.plugins import BY_NAME
 from kubedsm.core.world.model import (
-    Node,
     NodeName,
     Pod,
     PodClass,
@@ -143,7 +142,7 @@ class Explainer:
         won = self._policy.objective.gain(share, promise) / NANO
         fragmentation = Fragmentation(self._policy.measure, request_mix(snapshot))
         edge = [n for n in map(snapshot.nodes.__getitem__, usable) if n.tier is Tier.EDGE]
-        added = _added(fragmentation, pod, edge, snapshot.free)
+        added = fragmentation.added(pod.requests, edge, snapshot.free)
         penalties = dict(zip(usable, case.feasibility.penalties(pod, usable), strict=True))
         company = self._company(case)
         scores = {
@@ -197,24 +196,6 @@ def _with_pod_waiting(snapshot: Snapshot, pod: Pod) -> Snapshot:
         pod, node_name=None, phase="Pending", scheduler_name=snapshot.scheduler_name
     )
     return attrs.evolve(snapshot.without([pod.uid]), pods={**snapshot.pods, pod.uid: waiting})
-
-
-def _added(
-    fragmentation: Fragmentation,
-    pod: Pod,
-    nodes: Sequence[Node],
-    room: Mapping[NodeName, Resources],
-) -> list[int]:
-    """What the pod would add to the fragmentation of each of these nodes, were it there."""
-    if not nodes:
-        return []
-    axes = axes_of(vector for vector, _ in fragmentation.mix)
-    size = rows([node.allocatable for node in nodes], axes)
-    free = [room[node.name] for node in nodes]
-    before = fragmentation.costs(axes, size, rows(free, axes))
-    after = fragmentation.costs(axes, size, rows([left - pod.requests for left in free], axes))
-    added: list[int] = (after - before).tolist()
-    return added
 
 
 def _rejections(snapshot: Snapshot, pod_class: PodClass) -> dict[NodeName, Rejection]:

@@ -87,6 +87,7 @@ def move_as_json(move: Move) -> dict[str, Any]:
         "to": move.target,
         "kind": move.kind and move.kind.value,
         "gain": round(move.gain, 6),
+        "purpose": move.purpose,
         "group": move.group,
     }
 

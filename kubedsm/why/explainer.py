@@ -100,10 +100,7 @@ class Decisions:
             return ""
         if chosen.move is not None:
             move = chosen.move
-            return (
-                f"in place of {move.pod} on {move.source}: {move.kind},"
-                f" {move.gain:+.3f} points of QoS a move"
-            )
+            return f"in place of {move.pod} on {move.source}: {move.kind}, {move.purpose}"
         node = basis.snapshot.nodes.get(chosen.node or NodeName(""))
         if node is None:
             return ""

@@ -39,6 +39,7 @@ class MoveAnswer(msgspec.Struct, frozen=True):
     target: str | None = msgspec.field(default=None, name="to")
     kind: str | None = None
     gain: float | None = None
+    purpose: str | None = None
     group: int | None = None
     outcome: str = ""
     reason: str | None = None

@@ -58,7 +58,8 @@ def _outcome(said: Explanation) -> Iterator[str]:
 
 
 def _moved(move: MoveAnswer) -> str:
-    route = f" from {move.source} to {move.target} ({move.kind})" if move.source else ""
+    what = ", ".join(filter(None, (move.kind, move.purpose)))
+    route = f" from {move.source} to {move.target} ({what})" if move.source else ""
     reason = f": {move.reason}" if move.reason else ""
     return f"Move of {move.pod} at {move.at}{route} {move.outcome}{reason}"
 

@@ -1,7 +1,10 @@
 """`kubedsm suggest --from`: what is said of dumps, and of pods that must stay."""
 
+import io
+
 import orjson
 import pytest
+from rich.console import Console
 
 from kubedsm.cluster.wire import dump as dumps
 from kubedsm.commands import advising, offline
@@ -45,6 +48,7 @@ def test_a_pod_in_the_cloud_moves_to_an_edge_that_has_room():
         "from": "c1",
         "to": "e1",
         "kind": "cloud-to-edge",
+        "purpose": f"{gain:+.3f} points of QoS a move",
         "group": 0,
         "mode": "surge",
     }
@@ -97,6 +101,19 @@ def test_every_pod_counts_even_if_it_stays():
     said = said_of(EDGE, CLOUD, foreign, running("web-1", "c1"))
     assert said["moves"] == []
     assert said["rejected"][0]["pod"] == "shop/web-1"
+
+
+def test_of_those_on_one_node_one_goes_elsewhere_and_it_is_said_what_for():
+    purpose = "so that no single node holds all of shop/web"
+    other = node("e2", "edge", cpu="2")
+    dump = dump_of(EDGE, other, CLOUD, running("web-1", "e1"), running("web-2", "e1"))
+    mirror = offline.mirror_of(dumps.read(dump, "dump"), Configuration())
+    advice = advising.advise(mirror.snapshot(), Configuration())
+    [move] = advice.as_json()["moves"]
+    assert (move["to"], move["kind"], move["purpose"]) == ("e2", "edge-to-edge", purpose)
+    console = Console(file=io.StringIO(), width=200)
+    console.print(advising.advice_tables(advice, 1.0))
+    assert f"shop/{move['pod'][5:]} moves {purpose}" in console.file.getvalue()
 
 
 def test_a_stateful_pod_would_be_recreated():

@@ -13,7 +13,7 @@ bounds how many fit, but free pod slots are no waste.
 
 import enum
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 import numpy as np
@@ -105,6 +105,18 @@ class Fragmentation:
         allocatable = rows([node.allocatable for node in listed], axes)
         room = rows([free[node.name] for node in listed], axes)
         return int(self.costs(axes, allocatable, room).sum())
+
+    def added(
+        self, requests: Resources, nodes: Sequence[Node], free: Mapping[NodeName, Resources]
+    ) -> list[int]:
+        """What a pod with these requests would add to the cost of each of the nodes."""
+        axes = axes_of([requests, *(vector for vector, _ in self.mix)])
+        size = rows([node.allocatable for node in nodes], axes)
+        room = [free[node.name] for node in nodes]
+        before = self.costs(axes, size, rows(room, axes))
+        after = self.costs(axes, size, rows([left - requests for left in room], axes))
+        added: list[int] = (after - before).tolist()
+        return added
 
     def _unusable(
         self, axes: tuple[str, ...], room: Ints, size: Ints, exists: NDArray[np.bool_]

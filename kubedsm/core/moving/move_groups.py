@@ -20,6 +20,7 @@ from kubedsm.core.world.model import NodeName, Resources, Uid, Workload
 Needs = dict[Uid, frozenset[Uid]]
 Moves = tuple[Move, ...]
 
+_WITHIN_A_TIER = frozenset({MoveKind.EDGE_TO_EDGE, MoveKind.CLOUD_TO_CLOUD})
 _NONE: frozenset[Uid] = frozenset()
 #: Choices of moves to stop over that are looked at.
 _CHOICES = 512
@@ -207,7 +208,7 @@ def edge_changes(moves: Iterable[Move]) -> dict[Workload, int]:
     """How many more pods each workload has on the edge after the moves."""
     changes: dict[Workload, int] = {}
     for move in moves:
-        if move.kind is not MoveKind.EDGE_TO_EDGE:
+        if move.kind not in _WITHIN_A_TIER:
             change = -1 if move.kind is MoveKind.EDGE_TO_CLOUD else 1
             changes[move.pod.workload] = changes.get(move.pod.workload, 0) + change
     return changes

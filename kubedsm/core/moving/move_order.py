@@ -158,7 +158,13 @@ def stopover(
 
 def _turn(move: Move) -> int:
     """What leaves makes it easier for what comes; pods that wait come when all is done."""
-    order = (MoveKind.EDGE_TO_CLOUD, MoveKind.EDGE_TO_EDGE, MoveKind.CLOUD_TO_EDGE, None)
+    order = (
+        MoveKind.EDGE_TO_CLOUD,
+        MoveKind.CLOUD_TO_CLOUD,
+        MoveKind.EDGE_TO_EDGE,
+        MoveKind.CLOUD_TO_EDGE,
+        None,
+    )
     return order.index(move.kind)
 
 

@@ -24,8 +24,10 @@ from kubedsm.core.moving.not_taken import Outcome, not_taken
 from kubedsm.core.moving.pairing import pair
 from kubedsm.core.moving.paper.paper_suggester import suggest_paper
 from kubedsm.core.moving.proposal import Question, allowed_of
+from kubedsm.core.moving.rebalance import Rebalancing, on_one_node
 from kubedsm.core.moving.reorder_edge import reorder_edge
 from kubedsm.core.moving.suggestion import (
+    Cause,
     ClusterScore,
     Move,
     MoveKind,
@@ -36,7 +38,15 @@ from kubedsm.core.moving.suggestion import (
 )
 from kubedsm.core.moving.take_groups import Taken, take_groups
 from kubedsm.core.packing.match import Bounds
-from kubedsm.core.world.model import NodeName, Pod, Resources, Snapshot, Tier, shares_after
+from kubedsm.core.world.model import (
+    NodeName,
+    Pod,
+    Resources,
+    Snapshot,
+    Tier,
+    Workload,
+    shares_after,
+)
 
 __all__ = [
     "ClusterScore",
@@ -75,8 +85,9 @@ def suggest(
     count in the totals of their workloads; those that fit nowhere may have room made for them on
     the edge, and it counts as a gain that they will be placed there.
 
-    Carried out as it says, a suggestion leads to a strictly greater QoS (or, with defragment, to
-    the same QoS and strictly less fragmentation): so suggesting comes to an end. QoS is greater
+    Carried out as it says, a suggestion leads to a strictly greater QoS; or to the same QoS and,
+    with rebalance, to strictly fewer workloads on one node, or, with defragment, to no more of
+    them and strictly less fragmentation: so suggesting comes to an end. QoS is greater
     if that of the highest priority that changes is, whatever lower ones lose. Once the deadline of
     the bounds has passed, what was found by then is suggested, and is not proven.
     """
@@ -86,41 +97,66 @@ def suggest(
         return forbidden(pod) or movable(pod)
 
     gains = Gains.of(snapshot, promises, objective)
-    shares = gains.shares
     fragmentation = Fragmentation(measure, request_mix(snapshot))
-    before = quality(shares, promises, objective)
-    if not (gains.possible or limits.defragment):
-        fragmented = fragmentation.of(snapshot.of_tier(Tier.EDGE), snapshot.free)
-        as_it_is = ClusterScore(before, shares, fragmented)
-        return Suggestion(before=as_it_is, after=as_it_is, proven=algorithm == "exact")
-    problem = EdgeProblem.of(snapshot, reason_to_stay, fragmentation, bounds)
-    form = suggest_exact if algorithm == "exact" else suggest_paper
-    if algorithm == "paper":
-        limits = attrs.evolve(limits, price=0.0)
-    question = Question(problem, gains, _worths(problem, gains, limits, lasting), limits, bounds)
-    found = form(question)
+    before = ClusterScore(
+        quality(gains.shares, promises, objective),
+        gains.shares,
+        fragmentation.of(snapshot.of_tier(Tier.EDGE), snapshot.free),
+    )
+    exact = algorithm == "exact"
+    if not exact:
+        limits = attrs.evolve(limits, price=0.0, rebalance=False)
+    found = Suggestion(before=before, after=before, proven=exact)
+    if gains.possible or limits.defragment:
+        problem = EdgeProblem.of(snapshot, reason_to_stay, fragmentation, bounds)
+        worths = _worths(problem, gains, limits, lasting)
+        question = Question(problem, gains, worths, limits, bounds)
+        found = _found(snapshot, question, before, reason_to_stay, exact=exact)
+    if not limits.rebalance:
+        return found
+    others = (*found.moves, *found.awaited)
+    beside = Rebalancing(snapshot, reason_to_stay, limits, fragmentation, bounds.deadline, others)
+    left: list[NotTaken] = []
+    for move in beside.possible(gains, promises):
+        # It is worth a pod at the edge for as long as the workload stays as it is.
+        worth = lasting(move.pod.workload)
+        if not limits.price or worth > limits.price:
+            return _with(found, move, snapshot, fragmentation)
+        left.append(NotTaken(move.pod, Cause.BELOW_ITS_PRICE.of(worth, limits.price)))
+    return attrs.evolve(found, rejected=(*found.rejected, *left[:1]))
 
-    taken = _taken(question, found.moves)
+
+def _found(
+    snapshot: Snapshot,
+    question: Question,
+    before: ClusterScore,
+    reason_to_stay: Movable,
+    *,
+    exact: bool,
+) -> Suggestion:
+    """The moves that are worth what they gain."""
+    problem, gains, limits = question.problem, question.gains, question.limits
+    found = suggest_exact(question) if exact else suggest_paper(question)
+    taken = _taken(snapshot, question, found.moves)
     moves = taken.moves
     free = _free_after(snapshot.free, moves)
-    counted = algorithm == "exact"
     outcome = Outcome(
         snapshot,
         problem,
         question.worths,
         taken,
         limits,
-        counted,
+        exact,
         found.proven,
         free,
         found.refused,
     )
     return Suggestion(
-        before=ClusterScore(before, shares, fragmentation.of(problem.nodes, snapshot.free)),
+        before=before,
         after=ClusterScore(
-            before + sum(gains_of(gains, moves)),
-            shares_after(shares, edge_changes(moves)),
-            fragmentation.of(problem.nodes, free),
+            before.qos + sum(gains_of(gains, moves)),
+            shares_after(before.shares, edge_changes(moves)),
+            problem.fragmentation.of(problem.nodes, free),
         ),
         moves=tuple(move for move in moves if move.source is not None),
         legs=taken.order.legs(moves),
@@ -138,13 +174,34 @@ def _worths(problem: EdgeProblem, gains: Gains, limits: SuggestLimits, lasting: 
     return Worths(gains, lasting, waiting)
 
 
-def _taken(question: Question, moves: Moves) -> Taken:
+def _with(
+    found: Suggestion, move: Move, snapshot: Snapshot, fragmentation: Fragmentation
+) -> Suggestion:
+    """The same with a move that waits for none of the others, nor they for it: its own group."""
+    groups = {other.group for other in (*found.moves, *found.awaited)}
+    move = attrs.evolve(move, group=max(groups, default=-1) + 1)
+    moves = (*found.moves, move)
+    free = _free_after(snapshot.free, (*moves, *found.awaited))
+    fragmented = fragmentation.of(snapshot.of_tier(Tier.EDGE), free)
+    return attrs.evolve(
+        found,
+        after=attrs.evolve(found.after, fragmentation=fragmented),
+        moves=moves,
+        legs=(*found.legs, *Order((move,), {move.pod.uid: frozenset()}).legs([move])),
+    )
+
+
+def _taken(snapshot: Snapshot, question: Question, moves: Moves) -> Taken:
     """The groups of the moves that are taken; if none is, perhaps moves that only defragment."""
     problem, limits = question.problem, question.limits
     free = problem.room
 
     def fragmentation_after(moves: Iterable[Move]) -> int:
         return problem.fragmentation.of(problem.nodes, _free_after(free, moves))
+
+    def at_risk_after(moves: Iterable[Move]) -> frozenset[Workload]:
+        moved = {move.pod.uid: move.target for move in moves}
+        return frozenset(on_one_node(snapshot, moved) if limits.rebalance else ())
 
     def take(moves: Moves) -> Taken:
         if problem.rules is None:
@@ -153,11 +210,12 @@ def _taken(question: Question, moves: Moves) -> Taken:
                 order,
                 question,
                 fragmentation_after,
+                at_risk_after,
                 together=_overfills(problem, limits, moves),
             )
         order, refused = allowed_of(problem.rules.feasibility, moves, free)
         together = _overfills(problem, limits, order.moves)
-        taken = take_groups(order, question, fragmentation_after, together=together)
+        taken = take_groups(order, question, fragmentation_after, at_risk_after, together=together)
         left = (*taken.left, *(((refusal.move,), refusal.reason) for refusal in refused))
         if taken.left and taken.groups:
             # The rules may have allowed some of these only beside what was left out.

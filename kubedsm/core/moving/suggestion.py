@@ -14,6 +14,7 @@ class MoveKind(enum.StrEnum):
     CLOUD_TO_EDGE = "cloud-to-edge"
     EDGE_TO_CLOUD = "edge-to-cloud"
     EDGE_TO_EDGE = "edge-to-edge"
+    CLOUD_TO_CLOUD = "cloud-to-cloud"
 
 
 @attrs.frozen(slots=True)
@@ -31,6 +32,15 @@ class Move:
     #: of its group: the QoS, in points, that would be lost without it, a move, at the highest
     #: priority at which any would
     gain: float = 0.0
+    #: it is made so that no single node holds all of its workload
+    rebalances: bool = False
+
+    @property
+    def purpose(self) -> str:
+        """What it is made for."""
+        if self.rebalances:
+            return f"so that no single node holds all of {self.pod.workload}"
+        return f"{self.gain:+.3f} points of QoS a move"
 
 
 @attrs.frozen(slots=True)
@@ -100,6 +110,7 @@ class Cause(enum.StrEnum):
     TOO_LITTLE_DEFRAGMENTED = (
         "its group changes no QoS, and takes less than 1 % of a node from fragmentation"
     )
+    LEAVES_ON_ONE_NODE = "its group changes no QoS, and would leave all of a workload on one node"
     NEEDS_A_STOPOVER = "its group changes no QoS, and its moves need one another's room"
     NO_EDGE_NODE = "there is no edge node"
     NO_NODE_TAKES_IT = "no edge node takes it: {}"
@@ -183,3 +194,6 @@ class SuggestLimits:
     defragment: bool = False
     #: the part of the edge, of its cpu and of its memory, that pods of the cloud do not fill
     headroom: float = attrs.field(default=0.0, validator=[validators.ge(0.0), validators.le(1.0)])
+    #: one move more, within `max_moves`, so that no single node holds all of a workload; only
+    #: `exact` makes it
+    rebalance: bool = False

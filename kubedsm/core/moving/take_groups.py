@@ -19,12 +19,15 @@ from kubedsm.core.moving.move_groups import (
 )
 from kubedsm.core.moving.proposal import Question
 from kubedsm.core.moving.suggestion import Cause, Move, Reason, SuggestLimits
+from kubedsm.core.world.model import Workload
 
 #: What a group that changes no QoS must take from the fragmentation.
 _LEAST_DEFRAGMENTED = SCALE // 100
 
 #: The fragmentation of the edge once these moves are carried out.
 FragmentationAfter = Callable[[Iterable[Move]], int]
+#: The workloads that one node's death would take whole then.
+AtRiskAfter = Callable[[Iterable[Move]], frozenset[Workload]]
 
 
 @attrs.frozen
@@ -51,6 +54,7 @@ def take_groups(
     order: Order,
     question: Question,
     fragmentation_after: FragmentationAfter,
+    at_risk_after: AtRiskAfter,
     *,
     together: bool = False,
 ) -> Taken:
@@ -77,6 +81,8 @@ def take_groups(
             else:
                 drop = fragmentation_after(others) - fragmentation_after(everything)
                 reason = _no_order(drop, group, question.limits)
+                if reason is None and at_risk_after(everything) - at_risk_after(others):
+                    reason = Cause.LEAVES_ON_ONE_NODE.of()
             marginal.append(gain)
             if reason is not None:
                 refused.append((gain, at, reason))
