@@ -305,7 +305,7 @@ class Configuration:
                 self.migration.price,
                 suggester.defragment,
                 self.edge.headroom,
-                rebalance=True,
+                spread=self.default_spread,
             ),
             suggester.algorithm,
             Measure(self.fragmentation),

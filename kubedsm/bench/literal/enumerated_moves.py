@@ -16,7 +16,17 @@ from kubedsm.core.goals.objective import NANO, Objective, Promises, quality
 from kubedsm.core.moving.movable import Movable
 from kubedsm.core.moving.suggestion import SuggestLimits
 from kubedsm.core.rules.fit import reasons, static_reasons
-from kubedsm.core.world.model import Node, NodeName, Pod, Resources, Share, Snapshot, Tier, Workload
+from kubedsm.core.world.model import (
+    Node,
+    NodeName,
+    Pod,
+    Resources,
+    Share,
+    Snapshot,
+    Tier,
+    Uid,
+    Workload,
+)
 
 #: The cloud as a whole.
 CLOUD = NodeName("the cloud")
@@ -30,7 +40,7 @@ Worth = Callable[[Mapping[Workload, Share]], int]
 
 @attrs.frozen
 class Best:
-    """QoS in nano-units, legs (and waiting pods placed), fragmentation of the edge."""
+    """QoS in nano-units, legs (and waiting pods placed), pairs and fragmentation of the edge."""
 
     qos: int
     #: of worth, what is left when all legs are paid; the QoS where they have no price
@@ -39,10 +49,12 @@ class Best:
     fragmentation: int
     #: how many choices there were
     tried: int
+    #: of replicas on one edge node; none if that does not count
+    pairs: int = 0
 
     @property
-    def rank(self) -> tuple[int, int, int]:
-        return self.net, -self.moves, -self.fragmentation
+    def rank(self) -> tuple[int, int, int, int]:
+        return self.net, -self.moves, -self.pairs, -self.fragmentation
 
 
 @attrs.frozen(eq=False)
@@ -185,7 +197,7 @@ def best_by_enumeration(
     movable: Movable,
     worth: Worth | None = None,
 ) -> Best:
-    """The greatest QoS, then the fewest moves, then the least fragmentation.
+    """The greatest QoS, then the fewest moves, the fewest pairs, and the least fragmentation.
 
     With a `worth`, in nano-units of what the price is in, it is the greatest that is left when all
     legs are paid, of what does not lower the QoS.
@@ -206,7 +218,10 @@ def best_by_enumeration(
         found = Best(qos, value - price * len(steps), len(steps), 0, 0)
         if found.rank[:2] < best.rank[:2] or (worth and (qos <= at_first or found.net <= 0)):
             continue
-        found = attrs.evolve(found, fragmentation=_after(steps, trial, fragmentation))
+        moved = {pod.uid: target for pod, _, target in steps}
+        pairs = pairs_on_edge(snapshot, moved) if limits.spread else 0
+        cost = _after(steps, trial, fragmentation)
+        found = attrs.evolve(found, pairs=pairs, fragmentation=cost)
         legs = trial.legs(steps) if found.rank > best.rank else None
         if legs is not None:
             found = attrs.evolve(found, moves=legs, net=value - price * legs)
@@ -242,6 +257,16 @@ def _after(steps: Sequence[_Step], trial: _Try, fragmentation: Fragmentation) ->
     return sum(
         literal_fragmentation(fragmentation, node, free[node.name]) for node in trial.edge.values()
     )
+
+
+def pairs_on_edge(snapshot: Snapshot, moved: Mapping[Uid, NodeName]) -> int:
+    """How many pairs of replicas stand on one edge node, when these pods are elsewhere."""
+    where: dict[tuple[NodeName, Workload], int] = {}
+    for uid, node in {**snapshot.placed, **moved}.items():
+        pod = snapshot.pods[uid]
+        if node in snapshot.nodes and snapshot.nodes[node].tier is Tier.EDGE and pod.counts_for_qos:
+            where[node, pod.workload] = where.get((node, pod.workload), 0) + 1
+    return sum(number * (number - 1) // 2 for number in where.values())
 
 
 def _choices(

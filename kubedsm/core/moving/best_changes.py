@@ -6,7 +6,8 @@ moves is half of (touched + |C - R|) summed over items, where a pod that comes o
 touch; and QoS depends on the differences C - R only. One DP over the nodes, with a state for each
 vector of differences and the fewest touches as its cost, hence knows the best of all suggestions:
 the greatest net worth, which is what the QoS gained is worth less the price of the moves; then
-fewest moves, then (in a second DP over what is left) least fragmentation.
+fewest moves, then (in a second DP over what is left) the least that replicas of a workload stand
+together, then least fragmentation.
 
 No workload gains by leaving the edge, so a pod only leaves a node where its room is needed, there
 or, with headroom to be left, anywhere.
@@ -22,9 +23,10 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from kubedsm.core.goals.fragmentation import SCALE, Ints
+from kubedsm.core.goals.fragmentation import Ints
 from kubedsm.core.goals.gains import Gain, standing, worthwhile
 from kubedsm.core.goals.worths import less_price
+from kubedsm.core.moving.cost_digits import Digits
 from kubedsm.core.moving.edge_changes import (
     Changes,
     changes_within,
@@ -54,17 +56,18 @@ class TooManyError(Exception):
 class Solution:
     #: N x I
     changes: Ints
-    #: net worth, moves, fragmentation added: what counts, in this order
+    #: net worth, moves, spread and fragmentation added: what counts, in this order
     net: Gain
     moves: int
+    spread: int
     fragmentation: int
     #: how many differences there are
     states: int
 
     @property
-    def rank(self) -> tuple[Gain, int, int]:
+    def rank(self) -> tuple[Gain, int, int, int]:
         """Greater is better."""
-        return self.net, -self.moves, -self.fragmentation
+        return self.net, -self.moves, -self.spread, -self.fragmentation
 
 
 @attrs.frozen
@@ -122,21 +125,24 @@ class _Search:
         vectors, of_state = self.changes.vectors[states], self.worthwhile[:, states]
         return [touching(vectors[kept]) for kept in of_state]
 
-    def measured_options(self, states: Ints, scale: int) -> list[Options]:
-        """The same, at a cost in touches and then in fragmentation."""
+    def measured_options(self, states: Ints, digits: Digits) -> list[Options]:
+        """The same, at a cost in touches, then in spread, then in fragmentation."""
         found = []
         for node, option in enumerate(self.options(states)):
             free = self.problem.free[node]
-            added = fragmentation_changes(self.problem, node, free, option.vectors)
-            found.append(Options(option.vectors, option.costs * scale + added))
+            added = self.problem.spread.added(node, option.vectors)
+            spread = np.sign(added) * (np.abs(added) // digits.pairs)
+            fragmentation = fragmentation_changes(self.problem, node, free, option.vectors)
+            costs = option.costs * digits.touch + spread * digits.spread + fragmentation
+            found.append(Options(option.vectors, costs))
         return found
 
 
 def best_changes(question: Question) -> Iterator[Solution]:
     """The changes of the edge that give more QoS, best first.
 
-    Of those that have the same difference only the one with the fewest moves and then the least
-    fragmentation. Raises TooManyError beyond the bounds.
+    Of those that have the same difference only the one with the fewest moves, then the least spread
+    cost, then the least fragmentation. Raises TooManyError beyond the bounds.
     """
     problem, limits = question.problem, question.limits
     if question.bounds.deadline.passed:
@@ -305,17 +311,18 @@ def _reach(search: _Search, targets: Ints, allowed: Ints) -> Ints:
 
 
 def _cheapest(search: _Search, alike: list[_Solved]) -> Iterator[Solution]:
-    """These, of as many moves each, with the least fragmentation; the least first."""
+    """These, of as many moves each, with the least spread and fragmentation; the least first."""
     targets = np.array([each.target for each in alike], dtype=np.int64)
     spent = np.array([each.spent for each in alike], dtype=np.int64)
     problem = search.problem
-    scale = 4 * SCALE * (len(problem.nodes) + 1)
+    digits = Digits.of(problem, search.limits)
+    scale = digits.touch
     ceilings = _reach(search, targets, spent)
     states = np.flatnonzero(ceilings >= search.changes.touched)
     walked = walk(
         search.changes.vectors[states],
         ceilings[states] * scale + scale // 2,
-        search.measured_options(states, scale),
+        search.measured_options(states, digits),
         search.bounds,
     )
     if walked is None:
@@ -328,4 +335,4 @@ def _cheapest(search: _Search, alike: list[_Solved]) -> Iterator[Solution]:
             if vector is not None:
                 changes[node] = vector
         chosen, every = alike[at], len(search.changes.vectors)
-        yield Solution(changes, chosen.net, chosen.moves, int(added[at]), every)
+        yield Solution(changes, chosen.net, chosen.moves, *digits.parts(int(added[at])), every)

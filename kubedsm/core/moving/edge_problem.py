@@ -16,6 +16,7 @@ import numpy as np
 from kubedsm.core.goals.fragmentation import Fragmentation, Ints, axes_of
 from kubedsm.core.moving.edge_items import Item, items_of, ruled_kinds, stranded
 from kubedsm.core.moving.edge_rules import Clash, EdgeRules
+from kubedsm.core.moving.edge_spread import EdgeSpread
 from kubedsm.core.moving.movable import Movable
 from kubedsm.core.packing.match import Bounds
 from kubedsm.core.packing.problem import Packing, kinds
@@ -64,6 +65,7 @@ class EdgeProblem:
     #: I: how many may go to the cloud, room aside
     away: Ints
     fragmentation: Fragmentation
+    spread: EdgeSpread
     cloud: CloudHold
     #: what is free now, on nodes of every tier
     room: Mapping[NodeName, Resources]
@@ -73,8 +75,15 @@ class EdgeProblem:
 
     @classmethod
     def of(
-        cls, snapshot: Snapshot, movable: Movable, fragmentation: Fragmentation, bounds: Bounds
+        cls,
+        snapshot: Snapshot,
+        movable: Movable,
+        fragmentation: Fragmentation,
+        bounds: Bounds,
+        *,
+        spread: bool = False,
     ) -> Self:
+        """`spread`: whether it counts how the replicas of a workload stand together."""
         nodes = tuple(snapshot.of_tier(Tier.EDGE))
         cloud_nodes = snapshot.of_tier(Tier.CLOUD)
         at_edge = {node.name for node in nodes}
@@ -118,6 +127,7 @@ class EdgeProblem:
             supply=np.array([item.supply for item in items], dtype=np.int64),
             away=np.full(len(items), _ALL),
             fragmentation=fragmentation,
+            spread=EdgeSpread.of(snapshot, items, nodes) if spread else EdgeSpread.none(*shape),
             cloud=cloud,
             room=snapshot.free,
             rules=rules,
@@ -140,6 +150,7 @@ class EdgeProblem:
             most=self.most[:, kept],
             supply=self.supply[kept],
             away=self.away[kept],
+            spread=self.spread.only(kept),
             clashes=tuple(
                 (on, kept.index(one), kept.index(other))
                 for on, one, other in self.clashes

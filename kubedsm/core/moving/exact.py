@@ -163,14 +163,15 @@ def _held_now(problem: EdgeProblem, solution: Solution) -> bool:
 @attrs.frozen(eq=False)
 class _Chosen:
     moves: Moves
-    #: net worth, legs, fragmentation added: greater is better
-    rank: tuple[Gain, int, int]
+    #: net worth, legs, spread and fragmentation added: greater is better
+    rank: tuple[Gain, int, int, int]
 
     @classmethod
     def of(cls, solution: Solution, moves: Moves, price: int) -> Self:
         """What the moves by which the solution is reached come to, stops on the way paid."""
         left = net(solution.net, price * stopovers(moves))
-        return cls(moves, (left, -legs_of(moves), -solution.fragmentation))
+        cost = (-solution.spread, -solution.fragmentation)
+        return cls(moves, (left, -legs_of(moves), *cost))
 
     @property
     def pays(self) -> bool:

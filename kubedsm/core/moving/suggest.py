@@ -86,7 +86,7 @@ def suggest(
     the edge, and it counts as a gain that they will be placed there.
 
     Carried out as it says, a suggestion leads to a strictly greater QoS; or to the same QoS and,
-    with rebalance, to strictly fewer workloads on one node, or, with defragment, to no more of
+    with spread, to strictly fewer workloads on one node, or, with defragment, to no more of
     them and strictly less fragmentation: so suggesting comes to an end. QoS is greater
     if that of the highest priority that changes is, whatever lower ones lose. Once the deadline of
     the bounds has passed, what was found by then is suggested, and is not proven.
@@ -105,14 +105,16 @@ def suggest(
     )
     exact = algorithm == "exact"
     if not exact:
-        limits = attrs.evolve(limits, price=0.0, rebalance=False)
+        limits = attrs.evolve(limits, price=0.0, spread=False)
     found = Suggestion(before=before, after=before, proven=exact)
     if gains.possible or limits.defragment:
-        problem = EdgeProblem.of(snapshot, reason_to_stay, fragmentation, bounds)
+        problem = EdgeProblem.of(
+            snapshot, reason_to_stay, fragmentation, bounds, spread=limits.spread
+        )
         worths = _worths(problem, gains, limits, lasting)
         question = Question(problem, gains, worths, limits, bounds)
         found = _found(snapshot, question, before, reason_to_stay, exact=exact)
-    if not limits.rebalance:
+    if not limits.spread:
         return found
     others = (*found.moves, *found.awaited)
     beside = Rebalancing(snapshot, reason_to_stay, limits, fragmentation, bounds.deadline, others)
@@ -201,7 +203,7 @@ def _taken(snapshot: Snapshot, question: Question, moves: Moves) -> Taken:
 
     def at_risk_after(moves: Iterable[Move]) -> frozenset[Workload]:
         moved = {move.pod.uid: move.target for move in moves}
-        return frozenset(on_one_node(snapshot, moved) if limits.rebalance else ())
+        return frozenset(on_one_node(snapshot, moved) if limits.spread else ())
 
     def take(moves: Moves) -> Taken:
         if problem.rules is None:

@@ -194,6 +194,6 @@ class SuggestLimits:
     defragment: bool = False
     #: the part of the edge, of its cpu and of its memory, that pods of the cloud do not fill
     headroom: float = attrs.field(default=0.0, validator=[validators.ge(0.0), validators.le(1.0)])
-    #: one move more, within `max_moves`, so that no single node holds all of a workload; only
-    #: `exact` makes it
-    rebalance: bool = False
+    #: whether it counts how the replicas of a workload stand together, and one move more, within
+    #: the others' limits, is made so that no single node holds all of a workload; `exact` only
+    spread: bool = False

@@ -22,7 +22,7 @@ from support.suggest_instances import OBJECTIVES, Case, crowded_case, drawn_case
 from support.suggest_literal import carried_out
 
 ZONE = "topology.kubernetes.io/zone"
-LIMITS = SuggestLimits(rebalance=True)
+LIMITS = SuggestLimits(spread=True)
 WITHIN_A_TIER = (MoveKind.EDGE_TO_EDGE, MoveKind.CLOUD_TO_CLOUD)
 #: all that may be is there already
 CONTENT = Promise(0.0)
@@ -232,11 +232,11 @@ def test_defragmenting_puts_nothing_at_risk():
     pods.append(attrs.evolve(running("d-1", "d", resources(4), "c1"), ready=False))
     tidy = SuggestLimits(defragment=True)
     assert len(suggested(nodes, pods, tidy).moves) == 1
-    found = suggested(nodes, pods, attrs.evolve(tidy, rebalance=True))
+    found = suggested(nodes, pods, attrs.evolve(tidy, spread=True))
     assert not found.moves
     # A third one, in the cloud, is enough.
     pods.append(running("a-3", "a", resources(1), "c1"))
-    assert len(suggested(nodes, pods, attrs.evolve(tidy, rebalance=True)).moves) == 1
+    assert len(suggested(nodes, pods, attrs.evolve(tidy, spread=True)).moves) == 1
 
 
 def lumped(seed):
@@ -261,7 +261,7 @@ def lumped(seed):
         max_moves=rng.choice((1, 2, 4)),
         max_edge_reorder=rng.choice((0, 1, 3)),
         defragment=rng.random() < 0.3,
-        rebalance=True,
+        spread=True,
     )
     return Case(Instance(snapshot(nodes, pods), (), promised), limits, rng.choice(OBJECTIVES))
 
@@ -294,7 +294,7 @@ def test_one_is_made_if_and_only_if_one_can_be(draw):
     seen = Counter()
     for seed in range(300):
         case = draw(seed)
-        shot, limits = case.snapshot, attrs.evolve(case.limits, rebalance=True)
+        shot, limits = case.snapshot, attrs.evolve(case.limits, spread=True)
         found = suggest(shot, case.promises, case.objective, limits)
         made = [move for move in found.moves if move.rebalances]
         others = [move for move in found.moves if not move.rebalances]
@@ -317,7 +317,7 @@ def test_one_is_made_if_and_only_if_one_can_be(draw):
             assert workload not in on_one_node(carried_out(shot, found))
             assert not any(leg.needs for leg in found.legs if leg.move.rebalances)
             without = suggest(shot, case.promises, case.objective, case.limits)
-            if not case.limits.rebalance:
+            if not case.limits.spread:
                 assert others == list(without.moves)
             assert found.after.shares == without.after.shares
             seen[move.kind] += 1
@@ -330,7 +330,7 @@ def test_under_rules_between_pods_none_is_broken():
     seen = Counter()
     for seed in range(600):
         case = ruled_case(seed, leaning) if seed % 2 else ruled_case(seed)
-        shot, limits = case.snapshot, attrs.evolve(case.limits, rebalance=True)
+        shot, limits = case.snapshot, attrs.evolve(case.limits, spread=True)
         found = suggest(shot, case.promises, case.objective, limits)
         made = [move for move in found.moves if move.rebalances]
         assert not refusals(shot, found, seed), seed
