@@ -4,7 +4,7 @@ import pytest
 from kubedsm.commands.advising import stages
 from kubedsm.core.goals.gains import Gains
 from kubedsm.core.goals.objective import Objective, Promise
-from kubedsm.core.moving.move_groups import Order, circles_broken, grouped, needs_of
+from kubedsm.core.moving.move_groups import Order, circles_broken, edge_changes, grouped, needs_of
 from kubedsm.core.moving.suggestion import Move, MoveKind
 from kubedsm.core.world.model import Share, Workload
 from support.placement_instances import resources
@@ -88,6 +88,13 @@ def test_moves_that_wait_for_each_other_are_a_group():
     needs = needs_of(moves, free(e1=0, e2=0, e3=1, cloud=9))
     found = grouped(moves, needs, gains(x=0.5, y=0.0))
     assert [names(m.pod.uid for m in group) for group in found] == [{"a-1", "x-1", "y-1"}, {"b-1"}]
+
+
+def test_within_a_tier_no_share_changes():
+    kinds = ("cloud-to-edge", "edge-to-cloud", "edge-to-edge", "cloud-to-cloud")
+    moves = [move(f"{n}-1", "x", "y", 1, MoveKind(kind)) for n, kind in enumerate(kinds)]
+    changed = {workload.name: change for workload, change in edge_changes(moves).items()}
+    assert changed == {"0": 1, "1": -1}
 
 
 def legs(*moves, **needs):

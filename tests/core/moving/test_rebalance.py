@@ -73,6 +73,18 @@ def test_the_youngest_of_three_on_one_node_goes_to_another():
     assert found.proven
 
 
+def test_in_a_rollout_the_youngest_of_both_kinds_goes():
+    old, new = together("a", 2, "e1"), [running("a-9", "a", resources(2), "e1", created=9.0)]
+    for pods in ([*old, *new], [*new, *old]):
+        assert told(suggested([edge("e1"), edge("e2")], pods)) == {
+            ("a-9", "e1", "e2", "edge-to-edge")
+        }
+    # Unless there is only room for another.
+    assert told(suggested([edge("e1"), edge("e2", 1)], [*old, *new])) == {
+        ("a-1", "e1", "e2", "edge-to-edge")
+    }
+
+
 def test_so_it_does_from_one_cloud_node_to_another():
     found = suggested([edge("e1"), cloud("c1"), cloud("c2")], together("a", 2, "c1"))
     assert told(found) == {("a-1", "c1", "c2", "cloud-to-cloud")}
@@ -223,6 +235,16 @@ def test_no_rule_of_those_that_stay_is_broken():
     limits = attrs.evolve(LIMITS, max_edge_reorder=3)
     # b may go to e1 no more than a may come to e2: three and one would be uneven.
     assert not suggested(nodes, pods, limits).moves
+
+
+def test_who_has_rules_about_others_waits_until_nothing_else_moves():
+    close = {"affinity": (near(app("a"), key=ZONE),)}
+    nodes = [edge("e1", zone="x"), edge("e2", zone="x"), cloud()]
+    pods = [member(f"a-{n}", "a", "e1", **close) for n in range(2)]
+    assert [m.pod.workload.name for m in suggested(nodes, pods).moves] == ["a"]
+    pods.append(running("b-1", "b", resources(1), "c1"))
+    beside = suggested(nodes, pods, promised={"b": Promise(1.0)})
+    assert [m.pod.workload.name for m in beside.moves] == ["b"]
 
 
 def test_defragmenting_puts_nothing_at_risk():
