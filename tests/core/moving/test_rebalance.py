@@ -176,6 +176,22 @@ def test_it_counts_as_a_move_within_the_limits():
     assert suggested(clouds, together("a", 2, "c1"), kept).moves
 
 
+def test_it_pays_only_where_the_workload_stays_as_it_is_for_long_enough():
+    """It is worth a pod at the edge for that long."""
+    nodes, pods = [edge("e1"), edge("e2", 1)], [*together("a", 3, "e1"), *together("b", 2, "e1")]
+    priced = attrs.evolve(LIMITS, price=20.0)
+    stays = {"a": 20.0, "b": 20.5}
+    found = suggested(nodes, pods, priced, lasting=lambda w: stays[w.name])
+    assert [move.pod.name for move in found.moves] == ["b-1"]
+    stays["b"] = 19.0
+    found = suggested(nodes, pods, priced, lasting=lambda w: stays[w.name])
+    assert not found.moves
+    assert found.may_pay_later
+    assert [left.pod.name for left in found.rejected] == ["a-2"]
+    assert "gains 20.0 pod-seconds, not more than its price of 20.0" in found.rejected[0].reason
+    assert suggested(nodes, pods, LIMITS, lasting=lambda _: 0.0).moves
+
+
 def test_beside_moves_that_gain_it_is_a_group_of_its_own():
     nodes = [edge("e1"), edge("e2"), cloud()]
     pods = [*together("a", 2, "e1"), running("b-1", "b", resources(1), "c1")]
