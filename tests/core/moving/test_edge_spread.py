@@ -9,9 +9,12 @@ import pytest
 from kubedsm.bench.literal.enumerated_moves import pairs_on_edge
 from kubedsm.core.goals.fragmentation import Fragmentation
 from kubedsm.core.goals.objective import Objective, Promise
+from kubedsm.core.moving.best_changes import Solution
 from kubedsm.core.moving.cost_digits import Digits
 from kubedsm.core.moving.edge_problem import EdgeProblem
+from kubedsm.core.moving.exact import _Chosen
 from kubedsm.core.moving.suggest import SUGGEST_BOUNDS, SuggestLimits, suggest
+from kubedsm.core.moving.suggestion import Move, MoveKind
 from kubedsm.core.packing.match import UNREACHABLE
 from kubedsm.core.world.model import Preferences, SchedulingRules, SpreadConstraint, Tier
 from support.placement_instances import node, resources, snapshot
@@ -85,6 +88,18 @@ def test_pods_with_constraints_of_their_own_are_left_to_these(rules):
         running(f"a-{n}", "a", resources(1), on, rules=rules) for n, on in ((1, "e1"), (2, "c1"))
     ]
     assert targets(nodes, [*pods, WIDE]) == {"a-2": "e1"}
+
+
+def test_between_solutions_of_equal_worth_and_legs_spread_comes_before_fragmentation():
+    apart, near = (
+        Solution(np.zeros((1, 1), dtype=np.int64), (5,), 1, spread, fragmentation, 1)
+        for spread, fragmentation in ((1, 900), (2, 100))
+    )
+    moves = (Move(running("a-1", "a", resources(1), "c1"), "c1", "e1", MoveKind.CLOUD_TO_EDGE),)
+    assert apart.rank > near.rank
+    assert _Chosen.of(apart, moves, 0).rank > _Chosen.of(near, moves, 0).rank
+    assert _Chosen.of(near, moves, 0).may_yield_to(apart)
+    assert not _Chosen.of(apart, moves, 0).may_yield_to(near)
 
 
 def problem(shot):
