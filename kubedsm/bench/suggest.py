@@ -271,7 +271,8 @@ def _compare_exact(pods: int) -> Comparison:
         )
     )
     found, seconds = fastest(lambda: suggest(snapshot, _promises, objective, limits), _REPEATS)
-    _agree((found.after.qos, len(found.legs), found.after.fragmentation), attrs.astuple(best)[:3])
+    reached = found.after.qos, len(found.legs), found.after.fragmentation
+    _agree(reached, (best.qos, best.moves, best.fragmentation))
     return Comparison(
         _edge_pods(snapshot),
         len(snapshot.pods) - _edge_pods(snapshot),

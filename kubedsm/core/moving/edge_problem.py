@@ -31,6 +31,7 @@ from kubedsm.core.world.model import (
     Tier,
     Workload,
 )
+from kubedsm.core.world.node_order import in_turn
 
 #: More pods than there are.
 _ALL = 2**31
@@ -47,7 +48,7 @@ class EdgeProblem:
     """I items, N edge nodes with room for R resources."""
 
     items: tuple[Item, ...]
-    #: in name order
+    #: the first ones are filled first, where nothing else tells them apart
     nodes: tuple[Node, ...]
     axes: tuple[str, ...]
     #: I x R
@@ -84,8 +85,8 @@ class EdgeProblem:
         spread: bool = False,
     ) -> Self:
         """`spread`: whether it counts how the replicas of a workload stand together."""
-        nodes = tuple(snapshot.of_tier(Tier.EDGE))
-        cloud_nodes = snapshot.of_tier(Tier.CLOUD)
+        nodes = tuple(in_turn(snapshot, Tier.EDGE))
+        cloud_nodes = in_turn(snapshot, Tier.CLOUD)
         at_edge = {node.name for node in nodes}
         here: list[Pod] = []
         outside: list[Pod] = []

@@ -24,7 +24,7 @@ from kubedsm.core.rules.feasibility import Feasibility
 from kubedsm.core.rules.fit import shortages
 from kubedsm.core.world.deadline import Deadline
 from kubedsm.core.world.model import Node, NodeName, Pod, Resources, Snapshot, Tier, Uid, Workload
-from kubedsm.core.world.node_order import zone_of
+from kubedsm.core.world.node_order import in_turn, zone_of
 
 _WITHIN = {Tier.EDGE: MoveKind.EDGE_TO_EDGE, Tier.CLOUD: MoveKind.CLOUD_TO_CLOUD}
 
@@ -89,30 +89,30 @@ class Rebalancing:
             return None
         if self.others and not is_plain(self.snapshot, [pod]):
             return None  # where it may go could depend on them
-        targets = self._open_to(pod, source)
+        targets = self._open_to(pod, source, source.tier)
         costs = self._costs(pod, targets, source.tier)
         ranked = sorted(
-            (zone_of(node) == zone_of(source), cost, node.name)
-            for node, cost in zip(targets, costs, strict=True)
+            (zone_of(node) == zone_of(source), cost, turn, node.name)
+            for turn, (node, cost) in enumerate(zip(targets, costs, strict=True))
         )
         kind = _WITHIN[source.tier]
-        moves = (Move(pod, source.name, name, kind, rebalances=True) for _, _, name in ranked)
+        moves = (Move(pod, source.name, name, kind, rebalances=True) for *_, name in ranked)
         return next(filter(self._kept, moves), None)
 
     def _within_limits(self, tier: Tier) -> bool:
         inside = sum(move.kind is MoveKind.EDGE_TO_EDGE for move in self.others)
         return tier is not Tier.EDGE or inside < self.limits.max_edge_reorder
 
-    def _open_to(self, pod: Pod, source: Node) -> list[Node]:
+    def _open_to(self, pod: Pod, source: Node, tier: Tier) -> list[Node]:
         """The other nodes of the tier that take the pod now, and that it likes no less."""
         without = self._feasibility.without_pod(pod.uid)
-        nodes = self.snapshot.nodes
+        taking = set(without.feasible(pod))
         found = [
-            nodes[name]
-            for name in without.feasible(pod)
-            if nodes[name].tier is source.tier
-            and name != source.name
-            and not shortages(pod.requests, self._room[name])
+            node
+            for node in in_turn(self.snapshot, tier)
+            if node.name in taking
+            and node.name != source.name
+            and not shortages(pod.requests, self._room[node.name])
         ]
         here, *there = without.penalties(pod, [source.name, *(node.name for node in found)])
         return [node for node, penalty in zip(found, there, strict=True) if penalty <= here]
