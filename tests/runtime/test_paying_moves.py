@@ -92,7 +92,7 @@ async def test_a_new_pod_waits_for_room_that_is_being_left():
         await replaced(world)
         await asyncio.sleep(0.5)
         assert world.placed("new") == {None: 1}
-        await world.until(lambda: world.placed("new") == {"e1": 1}, 2)
+        await world.until(lambda: world.placed("new") == {"e1": 1}, 0.9)
         assert world.witness.of("evict") == []
 
 
