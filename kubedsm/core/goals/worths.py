@@ -8,6 +8,9 @@ is worth beside (gamma).
 
 Where moves have a price, what a workload has beyond its promise is a loss when it goes, and no gain
 when it comes: nothing is moved for it.
+
+Of two that are alike the one with the lower share comes first: a pod is worth the less the more of
+its workload are on the edge, by so little that it decides only where all else is equal.
 """
 
 from collections.abc import Mapping
@@ -20,6 +23,10 @@ from kubedsm.core.goals.gains import Gain, Gains, leads
 from kubedsm.core.goals.lasting import Lasting
 from kubedsm.core.goals.objective import NANO, promised_pods
 from kubedsm.core.world.model import Share, Workload
+
+#: By which part of itself a pod is worth less as the last of its workload than as the first. Far
+#: more than what comes of rounding gains, far less than what one pod is to another's workload.
+_EVENNESS = 1e-4
 
 
 class Worths(Gains):
@@ -42,11 +49,13 @@ class Worths(Gains):
         self._pods_a_point = pods * NANO / points if points else 0.0
 
     def of_workload(self, workload: Workload, change: int) -> int:
+        share = self.shares[workload]
         if change > 0:
-            share = self.shares[workload]
             promised = promised_pods(self.promises(workload).qos, share.total)
             change = min(change, max(promised - share.edge, self._waiting.get(workload, 0), 0))
-        points = super().of_workload(workload, change)
+        points = float(super().of_workload(workload, change))
+        # The mean share on the way, so that of equal sums the one of more even shares is more.
+        points *= 1 - _EVENNESS * (2 * share.edge + change) / (2 * share.total)
         return round(points * self._pods_a_point * self._lasting(workload))
 
 
