@@ -34,6 +34,7 @@ class WorkloadChanges:
     #: the move that the pod was made for, if any
     claimant: Callable[[Uid], str | None]
     _pods: Counter[Workload] = attrs.field(factory=Counter, init=False)
+    _all_pods: int = attrs.field(default=0, init=False)
     _periods: dict[Workload, QuietPeriods] = attrs.field(factory=dict, init=False)
     #: of all workloads together: when room on the edge comes free anyway, or is asked for
     _edge: QuietPeriods | None = attrs.field(default=None, init=False)
@@ -67,6 +68,7 @@ class WorkloadChanges:
             self._stopping.pop(pod.uid, None)
 
     def _count(self, before: Pod | None, after: Pod | None) -> None:
+        self._all_pods += (after is not None) - (before is not None)
         if after is not None:
             self._pods[after.workload] += 1
         if before is not None:
@@ -79,7 +81,7 @@ class WorkloadChanges:
         if workload in self._pods:
             self._periods[workload] = _changed(self._periods.get(workload), now)
         self._turned += 1
-        if self._turned >= _TURNOVER * self._pods.total():
+        if self._turned >= _TURNOVER * self._all_pods:
             self._turned = 0
             self._edge = _changed(self._edge, now)
 

@@ -5,6 +5,7 @@ a node that only it rejects is feasible and still never chosen, unless no node i
 Then kube-scheduler's rules alone decide, and every node counts as one of the cloud.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from functools import cached_property
 from typing import NamedTuple
@@ -158,11 +159,18 @@ class Explainer:
         return scores
 
     def _company(self, case: "_Case") -> dict[NodeName, int]:
-        """What it would cost that the pod joins replicas; of no node if that does not matter."""
+        """Of its replicas, how many the pod would join; of no node if that does not matter.
+
+        Those in its zone are the same for all nodes where there is but one.
+        """
         workload = case.pod.workload
         if not (self._policy.default_spread and spreads(case.pod)):
             return {}
         spread = ReplicaSpread.of(case.snapshot, {workload})
+        zones = {spread.zones[name] for name in case.usable}
+        there = spread.on_node.get(workload, Counter())
+        if len(zones) == 1:
+            return {name: there[name] for name in case.usable}
         return {name: spread.company(workload, name) for name in case.usable}
 
     def _chosen(self, case: "_Case") -> NodeName | None:

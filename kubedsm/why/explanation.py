@@ -22,7 +22,7 @@ class NodeAnswer(msgspec.Struct, frozen=True, rename="camel"):
     #: best of them the pod prefers it (see `core.rules.preferences`),
     score: float | None = None
     penalty: int | None = None
-    #: how many replicas of its workload it would join, on the node and in its zone; then
+    #: how many of its replicas it would join, on the node and, of several, in its zone; then
     company: int | None = None
     #: on the edge, how much fragmentation is added, in nodes; the least wins
     fragmentation: float | None = None

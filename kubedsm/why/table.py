@@ -75,7 +75,7 @@ def _why(node: NodeAnswer) -> str:
     if node.penalty:
         shown += f", {node.penalty} less preferred"
     if node.company:
-        shown += f", joins {node.company} on it and in its zone"
+        shown += f", joins {node.company} of its replicas"
     if node.fragmentation is not None:
         shown += f", fragmentation {node.fragmentation:+.3f}"
     if node.least_allocated is not None:

@@ -115,10 +115,9 @@ def test_which_replicas_it_would_join_is_said_and_decides_before_fragmentation(e
     for replica in items[2:]:
         replica["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
     (said,) = explained(explain, "a-1", items=items)
-    # One on the node, and it is in the one zone there is.
-    assert {n["node"]: n["company"] for n in said["nodes"]} == {"e1": 2, "e2": 1}
+    assert {n["node"]: n["company"] for n in said["nodes"]} == {"e1": 1, "e2": 0}
     assert said["chosen"] == "e2"
-    assert "joins 2 on it and in its zone" in explain("a-1", items=items).output
+    assert "joins 1 of its replicas" in explain("a-1", items=items).output
     config = tmp_path / "config.yaml"
     config.write_text("defaultSpread: false")
     (said,) = explained(explain, "a-1", "--config", str(config), items=items)

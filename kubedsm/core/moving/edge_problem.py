@@ -6,7 +6,7 @@ edge is a matrix of integers, one row a node and one column an item: how many po
 on.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Self
 
@@ -109,7 +109,6 @@ class EdgeProblem:
         axes = axes_of(
             [*(item.requests for item in items), *(vector for vector, _ in fragmentation.mix)]
         )
-        shape = (len(nodes), len(items))
         return cls(
             items=items,
             nodes=nodes,
@@ -117,18 +116,14 @@ class EdgeProblem:
             requests=_rows((item.requests for item in items), axes),
             free=_rows((snapshot.free[node.name] for node in nodes), axes),
             allocatable=_rows((node.allocatable for node in nodes), axes),
-            present=np.array(
-                [[len(item.here.get(node.name, ())) for item in items] for node in nodes],
-                dtype=np.int64,
-            ).reshape(shape),
-            most=np.array(
-                [[_ALL * (node.name in item.edge_nodes) for item in items] for node in nodes],
-                dtype=np.int64,
-            ).reshape(shape),
+            present=_by_node(nodes, items, lambda item, name: len(item.here.get(name, ()))),
+            most=_by_node(nodes, items, lambda item, name: _ALL * (name in item.edge_nodes)),
             supply=np.array([item.supply for item in items], dtype=np.int64),
             away=np.full(len(items), _ALL),
             fragmentation=fragmentation,
-            spread=EdgeSpread.of(snapshot, items, nodes) if spread else EdgeSpread.none(*shape),
+            spread=EdgeSpread.of(snapshot, items, nodes)
+            if spread
+            else EdgeSpread.none(len(nodes), len(items)),
             cloud=cloud,
             room=snapshot.free,
             rules=rules,
@@ -230,6 +225,14 @@ class EdgeProblem:
                     return None
                 counts[item.cloud_kind] += number
         return counts
+
+
+def _by_node(
+    nodes: Sequence[Node], items: Sequence[Item], count: Callable[[Item, NodeName], int]
+) -> Ints:
+    """N x I."""
+    counts = [[count(item, node.name) for item in items] for node in nodes]
+    return np.array(counts, dtype=np.int64).reshape(len(nodes), len(items))
 
 
 def _vacated(

@@ -77,18 +77,9 @@ def keep_rules(
     ordered.sort(key=turn, reverse=True)
 
     def begun(*, forgetful: bool = False) -> Settling:
-        skews = feasibility.skews(ordered)
-        return Settling(
-            feasibility,
-            dict(free),
-            surroundings,
-            would_gain,
-            turn,
-            skews,
-            deadline,
-            spread.copy() if spread is not None else None,
-            forgetful=forgetful,
-        )
+        skews, beside = feasibility.skews(ordered), spread.copy() if spread is not None else None
+        given = (feasibility, dict(free), surroundings, would_gain, turn, skews, deadline, beside)
+        return Settling(*given, forgetful=forgetful)
 
     batch = begun()
     late: list[Pod] = []
