@@ -152,7 +152,7 @@ class MigrationSettings:
     max_per_node: int = attrs.field(default=3, metadata=whole(1, 1000))
     max_per_workload: int = attrs.field(default=3, metadata=whole(1, 1000))
     #: of a move, in seconds of a pod at the edge
-    price: float = attrs.field(default=18.0, metadata=duration("0s", "24h"))
+    price: float = attrs.field(default=17.0, metadata=duration("0s", "24h"))
     #: seconds, all three
     cooldown: float = attrs.field(default=0.0, metadata=duration("0s", "24h"))
     drain_delay: float = attrs.field(default=2.0, metadata=duration("0s", "1h"))

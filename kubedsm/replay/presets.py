@@ -46,7 +46,7 @@ MAIN_POLICIES = (KUBEDSM, "paper-suggester", *BASELINES)
 REFERENCE = "kube-scheduler"
 EQUAL_RATE_POLICIES = (KUBEDSM, "paper-suggester", REFERENCE)
 #: of a move, the default among them: how much edge is to be had for how many moves
-PRICES = ("0s", "5s", "10s", "18s", "30s", "60s")
+PRICES = ("0s", "5s", "10s", "17s", "30s", "60s")
 REDUCED_SEEDS, FULL_SEEDS = 1, 5
 
 

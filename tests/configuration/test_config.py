@@ -29,7 +29,7 @@ tiers: {label: kubedsm.io/tier, edge: [edge], cloud: [cloud]}
 batch: {idle: 5ms, max: 200ms, size: 256, budget: 500ms}
 suggester: {mode: apply, algorithm: exact, period: 3s, budget: 2s, maxMoves: 6, maxCloudToEdge: 5,
             maxEdgeReorder: 3, defragment: false}
-migration: {mode: surge, maxConcurrent: 3, maxPerNode: 3, maxPerWorkload: 3, price: 18s,
+migration: {mode: surge, maxConcurrent: 3, maxPerNode: 3, maxPerWorkload: 3, price: 17s,
             cooldown: 0s, drainDelay: 2s, deadline: 60s}
 objective: {kind: share, alpha: 1, beta: 0.1, gamma: 0}
 fragmentation: unusable
@@ -70,7 +70,7 @@ def test_the_full_form_spells_out_the_defaults():
     assert given.suggester == SuggesterSettings(
         "apply", "exact", 3.0, 2.0, 6, 5, 3, defragment=False
     )
-    assert given.migration == MigrationSettings("surge", 3, 3, 3, 18.0, 0.0, 2.0, 60.0)
+    assert given.migration == MigrationSettings("surge", 3, 3, 3, 17.0, 0.0, 2.0, 60.0)
     assert given.objective == ObjectiveSettings("share", 1.0, 0.1, 0.0)
     assert given.latency == Latency(0.02, 0.08)
     assert given.services == {

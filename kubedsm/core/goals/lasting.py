@@ -19,8 +19,8 @@ Lasting = Callable[[Workload], float]
 ASSUMED = 60.0
 #: Seconds. Nothing is said of what comes later.
 FARTHEST = 3600.0
-#: What a period counts beside the next one; and what is assumed, beside the latest.
-_FADING, _ASSUMED_COUNTS = 0.8, 0.5
+#: What a period counts beside the next one. What is assumed counts as much as the latest.
+_FADING = 0.8
 #: Periods remembered: what comes before counts next to nothing.
 _REMEMBERED = 16
 #: Seconds. What changes so soon after a change is part of it.
@@ -51,7 +51,7 @@ class QuietPeriods:
         """The mean of what is left of such a period after it has lasted until now."""
         age = max(0.0, now - self.since)
         left = ASSUMED + age
-        counts = _ASSUMED_COUNTS * (ASSUMED / left) ** 2
+        counts = (ASSUMED / left) ** 2
         total = counts * left
         weight = 1.0
         for length in self.lengths:
