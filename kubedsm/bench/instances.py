@@ -11,11 +11,11 @@ from kubedsm.core.world.model import (
     PodClass,
     Resources,
     SchedulingRules,
-    Snapshot,
     Tier,
     Uid,
     Workload,
 )
+from kubedsm.core.world.snapshot import Snapshot
 
 T = TypeVar("T")
 

@@ -9,7 +9,8 @@ from kubedsm.bench.instances import MI, SERVICES, DisagreementError, fastest, ti
 from kubedsm.bench.literal.match import literal_match
 from kubedsm.core.goals.fragmentation import Fragmentation, request_mix
 from kubedsm.core.packing.match import match
-from kubedsm.core.world.model import Node, Pod, Resources, Snapshot, Tier, Workload
+from kubedsm.core.world.model import Node, Pod, Resources, Tier, Workload
+from kubedsm.core.world.snapshot import Snapshot
 
 #: The papers' edge nodes n2, n3, n4 in turn: cores, 10^9 bytes.
 _NODES = ((5, 5), (4, 4), (7, 5))

@@ -25,12 +25,12 @@ from kubedsm.core.world.model import (
     PodAffinityTerm,
     Resources,
     SchedulingRules,
-    Snapshot,
     SpreadConstraint,
     Tier,
     Workload,
 )
 from kubedsm.core.world.selectors import Requirement
+from kubedsm.core.world.snapshot import Snapshot
 
 _GI = 2**30
 _HOST, _ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"

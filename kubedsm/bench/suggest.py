@@ -21,7 +21,8 @@ from kubedsm.core.moving.paper.paper_suggester import PaperPlan, paper_plan
 from kubedsm.core.moving.proposal import Question
 from kubedsm.core.moving.suggest import SUGGEST_BOUNDS, SuggestLimits, suggest
 from kubedsm.core.rules.fit import shortages
-from kubedsm.core.world.model import Node, NodeName, Pod, Resources, Snapshot, Tier, Workload
+from kubedsm.core.world.model import Node, NodeName, Pod, Resources, Tier, Workload
+from kubedsm.core.world.snapshot import Snapshot
 
 _EDGE_NODES = 3
 _REPEATS = 5

@@ -17,7 +17,7 @@ from kubedsm.configuration.settings import Configuration
 from kubedsm.core.goals.lasting import ASSUMED
 from kubedsm.core.goals.objective import NANO
 from kubedsm.core.moving.suggestion import ClusterScore, Leg, Suggestion
-from kubedsm.core.world.model import Snapshot
+from kubedsm.core.world.snapshot import Snapshot
 from kubedsm.runtime.assembly import Runtime
 from kubedsm.runtime.listener import Listener
 from kubedsm.runtime.suggester import migration_of, reason_to_stay

@@ -27,7 +27,8 @@ from kubedsm.configuration.documents import content
 from kubedsm.configuration.origins import DEFAULT, Origins, mistakes
 from kubedsm.configuration.settings import LONGEST, Configuration, load, schema
 from kubedsm.core.goals.wishes import newest_wishing
-from kubedsm.core.world.model import Pod, Snapshot, Workload
+from kubedsm.core.world.model import Pod, Workload
+from kubedsm.core.world.snapshot import Snapshot
 from kubedsm.core.world.wishes import MIGRATION_ANNOTATION, QOS_ANNOTATION, RATE_ANNOTATION
 from kubedsm.runtime.config_map import ConfigMapName
 from kubedsm.runtime.configuration_source import said_in

@@ -28,7 +28,7 @@ from kubedsm.commands.console import (
 from kubedsm.commands.electing import Election, election_of, leader_election
 from kubedsm.commands.tables import placement_tables
 from kubedsm.configuration.settings import Configuration
-from kubedsm.core.world.model import Snapshot
+from kubedsm.core.world.snapshot import Snapshot
 from kubedsm.why.entries import MoveOutcome
 
 

@@ -28,7 +28,8 @@ from kubedsm.commands.console import (
     until_interrupted,
 )
 from kubedsm.configuration.settings import Configuration
-from kubedsm.core.world.model import Pod, Snapshot
+from kubedsm.core.world.model import Pod
+from kubedsm.core.world.snapshot import Snapshot
 from kubedsm.why import client
 from kubedsm.why.answers import Explainer, knows_tiers, pending
 from kubedsm.why.explanation import Explanation

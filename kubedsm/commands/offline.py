@@ -9,7 +9,7 @@ from kubedsm.configuration.settings import Configuration
 from kubedsm.core.goals.objective import NANO
 from kubedsm.core.placing.decision import Decision
 from kubedsm.core.world.mirror import ClusterMirror
-from kubedsm.core.world.model import Snapshot
+from kubedsm.core.world.snapshot import Snapshot
 
 
 @attrs.frozen(slots=True)

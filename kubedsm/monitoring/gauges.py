@@ -10,7 +10,8 @@ from prometheus_client.metrics_core import Metric
 import kubedsm
 from kubedsm.core.goals.fragmentation import SCALE, Fragmentation, request_mix
 from kubedsm.core.rules.plugins import BY_NAME
-from kubedsm.core.world.model import Snapshot, Tier
+from kubedsm.core.world.model import Tier
+from kubedsm.core.world.snapshot import Snapshot
 from kubedsm.monitoring.reading import Reading
 from kubedsm.monitoring.workloads import workload_families
 

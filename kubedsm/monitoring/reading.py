@@ -9,7 +9,7 @@ import attrs
 
 from kubedsm.cluster.watching.reflector import ReflectorStatistics
 from kubedsm.core.policies.kubedsm import KubeDSM
-from kubedsm.core.world.model import Snapshot
+from kubedsm.core.world.snapshot import Snapshot
 from kubedsm.runtime.assembly import Runtime
 from kubedsm.runtime.scheduling_queue import QueueStatistics
 

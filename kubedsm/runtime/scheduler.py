@@ -16,7 +16,8 @@ from kubedsm.core.policies.policy import Policy
 from kubedsm.core.rules.fit import unschedulable_message
 from kubedsm.core.world.deadline import Deadline
 from kubedsm.core.world.mirror import ClusterMirror
-from kubedsm.core.world.model import NodeName, Pod, Snapshot, Uid
+from kubedsm.core.world.model import NodeName, Pod, Uid
+from kubedsm.core.world.snapshot import Snapshot
 from kubedsm.runtime.event_recorder import EventRecorder
 from kubedsm.runtime.listener import Listener
 from kubedsm.runtime.placement_manager import PlacementManager

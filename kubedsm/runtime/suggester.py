@@ -19,7 +19,8 @@ from kubedsm.core.moving.rebalance import on_one_node
 from kubedsm.core.moving.suggestion import Cause, Leg, Move, MoveKind, Reason, Suggestion
 from kubedsm.core.policies.policy import MigratingPolicy
 from kubedsm.core.world.mirror import ClusterMirror
-from kubedsm.core.world.model import Pod, Snapshot, Uid, shares_after
+from kubedsm.core.world.model import Pod, Uid, shares_after
+from kubedsm.core.world.snapshot import Snapshot
 from kubedsm.runtime.event_recorder import EventRecorder
 from kubedsm.runtime.listener import Listener
 from kubedsm.runtime.moves import Group

@@ -26,10 +26,10 @@ from kubedsm.core.world.model import (
     PodClass,
     Resources,
     Share,
-    Snapshot,
     Tier,
     Uid,
 )
+from kubedsm.core.world.snapshot import Snapshot
 from kubedsm.why.explanation import Explanation, NodeAnswer
 
 

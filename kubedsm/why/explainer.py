@@ -12,7 +12,8 @@ import msgspec
 from kubedsm.core.policies.kubedsm import KubeDSM
 from kubedsm.core.rules.fit import counted_reasons
 from kubedsm.core.world.mirror import ClusterMirror
-from kubedsm.core.world.model import NodeName, Pod, Snapshot, Uid
+from kubedsm.core.world.model import NodeName, Pod, Uid
+from kubedsm.core.world.snapshot import Snapshot
 from kubedsm.why.answers import Explainer, pending
 from kubedsm.why.entries import Entry, called, rfc3339
 from kubedsm.why.explanation import Explanation, MoveAnswer, NodeAnswer

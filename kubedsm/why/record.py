@@ -15,7 +15,8 @@ from kubedsm.clock import Clock
 from kubedsm.core.goals.objective import NANO
 from kubedsm.core.moving.suggestion import Move, Suggestion
 from kubedsm.core.placing.decision import Decision
-from kubedsm.core.world.model import NodeName, Share, Snapshot, Uid, Workload
+from kubedsm.core.world.model import NodeName, Share, Uid, Workload
+from kubedsm.core.world.snapshot import Snapshot
 from kubedsm.why.entries import Entry, Kind, MoveOutcome, PodChoice
 
 #: so many entries, and of the last of them so many with the snapshot they were decided on

@@ -12,13 +12,13 @@ from kubedsm.core.world.model import (
     PodClass,
     Resources,
     SchedulingRules,
-    Snapshot,
     Taint,
     Tier,
     Toleration,
     Uid,
     Workload,
 )
+from kubedsm.core.world.snapshot import Snapshot
 from kubedsm.core.world.wishes import Wishes
 
 GPU = "example.com/gpu"

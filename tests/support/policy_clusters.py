@@ -8,12 +8,12 @@ from kubedsm.core.world.model import (
     PodClass,
     Resources,
     SchedulingRules,
-    Snapshot,
     Taint,
     Tier,
     Uid,
     Workload,
 )
+from kubedsm.core.world.snapshot import Snapshot
 
 MI = 2**20
 PROMISED = (lambda _: Promise(), Objective())

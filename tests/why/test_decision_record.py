@@ -14,11 +14,11 @@ from kubedsm.core.world.model import (
     PodClass,
     Resources,
     SchedulingRules,
-    Snapshot,
     Tier,
     Uid,
     Workload,
 )
+from kubedsm.core.world.snapshot import Snapshot
 from kubedsm.emulator.api.resources import NODES, SERVICES
 from kubedsm.why import record as record_module
 from kubedsm.why.entries import Kind

@@ -22,11 +22,11 @@ from kubedsm.core.world.model import (
     Pod,
     Resources,
     Share,
-    Snapshot,
     Tier,
     Uid,
     Workload,
 )
+from kubedsm.core.world.snapshot import Snapshot
 
 #: The cloud as a whole.
 CLOUD = NodeName("the cloud")

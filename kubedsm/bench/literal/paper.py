@@ -14,7 +14,16 @@ from kubedsm.core.goals.fragmentation import Fragmentation, canonical
 from kubedsm.core.goals.objective import Objective, Promises, quality
 from kubedsm.core.moving.movable import Movable
 from kubedsm.core.packing.best_fit import size
-from kubedsm.core.world.model import Node, NodeName, Pod, Resources, Share, Snapshot, Tier, Workload
+from kubedsm.core.world.model import (
+    Node,
+    NodeName,
+    Pod,
+    Resources,
+    Share,
+    Tier,
+    Workload,
+)
+from kubedsm.core.world.snapshot import Snapshot
 
 Shares = Mapping[Workload, Share]
 Free = Mapping[NodeName, Resources]

@@ -10,10 +10,10 @@ from kubedsm.core.world.model import (
     Node,
     Pod,
     PodAffinityTerm,
-    Snapshot,
     SpreadConstraint,
 )
 from kubedsm.core.world.selectors import any_selects, selects
+from kubedsm.core.world.snapshot import Snapshot
 from kubedsm.core.world.surroundings import Volume
 
 _ZONES = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")

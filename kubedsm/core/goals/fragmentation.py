@@ -19,7 +19,8 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from kubedsm.core.world.model import MOST_OF_A_NODE, Node, NodeName, Resources, Snapshot
+from kubedsm.core.world.model import MOST_OF_A_NODE, Node, NodeName, Resources
+from kubedsm.core.world.snapshot import Snapshot
 
 SCALE = 2**32
 EMPTY_NODE = 0.9

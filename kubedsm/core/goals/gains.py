@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from kubedsm.core.goals.fragmentation import Ints
 from kubedsm.core.goals.objective import NANO, Objective, Promises
-from kubedsm.core.world.model import Share, Snapshot, Workload
+from kubedsm.core.world.model import Share, Workload
 from kubedsm.core.world.serving_order import levels_of
+from kubedsm.core.world.snapshot import Snapshot
 
 #: Nano-units of QoS by level, the highest priority first: tuples compare as gains should.
 Gain = tuple[int, ...]

@@ -17,8 +17,9 @@ import attrs
 import numpy as np
 
 from kubedsm.core.goals.fragmentation import Ints
-from kubedsm.core.world.model import NodeName, Pod, Snapshot, Workload
+from kubedsm.core.world.model import NodeName, Pod, Workload
 from kubedsm.core.world.node_order import Zone, zone_of
+from kubedsm.core.world.snapshot import Snapshot
 
 
 def spreads(pod: Pod) -> bool:

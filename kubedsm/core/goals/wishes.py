@@ -8,7 +8,8 @@ import attrs
 
 from kubedsm.core.goals.objective import Promises
 from kubedsm.core.goals.traffic import Rates
-from kubedsm.core.world.model import Pod, Snapshot, Workload
+from kubedsm.core.world.model import Pod, Workload
+from kubedsm.core.world.snapshot import Snapshot
 
 
 def newest_wishing(snapshot: Snapshot) -> dict[Workload, Pod]:

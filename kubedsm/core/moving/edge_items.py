@@ -13,8 +13,16 @@ from kubedsm.core.packing.problem import Kind, in_order
 from kubedsm.core.placing.cloud_hold import CloudHold
 from kubedsm.core.rules.feasibility import EquivalenceClass
 from kubedsm.core.rules.fit import reasons, shortages, static_reasons
-from kubedsm.core.world.model import Node, NodeName, Pod, PodClass, Resources, Snapshot, Workload
+from kubedsm.core.world.model import (
+    Node,
+    NodeName,
+    Pod,
+    PodClass,
+    Resources,
+    Workload,
+)
 from kubedsm.core.world.serving_order import serving_order
+from kubedsm.core.world.snapshot import Snapshot
 
 
 def leaving_turn(pod: Pod) -> tuple[float, str, str]:

@@ -27,11 +27,11 @@ from kubedsm.core.world.model import (
     NodeName,
     Pod,
     Resources,
-    Snapshot,
     Tier,
     Workload,
 )
 from kubedsm.core.world.node_order import in_turn
+from kubedsm.core.world.snapshot import Snapshot
 
 #: More pods than there are.
 _ALL = 2**31

@@ -21,9 +21,9 @@ from kubedsm.core.world.model import (
     PodClass,
     Resources,
     SchedulingRules,
-    Snapshot,
     Toleration,
 )
+from kubedsm.core.world.snapshot import Snapshot
 
 #: Nodes, N, on which a pod of the first item and one of the second cannot be together.
 Clash = tuple[NDArray[np.bool_], int, int]

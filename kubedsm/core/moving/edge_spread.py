@@ -15,8 +15,9 @@ import numpy as np
 from kubedsm.core.goals.fragmentation import Ints
 from kubedsm.core.goals.replica_spread import ReplicaSpread, spreads
 from kubedsm.core.moving.edge_items import Item
-from kubedsm.core.world.model import Node, Snapshot
+from kubedsm.core.world.model import Node
 from kubedsm.core.world.node_order import zone_of
+from kubedsm.core.world.snapshot import Snapshot
 
 #: Replicas together beyond which no more are told apart.
 _MOST = 255

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 from kubedsm.core.moving.suggestion import Cause, Reason
-from kubedsm.core.world.model import MIGRATING_LABEL, NodeName, Pod, Snapshot
+from kubedsm.core.world.model import MIGRATING_LABEL, NodeName, Pod
+from kubedsm.core.world.snapshot import Snapshot
 
 #: Why the pod must stay where it is; None if it need not.
 Movable = Callable[[Pod], Reason | None]

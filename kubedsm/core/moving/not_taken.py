@@ -17,7 +17,15 @@ from kubedsm.core.moving.take_groups import Taken
 from kubedsm.core.packing.best_fit import greatest_allocatable, size
 from kubedsm.core.rules.feasibility import Feasibility, Rejection
 from kubedsm.core.rules.fit import NODE_PLUGINS, NODE_RESOURCES_FIT, rejection
-from kubedsm.core.world.model import NodeName, Pod, PodClass, Resources, Snapshot, Tier, Workload
+from kubedsm.core.world.model import (
+    NodeName,
+    Pod,
+    PodClass,
+    Resources,
+    Tier,
+    Workload,
+)
+from kubedsm.core.world.snapshot import Snapshot
 
 _MOST = 10
 

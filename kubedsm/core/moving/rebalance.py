@@ -23,8 +23,17 @@ from kubedsm.core.placing.cloud import score_with
 from kubedsm.core.rules.feasibility import Feasibility
 from kubedsm.core.rules.fit import shortages
 from kubedsm.core.world.deadline import Deadline
-from kubedsm.core.world.model import Node, NodeName, Pod, Resources, Snapshot, Tier, Uid, Workload
+from kubedsm.core.world.model import (
+    Node,
+    NodeName,
+    Pod,
+    Resources,
+    Tier,
+    Uid,
+    Workload,
+)
 from kubedsm.core.world.node_order import in_turn, zone_of
+from kubedsm.core.world.snapshot import Snapshot
 
 _WITHIN = {Tier.EDGE: MoveKind.EDGE_TO_EDGE, Tier.CLOUD: MoveKind.CLOUD_TO_CLOUD}
 

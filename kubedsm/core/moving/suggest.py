@@ -42,11 +42,11 @@ from kubedsm.core.world.model import (
     NodeName,
     Pod,
     Resources,
-    Snapshot,
     Tier,
     Workload,
     shares_after,
 )
+from kubedsm.core.world.snapshot import Snapshot
 
 __all__ = [
     "ClusterScore",

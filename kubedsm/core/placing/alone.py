@@ -15,7 +15,8 @@ from kubedsm.core.placing.decision import Choice
 from kubedsm.core.placing.proof import Proof
 from kubedsm.core.rules.feasibility import Feasibility, Rejection
 from kubedsm.core.rules.fit import rejection
-from kubedsm.core.world.model import Node, NodeName, Pod, Resources, Snapshot
+from kubedsm.core.world.model import Node, NodeName, Pod, Resources
+from kubedsm.core.world.snapshot import Snapshot
 
 
 def place_alone(

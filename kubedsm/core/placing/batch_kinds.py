@@ -14,8 +14,9 @@ from kubedsm.core.rules.residents import Selection, wishes_of
 from kubedsm.core.rules.scene import speaks_of_others
 from kubedsm.core.rules.taints import PREFERS_NO_PODS
 from kubedsm.core.rules.volumes import shared_disk
-from kubedsm.core.world.model import Node, NodeName, Pod, Resources, Snapshot, Uid
+from kubedsm.core.world.model import Node, NodeName, Pod, Resources, Uid
 from kubedsm.core.world.serving_order import serving_order
+from kubedsm.core.world.snapshot import Snapshot
 from kubedsm.core.world.surroundings import Surroundings
 
 #: What a kind has in common: requests, nodes, rank, penalties, and what a node takes only once.

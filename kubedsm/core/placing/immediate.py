@@ -29,7 +29,6 @@ from kubedsm.core.world.model import (
     PodClass,
     Resources,
     Share,
-    Snapshot,
     Tier,
     Uid,
     Workload,
@@ -37,6 +36,7 @@ from kubedsm.core.world.model import (
 )
 from kubedsm.core.world.node_order import in_turn
 from kubedsm.core.world.serving_order import levels_of, serving_order
+from kubedsm.core.world.snapshot import Snapshot
 
 
 def immediate_schedule(

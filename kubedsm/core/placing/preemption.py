@@ -19,8 +19,9 @@ from kubedsm.core.rules.feasibility import Feasibility
 from kubedsm.core.rules.fit import shortages, static_rejection
 from kubedsm.core.rules.scene import speaks_of_others
 from kubedsm.core.world.deadline import NO_DEADLINE, Deadline
-from kubedsm.core.world.model import Node, NodeName, Pod, Share, Snapshot, Tier, Uid
+from kubedsm.core.world.model import Node, NodeName, Pod, Share, Tier, Uid
 from kubedsm.core.world.selectors import Selector, selects
+from kubedsm.core.world.snapshot import Snapshot
 
 #: as kube-scheduler's minCandidateNodesPercentage and minCandidateNodesAbsolute: so many nodes that
 #: would do are compared, and the first of them by tier and name where there are more

@@ -20,12 +20,12 @@ from kubedsm.core.world.model import (
     NodeName,
     Pod,
     Resources,
-    Snapshot,
     Tier,
     Uid,
     shares_after,
 )
 from kubedsm.core.world.serving_order import serving_order
+from kubedsm.core.world.snapshot import Snapshot
 
 if TYPE_CHECKING:
     import random

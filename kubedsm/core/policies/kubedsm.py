@@ -20,7 +20,8 @@ from kubedsm.core.placing.decision import Decision
 from kubedsm.core.placing.immediate import immediate_schedule
 from kubedsm.core.rules.fit import shortages
 from kubedsm.core.world.deadline import NO_DEADLINE, Deadline
-from kubedsm.core.world.model import Pod, Snapshot, Tier, Uid
+from kubedsm.core.world.model import Pod, Tier, Uid
+from kubedsm.core.world.snapshot import Snapshot
 
 if TYPE_CHECKING:
     import random

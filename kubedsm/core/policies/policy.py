@@ -8,7 +8,8 @@ from kubedsm.core.moving.movable import Movable
 from kubedsm.core.moving.suggestion import Suggestion
 from kubedsm.core.placing.decision import Decision
 from kubedsm.core.world.deadline import NO_DEADLINE, Deadline
-from kubedsm.core.world.model import Pod, Snapshot
+from kubedsm.core.world.model import Pod
+from kubedsm.core.world.snapshot import Snapshot
 
 if TYPE_CHECKING:
     import random

@@ -14,7 +14,8 @@ from kubedsm.core.rules.rejection import Mask, RejectedNodes, Rejection
 from kubedsm.core.rules.residents import Residents, keys_looked_at
 from kubedsm.core.rules.room import Room
 from kubedsm.core.rules.scene import EquivalenceClass, Scene, node_labels, speaks_of_others
-from kubedsm.core.world.model import Pod, PodClass, SchedulingRules, Snapshot, Uid
+from kubedsm.core.world.model import Pod, PodClass, SchedulingRules, Uid
+from kubedsm.core.world.snapshot import Snapshot
 
 #: a pod and the position of its node
 Placed = tuple[Pod, int]

@@ -24,7 +24,8 @@ from kubedsm.core.rules.preferences import penalties
 from kubedsm.core.rules.rejection import Rejection
 from kubedsm.core.rules.scene import EquivalenceClass
 from kubedsm.core.rules.skews import Skews
-from kubedsm.core.world.model import Node, NodeName, Pod, Snapshot, Uid
+from kubedsm.core.world.model import Node, NodeName, Pod, Uid
+from kubedsm.core.world.snapshot import Snapshot
 
 __all__ = ["EquivalenceClass", "Feasibility", "Rejection"]
 

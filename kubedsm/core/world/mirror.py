@@ -29,11 +29,11 @@ from kubedsm.core.world.model import (
     Pod,
     PodClass,
     Resources,
-    Snapshot,
     Tiers,
     Uid,
     Workload,
 )
+from kubedsm.core.world.snapshot import Snapshot
 from kubedsm.core.world.surroundings import Surroundings, key_of
 
 NOTHING = Resources()

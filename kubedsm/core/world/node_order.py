@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from itertools import zip_longest
 from typing import NamedTuple
 
-from kubedsm.core.world.model import Node, Snapshot, Tier
+from kubedsm.core.world.model import Node, Tier
+from kubedsm.core.world.snapshot import Snapshot
 
 _REGION_LABEL = "topology.kubernetes.io/region"
 _ZONE_LABEL = "topology.kubernetes.io/zone"

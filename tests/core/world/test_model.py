@@ -10,7 +10,6 @@ from kubedsm.core.world.model import (
     Resources,
     SchedulingRules,
     Share,
-    Snapshot,
     Taint,
     Tier,
     Tiers,
@@ -18,6 +17,7 @@ from kubedsm.core.world.model import (
     Uid,
     Workload,
 )
+from kubedsm.core.world.snapshot import Snapshot
 
 NAMES = ["cpu", "memory", "pods", "ephemeral-storage", "example.com/gpu"]
 amounts = st.dictionaries(st.sampled_from(NAMES), st.integers(-(10**15), 10**15))

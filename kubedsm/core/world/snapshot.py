@@ -1,0 +1,84 @@
+"""The cluster as decisions see it."""
+
+from collections.abc import Iterable, Mapping
+
+import attrs
+
+from kubedsm.core.world.model import Node, NodeName, Pod, Resources, Share, Tier, Uid, Workload
+from kubedsm.core.world.surroundings import Surroundings
+
+
+@attrs.frozen(slots=True)
+class Snapshot:
+    """An immutable view of the cluster, net of everything in flight.
+
+    `free` is allocatable less the requests of every pod bound to, terminating on, or reserved on
+    the node. `placed` says where each pod counts: its node, or the one reserved for it.
+    """
+
+    nodes: Mapping[NodeName, Node]
+    pods: Mapping[Uid, Pod]
+    free: Mapping[NodeName, Resources]
+    placed: Mapping[Uid, NodeName]
+    #: pods of this scheduler only; pods that count for QoS, pending ones included
+    scheduler_name: str = "kubedsm"
+    surroundings: Surroundings = attrs.field(factory=Surroundings)
+    #: when this was so, in seconds since the epoch; 0 if nobody says
+    at: float = 0.0
+
+    def of_tier(self, tier: Tier) -> list[Node]:
+        """The tier's nodes in name order."""
+        return sorted(
+            (n for n in self.nodes.values() if n.tier is tier), key=lambda node: node.name
+        )
+
+    def shares(self) -> dict[Workload, Share]:
+        """Per opted-in workload, in name order: pods on the edge, pods in all."""
+        edge: dict[Workload, int] = {}
+        total: dict[Workload, int] = {}
+        for pod in self.pods.values():
+            if pod.scheduler_name != self.scheduler_name or not pod.counts_for_qos:
+                continue
+            total[pod.workload] = total.get(pod.workload, 0) + 1
+            node = self.nodes.get(self.placed.get(pod.uid, NodeName("")))
+            if node is not None and node.tier is Tier.EDGE:
+                edge[pod.workload] = edge.get(pod.workload, 0) + 1
+        return {w: Share(edge.get(w, 0), total[w]) for w in sorted(total)}
+
+    def schedulable(self, pods: Iterable[Pod]) -> list[Pod]:
+        """Those of the pods that are ours to place and wait for a node, oldest first.
+
+        None of a namespace that is being deleted: it would be refused, and will go.
+        """
+        return sorted(
+            (
+                pod
+                for pod in pods
+                if pod.scheduler_name == self.scheduler_name
+                and pod.waits_for_node
+                and pod.uid not in self.placed
+                and not self.surroundings.namespace_terminating(pod.namespace)
+            ),
+            key=lambda pod: (pod.created, pod.namespace, pod.name),
+        )
+
+    def with_placed(self, targets: Mapping[Uid, NodeName]) -> "Snapshot":
+        """The same with these pods on those nodes, whether they fit or not."""
+        left = self.without(targets)
+        pods, free, placed = dict(self.pods), dict(left.free), dict(left.placed)
+        for uid, node in targets.items():
+            if uid in pods and node in free:
+                free[node] -= pods[uid].requests
+                placed[uid] = node
+                pods[uid] = attrs.evolve(pods[uid], node_name=node)
+        return attrs.evolve(self, pods=pods, free=free, placed=placed)
+
+    def without(self, uids: Iterable[Uid]) -> "Snapshot":
+        """The same with these pods on no node, and their room free."""
+        free, placed = dict(self.free), dict(self.placed)
+        for uid in uids:
+            source = placed.pop(uid, None)
+            pod = self.pods.get(uid)
+            if source in free and pod is not None and not pod.finished:
+                free[source] += pod.requests
+        return attrs.evolve(self, free=free, placed=placed)
