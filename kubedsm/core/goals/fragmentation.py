@@ -12,7 +12,6 @@ bounds how many fit, but free pod slots are no waste.
 """
 
 import enum
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
@@ -43,12 +42,7 @@ def request_mix(snapshot: Snapshot) -> Mix:
     The weight of a workload is its number of pods; one in the middle of a rollout has two request
     vectors, and each gets the weight of its pods.
     """
-    counts = Counter(
-        pod.requests
-        for pod in snapshot.pods.values()
-        if pod.scheduler_name == snapshot.scheduler_name and pod.counts_for_qos
-    )
-    held = (entry for entry in counts.items() if not entry[0].beyond_any_node)
+    held = (entry for entry in snapshot.census.requests.items() if not entry[0].beyond_any_node)
     return tuple(sorted(held, key=lambda entry: canonical(entry[0])))
 
 

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from kubedsm.core.goals.fragmentation import Ints
 from kubedsm.core.goals.objective import NANO, Objective, Promises
 from kubedsm.core.world.model import Share, Workload
-from kubedsm.core.world.serving_order import levels_of
 from kubedsm.core.world.snapshot import Snapshot
 
 #: Nano-units of QoS by level, the highest priority first: tuples compare as gains should.
@@ -48,8 +47,7 @@ class Gains:
     @classmethod
     def of(cls, snapshot: Snapshot, promises: Promises, objective: Objective) -> Self:
         shares = snapshot.shares()
-        counted = [p for p in snapshot.pods.values() if p.workload in shares and p.counts_for_qos]
-        return cls(shares, promises, objective, levels_of(counted))
+        return cls(shares, promises, objective, snapshot.census.levels)
 
     def of_workload(self, workload: Workload, change: int) -> int:
         """What it adds that so many more (or fewer) of the workload's pods are on the edge."""

@@ -10,7 +10,7 @@ topologySpreadConstraints of their own.
 """
 
 from collections import Counter
-from collections.abc import Collection, Container, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Self
 
 import attrs
@@ -44,18 +44,14 @@ class ReplicaSpread:
     in_zone: dict[Workload, Counter[Zone]]
 
     @classmethod
-    def of(cls, snapshot: Snapshot, workloads: Container[Workload] | None = None) -> Self:
+    def of(cls, snapshot: Snapshot, workloads: Iterable[Workload] | None = None) -> Self:
         """Of these workloads, or of all: bound pods, and those that a node is reserved for."""
         found = cls({name: zone_of(node) for name, node in snapshot.nodes.items()}, {}, {})
-        placed = ((snapshot.pods.get(uid), node) for uid, node in snapshot.placed.items())
-        standing = Counter(
-            (pod.workload, node)
-            for pod, node in placed
-            if pod is not None and (workloads is None or pod.workload in workloads)
-            if pod.counts_for_qos and node in found.zones
-        )
-        for (workload, node), number in standing.items():
-            found.put(workload, node, number)
+        standing = snapshot.census.standing
+        for workload in standing if workloads is None else workloads:
+            for node, number in standing.get(workload, {}).items():
+                if node in found.zones:
+                    found.put(workload, node, number)
         return found
 
     def copy(self) -> Self:

@@ -17,8 +17,7 @@ def newest_wishing(snapshot: Snapshot) -> dict[Workload, Pod]:
 
     During a rollout its pods may differ: what is newer is what its tenant has come to want.
     """
-    ours = [pod for pod in snapshot.pods.values() if pod.wishes is not None]
-    wishing = {pod.workload for pod in ours if pod.scheduler_name == snapshot.scheduler_name}
+    wishing = snapshot.census.wishing
     newest: dict[Workload, Pod] = {}
     if not wishing:
         return newest

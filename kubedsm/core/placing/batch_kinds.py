@@ -39,8 +39,7 @@ def is_plain(snapshot: Snapshot, batch: Sequence[Pod]) -> bool:
         return False
     if any(t.effect == PREFERS_NO_PODS for n in snapshot.nodes.values() for t in n.taints):
         return False
-    # By identity: rules are shared, and there are far fewer of them than pods.
-    rules = {id(pod.pod_class): pod.pod_class.rules for pod in snapshot.pods.values()}.values()
+    rules = [pod_class.rules for pod_class in snapshot.census.classes]
     terms = {term for of_pod in rules for term in of_pod.anti_affinity}
     terms.update(term for of_pod in rules for _, term in wishes_of(of_pod))
     return not any(

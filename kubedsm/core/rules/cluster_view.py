@@ -70,9 +70,7 @@ class ClusterView:
     def of(cls, snapshot: Snapshot) -> Self:
         nodes = NodeIndex(snapshot.nodes.values())
         base = dict(_placed(snapshot, nodes))
-        # By identity: classes are shared, and there are far fewer of them than pods.
-        by_id = {id(pod.pod_class): pod.pod_class for pod in snapshot.pods.values()}
-        classes = by_id.values()
+        classes = snapshot.census.classes.keys()
         concerned = any(c.rules.preferences or speaks_of_others(c) for c in classes)
         residents = Residents.of(
             len(nodes),

@@ -10,6 +10,7 @@ from collections.abc import Callable, Container
 
 import attrs
 
+from kubedsm.core.world.books import Books
 from kubedsm.core.world.change import Change, Freed
 from kubedsm.core.world.events import (
     ClusterEvent,
@@ -106,13 +107,9 @@ class ClusterMirror:
         self._on_released = on_released
         #: of nodes that are applied from now on
         self.tiers = tiers or Tiers()
-        self._nodes: dict[NodeName, Node] = {}
-        self._pods: dict[Uid, Pod] = {}
+        self._books = Books(scheduler_name)
         self._uids: dict[tuple[str, str], Uid] = {}
-        self._used: dict[NodeName, Resources] = {}
         self._reservations: dict[str, Reservation] = {}
-        #: per node, the sum of the reservations on it
-        self._reserved: dict[NodeName, Resources] = {}
         self._claims: dict[str, ReplacementClaim] = {}
         self._claimed: dict[Uid, str] = {}
         self._surroundings = Surroundings()
@@ -130,19 +127,15 @@ class ClusterMirror:
             case PodDeleted(uid):
                 return self._forget_pod(uid)
             case HistoryRewound():
-                self._pods = {
-                    uid: attrs.evolve(pod, resource_version="") for uid, pod in self._pods.items()
-                }
+                self._books.forget_versions()
                 return Change()
             case NodeApplied(node):
-                before = self._nodes.get(node.name)
+                before = self._books.nodes.get(node.name)
                 after = attrs.evolve(node, tier=self.tiers.of(node.labels))
-                # After a node's heartbeat nothing is different.
-                self.changes += after != before
-                self._nodes[node.name] = after
+                self.changes += self._books.put_node(after)
                 return Change(node_before=before, node_after=after)
             case NodeDeleted(name):
-                return Change(node_before=self._nodes.pop(name, None))
+                return Change(node_before=self._books.drop_node(name))
             case SurroundingApplied(thing):
                 known = self._surroundings.get(type(thing), key_of(thing))
                 self._surroundings = self._surroundings.having(thing)
@@ -163,13 +156,13 @@ class ClusterMirror:
             self._forget_pod(known)
         if pod.detached and pod.scheduler_name != self._scheduler_name:
             pod = attrs.evolve(pod, detached=False)  # no move of ours touches it
-        before = self._pods.get(pod.uid)
+        before = self._books.pods.get(pod.uid)
         if before is not None and older(pod, before):
             return Change(pod_before=before, pod_after=before)
-        self._pods[pod.uid] = pod
         self._uids[key] = pod.uid
         (self._marked.add if pod.detached else self._marked.discard)(pod.uid)
-        room = self._rebook(before, pod)
+        held = self._reservations.get(pod.uid)
+        room = self._books.put_pod(pod, pod.node_name if held is None else held.node)
         if pod.node_name is not None or pod.finished or pod.terminating:
             self.release(pod.uid)
         elif before is None:
@@ -178,39 +171,24 @@ class ClusterMirror:
 
     def _forget_pod(self, uid: Uid) -> Change:
         self.release(uid)
-        pod = self._pods.pop(uid, None)
+        pod = self._books.pods.get(uid)
         if pod is None:
             return Change()
         if self._uids.get((pod.namespace, pod.name)) == uid:
             del self._uids[pod.namespace, pod.name]
         self._marked.discard(uid)
         self._claimed.pop(uid, None)
-        return Change(pod_before=pod, freed=self._rebook(pod, None))
-
-    def _rebook(self, before: Pod | None, after: Pod | None) -> Freed | None:
-        """Count the room that the pod holds now for what it held; what came free by that."""
-        held = before.held if before else None
-        holds = after.held if after else None
-        if held == holds:
-            return None
-        if held:
-            _book(self._used, *held, sign=-1)
-        if holds:
-            _book(self._used, *holds)
-        if held is None:
-            return None
-        node, amount = held
-        return Freed(node, amount - holds[1] if holds and holds[0] == node else amount)
+        return Change(pod_before=pod, freed=self._books.drop_pod(uid))
 
     def pod(self, uid: Uid) -> Pod | None:
-        return self._pods.get(uid)
+        return self._books.pods.get(uid)
 
     def pods(self) -> list[Pod]:
         """All of them, as they say they are."""
-        return list(self._pods.values())
+        return list(self._books.pods.values())
 
     def node(self, name: NodeName) -> Node | None:
-        return self._nodes.get(name)
+        return self._books.nodes.get(name)
 
     @property
     def surroundings(self) -> Surroundings:
@@ -224,25 +202,24 @@ class ClusterMirror:
         """
         if holder in self._reservations:
             raise ReservationError(f"{holder} holds room on {self._reservations[holder].node}")
-        pod = self._pods.get(Uid(holder))
+        pod = self._books.pods.get(Uid(holder))
         if pod is not None and pod.node_name is not None:
             raise ReservationError(f"{pod} is on {pod.node_name} already")
-        if node not in self._nodes:
+        if node not in self._books.nodes:
             raise ReservationError(f"node {node} is gone")
         free = dict(self.free(node).items())
         short = [name for name, amount in requests.items() if amount > max(0, free.get(name, 0))]
         if short:
             raise ReservationError(f"node {node} has not enough {', '.join(short)}")
         self.changes += 1
-        self._reservations[holder] = Reservation(holder, node, requests)
-        _book(self._reserved, node, requests)
+        self._hold(Reservation(holder, node, requests))
 
     def release(self, holder: str) -> None:
         """Give back the room that is held, if any: the pod is on its node, or will not be."""
         reservation = self._give_back(holder)
         if reservation is None or self._on_released is None:
             return
-        pod = self._pods.get(Uid(holder))
+        pod = self._books.pods.get(Uid(holder))
         node, there, left = reservation.node, None, NOTHING
         if pod is not None:
             there = attrs.evolve(pod, node_name=node, phase="Pending")
@@ -259,15 +236,22 @@ class ClusterMirror:
         reservation = self._reservations.pop(holder, None)
         if reservation is not None:
             self.changes += 1
-            _book(self._reserved, reservation.node, reservation.requests, sign=-1)
+            self._books.hold(reservation.node, reservation.requests, sign=-1)
+            pod = self._books.pods.get(Uid(holder))
+            if pod is not None:
+                self._books.move_to(pod.uid, pod.node_name)
         return reservation
+
+    def _hold(self, reservation: Reservation) -> None:
+        self._reservations[reservation.holder] = reservation
+        self._books.hold(reservation.node, reservation.requests)
+        self._books.move_to(Uid(reservation.holder), reservation.node)
 
     def hand_over(self, holder: str, pod: str) -> None:
         """Let the room that a move holds be held for the pod it is meant for, until it is bound."""
         reservation = self._give_back(holder)
         if reservation is not None:
-            self._reservations[pod] = attrs.evolve(reservation, holder=pod)
-            _book(self._reserved, reservation.node, reservation.requests)
+            self._hold(attrs.evolve(reservation, holder=pod))
 
     def reserved(self, holder: str) -> bool:
         return holder in self._reservations
@@ -280,8 +264,7 @@ class ClusterMirror:
         holder = _nomination(pod.uid)
         self._give_back(holder)
         self.changes += 1
-        self._reservations[holder] = Reservation(holder, node, pod.requests)
-        _book(self._reserved, node, pod.requests)
+        self._hold(Reservation(holder, node, pod.requests))
 
     def withdraw(self, uid: Uid, *, silently: bool = False) -> None:
         """Give back the room the pod was nominated to, if any; silently, if only for a moment."""
@@ -309,7 +292,7 @@ class ClusterMirror:
     def claimed_by(self, claimant: str) -> Pod | None:
         """Return the pod that the claim got, if it is there."""
         uid = next((uid for uid, by in self._claimed.items() if by == claimant), None)
-        return None if uid is None else self._pods.get(uid)
+        return None if uid is None else self._books.pods.get(uid)
 
     def _assign_claim(self, pod: Pod) -> None:
         claimant = next((c for c, claim in self._claims.items() if claim.fits(pod)), None)
@@ -319,28 +302,10 @@ class ClusterMirror:
 
     def free(self, name: NodeName) -> Resources:
         """The room that no pod holds. Raises KeyError for a node that is not there."""
-        free = self._nodes[name].allocatable
-        for booked in (self._used, self._reserved):
-            if name in booked:
-                free -= booked[name]
-        return free
+        return self._books.free[name]
 
     def snapshot(self, at: float = 0.0) -> Snapshot:
-        placed = {
-            uid: pod.node_name for uid, pod in self._pods.items() if pod.node_name is not None
-        }
-        for reservation in self._reservations.values():
-            if reservation.holder in self._pods:
-                placed[Uid(reservation.holder)] = reservation.node
-        return Snapshot(
-            nodes=dict(self._nodes),
-            pods={**self._pods, **self._unproven()},
-            free={name: self.free(name) for name in self._nodes},
-            placed=placed,
-            scheduler_name=self._scheduler_name,
-            surroundings=self._surroundings,
-            at=at,
-        )
+        return self._books.snapshot(self._surroundings, at, instead=self._unproven())
 
     def _unproven(self) -> dict[Uid, Pod]:
         """The marked pods that no plan knows: they count like any other until one does.
@@ -349,46 +314,43 @@ class ClusterMirror:
         """
         if self._followed is None:
             return {}
-        doubtful = (self._pods[uid] for uid in self._marked if uid not in self._followed)
+        doubtful = (self._books.pods[uid] for uid in self._marked if uid not in self._followed)
         return {pod.uid: attrs.evolve(pod, detached=False) for pod in doubtful}
 
     def check_invariants(self) -> None:
         """Raise AssertionError if the books disagree with the objects they are kept about."""
-        used: dict[NodeName, Resources] = {}
-        for pod in self._pods.values():
-            if pod.held:
-                _book(used, *pod.held)
-        _require(used == self._used, f"room used is {used}, booked is {self._used}")
-        reserved: dict[NodeName, Resources] = {}
-        for reservation in self._reservations.values():
-            _book(reserved, reservation.node, reservation.requests)
-        _require(reserved == self._reserved, f"reserved {reserved}, booked {self._reserved}")
-        marked = {uid for uid, pod in self._pods.items() if pod.detached}
+        kept, anew = self._books.snapshot(self._surroundings, 0.0), self._rebuilt()
+        for field in ("nodes", "pods", "free", "placed", "census"):
+            found, expected = getattr(kept, field), getattr(anew, field)
+            _require(found == expected, f"{field}: {found}, not {expected}")
+        _require(attrs.evolve(kept, counted=None).census == anew.census, "the census is wrong")
+        marked = {uid for uid, pod in self._books.pods.items() if pod.detached}
         _require(marked == self._marked, f"marked {marked}, booked {self._marked}")
-        keys = {(pod.namespace, pod.name): uid for uid, pod in self._pods.items()}
+        keys = {(pod.namespace, pod.name): uid for uid, pod in self._books.pods.items()}
         _require(keys == self._uids, "two pods go by one name")
         for holder, reservation in self._reservations.items():
-            pod_or_none = self._pods.get(Uid(holder))
+            pod_or_none = self._books.pods.get(Uid(holder))
             _require(
                 pod_or_none is None or pod_or_none.node_name is None,
                 f"{pod_or_none} is bound and still holds a reservation on {reservation.node}",
             )
-        _require(self._claimed.keys() <= self._pods.keys(), "a claim outlives its pod")
+        _require(self._claimed.keys() <= self._books.pods.keys(), "a claim outlives its pod")
+
+    def _rebuilt(self) -> Snapshot:
+        """What the same objects and reservations give, one after the other."""
+        books = Books(self._scheduler_name)
+        for node in self._books.nodes.values():
+            books.put_node(node)
+        for pod in self._books.pods.values():
+            held = self._reservations.get(pod.uid)
+            books.put_pod(pod, pod.node_name if held is None else held.node)
+        for reservation in self._reservations.values():
+            books.hold(reservation.node, reservation.requests)
+        return books.snapshot(self._surroundings, 0.0)
 
 
 def _nomination(uid: Uid) -> str:
     return f"nomination of {uid}"
-
-
-def _book(
-    books: dict[NodeName, Resources], node: NodeName, amount: Resources, sign: int = 1
-) -> None:
-    booked = books.get(node, NOTHING)
-    booked = booked + amount if sign > 0 else booked - amount
-    if booked == NOTHING:
-        books.pop(node, None)
-    else:
-        books[node] = booked
 
 
 def _require(truth: bool, otherwise: str) -> None:

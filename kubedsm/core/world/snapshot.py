@@ -1,11 +1,23 @@
 """The cluster as decisions see it."""
 
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 
 import attrs
 
+from kubedsm.core.world.census import Census, census_of
 from kubedsm.core.world.model import Node, NodeName, Pod, Resources, Share, Tier, Uid, Workload
 from kubedsm.core.world.surroundings import Surroundings
+
+
+@attrs.frozen(slots=True, eq=False)
+class Counted:
+    """What exactly these nodes, pods and placements add up to."""
+
+    census: Census
+    nodes: Mapping[NodeName, Node]
+    pods: Mapping[Uid, Pod]
+    placed: Mapping[Uid, NodeName]
 
 
 @attrs.frozen(slots=True)
@@ -26,24 +38,32 @@ class Snapshot:
     #: when this was so, in seconds since the epoch; 0 if nobody says
     at: float = 0.0
 
+    #: by whoever counts along; a snapshot that is changed is counted anew
+    counted: Counted | None = attrs.field(default=None, eq=False, repr=False)
+
+    @cached_property
+    def census(self) -> Census:
+        known = self.counted
+        if (
+            known is not None
+            and known.pods is self.pods
+            and known.placed is self.placed
+            and known.nodes is self.nodes
+        ):
+            return known.census
+        edge = {name for name, node in self.nodes.items() if node.tier is Tier.EDGE}
+        pods = ((pod, self.placed.get(uid)) for uid, pod in self.pods.items())
+        return census_of(self.scheduler_name, pods, edge)
+
     def of_tier(self, tier: Tier) -> list[Node]:
         """The tier's nodes in name order."""
         return sorted(
             (n for n in self.nodes.values() if n.tier is tier), key=lambda node: node.name
         )
 
-    def shares(self) -> dict[Workload, Share]:
+    def shares(self) -> Mapping[Workload, Share]:
         """Per opted-in workload, in name order: pods on the edge, pods in all."""
-        edge: dict[Workload, int] = {}
-        total: dict[Workload, int] = {}
-        for pod in self.pods.values():
-            if pod.scheduler_name != self.scheduler_name or not pod.counts_for_qos:
-                continue
-            total[pod.workload] = total.get(pod.workload, 0) + 1
-            node = self.nodes.get(self.placed.get(pod.uid, NodeName("")))
-            if node is not None and node.tier is Tier.EDGE:
-                edge[pod.workload] = edge.get(pod.workload, 0) + 1
-        return {w: Share(edge.get(w, 0), total[w]) for w in sorted(total)}
+        return self.census.shares
 
     def schedulable(self, pods: Iterable[Pod]) -> list[Pod]:
         """Those of the pods that are ours to place and wait for a node, oldest first.

@@ -1,0 +1,204 @@
+"""Nodes and pods, the room they leave, where pods count, and what they add up to.
+
+Kept along with every change, so that a decision begins with a look at them, however many there are.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+import attrs
+
+from kubedsm.core.world.census import Tally, counts_alike
+from kubedsm.core.world.change import Freed
+from kubedsm.core.world.lending import LentDict
+from kubedsm.core.world.model import Node, NodeName, Pod, Resources, Tier, Uid
+from kubedsm.core.world.snapshot import Counted, Snapshot
+from kubedsm.core.world.surroundings import Surroundings
+
+_NOTHING = Resources()
+
+
+@attrs.define(eq=False)
+class Books:
+    scheduler_name: str
+    _nodes: LentDict[NodeName, Node] = attrs.field(factory=LentDict, init=False)
+    _pods: LentDict[Uid, Pod] = attrs.field(factory=LentDict, init=False)
+    _free: LentDict[NodeName, Resources] = attrs.field(factory=LentDict, init=False)
+    #: where each pod counts, and the other way round; nodes that are not there included
+    _placed: LentDict[Uid, NodeName] = attrs.field(factory=LentDict, init=False)
+    _here: dict[NodeName, set[Uid]] = attrs.field(factory=lambda: defaultdict(set), init=False)
+    #: per node, what pods take up there, and what is held for others
+    _used: dict[NodeName, Resources] = attrs.field(factory=dict, init=False)
+    _reserved: dict[NodeName, Resources] = attrs.field(factory=dict, init=False)
+    _tally: Tally = attrs.field(init=False)
+
+    @_tally.default
+    def _nothing_counted(self) -> Tally:
+        return Tally(self.scheduler_name)
+
+    @property
+    def nodes(self) -> Mapping[NodeName, Node]:
+        return self._nodes.now
+
+    @property
+    def pods(self) -> Mapping[Uid, Pod]:
+        return self._pods.now
+
+    @property
+    def free(self) -> Mapping[NodeName, Resources]:
+        """The room that no pod holds; below zero on a node that is over-committed."""
+        return self._free.now
+
+    def put_node(self, node: Node) -> bool:
+        """Take the node as it is now; whether anything is different, as after no heartbeat."""
+        known = self.nodes.get(node.name)
+        if known == node:
+            return False
+        self._nodes.own()[node.name] = node
+        self._refill(node.name)
+        self._retier(known, node)
+        return True
+
+    def drop_node(self, name: NodeName) -> Node | None:
+        known = self._nodes.own().pop(name, None)
+        self._free.own().pop(name, None)
+        self._retier(known, None)
+        return known
+
+    def put_pod(self, pod: Pod, counts_at: NodeName | None) -> Freed | None:
+        """Take the pod as it is now; what came free by that."""
+        before = self.pods.get(pod.uid)
+        self._pods.own()[pod.uid] = pod
+        if before is not None and counts_alike(before, pod):
+            self.move_to(pod.uid, counts_at)
+            return self._rebook(before, pod)
+        if before is not None:
+            self._count(before, times=-1)
+        self._stand(pod.uid, counts_at)
+        self._count(pod)
+        return self._rebook(before, pod)
+
+    def drop_pod(self, uid: Uid) -> Freed | None:
+        pod = self.pods[uid]
+        self._count(pod, times=-1)
+        self._stand(uid, None)
+        del self._pods.own()[uid]
+        return self._rebook(pod, None)
+
+    def forget_versions(self) -> None:
+        """No state of a pod that comes is older than the one that is known."""
+        for uid, pod in self._pods.own().items():
+            self._pods.now[uid] = attrs.evolve(pod, resource_version="")
+
+    def move_to(self, uid: Uid, counts_at: NodeName | None) -> None:
+        """Let the pod, if it is there, count somewhere else."""
+        if uid not in self.pods or self._placed.now.get(uid) == counts_at:
+            return
+        pod, source, before = self.pods[uid], self._placed.now.get(uid), self._on_edge(uid)
+        self._stand(uid, counts_at)
+        self._tally.move(pod, source, counts_at)
+        after = self._on_edge(uid)
+        if before != after:
+            self._tally.retier(pod, to_edge=after)
+
+    def hold(self, node: NodeName, amount: Resources, sign: int = 1) -> None:
+        """Hold room there, or give it back."""
+        _book(self._reserved, node, amount, sign)
+        self._refill(node)
+
+    def snapshot(
+        self, surroundings: Surroundings, at: float, instead: Mapping[Uid, Pod] | None = None
+    ) -> Snapshot:
+        """`instead`: pods that are to be looked at differently."""
+        instead = instead or {}
+        nodes, placed, pods = self._nodes.lent(), self._placed.lent(), self._pods.lent()
+        if instead:
+            pods = {**pods, **instead}
+        for uid, pod in instead.items():
+            self._recount(self.pods[uid], pod)
+        census = self._tally.census()
+        for uid, pod in instead.items():
+            self._recount(pod, self.pods[uid])
+        return Snapshot(
+            nodes=nodes,
+            pods=pods,
+            free=self._free.lent(),
+            placed=placed,
+            scheduler_name=self.scheduler_name,
+            surroundings=surroundings,
+            at=at,
+            counted=Counted(census, nodes, pods, placed),
+        )
+
+    def _recount(self, before: Pod, after: Pod) -> None:
+        self._count(before, times=-1)
+        self._count(after)
+
+    def _count(self, pod: Pod, times: int = 1) -> None:
+        node = self._placed.now.get(pod.uid)
+        self._tally.count(pod, node, on_edge=self._on_edge(pod.uid), times=times)
+
+    def _on_edge(self, uid: Uid) -> bool:
+        name = self._placed.now.get(uid)
+        node = None if name is None else self.nodes.get(name)
+        return node is not None and node.tier is Tier.EDGE
+
+    def _stand(self, uid: Uid, node: NodeName | None) -> None:
+        before = self._placed.now.get(uid)
+        if before == node:
+            return
+        if before is not None:
+            self._here[before].discard(uid)
+            if not self._here[before]:
+                del self._here[before]
+        if node is None:
+            del self._placed.own()[uid]
+        else:
+            self._placed.own()[uid] = node
+            self._here[node].add(uid)
+
+    def _retier(self, before: Node | None, after: Node | None) -> None:
+        was, is_ = (node is not None and node.tier is Tier.EDGE for node in (before, after))
+        named = after or before
+        if was == is_ or named is None:
+            return
+        for uid in self._here.get(named.name, ()):
+            self._tally.retier(self.pods[uid], to_edge=is_)
+
+    def _rebook(self, before: Pod | None, after: Pod | None) -> Freed | None:
+        """Count the room that the pod holds now for what it held; what came free by that."""
+        held = before.held if before else None
+        holds = after.held if after else None
+        if held == holds:
+            return None
+        if held:
+            _book(self._used, *held, sign=-1)
+            self._refill(held[0])
+        if holds:
+            _book(self._used, *holds)
+            self._refill(holds[0])
+        if held is None:
+            return None
+        node, amount = held
+        return Freed(node, amount - holds[1] if holds and holds[0] == node else amount)
+
+    def _refill(self, name: NodeName) -> None:
+        node = self.nodes.get(name)
+        if node is None:
+            return
+        free = node.allocatable
+        for booked in (self._used, self._reserved):
+            if name in booked:
+                free -= booked[name]
+        self._free.own()[name] = free
+
+
+def _book(
+    books: dict[NodeName, Resources], node: NodeName, amount: Resources, sign: int = 1
+) -> None:
+    booked = books.get(node, _NOTHING)
+    booked = booked + amount if sign > 0 else booked - amount
+    if booked == _NOTHING:
+        books.pop(node, None)
+    else:
+        books[node] = booked
