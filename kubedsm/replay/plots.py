@@ -3,6 +3,7 @@
 import io
 import math
 import statistics
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -132,18 +133,17 @@ def edge_ratio_by_variant(found: Report) -> Figure | None:
 
 
 def edge_ratio_by_moves(found: Report) -> Figure | None:
-    """A point for each price of a move, in means over all scenarios, and for none at all."""
-    rows = found["means"]
+    """A point for each price of a move, in means over the scenarios of all, and for none at all."""
     named = {priced(price): price for price in PRICES}
+    rows = [row for row in found["means"] if row["policy"] in {*named, *_BESIDE_PRICES}]
+    names = policies_of(rows)
+    played = Counter(row["scenario"] for row in rows)
 
     def of(name: str, key: str) -> float:
-        return statistics.fmean(row[key] or 0.0 for row in rows if row["policy"] == name)
+        of_all = (row for row in rows if played[row["scenario"]] == len(names))
+        return statistics.fmean(row[key] or 0.0 for row in of_all if row["policy"] == name)
 
-    points = {
-        name: (of(name, "migrations"), of(name, "edgeRatio"))
-        for name in policies_of(rows)
-        if name in {*named, *_BESIDE_PRICES}
-    }
+    points = {name: (of(name, "migrations"), of(name, "edgeRatio")) for name in names}
     curve = sorted(points[name] for name in points if name in named)
     if len(curve) <= 1:
         return None
