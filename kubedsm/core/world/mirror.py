@@ -319,13 +319,23 @@ class ClusterMirror:
 
     def check_invariants(self) -> None:
         """Raise AssertionError if the books disagree with the objects they are kept about."""
-        kept, anew = self._books.snapshot(self._surroundings, 0.0), self._rebuilt()
-        for field in ("nodes", "pods", "free", "placed", "census"):
-            found, expected = getattr(kept, field), getattr(anew, field)
-            _require(found == expected, f"{field}: {found}, not {expected}")
-        _require(attrs.evolve(kept, counted=None).census == anew.census, "the census is wrong")
+        seen = self._books.snapshot(self._surroundings, 0.0)
+        free = {name: node.allocatable for name, node in seen.nodes.items()}
+        placed = {uid: pod.node_name for uid, pod in seen.pods.items() if pod.node_name is not None}
+        holding = [pod.held for pod in seen.pods.values() if pod.held]
+        for reservation in self._reservations.values():
+            holding.append((reservation.node, reservation.requests))
+            if reservation.holder in seen.pods:
+                placed[Uid(reservation.holder)] = reservation.node
+        for name, amount in holding:
+            if name in free:
+                free[name] -= amount
+        _require(free == seen.free, "the free room is not what nodes, pods and reservations leave")
+        _require(placed == seen.placed, "a pod is not where it counts")
+        counted = attrs.evolve(seen, counted=None).census
+        _require(counted == seen.census, "what is counted along is not what there is")
         marked = {uid for uid, pod in self._books.pods.items() if pod.detached}
-        _require(marked == self._marked, f"marked {marked}, booked {self._marked}")
+        _require(marked == self._marked, "other pods are marked than are known to be")
         keys = {(pod.namespace, pod.name): uid for uid, pod in self._books.pods.items()}
         _require(keys == self._uids, "two pods go by one name")
         for holder, reservation in self._reservations.items():
@@ -335,18 +345,6 @@ class ClusterMirror:
                 f"{pod_or_none} is bound and still holds a reservation on {reservation.node}",
             )
         _require(self._claimed.keys() <= self._books.pods.keys(), "a claim outlives its pod")
-
-    def _rebuilt(self) -> Snapshot:
-        """What the same objects and reservations give, one after the other."""
-        books = Books(self._scheduler_name)
-        for node in self._books.nodes.values():
-            books.put_node(node)
-        for pod in self._books.pods.values():
-            held = self._reservations.get(pod.uid)
-            books.put_pod(pod, pod.node_name if held is None else held.node)
-        for reservation in self._reservations.values():
-            books.hold(reservation.node, reservation.requests)
-        return books.snapshot(self._surroundings, 0.0)
 
 
 def _nomination(uid: Uid) -> str:
