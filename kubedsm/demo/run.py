@@ -30,7 +30,7 @@ TIMING = Timing(start_delay=0.2, stop_delay=0.1, hpa_sync=0.8)
 #: periods shortened in the same measure
 CONFIGURATION = Configuration(
     suggester=SuggesterSettings(period=0.5),
-    migration=MigrationSettings(cooldown=0.5, drain_delay=0.1, deadline=5.0),
+    migration=MigrationSettings(price=1.0, cooldown=0.5, drain_delay=0.1, deadline=5.0),
 )
 RESOURCES = {r.kind: r for r in (DEPLOYMENTS, SERVICES, HORIZONTAL_POD_AUTOSCALERS)}
 
