@@ -107,3 +107,19 @@ def standing(snapshot, batch, homes, promises):
         for p in priorities
     ]
     return [placed[p] for p in priorities], qos
+
+
+def every_placement(case):
+    """Of all placements of the batch those that fit: the node of each pod that is placed."""
+    shot = case.snapshot
+    nodes = [n for n in shot.nodes.values() if n.tier is not None]
+    for assignment in product([None, *nodes], repeat=len(case.batch)):
+        free, homes = dict(shot.free), {}
+        for waiting, at in zip(case.batch, assignment, strict=True):
+            if at is not None:
+                if reasons(waiting.pod_class, at, free[at.name]):
+                    break
+                free[at.name] -= waiting.requests
+                homes[waiting.uid] = at.name
+        else:
+            yield homes

@@ -2,7 +2,6 @@
 
 import random
 from collections import Counter
-from itertools import product
 
 import attrs
 import pytest
@@ -13,7 +12,7 @@ from kubedsm.core.placing.immediate import immediate_schedule
 from kubedsm.core.rules.fit import reasons
 from kubedsm.core.world.model import Tier
 from support.placement_instances import Instance, drawn, node, pod, resources, snapshot
-from support.placement_literal import standing
+from support.placement_literal import every_placement, standing
 
 
 def ranked(seed, most=4):
@@ -41,19 +40,8 @@ def reached(case, decision):
 
 
 def best_of_all(case):
-    shot, results = case.snapshot, []
-    nodes = [n for n in shot.nodes.values() if n.tier is not None]
-    for assignment in product([None, *nodes], repeat=len(case.batch)):
-        free, homes = dict(shot.free), {}
-        for waiting, at in zip(case.batch, assignment, strict=True):
-            if at is not None:
-                if reasons(waiting.pod_class, at, free[at.name]):
-                    break
-                free[at.name] -= waiting.requests
-                homes[waiting.uid] = at.name
-        else:
-            results.append(standing(shot, case.batch, homes, case.promises))
-    return max(results)
+    placements = every_placement(case)
+    return max(standing(case.snapshot, case.batch, homes, case.promises) for homes in placements)
 
 
 def test_equals_trying_every_node_for_every_pod():

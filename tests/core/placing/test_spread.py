@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter
-from itertools import combinations, product
+from itertools import combinations
 
 import attrs
 import numpy as np
@@ -15,7 +15,6 @@ from kubedsm.core.packing.problem import Packing, kinds
 from kubedsm.core.placing.cloud import least_allocated
 from kubedsm.core.placing.immediate import immediate_schedule
 from kubedsm.core.policies.kubedsm import KubeDSM
-from kubedsm.core.rules.fit import reasons
 from kubedsm.core.world.model import (
     PodAffinityTerm,
     Preferences,
@@ -27,7 +26,7 @@ from kubedsm.core.world.model import (
 from kubedsm.core.world.node_order import zone_of
 from kubedsm.core.world.selectors import NodeSelectorTerm, Requirement
 from support.placement_instances import Instance, node, pod, resources, snapshot
-from support.placement_literal import qos_with
+from support.placement_literal import every_placement, qos_with
 
 ZONE = "topology.kubernetes.io/zone"
 OBJECTIVE = Objective(gamma=10)
@@ -297,21 +296,6 @@ def standing(case, homes):
         p for p in case.batch if p.uid in homes and shot.nodes[homes[p.uid]].tier is Tier.EDGE
     ]
     return len(homes), qos_with(case, on_edge, OBJECTIVE)
-
-
-def every_placement(case):
-    shot = case.snapshot
-    nodes = [n for n in shot.nodes.values() if n.tier is not None]
-    for assignment in product([None, *nodes], repeat=len(case.batch)):
-        free, homes = dict(shot.free), {}
-        for waiting, at in zip(case.batch, assignment, strict=True):
-            if at is not None:
-                if reasons(waiting.pod_class, at, free[at.name]):
-                    break
-                free[at.name] -= waiting.requests
-                homes[waiting.uid] = at.name
-        else:
-            yield homes
 
 
 @pytest.mark.parametrize("zones", [1, 2])
