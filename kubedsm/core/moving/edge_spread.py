@@ -16,7 +16,7 @@ from kubedsm.core.goals.fragmentation import Ints
 from kubedsm.core.goals.replica_spread import ReplicaSpread, spreads
 from kubedsm.core.moving.edge_items import Item
 from kubedsm.core.world.model import Node
-from kubedsm.core.world.node_order import zone_of
+from kubedsm.core.world.node_order import Zone, zone_of
 from kubedsm.core.world.snapshot import Snapshot
 
 #: Replicas together beyond which no more are told apart.
@@ -40,14 +40,15 @@ class EdgeSpread:
         placed = ReplicaSpread.of(snapshot, set(named)).on_node
         counts = [[placed[w][n.name] if w in placed else 0 for w in named] for n in nodes]
         company = np.array(counts, dtype=np.int64).reshape(len(nodes), len(named))
-        zones = list(map(zone_of, nodes))
-        alike = np.array([[one == other for other in zones] for one in zones], dtype=np.int64)
-        several = len(set(zones)) > 1
+        codes: dict[Zone, int] = {}
+        zones = [codes.setdefault(zone_of(node), len(codes)) for node in nodes]
+        in_zone = np.zeros((len(codes), len(named)), dtype=np.int64)
+        np.add.at(in_zone, zones, company)
         of_item = [[spreads(i.pods[0]) and i.workload == w for w in named] for i in items]
         return cls(
             np.array(of_item, dtype=np.int64).reshape(len(items), len(named)),
             np.minimum(company, _MOST),
-            np.minimum(alike @ company, _MOST) if several else np.zeros_like(company),
+            np.minimum(in_zone[zones], _MOST) if len(codes) > 1 else np.zeros_like(company),
         )
 
     @classmethod
