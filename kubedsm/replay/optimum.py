@@ -13,6 +13,7 @@ from kubedsm.core.goals.fragmentation import Ints
 from kubedsm.core.packing.match import UNREACHABLE, Bounds, tabulate
 from kubedsm.core.packing.problem import Packing, kinds
 from kubedsm.core.world.model import Node, Pod
+from kubedsm.core.world.node_rows import NodeRows
 
 #: Minutes at most, and the memory of a small machine: no pod waits for it.
 BOUNDS = Bounds(states=20_000_000, steps=1_000_000_000, loads=500_000)
@@ -40,8 +41,8 @@ class Optimum:
         The edge is taken to be empty but for these services.
         """
         nodes = list(edge)
-        free = {node.name: node.allocatable for node in nodes}
-        found = kinds(samples.values(), nodes, free)
+        rows = NodeRows.of(nodes, {node.name: node.allocatable for node in nodes})
+        found = kinds(samples.values(), rows)
         kind_of = {
             service: index
             for service, sample in samples.items()
@@ -51,7 +52,7 @@ class Optimum:
         counts = np.zeros(len(found), dtype=np.int64)
         for service, index in kind_of.items():
             counts[index] += most.get(service, 0)
-        packing = attrs.evolve(Packing.of(found, nodes, free), counts=counts)
+        packing = attrs.evolve(Packing.of(found, rows), counts=counts)
         table = tabulate(packing, None, bounds)
         if table is None:
             return None

@@ -18,7 +18,8 @@ import numpy as np
 
 from kubedsm.core.goals.fragmentation import Ints
 from kubedsm.core.world.model import NodeName, Pod, Workload
-from kubedsm.core.world.node_order import Zone, zone_of
+from kubedsm.core.world.node_index import NodeIndex
+from kubedsm.core.world.node_order import Zone
 from kubedsm.core.world.snapshot import Snapshot
 
 
@@ -46,7 +47,7 @@ class ReplicaSpread:
     @classmethod
     def of(cls, snapshot: Snapshot, workloads: Iterable[Workload] | None = None) -> Self:
         """Of these workloads, or of all: bound pods, and those that a node is reserved for."""
-        found = cls({name: zone_of(node) for name, node in snapshot.nodes.items()}, {}, {})
+        found = cls(snapshot.index.zones, {}, {})
         standing = snapshot.census.standing
         for workload in standing if workloads is None else workloads:
             for node, number in standing.get(workload, {}).items():
@@ -81,6 +82,17 @@ class ReplicaSpread:
             return np.zeros(len(nodes), dtype=np.int64)
         there, beside, zones = self.on_node[workload], self.in_zone[workload], self.zones
         return np.array([there[name] + beside[zones[name]] for name in nodes], dtype=np.int64)
+
+    def by_node(self, workload: Workload, nodes: NodeIndex) -> Ints:
+        """The same for each node of the index."""
+        joined = np.zeros(len(nodes), dtype=np.int64)
+        if workload not in self.on_node:
+            return joined
+        for name, number in self.on_node[workload].items():
+            joined[nodes.positions[name]] = number
+        in_zone, zone = self.in_zone[workload], nodes.zone
+        joined += np.array([in_zone[each] for each in zone.values], dtype=np.int64)[zone.codes]
+        return joined
 
     @property
     def cost(self) -> int:

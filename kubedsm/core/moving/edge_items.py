@@ -12,7 +12,7 @@ from kubedsm.core.moving.edge_rules import EdgeRules
 from kubedsm.core.packing.problem import Kind, in_order
 from kubedsm.core.placing.cloud_hold import CloudHold
 from kubedsm.core.rules.feasibility import EquivalenceClass
-from kubedsm.core.rules.fit import reasons, shortages, static_reasons
+from kubedsm.core.rules.fit import reasons, static_reasons
 from kubedsm.core.world.model import (
     Node,
     NodeName,
@@ -21,6 +21,8 @@ from kubedsm.core.world.model import (
     Resources,
     Workload,
 )
+from kubedsm.core.world.node_index import Mask
+from kubedsm.core.world.node_rows import NodeRows
 from kubedsm.core.world.serving_order import serving_order
 from kubedsm.core.world.snapshot import Snapshot
 
@@ -110,22 +112,16 @@ def stranded(snapshot: Snapshot, nodes: list[Node], rules: EdgeRules | None) -> 
     return found
 
 
-def ruled_kinds(
-    pods: Iterable[Pod],
-    nodes: Iterable[Node],
-    free: Mapping[NodeName, Resources],
-    rules: EdgeRules,
-) -> tuple[Kind, ...]:
+def ruled_kinds(pods: Iterable[Pod], rows: NodeRows, rules: EdgeRules) -> tuple[Kind, ...]:
     """What `packing.kinds` gives, with the nodes that the rules about others leave open, too."""
-    merged: dict[tuple[Resources, frozenset[NodeName]], list[Pod]] = {}
-    names = {node.name for node in nodes}
+    merged: dict[tuple[Resources, bytes], tuple[Mask, list[Pod]]] = {}
     for pod in pods:
-        open_to = rules.open_to(pod) & names
-        fitting = frozenset(name for name in open_to if not shortages(pod.requests, free[name]))
-        merged.setdefault((pod.requests, fitting), []).append(pod)
+        open_to = rows.mask & rows.index.named(rules.open_to(pod))
+        fitting = open_to & ~rows.room.short(pod.requests)
+        merged.setdefault((pod.requests, fitting.tobytes()), (fitting, []))[1].append(pod)
     return in_order(
         Kind(requests, tuple(sorted(members, key=serving_order)), fitting)
-        for (requests, fitting), members in merged.items()
+        for (requests, _), (fitting, members) in merged.items()
     )
 
 

@@ -30,7 +30,7 @@ from kubedsm.core.world.model import (
     Tier,
     Workload,
 )
-from kubedsm.core.world.node_order import in_turn
+from kubedsm.core.world.room import Room
 from kubedsm.core.world.snapshot import Snapshot
 
 #: More pods than there are.
@@ -85,8 +85,8 @@ class EdgeProblem:
         spread: bool = False,
     ) -> Self:
         """`spread`: whether it counts how the replicas of a workload stand together."""
-        nodes = tuple(in_turn(snapshot, Tier.EDGE))
-        cloud_nodes = in_turn(snapshot, Tier.CLOUD)
+        nodes = snapshot.in_turn(Tier.EDGE).nodes
+        cloud_rows = snapshot.in_turn(Tier.CLOUD)
         at_edge = {node.name for node in nodes}
         here: list[Pod] = []
         outside: list[Pod] = []
@@ -94,15 +94,12 @@ class EdgeProblem:
             if pod.scheduler_name == snapshot.scheduler_name and not movable(pod):
                 (here if pod.node_name in at_edge else outside).append(pod)
         rules = EdgeRules.of(snapshot, [*here, *outside])
-        waiting = stranded(snapshot, [*nodes, *cloud_nodes], rules)
+        waiting = stranded(snapshot, [*nodes, *cloud_rows.nodes], rules)
         pods = [*here, *outside, *waiting]
-        vacated = _vacated(snapshot.free, outside)
+        room = Room(cloud_rows.index, _vacated(snapshot.free, outside))
+        vacated = attrs.evolve(cloud_rows, room=room)
         packing = Packing.of(
-            kinds(pods, cloud_nodes, vacated)
-            if rules is None
-            else ruled_kinds(pods, cloud_nodes, vacated, rules),
-            cloud_nodes,
-            snapshot.free,
+            kinds(pods, vacated) if rules is None else ruled_kinds(pods, vacated, rules), cloud_rows
         )
         cloud = CloudHold(attrs.evolve(packing, counts=_count(packing, here)), bounds)
         items = items_of(nodes, cloud, rules, here, outside, waiting)

@@ -32,7 +32,7 @@ from kubedsm.core.world.model import (
     Uid,
     Workload,
 )
-from kubedsm.core.world.node_order import in_turn, zone_of
+from kubedsm.core.world.node_order import zone_of
 from kubedsm.core.world.snapshot import Snapshot
 
 _WITHIN = {Tier.EDGE: MoveKind.EDGE_TO_EDGE, Tier.CLOUD: MoveKind.CLOUD_TO_CLOUD}
@@ -118,7 +118,7 @@ class Rebalancing:
         taking = set(without.feasible(pod))
         found = [
             node
-            for node in in_turn(self.snapshot, tier)
+            for node in self.snapshot.in_turn(tier).nodes
             if node.name in taking
             and node.name != source.name
             and not shortages(pod.requests, self._room[node.name])

@@ -25,6 +25,7 @@ from kubedsm.core.packing.ladders import alike
 from kubedsm.core.packing.problem import Packing, Targets, kinds
 from kubedsm.core.world.deadline import NO_DEADLINE, Deadline
 from kubedsm.core.world.model import Node, NodeName, Pod, Resources
+from kubedsm.core.world.node_rows import NodeRows
 
 #: More than any sum of costs, and far enough from the end of 64 bits to add costs to.
 UNREACHABLE = 2**61
@@ -299,10 +300,8 @@ def match(
     best-fit increasing (0.98 of the optimal number where decreasing order reaches 0.76), and not
     proven.
     """
-    listed = sorted(nodes, key=lambda node: node.name)
-    packing = Packing.of(
-        kinds(pods, listed, free), listed, free, (vector for vector, _ in fragmentation.mix)
-    )
+    rows = NodeRows.of(sorted(nodes, key=lambda node: node.name), free)
+    packing = Packing.of(kinds(pods, rows), rows, (vector for vector, _ in fragmentation.mix))
     table = tabulate(packing, fragmentation, bounds or Bounds())
     if table is None:
         loads = best_fit_increasing(packing)

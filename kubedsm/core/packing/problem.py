@@ -16,10 +16,13 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from kubedsm.core.goals.fragmentation import Ints, axes_of, canonical, rows
+from kubedsm.core.goals.fragmentation import Ints, axes_of, canonical
+from kubedsm.core.goals.fragmentation import rows as amounts_of
 from kubedsm.core.packing.ladders import Ladders
-from kubedsm.core.rules.fit import reasons
+from kubedsm.core.rules.cluster_view import fitting_nodes
 from kubedsm.core.world.model import Node, NodeName, Pod, PodClass, Resources, Uid
+from kubedsm.core.world.node_index import Mask
+from kubedsm.core.world.node_rows import NodeRows
 from kubedsm.core.world.serving_order import serving_order
 
 #: Where no more are told apart, any number of pods may be on a node.
@@ -56,20 +59,17 @@ class Kind:
 
     requests: Resources
     pods: tuple[Pod, ...]
-    #: the nodes that take such a pod, as they are now
-    nodes: frozenset[NodeName]
+    #: of an index, the nodes that take such a pod, as they are now
+    nodes: Mask
     rank: Rank = NO_RANK
-    #: the nodes that would never take a second one
-    once: frozenset[NodeName] = frozenset()
+    #: of the same index, the nodes that would never take a second one; None: there is none
+    once: Mask | None = None
     #: how much less than the best of its nodes such a pod likes a node; without zeros
     penalties: Mapping[NodeName, int] = attrs.field(factory=dict)
 
 
 def kinds(
-    pods: Iterable[Pod],
-    nodes: Sequence[Node],
-    free: Mapping[NodeName, Resources],
-    ranks: Mapping[Uid, Rank] | None = None,
+    pods: Iterable[Pod], rows: NodeRows, ranks: Mapping[Uid, Rank] | None = None
 ) -> tuple[Kind, ...]:
     """The kinds of these pods on these nodes, in canonical order, as if no pod spoke of others.
 
@@ -78,20 +78,27 @@ def kinds(
     by_class: dict[tuple[PodClass, Rank], list[Pod]] = {}
     for pod in pods:
         by_class.setdefault((pod.pod_class, ranks[pod.uid] if ranks else NO_RANK), []).append(pod)
-    merged: dict[tuple[Resources, frozenset[NodeName], Rank], list[Pod]] = {}
+    merged: dict[tuple[Resources, bytes, Rank], tuple[Mask, list[Pod]]] = {}
     for (pod_class, of_class), members in by_class.items():
-        fitting = frozenset(n.name for n in nodes if not reasons(pod_class, n, free[n.name]))
-        merged.setdefault((pod_class.requests, fitting, of_class), []).extend(members)
+        fitting = rows.mask & fitting_nodes(pod_class, rows.index, rows.room)
+        key = (pod_class.requests, fitting.tobytes(), of_class)
+        merged.setdefault(key, (fitting, []))[1].extend(members)
     return in_order(
         Kind(requests, tuple(sorted(members, key=serving_order)), fitting, of_kind)
-        for (requests, fitting, of_kind), members in merged.items()
+        for (requests, _, of_kind), (fitting, members) in merged.items()
     )
 
 
 def in_order(listed: Iterable[Kind]) -> tuple[Kind, ...]:
+    """By what they request, then the names of their nodes, then their oldest pods."""
     return tuple(
         sorted(
-            listed, key=lambda k: (canonical(k.requests), sorted(k.nodes), serving_order(k.pods[0]))
+            listed,
+            key=lambda kind: (
+                canonical(kind.requests),
+                kind.nodes.nonzero()[0].tolist(),
+                serving_order(kind.pods[0]),
+            ),
         )
     )
 
@@ -127,24 +134,25 @@ class Packing:
     def of(
         cls,
         kinds: Sequence[Kind],
-        nodes: Iterable[Node],
-        free: Mapping[NodeName, Resources],
+        rows: NodeRows,
         measured: Iterable[Resources] = (),
         ladders: Ladders | None = None,
     ) -> Self:
-        """`measured`: request vectors whose resources must have a column too."""
+        """The kinds are of the index of these rows.
+
+        measured: request vectors whose resources must have a column too.
+        """
         axes = axes_of([*(kind.requests for kind in kinds), *measured])
-        ordered = tuple(nodes)
         return cls(
             kinds=tuple(kinds),
-            nodes=ordered,
+            nodes=rows.nodes,
             axes=axes,
             counts=np.array([len(kind.pods) for kind in kinds], dtype=np.int64),
-            requests=rows([kind.requests for kind in kinds], axes),
-            most=_most(kinds, ordered),
-            penalties=_penalties(kinds, ordered),
-            allocatable=rows([node.allocatable for node in ordered], axes),
-            free=rows([free[node.name] for node in ordered], axes),
+            requests=amounts_of([kind.requests for kind in kinds], axes),
+            most=_most(kinds, rows),
+            penalties=_penalties(kinds, rows.nodes),
+            allocatable=rows.allocatable(axes),
+            free=rows.free(axes),
             ladders=ladders,
         )
 
@@ -200,13 +208,12 @@ class Packing:
         )
 
 
-def _most(kinds: Sequence[Kind], nodes: Sequence[Node]) -> Ints:
-    most = np.zeros((len(nodes), len(kinds)), dtype=np.int64)
+def _most(kinds: Sequence[Kind], rows: NodeRows) -> Ints:
+    most = np.zeros((len(rows.positions), len(kinds)), dtype=np.int64)
     for column, kind in enumerate(kinds):
-        most[:, column] = [UNLIMITED if node.name in kind.nodes else 0 for node in nodes]
-        if kind.once:
-            once = [node.name in kind.once for node in nodes]
-            most[:, column] = np.where(once, np.minimum(most[:, column], 1), most[:, column])
+        most[:, column] = UNLIMITED * kind.nodes[rows.positions]
+        if kind.once is not None:
+            np.minimum(most[:, column], 1, out=most[:, column], where=kind.once[rows.positions])
     return most
 
 

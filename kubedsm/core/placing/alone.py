@@ -5,25 +5,26 @@ QoS, or costs none and joins fewer replicas, or as many and leaves less of the e
 to the node with the fewest, and of these the one that wastes least; else to the cloud.
 """
 
-from collections.abc import Mapping, Sequence
+import numpy as np
 
-from kubedsm.core.goals.fragmentation import Fragmentation, axes_of, row, rows
+from kubedsm.core.goals.fragmentation import Fragmentation, Ints, axes_of, row
 from kubedsm.core.goals.replica_spread import ReplicaSpread, spreads
 from kubedsm.core.placing.batch_kinds import is_plain
-from kubedsm.core.placing.cloud import least_allocated_node
+from kubedsm.core.placing.cloud import least_allocated_scores
 from kubedsm.core.placing.decision import Choice
 from kubedsm.core.placing.proof import Proof
+from kubedsm.core.rules.cluster_view import fitting_nodes
 from kubedsm.core.rules.feasibility import Feasibility, Rejection
 from kubedsm.core.rules.fit import rejection
-from kubedsm.core.world.model import Node, NodeName, Pod, Resources
+from kubedsm.core.world.model import Node, Pod, Resources
+from kubedsm.core.world.node_rows import NodeRows
 from kubedsm.core.world.snapshot import Snapshot
 
 
 def place_alone(
     pod: Pod,
-    edge: Sequence[Node],
-    cloud: Sequence[Node],
-    free: Mapping[NodeName, Resources],
+    edge: NodeRows,
+    cloud: NodeRows,
     gain: int,
     fragmentation: Fragmentation,
     spread: ReplicaSpread | None = None,
@@ -32,33 +33,43 @@ def place_alone(
 
     spread: of the pod's workload, if it matters.
     """
-
-    def fits(node: Node) -> bool:
-        return rejection(pod.pod_class, node, free[node.name]) is None
-
-    def company(name: NodeName) -> int:
-        return spread.company(pod.workload, name) if spread is not None and spreads(pod) else 0
-
-    target = least_allocated_node(pod.requests, filter(fits, cloud), free, company)
-    to_cloud = () if target is None else ((pod, target.name),)
-    if not edge:
-        return Choice((), to_cloud, 0, Proof())
+    fits = fitting_nodes(pod.pod_class, edge.index, edge.room)
+    company = np.zeros(len(edge.index), dtype=np.int64)
+    if spread is not None and spreads(pod):
+        company = spread.by_node(pod.workload, edge.index)
+    target = _least_allocated(pod.requests, cloud.only(fits), company)
+    to_cloud = () if target is None else ((pod, cloud.index.names[target]),)
     axes = axes_of([pod.requests, *(vector for vector, _ in fragmentation.mix)])
-    size = rows([node.allocatable for node in edge], axes)
-    room = rows([free[node.name] for node in edge], axes)
+    size, room = edge.allocatable(axes), edge.free(axes)
     waste = fragmentation.costs(axes, size, room)
     total = int(waste.sum())
-    open_to = [at for at, node in enumerate(edge) if fits(node)]
-    if not open_to or (target is not None and gain < 0):
+    open_to = np.flatnonzero(fits[edge.positions])
+    if not len(open_to) or (target is not None and gain < 0):
         return Choice((), to_cloud, total, Proof())
     more = fragmentation.costs(axes, size[open_to], room[open_to] - row(pod.requests, axes))
     more -= waste[open_to]
-    costs = [(company(edge[at].name), m) for at, m in zip(open_to, more.tolist(), strict=True)]
-    least = min(costs)
-    if target is not None and gain == 0 and least >= (company(target.name), 0):
+    joined = company[edge.positions[open_to]]
+    best = int(np.lexsort((more, joined))[0])
+    least = int(joined[best]), int(more[best])
+    if target is not None and gain == 0 and least >= (int(company[target]), 0):
         return Choice((), to_cloud, total, Proof())
-    best = edge[open_to[costs.index(least)]]
-    return Choice(((pod, best.name),), (), total + least[1], Proof())
+    name = edge.index.names[edge.positions[open_to[best]]]
+    return Choice(((pod, name),), (), total + least[1], Proof())
+
+
+def _least_allocated(requests: Resources, nodes: NodeRows, company: Ints) -> int | None:
+    """The position of the one of these nodes, all with room, where such a pod goes, if any.
+
+    company: by position, how many replicas it would join.
+    """
+    if not len(nodes.positions):
+        return None
+    basic = ("cpu", "memory")
+    size = nodes.allocatable(basic)
+    requested = size - nodes.free(basic) + [requests.cpu, requests.memory]
+    scores = least_allocated_scores(size, requested)
+    best = int(np.lexsort((-scores, company[nodes.positions]))[0])
+    return int(nodes.positions[best])
 
 
 def rejection_elsewhere(snapshot: Snapshot, pod: Pod, node: Node) -> Rejection | None:

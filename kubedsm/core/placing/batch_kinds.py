@@ -15,6 +15,7 @@ from kubedsm.core.rules.scene import speaks_of_others
 from kubedsm.core.rules.taints import PREFERS_NO_PODS
 from kubedsm.core.rules.volumes import shared_disk
 from kubedsm.core.world.model import Node, NodeName, Pod, Resources, Uid
+from kubedsm.core.world.node_index import Mask
 from kubedsm.core.world.serving_order import serving_order
 from kubedsm.core.world.snapshot import Snapshot
 from kubedsm.core.world.surroundings import Surroundings
@@ -22,7 +23,7 @@ from kubedsm.core.world.surroundings import Surroundings
 #: What a kind has in common: requests, nodes, rank, penalties, and what a node takes only once.
 _Key = tuple[
     Resources,
-    frozenset[NodeName],
+    bytes,
     Rank,
     tuple[tuple[NodeName, int], ...],
     EquivalenceClass | None,
@@ -68,27 +69,28 @@ def judged_kinds(
         alike.setdefault(key, []).append(pod)
     candidates = {candidate for candidate, _ in alike}
     labels = {node.name: node.labels.keys() for node in feasibility.nodes}
-    merged: dict[_Key, tuple[frozenset[NodeName], list[Pod]]] = {}
+    merged: dict[_Key, tuple[Mask, Mask | None, list[Pod]]] = {}
     for (candidate, rank), members in alike.items():
         pod = members[0]
         nodes = feasibility.feasible(pod)
         if _waits_for_others(candidate, candidates, surroundings):
             keys = {term.topology_key for term in candidate.rules.affinity}
             nodes = [n for n in feasibility.openable(pod) if keys <= labels[n]]
-        once = frozenset(_once(candidate, feasibility.nodes, surroundings)).intersection(nodes)
+        open_to = feasibility.index.named(nodes)
+        once = open_to & feasibility.index.named(_once(candidate, feasibility.nodes, surroundings))
         found = zip(nodes, feasibility.penalties(pod, nodes) if preferences else (), strict=False)
         disliked = tuple((name, penalty) for name, penalty in found if penalty)
         kind = (
             candidate.pod_class.requests,
-            frozenset(nodes),
+            open_to.tobytes(),
             rank,
             disliked,
-            candidate if once else None,
+            candidate if once.any() else None,
         )
-        merged.setdefault(kind, (once, []))[1].extend(members)
+        merged.setdefault(kind, (open_to, once if once.any() else None, []))[2].extend(members)
     return in_order(
         Kind(requests, tuple(sorted(members, key=serving_order)), nodes, rank, once, dict(disliked))
-        for (requests, nodes, rank, disliked, _), (once, members) in merged.items()
+        for (requests, _, rank, disliked, _), (nodes, once, members) in merged.items()
     )
 
 

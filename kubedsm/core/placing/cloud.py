@@ -5,7 +5,7 @@ of what the edge leaves over the cloud can take.
 """
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from functools import reduce
 
 import attrs
@@ -15,7 +15,7 @@ from kubedsm.core.goals.fragmentation import Ints
 from kubedsm.core.packing.best_fit import by_size
 from kubedsm.core.packing.match import UNREACHABLE, Bounds, MatchTable, tabulate, vector_sums
 from kubedsm.core.packing.problem import Packing
-from kubedsm.core.world.model import Node, NodeName, Resources
+from kubedsm.core.world.model import Node, Resources
 
 _MAX_NODE_SCORE = 100
 #: more than any penalty
@@ -43,21 +43,13 @@ def score_with(requests: Resources, node: Node, free: Resources) -> int:
     return least_allocated_score([size.cpu, size.memory], requested)
 
 
-def least_allocated_node(
-    requests: Resources,
-    nodes: Iterable[Node],
-    free: Mapping[NodeName, Resources],
-    company: Callable[[NodeName], int],
-) -> Node | None:
-    """Which of these nodes, the first of equal ones, a pod goes to that fits on all, if any.
-
-    company: how many replicas it would join on a node.
-    """
-
-    def rank(node: Node) -> tuple[int, int]:
-        return company(node.name), -score_with(requests, node, free[node.name])
-
-    return min(nodes, key=rank, default=None)
+def least_allocated_scores(allocatable: Ints, requested: Ints) -> Ints:
+    """The same of T nodes, both T x 2."""
+    exists = allocatable > 0
+    size = np.where(exists, allocatable, 1)
+    scores = np.where(requested <= size, (size - requested) * _MAX_NODE_SCORE // size, 0)
+    number = exists.sum(axis=1)
+    return np.asarray((scores * exists).sum(axis=1) // np.maximum(number, 1))
 
 
 def least_allocated(packing: Packing, counts: Ints) -> Ints:

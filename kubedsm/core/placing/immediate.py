@@ -23,7 +23,6 @@ from kubedsm.core.rules.feasibility import Feasibility
 from kubedsm.core.rules.fit import rejection
 from kubedsm.core.rules.rejection import Rejection
 from kubedsm.core.world.model import (
-    Node,
     NodeName,
     Pod,
     PodClass,
@@ -34,7 +33,7 @@ from kubedsm.core.world.model import (
     Workload,
     shares_after,
 )
-from kubedsm.core.world.node_order import in_turn
+from kubedsm.core.world.node_rows import NodeRows
 from kubedsm.core.world.serving_order import levels_of, serving_order
 from kubedsm.core.world.snapshot import Snapshot
 
@@ -114,7 +113,7 @@ def _ruled(problem: "_Problem", set_aside: Sequence[Pod]) -> Decision:
     placed = [(pod, node, snapshot.nodes[node].tier) for pod, node in kept.placed]
     bindings = tuple(Binding(pod, node, tier) for pod, node, tier in placed if tier is not None)
     room = _room_after(snapshot, bindings)
-    fragmentation = problem.fragmentation.of(problem.edge_nodes, room)
+    fragmentation = problem.fragmentation.of(problem.edge.nodes, room)
     proof = problem.plain_proof(bindings)
     if choice.proven and kept.as_planned:
         proof = choice.proof
@@ -139,43 +138,40 @@ class _Problem:
     ranks: Mapping[Uid, Rank] | None
     #: of the workloads of the batch, without it; None if it does not matter
     spread: ReplicaSpread | None
-    edge_nodes: list[Node] = attrs.field(init=False)
-    cloud_nodes: list[Node] = attrs.field(init=False)
+    edge: NodeRows = attrs.field(init=False)
+    cloud: NodeRows = attrs.field(init=False)
 
-    @edge_nodes.default
-    def _edge_nodes(self) -> list[Node]:
-        return in_turn(self.snapshot, Tier.EDGE)
+    @edge.default
+    def _edge(self) -> NodeRows:
+        return self.snapshot.in_turn(Tier.EDGE)
 
-    @cloud_nodes.default
-    def _cloud_nodes(self) -> list[Node]:
-        return in_turn(self.snapshot, Tier.CLOUD)
+    @cloud.default
+    def _cloud(self) -> NodeRows:
+        return self.snapshot.in_turn(Tier.CLOUD)
 
     def alone(self, pod: Pod) -> Choice:
         share, promise = self.shares.get(pod.workload, Share()), self.promises(pod.workload)
         return place_alone(
             pod,
-            self.edge_nodes,
-            self.cloud_nodes,
-            self.snapshot.free,
+            self.edge,
+            self.cloud,
             self.objective.gain(share, promise),
             self.fragmentation,
             self.spread,
         )
 
     def plain_choice(self) -> Choice:
-        nodes = [*self.edge_nodes, *self.cloud_nodes]
-        return self.choice(kinds(self.batch, nodes, self.snapshot.free, self.ranks))
+        return self.choice(kinds(self.batch, self.edge + self.cloud, self.ranks))
 
     def choice(self, batch_kinds: Sequence[Kind]) -> Choice:
-        free, edge, cloud = self.snapshot.free, self.edge_nodes, self.cloud_nodes
         measured = [vector for vector, _ in self.fragmentation.mix]
         replicas = at_edge = in_cloud = None
         if self.spread is not None:
-            replicas = ReplicaLadders.of(batch_kinds, [*edge, *cloud], self.spread)
-            at_edge, in_cloud = replicas.on(edge), replicas.on(cloud)
+            replicas = ReplicaLadders.of(batch_kinds, self.edge + self.cloud, self.spread)
+            at_edge, in_cloud = replicas.on(self.edge.nodes), replicas.on(self.cloud.nodes)
         return make_decision(
-            Packing.of(batch_kinds, edge, free, measured, at_edge),
-            Packing.of(batch_kinds, cloud, free, ladders=in_cloud),
+            Packing.of(batch_kinds, self.edge, measured, at_edge),
+            Packing.of(batch_kinds, self.cloud, ladders=in_cloud),
             self.shares,
             self.promises,
             self.objective,

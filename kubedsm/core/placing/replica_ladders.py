@@ -19,6 +19,8 @@ from kubedsm.core.goals.replica_spread import ReplicaSpread, spreads
 from kubedsm.core.packing.ladders import Ladders, alike, least_totals
 from kubedsm.core.packing.problem import Kind
 from kubedsm.core.world.model import Node, NodeName, Workload
+from kubedsm.core.world.node_index import Mask
+from kubedsm.core.world.node_rows import NodeRows
 
 
 @attrs.frozen(eq=False)
@@ -37,16 +39,17 @@ class Crowds:
     @classmethod
     def of(
         cls,
-        kind: Kind,
+        open_to: Mask,
         workloads: Iterable[Workload],
         rows: Mapping[NodeName, int],
         spread: ReplicaSpread,
     ) -> Self:
+        """open_to: which of the rows the kind can go to."""
         columns = {workload: column for column, workload in enumerate(workloads)}
         group, crowds = _crowds(columns, rows, spread)
-        open_to = np.unique(group[[row for name, row in rows.items() if name in kind.nodes]])
+        seen = np.unique(group[open_to])
         none = np.zeros(len(columns), dtype=np.int64)
-        return cls(columns, group, crowds, crowds[open_to].min(axis=0) if len(open_to) else none)
+        return cls(columns, group, crowds, crowds[seen].min(axis=0) if len(seen) else none)
 
     def everywhere(self, workload: Workload) -> int:
         """What a pod of it costs wherever it goes."""
@@ -73,16 +76,16 @@ class ReplicaLadders:
     spread: ReplicaSpread
 
     @classmethod
-    def of(cls, kinds: Sequence[Kind], nodes: Sequence[Node], spread: ReplicaSpread) -> Self:
-        rows = {node.name: row for row, node in enumerate(nodes)}
-        which = np.zeros((len(nodes), len(kinds)), dtype=np.int64)
+    def of(cls, kinds: Sequence[Kind], nodes: NodeRows, spread: ReplicaSpread) -> Self:
+        rows = {node.name: row for row, node in enumerate(nodes.nodes)}
+        which = np.zeros((len(rows), len(kinds)), dtype=np.int64)
         longest = max((len(kind.pods) for kind in kinds), default=0)
         known: dict[bytes, int] = {}
         steps: list[Ints] = []
         crowds = []
         for column, kind in enumerate(kinds):
             sizes = Counter(pod.workload for pod in kind.pods if spreads(pod))
-            of_kind = Crowds.of(kind, sizes, rows, spread)
+            of_kind = Crowds.of(kind.nodes[nodes.positions], sizes, rows, spread)
             crowds.append(of_kind)
             numbers = []
             for ladder in _steps(of_kind, list(sizes.values()), len(kind.pods), longest):

@@ -14,7 +14,6 @@ from kubedsm.core.goals.replica_spread import ReplicaSpread, spreads
 from kubedsm.core.packing.problem import Turn
 from kubedsm.core.rules.feasibility import EquivalenceClass, Feasibility, Rejection
 from kubedsm.core.rules.fit import shortages
-from kubedsm.core.rules.rejection import Mask
 from kubedsm.core.rules.residents import Selection
 from kubedsm.core.rules.skews import Skews
 from kubedsm.core.world.deadline import NO_DEADLINE, Deadline
@@ -28,6 +27,7 @@ from kubedsm.core.world.model import (
     Uid,
     Workload,
 )
+from kubedsm.core.world.node_index import Mask
 from kubedsm.core.world.surroundings import Surroundings
 
 #: Whether a pod of that workload on the edge adds QoS when so many more are there already.

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
-from kubedsm.core.rules.plugin import Positions
 from kubedsm.core.rules.pod_affinity import deserted
 from kubedsm.core.rules.residents import Keeper, Selection
 from kubedsm.core.rules.scene import EquivalenceClass, Scene
 from kubedsm.core.rules.spread import domains_of
 from kubedsm.core.world.model import PodAffinityTerm, SpreadConstraint
+from kubedsm.core.world.node_index import Positions
 
 #: Whose rule, which, and the position of the node.
 _Where = tuple[Keeper, tuple[PodAffinityTerm, ...] | SpreadConstraint, int]

@@ -7,14 +7,14 @@ import attrs
 import numpy as np
 
 from kubedsm.core.rules.fit import TIER
-from kubedsm.core.rules.node_index import NodeIndex
 from kubedsm.core.rules.plugin import Plugin
 from kubedsm.core.rules.plugins import DYNAMIC_FILTERS, PRE_FILTERS, STATIC_FILTERS, Filters
-from kubedsm.core.rules.rejection import Mask, RejectedNodes, Rejection
+from kubedsm.core.rules.rejection import RejectedNodes, Rejection
 from kubedsm.core.rules.residents import Residents, keys_looked_at
-from kubedsm.core.rules.room import Room
 from kubedsm.core.rules.scene import EquivalenceClass, Scene, node_labels, speaks_of_others
 from kubedsm.core.world.model import Pod, PodClass, SchedulingRules, Uid
+from kubedsm.core.world.node_index import Mask, NodeIndex
+from kubedsm.core.world.room import Room
 from kubedsm.core.world.snapshot import Snapshot
 
 #: a pod and the position of its node
@@ -68,7 +68,7 @@ class ClusterView:
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> Self:
-        nodes = NodeIndex(snapshot.nodes.values())
+        nodes = snapshot.index
         base = dict(_placed(snapshot, nodes))
         classes = snapshot.census.classes.keys()
         concerned = any(c.rules.preferences or speaks_of_others(c) for c in classes)
@@ -78,11 +78,10 @@ class ClusterView:
             snapshot.surroundings,
             base.values() if concerned else (),
         )
-        room = Room([snapshot.free[name] for name in nodes.names])
         # So that the first pod that is asked about need not wait for it.
         for key in frozenset().union(*(node_labels(c.rules) for c in classes)):
             nodes.label(key)
-        return cls(Scene(nodes, room, residents, snapshot.surroundings), base)
+        return cls(Scene(nodes, snapshot.room, residents, snapshot.surroundings), base)
 
     def place(self, uid: Uid) -> Placed | None:
         """The pod of that uid and the position of its node; None if it is on none."""
@@ -141,7 +140,7 @@ class ClusterView:
             if _asked(plugin, rules) and (reason := pre_filter(rules, self.scene.surroundings)):
                 everywhere = Rejection(plugin.name, (reason,), everywhere=True)
                 return Verdict(everywhere, (), nodes.none(), nodes.none())
-        findings = (*self._static_findings(candidate), *self._findings(DYNAMIC_FILTERS, candidate))
+        findings = (*self._static_findings(candidate), *self.findings(DYNAMIC_FILTERS, candidate))
         accepted, tiered = nodes.every(), nodes.every()
         for plugin, rejected in findings:
             tiered &= ~rejected.nodes
@@ -152,16 +151,37 @@ class ClusterView:
     def _static_findings(self, candidate: EquivalenceClass) -> tuple[Finding, ...]:
         known = self._static.get(candidate.pod_class)
         if known is None:
-            known = tuple(self._findings(STATIC_FILTERS, candidate))
+            known = tuple(self.findings(STATIC_FILTERS, candidate))
             self._static[candidate.pod_class] = known
         return known
 
-    def _findings(self, filters: Filters, candidate: EquivalenceClass) -> Iterator[Finding]:
+    def findings(self, filters: Filters, candidate: EquivalenceClass) -> Iterator[Finding]:
         rules = candidate.rules
         for plugin, rejects in filters:
             for rejected in rejects(candidate, self.scene) if _asked(plugin, rules) else ():
                 if rejected.nodes.any():
                     yield plugin, rejected
+
+
+def open_nodes(pod_class: PodClass, nodes: NodeIndex) -> Mask:
+    """The nodes that take such a pod if they have room, as far as the two decide between them.
+
+    Remembered as long as no node changes.
+    """
+    return nodes.open_to(pod_class, _judged_alone)
+
+
+def fitting_nodes(pod_class: PodClass, nodes: NodeIndex, room: Room) -> Mask:
+    """Those of them that have the room."""
+    return open_nodes(pod_class, nodes) & ~room.short(pod_class.requests)
+
+
+def _judged_alone(pod_class: PodClass, nodes: NodeIndex) -> Mask:
+    mask = nodes.every()
+    candidate = EquivalenceClass(pod_class)
+    for _, rejected in ClusterView(Scene.bare(nodes), {}).findings(STATIC_FILTERS, candidate):
+        mask &= ~rejected.nodes
+    return mask
 
 
 def _asked(plugin: Plugin, rules: SchedulingRules) -> bool:

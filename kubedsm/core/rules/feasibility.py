@@ -25,6 +25,7 @@ from kubedsm.core.rules.rejection import Rejection
 from kubedsm.core.rules.scene import EquivalenceClass
 from kubedsm.core.rules.skews import Skews
 from kubedsm.core.world.model import Node, NodeName, Pod, Uid
+from kubedsm.core.world.node_index import NodeIndex
 from kubedsm.core.world.snapshot import Snapshot
 
 __all__ = ["EquivalenceClass", "Feasibility", "Rejection"]
@@ -39,6 +40,10 @@ class Feasibility:
     @classmethod
     def of(cls, snapshot: Snapshot) -> "Feasibility":
         return cls(ClusterView.of(snapshot))
+
+    @property
+    def index(self) -> NodeIndex:
+        return self._view.scene.nodes
 
     @property
     def nodes(self) -> tuple[Node, ...]:

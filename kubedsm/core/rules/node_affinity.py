@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from kubedsm.core.rules.node_scores import normalized
-from kubedsm.core.rules.plugin import Positions
 from kubedsm.core.rules.rejection import RejectedNodes
 from kubedsm.core.rules.scene import EquivalenceClass, Scene
 from kubedsm.core.world.model import Node, PodClass, SchedulingRules
+from kubedsm.core.world.node_index import Positions
 from kubedsm.core.world.selectors import NodeSelectorTerm, any_selects
 from kubedsm.core.world.surroundings import Surroundings
 

@@ -14,13 +14,12 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 import attrs
-import numpy as np
-from numpy.typing import NDArray
 
 from kubedsm.core.rules.rejection import RejectedNodes
 from kubedsm.core.rules.scene import EquivalenceClass, Scene
 from kubedsm.core.world.change import Change
 from kubedsm.core.world.model import Node, NodeName, Pod, PodClass, Resources, SchedulingRules
+from kubedsm.core.world.node_index import Positions
 from kubedsm.core.world.surroundings import Surroundings
 
 
@@ -35,8 +34,6 @@ class Cluster(Protocol):
     def free(self, name: NodeName) -> Resources: ...
 
 
-#: positions of nodes
-Positions = NDArray[np.intp]
 #: the nodes it rejects, in the order in which its own conditions are tried
 Filter = Callable[[EquivalenceClass, Scene], Iterable[RejectedNodes]]
 #: of each of these nodes 0..100; None if it has nothing to say

@@ -8,14 +8,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from kubedsm.core.rules.node_index import MISSING
 from kubedsm.core.rules.node_scores import normalized_neighbours
-from kubedsm.core.rules.plugin import Cluster, Plugin, Positions
-from kubedsm.core.rules.rejection import Mask, RejectedNodes
+from kubedsm.core.rules.plugin import Cluster, Plugin
+from kubedsm.core.rules.rejection import RejectedNodes
 from kubedsm.core.rules.residents import Selection
 from kubedsm.core.rules.scene import EquivalenceClass, Scene
 from kubedsm.core.world.change import Change
 from kubedsm.core.world.model import Pod, PodAffinityTerm
+from kubedsm.core.world.node_index import MISSING, Mask, Positions
 from kubedsm.core.world.surroundings import Namespace
 
 NO_AFFINITY = "node(s) didn't match pod affinity rules"

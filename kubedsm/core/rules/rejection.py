@@ -1,11 +1,8 @@
 """What a rule says of nodes."""
 
 import attrs
-import numpy as np
-from numpy.typing import NDArray
 
-#: one truth value a node
-Mask = NDArray[np.bool_]
+from kubedsm.core.world.node_index import Mask
 
 
 @attrs.frozen(slots=True)

@@ -1,14 +1,15 @@
 """What the rules look at: a kind of pod, and the cluster around it."""
 
 from collections.abc import Iterator, Mapping
+from typing import Self
 
 import attrs
 import numpy as np
 
-from kubedsm.core.rules.node_index import NodeIndex
 from kubedsm.core.rules.residents import Ints, Residents
-from kubedsm.core.rules.room import Room
 from kubedsm.core.world.model import PodClass, SchedulingRules
+from kubedsm.core.world.node_index import NodeIndex
+from kubedsm.core.world.room import Room
 from kubedsm.core.world.surroundings import UNLIMITED, Surroundings
 
 
@@ -46,6 +47,12 @@ class Scene:
     residents: Residents
     surroundings: Surroundings
     _limits: dict[str, Ints] = attrs.field(factory=dict)
+
+    @classmethod
+    def bare(cls, nodes: NodeIndex) -> Self:
+        """The nodes by themselves."""
+        surroundings = Surroundings()
+        return cls(nodes, Room(nodes, {}), Residents(len(nodes), None, surroundings), surroundings)
 
     def volume_limits(self, driver: str) -> Ints:
         """How many volumes that CSI driver can attach to each node."""

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from kubedsm.core.rules.node_scores import normalized
-from kubedsm.core.rules.plugin import Positions
-from kubedsm.core.rules.rejection import Mask, RejectedNodes
+from kubedsm.core.rules.rejection import RejectedNodes
 from kubedsm.core.rules.scene import EquivalenceClass, Scene
 from kubedsm.core.world.model import Node, PodClass, Taint, Toleration
+from kubedsm.core.world.node_index import Mask, Positions
 
 CORDONED = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 UNSCHEDULABLE = "node(s) were unschedulable"

@@ -5,12 +5,12 @@ A claim whose volume would have to be made for the pod first is not for us: it i
 
 from collections.abc import Iterator
 
-from kubedsm.core.rules.node_index import Column, NodeIndex
 from kubedsm.core.rules.plugin import Cluster, Plugin
-from kubedsm.core.rules.rejection import Mask, RejectedNodes
+from kubedsm.core.rules.rejection import RejectedNodes
 from kubedsm.core.rules.scene import EquivalenceClass, Scene
 from kubedsm.core.world.change import Change
 from kubedsm.core.world.model import ClaimReference, Disk, SchedulingRules
+from kubedsm.core.world.node_index import Column, Mask, NodeIndex
 from kubedsm.core.world.selectors import Requirement
 from kubedsm.core.world.surroundings import Claim, StorageClass, Surroundings, Volume
 

@@ -12,6 +12,8 @@ from kubedsm.core.world.census import Tally, counts_alike
 from kubedsm.core.world.change import Freed
 from kubedsm.core.world.lending import LentDict
 from kubedsm.core.world.model import Node, NodeName, Pod, Resources, Tier, Uid
+from kubedsm.core.world.node_index import NodeIndex
+from kubedsm.core.world.room import Room
 from kubedsm.core.world.snapshot import Counted, Snapshot
 from kubedsm.core.world.surroundings import Surroundings
 
@@ -31,6 +33,10 @@ class Books:
     _used: dict[NodeName, Resources] = attrs.field(factory=dict, init=False)
     _reserved: dict[NodeName, Resources] = attrs.field(factory=dict, init=False)
     _tally: Tally = attrs.field(init=False)
+    #: None once a node has changed; the room as it was last lent out, and what changed since
+    _index: NodeIndex | None = attrs.field(default=None, init=False)
+    _room: Room | None = attrs.field(default=None, init=False)
+    _refilled: set[NodeName] = attrs.field(factory=set, init=False)
 
     @_tally.default
     def _nothing_counted(self) -> Tally:
@@ -55,12 +61,14 @@ class Books:
         if known == node:
             return False
         self._nodes.own()[node.name] = node
+        self._index = None
         self._refill(node.name)
         self._retier(known, node)
         return True
 
     def drop_node(self, name: NodeName) -> Node | None:
         known = self._nodes.own().pop(name, None)
+        self._index = None
         self._free.own().pop(name, None)
         self._retier(known, None)
         return known
@@ -112,6 +120,8 @@ class Books:
         """`instead`: pods that are to be looked at differently."""
         instead = instead or {}
         nodes, placed, pods = self._nodes.lent(), self._placed.lent(), self._pods.lent()
+        free = self._free.lent()
+        index, room = self._columns(nodes, free)
         if instead:
             pods = {**pods, **instead}
         for uid, pod in instead.items():
@@ -122,13 +132,24 @@ class Books:
         return Snapshot(
             nodes=nodes,
             pods=pods,
-            free=self._free.lent(),
+            free=free,
             placed=placed,
             scheduler_name=self.scheduler_name,
             surroundings=surroundings,
             at=at,
-            counted=Counted(census, nodes, pods, placed),
+            counted=Counted(census, index, room, nodes, pods, placed, free),
         )
+
+    def _columns(
+        self, nodes: Mapping[NodeName, Node], free: Mapping[NodeName, Resources]
+    ) -> tuple[NodeIndex, Room]:
+        if self._index is None or self._room is None:
+            self._index = NodeIndex(nodes)
+            self._room = Room(self._index, free)
+        elif self._refilled:
+            self._room = self._room.now(free, self._refilled)
+        self._refilled.clear()
+        return self._index, self._room
 
     def _recount(self, before: Pod, after: Pod) -> None:
         self._count(before, times=-1)
@@ -191,6 +212,7 @@ class Books:
             if name in booked:
                 free -= booked[name]
         self._free.own()[name] = free
+        self._refilled.add(name)
 
 
 def _book(

@@ -4,8 +4,7 @@ from collections.abc import Iterable
 from itertools import zip_longest
 from typing import NamedTuple
 
-from kubedsm.core.world.model import Node, Tier
-from kubedsm.core.world.snapshot import Snapshot
+from kubedsm.core.world.model import Node
 
 _REGION_LABEL = "topology.kubernetes.io/region"
 _ZONE_LABEL = "topology.kubernetes.io/zone"
@@ -32,14 +31,3 @@ def zone_interleaved(nodes: Iterable[Node]) -> list[Node]:
     for node in nodes:
         zones.setdefault(zone_of(node), []).append(node)
     return [node for turn in zip_longest(*zones.values()) for node in turn if node is not None]
-
-
-def in_turn(snapshot: Snapshot, tier: Tier) -> list[Node]:
-    """The tier's nodes, zones interleaved, beginning with another one after each pod placed.
-
-    kube-scheduler goes on after the node that it looked at last; here the start follows from the
-    snapshot, so that equal ones give equal decisions.
-    """
-    nodes = zone_interleaved(snapshot.of_tier(tier))
-    start = len(snapshot.placed) % max(1, len(nodes))
-    return nodes[start:] + nodes[:start]

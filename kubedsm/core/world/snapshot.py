@@ -4,20 +4,27 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 
 import attrs
+import numpy as np
 
 from kubedsm.core.world.census import Census, census_of
 from kubedsm.core.world.model import Node, NodeName, Pod, Resources, Share, Tier, Uid, Workload
+from kubedsm.core.world.node_index import NodeIndex
+from kubedsm.core.world.node_rows import NodeRows
+from kubedsm.core.world.room import Room
 from kubedsm.core.world.surroundings import Surroundings
 
 
 @attrs.frozen(slots=True, eq=False)
 class Counted:
-    """What exactly these nodes, pods and placements add up to."""
+    """What exactly these nodes, pods and placements add up to, and this room."""
 
     census: Census
+    index: NodeIndex
+    room: Room
     nodes: Mapping[NodeName, Node]
     pods: Mapping[Uid, Pod]
     placed: Mapping[Uid, NodeName]
+    free: Mapping[NodeName, Resources]
 
 
 @attrs.frozen(slots=True)
@@ -55,11 +62,31 @@ class Snapshot:
         pods = ((pod, self.placed.get(uid)) for uid, pod in self.pods.items())
         return census_of(self.scheduler_name, pods, edge)
 
+    @cached_property
+    def index(self) -> NodeIndex:
+        known = self.counted
+        return known.index if known and known.nodes is self.nodes else NodeIndex(self.nodes)
+
+    @cached_property
+    def room(self) -> Room:
+        known = self.counted
+        if known and known.nodes is self.nodes and known.free is self.free:
+            return known.room
+        return Room(self.index, self.free)
+
+    def in_turn(self, tier: Tier) -> NodeRows:
+        """The tier's nodes, zones interleaved, beginning with another one after each pod placed.
+
+        kube-scheduler goes on after the node that it looked at last; here the start follows from
+        the snapshot, so that equal ones give equal decisions.
+        """
+        positions = self.index.of_tier(tier)
+        start = len(self.placed) % max(1, len(positions))
+        return NodeRows(self.index, self.room, np.roll(positions, -start))
+
     def of_tier(self, tier: Tier) -> list[Node]:
         """The tier's nodes in name order."""
-        return sorted(
-            (n for n in self.nodes.values() if n.tier is tier), key=lambda node: node.name
-        )
+        return [node for node in self.index.nodes if node.tier is tier]
 
     def shares(self) -> Mapping[Workload, Share]:
         """Per opted-in workload, in name order: pods on the edge, pods in all."""

@@ -10,6 +10,7 @@ from kubedsm.core.packing.ladders import Ladders, alike
 from kubedsm.core.packing.match import UNREACHABLE, Bounds, Digits, tabulate
 from kubedsm.core.packing.problem import Packing, kinds
 from kubedsm.core.world.model import Tier
+from kubedsm.core.world.node_rows import NodeRows
 from support.placement_instances import drawn, node, pod, resources, snapshot
 
 
@@ -25,10 +26,11 @@ def test_a_table_has_the_least_charge_then_the_least_fragmentation_of_every_vect
         case, rng = drawn(seed, most=4), random.Random(seed)
         edge, free = case.tier(Tier.EDGE), case.snapshot.free
         fragmentation = Fragmentation(mix=request_mix(case.snapshot))
-        of_batch = kinds(case.batch, edge, free)
+        rows = NodeRows.of(edge, free)
+        of_batch = kinds(case.batch, rows)
         ladders = climbing(rng, len(of_batch), len(edge), max(1, len(case.batch)))
         measured = [vector for vector, _ in fragmentation.mix]
-        packing = Packing.of(of_batch, edge, free, measured, ladders)
+        packing = Packing.of(of_batch, rows, measured, ladders)
         table = tabulate(packing, fragmentation, Bounds())
         costs = table.costs()
         best = {}
@@ -85,11 +87,12 @@ def test_only_fragmentation_gives_way_where_costs_are_too_large_for_64_bits():
     nodes = [node(f"e{i}", Tier.EDGE) for i in range(300)]
     pods = [pod(f"p{i}", "web", resources(0.1, 0.1)) for i in range(3)]
     shot = snapshot(nodes, pods)
-    of_batch = kinds(pods, nodes, shot.free)
+    rows = NodeRows.of(nodes, shot.free)
+    of_batch = kinds(pods, rows)
     for crowd, exact in ((10, True), (10**7, False)):
         steps = np.array([[crowd, crowd + 1, crowd + 2]], dtype=np.int64)
         ladders = Ladders(np.zeros((300, 1), dtype=np.int64), steps)
-        packing = Packing.of(of_batch, nodes, shot.free, ladders=ladders)
+        packing = Packing.of(of_batch, rows, ladders=ladders)
         digits = Digits.of(packing)
         assert (digits.lost == 0) is exact
         assert digits.charge > len(nodes) * (SCALE >> digits.lost)
@@ -105,7 +108,8 @@ def test_nodes_that_are_charged_alike_share_their_options():
     shot = snapshot(nodes, pods)
     steps = np.array([[0, 1, 2], [1, 2, 3]], dtype=np.int64)
     ladders = Ladders(np.array([[i % 2] for i in range(6)]), steps)
-    packing = Packing.of(kinds(pods, nodes, shot.free), nodes, shot.free, ladders=ladders)
+    rows = NodeRows.of(nodes, shot.free)
+    packing = Packing.of(kinds(pods, rows), rows, ladders=ladders)
     table = tabulate(packing, Fragmentation(mix=request_mix(shot)), Bounds(loads=4))
     assert len({id(option) for option in table.options}) == 2
     assert len({id(option.loads.base) for option in table.options}) == 1

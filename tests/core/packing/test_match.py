@@ -13,6 +13,7 @@ from kubedsm.core.packing.match import UNREACHABLE, Bounds, match, tabulate
 from kubedsm.core.packing.problem import Packing, kinds
 from kubedsm.core.rules.fit import reasons
 from kubedsm.core.world.model import MOST_OF_A_NODE, Tier
+from kubedsm.core.world.node_rows import NodeRows
 from support.placement_instances import drawn, node, pod, resources, snapshot
 
 SMALL = Bounds(states=2)
@@ -60,7 +61,8 @@ def test_every_vector_of_the_table_costs_what_its_sets_cost_at_least():
         shot, edge = case.snapshot, case.tier(Tier.EDGE)
         fragmentation = Fragmentation(Measure.UNUSABLE, request_mix(shot))
         literal = literal_match(case.batch, edge, shot.free, fragmentation)
-        of_batch = kinds(case.batch, edge, shot.free)
+        rows = NodeRows.of(edge, shot.free)
+        of_batch = kinds(case.batch, rows)
         kind_of = {p.uid: k for k, kind in enumerate(of_batch) for p in kind.pods}
         least = {}
         for mask, cost in enumerate(literal.costs):
@@ -69,7 +71,7 @@ def test_every_vector_of_the_table_costs_what_its_sets_cost_at_least():
                 vector = tuple(counts[k] for k in range(len(of_batch)))
                 least[vector] = min(cost, least.get(vector, cost))
         measured = [vector for vector, _ in fragmentation.mix]
-        packing = Packing.of(of_batch, edge, shot.free, measured)
+        packing = Packing.of(of_batch, rows, measured)
         table = tabulate(packing, fragmentation, Bounds())
         assert table is not None
         costs = table.costs()

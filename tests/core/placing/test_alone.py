@@ -36,19 +36,19 @@ def test_a_pod_alone_goes_where_the_tables_would_have_it(objective, promise, mea
     for seed in range(400):
         case = drawn(seed)
         shot, promises = case.snapshot, (lambda _: promise) if promise else case.promises
-        edge, cloud = shot.of_tier(Tier.EDGE), shot.of_tier(Tier.CLOUD)
+        edge, cloud = shot.in_turn(Tier.EDGE), shot.in_turn(Tier.CLOUD)
         fragmentation = Fragmentation(measure, request_mix(shot))
         measured = [vector for vector, _ in fragmentation.mix]
         for pod in case.batch:
-            [kind] = kinds([pod], [*edge, *cloud], shot.free)
+            [kind] = kinds([pod], edge + cloud)
             spread = ReplicaSpread.of(shot) if spreading else None
             replicas = at_edge = in_cloud = None
             if spread is not None:
-                replicas = ReplicaLadders.of([kind], [*edge, *cloud], spread)
-                at_edge, in_cloud = replicas.on(edge), replicas.on(cloud)
+                replicas = ReplicaLadders.of([kind], edge + cloud, spread)
+                at_edge, in_cloud = replicas.on(edge.nodes), replicas.on(cloud.nodes)
             tabulated = make_decision(
-                Packing.of([kind], edge, shot.free, measured, at_edge),
-                Packing.of([kind], cloud, shot.free, ladders=in_cloud),
+                Packing.of([kind], edge, measured, at_edge),
+                Packing.of([kind], cloud, ladders=in_cloud),
                 shot.shares(),
                 promises,
                 objective,
@@ -58,7 +58,7 @@ def test_a_pod_alone_goes_where_the_tables_would_have_it(objective, promise, mea
             )
             share = shot.shares().get(pod.workload, Share())
             gain = objective.gain(share, promises(pod.workload))
-            alone = place_alone(pod, edge, cloud, shot.free, gain, fragmentation, spread)
+            alone = place_alone(pod, edge, cloud, gain, fragmentation, spread)
             for side in ("edge", "cloud", "fragmentation", "proof"):
                 assert getattr(alone, side) == getattr(tabulated, side), (seed, pod.name, side)
             ends["edge" if alone.edge else "cloud" if alone.cloud else "nowhere"] += 1

@@ -1,5 +1,6 @@
 from collections import Counter
 
+import attrs
 import numpy as np
 import pytest
 
@@ -12,6 +13,7 @@ from kubedsm.core.placing.decision import make_decision
 from kubedsm.core.placing.immediate import immediate_schedule
 from kubedsm.core.placing.split import best_split, demands
 from kubedsm.core.world.model import Share, Tier, shares_after
+from kubedsm.core.world.node_rows import NodeRows
 from support.placement_instances import drawn, node, pod, resources, snapshot
 from support.placement_literal import brute_force, literal_decision, worth
 
@@ -121,16 +123,15 @@ def test_what_the_cloud_takes_is_packed_when_spreading_would_leave_pods_out():
     nodes = [node(f"cloud-{i}", Tier.CLOUD, cpu=4, memory=64) for i in (1, 2)]
     ones, threes = pods_of("a", 2, 1), pods_of("b", 2, 3)
     shot = snapshot(nodes, ones + threes)
-    batch = kinds(ones + threes, nodes, shot.free)
-    cloud = CloudRoom.of(Packing.of(batch, nodes, shot.free), Bounds())
+    rows = NodeRows.of(nodes, shot.free)
+    cloud = CloudRoom.of(Packing.of(kinds(ones + threes, rows), rows), Bounds())
     assert cloud.exact
     assert int(cloud.place(cloud.packing.counts).sum()) == 4
     nodes = [node("cloud-1", Tier.CLOUD, cpu=4, memory=4), node("cloud-2", Tier.CLOUD, 6, 6)]
     twos, threes = pods_of("a", 2, 2, 2), pods_of("b", 2, 3, 3)
     shot = snapshot(nodes, twos + threes)
-    cloud = CloudRoom.of(
-        Packing.of(kinds(twos + threes, nodes, shot.free), nodes, shot.free), Bounds()
-    )
+    rows = NodeRows.of(nodes, shot.free)
+    cloud = CloudRoom.of(Packing.of(kinds(twos + threes, rows), rows), Bounds())
     assert int(cloud.whole.sum()) == 3
     assert int(cloud.place(cloud.packing.counts).sum()) == 4
 
@@ -138,9 +139,8 @@ def test_what_the_cloud_takes_is_packed_when_spreading_would_leave_pods_out():
 def test_the_capacity_of_the_cloud_is_what_can_be_packed_of_every_rest():
     for seed in range(3000, 3100):
         case = drawn(seed)
-        cloud_nodes = case.tier(Tier.CLOUD)
-        batch = kinds(case.batch, cloud_nodes, case.snapshot.free)
-        room = CloudRoom.of(Packing.of(batch, cloud_nodes, case.snapshot.free), Bounds())
+        rows = NodeRows.of(case.tier(Tier.CLOUD), case.snapshot.free)
+        room = CloudRoom.of(Packing.of(kinds(case.batch, rows), rows), Bounds())
         limits = room.packing.counts
         capacity = room.capacity(limits)
         surely = CloudRoom(room.packing, room.whole, None).capacity(limits)
@@ -164,17 +164,17 @@ def test_least_allocated_scores_as_kube_scheduler_does():
 def test_least_allocated_spreads_and_takes_names_in_order():
     nodes = [node(f"cloud-{i}", Tier.CLOUD, cpu=4, memory=8) for i in (2, 1, 3)]
     pods = pods_of("a", 4)
-    free = {n.name: n.allocatable for n in nodes}
-    packing = Packing.of(kinds(pods, nodes, free), nodes, free)
+    rows = NodeRows.of(nodes, {n.name: n.allocatable for n in nodes})
+    packing = Packing.of(kinds(pods, rows), rows)
     assert least_allocated(packing, packing.counts).ravel().tolist() == [2, 1, 1]
 
 
 def test_the_split_over_workloads_is_the_best_of_all_splits():
     for seed in range(4000, 4100):
         case = drawn(seed)
-        nodes = list(case.snapshot.nodes.values())
-        batch = kinds(case.batch, nodes, case.snapshot.free)
-        packing = Packing.of(batch, nodes, case.snapshot.free)
+        rows = NodeRows.of(case.snapshot.nodes.values(), case.snapshot.free)
+        batch = kinds(case.batch, rows)
+        packing = Packing.of(batch, rows)
         shares = case.snapshot.shares()
         members = demands(packing, shares, case.promises, DEFAULT)
         split = best_split(members, packing.counts, Bounds())
@@ -225,11 +225,11 @@ def test_one_tier_too_large_to_tabulate_leaves_the_other_exact():
     pods = [p for i in range(8) for p in pods_of(f"s{i}", 3, 1 + i / 10)]
     nodes = [node("edge", Tier.EDGE, 2, 64), node("cloud", Tier.CLOUD, 30, 64)]
     shot = snapshot(nodes, pods)
-    free = shot.free
-    batch = kinds(pods, nodes, free)
+    rows = NodeRows.of(nodes, shot.free)
+    batch = kinds(pods, rows)
     measured = Fragmentation(Measure.UNUSABLE, request_mix(shot))
-    edge = Packing.of(batch, nodes[:1], free)
-    cloud = Packing.of(batch, nodes[1:], free)
+    edge = Packing.of(batch, attrs.evolve(rows, positions=rows.positions[:1]))
+    cloud = Packing.of(batch, attrs.evolve(rows, positions=rows.positions[1:]))
     choice = make_decision(
         edge, cloud, shot.shares(), lambda _: Promise(), DEFAULT, measured, Bounds(loads=500)
     )

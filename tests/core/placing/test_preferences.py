@@ -301,7 +301,7 @@ def test_the_two_digits_of_a_cost_fit_into_64_bits():
     pods = [wanting(f"p{i}", node_affinity=((1, SSD),)) for i in range(3)]
     shot = snapshot(nodes, pods)
     [kind] = judged_kinds(pods, Feasibility.of(shot), shot.surroundings)
-    packing = Packing.of([kind], nodes, shot.free)
+    packing = Packing.of([kind], shot.in_turn(Tier.EDGE))
     few, many = packing, attrs.evolve(packing, counts=np.array([10**6]))
     for problem, exact in ((few, True), (many, False)):
         digits = Digits.of(problem)

@@ -24,6 +24,7 @@ from kubedsm.core.world.model import (
     Tier,
 )
 from kubedsm.core.world.node_order import zone_of
+from kubedsm.core.world.node_rows import NodeRows
 from kubedsm.core.world.selectors import NodeSelectorTerm, Requirement
 from support.placement_instances import Instance, node, pod, resources, snapshot
 from support.placement_literal import every_placement, qos_with
@@ -218,9 +219,10 @@ def test_the_cloud_takes_what_is_charged_before_what_is_allocated():
     nodes = [node(f"c{n}", Tier.CLOUD) for n in range(2)]
     batch, free = replicas("web", 3), {"c0": resources(4, 8, 9), "c1": resources(1, 1, 9)}
     ladders = Ladders(np.array([[0], [0]]), np.array([[0, 1, 2]]))
-    of_batch = kinds(batch, nodes, free)
+    rows = NodeRows.of(nodes, free)
+    of_batch = kinds(batch, rows)
     for charged, loads in ((ladders, [2, 1]), (None, [3, 0])):
-        packing = Packing.of(of_batch, nodes, free, ladders=charged)
+        packing = Packing.of(of_batch, rows, ladders=charged)
         assert least_allocated(packing, packing.counts).ravel().tolist() == loads
 
 

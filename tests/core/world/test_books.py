@@ -26,11 +26,15 @@ CLASSES = [
     PodClass(Resources(cpu, memory * GI, 1), SchedulingRules(), priority)
     for cpu, memory, priority in ((500, 1, 0), (1000, 1, 0), (1000, 2, 0), (2000, 1, 5))
 ]
+CLASSES[2] = attrs.evolve(
+    CLASSES[2], requests=Resources(1000, 2 * GI, 1, (("example.com/gpu", 1),))
+)
 
 
 def node(rng):
     tier = rng.choice(("edge", "edge", "cloud", "fog"))
-    capacity = Resources(rng.randrange(1, 9) * 500, 8 * GI, 10)
+    gpus = (("example.com/gpu", 2),) if rng.random() < 0.3 else ()
+    capacity = Resources(rng.randrange(1, 9) * 500, 8 * GI, 10, gpus)
     return Node(NodeName(f"n{rng.randrange(4)}"), {"kubedsm.io/tier": tier}, capacity)
 
 
@@ -100,11 +104,16 @@ def history(seed, events=80):
 def test_decisions_are_those_of_a_count_from_scratch(block):
     decisions = 0
     for seed in range(30 * block, 30 * block + 30):
-        *_, mirror = history(seed)
+        for mirror in history(seed):
+            if not seed % 3:
+                decided(mirror.snapshot())  # what it asks for is kept along from then on
         mirror.check_invariants()
         seen = mirror.snapshot()
         assert seen.census == from_scratch(seen).census, seed
         assert list(seen.shares()) == sorted(seen.shares())
+        for resource in ("cpu", "memory", "pods", "example.com/gpu"):
+            columns = seen.room.column(resource), from_scratch(seen).room.column(resource)
+            assert columns[0].tolist() == columns[1].tolist(), seed
         decision = decided(seen)
         assert repr(decision) == repr(decided(from_scratch(seen))), seed
         decisions += bool(decision.bindings)

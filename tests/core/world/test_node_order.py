@@ -4,7 +4,7 @@ import random
 from collections import Counter
 
 from kubedsm.core.world.model import Tier
-from kubedsm.core.world.node_order import in_turn, zone_interleaved, zone_of
+from kubedsm.core.world.node_order import zone_interleaved, zone_of
 from support.placement_instances import node, pod, resources, snapshot
 
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
@@ -47,6 +47,6 @@ def test_each_pod_that_is_placed_turns_it_by_one_node_of_the_tier():
     orders = []
     for number in range(4):
         there = [pod(f"p-{n}", "web", resources(0.1), on="far") for n in range(number)]
-        orders.append("".join(names(in_turn(snapshot(nodes, there), Tier.EDGE))))
+        orders.append("".join(names(snapshot(nodes, there).in_turn(Tier.EDGE).nodes)))
     assert orders == ["132", "321", "213", "132"]
-    assert in_turn(snapshot([], []), Tier.EDGE) == []
+    assert snapshot([], []).in_turn(Tier.EDGE).nodes == ()
