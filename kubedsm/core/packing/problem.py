@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from kubedsm.core.goals.fragmentation import Ints, axes_of, canonical
 from kubedsm.core.goals.fragmentation import rows as amounts_of
 from kubedsm.core.packing.ladders import Ladders
-from kubedsm.core.rules.cluster_view import fitting_nodes
+from kubedsm.core.rules.class_verdicts import fitting_nodes
 from kubedsm.core.world.model import Node, NodeName, Pod, PodClass, Resources, Uid
 from kubedsm.core.world.node_index import Mask
 from kubedsm.core.world.node_rows import NodeRows

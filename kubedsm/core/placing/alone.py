@@ -13,7 +13,7 @@ from kubedsm.core.placing.batch_kinds import is_plain
 from kubedsm.core.placing.cloud import least_allocated_scores
 from kubedsm.core.placing.decision import Choice
 from kubedsm.core.placing.proof import Proof
-from kubedsm.core.rules.cluster_view import fitting_nodes
+from kubedsm.core.rules.class_verdicts import fitting_nodes
 from kubedsm.core.rules.feasibility import Feasibility, Rejection
 from kubedsm.core.rules.fit import rejection
 from kubedsm.core.world.model import Node, Pod, Resources
@@ -66,8 +66,8 @@ def _least_allocated(requests: Resources, nodes: NodeRows, company: Ints) -> int
         return None
     basic = ("cpu", "memory")
     size = nodes.allocatable(basic)
-    requested = size - nodes.free(basic) + [requests.cpu, requests.memory]
-    scores = least_allocated_scores(size, requested)
+    more = np.array([requests.cpu, requests.memory], dtype=np.int64)
+    scores = least_allocated_scores(size, size - nodes.free(basic) + more)
     best = int(np.lexsort((-scores, company[nodes.positions]))[0])
     return int(nodes.positions[best])
 

@@ -19,8 +19,8 @@ from kubedsm.core.placing.ranks import ranks_of
 from kubedsm.core.placing.replica_ladders import ReplicaLadders
 from kubedsm.core.placing.rule_keeping import keep_rules
 from kubedsm.core.placing.settling import WouldGain
+from kubedsm.core.rules.class_verdicts import rejections
 from kubedsm.core.rules.feasibility import Feasibility
-from kubedsm.core.rules.fit import rejection
 from kubedsm.core.rules.rejection import Rejection
 from kubedsm.core.world.model import (
     NodeName,
@@ -232,11 +232,19 @@ class _Problem:
         proof: Proof,
     ) -> Decision:
         after = self.shares_after(bindings)
+        before = quality(self.shares, self.promises, self.objective)
+        changed = [
+            workload for workload, share in after.items() if share is not self.shares[workload]
+        ]
+        then, now = (
+            quality({workload: of[workload] for workload in changed}, self.promises, self.objective)
+            for of in (self.shares, after)
+        )
         return Decision(
             bindings=bindings,
             unplaced=unplaced,
-            score_before=quality(self.shares, self.promises, self.objective),
-            score_after=quality(after, self.promises, self.objective),
+            score_before=before,
+            score_after=before - then + now,
             fragmentation=fragmentation,
             proof=proof,
             shares_before=self.shares,
@@ -277,17 +285,16 @@ def _room_after(snapshot: Snapshot, bindings: Iterable[Binding]) -> dict[NodeNam
 
 
 def _why_not(
-    snapshot: Snapshot, bindings: Iterable[Binding], unplaced: Iterable[Pod]
+    snapshot: Snapshot, bindings: Sequence[Binding], unplaced: Sequence[Pod]
 ) -> dict[Uid, Mapping[NodeName, Rejection]]:
+    if not unplaced:
+        return {}
     free = _room_after(snapshot, bindings)
+    room = snapshot.room.now(free, {binding.node for binding in bindings})
     known: dict[PodClass, Mapping[NodeName, Rejection]] = {}
     answers: dict[Uid, Mapping[NodeName, Rejection]] = {}
     for pod in unplaced:
         if pod.pod_class not in known:
-            known[pod.pod_class] = {
-                name: rejected
-                for name in sorted(snapshot.nodes)
-                if (rejected := rejection(pod.pod_class, snapshot.nodes[name], free[name]))
-            }
+            known[pod.pod_class] = rejections(pod.pod_class, snapshot.index, room)
         answers[pod.uid] = known[pod.pod_class]
     return answers

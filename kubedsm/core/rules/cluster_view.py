@@ -6,22 +6,18 @@ from typing import Self
 import attrs
 import numpy as np
 
+from kubedsm.core.rules.class_verdicts import Finding, asked, findings
 from kubedsm.core.rules.fit import TIER
-from kubedsm.core.rules.plugin import Plugin
-from kubedsm.core.rules.plugins import DYNAMIC_FILTERS, PRE_FILTERS, STATIC_FILTERS, Filters
-from kubedsm.core.rules.rejection import RejectedNodes, Rejection
+from kubedsm.core.rules.plugins import DYNAMIC_FILTERS, PRE_FILTERS, STATIC_FILTERS
+from kubedsm.core.rules.rejection import Rejection
 from kubedsm.core.rules.residents import Residents, keys_looked_at
 from kubedsm.core.rules.scene import EquivalenceClass, Scene, node_labels, speaks_of_others
-from kubedsm.core.world.model import Pod, PodClass, SchedulingRules, Uid
+from kubedsm.core.world.model import Pod, PodClass, Uid
 from kubedsm.core.world.node_index import Mask, NodeIndex
-from kubedsm.core.world.room import Room
 from kubedsm.core.world.snapshot import Snapshot
 
 #: a pod and the position of its node
 Placed = tuple[Pod, int]
-Finding = tuple[Plugin, RejectedNodes]
-
-_NO_RULES = SchedulingRules()
 
 
 @attrs.frozen(slots=True, eq=False)
@@ -137,57 +133,26 @@ class ClusterView:
         nodes = self.scene.nodes
         rules = candidate.rules
         for plugin, pre_filter in PRE_FILTERS:
-            if _asked(plugin, rules) and (reason := pre_filter(rules, self.scene.surroundings)):
+            if asked(plugin, rules) and (reason := pre_filter(rules, self.scene.surroundings)):
                 everywhere = Rejection(plugin.name, (reason,), everywhere=True)
                 return Verdict(everywhere, (), nodes.none(), nodes.none())
-        findings = (*self._static_findings(candidate), *self.findings(DYNAMIC_FILTERS, candidate))
+        found = (
+            *self._static_findings(candidate),
+            *findings(DYNAMIC_FILTERS, candidate, self.scene),
+        )
         accepted, tiered = nodes.every(), nodes.every()
-        for plugin, rejected in findings:
+        for plugin, rejected in found:
             tiered &= ~rejected.nodes
             if plugin is not TIER:
                 accepted &= ~rejected.nodes
-        return Verdict(None, findings, accepted, tiered)
+        return Verdict(None, found, accepted, tiered)
 
     def _static_findings(self, candidate: EquivalenceClass) -> tuple[Finding, ...]:
         known = self._static.get(candidate.pod_class)
         if known is None:
-            known = tuple(self.findings(STATIC_FILTERS, candidate))
+            known = tuple(findings(STATIC_FILTERS, candidate, self.scene))
             self._static[candidate.pod_class] = known
         return known
-
-    def findings(self, filters: Filters, candidate: EquivalenceClass) -> Iterator[Finding]:
-        rules = candidate.rules
-        for plugin, rejects in filters:
-            for rejected in rejects(candidate, self.scene) if _asked(plugin, rules) else ():
-                if rejected.nodes.any():
-                    yield plugin, rejected
-
-
-def open_nodes(pod_class: PodClass, nodes: NodeIndex) -> Mask:
-    """The nodes that take such a pod if they have room, as far as the two decide between them.
-
-    Remembered as long as no node changes.
-    """
-    return nodes.open_to(pod_class, _judged_alone)
-
-
-def fitting_nodes(pod_class: PodClass, nodes: NodeIndex, room: Room) -> Mask:
-    """Those of them that have the room."""
-    return open_nodes(pod_class, nodes) & ~room.short(pod_class.requests)
-
-
-def _judged_alone(pod_class: PodClass, nodes: NodeIndex) -> Mask:
-    mask = nodes.every()
-    candidate = EquivalenceClass(pod_class)
-    for _, rejected in ClusterView(Scene.bare(nodes), {}).findings(STATIC_FILTERS, candidate):
-        mask &= ~rejected.nodes
-    return mask
-
-
-def _asked(plugin: Plugin, rules: SchedulingRules) -> bool:
-    return not plugin.demands or any(
-        getattr(rules, demand) != getattr(_NO_RULES, demand) for demand in plugin.demands
-    )
 
 
 def _placed(snapshot: Snapshot, nodes: NodeIndex) -> Iterator[tuple[Uid, Placed]]:

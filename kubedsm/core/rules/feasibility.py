@@ -16,8 +16,9 @@ import attrs
 import numpy as np
 
 from kubedsm.core.rules.broken_rules import BrokenRules, broken_rules
+from kubedsm.core.rules.class_verdicts import first_rejections
 from kubedsm.core.rules.cluster_view import ClusterView, Verdict
-from kubedsm.core.rules.fit import unschedulable_message
+from kubedsm.core.rules.fit import TIER, unschedulable_message
 from kubedsm.core.rules.plugins import PRE_ENQUEUES
 from kubedsm.core.rules.pod_affinity import deserted
 from kubedsm.core.rules.preferences import penalties
@@ -67,12 +68,12 @@ class Feasibility:
 
     def rejections(self, pod: Pod, *, tier: bool = True) -> dict[NodeName, Rejection]:
         """For every node that would not take the pod: why not. In name order."""
-        held_back, verdict = _held_back(pod), self._verdict(pod)
-        found = {
-            name: held_back or verdict.rejection(position, tier=tier)
-            for position, name in enumerate(self._view.scene.nodes.names)
-        }
-        return {name: rejected for name, rejected in found.items() if rejected is not None}
+        verdict, nodes = self._verdict(pod), self.index
+        if everywhere := _held_back(pod) or verdict.everywhere:
+            return dict.fromkeys(nodes.names, everywhere)
+        return first_rejections(
+            (found for found in verdict.findings if tier or found[0] is not TIER), nodes
+        )
 
     def feasible(self, pod: Pod, *, tier: bool = True) -> list[NodeName]:
         """The nodes that would take the pod, in name order."""

@@ -9,27 +9,35 @@ from kubedsm.core.rules.scene import EquivalenceClass, Scene
 from kubedsm.core.world.model import Resources
 
 
+def _lack_of(name: str) -> str:
+    return "Too many pods" if name == "pods" else f"Insufficient {name}"
+
+
 def shortages(requests: Resources, free: Resources) -> tuple[str, ...]:
     """What the free room lacks. A pod that asks for none of a resource needs no room of it."""
     short = []
     if requests.pods and requests.pods > free.pods:
-        short.append("Too many pods")
+        short.append("pods")
     if requests.cpu and requests.cpu > free.cpu:
-        short.append("Insufficient cpu")
+        short.append("cpu")
     if requests.memory and requests.memory > free.memory:
-        short.append("Insufficient memory")
+        short.append("memory")
     if requests.other:
         room = dict(free.other)
-        short += [f"Insufficient {name}" for name, n in requests.other if n > room.get(name, 0)]
-    return tuple(short)
+        short += [name for name, amount in requests.other if amount > room.get(name, 0)]
+    return tuple(map(_lack_of, short))
 
 
 def node_resources_fit(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNodes]:
     requests = candidate.pod_class.requests
-    positions = np.flatnonzero(scene.room.short(requests))
-    by_reasons: dict[tuple[str, ...], list[int]] = {}
-    for position in positions.tolist():
-        reasons = shortages(requests, scene.room.of(position))
-        by_reasons.setdefault(reasons, []).append(position)
-    for reasons, listed in by_reasons.items():
-        yield RejectedNodes(scene.nodes.at(listed), reasons)
+    basic = ("pods", requests.pods), ("cpu", requests.cpu), ("memory", requests.memory)
+    asked = [(name, amount) for name, amount in (*basic, *requests.other) if amount]
+    if not asked or not len(scene.nodes):
+        return
+    short = np.stack([scene.room.column(name) < amount for name, amount in asked], axis=1)
+    looks, which = np.unique(short, axis=0, return_inverse=True)
+    for look, lacking in enumerate(looks.tolist()):
+        if any(lacking):
+            pairs = zip(asked, lacking, strict=True)
+            reasons = tuple(_lack_of(name) for (name, _), lacks in pairs if lacks)
+            yield RejectedNodes(which.ravel() == look, reasons)

@@ -49,10 +49,10 @@ class Scene:
     _limits: dict[str, Ints] = attrs.field(factory=dict)
 
     @classmethod
-    def bare(cls, nodes: NodeIndex) -> Self:
-        """The nodes by themselves."""
+    def bare(cls, nodes: NodeIndex, room: Room) -> Self:
+        """The nodes and their room by themselves."""
         surroundings = Surroundings()
-        return cls(nodes, Room(nodes, {}), Residents(len(nodes), None, surroundings), surroundings)
+        return cls(nodes, room, Residents(len(nodes), None, surroundings), surroundings)
 
     def volume_limits(self, driver: str) -> Ints:
         """How many volumes that CSI driver can attach to each node."""

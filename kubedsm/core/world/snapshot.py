@@ -123,9 +123,16 @@ class Snapshot:
     def without(self, uids: Iterable[Uid]) -> "Snapshot":
         """The same with these pods on no node, and their room free."""
         free, placed = dict(self.free), dict(self.placed)
-        for uid in uids:
-            source = placed.pop(uid, None)
+        gone = {uid: source for uid in uids if (source := placed.pop(uid, None)) is not None}
+        counting = False
+        for uid, source in gone.items():
             pod = self.pods.get(uid)
+            counting |= pod is not None and pod.counts_for_qos
             if source in free and pod is not None and not pod.finished:
                 free[source] += pod.requests
-        return attrs.evolve(self, free=free, placed=placed)
+        if counting:
+            return attrs.evolve(self, free=free, placed=placed)
+        # Where the others are, nobody counts.
+        room = self.room.now(free, free.keys() & gone.values())
+        counted = Counted(self.census, self.index, room, self.nodes, self.pods, placed, free)
+        return attrs.evolve(self, free=free, placed=placed, counted=counted)
