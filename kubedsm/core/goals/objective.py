@@ -17,6 +17,7 @@ gain of 1e-16 makes pods wander for ever.
 
 import math
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Literal, get_args
 
 import attrs
@@ -55,7 +56,7 @@ def promised_pods(qos: float, total: int) -> int:
     return math.ceil(qos * total - _SLACK)
 
 
-@attrs.frozen(slots=True)
+@attrs.frozen(slots=True, cache_hash=True)
 class Objective:
     """`share`: F(x) = alpha x below the promise, beta x + gamma from it on; `proportional` alike.
 
@@ -82,10 +83,7 @@ class Objective:
 
     def score(self, edge: int, total: int, qos: float, weight: float) -> int:
         """One workload's part of the QoS, in nano-units; 0 for a workload without pods."""
-        if not total:
-            return 0
-        kept = edge >= promised_pods(qos, total)
-        return round(NANO * weight * self._value(edge / total, qos, kept=kept))
+        return _score(self, edge, total, qos, weight)
 
     def gain(self, share: Share, promise: Promise, more: int = 1) -> int:
         """What it adds that so many more (or fewer) of a workload's pods are on the edge."""
@@ -95,7 +93,7 @@ class Objective:
         )
         return after - before
 
-    def _value(self, share: float, qos: float, *, kept: bool) -> float:
+    def value(self, share: float, qos: float, *, kept: bool) -> float:
         match self.kind:
             case "share" | "proportional" if kept:
                 return self.beta * (share - qos) + self.gamma
@@ -137,9 +135,18 @@ class Objective:
             value = np.where(kept, self.beta * excess + self.gamma, self.alpha * excess)
         else:
             listed = zip(share.ravel().tolist(), kept.ravel().tolist(), strict=True)
-            values = [self._value(part, promise.qos, kept=enough) for part, enough in listed]
+            values = [self.value(part, promise.qos, kept=enough) for part, enough in listed]
             value = np.array(values, dtype=np.float64).reshape(edge.shape)
         return np.rint(unit * promise.weight * value).astype(np.int64)
+
+
+@lru_cache(2**13)
+def _score(objective: Objective, edge: int, total: int, qos: float, weight: float) -> int:
+    # Of thousands of workloads most have one of a few shares.
+    if not total:
+        return 0
+    kept = edge >= promised_pods(qos, total)
+    return round(NANO * weight * objective.value(edge / total, qos, kept=kept))
 
 
 def _ecmus(share: float, qos: float, *, kept: bool) -> float:

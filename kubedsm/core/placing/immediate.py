@@ -233,9 +233,7 @@ class _Problem:
     ) -> Decision:
         after = self.shares_after(bindings)
         before = quality(self.shares, self.promises, self.objective)
-        changed = [
-            workload for workload, share in after.items() if share is not self.shares[workload]
-        ]
+        changed = {binding.pod.workload for binding in bindings} & after.keys()
         then, now = (
             quality({workload: of[workload] for workload in changed}, self.promises, self.objective)
             for of in (self.shares, after)

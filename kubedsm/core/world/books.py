@@ -7,10 +7,10 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 import attrs
+from immutables import Map
 
 from kubedsm.core.world.census import Tally, counts_alike
 from kubedsm.core.world.change import Freed
-from kubedsm.core.world.lending import LentDict
 from kubedsm.core.world.model import Node, NodeName, Pod, Resources, Tier, Uid
 from kubedsm.core.world.node_index import NodeIndex
 from kubedsm.core.world.room import Room
@@ -23,11 +23,13 @@ _NOTHING = Resources()
 @attrs.define(eq=False)
 class Books:
     scheduler_name: str
-    _nodes: LentDict[NodeName, Node] = attrs.field(factory=LentDict, init=False)
-    _pods: LentDict[Uid, Pod] = attrs.field(factory=LentDict, init=False)
-    _free: LentDict[NodeName, Resources] = attrs.field(factory=LentDict, init=False)
+    # What is lent out is never changed: another takes its place, which shares what is the same.
+    nodes: Mapping[NodeName, Node] = attrs.field(factory=dict, init=False)
+    pods: Map[Uid, Pod] = attrs.field(factory=Map, init=False)
+    #: the room that no pod holds; below zero on a node that is over-committed
+    free: Map[NodeName, Resources] = attrs.field(factory=Map, init=False)
     #: where each pod counts, and the other way round; nodes that are not there included
-    _placed: LentDict[Uid, NodeName] = attrs.field(factory=LentDict, init=False)
+    _placed: Map[Uid, NodeName] = attrs.field(factory=Map, init=False)
     _here: dict[NodeName, set[Uid]] = attrs.field(factory=lambda: defaultdict(set), init=False)
     #: per node, what pods take up there, and what is held for others
     _used: dict[NodeName, Resources] = attrs.field(factory=dict, init=False)
@@ -42,41 +44,30 @@ class Books:
     def _nothing_counted(self) -> Tally:
         return Tally(self.scheduler_name)
 
-    @property
-    def nodes(self) -> Mapping[NodeName, Node]:
-        return self._nodes.now
-
-    @property
-    def pods(self) -> Mapping[Uid, Pod]:
-        return self._pods.now
-
-    @property
-    def free(self) -> Mapping[NodeName, Resources]:
-        """The room that no pod holds; below zero on a node that is over-committed."""
-        return self._free.now
-
     def put_node(self, node: Node) -> bool:
         """Take the node as it is now; whether anything is different, as after no heartbeat."""
         known = self.nodes.get(node.name)
         if known == node:
             return False
-        self._nodes.own()[node.name] = node
+        self.nodes = {**self.nodes, node.name: node}
         self._index = None
         self._refill(node.name)
         self._retier(known, node)
         return True
 
     def drop_node(self, name: NodeName) -> Node | None:
-        known = self._nodes.own().pop(name, None)
-        self._index = None
-        self._free.own().pop(name, None)
-        self._retier(known, None)
+        known = self.nodes.get(name)
+        if known is not None:
+            self.nodes = {n: node for n, node in self.nodes.items() if n != name}
+            self.free = self.free.delete(name)
+            self._index = None
+            self._retier(known, None)
         return known
 
     def put_pod(self, pod: Pod, counts_at: NodeName | None) -> Freed | None:
         """Take the pod as it is now; what came free by that."""
         before = self.pods.get(pod.uid)
-        self._pods.own()[pod.uid] = pod
+        self.pods = self.pods.set(pod.uid, pod)
         if before is not None and counts_alike(before, pod):
             self.move_to(pod.uid, counts_at)
             return self._rebook(before, pod)
@@ -90,19 +81,20 @@ class Books:
         pod = self.pods[uid]
         self._count(pod, times=-1)
         self._stand(uid, None)
-        del self._pods.own()[uid]
+        self.pods = self.pods.delete(uid)
         return self._rebook(pod, None)
 
     def forget_versions(self) -> None:
         """No state of a pod that comes is older than the one that is known."""
-        for uid, pod in self._pods.own().items():
-            self._pods.now[uid] = attrs.evolve(pod, resource_version="")
+        self.pods = self.pods.update(
+            {uid: attrs.evolve(pod, resource_version="") for uid, pod in self.pods.items()}
+        )
 
     def move_to(self, uid: Uid, counts_at: NodeName | None) -> None:
         """Let the pod, if it is there, count somewhere else."""
-        if uid not in self.pods or self._placed.now.get(uid) == counts_at:
+        if uid not in self.pods or self._placed.get(uid) == counts_at:
             return
-        pod, source, before = self.pods[uid], self._placed.now.get(uid), self._on_edge(uid)
+        pod, source, before = self.pods[uid], self._placed.get(uid), self._on_edge(uid)
         self._stand(uid, counts_at)
         self._tally.move(pod, source, counts_at)
         after = self._on_edge(uid)
@@ -119,35 +111,30 @@ class Books:
     ) -> Snapshot:
         """`instead`: pods that are to be looked at differently."""
         instead = instead or {}
-        nodes, placed, pods = self._nodes.lent(), self._placed.lent(), self._pods.lent()
-        free = self._free.lent()
-        index, room = self._columns(nodes, free)
-        if instead:
-            pods = {**pods, **instead}
+        pods = self.pods.update(instead) if instead else self.pods
         for uid, pod in instead.items():
             self._recount(self.pods[uid], pod)
         census = self._tally.census()
         for uid, pod in instead.items():
             self._recount(pod, self.pods[uid])
+        index, room = self._columns()
         return Snapshot(
-            nodes=nodes,
+            nodes=self.nodes,
             pods=pods,
-            free=free,
-            placed=placed,
+            free=self.free,
+            placed=self._placed,
             scheduler_name=self.scheduler_name,
             surroundings=surroundings,
             at=at,
-            counted=Counted(census, index, room, nodes, pods, placed, free),
+            counted=Counted(census, index, room, self.nodes, pods, self._placed, self.free),
         )
 
-    def _columns(
-        self, nodes: Mapping[NodeName, Node], free: Mapping[NodeName, Resources]
-    ) -> tuple[NodeIndex, Room]:
+    def _columns(self) -> tuple[NodeIndex, Room]:
         if self._index is None or self._room is None:
-            self._index = NodeIndex(nodes)
-            self._room = Room(self._index, free)
+            self._index = NodeIndex(self.nodes)
+            self._room = Room(self._index, self.free)
         elif self._refilled:
-            self._room = self._room.now(free, self._refilled)
+            self._room = self._room.now(self.free, self._refilled)
         self._refilled.clear()
         return self._index, self._room
 
@@ -156,16 +143,16 @@ class Books:
         self._count(after)
 
     def _count(self, pod: Pod, times: int = 1) -> None:
-        node = self._placed.now.get(pod.uid)
+        node = self._placed.get(pod.uid)
         self._tally.count(pod, node, on_edge=self._on_edge(pod.uid), times=times)
 
     def _on_edge(self, uid: Uid) -> bool:
-        name = self._placed.now.get(uid)
+        name = self._placed.get(uid)
         node = None if name is None else self.nodes.get(name)
         return node is not None and node.tier is Tier.EDGE
 
     def _stand(self, uid: Uid, node: NodeName | None) -> None:
-        before = self._placed.now.get(uid)
+        before = self._placed.get(uid)
         if before == node:
             return
         if before is not None:
@@ -173,9 +160,9 @@ class Books:
             if not self._here[before]:
                 del self._here[before]
         if node is None:
-            del self._placed.own()[uid]
+            self._placed = self._placed.delete(uid)
         else:
-            self._placed.own()[uid] = node
+            self._placed = self._placed.set(uid, node)
             self._here[node].add(uid)
 
     def _retier(self, before: Node | None, after: Node | None) -> None:
@@ -211,7 +198,7 @@ class Books:
         for booked in (self._used, self._reserved):
             if name in booked:
                 free -= booked[name]
-        self._free.own()[name] = free
+        self.free = self.free.set(name, free)
         self._refilled.add(name)
 
 

@@ -330,8 +330,10 @@ class ClusterMirror:
         for name, amount in holding:
             if name in free:
                 free[name] -= amount
-        _require(free == seen.free, "the free room is not what nodes, pods and reservations leave")
-        _require(placed == seen.placed, "a pod is not where it counts")
+        _require(
+            free == dict(seen.free), "the free room is not what nodes, pods and reservations leave"
+        )
+        _require(placed == dict(seen.placed), "a pod is not where it counts")
         counted = attrs.evolve(seen, counted=None).census
         _require(counted == seen.census, "what is counted along is not what there is")
         marked = {uid for uid, pod in self._books.pods.items() if pod.detached}
@@ -344,7 +346,7 @@ class ClusterMirror:
                 pod_or_none is None or pod_or_none.node_name is None,
                 f"{pod_or_none} is bound and still holds a reservation on {reservation.node}",
             )
-        _require(self._claimed.keys() <= self._books.pods.keys(), "a claim outlives its pod")
+        _require(all(uid in self._books.pods for uid in self._claimed), "a claim outlives its pod")
 
 
 def _nomination(uid: Uid) -> str:

@@ -144,7 +144,7 @@ def test_what_was_seen_stays_as_it_was():
         seen.append((snapshot, copied, snapshot.census))
     for snapshot, copied, census in seen:
         for name, then in copied.items():
-            assert getattr(snapshot, name) == then
+            assert dict(getattr(snapshot, name)) == then
         assert from_scratch(snapshot).census == census
 
 
