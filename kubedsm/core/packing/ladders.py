@@ -25,9 +25,9 @@ class Ladders:
         totals[:, 1:] = self.steps.cumsum(axis=1)
         return totals
 
-    def of(self, node: int, loads: Ints) -> Ints:
-        """What these loads, K x S, cost on a node."""
-        costs: Ints = self.totals[self.which[node], loads].sum(axis=1)
+    def of(self, nodes: Ints, loads: Ints) -> Ints:
+        """What each of these loads, K x S, costs on its node."""
+        costs: Ints = self.totals[self.which[nodes], loads].sum(axis=1)
         return costs
 
     def least(self, kind: int, nodes: Ints, count: int) -> Ints:
@@ -54,13 +54,12 @@ def least_totals(steps: Ints, times: Ints, count: int) -> Ints:
 
 def alike(*looks: Ints) -> tuple[Ints, Ints]:
     """The first node of each look, and for all nodes which of these it looks like; N x any each."""
-    seen: dict[bytes, int] = {}
-    first: list[int] = []
-    which: list[int] = []
-    for node, of_node in enumerate(np.hstack(looks)):
-        look = of_node.tobytes()
-        if look not in seen:
-            seen[look] = len(first)
-            first.append(node)
-        which.append(seen[look])
-    return np.array(first, dtype=np.int64), np.array(which, dtype=np.int64)
+    listed = np.ascontiguousarray(np.hstack(looks))
+    if not listed.size:
+        return np.arange(min(len(listed), 1)), np.zeros(len(listed), dtype=np.int64)
+    whole = listed.view(np.dtype((np.void, listed.itemsize * listed.shape[1])))
+    seen: dict[object, int] = {}
+    which = [seen.setdefault(look, len(seen)) for look in whole.ravel().tolist()]
+    first = np.full(len(seen), len(which), dtype=np.int64)
+    np.minimum.at(first, which, np.arange(len(which)))
+    return first, np.array(which, dtype=np.int64)

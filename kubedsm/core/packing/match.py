@@ -13,15 +13,18 @@ Vectors are flattened in mixed radix. A digit that could overflow has room for i
 are cleared after each node; walking back must look at the digits, since those may borrow.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
+from operator import mul
 
 import attrs
 import numpy as np
 
-from kubedsm.core.goals.fragmentation import SCALE, Fragmentation, Ints
+from kubedsm.core.goals.fragmentation import Fragmentation, Ints
 from kubedsm.core.packing.best_fit import best_fit_increasing
-from kubedsm.core.packing.ladders import alike
+from kubedsm.core.packing.cost_digits import Digits
+from kubedsm.core.packing.node_loads import NodeLoads, loads_worth_trying, most_on_nodes, places
 from kubedsm.core.packing.problem import Packing, Targets, kinds
 from kubedsm.core.world.deadline import NO_DEADLINE, Deadline
 from kubedsm.core.world.model import Node, NodeName, Pod, Resources
@@ -29,12 +32,12 @@ from kubedsm.core.world.node_rows import NodeRows
 
 #: More than any sum of costs, and far enough from the end of 64 bits to add costs to.
 UNREACHABLE = 2**61
-#: No sum of costs is greater; an addition to something UNREACHABLE stays within 64 bits.
-_LARGEST_SUM = 2**60
 #: an axis each; numpy 1.26 has no more
 _MOST_KINDS = 32
 #: Cells computed by one numpy call: enough to hide its overhead, few enough to stay in the cache.
 _BLOCK = 2**14
+#: Cells computed in the time that it takes to sort one load in.
+_SORTED = 64
 
 
 @attrs.frozen(slots=True)
@@ -51,22 +54,10 @@ class Bounds:
 
 
 @attrs.frozen(eq=False)
-class _Options:
-    """The loads that fit on a node, in lexicographic order, the empty one first."""
-
-    #: K x S
-    loads: Ints
-    #: what the node costs with that load on it; K
-    costs: Ints
-    #: S, the greatest count of each kind
-    caps: Ints
-
-
-@attrs.frozen(eq=False)
 class MatchTable:
     """The least cost of placing exactly these many pods of each kind, for every vector.
 
-    Made by `tabulate`. `layers[i]` holds what the first i nodes can take.
+    Made by `tabulate`. `layers[i]` holds what the first i nodes with loads to be tried can take.
     """
 
     packing: Packing
@@ -75,9 +66,9 @@ class MatchTable:
     #: S, digits of the flat index: sizes and place values
     sizes: tuple[int, ...]
     strides: Ints
-    options: tuple[_Options, ...]
+    tried: NodeLoads
     layers: tuple[Ints, ...]
-    digits: "Digits"
+    digits: Digits
 
     def costs(self) -> Ints:
         """One cell a vector, of shape limits + 1; UNREACHABLE or more where it does not fit."""
@@ -96,17 +87,20 @@ class MatchTable:
         Of equally good ones the one that leaves the most to the first nodes.
         """
         placed = self.packing.nothing()
-        left = vector
-        for node in range(len(self.options) - 1, -1, -1):
-            option = self.options[node]
-            here, before = self.layers[node + 1], self.layers[node]
+        left, tried = vector, self.tried
+        for index in range(len(tried.nodes) - 1, -1, -1):
+            here, before = self.layers[index + 1], self.layers[index]
+            part = slice(*tried.begins[index : index + 2])
+            loads, costs = tried.loads[part], tried.costs[part]
             at = int(left @ self.strides)
-            source = at - option.loads @ self.strides
-            possible = (option.loads <= left).all(axis=1) & (source < len(before))
-            fitting = np.flatnonzero(possible)
-            same = before[source[fitting]] + option.costs[fitting] == here[at]
-            placed[node] = option.loads[fitting[int(same.argmax())]]
-            left = left - placed[node]
+            if at < len(before) and before[at] + costs[0] == here[at]:
+                continue
+            source = at - loads @ self.strides
+            fitting = np.flatnonzero((loads <= left).all(axis=1) & (source < len(before)))
+            same = before[source[fitting]] + costs[fitting] == here[at]
+            load = loads[fitting[int(same.argmax())]]
+            placed[tried.nodes[index]] = load
+            left = left - load
         return placed
 
 
@@ -120,65 +114,30 @@ def tabulate(
     if len(packing.kinds) > _MOST_KINDS or bounds.deadline.passed:
         return None
     digits = Digits.of(packing)
-    options = _options(packing, fragmentation, bounds, digits)
-    if options is None:
+    most = most_on_nodes(packing, digits)
+    limits = np.minimum(most.sum(axis=0), packing.counts)
+    if math.prod((limits + 1).tolist()) > bounds.states:
         return None
-    none = np.zeros((1, len(packing.kinds)), dtype=np.int64)
-    sums = np.cumsum([none[0], *(option.caps for option in options)], axis=0)
-    reach = np.minimum(sums, packing.counts)
-    limits = reach[-1]
-    greatest = np.max([none[0], *(option.caps for option in options)], axis=0)
-    sizes = tuple((limits + 1 + np.where(sums[-1] > packing.counts, greatest, 0)).tolist())
-    strides, total = [], 1
-    for size in reversed(sizes):
-        strides.append(total)
-        total *= size
+    tried = loads_worth_trying(
+        packing, most, fragmentation, digits, bounds.loads, bounds.steps // _SORTED
+    )
+    if tried is None:
+        return None
+    sums = tried.caps.cumsum(axis=0)
+    room = np.where(limits < tried.caps.sum(axis=0), tried.caps.max(axis=0, initial=0), 0)
+    sizes = tuple((limits + 1 + room).tolist())
+    strides, total = places(sizes), math.prod(sizes)
     if total > bounds.states:
         return None
-    places = np.array(strides[::-1], dtype=np.int64)
-    lengths = (reach @ places + 1).tolist()
-    steps = sum(n * len(option.costs) for n, option in zip(lengths[1:], options, strict=True))
-    if sum(lengths) > bounds.states or steps > bounds.steps:
+    lengths = (np.minimum(sums, packing.counts) @ strides + 1).tolist()
+    steps = sum(map(mul, lengths, np.diff(tried.begins).tolist()))
+    if 1 + sum(lengths) > bounds.states or steps > bounds.steps:
         return None
     outside = _outside(sizes, limits, total)
-    layers = _layers(options, lengths, places, outside, bounds.deadline)
+    layers = _layers(tried, lengths, strides, outside, bounds.deadline)
     if layers is None:
         return None
-    return MatchTable(packing, limits, sizes, places, options, layers, digits)
-
-
-@attrs.frozen(slots=True)
-class Digits:
-    """What there is in a cost beside fragmentation; all of that, SCALE a node, is less than one."""
-
-    #: what one charge costs
-    charge: int
-    #: what one point of penalty costs: more than all charges there can be
-    penalty: int
-    #: bits of each node's fragmentation that are dropped
-    lost: int
-
-    @classmethod
-    def of(cls, packing: Packing) -> "Digits":
-        """No more bits are dropped than have to be for no cost to exceed _LARGEST_SUM.
-
-        That is none up to 2^28 pods times nodes times penalty, where nothing is charged.
-        """
-        counts = packing.counts.tolist()
-        worst = max((p for kind in packing.kinds for p in kind.penalties.values()), default=0)
-        points = sum(counts) * worst + 1
-        charges = packing.ladders.greatest(counts) + 1 if packing.ladders else 1
-        lost = 0
-        while points * charges > 1 and points * charges * _unit(packing, lost) > _LARGEST_SUM:
-            lost += 1
-        return cls(_unit(packing, lost), charges * _unit(packing, lost), lost)
-
-    def charges(self, cost: int) -> int:
-        return cost % self.penalty // self.charge
-
-
-def _unit(packing: Packing, lost: int) -> int:
-    return len(packing.nodes) * (SCALE >> lost) + 1
+    return MatchTable(packing, limits, sizes, strides, tried, layers, digits)
 
 
 def _outside(sizes: tuple[int, ...], limits: Ints, total: int) -> Ints | None:
@@ -191,24 +150,24 @@ def _outside(sizes: tuple[int, ...], limits: Ints, total: int) -> Ints | None:
 
 
 def _layers(
-    options: Sequence[_Options],
+    tried: NodeLoads,
     lengths: Sequence[int],
-    places: Ints,
+    strides: Ints,
     outside: Ints | None,
     deadline: Deadline,
 ) -> tuple[Ints, ...] | None:
     """None once the deadline has passed."""
-    layer = np.zeros(1, dtype=np.int64)
+    layer = np.full(1, tried.elsewhere, dtype=np.int64)
     layers = [layer]
-    for option, length in zip(options, lengths[1:], strict=True):
+    offsets: list[int] = (tried.loads @ strides).tolist()
+    for (begin, end), length in zip(pairwise(tried.begins.tolist()), lengths, strict=True):
         if deadline.passed:
             return None
         following = np.full(length, UNREACHABLE, dtype=np.int64)
-        offsets = (option.loads @ places).tolist()
         at_once = max(1, _BLOCK // len(layer))
-        for start in range(0, len(offsets), at_once):
-            block = slice(start, start + at_once)
-            dearer = layer + option.costs[block, None]
+        for start in range(begin, end, at_once):
+            block = slice(start, min(start + at_once, end))
+            dearer = layer + tried.costs[block, None]
             for offset, moved in zip(offsets[block], dearer, strict=True):
                 target = following[offset : offset + len(layer)]
                 np.minimum(target, moved[: len(target)], out=target)
@@ -217,63 +176,6 @@ def _layers(
         layer = following
         layers.append(layer)
     return tuple(layers)
-
-
-def _options(
-    packing: Packing, fragmentation: Fragmentation | None, bounds: Bounds, digits: Digits
-) -> tuple[_Options, ...] | None:
-    """The options of every node; nodes that are alike share theirs."""
-    first, which = alike(packing.free, packing.allocatable, packing.most)
-    enumerated = _enumerate(packing, first, bounds.loads)
-    if enumerated is None:
-        return None
-    owner, loads, room = enumerated
-    if fragmentation is None:
-        costs = np.zeros(len(owner), dtype=np.int64)
-    else:
-        costs = fragmentation.costs(packing.axes, packing.allocatable[owner], room) >> digits.lost
-    ends = np.searchsorted(owner, first, side="right").tolist()
-    parts = [slice(start, end) for start, end in pairwise([0, *ends])]
-    ladders, penalties = packing.ladders, packing.penalties
-    shown = [which[:, None], penalties] if penalties.any() else [which[:, None]]
-    apart, looks = alike(*shown, *([ladders.which] if ladders else []))
-    distinct = []
-    for node in apart.tolist():
-        part = parts[which[node]]
-        own, cost = loads[part], costs[part]
-        if ladders:
-            cost = cost + digits.charge * ladders.of(node, own)
-        if penalties.any():
-            cost = cost + digits.penalty * (own @ penalties[node])
-        distinct.append(_Options(own, cost, own.max(axis=0)))
-    return tuple(distinct[index] for index in looks.tolist())
-
-
-def _enumerate(packing: Packing, nodes: Ints, most: int) -> tuple[Ints, Ints, Ints] | None:
-    """Every load that fits on these nodes: its node, its counts, the room it leaves.
-
-    None if there are more than `most`. Grows the loads kind by kind out of the room that is left,
-    so that no sum of requests is ever formed that could overflow.
-    """
-    owner, room = nodes, packing.free[nodes]
-    loads = np.zeros((len(nodes), 0), dtype=np.int64)
-    for kind, count in enumerate(packing.counts.tolist()):
-        requests = packing.requests[kind]
-        asked = np.flatnonzero(requests)
-        fitting = np.full(len(owner), count, dtype=np.int64)
-        if len(asked):
-            fitting = np.minimum(fitting, (room[:, asked] // requests[asked]).min(axis=1))
-        repeats = np.minimum(fitting, packing.most[owner, kind]) + 1
-        ends = repeats.cumsum()
-        total = int(ends[-1]) if len(ends) else 0
-        if total > most:
-            return None
-        parent = np.repeat(np.arange(len(owner)), repeats)
-        number = np.arange(total) - (ends - repeats)[parent]
-        room = room[parent] - number[:, None] * requests
-        loads = np.column_stack((loads[parent], number))
-        owner = owner[parent]
-    return owner, loads, room
 
 
 @attrs.frozen(eq=False)

@@ -4,10 +4,12 @@ import random
 from itertools import product
 
 import numpy as np
+import pytest
 
 from kubedsm.core.goals.fragmentation import SCALE, Fragmentation, request_mix
+from kubedsm.core.packing.cost_digits import Digits
 from kubedsm.core.packing.ladders import Ladders, alike
-from kubedsm.core.packing.match import UNREACHABLE, Bounds, Digits, tabulate
+from kubedsm.core.packing.match import UNREACHABLE, Bounds, tabulate
 from kubedsm.core.packing.problem import Packing, kinds
 from kubedsm.core.world.model import Tier
 from kubedsm.core.world.node_rows import NodeRows
@@ -79,7 +81,7 @@ def test_no_placement_costs_more_than_the_greatest():
         for kind, count in enumerate(counts):
             for _ in range(count):
                 loads[rng.randrange(3), kind] += 1
-        cost = sum(int(ladders.of(n, loads[n][None])[0]) for n in range(3))
+        cost = sum(ladders.of(np.arange(3), loads).tolist())
         assert cost <= ladders.greatest(counts)
 
 
@@ -102,20 +104,13 @@ def test_only_fragmentation_gives_way_where_costs_are_too_large_for_64_bits():
         assert table.charges(np.array([3])) == 3 * crowd
 
 
-def test_nodes_that_are_charged_alike_share_their_options():
-    nodes = [node(f"e{i}", Tier.EDGE) for i in range(6)]
-    pods = [pod(f"p{i}", "web", resources(0.1, 0.1)) for i in range(3)]
-    shot = snapshot(nodes, pods)
-    steps = np.array([[0, 1, 2], [1, 2, 3]], dtype=np.int64)
-    ladders = Ladders(np.array([[i % 2] for i in range(6)]), steps)
-    rows = NodeRows.of(nodes, shot.free)
-    packing = Packing.of(kinds(pods, rows), rows, ladders=ladders)
-    table = tabulate(packing, Fragmentation(mix=request_mix(shot)), Bounds(loads=4))
-    assert len({id(option) for option in table.options}) == 2
-    assert len({id(option.loads.base) for option in table.options}) == 1
-
-
 def test_which_are_alike():
     first, which = alike(np.array([[1], [2], [1], [3]]), np.array([[0], [0], [0], [0]]))
     assert first.tolist() == [0, 1, 3]
     assert which.tolist() == [0, 1, 0, 2]
+
+
+@pytest.mark.parametrize(("shape", "first"), [((0, 2), []), ((3, 0), [0])])
+def test_nodes_without_looks_are_alike(shape, first):
+    found, which = alike(np.zeros(shape, dtype=np.int64))
+    assert (found.tolist(), which.tolist()) == (first, [0] * shape[0])

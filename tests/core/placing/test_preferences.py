@@ -8,7 +8,8 @@ import numpy as np
 
 from kubedsm.core.goals.fragmentation import SCALE
 from kubedsm.core.goals.objective import Objective, Promise
-from kubedsm.core.packing.match import UNREACHABLE, Bounds, Digits
+from kubedsm.core.packing.cost_digits import Digits
+from kubedsm.core.packing.match import UNREACHABLE, Bounds
 from kubedsm.core.packing.problem import Packing
 from kubedsm.core.placing.batch_kinds import judged_kinds
 from kubedsm.core.placing.immediate import immediate_schedule
