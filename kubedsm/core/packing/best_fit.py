@@ -38,7 +38,8 @@ def size(requests: Resources, greatest: Resources) -> float:
 
 def sizes(packing: Packing) -> list[float]:
     """The size of a pod of each kind, against the nodes of the packing."""
-    greatest = greatest_allocatable(packing.nodes)
+    cpu, memory = packing.allocatable[:, :2].max(axis=0, initial=0).tolist()
+    greatest = Resources(cpu=cpu, memory=memory)
     return [size(kind.requests, greatest) for kind in packing.kinds]
 
 

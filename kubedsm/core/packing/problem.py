@@ -8,7 +8,7 @@ Where pods of several priorities are placed together, those of a kind have the s
 their workloads.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple, Self
 
@@ -177,13 +177,13 @@ class Packing:
             total += worth[turn] * sum(n for n, of_kind in counts if of_kind == turn)
         return tuple(worth[turn] for turn in turns) if total < _MOST_WORTH else None
 
-    def charges(self, kind: int) -> Callable[[int, int], int]:
-        """What a node charges for the next pod of that kind when so many have come."""
+    def charges(self, kind: int, nodes: Ints | int, there: int = 0) -> Ints:
+        """What each of the nodes charges for the next pod of that kind when so many have come."""
         if self.ladders is None:
-            return lambda _, __: 0
-        which, steps = self.ladders.which[:, kind].tolist(), self.ladders.steps
-        last = steps.shape[1] - 1
-        return lambda node, there: int(steps[which[node], min(there, last)])
+            return np.zeros_like(nodes)
+        steps, which = self.ladders.steps, self.ladders.which[nodes, kind]
+        charges: Ints = steps[which, min(there, steps.shape[1] - 1)]
+        return charges
 
     def worth(self, loads: Ints) -> int:
         """How many pods such a placement has; those of higher priority count first."""

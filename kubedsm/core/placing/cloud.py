@@ -76,42 +76,52 @@ def _looser(packing: Packing) -> Iterator[Packing]:
 
 
 def _spread_out(packing: Packing, counts: Ints) -> Ints:
-    room: list[list[int]] = packing.free.tolist()
-    size: list[list[int]] = packing.allocatable[:, :2].tolist()
-    loads = packing.nothing()
-    came = [0] * len(room)
-
-    def score(node: int, requests: list[int]) -> int:
-        used = [size[node][r] - room[node][r] + requests[r] for r in (0, 1)]
-        return least_allocated_score(size[node], used)
-
+    room, loads = packing.free.copy(), packing.nothing()
     for kind in by_size(packing, largest_first=True):
-        requests: list[int] = packing.requests[kind].tolist()
-        most: list[int] = packing.most[:, kind].tolist()
-        penalties: list[int] = packing.penalties[:, kind].tolist()
-        charged = packing.charges(kind)
-        asked = [r for r, amount in enumerate(requests) if amount]
-        # Only the node that was chosen changes, so that a heap stays right.
-        best = [
-            (penalties[node], charged(node, 0), -score(node, requests), came[node], node)
-            for node in np.flatnonzero(packing.feasible[:, kind]).tolist()
-            if all(requests[r] <= room[node][r] for r in asked)
-        ]
-        heapq.heapify(best)
-        for _ in range(int(counts[kind])):
-            if not best:
-                break
-            node = best[0][-1]
-            room[node] = [free - amount for free, amount in zip(room[node], requests, strict=True)]
-            loads[node, kind] += 1
-            came[node] += 1
-            most[node] -= 1
-            if most[node] and all(requests[r] <= room[node][r] for r in asked):
-                dearer = (penalties[node], charged(node, int(loads[node, kind])))
-                heapq.heapreplace(best, (*dearer, -score(node, requests), came[node], node))
-            else:
-                heapq.heappop(best)
+        if counts[kind]:
+            _spread_kind(packing, kind, int(counts[kind]), room, loads)
     return loads
+
+
+def _spread_kind(packing: Packing, kind: int, number: int, room: Ints, loads: Ints) -> None:
+    """Put so many pods of a kind into the room, and to the loads."""
+    requests: list[int] = packing.requests[kind].tolist()
+    # Only the node that was chosen changes, so that a heap stays right.
+    best = _first_choices(packing, kind, number, room, loads)
+    heapq.heapify(best)
+    for _ in range(number):
+        if not best:
+            break
+        penalty, _, _, came, node = best[0]
+        loads[node, kind] += 1
+        room[node] -= packing.requests[kind]
+        there, left = int(loads[node, kind]), room[node].tolist()
+        fits = all(asked <= free for asked, free in zip(requests, left, strict=True) if asked)
+        if fits and there < packing.most[node, kind]:
+            size: list[int] = packing.allocatable[node, :2].tolist()
+            used = [size[r] - left[r] + requests[r] for r in (0, 1)]
+            charged, score = packing.charges(kind, node, there), least_allocated_score(size, used)
+            heapq.heapreplace(best, (penalty, int(charged), -score, came + 1, node))
+        else:
+            heapq.heappop(best)
+
+
+def _first_choices(
+    packing: Packing, kind: int, number: int, room: Ints, loads: Ints
+) -> list[tuple[int, ...]]:
+    """Of so many nodes that are best for the next pod, what orders them, and the node.
+
+    No other gets one of so many pods: there always is one of these that none has come to.
+    """
+    requests = packing.requests[kind]
+    fits = ((room >= requests) | (requests == 0)).all(axis=1)
+    nodes = np.flatnonzero(packing.feasible[:, kind] & fits)
+    size, free = packing.allocatable[nodes, :2], room[nodes, :2]
+    scores = least_allocated_scores(size, size - free + requests[:2])
+    came = loads[nodes].sum(axis=1)
+    orders = [packing.penalties[nodes, kind], packing.charges(kind, nodes), -scores, came]
+    first = np.lexsort(orders[::-1])[:number]
+    return list(zip(*(order[first].tolist() for order in (*orders, nodes)), strict=True))
 
 
 def _sums_over(parts: Iterable[Ints]) -> Ints:
