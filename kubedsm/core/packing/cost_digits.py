@@ -43,4 +43,4 @@ class Digits:
 
 
 def _unit(packing: Packing, lost: int) -> int:
-    return len(packing.nodes) * (SCALE >> lost) + 1
+    return len(packing.free) * (SCALE >> lost) + 1

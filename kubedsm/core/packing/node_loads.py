@@ -84,7 +84,7 @@ def loads_worth_trying(
     if groups is None:
         return None
     sums = groups.loads.sum(axis=1)
-    number = np.where(sums, int(packing.counts.sum()) + 1 - sums, len(packing.nodes))
+    number = np.where(sums, int(packing.counts.sum()) + 1 - sums, len(packing.free))
     sizes = np.bincount(groups.of_nodes, minlength=len(groups.empty))
     copies = np.minimum(sizes[groups.of_loads], number)
     if int(copies.sum()) > most_sorted:
@@ -97,7 +97,7 @@ def loads_worth_trying(
     order = np.lexsort((node, beyond[load], code[load]))
     first = np.searchsorted(code[load][order], code[load][order])
     kept = order[np.arange(len(order)) - first < number[load][order]]
-    used = np.zeros(len(packing.nodes), dtype=np.bool_)
+    used = np.zeros(len(packing.free), dtype=np.bool_)
     used[node[kept][sums[load[kept]] > 0]] = True
     kept = kept[used[node[kept]]]
     kept = kept[np.lexsort((load[kept], node[kept]))]

@@ -111,8 +111,7 @@ class Packing:
     """
 
     kinds: tuple[Kind, ...]
-    #: the first ones are filled first, where nothing else tells them apart
-    nodes: tuple[Node, ...]
+    rows: NodeRows
     #: the names of the R resources
     axes: tuple[str, ...]
     #: S
@@ -145,7 +144,7 @@ class Packing:
         axes = axes_of([*(kind.requests for kind in kinds), *measured])
         return cls(
             kinds=tuple(kinds),
-            nodes=rows.nodes,
+            rows=rows,
             axes=axes,
             counts=np.array([len(kind.pods) for kind in kinds], dtype=np.int64),
             requests=amounts_of([kind.requests for kind in kinds], axes),
@@ -155,6 +154,11 @@ class Packing:
             free=rows.free(axes),
             ladders=ladders,
         )
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """The first ones are filled first, where nothing else tells them apart."""
+        return self.rows.nodes
 
     @property
     def feasible(self) -> NDArray[np.bool_]:

@@ -6,7 +6,9 @@ batch in one zone, or where the placement comes from a heuristic that knows of n
 pods like is kept as it was.
 """
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import cycle
 
 import attrs
 import numpy as np
@@ -17,6 +19,7 @@ from kubedsm.core.packing.problem import Packing, Targets
 from kubedsm.core.packing.transport import Transport
 from kubedsm.core.world.deadline import Deadline
 from kubedsm.core.world.model import NodeName, Pod, Workload
+from kubedsm.core.world.node_index import Codes
 from kubedsm.core.world.node_order import Zone
 
 _FULL = 2**62
@@ -33,15 +36,17 @@ class DealtTier:
     loads: Ints
     #: of all tiers
     spread: ReplicaSpread
-    names: list[NodeName] = attrs.field(init=False)
+    #: N, a number for the zone of each node
+    codes: Codes = attrs.field(init=False)
     zones: set[Zone] = attrs.field(init=False)
     members: dict[_Group, list[Pod]] = attrs.field(factory=dict)
-    #: N, how many pods of a group each node gets
-    places: dict[_Group, Ints] = attrs.field(factory=dict)
+    #: how many pods of a group the nodes get that get any
+    places: dict[_Group, Counter[int]] = attrs.field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
-        self.names = [node.name for node in self.packing.nodes]
-        self.zones = {self.spread.zones[name] for name in self.names}
+        rows, zone = self.packing.rows, self.packing.rows.index.zone
+        self.codes = zone.codes[rows.positions]
+        self.zones = {zone.values[code] for code in np.unique(self.codes).tolist()}
 
     @classmethod
     def of(
@@ -68,44 +73,49 @@ class DealtTier:
     @property
     def targets(self) -> Targets:
         return tuple(
-            (pod, self.names[node])
+            (pod, self._name(node))
             for group, pods in self.members.items()
-            for pod, node in zip(pods, _listed(self.places[group]), strict=True)
+            for pod, node in zip(pods, sorted(self.places[group].elements()), strict=True)
         )
+
+    def _name(self, node: int) -> NodeName:
+        rows = self.packing.rows
+        name: NodeName = rows.index.names[rows.positions[node]]
+        return name
 
     def _deal(self, kind: int, sizes: dict[_Group, int]) -> None:
         nodes = np.flatnonzero(self.loads[:, kind])
         slots = self.loads[nodes, kind]
         shares = self._shares(nodes, sizes, slots) if len(sizes) > 1 else slots[None]
         for group, share in zip(sizes, shares, strict=True):
-            self.places[group] = np.zeros(len(self.names), dtype=np.int64)
-            self.places[group][nodes] = share
+            self.places[group] = Counter()
             for at in np.flatnonzero(share).tolist():
                 self._put(group, int(nodes[at]), int(share[at]))
 
     def _shares(self, nodes: Ints, sizes: dict[_Group, int], slots: Ints) -> Ints:
-        names = [self.names[node] for node in nodes.tolist()]
-        crowds = np.array([self._company(group, names) for group in sizes], dtype=np.int64)
-        codes: dict[Zone, int] = {}
-        zones = np.array([codes.setdefault(self.spread.zones[n], len(codes)) for n in names])
+        crowds = np.array([self._company(workload)[nodes] for _, workload in sizes])
+        zones = self.codes[nodes]
         transport = Transport(
             # What a pod costs wherever it goes tells nothing apart.
             crowds - crowds.min(axis=1, keepdims=True),
-            (zones[:, None] == zones).astype(np.int64) * (len(codes) > 1),
+            (zones[:, None] == zones).astype(np.int64) * (len(np.unique(zones)) > 1),
             np.array([workload is None for _, workload in sizes]),
         )
         return transport.dealt(np.array(list(sizes.values()), dtype=np.int64), slots)
 
-    def _company(self, group: _Group, names: Sequence[NodeName]) -> Ints:
-        _, workload = group
+    def _company(self, workload: Workload | None) -> Ints:
+        """N, what one more pod of it would cost on each node."""
+        rows = self.packing.rows
         if workload is None:
-            return np.zeros(len(names), dtype=np.int64)
-        return self.spread.companies(workload, names)
+            return np.zeros(len(rows.positions), dtype=np.int64)
+        company: Ints = self.spread.by_node(workload, rows.index)[rows.positions]
+        return company
 
     def _put(self, group: _Group, node: int, number: int) -> None:
         _, workload = group
+        self.places[group][node] += number
         if workload is not None:
-            self.spread.put(workload, self.names[node], number)
+            self.spread.put(workload, self._name(node), number)
 
     def even_out(self, deadline: Deadline) -> int:
         """Bring pods to where they have less company; how many were moved.
@@ -113,48 +123,57 @@ class DealtTier:
         Each move makes the cost less, so this ends.
         """
         room = self.packing.room_after(self.loads)
-        moves, before = 0, -1
-        while before != moves and not deadline.passed:
-            before = moves
-            moves += sum(self._even_out(group, room) for group in self.places)
+        moves, still = 0, 0
+        for group in cycle(self.places):
+            if still == len(self.places) or deadline.passed:
+                break
+            moved = self._even_out(group, room)
+            still = 0 if moved else still + 1
+            moves += moved
         return moves
 
     def _even_out(self, group: _Group, room: Ints) -> int:
-        moves, places = 0, self.places[group]
-        for node in np.flatnonzero(places).tolist():
-            while places[node] and (best := self._better(group, node, room)) is not None:
-                moves += 1
-                for at, by in ((node, -1), (best, 1)):
-                    self._put(group, at, by)
-                    places[at] += by
-                    self.loads[at, group[0]] += by
-                    room[at] -= by * self.packing.requests[group[0]]
-        return moves
-
-    def _better(self, group: _Group, node: int, room: Ints) -> int | None:
-        """Where one of the group's pods on the node would have the least company, if that is less.
+        """Each of the group's pods to where it has the least company, if it has less there.
 
         Where it fits, and likes to be as much.
         """
-        (kind, workload), packing, spread = group, self.packing, self.spread
-        if workload is None:
-            return None
-        zone, in_zone = spread.zones[self.names[node]], spread.in_zone[workload]
-        here = spread.company(workload, self.names[node]) - 2
-        if here <= min(in_zone[other] - (other == zone) for other in self.zones):
-            return None
-        fits = (self.loads[:, kind] < packing.most[:, kind]) & (room >= packing.requests[kind]).all(
-            axis=1
-        )
-        fits &= packing.penalties[:, kind] <= packing.penalties[node, kind]
-        # It is no company to itself: elsewhere in its zone it is counted once too often.
-        own = np.array([spread.zones[name] == zone for name in self.names])
-        company = np.where(fits, self._company(group, self.names) - own, _FULL)
-        company[node] = here
-        best = int(company.argmin())
-        return best if company[best] < here else None
+        (kind, workload), packing, places = group, self.packing, self.places[group]
+        if workload is None or not self._crowded(workload, places):
+            return 0
+        moves, requests = 0, packing.requests[kind]
+        penalties, most = packing.penalties[:, kind], packing.most[:, kind]
+        fits = (self.loads[:, kind] < most) & (room >= requests).all(axis=1)
+        company = self._company(workload)
+        least = company.min(where=fits, initial=_FULL)
+        for node in sorted(+places):
+            # A pod is no company to itself, on its node and in its zone.
+            while places[node] and (here := company[node] - 2) >= least:
+                open_to = fits & (penalties <= penalties[node])
+                elsewhere = np.where(open_to, company - (self.codes == self.codes[node]), _FULL)
+                elsewhere[node] = here
+                best = int(elsewhere.argmin())
+                if elsewhere[best] >= here:
+                    break
+                moves += 1
+                for at, by in ((node, -1), (best, 1)):
+                    self._put(group, at, by)
+                    self.loads[at, kind] += by
+                    room[at] -= by * requests
+                    fits[at] = self.loads[at, kind] < most[at] and (room[at] >= requests).all()
+                    company[at] += by
+                    company[self.codes == self.codes[at]] += by
+                least = company.min(where=fits, initial=_FULL)
+        return moves
 
+    def _crowded(self, workload: Workload, nodes: Iterable[int]) -> bool:
+        """Whether it would be less company to one of its pods on these nodes to be alone somewhere.
 
-def _listed(numbers: Ints) -> list[int]:
-    listed: list[int] = np.repeat(np.arange(len(numbers)), numbers).tolist()
-    return listed
+        As far as the zones go, whatever room there is.
+        """
+        spread, in_zone = self.spread, self.spread.in_zone[workload]
+        least = min(in_zone[zone] for zone in self.zones)
+        for name in map(self._name, nodes):
+            there = in_zone[spread.zones[name]]
+            if spread.on_node[workload][name] + there - 2 > least - (there == least):
+                return True
+        return False

@@ -168,7 +168,7 @@ class _Problem:
         replicas = at_edge = in_cloud = None
         if self.spread is not None:
             replicas = ReplicaLadders.of(batch_kinds, self.edge + self.cloud, self.spread)
-            at_edge, in_cloud = replicas.on(self.edge.nodes), replicas.on(self.cloud.nodes)
+            at_edge, in_cloud = replicas.on(self.edge), replicas.on(self.cloud)
         return make_decision(
             Packing.of(batch_kinds, self.edge, measured, at_edge),
             Packing.of(batch_kinds, self.cloud, ladders=in_cloud),

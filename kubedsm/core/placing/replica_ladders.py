@@ -18,8 +18,8 @@ from kubedsm.core.goals.fragmentation import Ints
 from kubedsm.core.goals.replica_spread import ReplicaSpread, spreads
 from kubedsm.core.packing.ladders import Ladders, alike, least_totals
 from kubedsm.core.packing.problem import Kind
-from kubedsm.core.world.model import Node, NodeName, Workload
-from kubedsm.core.world.node_index import Mask
+from kubedsm.core.world.model import Workload
+from kubedsm.core.world.node_index import Mask, NodeIndex, Positions
 from kubedsm.core.world.node_rows import NodeRows
 
 
@@ -29,7 +29,7 @@ class Crowds:
 
     #: of the kind's workloads that we spread
     columns: Mapping[Workload, int]
-    #: N, which crowd there is
+    #: of each node of an index, which crowd there is
     group: Ints
     #: a row each, a column for each workload
     crowds: Ints
@@ -38,15 +38,11 @@ class Crowds:
 
     @classmethod
     def of(
-        cls,
-        open_to: Mask,
-        workloads: Iterable[Workload],
-        rows: Mapping[NodeName, int],
-        spread: ReplicaSpread,
+        cls, open_to: Mask, workloads: Iterable[Workload], nodes: NodeIndex, spread: ReplicaSpread
     ) -> Self:
-        """open_to: which of the rows the kind can go to."""
+        """open_to: of the index, the nodes that the kind can go to."""
         columns = {workload: column for column, workload in enumerate(workloads)}
-        group, crowds = _crowds(columns, rows, spread)
+        group, crowds = _crowds(columns, nodes, spread)
         seen = np.unique(group[open_to])
         none = np.zeros(len(columns), dtype=np.int64)
         return cls(columns, group, crowds, crowds[seen].min(axis=0) if len(seen) else none)
@@ -55,10 +51,16 @@ class Crowds:
         """What a pod of it costs wherever it goes."""
         return int(self.floor[self.columns[workload]])
 
-    def least(self, workload: Workload, rows: Ints, number: int) -> int:
-        """What so many pods of it cost at least beyond that on some of the nodes, room aside."""
+    def times(self, positions: Positions) -> Ints:
+        """How often there is each of the crowds on nodes at these positions."""
+        return np.bincount(self.group[positions], minlength=len(self.crowds))
+
+    def least(self, workload: Workload, times: Ints, number: int) -> int:
+        """What so many pods of it cost at least beyond that on some of the nodes, room aside.
+
+        times: of these nodes.
+        """
         column = self.columns[workload]
-        times = np.bincount(self.group[rows], minlength=len(self.crowds))
         beyond = self.crowds[times > 0, column] - self.floor[column]
         steps = beyond[:, None] + np.arange(number)
         return int(least_totals(steps, times[times > 0], number)[-1])
@@ -68,7 +70,7 @@ class Crowds:
 class ReplicaLadders:
     """Of the kinds of a batch, on the nodes of both tiers."""
 
-    rows: Mapping[NodeName, int]
+    #: of all nodes of an index
     ladders: Ladders
     #: of each kind
     crowds: tuple[Crowds, ...]
@@ -77,15 +79,14 @@ class ReplicaLadders:
 
     @classmethod
     def of(cls, kinds: Sequence[Kind], nodes: NodeRows, spread: ReplicaSpread) -> Self:
-        rows = {node.name: row for row, node in enumerate(nodes.nodes)}
-        which = np.zeros((len(rows), len(kinds)), dtype=np.int64)
+        which = np.zeros((len(nodes.index), len(kinds)), dtype=np.int64)
         longest = max((len(kind.pods) for kind in kinds), default=0)
         known: dict[bytes, int] = {}
         steps: list[Ints] = []
         crowds = []
         for column, kind in enumerate(kinds):
             sizes = Counter(pod.workload for pod in kind.pods if spreads(pod))
-            of_kind = Crowds.of(kind.nodes[nodes.positions], sizes, rows, spread)
+            of_kind = Crowds.of(kind.nodes & nodes.mask, sizes, nodes.index, spread)
             crowds.append(of_kind)
             numbers = []
             for ladder in _steps(of_kind, list(sizes.values()), len(kind.pods), longest):
@@ -95,12 +96,11 @@ class ReplicaLadders:
                 numbers.append(number)
             which[:, column] = np.array(numbers, dtype=np.int64)[of_kind.group]
         listed = np.array(steps, dtype=np.int64).reshape(len(steps), longest)
-        return cls(rows, Ladders(which, listed), tuple(crowds), spread)
+        return cls(Ladders(which, listed), tuple(crowds), spread)
 
-    def on(self, nodes: Iterable[Node]) -> Ladders:
+    def on(self, nodes: NodeRows) -> Ladders:
         """Of these nodes only."""
-        rows = [self.rows[node.name] for node in nodes]
-        return attrs.evolve(self.ladders, which=self.ladders.which[rows])
+        return attrs.evolve(self.ladders, which=self.ladders.which[nodes.positions])
 
 
 def _steps(of_kind: Crowds, sizes: Sequence[int], pods: int, longest: int) -> Ints:
@@ -116,19 +116,24 @@ def _steps(of_kind: Crowds, sizes: Sequence[int], pods: int, longest: int) -> In
 
 
 def _crowds(
-    columns: Mapping[Workload, int], rows: Mapping[NodeName, int], spread: ReplicaSpread
+    workloads: Iterable[Workload], nodes: NodeIndex, spread: ReplicaSpread
 ) -> tuple[Ints, Ints]:
-    """Which crowd there is on each node, and the crowds."""
-    zones = {zone: code for code, zone in enumerate(dict.fromkeys(spread.zones.values()))}
-    in_zones = np.zeros((len(zones), len(columns)), dtype=np.int64)
-    on_nodes = np.zeros((len(rows), len(columns)), dtype=np.int64)
-    for workload, column in columns.items():
-        for zone, count in spread.in_zone.get(workload, {}).items():
-            in_zones[zones[zone], column] = count
-        for name, count in spread.on_node.get(workload, {}).items():
-            if name in rows:
-                on_nodes[rows[name], column] = count
-    of_rows = np.array([zones[spread.zones[name]] for name in rows], dtype=np.int64)
-    everything = on_nodes + in_zones[of_rows]
-    first, group = alike(everything)
-    return group, everything[first]
+    """Which crowd there is on each node, and the crowds; nodes without replicas are as their zone.
+
+    A column for each workload.
+    """
+    on_nodes = [spread.on_node.get(workload, Counter()) for workload in workloads]
+    in_zones = [spread.in_zone.get(workload, Counter()) for workload in workloads]
+    zone = nodes.zone
+    of_zones = [[counts[each] for counts in in_zones] for each in zone.values]
+    at = nodes.positions
+    taken = sorted({at[name] for counts in on_nodes for name in counts if name in at})
+    here = [[counts[nodes.names[node]] for counts in on_nodes] for node in taken]
+    by_zone = np.array(of_zones, dtype=np.int64).reshape(len(of_zones), len(on_nodes))
+    by_node = np.array(here, dtype=np.int64).reshape(len(here), len(on_nodes))
+    by_node += by_zone[zone.codes[taken]]
+    group = zone.codes.copy()
+    group[taken] = len(by_zone) + np.arange(len(taken))
+    everything = np.concatenate((by_zone, by_node))
+    first, which = alike(everything)
+    return which[group], everything[first]

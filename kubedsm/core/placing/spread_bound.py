@@ -9,8 +9,6 @@ as often as if they were dealt out evenly.
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-import numpy as np
-
 from kubedsm.core.goals.replica_spread import pairs
 from kubedsm.core.placing.dealing import DealtTier
 from kubedsm.core.placing.replica_ladders import ReplicaLadders
@@ -42,9 +40,12 @@ def reached(
 
 def _apart(replicas: ReplicaLadders, tier: DealtTier) -> int:
     """What the tier costs if each workload has all the room."""
-    rows = np.array([replicas.rows[name] for name in tier.names], dtype=np.int64)
+    positions, feasible = tier.packing.rows.positions, tier.packing.feasible
+    times = [
+        crowds.times(positions[feasible[:, kind]]) for kind, crowds in enumerate(replicas.crowds)
+    ]
     return sum(
-        replicas.crowds[kind].least(workload, rows[tier.packing.feasible[:, kind]], number)
+        replicas.crowds[kind].least(workload, times[kind], number)
         for kind, workload, number in tier.sizes
     )
 

@@ -45,7 +45,7 @@ def test_a_pod_alone_goes_where_the_tables_would_have_it(objective, promise, mea
             replicas = at_edge = in_cloud = None
             if spread is not None:
                 replicas = ReplicaLadders.of([kind], edge + cloud, spread)
-                at_edge, in_cloud = replicas.on(edge.nodes), replicas.on(cloud.nodes)
+                at_edge, in_cloud = replicas.on(edge), replicas.on(cloud)
             tabulated = make_decision(
                 Packing.of([kind], edge, measured, at_edge),
                 Packing.of([kind], cloud, ladders=in_cloud),
