@@ -9,7 +9,7 @@ pod costs wherever it goes.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Self
+from typing import Any, Self
 
 import attrs
 import numpy as np
@@ -122,18 +122,26 @@ def _crowds(
 
     A column for each workload.
     """
-    on_nodes = [spread.on_node.get(workload, Counter()) for workload in workloads]
-    in_zones = [spread.in_zone.get(workload, Counter()) for workload in workloads]
-    zone = nodes.zone
-    of_zones = [[counts[each] for counts in in_zones] for each in zone.values]
-    at = nodes.positions
+    zone, at = nodes.zone, nodes.positions
+    none: Counter[Any] = Counter()
+    on_nodes = [spread.on_node.get(workload, none) for workload in workloads]
+    in_zones = [spread.in_zone.get(workload, none) for workload in workloads]
     taken = sorted({at[name] for counts in on_nodes for name in counts if name in at})
-    here = [[counts[nodes.names[node]] for counts in on_nodes] for node in taken]
-    by_zone = np.array(of_zones, dtype=np.int64).reshape(len(of_zones), len(on_nodes))
-    by_node = np.array(here, dtype=np.int64).reshape(len(here), len(on_nodes))
+    by_zone = _filled(in_zones, {each: row for row, each in enumerate(zone.values)})
+    by_node = _filled(on_nodes, {nodes.names[node]: row for row, node in enumerate(taken)})
     by_node += by_zone[zone.codes[taken]]
     group = zone.codes.copy()
     group[taken] = len(by_zone) + np.arange(len(taken))
     everything = np.concatenate((by_zone, by_node))
     first, which = alike(everything)
     return which[group], everything[first]
+
+
+def _filled(columns: Sequence[Counter[Any]], rows: Mapping[Any, int]) -> Ints:
+    """The numbers in these columns, of what has a row."""
+    filled = np.zeros((len(rows), len(columns)), dtype=np.int64)
+    for column, counts in enumerate(columns):
+        for each, number in counts.items():
+            if each in rows:
+                filled[rows[each], column] = number
+    return filled
