@@ -63,25 +63,31 @@ class BestFit:
         self._picky = bool(packing.penalties.any())
         self._room = packing.room_after(self.loads)
         self._scale = np.maximum(packing.allocatable[:, :2].max(axis=0, initial=1), 1)
+        self._left = (self._room[:, :2] / self._scale).sum(axis=1)
+        # S x N
+        self._fits = (self.loads < packing.most).T
+        for kind, requests in enumerate(packing.requests):
+            self._fits[kind] &= (self._room >= requests).all(axis=1)
 
     def place(self, kind: int) -> bool:
         """Put one more pod of that kind where it leaves least; False if it fits nowhere.
 
         Of the nodes that it likes best.
         """
-        requests = self._packing.requests[kind]
-        fits = (self.loads[:, kind] < self._packing.most[:, kind]) & (self._room >= requests).all(
-            axis=1
-        )
+        packing, fits = self._packing, self._fits[kind]
         if not fits.any():
             return False
         if self._picky:
-            penalties = self._packing.penalties[:, kind]
-            fits &= penalties == penalties[fits].min()
-        left = (self._room[:, :2] / self._scale).sum(axis=1)
-        node = int(np.where(fits, left, np.inf).argmin())
-        self._room[node] -= requests
+            penalties = packing.penalties[:, kind]
+            fits = fits & (penalties == penalties[fits].min())
+        node = int(np.where(fits, self._left, np.inf).argmin())
+        room = self._room[node]
+        room -= packing.requests[kind]
         self.loads[node, kind] += 1
+        self._left[node] = (room[:2] / self._scale).sum()
+        self._fits[:, node] = (self.loads[node] < packing.most[node]) & (
+            room >= packing.requests
+        ).all(axis=1)
         return True
 
 

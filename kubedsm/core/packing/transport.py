@@ -6,6 +6,8 @@ make the cost less, until there are none (cycle canceling). With one zone that i
 is; with several, each circle is only judged as if it passed through a zone once.
 """
 
+from functools import cached_property
+
 import attrs
 import numpy as np
 from numpy.typing import NDArray
@@ -24,10 +26,22 @@ class Transport:
 
     #: G x N, what of each group is there already, in the place and in its zone
     crowds: Ints
-    #: N x N: 1 for two places in one zone, and for a place and itself; nothing if there is but one
-    same: Ints
+    #: N, numbers of zones
+    zones: NDArray[np.intp]
     #: G: groups that it costs nothing
     indifferent: NDArray[np.bool_]
+
+    @cached_property
+    def _zoned(self) -> Ints:
+        """N x Z: 1 for a place and its zone. Nothing if there is but one: it tells none apart."""
+        zones = np.unique(self.zones)
+        zoned: Ints = ((self.zones[:, None] == zones) & (len(zones) > 1)).astype(np.int64)
+        return zoned
+
+    def _in_zones(self, shares: Ints) -> Ints:
+        """Of each place how many there are in its zone, as the shares are, a row a group or one."""
+        in_zones: Ints = shares @ self._zoned @ self._zoned.T
+        return in_zones
 
     def dealt(self, sizes: Ints, slots: Ints) -> Ints:
         """G x N: how many of each group come to each place; as many as there are slots."""
@@ -53,7 +67,7 @@ class Transport:
                 shares[group, place] += 1
                 left[place] -= 1
                 if not self.indifferent[group]:
-                    rated += unit * self.same[place]
+                    rated += unit * (self._zoned @ self._zoned[place])
                     rated[place] += unit
                 rated[place] = rated[place] + 1 if left[place] > 0 else _FAR
         return shares
@@ -62,25 +76,28 @@ class Transport:
         """What one more of the group would cost in each place."""
         if self.indifferent[group]:
             return np.zeros_like(shares[group])
-        company: Ints = self.crowds[group] + shares[group] + self.same @ shares[group]
+        company: Ints = self.crowds[group] + shares[group] + self._in_zones(shares[group])
         return company
 
     def _cost(self, shares: Ints) -> int:
         own = shares[~self.indifferent]
         joined = (own * self.crowds[~self.indifferent]).sum()
-        pairs = (own * (own - 1) + own * (own @ self.same - self.same.diagonal())).sum() // 2
+        beside = self._in_zones(own) - self._zoned.sum(axis=1)
+        pairs = (own * (own - 1) + own * beside).sum() // 2
         return int(joined + pairs)
 
     def _circled(self, shares: Ints) -> Ints | None:
         """The shares after the first exchange along a circle that looks as if it costs less."""
-        cheapest = np.full(self.same.shape, _FAR, dtype=np.int64)
-        who = np.zeros(self.same.shape, dtype=np.int64)
+        shape = len(self.zones), len(self.zones)
+        cheapest = np.full(shape, _FAR, dtype=np.int64)
+        who = np.zeros(shape, dtype=np.int64)
         for group, share in enumerate(shares):
             there, company = np.flatnonzero(share), self._company(shares, group)
             cost = company - company[there, None]
             if not self.indifferent[group]:
                 # It leaves itself behind in the place, and in the zone if it leaves that.
-                cost = cost + 1 + self.same[there, there][:, None] - self.same[there]
+                zoned = self._zoned[there]
+                cost = cost + 1 + zoned.sum(axis=1, keepdims=True) - zoned @ self._zoned.T
             who[there] = np.where(cost < cheapest[there], group, who[there])
             cheapest[there] = np.minimum(cost, cheapest[there])
         circle = _circle(cheapest)

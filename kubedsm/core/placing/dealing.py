@@ -94,11 +94,10 @@ class DealtTier:
 
     def _shares(self, nodes: Ints, sizes: dict[_Group, int], slots: Ints) -> Ints:
         crowds = np.array([self._company(workload)[nodes] for _, workload in sizes])
-        zones = self.codes[nodes]
         transport = Transport(
             # What a pod costs wherever it goes tells nothing apart.
             crowds - crowds.min(axis=1, keepdims=True),
-            (zones[:, None] == zones).astype(np.int64) * (len(np.unique(zones)) > 1),
+            self.codes[nodes],
             np.array([workload is None for _, workload in sizes]),
         )
         return transport.dealt(np.array(list(sizes.values()), dtype=np.int64), slots)

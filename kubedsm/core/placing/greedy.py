@@ -6,6 +6,7 @@ more of its workload add on average, if that is more: a promise that counts when
 is kept pod by pod.
 """
 
+import heapq
 from collections.abc import Sequence
 
 from kubedsm.core.goals.fragmentation import Ints
@@ -13,6 +14,10 @@ from kubedsm.core.packing.best_fit import BestFit, sizes
 from kubedsm.core.packing.problem import Packing
 from kubedsm.core.placing.split import Demand, Picks
 from kubedsm.core.world.deadline import Deadline
+
+#: less of its priority, of its patience and of its score; whose it is, its kind, and how many of
+#: the workload had been taken when it was looked at
+_Candidate = tuple[int, int, float, int, int, int]
 
 
 def pick_greedily(
@@ -27,24 +32,26 @@ def pick_greedily(
     room = BestFit(edge)
     picks: Picks = {}
     taken = [0] * len(members)
-    # (member, kind) in name order; one that finds no room any more never will.
-    candidates = [(m, kind) for m, member in enumerate(members) for kind in member.kinds()]
 
-    def score(candidate: tuple[int, int]) -> tuple[tuple[int, int], float]:
-        m, kind = candidate
-        return edge.kinds[kind].rank.turn, gains[m][taken[m]] / size[kind]
+    def candidate(m: int, kind: int) -> _Candidate:
+        priority, overdue = edge.kinds[kind].rank.turn
+        return -priority, -overdue, -gains[m][taken[m]] / size[kind], m, kind, taken[m]
 
+    # The best first, of equal ones the first in name order.
+    candidates = [candidate(m, kind) for m, member in enumerate(members) for kind in member.kinds()]
+    heapq.heapify(candidates)
     while candidates and not deadline.long_passed:
-        best = max(candidates, key=score)
-        m, kind = best
-        if not room.place(kind):
-            candidates = [c for c in candidates if c[1] != kind]
+        *_, m, kind, looked_at = heapq.heappop(candidates)
+        # One that has been looked at anew since is in there again; one that finds no room any more
+        # never will.
+        if looked_at != taken[m] or not room.place(kind):
             continue
         taken[m] += 1
         pick = (members[m].workload, kind)
         picks[pick] = picks.get(pick, 0) + 1
-        if picks[pick] == int(members[m].counts[kind]):
-            candidates.remove(best)
+        for other in members[m].kinds():
+            if picks.get((members[m].workload, other), 0) < int(members[m].counts[other]):
+                heapq.heappush(candidates, candidate(m, other))
     return picks, room.loads
 
 
