@@ -5,6 +5,7 @@ import random
 import numpy as np
 
 from kubedsm.core.goals.fragmentation import Fragmentation, Measure, request_mix
+from kubedsm.core.goals.replica_spread import ReplicaSpread
 from kubedsm.core.packing.ladders import Ladders
 from kubedsm.core.packing.problem import Kind, Packing
 from kubedsm.core.world.model import Tier
@@ -15,15 +16,24 @@ from support.placement_instances import node, pod, resources, snapshot
 def drawn_packing(seed):
     """Mostly more nodes than pods; a measure of fragmentation comes with them, or None."""
     rng = random.Random(seed)
+    zones = rng.choice(("a", "ab", "abc"))
     nodes = [
-        node(f"e{i}", Tier.EDGE, rng.choice((2, 3)), rng.choice((3, 4)), rng.choice((1, 2, 110)))
+        node(
+            f"e{i}",
+            Tier.EDGE,
+            rng.choice((2, 3)),
+            rng.choice((3, 4)),
+            rng.choice((1, 2, 110)),
+            labels={"topology.kubernetes.io/zone": rng.choice(zones)},
+        )
         for i in range(rng.randint(0, 9))
     ]
     names = [each.name for each in nodes]
     of_batch = []
     for k in range(rng.randint(1, 2)):
         requests = resources(rng.choice((0, 0.5, 1)), rng.choice((0.5, 1, 2)))
-        pods = tuple(pod(f"{k}-{i}", f"w{k}", requests) for i in range(rng.randint(1, 3)))
+        services = [rng.choice("abc") for _ in range(rng.randint(1, 3))]
+        pods = tuple(pod(f"{k}-{i}", of, requests) for i, of in enumerate(services))
         open_to = np.array([rng.random() < 0.9 for _ in names], dtype=np.bool_)
         once = open_to & np.array([rng.random() < 0.1 for _ in names], dtype=np.bool_)
         disliked = {name: rng.randint(1, 2) for name in names if rng.random() < 0.3}
@@ -42,3 +52,14 @@ def drawn_packing(seed):
     packing = Packing.of(of_batch, rows, (vector for vector, _ in mix), ladders)
     measure = rng.choice((Measure.UNUSABLE, Measure.PRODUCT, None))
     return packing, Fragmentation(measure, mix) if measure else None
+
+
+def drawn_spread(seed, packing):
+    """Where replicas of the packing's workloads are already."""
+    rng = random.Random(seed)
+    spread = ReplicaSpread(packing.rows.index.zones, {}, {})
+    for workload in sorted({each.workload for kind in packing.kinds for each in kind.pods}):
+        for name in packing.rows.index.names:
+            if rng.random() < 0.4:
+                spread.put(workload, name, rng.randint(1, 3))
+    return spread

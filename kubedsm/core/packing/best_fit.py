@@ -63,11 +63,10 @@ class BestFit:
         self._picky = bool(packing.penalties.any())
         self._room = packing.room_after(self.loads)
         self._scale = np.maximum(packing.allocatable[:, :2].max(axis=0, initial=1), 1)
-        self._left = (self._room[:, :2] / self._scale).sum(axis=1)
+        self._left = np.empty(len(self._room))
         # S x N
-        self._fits = (self.loads < packing.most).T
-        for kind, requests in enumerate(packing.requests):
-            self._fits[kind] &= (self._room >= requests).all(axis=1)
+        self._fits = np.empty((len(packing.kinds), len(self._room)), dtype=np.bool_)
+        self._look_at(slice(None))
 
     def place(self, kind: int) -> bool:
         """Put one more pod of that kind where it leaves least; False if it fits nowhere.
@@ -81,14 +80,17 @@ class BestFit:
             penalties = packing.penalties[:, kind]
             fits = fits & (penalties == penalties[fits].min())
         node = int(np.where(fits, self._left, np.inf).argmin())
-        room = self._room[node]
-        room -= packing.requests[kind]
+        self._room[node] -= packing.requests[kind]
         self.loads[node, kind] += 1
-        self._left[node] = (room[:2] / self._scale).sum()
-        self._fits[:, node] = (self.loads[node] < packing.most[node]) & (
-            room >= packing.requests
-        ).all(axis=1)
+        self._look_at(node)
         return True
+
+    def _look_at(self, nodes: slice | int) -> None:
+        """What fits there, and how much is left."""
+        room, packing = self._room[nodes], self._packing
+        self._left[nodes] = (room[..., :2] / self._scale).sum(axis=-1)
+        fits = (room[..., None, :] >= packing.requests).all(axis=-1)
+        self._fits[:, nodes] = (fits & (self.loads[nodes] < packing.most[nodes])).T
 
 
 def best_fit_increasing(packing: Packing) -> Ints:

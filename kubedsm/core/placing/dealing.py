@@ -143,10 +143,10 @@ class DealtTier:
         penalties, most = packing.penalties[:, kind], packing.most[:, kind]
         fits = (self.loads[:, kind] < most) & (room >= requests).all(axis=1)
         company = self._company(workload)
-        least = company.min(where=fits, initial=_FULL)
         for node in sorted(+places):
-            # A pod is no company to itself, on its node and in its zone.
-            while places[node] and (here := company[node] - 2) >= least:
+            while places[node]:
+                # It is no company to itself, on its node and in its zone.
+                here = company[node] - 2
                 open_to = fits & (penalties <= penalties[node])
                 elsewhere = np.where(open_to, company - (self.codes == self.codes[node]), _FULL)
                 elsewhere[node] = here
@@ -161,7 +161,6 @@ class DealtTier:
                     fits[at] = self.loads[at, kind] < most[at] and (room[at] >= requests).all()
                     company[at] += by
                     company[self.codes == self.codes[at]] += by
-                least = company.min(where=fits, initial=_FULL)
         return moves
 
     def _crowded(self, workload: Workload, nodes: Iterable[int]) -> bool:
