@@ -77,49 +77,54 @@ def _looser(packing: Packing) -> Iterator[Packing]:
 
 def _spread_out(packing: Packing, counts: Ints) -> Ints:
     room, loads = packing.free.copy(), packing.nothing()
+    came = np.zeros(len(room), dtype=np.int64)
     for kind in by_size(packing, largest_first=True):
         if counts[kind]:
-            _spread_kind(packing, kind, int(counts[kind]), room, loads)
+            _spread_kind(packing, kind, int(counts[kind]), room, came, loads[:, kind])
     return loads
 
 
-def _spread_kind(packing: Packing, kind: int, number: int, room: Ints, loads: Ints) -> None:
-    """Put so many pods of a kind into the room, and to the loads."""
+def _spread_kind(
+    packing: Packing, kind: int, number: int, room: Ints, came: Ints, loads: Ints
+) -> None:
+    """Put so many pods of a kind into the room, and to what came, and to the loads; N each."""
     requests: list[int] = packing.requests[kind].tolist()
     # Only the node that was chosen changes, so that a heap stays right.
-    best = _first_choices(packing, kind, number, room, loads)
+    best = _first_choices(packing, kind, number, room, came)
     heapq.heapify(best)
     for _ in range(number):
         if not best:
             break
-        penalty, _, _, came, node = best[0]
-        loads[node, kind] += 1
+        penalty, *_, node = best[0]
+        loads[node] += 1
+        came[node] += 1
         room[node] -= packing.requests[kind]
-        there, left = int(loads[node, kind]), room[node].tolist()
+        there, left = int(loads[node]), room[node].tolist()
         fits = all(asked <= free for asked, free in zip(requests, left, strict=True) if asked)
         if fits and there < packing.most[node, kind]:
             size: list[int] = packing.allocatable[node, :2].tolist()
             used = [size[r] - left[r] + requests[r] for r in (0, 1)]
             charged, score = packing.charges(kind, node, there), least_allocated_score(size, used)
-            heapq.heapreplace(best, (penalty, int(charged), -score, came + 1, node))
+            heapq.heapreplace(best, (penalty, int(charged), -score, int(came[node]), node))
         else:
             heapq.heappop(best)
 
 
 def _first_choices(
-    packing: Packing, kind: int, number: int, room: Ints, loads: Ints
+    packing: Packing, kind: int, number: int, room: Ints, came: Ints
 ) -> list[tuple[int, ...]]:
     """Of so many nodes that are best for the next pod, what orders them, and the node.
 
     No other gets one of so many pods: there always is one of these that none has come to.
     """
     requests = packing.requests[kind]
-    fits = ((room >= requests) | (requests == 0)).all(axis=1)
-    nodes = np.flatnonzero(packing.feasible[:, kind] & fits)
+    fits = packing.most[:, kind] > 0
+    for resource in np.flatnonzero(requests).tolist():
+        fits &= room[:, resource] >= requests[resource]
+    nodes = np.flatnonzero(fits)
     size, free = packing.allocatable[nodes, :2], room[nodes, :2]
     scores = least_allocated_scores(size, size - free + requests[:2])
-    came = loads[nodes].sum(axis=1)
-    orders = [packing.penalties[nodes, kind], packing.charges(kind, nodes), -scores, came]
+    orders = [packing.penalties[nodes, kind], packing.charges(kind, nodes), -scores, came[nodes]]
     first = np.lexsort(orders[::-1])[:number]
     return list(zip(*(order[first].tolist() for order in (*orders, nodes)), strict=True))
 
