@@ -100,7 +100,6 @@ def _ruled(problem: "_Problem", set_aside: Sequence[Pod]) -> Decision:
     bindings = problem.bindings(choice)
     kept = keep_rules(
         feasibility,
-        snapshot.free,
         snapshot.surroundings,
         [(binding.pod, binding.node) for binding in bindings],
         _others(batch, bindings),

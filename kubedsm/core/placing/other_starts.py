@@ -71,7 +71,8 @@ def _begun(
     for _ in range(_ROUNDS):
         tried = begin()
         tried.deadline.check()
-        tried.drawn.update(dict.fromkeys(start.drawn, start.domain))
+        domain = tried.nodes.named(start.domain)
+        tried.drawn.update(dict.fromkeys(start.drawn, domain))
         tried.place_in_line(sorted(ordered, key=lambda pod: pod.uid not in first), start.wanted)
         homes = _oldest_first(tried, ordered)
         came = {uid: number for number, uid in enumerate(homes)}
@@ -91,8 +92,8 @@ def _oldest_first(batch: Settling, ordered: Iterable[Pod]) -> dict[Uid, NodeName
     """Where pods of the batch are, as they came; of those alike it is the first ones that are."""
     alike: defaultdict[EquivalenceClass, deque[Pod]] = defaultdict(deque)
     for pod in ordered:
-        alike[batch.like(pod)].append(pod)
-    return {alike[batch.like(p)].popleft().uid: node for p, node in batch.placed.values()}
+        alike[batch.open.like(pod)].append(pod)
+    return {alike[batch.open.like(p)].popleft().uid: node for p, node in batch.placed.values()}
 
 
 def _starts(
@@ -112,7 +113,7 @@ def _starts(
         )
         others = {uid: node for uid, node in wanted.items() if uid not in drawn}
         for key in sorted({term.topology_key for term in terms}):
-            for domain in _roomiest(key, batch.feasibility.nodes):
+            for domain in _roomiest(key, batch.nodes.nodes):
                 yield _Start(others, drawn, domain)
 
 

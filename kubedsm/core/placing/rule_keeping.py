@@ -16,12 +16,13 @@ from collections.abc import Iterable, Mapping, Sequence
 import attrs
 
 from kubedsm.core.goals.replica_spread import ReplicaSpread
+from kubedsm.core.placing.open_nodes import OpenNodes
 from kubedsm.core.placing.other_starts import begun_anew
 from kubedsm.core.placing.settling import Placed, Settling, TurnOf, WouldGain
 from kubedsm.core.rules.feasibility import Feasibility, Rejection
 from kubedsm.core.rules.scene import speaks_of_others
 from kubedsm.core.world.deadline import NO_DEADLINE, Deadline, OutOfTimeError
-from kubedsm.core.world.model import NodeName, Pod, Resources, Uid
+from kubedsm.core.world.model import NodeName, Pod, Uid
 from kubedsm.core.world.serving_order import serving_order
 from kubedsm.core.world.surroundings import Surroundings
 
@@ -43,7 +44,6 @@ class Kept:
 
 def keep_rules(
     feasibility: Feasibility,
-    free: Mapping[NodeName, Resources],
     surroundings: Surroundings,
     planned: Sequence[Placed],
     left_over: Iterable[Pod],
@@ -77,9 +77,18 @@ def keep_rules(
     ordered.sort(key=turn, reverse=True)
 
     def begun(*, forgetful: bool = False) -> Settling:
-        skews, beside = feasibility.skews(ordered), spread.copy() if spread is not None else None
-        given = (feasibility, dict(free), surroundings, would_gain, turn, skews, deadline, beside)
-        return Settling(*given, forgetful=forgetful)
+        return Settling(
+            feasibility.index,
+            feasibility.room,
+            OpenNodes(feasibility, surroundings, ordered),
+            feasibility.skews(ordered),
+            surroundings,
+            would_gain,
+            turn,
+            deadline,
+            spread.copy() if spread is not None else None,
+            forgetful=forgetful,
+        )
 
     batch = begun()
     late: list[Pod] = []

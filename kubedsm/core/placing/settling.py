@@ -7,27 +7,23 @@ both were decided at once, so all of them are to keep their rules with the other
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import attrs
+import numpy as np
+from numpy.typing import NDArray
 
 from kubedsm.core.goals.replica_spread import ReplicaSpread, spreads
 from kubedsm.core.packing.problem import Turn
-from kubedsm.core.rules.feasibility import EquivalenceClass, Feasibility, Rejection
+from kubedsm.core.placing.open_nodes import OpenNodes
+from kubedsm.core.rules.feasibility import EquivalenceClass, Rejection
 from kubedsm.core.rules.fit import shortages
 from kubedsm.core.rules.residents import Selection
 from kubedsm.core.rules.skews import Skews
 from kubedsm.core.world.deadline import NO_DEADLINE, Deadline
-from kubedsm.core.world.model import (
-    Node,
-    NodeName,
-    Pod,
-    Resources,
-    SchedulingRules,
-    Tier,
-    Uid,
-    Workload,
-)
-from kubedsm.core.world.node_index import Mask
+from kubedsm.core.world.model import NodeName, Pod, SchedulingRules, Tier, Uid, Workload
+from kubedsm.core.world.node_index import Ints, Mask, NodeIndex, Positions
+from kubedsm.core.world.room import Room
 from kubedsm.core.world.surroundings import Surroundings
 
 #: Whether a pod of that workload on the edge adds QoS when so many more are there already.
@@ -46,12 +42,15 @@ UPSETS = "node(s) would leave a pod of the same batch against its rules"
 class Settling:
     """The cluster with the pods of the batch placed so far; its owner is `keep_rules`."""
 
-    feasibility: Feasibility
-    free: dict[NodeName, Resources]
+    nodes: NodeIndex
+    #: what is free with them
+    room: Room
+    #: the rules with them: all that pods of the batch look at in each other is here and below
+    open: OpenNodes
+    skews: Skews
     surroundings: Surroundings
     would_gain: WouldGain
     turn: TurnOf
-    skews: Skews
     deadline: Deadline
     #: None if it does not matter
     spread: ReplicaSpread | None = None
@@ -59,30 +58,29 @@ class Settling:
     forgetful: bool = False
     #: in an order that the rules allow, unless `disordered`
     placed: dict[Uid, Placed] = attrs.field(factory=dict)
+    #: how many of these there are of each turn
+    turns: Counter[Turn] = attrs.field(factory=Counter)
     #: pods that had to go, or stay away, for a rule of another: its name
     upset: dict[Uid, str] = attrs.field(factory=dict)
-    likes: dict[Uid, EquivalenceClass] = attrs.field(factory=dict)
-    known: dict[EquivalenceClass, EquivalenceClass] = attrs.field(factory=dict)
-    #: nodes known to reject such pods, as long as no pod comes that these look at
-    closed: dict[EquivalenceClass, set[NodeName]] = attrs.field(factory=dict)
-    #: pods for which that is so of every node
+    #: pods that every node rejects, as long as no pod comes that these look at
     nowhere: set[EquivalenceClass] = attrs.field(factory=set)
     #: a pod came or went since all were found to keep their rules
     doubtful: bool = False
     #: a pod went since all were put in order
     disordered: bool = False
     #: where pods cannot be for the sake of others
-    avoided: dict[Uid, list[frozenset[NodeName]]] = attrs.field(factory=dict)
+    avoided: dict[Uid, list[Mask]] = attrs.field(factory=dict)
     #: where pods had better be
-    drawn: dict[Uid, frozenset[NodeName]] = attrs.field(factory=dict)
+    drawn: dict[Uid, Mask] = attrs.field(factory=dict)
     #: pods of the batch on the edge
     edge: Counter[Workload] = attrs.field(factory=Counter)
-    nodes: dict[NodeName, Node] = attrs.field(init=False)
-    positions: dict[NodeName, int] = attrs.field(init=False)
+    #: by resource and node, what those want that are still to be put where they are planned
+    wanted: dict[str, Ints] = attrs.field(factory=dict)
+    on_edge: Mask = attrs.field(init=False)
 
-    def __attrs_post_init__(self) -> None:
-        self.nodes = {node.name: node for node in self.feasibility.nodes}
-        self.positions = {name: at for at, name in enumerate(self.nodes)}
+    @on_edge.default
+    def _edge_nodes(self) -> Mask:
+        return np.array([node.tier is Tier.EDGE for node in self.nodes.nodes], dtype=np.bool_)
 
     @property
     def homes(self) -> dict[Uid, NodeName]:
@@ -94,15 +92,28 @@ class Settling:
         Those whose rules later ones could break come last.
         """
         waiting = sorted(planned, key=lambda e: bool(_topology_keys(e[0].pod_class.rules)))
-        while waiting := self._as_planned(waiting):
-            for index, (pod, _) in enumerate(waiting):
-                node = self._best_node(pod, waiting[:index] + waiting[index + 1 :])
-                if node is not None:
-                    self._put(pod, node)
-                    del waiting[index]
-                    break
-            else:
-                return
+        for pod, node in waiting:
+            self._want(pod, node)
+        try:
+            while waiting := self._as_planned(waiting):
+                for index, (pod, node) in enumerate(waiting):
+                    self._want(pod, node, -1)
+                    best = self._best_node(pod)
+                    if best is not None:
+                        self._put(pod, best)
+                        del waiting[index]
+                        break
+                    self._want(pod, node)
+                else:
+                    return
+        finally:
+            self.wanted.clear()
+
+    def _want(self, pod: Pod, node: NodeName, times: int = 1) -> None:
+        for resource, amount in pod.requests.items():
+            if resource not in self.wanted:
+                self.wanted[resource] = np.zeros(len(self.nodes), dtype=np.int64)
+            self.wanted[resource][self.nodes.positions[node]] += times * amount
 
     def _as_planned(self, planned: Sequence[Placed]) -> list[Placed]:
         """Place those of these that may be where they are meant to be; the others are left."""
@@ -112,44 +123,32 @@ class Settling:
             left = []
             for pod, node in waiting:
                 self.deadline.check()
-                if self._rejects(node, pod) or self._upsets(pod)[self.positions[node]]:
-                    left.append((pod, node))
-                else:
+                if self._allows(pod, node):
+                    if self.wanted:
+                        self._want(pod, node, -1)
                     self._put(pod, node)
                     progress = True
+                else:
+                    left.append((pod, node))
             waiting = left
         return waiting
 
-    def _rejects(self, node: NodeName, pod: Pod) -> bool:
-        like = self.like(pod)
-        closed = self.closed.setdefault(like, set())
-        if node not in closed and (
-            not self.skews.open(like)[self.positions[node]]
-            or self.feasibility.rejection(pod, node) is not None
-        ):
-            closed.add(node)
-        return node in closed
+    def _allows(self, pod: Pod, node: NodeName) -> bool:
+        """Whether the rules allow the pod there, its own and, if it matters, those of others."""
+        at = self.nodes.positions[node]
+        return bool(
+            self.skews.open(self.open.like(pod))[at]
+            and self.open.of(pod)[at]
+            and not shortages(pod.requests, self.room.of(at))
+            and not (self._keeps_away(pod) and self.skews.upset(self.open.like(pod))[at])
+        )
 
-    def _upsets(self, pod: Pod) -> Mask:
-        """The nodes where it would break the constraints of others.
+    def _keeps_away(self, pod: Pod) -> bool:
+        """Whether it stays out rather than break the constraints of others.
 
-        None are, as long as there is a pod of a lesser turn that could go instead.
+        Not as long as there is a pod of a lesser turn that could go instead.
         """
-        upset = self.skews.upset(self.like(pod))
-        if self.forgetful:
-            upset[:] = False
-        if upset.any() and any(
-            self.turn(other) < self.turn(pod) for other, _ in self.placed.values()
-        ):
-            upset[:] = False
-        return upset
-
-    def like(self, pod: Pod) -> EquivalenceClass:
-        if pod.uid not in self.likes:
-            like = self.feasibility.equivalence(pod)
-            # One value for all that are equal: found faster.
-            self.likes[pod.uid] = self.known.setdefault(like, like)
-        return self.likes[pod.uid]
+        return not self.forgetful and not (self.turns and min(self.turns) < self.turn(pod))
 
     def retry(self, pods: Iterable[Pod]) -> None:
         """Place these wherever they may be, again and again while that opens nodes to others."""
@@ -157,7 +156,7 @@ class Settling:
         while progress and waiting:
             progress = False
             for pod in tuple(waiting):
-                node = self._best_node(pod, ())
+                node = self._best_node(pod)
                 if node is not None:
                     self._put(pod, node)
                     waiting.remove(pod)
@@ -171,15 +170,15 @@ class Settling:
         """
         looks = {look for pod, _ in self.placed.values() for look in _looks(pod.pod_class.rules)}
         for pod, node in tuple(self.placed.values()):
-            if self.nodes[node].tier is Tier.EDGE or not self.would_gain(
+            if self.on_edge[self.nodes.positions[node]] or not self.would_gain(
                 pod.workload, self.edge[pod.workload]
             ):
                 continue
             if any(s.covers(pod.namespace, pod.labels, self.surroundings) for s in looks):
                 continue
             self._take(pod)
-            best = self._best_node(pod, ())
-            better = best is not None and self.nodes[best].tier is Tier.EDGE
+            best = self._best_node(pod)
+            better = best is not None and self.on_edge[self.nodes.positions[best]]
             self._put(pod, best if best is not None and better else node)
 
     def place_in_turn(self, pods: Iterable[Pod], wanted: Mapping[Uid, NodeName]) -> list[Pod]:
@@ -218,18 +217,18 @@ class Settling:
 
     def _place(self, pod: Pod, wanted: Mapping[Uid, NodeName]) -> None:
         node = wanted.get(pod.uid)
-        if node is None or self._rejects(node, pod) or self._upsets(pod)[self.positions[node]]:
-            node = self._best_node(pod, ())
+        if node is None or not self._allows(pod, node):
+            node = self._best_node(pod)
         if node is not None:
             self._put(pod, node)
 
     def rejections(self, pod: Pod) -> dict[NodeName, Rejection]:
         """Why each node does not take a pod that was not placed."""
-        found = self.feasibility.rejections(pod)
+        found = self.open.feasibility.rejections(pod)
         rule = self.upset.get(pod.uid)
         if rule is not None:
             upsets = Rejection(rule, (UPSETS,))
-            found = {name: found.get(name, upsets) for name in self.nodes}
+            found = {name: found.get(name, upsets) for name in self.nodes.names}
         return found
 
     def make_sound(self) -> bool:
@@ -249,7 +248,7 @@ class Settling:
                 self.upset[pod.uid] = _SPREAD if spread else "InterPodAffinity"
             self._avoid(pod, broken)
             self._take(pod)
-            node = self._best_node(pod, ())
+            node = self._best_node(pod)
             if node is None:
                 took = True
             else:
@@ -259,33 +258,32 @@ class Settling:
 
     def _avoid(self, pod: Pod, broken: Pod) -> None:
         """Note that the pod can be nowhere near where it is, as far as that other pod goes."""
-        keys = _topology_keys(broken.pod_class.rules)
-        labels = self.nodes[self.placed[pod.uid][1]].labels
+        at = self.nodes.positions[self.placed[pod.uid][1]]
+        near = self.nodes.every()
+        for key in _topology_keys(broken.pod_class.rules):
+            codes = self.nodes.label(key).codes
+            near &= codes == codes[at]
         avoided = self.avoided.setdefault(pod.uid, [])
-        avoided.append(
-            frozenset(
-                name
-                for name, node in self.nodes.items()
-                if all(node.labels.get(key) == labels.get(key) for key in keys)
-            )
-        )
+        avoided.append(near)
         if len(avoided) > _TRIES:
-            avoided.append(frozenset(self.nodes))
+            avoided.append(self.nodes.every())
 
     def _broken(self) -> Pod | None:
         """The first pod whose rules others have broken since."""
         sound: set[tuple[EquivalenceClass, tuple[str | None, ...]]] = set()
-        uneven = self.skews.broken()
+        even = self.skews.all_kept
         for pod, node in self.placed.values():
             self.deadline.check()
-            like = self.like(pod)
-            if uneven[self.skews.rows_of(like), self.positions[node]].any():
+            like, at = self.open.like(pod), self.nodes.positions[node]
+            if not even and self.skews.broken(like, at):
                 return pod
+            if not like.rules.affinity:
+                continue
             keys = sorted({term.topology_key for term in like.rules.affinity})
-            labels = self.nodes[node].labels
+            labels = self.nodes.nodes[at].labels
             domains = like, tuple(labels.get(key) for key in keys)
-            if keys and domains not in sound:
-                if self.feasibility.deserted(pod):
+            if domains not in sound:
+                if self.open.feasibility.deserted(pod):
                     return pod
                 sound.add(domains)
         return None
@@ -310,34 +308,36 @@ class Settling:
         return bool(left)
 
     def _put(self, pod: Pod, node: NodeName) -> None:
-        self.feasibility = self.feasibility.with_pod(pod, node)
-        self.free[node] -= pod.requests
+        self._count(pod, node, 1)
+        self.open.put(pod, node)
         self.placed[pod.uid] = pod, node
-        self.skews.change(self.like(pod), self.positions[node], 1)
         self.doubtful = True
-        for like in (*self.closed, *self.nowhere):
+        for like in tuple(self.nowhere):
             if any(
                 s.covers(pod.namespace, pod.labels, self.surroundings) for s in _looks(like.rules)
             ):
-                self.closed.pop(like, None)
                 self.nowhere.discard(like)
-        self.edge[pod.workload] += self.nodes[node].tier is Tier.EDGE
-        if self.spread is not None:
-            self.spread.put(pod.workload, node)
 
     def _take(self, pod: Pod) -> None:
         _, node = self.placed.pop(pod.uid)
-        self.skews.change(self.like(pod), self.positions[node], -1)
+        self._count(pod, node, -1)
+        self.open.take(pod, node)
         self.doubtful = self.disordered = True
-        self.closed.clear()
         self.nowhere.clear()
-        self.feasibility = self.feasibility.without_pod(pod.uid)
-        self.free[node] += pod.requests
-        self.edge[pod.workload] -= self.nodes[node].tier is Tier.EDGE
-        if self.spread is not None:
-            self.spread.put(pod.workload, node, -1)
 
-    def _best_node(self, pod: Pod, planned: Iterable[Placed]) -> NodeName | None:
+    def _count(self, pod: Pod, node: NodeName, by: int) -> None:
+        at, turn = self.nodes.positions[node], self.turn(pod)
+        free = self.room.of(at)
+        self.room = self.room.changed(at, free - pod.requests if by > 0 else free + pod.requests)
+        self.skews.change(self.open.like(pod), at, by)
+        self.edge[pod.workload] += by * int(self.on_edge[at])
+        self.turns[turn] += by
+        if not self.turns[turn]:
+            del self.turns[turn]
+        if self.spread is not None:
+            self.spread.put(pod.workload, node, by)
+
+    def _best_node(self, pod: Pod) -> NodeName | None:
         """Of the nodes that take the pod, the best: without taking the room of a planned one.
 
         Then one on the edge, if that gains QoS; then the one it likes best; then the one where it
@@ -345,48 +345,56 @@ class Settling:
         roomiest other.
         """
         self.deadline.check()
-        like = self.like(pod)
+        like = self.open.like(pod)
         if like in self.nowhere:
             return None
-        # Asked first, since it is answered much faster than all the rules.
-        feasible = self.feasibility.feasible(pod) if self.skews.open(like).any() else []
-        if not feasible:
+        taking = self.skews.open(like) & self.open.of(pod) & ~self.room.short(pod.requests)
+        if not taking.any():
             self.nowhere.add(like)
             return None
-        avoided = frozenset[NodeName]().union(*self.avoided.get(pod.uid, ()))
-        upset = self._upsets(pod)
-        if upset.any():
+        if self._keeps_away(pod) and (upset := self.skews.upset(like)).any():
             self.upset[pod.uid] = _SPREAD
-        nodes = [n for n in feasible if n not in avoided and not upset[self.positions[n]]]
-        if not nodes:
-            return None
-        gains = self.would_gain(pod.workload, self.edge[pod.workload])
-        spare = dict(self.free)
-        for other, node in planned:
-            spare[node] -= other.requests
-        penalties = dict(zip(nodes, self.feasibility.penalties(pod, nodes), strict=True))
+            taking &= ~upset
+        for near in self.avoided.get(pod.uid, ()):
+            taking &= ~near
+        best = np.flatnonzero(taking)
+        return self._first(pod, best) if len(best) else None
 
-        spread = self.spread if spreads(pod) else None
-        drawn = self.drawn.get(pod.uid, nodes)
+    def _first(self, pod: Pod, nodes: Positions) -> NodeName:
+        penalties = self.open.penalties(pod, nodes)
+        if pod.uid in self.drawn:
+            nodes = _least(nodes, ~self.drawn[pod.uid][nodes])
+        nodes = _least(nodes, self._needed(pod, nodes))
+        if self.would_gain(pod.workload, self.edge[pod.workload]):
+            nodes = _least(nodes, ~self.on_edge[nodes])
+        if penalties is not None:
+            nodes = _least(nodes, penalties[nodes])
+        if self.spread is not None and spreads(pod):
+            nodes = _least(nodes, self.spread.companies(pod.workload, self._names(nodes)))
+        nodes = _least(nodes, self.on_edge[nodes])
+        sign = 1 if self.on_edge[nodes[0]] else -1
+        for resource in ("cpu", "memory"):
+            nodes = _least(nodes, sign * self.room.column(resource)[nodes])
+        return self.nodes.names[int(nodes[0])]
 
-        def rank(
-            name: NodeName,
-        ) -> tuple[bool, bool, bool, int, int, bool, int, int, NodeName]:
-            cloud = self.nodes[name].tier is not Tier.EDGE
-            room, sign = self.free[name], -1 if cloud else 1
-            return (
-                name not in drawn,
-                bool(shortages(pod.requests, spare[name])),
-                cloud and gains,
-                penalties[name],
-                spread.company(pod.workload, name) if spread is not None else 0,
-                not cloud,
-                sign * room.cpu,
-                sign * room.memory,
-                name,
-            )
+    def _needed(self, pod: Pod, nodes: Positions) -> Mask:
+        """Which of these would lack room then for those that are planned there."""
+        needed = np.zeros(len(nodes), dtype=np.bool_)
+        for resource, amount in pod.requests.items():
+            if amount and resource in self.wanted:
+                left = self.room.column(resource)[nodes] - self.wanted[resource][nodes]
+                needed |= left < amount
+        return needed
 
-        return min(nodes, key=rank)
+    def _names(self, nodes: Positions) -> list[NodeName]:
+        names = self.nodes.names
+        return [names[at] for at in nodes.tolist()]
+
+
+def _least(nodes: Positions, costs: NDArray[Any]) -> Positions:
+    """Those of the nodes that cost least."""
+    least: Positions = nodes[costs == costs.min()]
+    return least
 
 
 def _looks(rules: SchedulingRules) -> Iterator[Selection]:

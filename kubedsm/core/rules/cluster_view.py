@@ -7,11 +7,12 @@ import attrs
 import numpy as np
 
 from kubedsm.core.rules.class_verdicts import Finding, asked, findings
-from kubedsm.core.rules.fit import TIER
+from kubedsm.core.rules.fit import NODE_RESOURCES_FIT, TIER
 from kubedsm.core.rules.plugins import DYNAMIC_FILTERS, PRE_FILTERS, STATIC_FILTERS
 from kubedsm.core.rules.rejection import Rejection
 from kubedsm.core.rules.residents import Residents, keys_looked_at
 from kubedsm.core.rules.scene import EquivalenceClass, Scene, node_labels, speaks_of_others
+from kubedsm.core.rules.spread import POD_TOPOLOGY_SPREAD
 from kubedsm.core.world.model import Pod, PodClass, Uid
 from kubedsm.core.world.node_index import Mask, NodeIndex
 from kubedsm.core.world.snapshot import Snapshot
@@ -37,6 +38,16 @@ class Verdict:
         mask = np.ones_like(self.tiered)
         for _, rejected in self.findings:
             if not rejected.mendable:
+                mask &= ~rejected.nodes
+        return mask
+
+    @property
+    def otherwise_open(self) -> Mask:
+        """The nodes that are refused, if at all, for want of room or of evenness."""
+        mask = np.full_like(self.tiered, self.everywhere is None)
+        for plugin, rejected in self.findings:
+            uneven = plugin is POD_TOPOLOGY_SPREAD and rejected.mendable
+            if plugin is not NODE_RESOURCES_FIT and not uneven:
                 mask &= ~rejected.nodes
         return mask
 

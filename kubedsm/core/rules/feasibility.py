@@ -21,12 +21,13 @@ from kubedsm.core.rules.cluster_view import ClusterView, Verdict
 from kubedsm.core.rules.fit import TIER, unschedulable_message
 from kubedsm.core.rules.plugins import PRE_ENQUEUES
 from kubedsm.core.rules.pod_affinity import deserted
-from kubedsm.core.rules.preferences import penalties
+from kubedsm.core.rules.preferences import indifferent, penalties
 from kubedsm.core.rules.rejection import Rejection
 from kubedsm.core.rules.scene import EquivalenceClass
 from kubedsm.core.rules.skews import Skews
-from kubedsm.core.world.model import Node, NodeName, Pod, Uid
-from kubedsm.core.world.node_index import NodeIndex
+from kubedsm.core.world.model import Node, NodeName, Pod, PodAffinityTerm, Uid
+from kubedsm.core.world.node_index import Mask, NodeIndex
+from kubedsm.core.world.room import Room
 from kubedsm.core.world.snapshot import Snapshot
 
 __all__ = ["EquivalenceClass", "Feasibility", "Rejection"]
@@ -45,6 +46,10 @@ class Feasibility:
     @property
     def index(self) -> NodeIndex:
         return self._view.scene.nodes
+
+    @property
+    def room(self) -> Room:
+        return self._view.scene.room
 
     @property
     def nodes(self) -> tuple[Node, ...]:
@@ -96,6 +101,17 @@ class Feasibility:
             return []
         names = self._view.scene.nodes.names
         return [names[position] for position in verdict.openable.nonzero()[0].tolist()]
+
+    def otherwise_open(self, pod: Pod) -> Mask:
+        """The nodes that would take the pod if they had the room and its spread were even."""
+        if _held_back(pod):
+            return self.index.none()
+        return self._verdict(pod).otherwise_open
+
+    def indifferent(self, pod: Pod, wishes: Iterable[PodAffinityTerm]) -> bool:
+        """Whether the pod likes all nodes alike, wherever pods come that have these wishes."""
+        view = self._view.telling_apart(pod)
+        return indifferent(view.equivalence(pod), view.scene, wishes)
 
     def penalties(self, pod: Pod, nodes: Sequence[NodeName]) -> list[int]:
         """How much less than the best of these nodes the pod likes each; see `preferences`."""

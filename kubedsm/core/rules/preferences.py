@@ -4,12 +4,15 @@ The scores of plugins are normalised over the nodes in question and weighted as 
 default profile. Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins, Kubernetes 1.36.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from kubedsm.core.rules.plugins import SCORES
+from kubedsm.core.rules.residents import Selection
 from kubedsm.core.rules.scene import EquivalenceClass, Scene
+from kubedsm.core.rules.taints import disliked_taints
+from kubedsm.core.world.model import PodAffinityTerm
 
 
 def penalties(candidate: EquivalenceClass, scene: Scene, positions: Sequence[int]) -> list[int]:
@@ -25,3 +28,19 @@ def penalties(candidate: EquivalenceClass, scene: Scene, positions: Sequence[int
             total += plugin.weight * np.array(given, dtype=np.int64)
     found: list[int] = (total.max(initial=0) - total).tolist()
     return found
+
+
+def indifferent(
+    candidate: EquivalenceClass, scene: Scene, wishes: Iterable[PodAffinityTerm]
+) -> bool:
+    """Whether all penalties are zero, and stay so wherever pods come that have these wishes."""
+    rules = candidate.rules
+    if rules.preferences or any(
+        disliked_taints(rules.tolerations, taints or ()) for taints in scene.nodes.taints.values
+    ):
+        return False
+    labels = candidate.label_map()
+    terms = {*wishes, *(term for _, term in scene.residents.wishes)}
+    return not any(
+        Selection.of(term).covers(candidate.namespace, labels, scene.surroundings) for term in terms
+    )

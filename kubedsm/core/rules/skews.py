@@ -2,14 +2,14 @@
 
 The rules judge one kind of pod at a time; what a pod that comes does to all others'
 constraints would have to be asked of each of them. Here it is a few operations on arrays: one row
-a constraint as it looks from its pods, one column a node.
+a constraint as it looks from its pods, one column a domain.
 
 A pod keeps a constraint if the matching pods of its domain, itself included, are at most maxSkew
 more than the least there are in a domain. (Without itself there may be one less of these, but then
 its domain was the least.)
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,18 +42,24 @@ class Skews:
                     domains.append(of)
                     self._selections.append(of.selection)
                 rows.append(row)
-        shape = (len(domains), len(scene.nodes))
+        nodes = (len(domains), len(scene.nodes))
         self._skew = np.array([c.max_skew for c, _ in found], dtype=np.int64)[:, None]
-        self._codes = np.array([of.column.codes for of in domains], dtype=np.intp).reshape(shape)
-        self._counted = np.array([of.counted for of in domains], dtype=np.bool_).reshape(shape)
+        self._codes = np.array([of.column.codes for of in domains], dtype=np.intp).reshape(nodes)
+        self._counted = np.array([of.counted for of in domains], dtype=np.bool_).reshape(nodes)
         self._enough = np.array([of.enough for of in domains], dtype=np.bool_)
-        self._matching = np.array(
-            [of.matching(scene)[of.column.codes] for of in domains], dtype=np.int64
-        ).reshape(shape)
+        shape = (len(domains), max((len(of.present) for of in domains), default=0))
+        self._present = np.zeros(shape, dtype=np.bool_)
+        self._matching = np.zeros(shape, dtype=np.int64)
+        for row, of in enumerate(domains):
+            self._present[row, : len(of.present)] = of.present
+            self._matching[row, : len(of.present)] = of.matching(scene)
         self._least = np.zeros((len(domains), 1), dtype=np.int64)
         self._find_least(np.arange(len(domains)))
-        #: how many pods that came have that constraint, in the node's domain
+        #: how many pods that came have that constraint
         self._held = np.zeros(shape, dtype=np.int64)
+        #: as long as nothing changes
+        self._open: dict[EquivalenceClass, Mask] = {}
+        self._upset: dict[EquivalenceClass, Mask] = {}
 
     def __bool__(self) -> bool:
         """Whether there are any constraints."""
@@ -63,39 +69,57 @@ class Skews:
         """A pod came to that node (by = 1) or left it (by = -1)."""
         rows = self._covering_rows(candidate)
         rows = rows[self._counted[rows, node]]
-        self._matching[rows] += by * (self._codes[rows] == self._codes[rows, node, None])
-        self._find_least(rows)
         own = self._rows[candidate]
-        self._held[own] += by * (self._codes[own] == self._codes[own, node, None])
+        if len(rows) or own:
+            self._matching[rows, self._codes[rows, node]] += by
+            self._find_least(rows)
+            self._held[own, self._codes[own, node]] += by
+            self._open.clear()
+            self._upset.clear()
 
     def open(self, candidate: EquivalenceClass) -> Mask:
-        """The nodes where its own constraints allow a pod."""
-        own = self._rows[candidate]
-        labels = candidate.label_map()
-        newcomer = [selects(self._selections[row].selector, labels) for row in own]
-        skew = self._matching[own] + np.array(newcomer, dtype=np.int64)[:, None] - self._least[own]
-        kept: Mask = skew <= self._skew[own]
-        allowed: Mask = np.logical_and.reduce(kept, axis=0)
-        return allowed
+        """The nodes where its own constraints allow a pod; not to be changed."""
+        known = self._open.get(candidate)
+        if known is None:
+            known = np.ones(self._codes.shape[1], dtype=np.bool_)
+            labels = candidate.label_map()
+            for row in self._rows[candidate]:
+                newcomer = selects(self._selections[row].selector, labels)
+                kept = self._matching[row] + newcomer - self._least[row] <= self._skew[row]
+                known &= kept[self._codes[row]]
+            self._open[candidate] = known
+        return known
 
     def upset(self, candidate: EquivalenceClass) -> Mask:
-        """The nodes where one more pod would break the constraints of some that came."""
-        rows = self._covering_rows(candidate)
-        fuller = self._matching[rows] + 1 - self._least[rows] > self._skew[rows]
-        upset: Mask = fuller & self._counted[rows] & (self._held[rows] > 0)
-        any_pod: Mask = np.logical_or.reduce(upset, axis=0)
-        return any_pod
+        """The nodes where one more pod would break the constraints of some that came.
 
-    def broken(self) -> NDArray[np.bool_]:
-        """Rows by nodes: where pods that came do not keep their constraints any more."""
-        broken: NDArray[np.bool_] = (self._held > 0) & (self._matching - self._least > self._skew)
-        return broken
+        Not to be changed.
+        """
+        known = self._upset.get(candidate)
+        if known is None:
+            known = np.zeros(self._codes.shape[1], dtype=np.bool_)
+            rows = self._covering_rows(candidate)
+            full = self._matching[rows] + 1 - self._least[rows] > self._skew[rows]
+            full &= self._held[rows] > 0
+            for at in np.flatnonzero(full.any(axis=1)):
+                row = rows[at]
+                known |= full[at][self._codes[row]] & self._counted[row]
+            self._upset[candidate] = known
+        return known
 
-    def rows_of(self, candidate: EquivalenceClass) -> Sequence[int]:
-        return self._rows[candidate]
+    def broken(self, candidate: EquivalenceClass, node: int) -> bool:
+        """Whether such a pod that came to that node does not keep its constraints any more."""
+        own = self._rows[candidate]
+        skew = self._matching[own, self._codes[own, node]] - self._least[own, 0]
+        return bool((skew > self._skew[own, 0]).any())
+
+    @property
+    def all_kept(self) -> bool:
+        """Whether all pods that came keep their constraints."""
+        return not ((self._held > 0) & (self._matching - self._least > self._skew)).any()
 
     def _find_least(self, rows: NDArray[np.intp]) -> None:
-        among = np.where(self._counted[rows], self._matching[rows], _ENDLESS)
+        among = np.where(self._present[rows], self._matching[rows], _ENDLESS)
         least = among.min(axis=1, initial=_ENDLESS)
         self._least[rows, 0] = np.where(self._enough[rows], least, 0)
 

@@ -8,6 +8,7 @@ import pytest
 from kubedsm.bench.literal.rules import literal_rule
 from kubedsm.core.goals.objective import Objective, Promise
 from kubedsm.core.packing.problem import NO_RANK
+from kubedsm.core.placing.open_nodes import OpenNodes
 from kubedsm.core.placing.preemption import PreemptionSearch
 from kubedsm.core.placing.settling import Settling
 from kubedsm.core.policies.kubedsm import KubeDSM
@@ -168,21 +169,22 @@ def test_who_came_only_beside_one_that_had_to_go_is_not_left_there():
     follower = pod("follower", {"app": "g"}, affinity=(near(app("f")),))
     shot = cluster([zoned("e1", "x")], [friend, follower])
     feasibility = Feasibility.of(shot)
-    skews = feasibility.skews([friend, follower])
+    both = [friend, follower]
     batch = Settling(
-        feasibility,
-        dict(shot.free),
+        feasibility.index,
+        feasibility.room,
+        OpenNodes(feasibility, shot.surroundings, both),
+        feasibility.skews(both),
         shot.surroundings,
         lambda *_: True,
         lambda _: NO_RANK.turn,
-        skews,
         Deadline(),
     )
     batch.settle([(friend, NodeName("e1")), (follower, NodeName("e1"))])
     batch._take(friend)
-    batch.avoided[friend.uid] = [frozenset({NodeName("e1")})]
+    batch.avoided[friend.uid] = [feasibility.index.every()]
     batch.deadline = NO_TIME
-    assert not batch.place_in_turn([friend, follower], {})
+    assert not batch.place_in_turn(both, {})
     assert not batch.placed
 
 

@@ -81,12 +81,13 @@ def test_what_is_uneven_is_what_would_not_be_let_in_again():
     uneven = 0
     for seed in range(INSTANCES):
         crowd = crowded(seed, spread)
-        broken = crowd.skews.broken()
-        for each in crowd.came:
-            rows = crowd.skews.rows_of(crowd.feasibility.equivalence(each))
-            found = bool(broken[rows, int(crowd.homes[each.uid][1:])].any())
-            assert found != crowd.kept(crowd.feasibility, each), seed
-            uneven += found
+        broken = [
+            crowd.skews.broken(crowd.feasibility.equivalence(each), int(crowd.homes[each.uid][1:]))
+            for each in crowd.came
+        ]
+        assert broken == [not crowd.kept(crowd.feasibility, each) for each in crowd.came], seed
+        assert crowd.skews.all_kept is not any(broken), seed
+        uneven += sum(broken)
     assert uneven > 20
 
 

@@ -1,0 +1,123 @@
+"""Which nodes the rules leave to the pods of a batch, while pods of it come and go.
+
+All rules but two: room, and how even a spread is, change with every pod, and are known to the
+owner. Of the others, what one more pod closes to the like of another is told by the two of them:
+nothing, mostly, or the domains of its node that anti-affinity names. Where that is not all, the
+rules are asked anew.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from kubedsm.core.rules.feasibility import EquivalenceClass, Feasibility
+from kubedsm.core.rules.residents import Selection, wishes_of
+from kubedsm.core.world.model import NodeName, Pod, PodAffinityTerm, Uid
+from kubedsm.core.world.node_index import MISSING, Ints, Mask, Positions
+from kubedsm.core.world.surroundings import Surroundings
+
+
+class OpenNodes:
+    """The cluster with the pods of the batch that are there; `Settling` alone changes it."""
+
+    def __init__(
+        self, feasibility: Feasibility, surroundings: Surroundings, batch: Iterable[Pod]
+    ) -> None:
+        self._known = feasibility
+        #: pods that came, or went if it says False, since then
+        self._since: list[tuple[Pod, NodeName, bool]] = []
+        self._surroundings = surroundings
+        self._alike: dict[EquivalenceClass, EquivalenceClass] = {}
+        self._likes: dict[Uid, EquivalenceClass] = {}
+        for pod in batch:
+            like = feasibility.equivalence(pod)
+            # One value for all that are equal: found faster.
+            self._likes[pod.uid] = self._alike.setdefault(like, like)
+        self._wishes = {term for like in self._alike for _, term in wishes_of(like.rules)}
+        self._masks: dict[EquivalenceClass, Mask] = {}
+        self._indifferent: dict[EquivalenceClass, bool] = {}
+        self._closing: dict[tuple[EquivalenceClass, EquivalenceClass], frozenset[str] | None] = {}
+
+    def like(self, pod: Pod) -> EquivalenceClass:
+        return self._likes[pod.uid]
+
+    @property
+    def feasibility(self) -> Feasibility:
+        for pod, node, came in self._since:
+            if came:
+                self._known = self._known.with_pod(pod, node)
+            else:
+                self._known = self._known.without_pod(pod.uid)
+        self._since.clear()
+        return self._known
+
+    def of(self, pod: Pod) -> Mask:
+        """The nodes open to the pod, if they have the room, and it is even; not to be changed."""
+        like = self._likes[pod.uid]
+        known = self._masks.get(like)
+        if known is None:
+            known = self._masks[like] = self.feasibility.otherwise_open(pod)
+        return known
+
+    def penalties(self, pod: Pod, nodes: Positions) -> Ints | None:
+        """By position, how much less than the best of these nodes the pod likes each of them.
+
+        None if there never is any difference.
+        """
+        like, index = self._likes[pod.uid], self._known.index
+        if like not in self._indifferent:
+            self._indifferent[like] = self._known.indifferent(pod, self._wishes)
+        if self._indifferent[like]:
+            return None
+        penalties = np.zeros(len(index), dtype=np.int64)
+        penalties[nodes] = self.feasibility.penalties(pod, [index.names[at] for at in nodes])
+        return penalties
+
+    def put(self, pod: Pod, node: NodeName) -> None:
+        self._since.append((pod, node, True))
+        comer, index = self._likes[pod.uid], self._known.index
+        for like in tuple(self._masks):
+            keys = self._closed(comer, like)
+            if keys is None:
+                del self._masks[like]
+            for key in keys or ():
+                codes = index.label(key).codes
+                code = codes[index.positions[node]]
+                if code != MISSING:
+                    self._masks[like][codes == code] = False
+
+    def take(self, pod: Pod, node: NodeName) -> None:
+        self._since.append((pod, node, False))
+        goer = self._likes[pod.uid]
+        for like in tuple(self._masks):
+            if self._closed(goer, like) != frozenset():
+                del self._masks[like]
+
+    def _closed(self, comer: EquivalenceClass, like: EquivalenceClass) -> frozenset[str] | None:
+        """By which labels of its node one that comes closes nodes to another, if that is all.
+
+        None if it may be more, or if it may open some.
+        """
+        pair = comer, like
+        if pair not in self._closing:
+            self._closing[pair] = self._effect(comer, like)
+        return self._closing[pair]
+
+    def _effect(self, comer: EquivalenceClass, like: EquivalenceClass) -> frozenset[str] | None:
+        theirs, own = comer.rules, like.rules
+        if any(a and b for a, b in zip(_taken(comer), _taken(like), strict=True)):
+            return None
+        if own.affinity and all(self._about(term, comer) for term in own.affinity):
+            return None
+        near = [term.topology_key for term in own.anti_affinity if self._about(term, comer)]
+        away = [term.topology_key for term in theirs.anti_affinity if self._about(term, like)]
+        return frozenset((*near, *away))
+
+    def _about(self, term: PodAffinityTerm, like: EquivalenceClass) -> bool:
+        selection = Selection.of(term)
+        return selection.covers(like.namespace, like.label_map(), self._surroundings)
+
+
+def _taken(like: EquivalenceClass) -> tuple[object, ...]:
+    """What it takes of a node beside room."""
+    return like.rules.ports, like.rules.claims, like.rules.disks
