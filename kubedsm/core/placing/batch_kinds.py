@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from kubedsm.core.packing.problem import NO_RANK, Kind, Rank, in_order
 from kubedsm.core.rules.feasibility import EquivalenceClass, Feasibility
-from kubedsm.core.rules.residents import Selection, wishes_of
 from kubedsm.core.rules.scene import speaks_of_others
 from kubedsm.core.rules.taints import PREFERS_NO_PODS
 from kubedsm.core.rules.volumes import shared_disk
 from kubedsm.core.world.model import Node, NodeName, Pod, Resources, Uid
 from kubedsm.core.world.node_index import Mask
+from kubedsm.core.world.residents import Selection, wishes_of
 from kubedsm.core.world.serving_order import serving_order
 from kubedsm.core.world.snapshot import Snapshot
 from kubedsm.core.world.surroundings import Surroundings

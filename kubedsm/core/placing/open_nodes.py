@@ -11,9 +11,9 @@ from collections.abc import Iterable
 import numpy as np
 
 from kubedsm.core.rules.feasibility import EquivalenceClass, Feasibility
-from kubedsm.core.rules.residents import Selection, wishes_of
 from kubedsm.core.world.model import NodeName, Pod, PodAffinityTerm, Uid
 from kubedsm.core.world.node_index import MISSING, Ints, Mask, Positions
+from kubedsm.core.world.residents import Selection, wishes_of
 from kubedsm.core.world.surroundings import Surroundings
 
 

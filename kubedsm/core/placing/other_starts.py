@@ -14,9 +14,9 @@ import attrs
 
 from kubedsm.core.placing.settling import Settling
 from kubedsm.core.rules.feasibility import EquivalenceClass
-from kubedsm.core.rules.residents import Selection
 from kubedsm.core.world.deadline import OutOfTimeError
 from kubedsm.core.world.model import Node, NodeName, Pod, Uid
+from kubedsm.core.world.residents import Selection
 
 #: How often those that stayed out are served first.
 _ROUNDS = 3

@@ -18,11 +18,11 @@ from kubedsm.core.packing.problem import Turn
 from kubedsm.core.placing.open_nodes import OpenNodes
 from kubedsm.core.rules.feasibility import EquivalenceClass, Rejection
 from kubedsm.core.rules.fit import shortages
-from kubedsm.core.rules.residents import Selection
 from kubedsm.core.rules.skews import Skews
 from kubedsm.core.world.deadline import NO_DEADLINE, Deadline
 from kubedsm.core.world.model import NodeName, Pod, SchedulingRules, Tier, Uid, Workload
 from kubedsm.core.world.node_index import Ints, Mask, NodeIndex, Positions
+from kubedsm.core.world.residents import Selection
 from kubedsm.core.world.room import Room
 from kubedsm.core.world.surroundings import Surroundings
 

@@ -8,14 +8,12 @@ Anti-affinity, ports and disks need no asking: there those that come are refused
 
 from collections.abc import Iterable, Iterator, Mapping
 
-import numpy as np
-
 from kubedsm.core.rules.pod_affinity import deserted
-from kubedsm.core.rules.residents import Keeper, Selection
 from kubedsm.core.rules.scene import EquivalenceClass, Scene
 from kubedsm.core.rules.spread import domains_of
 from kubedsm.core.world.model import PodAffinityTerm, SpreadConstraint
 from kubedsm.core.world.node_index import Positions
+from kubedsm.core.world.residents import Keeper, Selection
 
 #: Whose rule, which, and the position of the node.
 _Where = tuple[Keeper, tuple[PodAffinityTerm, ...] | SpreadConstraint, int]
@@ -35,7 +33,7 @@ def broken_rules(about: Iterable[EquivalenceClass], scene: Scene) -> dict[_Where
     for keeper, homes in scene.residents.keepers.items():
         candidate = EquivalenceClass(*keeper)
         if candidate in known or any(_looks_at(candidate, pod, scene) for pod in known):
-            positions = np.fromiter(homes.keys(), np.intp, len(homes))
+            positions = scene.residents.where(homes)
             found.update(_broken(keeper, candidate, positions, scene))
     return found
 

@@ -10,11 +10,11 @@ from kubedsm.core.rules.class_verdicts import Finding, asked, findings
 from kubedsm.core.rules.fit import NODE_RESOURCES_FIT, TIER
 from kubedsm.core.rules.plugins import DYNAMIC_FILTERS, PRE_FILTERS, STATIC_FILTERS
 from kubedsm.core.rules.rejection import Rejection
-from kubedsm.core.rules.residents import Residents, keys_looked_at
-from kubedsm.core.rules.scene import EquivalenceClass, Scene, node_labels, speaks_of_others
+from kubedsm.core.rules.scene import EquivalenceClass, Scene
 from kubedsm.core.rules.spread import POD_TOPOLOGY_SPREAD
-from kubedsm.core.world.model import Pod, PodClass, Uid
-from kubedsm.core.world.node_index import Mask, NodeIndex
+from kubedsm.core.world.model import NodeName, Pod, PodClass, Uid
+from kubedsm.core.world.node_index import Mask
+from kubedsm.core.world.residents import Residents, keys_looked_at
 from kubedsm.core.world.snapshot import Snapshot
 
 #: a pod and the position of its node
@@ -65,8 +65,9 @@ class ClusterView:
     """It never changes: a pod that comes or goes makes another. Verdicts are remembered."""
 
     scene: Scene
-    #: where the snapshot has the pods
-    base: Mapping[Uid, Placed]
+    #: as the snapshot has them
+    pods: Mapping[Uid, Pod]
+    placed: Mapping[Uid, NodeName]
     #: where they are otherwise; None is nowhere
     moved: Mapping[Uid, Placed | None] = attrs.field(factory=dict)
     _static: dict[PodClass, tuple[Finding, ...]] = attrs.field(factory=dict)
@@ -75,33 +76,26 @@ class ClusterView:
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> Self:
-        nodes = snapshot.index
-        base = dict(_placed(snapshot, nodes))
-        classes = snapshot.census.classes.keys()
-        concerned = any(c.rules.preferences or speaks_of_others(c) for c in classes)
-        residents = Residents.of(
-            len(nodes),
-            keys_looked_at(classes),
-            snapshot.surroundings,
-            base.values() if concerned else (),
-        )
-        # So that the first pod that is asked about need not wait for it.
-        for key in frozenset().union(*(node_labels(c.rules) for c in classes)):
-            nodes.label(key)
-        return cls(Scene(nodes, snapshot.room, residents, snapshot.surroundings), base)
+        scene = Scene(snapshot.index, snapshot.room, snapshot.residents, snapshot.surroundings)
+        return cls(scene, snapshot.pods, snapshot.placed)
 
     def place(self, uid: Uid) -> Placed | None:
         """The pod of that uid and the position of its node; None if it is on none."""
-        return self.moved[uid] if uid in self.moved else self.base.get(uid)
+        if uid in self.moved:
+            return self.moved[uid]
+        pod, node, positions = self.pods.get(uid), self.placed.get(uid), self.scene.nodes.positions
+        if pod is None or pod.finished or node is None or node not in positions:
+            return None
+        return pod, positions[node]
 
     def changed(self, pod: Pod, position: int, by: int) -> Self:
         """The same with that pod on that node (by = 1), or no longer there (by = -1)."""
-        room, residents = self.scene.room, self.scene.residents
+        room, node = self.scene.room, self.scene.nodes.names[position]
         free = room.of(position)
         scene = attrs.evolve(
             self.scene,
             room=room.changed(position, free - pod.requests if by > 0 else free + pod.requests),
-            residents=residents.changed(pod, position, by),
+            residents=self.scene.residents.after(((pod, node, by),)),
         )
         moved = {**self.moved, pod.uid: (pod, position) if by > 0 else None}
         return attrs.evolve(self, scene=scene, moved=moved, verdicts={}, widened={})
@@ -115,19 +109,19 @@ class ClusterView:
         keys = looked_at.union(known or ())
         wide = self._widened.get(keys)
         if wide is None:
-            residents = Residents.of(
-                len(self.scene.nodes), keys, self.scene.surroundings, self._everybody()
-            )
+            nodes, surroundings = self.scene.nodes, self.scene.surroundings
+            residents = Residents.of(nodes, surroundings, keys, self._everybody())
             scene = attrs.evolve(self.scene, residents=residents)
             wide = attrs.evolve(self, scene=scene, verdicts={}, widened={})
             self._widened[keys] = wide
         return wide
 
-    def _everybody(self) -> Iterator[Placed]:
-        for uid, place in self.base.items():
-            if uid not in self.moved:
-                yield place
-        yield from filter(None, self.moved.values())
+    def _everybody(self) -> Iterator[tuple[Pod, NodeName]]:
+        names = self.scene.nodes.names
+        for uid in {**self.placed, **self.moved}:
+            place = self.place(uid)
+            if place is not None:
+                yield place[0], names[place[1]]
 
     def equivalence(self, pod: Pod) -> EquivalenceClass:
         namespace, labels = self.scene.residents.visible(pod)
@@ -164,10 +158,3 @@ class ClusterView:
             known = tuple(findings(STATIC_FILTERS, candidate, self.scene))
             self._static[candidate.pod_class] = known
         return known
-
-
-def _placed(snapshot: Snapshot, nodes: NodeIndex) -> Iterator[tuple[Uid, Placed]]:
-    for uid, node in snapshot.placed.items():
-        pod, position = snapshot.pods.get(uid), nodes.positions.get(node)
-        if pod is not None and position is not None and not pod.finished:
-            yield uid, (pod, position)

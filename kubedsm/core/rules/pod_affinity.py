@@ -11,11 +11,11 @@ import numpy as np
 from kubedsm.core.rules.node_scores import normalized_neighbours
 from kubedsm.core.rules.plugin import Cluster, Plugin
 from kubedsm.core.rules.rejection import RejectedNodes
-from kubedsm.core.rules.residents import Selection
 from kubedsm.core.rules.scene import EquivalenceClass, Scene
 from kubedsm.core.world.change import Change
 from kubedsm.core.world.model import Pod, PodAffinityTerm
 from kubedsm.core.world.node_index import MISSING, Mask, Positions
+from kubedsm.core.world.residents import Selection
 from kubedsm.core.world.surroundings import Namespace
 
 NO_AFFINITY = "node(s) didn't match pod affinity rules"
@@ -91,9 +91,8 @@ def _kept_away(candidate: EquivalenceClass, scene: Scene) -> Mask:
         if not Selection.of(term).covers(candidate.namespace, labels, scene.surroundings):
             continue
         column = scene.nodes.label(term.topology_key)
-        positions = np.fromiter(holders.keys(), np.intp, len(holders))
         held = np.zeros(len(column.values), dtype=np.bool_)
-        held[column.codes[positions]] = True
+        held[column.codes[scene.residents.where(holders)]] = True
         held[MISSING] = False
         away |= held[column.codes]
     return away
@@ -116,9 +115,7 @@ def _best_neighbours(
     for (weight, term), holders in residents.wishes.items():
         if Selection.of(term).covers(candidate.namespace, labels, scene.surroundings):
             column = scene.nodes.label(term.topology_key)
-            holding = np.zeros(len(scene.nodes), dtype=np.int64)
-            holding[list(holders)] = list(holders.values())
-            total += weight * column.sums(holding)[column.codes]
+            total += weight * column.sums(residents.column(holders))[column.codes]
     return normalized_neighbours(total[chosen].tolist())
 
 

@@ -18,11 +18,12 @@ def _clash(wanted: HostPort, held: HostPort) -> bool:
 
 
 def node_ports(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNodes]:
+    residents = scene.residents
     full: set[int] = set()
     for wanted in candidate.rules.ports:
-        for held, positions in scene.residents.ports.items():
+        for held, users in residents.ports.items():
             if _clash(wanted, held):
-                full.update(positions)
+                full.update(residents.where(users).tolist())
     if full:
         yield RejectedNodes(scene.nodes.at(full), (NO_FREE_PORTS,))
 

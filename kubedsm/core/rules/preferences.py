@@ -9,10 +9,10 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from kubedsm.core.rules.plugins import SCORES
-from kubedsm.core.rules.residents import Selection
 from kubedsm.core.rules.scene import EquivalenceClass, Scene
 from kubedsm.core.rules.taints import disliked_taints
 from kubedsm.core.world.model import PodAffinityTerm
+from kubedsm.core.world.residents import Selection
 
 
 def penalties(candidate: EquivalenceClass, scene: Scene, positions: Sequence[int]) -> list[int]:

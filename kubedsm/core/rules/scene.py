@@ -6,9 +6,9 @@ from typing import Self
 import attrs
 import numpy as np
 
-from kubedsm.core.rules.residents import Ints, Residents
 from kubedsm.core.world.model import PodClass, SchedulingRules
-from kubedsm.core.world.node_index import NodeIndex
+from kubedsm.core.world.node_index import Ints, NodeIndex
+from kubedsm.core.world.residents import Residents
 from kubedsm.core.world.room import Room
 from kubedsm.core.world.surroundings import UNLIMITED, Surroundings
 
@@ -52,7 +52,7 @@ class Scene:
     def bare(cls, nodes: NodeIndex, room: Room) -> Self:
         """The nodes and their room by themselves."""
         surroundings = Surroundings()
-        return cls(nodes, room, Residents(len(nodes), None, surroundings), surroundings)
+        return cls(nodes, room, Residents(nodes, surroundings, None), surroundings)
 
     def volume_limits(self, driver: str) -> Ints:
         """How many volumes that CSI driver can attach to each node."""

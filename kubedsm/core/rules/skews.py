@@ -14,11 +14,11 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from kubedsm.core.rules.residents import Selection
 from kubedsm.core.rules.scene import EquivalenceClass, Scene
 from kubedsm.core.rules.spread import Domains, domains_of
 from kubedsm.core.world.model import SpreadConstraint
 from kubedsm.core.world.node_index import Mask
+from kubedsm.core.world.residents import Selection
 from kubedsm.core.world.selectors import selects
 
 _ENDLESS = 2**62

@@ -13,12 +13,12 @@ import numpy as np
 from kubedsm.core.rules.node_scores import normalized_spread, spread_score
 from kubedsm.core.rules.plugin import Cluster, Plugin
 from kubedsm.core.rules.rejection import RejectedNodes
-from kubedsm.core.rules.residents import Ints, Selection
 from kubedsm.core.rules.scene import EquivalenceClass, Scene, node_labels
 from kubedsm.core.rules.taints import tolerable
 from kubedsm.core.world.change import Change
 from kubedsm.core.world.model import Pod, SpreadConstraint
-from kubedsm.core.world.node_index import Column, Mask, Positions
+from kubedsm.core.world.node_index import Column, Ints, Mask, Positions
+from kubedsm.core.world.residents import Selection
 from kubedsm.core.world.selectors import selects
 
 _HOSTNAME = "kubernetes.io/hostname"

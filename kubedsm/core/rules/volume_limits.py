@@ -40,8 +40,8 @@ def node_volume_limits(candidate: EquivalenceClass, scene: Scene) -> Iterator[Re
         for volume in wanted:
             if volume.driver == driver:
                 new += 1
-                new[list(residents.volumes.get(volume, ()))] -= 1
-        count = residents.attached_by(driver) + new
+                new[residents.where(residents.volumes.get(volume, {}))] -= 1
+        count = residents.column(residents.attached.get(driver, {})) + new
         yield RejectedNodes((new > 0) & (count > scene.volume_limits(driver)), (TOO_MANY,))
 
 

@@ -101,14 +101,15 @@ def volume_restrictions(candidate: EquivalenceClass, scene: Scene) -> Iterator[R
     rules, residents = candidate.rules, scene.residents
     taken: set[int] = set()
     for disk in rules.disks:
-        for other, positions in residents.disks.items():
+        for other, users in residents.disks.items():
             shared = shared_disk(disk) and other.read_only
             if (disk.kind, disk.identity) == (other.kind, other.identity) and not shared:
-                taken.update(positions)
+                taken.update(residents.where(users).tolist())
     if taken:
         yield RejectedNodes(scene.nodes.at(taken), (NO_DISK,))
     if any(
-        claim.once_per_pod and (claim.namespace, claim.name) in residents.claims
+        claim.once_per_pod
+        and len(residents.where(residents.claims.get((claim.namespace, claim.name), {})))
         for claim in scene.surroundings.claims_at(rules.claim_keys)
     ):
         yield RejectedNodes(scene.nodes.every(), (ONCE_PER_POD,))

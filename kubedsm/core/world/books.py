@@ -4,7 +4,7 @@ Kept along with every change, so that a decision begins with a look at them, how
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import attrs
 from immutables import Map
@@ -13,11 +13,16 @@ from kubedsm.core.world.census import Tally, counts_alike
 from kubedsm.core.world.change import Freed
 from kubedsm.core.world.model import Node, NodeName, Pod, Resources, Tier, Uid
 from kubedsm.core.world.node_index import NodeIndex
+from kubedsm.core.world.residents import Residents, Step, ordered, seen_alike, standing
 from kubedsm.core.world.room import Room
 from kubedsm.core.world.snapshot import Counted, Snapshot
 from kubedsm.core.world.surroundings import Surroundings
 
 _NOTHING = Resources()
+#: changes of pods after which all are looked at again: nobody has asked for long
+_MANY = 1000
+#: a pod, and where it counts
+_Place = tuple[Pod | None, NodeName | None]
 
 
 @attrs.define(eq=False)
@@ -39,6 +44,9 @@ class Books:
     _index: NodeIndex | None = attrs.field(default=None, init=False)
     _room: Room | None = attrs.field(default=None, init=False)
     _refilled: set[NodeName] = attrs.field(factory=set, init=False)
+    #: as they were last lent out, and what was true then of those that changed since
+    _residents: Residents | None = attrs.field(default=None, init=False)
+    _touched: dict[Uid, _Place] = attrs.field(factory=dict, init=False)
 
     @_tally.default
     def _nothing_counted(self) -> Tally:
@@ -66,6 +74,7 @@ class Books:
 
     def put_pod(self, pod: Pod, counts_at: NodeName | None) -> Freed | None:
         """Take the pod as it is now; what came free by that."""
+        self._touch(pod.uid)
         before = self.pods.get(pod.uid)
         self.pods = self.pods.set(pod.uid, pod)
         if before is not None and counts_alike(before, pod):
@@ -78,6 +87,7 @@ class Books:
         return self._rebook(before, pod)
 
     def drop_pod(self, uid: Uid) -> Freed | None:
+        self._touch(uid)
         pod = self.pods[uid]
         self._count(pod, times=-1)
         self._stand(uid, None)
@@ -94,6 +104,7 @@ class Books:
         """Let the pod, if it is there, count somewhere else."""
         if uid not in self.pods or self._placed.get(uid) == counts_at:
             return
+        self._touch(uid)
         pod, source, before = self.pods[uid], self._placed.get(uid), self._on_edge(uid)
         self._stand(uid, counts_at)
         self._tally.move(pod, source, counts_at)
@@ -115,9 +126,10 @@ class Books:
         for uid, pod in instead.items():
             self._recount(self.pods[uid], pod)
         census = self._tally.census()
+        index, room = self._columns()
+        residents = self._residents_now(census.looked_at, index, surroundings)
         for uid, pod in instead.items():
             self._recount(pod, self.pods[uid])
-        index, room = self._columns()
         return Snapshot(
             nodes=self.nodes,
             pods=pods,
@@ -126,7 +138,9 @@ class Books:
             scheduler_name=self.scheduler_name,
             surroundings=surroundings,
             at=at,
-            counted=Counted(census, index, room, self.nodes, pods, self._placed, self.free),
+            counted=Counted(
+                census, index, room, residents, self.nodes, pods, self._placed, self.free
+            ),
         )
 
     def _columns(self) -> tuple[NodeIndex, Room]:
@@ -137,6 +151,41 @@ class Books:
             self._room = self._room.now(self.free, self._refilled)
         self._refilled.clear()
         return self._index, self._room
+
+    def _touch(self, uid: Uid) -> None:
+        """The pod is about to change, or where it counts."""
+        if self._residents is not None and uid not in self._touched:
+            self._touched[uid] = self._place(uid)
+            if len(self._touched) > 2 * len(self.pods) + _MANY:
+                self._residents = None
+
+    def _place(self, uid: Uid) -> _Place:
+        return self.pods.get(uid), self._placed.get(uid)
+
+    def _residents_now(
+        self, keys: frozenset[str] | None, index: NodeIndex, surroundings: Surroundings
+    ) -> Residents:
+        known = self._residents
+        if known is None or known.keys != ordered(keys):
+            placed = standing(self.pods, self._placed)
+            known = Residents.of(index, surroundings, keys, placed)
+        else:
+            known = known.amid(index, surroundings)
+            if self._touched:
+                known = known.after(self._steps())
+        self._touched.clear()
+        self._residents = known
+        return known
+
+    def _steps(self) -> Iterator[Step]:
+        for uid, (was, source) in self._touched.items():
+            pod, node = self._place(uid)
+            if source == node and was is not None and pod is not None and seen_alike(was, pod):
+                continue
+            if was is not None and source is not None and not was.finished:
+                yield was, source, -1
+            if pod is not None and node is not None and not pod.finished:
+                yield pod, node, 1
 
     def _recount(self, before: Pod, after: Pod) -> None:
         self._count(before, times=-1)

@@ -10,6 +10,7 @@ from typing import TypeVar
 import attrs
 
 from kubedsm.core.world.model import NodeName, Pod, PodClass, Resources, Share, Workload
+from kubedsm.core.world.residents import keys_looked_at
 
 K = TypeVar("K", bound=Hashable)
 
@@ -26,6 +27,8 @@ class Census:
     priorities: Mapping[tuple[Workload, int], int]
     #: of all pods, of other schedulers, too
     classes: Mapping[PodClass, int]
+    #: the labels of pods that rules of these about pods look at; None if they have no such rule
+    looked_at: frozenset[str] | None
     #: of all pods of our scheduler: how many of each workload have wishes of their tenant's
     wishing: Mapping[Workload, int]
     #: of every scheduler's pods that count: how many of a workload are where
@@ -52,13 +55,19 @@ class Tally:
     _requests: Counter[Resources] = attrs.field(factory=Counter, init=False)
     _priorities: Counter[tuple[Workload, int]] = attrs.field(factory=Counter, init=False)
     _classes: Counter[PodClass] = attrs.field(factory=Counter, init=False)
+    #: how many of the classes look at pods, and at that label of theirs
+    _looking: int = attrs.field(default=0, init=False)
+    _looked_at: Counter[str] = attrs.field(factory=Counter, init=False)
     _wishing: Counter[Workload] = attrs.field(factory=Counter, init=False)
     #: what is inside is lent out, and replaced
     _standing: dict[Workload, Mapping[NodeName, int]] = attrs.field(factory=dict, init=False)
 
     def count(self, pod: Pod, node: NodeName | None, *, on_edge: bool, times: int = 1) -> None:
         """Count the pod in where it is, or, times -1, out again."""
+        known = pod.pod_class in self._classes
         _add(self._classes, pod.pod_class, times)
+        if known is not (pod.pod_class in self._classes):
+            self._look(pod.pod_class, times)
         self._stand(pod, node, times)
         if pod.scheduler_name != self.scheduler_name:
             return
@@ -69,6 +78,13 @@ class Tally:
         self._share(pod.workload, times * on_edge, times)
         _add(self._requests, pod.requests, times)
         _add(self._priorities, (pod.workload, pod.pod_class.priority), times)
+
+    def _look(self, pod_class: PodClass, times: int) -> None:
+        keys = keys_looked_at((pod_class,))
+        if keys is not None:
+            self._looking += times
+            for key in keys:
+                _add(self._looked_at, key, times)
 
     def move(self, pod: Pod, source: NodeName | None, target: NodeName | None) -> None:
         """A pod that was counted is somewhere else."""
@@ -110,6 +126,7 @@ class Tally:
             dict(self._requests),
             dict(self._priorities),
             dict(self._classes),
+            frozenset(self._looked_at) if self._looking else None,
             dict(self._wishing),
             dict(self._standing),
         )

@@ -10,6 +10,7 @@ from kubedsm.core.world.census import Census, census_of
 from kubedsm.core.world.model import Node, NodeName, Pod, Resources, Share, Tier, Uid, Workload
 from kubedsm.core.world.node_index import NodeIndex
 from kubedsm.core.world.node_rows import NodeRows
+from kubedsm.core.world.residents import Residents, standing
 from kubedsm.core.world.room import Room
 from kubedsm.core.world.surroundings import Surroundings
 
@@ -21,6 +22,7 @@ class Counted:
     census: Census
     index: NodeIndex
     room: Room
+    residents: Residents
     nodes: Mapping[NodeName, Node]
     pods: Mapping[Uid, Pod]
     placed: Mapping[Uid, NodeName]
@@ -73,6 +75,14 @@ class Snapshot:
         if known and known.nodes is self.nodes and known.free is self.free:
             return known.room
         return Room(self.index, self.free)
+
+    @cached_property
+    def residents(self) -> Residents:
+        known = self.counted
+        if known and known.pods is self.pods and known.placed is self.placed:
+            return known.residents.amid(self.index, self.surroundings)
+        keys = self.census.looked_at
+        return Residents.of(self.index, self.surroundings, keys, standing(self.pods, self.placed))
 
     def in_turn(self, tier: Tier) -> NodeRows:
         """The tier's nodes, zones interleaved, beginning with another one after each pod placed.
@@ -134,5 +144,15 @@ class Snapshot:
             return attrs.evolve(self, free=free, placed=placed)
         # Where the others are, nobody counts.
         room = self.room.now(free, free.keys() & gone.values())
-        counted = Counted(self.census, self.index, room, self.nodes, self.pods, placed, free)
+        left = ((pod, source, -1) for pod, source in standing(self.pods, gone))
+        counted = Counted(
+            self.census,
+            self.index,
+            room,
+            self.residents.after(left),
+            self.nodes,
+            self.pods,
+            placed,
+            free,
+        )
         return attrs.evolve(self, free=free, placed=placed, counted=counted)
