@@ -6,15 +6,17 @@ are in place, where its affinity or its spread constraints look at them. So no p
 rules allow is lost, and the best that `match` finds is the best there is, if it passes the rules.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
 
 from kubedsm.core.packing.problem import NO_RANK, Kind, Rank, in_order
 from kubedsm.core.rules.feasibility import EquivalenceClass, Feasibility
 from kubedsm.core.rules.scene import speaks_of_others
 from kubedsm.core.rules.taints import PREFERS_NO_PODS
 from kubedsm.core.rules.volumes import shared_disk
-from kubedsm.core.world.model import Node, NodeName, Pod, Resources, Uid
-from kubedsm.core.world.node_index import Mask
+from kubedsm.core.world.model import NodeName, Pod, Resources, Uid
+from kubedsm.core.world.node_index import Mask, NodeIndex
 from kubedsm.core.world.residents import Selection, wishes_of
 from kubedsm.core.world.serving_order import serving_order
 from kubedsm.core.world.snapshot import Snapshot
@@ -38,15 +40,22 @@ def is_plain(snapshot: Snapshot, batch: Sequence[Pod]) -> bool:
     """
     if any(speaks_of_others(pod.pod_class) or pod.pod_class.rules.preferences for pod in batch):
         return False
-    if any(t.effect == PREFERS_NO_PODS for n in snapshot.nodes.values() for t in n.taints):
+    if any(t.effect == PREFERS_NO_PODS for of in snapshot.index.taints.values for t in of or ()):
         return False
+    keys = snapshot.census.looked_at
+    if keys is None:
+        return True
+    seen = {
+        (pod.namespace, tuple((key, pod.labels[key]) for key in sorted(keys & pod.labels.keys())))
+        for pod in batch
+    }
     rules = [pod_class.rules for pod_class in snapshot.census.classes]
     terms = {term for of_pod in rules for term in of_pod.anti_affinity}
     terms.update(term for of_pod in rules for _, term in wishes_of(of_pod))
     return not any(
-        Selection.of(term).covers(pod.namespace, pod.labels, snapshot.surroundings)
+        Selection.of(term).covers(namespace, dict(labels), snapshot.surroundings)
         for term in terms
-        for pod in batch
+        for namespace, labels in seen
     )
 
 
@@ -68,18 +77,17 @@ def judged_kinds(
         key = (feasibility.equivalence(pod), ranks[pod.uid] if ranks else NO_RANK)
         alike.setdefault(key, []).append(pod)
     candidates = {candidate for candidate, _ in alike}
-    labels = {node.name: node.labels.keys() for node in feasibility.nodes}
+    index = feasibility.index
     merged: dict[_Key, tuple[Mask, Mask | None, list[Pod]]] = {}
     for (candidate, rank), members in alike.items():
         pod = members[0]
-        nodes = feasibility.feasible(pod)
+        open_to = feasibility.taking(pod)
         if _waits_for_others(candidate, candidates, surroundings):
-            keys = {term.topology_key for term in candidate.rules.affinity}
-            nodes = [n for n in feasibility.openable(pod) if keys <= labels[n]]
-        open_to = feasibility.index.named(nodes)
-        once = open_to & feasibility.index.named(_once(candidate, feasibility.nodes, surroundings))
-        found = zip(nodes, feasibility.penalties(pod, nodes) if preferences else (), strict=False)
-        disliked = tuple((name, penalty) for name, penalty in found if penalty)
+            open_to = feasibility.openable(pod)
+            for term in candidate.rules.affinity:
+                open_to = open_to & index.label(term.topology_key).present
+        once = open_to & _once(candidate, index, surroundings)
+        disliked = _disliked(pod, feasibility, open_to) if preferences else ()
         kind = (
             candidate.pod_class.requests,
             open_to.tobytes(),
@@ -108,15 +116,23 @@ def _waits_for_others(
     )
 
 
-def _once(
-    candidate: EquivalenceClass, nodes: Iterable[Node], surroundings: Surroundings
-) -> Iterator[NodeName]:
+def _once(candidate: EquivalenceClass, index: NodeIndex, surroundings: Surroundings) -> Mask:
     """The nodes that reject a second pod like this one: whatever it is, the first is as near."""
     rules = candidate.rules
     if rules.ports or any(not shared_disk(disk) for disk in rules.disks):
-        yield from (node.name for node in nodes)
-        return
-    labels = candidate.label_map()
+        return index.every()
+    labels, once = candidate.label_map(), index.none()
     for term in rules.anti_affinity:
         if Selection.of(term).covers(candidate.namespace, labels, surroundings):
-            yield from (node.name for node in nodes if term.topology_key in node.labels)
+            once |= index.label(term.topology_key).present
+    return once
+
+
+def _disliked(
+    pod: Pod, feasibility: Feasibility, open_to: Mask
+) -> tuple[tuple[NodeName, int], ...]:
+    """The nodes that the pod likes less than the best, by how much, in name order."""
+    nodes, names = np.flatnonzero(open_to), feasibility.index.names
+    penalties = feasibility.penalties_at(pod, nodes)
+    found = zip(nodes[penalties > 0].tolist(), penalties[penalties > 0].tolist(), strict=True)
+    return tuple((names[at], penalty) for at, penalty in found)

@@ -64,13 +64,13 @@ class OpenNodes:
 
         None if there never is any difference.
         """
-        like, index = self._likes[pod.uid], self._known.index
+        like = self._likes[pod.uid]
         if like not in self._indifferent:
             self._indifferent[like] = self._known.indifferent(pod, self._wishes)
         if self._indifferent[like]:
             return None
-        penalties = np.zeros(len(index), dtype=np.int64)
-        penalties[nodes] = self.feasibility.penalties(pod, [index.names[at] for at in nodes])
+        penalties = np.zeros(len(self._known.index), dtype=np.int64)
+        penalties[nodes] = self.feasibility.penalties_at(pod, nodes)
         return penalties
 
     def put(self, pod: Pod, node: NodeName) -> None:

@@ -35,7 +35,7 @@ class Verdict:
     @property
     def openable(self) -> Mask:
         """The nodes that are refused, if at all, for what other pods may mend by coming."""
-        mask = np.ones_like(self.tiered)
+        mask = np.full_like(self.tiered, self.everywhere is None)
         for _, rejected in self.findings:
             if not rejected.mendable:
                 mask &= ~rejected.nodes
@@ -72,6 +72,8 @@ class ClusterView:
     moved: Mapping[Uid, Placed | None] = attrs.field(factory=dict)
     _static: dict[PodClass, tuple[Finding, ...]] = attrs.field(factory=dict)
     _verdicts: dict[EquivalenceClass, Verdict] = attrs.field(factory=dict)
+    #: classes whose pods look at no other labels than are told apart
+    _told_apart: set[PodClass] = attrs.field(factory=set)
     _widened: dict[frozenset[str], Self] = attrs.field(factory=dict)
 
     @classmethod
@@ -102,9 +104,12 @@ class ClusterView:
 
     def telling_apart(self, pod: Pod) -> Self:
         """The same, with pods told apart by all labels that this pod's rules look at, too."""
+        if pod.pod_class in self._told_apart:
+            return self
         looked_at = keys_looked_at((pod.pod_class,))
         known = self.scene.residents.keys
         if looked_at is None or (known is not None and looked_at.issubset(known)):
+            self._told_apart.add(pod.pod_class)
             return self
         keys = looked_at.union(known or ())
         wide = self._widened.get(keys)

@@ -26,7 +26,7 @@ from kubedsm.core.rules.rejection import Rejection
 from kubedsm.core.rules.scene import EquivalenceClass
 from kubedsm.core.rules.skews import Skews
 from kubedsm.core.world.model import Node, NodeName, Pod, PodAffinityTerm, Uid
-from kubedsm.core.world.node_index import Mask, NodeIndex
+from kubedsm.core.world.node_index import Ints, Mask, NodeIndex, Positions
 from kubedsm.core.world.room import Room
 from kubedsm.core.world.snapshot import Snapshot
 
@@ -82,25 +82,22 @@ class Feasibility:
 
     def feasible(self, pod: Pod, *, tier: bool = True) -> list[NodeName]:
         """The nodes that would take the pod, in name order."""
-        if _held_back(pod):
-            return []
-        verdict = self._verdict(pod)
-        mask = verdict.tiered if tier else verdict.accepted
         names = self._view.scene.nodes.names
-        return [names[position] for position in mask.nonzero()[0].tolist()]
+        return [names[at] for at in self.taking(pod, tier=tier).nonzero()[0].tolist()]
 
-    def openable(self, pod: Pod) -> list[NodeName]:
+    def taking(self, pod: Pod, *, tier: bool = True) -> Mask:
+        """The nodes that would take the pod; not to be changed."""
+        if _held_back(pod):
+            return self.index.none()
+        verdict = self._verdict(pod)
+        return verdict.tiered if tier else verdict.accepted
+
+    def openable(self, pod: Pod) -> Mask:
         """Those nodes, and the ones that would take the pod if certain others were in place.
 
-        Nodes, that is, that only spread constraints or its own affinity reject; in name order.
+        Nodes, that is, that only spread constraints or its own affinity reject.
         """
-        if _held_back(pod):
-            return []
-        verdict = self._verdict(pod)
-        if verdict.everywhere is not None:
-            return []
-        names = self._view.scene.nodes.names
-        return [names[position] for position in verdict.openable.nonzero()[0].tolist()]
+        return self.index.none() if _held_back(pod) else self._verdict(pod).openable
 
     def otherwise_open(self, pod: Pod) -> Mask:
         """The nodes that would take the pod if they had the room and its spread were even."""
@@ -115,9 +112,14 @@ class Feasibility:
 
     def penalties(self, pod: Pod, nodes: Sequence[NodeName]) -> list[int]:
         """How much less than the best of these nodes the pod likes each; see `preferences`."""
+        positions = [self.index.positions[name] for name in nodes]
+        found: list[int] = self.penalties_at(pod, np.array(positions, dtype=np.intp)).tolist()
+        return found
+
+    def penalties_at(self, pod: Pod, nodes: Positions) -> Ints:
+        """The same of the nodes at these positions."""
         view = self._view.telling_apart(pod)
-        positions = [view.scene.nodes.positions[name] for name in nodes]
-        return penalties(view.equivalence(pod), view.scene, positions)
+        return penalties(view.equivalence(pod), view.scene, nodes)
 
     def deserted(self, pod: Pod) -> bool:
         """Whether a pod that is on a node has not those near it that its affinity asks for.

@@ -116,7 +116,7 @@ def _best_neighbours(
         if Selection.of(term).covers(candidate.namespace, labels, scene.surroundings):
             column = scene.nodes.label(term.topology_key)
             total += weight * column.sums(residents.column(holders))[column.codes]
-    return normalized_neighbours(total[chosen].tolist())
+    return normalized_neighbours(total[chosen].tolist()) if total.any() else None
 
 
 def _neighbours_changed(change: Change, candidate: EquivalenceClass, cluster: Cluster) -> bool:

@@ -4,7 +4,7 @@ The scores of plugins are normalised over the nodes in question and weighted as 
 default profile. Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins, Kubernetes 1.36.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -12,21 +12,21 @@ from kubedsm.core.rules.plugins import SCORES
 from kubedsm.core.rules.scene import EquivalenceClass, Scene
 from kubedsm.core.rules.taints import disliked_taints
 from kubedsm.core.world.model import PodAffinityTerm
+from kubedsm.core.world.node_index import Ints, Positions
 from kubedsm.core.world.residents import Selection
 
 
-def penalties(candidate: EquivalenceClass, scene: Scene, positions: Sequence[int]) -> list[int]:
+def penalties(candidate: EquivalenceClass, scene: Scene, chosen: Positions) -> Ints:
     """How much less than the best of these nodes each of them is liked; 0..900.
 
-    positions: of the nodes that can be chosen.
+    chosen: the nodes that can be.
     """
-    chosen = np.array(positions, dtype=np.intp)
     total = np.zeros(len(chosen), dtype=np.int64)
     for plugin, score in SCORES:
         given = score(candidate, scene, chosen)
         if given is not None:
             total += plugin.weight * np.array(given, dtype=np.int64)
-    found: list[int] = (total.max(initial=0) - total).tolist()
+    found: Ints = total.max(initial=0) - total
     return found
 
 

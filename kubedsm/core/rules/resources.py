@@ -8,6 +8,9 @@ from kubedsm.core.rules.rejection import RejectedNodes
 from kubedsm.core.rules.scene import EquivalenceClass, Scene
 from kubedsm.core.world.model import Resources
 
+#: of a number of 64, without its sign
+_BITS = 63
+
 
 def _lack_of(name: str) -> str:
     return "Too many pods" if name == "pods" else f"Insufficient {name}"
@@ -32,12 +35,11 @@ def node_resources_fit(candidate: EquivalenceClass, scene: Scene) -> Iterator[Re
     requests = candidate.pod_class.requests
     basic = ("pods", requests.pods), ("cpu", requests.cpu), ("memory", requests.memory)
     asked = [(name, amount) for name, amount in (*basic, *requests.other) if amount]
-    if not asked or not len(scene.nodes):
-        return
-    short = np.stack([scene.room.column(name) < amount for name, amount in asked], axis=1)
-    looks, which = np.unique(short, axis=0, return_inverse=True)
-    for look, lacking in enumerate(looks.tolist()):
-        if any(lacking):
-            pairs = zip(asked, lacking, strict=True)
-            reasons = tuple(_lack_of(name) for (name, _), lacks in pairs if lacks)
-            yield RejectedNodes(which.ravel() == look, reasons)
+    # For each node a bit a resource.
+    bits = np.dtype(np.int64 if len(asked) <= _BITS else object)
+    lacking = np.zeros(len(scene.nodes), dtype=bits)
+    for bit, (name, amount) in enumerate(asked):
+        lacking |= (scene.room.column(name) < amount).astype(bits) << bit
+    for look in np.unique(lacking[lacking > 0]).tolist():
+        reasons = tuple(_lack_of(name) for bit, (name, _) in enumerate(asked) if look >> bit & 1)
+        yield RejectedNodes(lacking == look, reasons)

@@ -7,7 +7,7 @@ Counts are by the name of the node, so that nodes may come and go. What is there
 came or went is made of what was there before: a decision need not look at all pods.
 """
 
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Generic, NamedTuple, Self, TypeVar
 
 import attrs
@@ -203,9 +203,12 @@ class Residents:
                 peer = Peer(*self.visible(pod), pod.terminating)
                 peers.count((peer,), node, by)
                 known.count(peer, node, by)
-                holders.count(rules.anti_affinity, node, by)
-                keepers.count(self._kept_by(pod), node, by)
-                wishes.count(wishes_of(rules), node, by)
+                if rules.anti_affinity:
+                    holders.count(rules.anti_affinity, node, by)
+                if (rules.affinity or rules.spread) and not pod.terminating:
+                    keepers.count((Keeper(pod.pod_class, *self.visible(pod)),), node, by)
+                if rules.affinity or rules.preferences:
+                    wishes.count(wishes_of(rules), node, by)
             if not (rules.ports or rules.claims or rules.disks):
                 continue
             ports.count(rules.ports, node, by)
@@ -227,12 +230,6 @@ class Residents:
             attached=attached.books,
             known=known.columns,
         )
-
-    def _kept_by(self, pod: Pod) -> Collection[Keeper]:
-        rules = pod.pod_class.rules
-        if pod.terminating or not (rules.affinity or rules.spread):
-            return ()
-        return (Keeper(pod.pod_class, *self.visible(pod)),)
 
     def counts(self, selections: tuple[Selection, ...]) -> Ints:
         """On each node, how many pods are covered by all of these."""
