@@ -28,7 +28,7 @@ from kubedsm.core.world.model import (
     Uid,
     Workload,
 )
-from kubedsm.core.world.residents import Selection
+from kubedsm.core.world.residents import Selection, keys_looked_at
 from kubedsm.core.world.selectors import Requirement
 from kubedsm.core.world.snapshot import Snapshot
 from kubedsm.core.world.surroundings import Claim, CSINode, CSIVolume, Volume
@@ -68,19 +68,20 @@ def node(rng):
 
 def pod(rng, name, uid, version, classes):
     turn = rng.randrange(4)
+    made = random.Random(uid) if rng.random() < 0.7 else rng
     return Pod(
         Uid(uid),
         "shop",
         name,
         Workload("shop", "Deployment", f"w{turn}"),
-        rng.choice(classes),
+        made.choice(classes),
         rng.choice(("kubedsm", "kubedsm", "kubedsm", "other")),
         node_name=rng.choice((None, None, "n0", "n1", "gone")),
         phase=rng.choice(("Pending", "Running", "Running", "Failed")),
         terminating=rng.random() < 0.1,
         detached=rng.random() < 0.1,
         created=float(rng.randrange(50)),
-        labels={"app": rng.choice("abc"), rng.choice(("side", "other")): "x"},
+        labels={"app": made.choice("abc"), made.choice(("side", "other")): "x"},
         resource_version=str(version),
         wishes=Wishes(qos=0.5) if rng.random() < 0.1 else None,
     )
@@ -148,6 +149,7 @@ def test_decisions_are_those_of_a_count_from_scratch(block):
         mirror.check_invariants()
         seen = mirror.snapshot()
         assert seen.census == from_scratch(seen).census, seed
+        assert seen.census.looked_at == keys_looked_at(seen.census.classes)
         assert list(seen.shares()) == sorted(seen.shares())
         for resource in ("cpu", "memory", "pods", "example.com/gpu"):
             columns = seen.room.column(resource), from_scratch(seen).room.column(resource)
@@ -194,6 +196,7 @@ def test_who_stands_where_is_what_a_look_at_all_pods_finds(block):
                 assert standing_in(seen) == standing_in(from_scratch(seen)), seed
         mirror.check_invariants()
         seen = mirror.snapshot()
+        assert seen.census.looked_at == keys_looked_at(seen.census.classes)
         decision = decided(seen)
         assert repr(decision) == repr(decided(from_scratch(seen))), seed
         decisions += bool(decision.bindings)
