@@ -60,9 +60,10 @@ def ingest(events: int, output: str) -> None:
 @click.option("--nodes", type=click.IntRange(1, 5000), default=500, help="How many.")
 @output
 def rules(pods: int, nodes: int, output: str) -> None:
-    """Hard spread and anti-affinity, beside asking every rule (10 s).
+    """Hard spread and anti-affinity, beside asking every rule (30 s).
 
-    A batch of pods, and one class of them on 5,000 nodes.
+    A batch of pods; 500 that want to be even over the zones of 1,000 nodes, and 50 that want to be
+    apart there, both beside 10,000 others; and one class of pods on 5,000 nodes.
     """
     from kubedsm.bench import rules as bench_rules  # noqa: PLC0415  of no use elsewhere
 
