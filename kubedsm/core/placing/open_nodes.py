@@ -23,9 +23,11 @@ class OpenNodes:
     def __init__(
         self, feasibility: Feasibility, surroundings: Surroundings, batch: Iterable[Pod]
     ) -> None:
+        #: pods that came, or went if it says False
+        self._steps: list[tuple[Pod, NodeName, bool]] = []
+        #: after the first so many of these
         self._known = feasibility
-        #: pods that came, or went if it says False, since then
-        self._since: list[tuple[Pod, NodeName, bool]] = []
+        self._taken = 0
         self._surroundings = surroundings
         self._alike: dict[EquivalenceClass, EquivalenceClass] = {}
         self._likes: dict[Uid, EquivalenceClass] = {}
@@ -34,7 +36,8 @@ class OpenNodes:
             # One value for all that are equal: found faster.
             self._likes[pod.uid] = self._alike.setdefault(like, like)
         self._wishes = {term for like in self._alike for _, term in wishes_of(like.rules)}
-        self._masks: dict[EquivalenceClass, Mask] = {}
+        #: each after the first so many of the steps
+        self._masks: dict[EquivalenceClass, tuple[Mask, int]] = {}
         self._indifferent: dict[EquivalenceClass, bool] = {}
         self._closing: dict[tuple[EquivalenceClass, EquivalenceClass], frozenset[str] | None] = {}
 
@@ -43,21 +46,39 @@ class OpenNodes:
 
     @property
     def feasibility(self) -> Feasibility:
-        for pod, node, came in self._since:
+        for pod, node, came in self._steps[self._taken :]:
             if came:
                 self._known = self._known.with_pod(pod, node)
             else:
                 self._known = self._known.without_pod(pod.uid)
-        self._since.clear()
+        self._taken = len(self._steps)
         return self._known
 
     def of(self, pod: Pod) -> Mask:
         """The nodes open to the pod, if they have the room, and it is even; not to be changed."""
         like = self._likes[pod.uid]
-        known = self._masks.get(like)
-        if known is None:
-            known = self._masks[like] = self.feasibility.otherwise_open(pod)
-        return known
+        steps = len(self._steps)
+        mask, seen = self._masks.get(like, (None, steps))
+        if mask is not None and seen < steps:
+            mask = self._after(mask, like, seen)
+        if mask is None:
+            mask = self.feasibility.otherwise_open(pod)
+        self._masks[like] = mask, steps
+        return mask
+
+    def _after(self, mask: Mask, like: EquivalenceClass, seen: int) -> Mask | None:
+        """What the steps since then have left of the mask; None if that is to be asked."""
+        index = self._known.index
+        for pod, node, came in self._steps[seen:]:
+            keys = self._closed(self._likes[pod.uid], like)
+            if keys is None or (keys and not came):
+                return None
+            for key in keys:
+                codes = index.label(key).codes
+                code = codes[index.positions[node]]
+                if code != MISSING:
+                    mask[codes == code] = False
+        return mask
 
     def penalties(self, pod: Pod, nodes: Positions) -> Ints | None:
         """By position, how much less than the best of these nodes the pod likes each of them.
@@ -74,24 +95,10 @@ class OpenNodes:
         return penalties
 
     def put(self, pod: Pod, node: NodeName) -> None:
-        self._since.append((pod, node, True))
-        comer, index = self._likes[pod.uid], self._known.index
-        for like in tuple(self._masks):
-            keys = self._closed(comer, like)
-            if keys is None:
-                del self._masks[like]
-            for key in keys or ():
-                codes = index.label(key).codes
-                code = codes[index.positions[node]]
-                if code != MISSING:
-                    self._masks[like][codes == code] = False
+        self._steps.append((pod, node, True))
 
     def take(self, pod: Pod, node: NodeName) -> None:
-        self._since.append((pod, node, False))
-        goer = self._likes[pod.uid]
-        for like in tuple(self._masks):
-            if self._closed(goer, like) != frozenset():
-                del self._masks[like]
+        self._steps.append((pod, node, False))
 
     def _closed(self, comer: EquivalenceClass, like: EquivalenceClass) -> frozenset[str] | None:
         """By which labels of its node one that comes closes nodes to another, if that is all.

@@ -6,8 +6,8 @@ a migration without the pod that leaves. A pod is asked about as one that is now
 that is on a node already, take it away first.
 
 Costs, for N nodes: a new class a few vector operations on N a rule; a known class is remembered; a
-pod added or taken away, copies of N. Making one reads all pods once if any has a rule about pods,
-ports or volumes, and hardly anything if none has.
+pod added or taken away, copies of N. Making one of what the mirror keeps along costs nothing; of
+another snapshot, a look at all its pods.
 """
 
 from collections.abc import Iterable, Sequence

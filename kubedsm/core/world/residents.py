@@ -202,7 +202,8 @@ class Residents:
             if self.keys is not None:
                 peer = Peer(*self.visible(pod), pod.terminating)
                 peers.count((peer,), node, by)
-                known.count(peer, node, by)
+                if self._known:
+                    known.count(peer, node, by)
                 if rules.anti_affinity:
                     holders.count(rules.anti_affinity, node, by)
                 if (rules.affinity or rules.spread) and not pod.terminating:

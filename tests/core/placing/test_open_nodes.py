@@ -20,8 +20,9 @@ def crowds(seed):
     homes = {}
     for _ in range(12):
         each = rng.choice(batch)
-        for other in batch:  # so that something is remembered
-            known.of(other)
+        for other in batch:
+            if rng.random() < 0.5:  # so that it is remembered, for a while
+                known.of(other)
         if each.uid in homes:
             node = homes.pop(each.uid)
             known.take(each, node)
@@ -32,7 +33,8 @@ def crowds(seed):
             rules = rules.with_pod(each, node)
         by = 1 if each.uid in homes else -1
         skews.change(known.like(each), rules.index.positions[node], by)
-        yield [p for p in batch if p.uid not in homes], known, skews, rules
+        if rng.random() < 0.5:
+            yield [p for p in batch if p.uid not in homes], known, skews, rules
 
 
 def test_a_node_takes_a_pod_if_it_is_open_has_the_room_and_is_even():
@@ -44,7 +46,7 @@ def test_a_node_takes_a_pod_if_it_is_open_has_the_room_and_is_even():
                 found = found & ~rules.room.short(each.requests)
                 assert (found == rules.taking(each)).all(), seed
                 closed += not found.all()
-    assert closed > 1000
+    assert closed > 500
 
 
 def test_what_a_pod_likes_is_what_the_rules_say():
