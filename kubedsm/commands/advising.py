@@ -20,7 +20,7 @@ from kubedsm.core.moving.suggestion import ClusterScore, Leg, Suggestion
 from kubedsm.core.world.snapshot import Snapshot
 from kubedsm.runtime.assembly import Runtime
 from kubedsm.runtime.listener import Listener
-from kubedsm.runtime.suggester import migration_of, reason_to_stay
+from kubedsm.thinking.moves_to_make import migration_of, reason_to_stay
 from kubedsm.why.entries import MoveOutcome, Outcome, move_as_json
 from kubedsm.why.table import table
 

@@ -32,7 +32,7 @@ from kubedsm.core.world.snapshot import Snapshot
 from kubedsm.core.world.wishes import MIGRATION_ANNOTATION, QOS_ANNOTATION, RATE_ANNOTATION
 from kubedsm.runtime.config_map import ConfigMapName
 from kubedsm.runtime.configuration_source import said_in
-from kubedsm.runtime.suggester import migration_of
+from kubedsm.thinking.moves_to_make import migration_of
 from kubedsm.why.table import table
 
 

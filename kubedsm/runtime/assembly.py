@@ -47,6 +47,7 @@ from kubedsm.runtime.tier_marks import TierKeeper
 from kubedsm.runtime.workload_changes import WorkloadChanges
 from kubedsm.runtime.workload_events import WorkloadEvents
 from kubedsm.said_by_cause import SaidByCause
+from kubedsm.thinking.questions import InProcess, Known
 from kubedsm.why.entries import MoveOutcome, Outcome
 from kubedsm.why.explainer import Decisions
 from kubedsm.why.record import DecisionRecord
@@ -91,6 +92,15 @@ class Runtime:
         followed: dict[Uid, str] = {}
         self.mirror = ClusterMirror(
             configuration.scheduler_name, configuration.tiers, followed.keys(), self.queue.help
+        )
+        self.thinker = InProcess(
+            Known(
+                self.mirror,
+                followed.keys(),
+                lambda: self.configuration.current,
+                self._policy,
+                clock,
+            )
         )
         self._record = DecisionRecord(clock)
         self.decisions = Decisions(self._record, self.mirror, self._configured_policy)
@@ -215,7 +225,7 @@ class Runtime:
             recorder=self._recorder,
             clock=self._clock,
             configuration=self.configuration,
-            under_way=self.manager.follows,
+            thinker=self.thinker,
             timeout=self._limits.request_timeout,
             said=self._said,
             listener=self._listener,
@@ -231,7 +241,7 @@ class Runtime:
             manager=self.manager,
             recorder=self._recorder,
             record=self._record,
-            policy=lambda: other or self.configuration.current.policy,
+            thinker=self.thinker,
             configuration=self.configuration,
             clock=self._clock,
             synced=self.synced,

@@ -72,9 +72,9 @@ class MoveLimits:
             self._underway[move] = underway
         return not full
 
-    def moving(self, workload: Workload) -> bool:
-        """Whether a move of the workload is under way."""
-        return any(underway.workload == workload for underway in self._underway.values())
+    def moving(self) -> frozenset[Workload]:
+        """The workloads of which a move is under way."""
+        return frozenset(underway.workload for underway in self._underway.values())
 
     def leave(self, move: str) -> None:
         self._underway.pop(move, None)
@@ -91,5 +91,6 @@ class MoveLimits:
             del self._failures[workload]
         self._rests[workload] = until
 
-    def resting(self, workload: Workload, now: float) -> bool:
-        return self._rests.get(workload, 0.0) > now
+    def resting(self, now: float) -> frozenset[Workload]:
+        """The workloads that are left alone."""
+        return frozenset(workload for workload, until in self._rests.items() if until > now)

@@ -7,13 +7,13 @@ this is forgotten in a crash, and none of it is missed: evicted pods are gone, a
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 import attrs
 import structlog
 
-from kubedsm.clock import Clock, deadline_in
+from kubedsm.clock import Clock
 from kubedsm.cluster.calls import live, pod_writes
 from kubedsm.cluster.client.port import (
     Cluster,
@@ -25,15 +25,17 @@ from kubedsm.cluster.client.port import (
 )
 from kubedsm.cluster.wire.errors import WireError
 from kubedsm.configuration.current import CurrentConfiguration
-from kubedsm.core.placing.preemption import Budget, Preemption, PreemptionSearch
+from kubedsm.core.placing.preemption import Budget, Preemption, makes_room
 from kubedsm.core.world.change import Change
 from kubedsm.core.world.mirror import ClusterMirror
-from kubedsm.core.world.model import NodeName, Pod, PodClass, Uid, Workload
+from kubedsm.core.world.model import NodeName, Pod, PodClass, Resources, Uid, Workload
 from kubedsm.core.world.serving_order import serving_order
 from kubedsm.runtime.event_recorder import EventRecorder
 from kubedsm.runtime.listener import Listener
 from kubedsm.runtime.scheduling_queue import SchedulingQueue
 from kubedsm.said_by_cause import SaidByCause
+from kubedsm.thinking.questions import NoAnswerError, Thinker
+from kubedsm.thinking.room_for import Room, RoomFor, with_free
 
 log = structlog.get_logger()
 
@@ -42,8 +44,6 @@ BACK_OFF = 30.0
 #: seconds between tries of a call that had no answer, and how many there are
 RETRY = 1.0
 TRIES = 5
-#: seconds that a search for victims may take
-BUDGET = 0.5
 
 
 @attrs.frozen(slots=True)
@@ -66,8 +66,7 @@ class Preemptor:
     recorder: EventRecorder
     clock: Clock
     configuration: CurrentConfiguration
-    #: whether a plan is about the pod
-    under_way: Callable[[Uid], bool]
+    thinker: Thinker
     #: seconds
     timeout: float
     said: SaidByCause
@@ -166,44 +165,68 @@ class Preemptor:
         if pod is not None:
             self.queue.add(pod)
 
-    def _search(self, pod: Pod, budgets: Sequence[Budget] = ()) -> PreemptionSearch:
-        """On the present: what is held for less important pods counts as free."""
-        with self.lifted([pod.uid, *(n.pod.uid for n in self._less_important(pod))]):
-            snapshot = self.mirror.snapshot()
-        spared = [uid for uid in snapshot.placed if self.under_way(uid)]
-        policy = self.configuration.current.policy
-        return PreemptionSearch(
-            snapshot,
-            pod,
-            policy.promises_in(snapshot),
-            policy.objective,
-            self._leaving,
-            spared,
-            budgets,
-            deadline_in(BUDGET, self.clock),
-        )
+    async def _room_for(
+        self,
+        uid: Uid,
+        budgets: tuple[Budget, ...] | None = None,
+        shunned: frozenset[NodeName] = frozenset(),
+        node: NodeName | None = None,
+    ) -> Room | None:
+        """What room there is for the pod; None if it does not wait any more.
+
+        What is held for less important pods counts as free. Raises NoAnswerError.
+        """
+        for _ in range(TRIES):
+            pod = self._waiting(uid)
+            if pod is None:
+                return None
+            lesser = [n.pod.uid for n in self._less_important(pod)]
+            held = self.mirror.held_for([uid, *lesser])
+            question = RoomFor(pod, held, frozenset(self._leaving), budgets, shunned, node)
+            changes = self.mirror.changes
+            room = await self.thinker.ask(question)
+            if changes == self.mirror.changes or self._still_holds(room, held):
+                return room
+        raise NoAnswerError("the cluster changes faster than room is found in it")
+
+    def _still_holds(self, room: Room, held: Mapping[NodeName, Resources]) -> bool:
+        """Whether the victims are still there, and the pod would have room without them."""
+        if self._waiting(room.pod.uid) is None:
+            return False
+        snapshot = with_free(self.mirror.snapshot(), held)
+        return room.found is None or makes_room(snapshot, room.pod, room.found, self._leaving)
 
     def _less_important(self, pod: Pod) -> list[Nomination]:
         priority = pod.pod_class.priority
         return [n for n in self._nominations.values() if n.pod.pod_class.priority < priority]
 
     async def _preempt(self, uid: Uid) -> None:
+        try:
+            await self._make_room(uid)
+        except NoAnswerError:
+            self._end(uid)
+            pod = self._waiting(uid)
+            if pod is not None:
+                self.queue.back_off(pod)
+
+    async def _make_room(self, uid: Uid) -> None:
+        """Raises NoAnswerError."""
         pod = self._waiting(uid)
         if pod is None or not self.enabled:
             return
         self.listener.preemption_begun(pod)
-        if self._hopeless(pod):
+        if await self._hopeless(pod):
             return
         try:
             budgets = await live.all_budgets(self.cluster, timeout=self.timeout)
         except (ClusterError, WireError) as error:
             self.said.log(log.warning, "budgets unreadable", error)
             budgets = []  # whether a pod may go, the API server decides
-        while (pod := self._waiting(uid)) is not None:
-            search = self._search(pod, budgets)
-            if self._coming(pod, search):
+        while room := await self._room_for(uid, tuple(budgets), self._shunned_now(uid)):
+            if room.coming is not None:
+                self._await_room(room.pod, room.coming)
                 return
-            found = search.best(self._shunned_now(uid))
+            pod, found = room.pod, room.found
             if found is None:
                 self._end(uid)
                 return
@@ -220,31 +243,36 @@ class Preemptor:
             else:
                 return
 
-    def _hopeless(self, pod: Pod) -> bool:
-        """Whether nothing can be done for it: found out without asking the API server."""
+    async def _hopeless(self, pod: Pod) -> bool:
+        """Whether nothing can be done for it: found out without asking the API server.
+
+        Raises NoAnswerError.
+        """
         kind = (pod.pod_class, pod.workload)
         if self.mirror.changes != self._in_vain_at:
             self._in_vain.clear()
         elif kind in self._in_vain:
             return True
-        search = self._search(pod)
-        hopeless = not (self._coming(pod, search) or search.helps())
+        at = self.mirror.changes
+        room = await self._room_for(pod.uid)
+        if room is None:
+            return True
+        overtaken = self.mirror.changes != at
+        if room.coming is not None:
+            self._await_room(pod, room.coming)
+        hopeless = room.coming is None and not room.helps
         if hopeless:
             self._end(pod.uid)
-            self._in_vain.add(kind)
-            self._in_vain_at = self.mirror.changes
+            if not overtaken:
+                self._in_vain.add(kind)
+                self._in_vain_at = self.mirror.changes
         return hopeless
 
-    def _coming(self, pod: Pod, search: PreemptionSearch) -> bool:
-        """Whether it gets room without any eviction; if it is held for others, it no longer is."""
-        node = search.room_to_come()
-        if node is None:
-            return False
-        lesser = [n.pod.uid for n in self._less_important(pod) if n.node == node]
-        if lesser:
+    def _await_room(self, pod: Pod, node: NodeName) -> None:
+        """It gets room there without any eviction; if it is held for others, it no longer is."""
+        if any(n.node == node for n in self._less_important(pod)):
             self._nominate(pod, node)
             self._try_again(pod.uid)
-        return True
 
     def _nominate(self, pod: Pod, node: NodeName) -> None:
         """Hold the room that is to come for the pod; the less important must look elsewhere."""
@@ -261,14 +289,18 @@ class Preemptor:
             await self._request(victim, dry_run=True)
 
     async def _evict(self, uid: Uid, node: NodeName) -> None:
-        """Evict the pods that must go from the node, until none must."""
+        """Evict the pods that must go from the node, until none must.
+
+        Raises EvictionRefusedError and NoAnswerError.
+        """
         missed = 0
-        while (pod := self._waiting(uid)) is not None and uid in self._nominations:
-            search = self._search(pod)
-            found = search.on(node)
+        while room := await self._room_for(uid, node=node):
+            if uid not in self._nominations:
+                return
+            pod, found = room.pod, room.found
             if found is not None and not found.victims:
                 return
-            if search.room_to_come() is not None:  # elsewhere, without any more evictions
+            if room.coming is not None:  # elsewhere, without any more evictions
                 self._end(uid)
                 self._try_again(uid)
                 return
@@ -314,9 +346,9 @@ class Preemptor:
             self._told[pod.uid] = text
             self.recorder.not_preempted(pod, text)
 
-    def _shunned_now(self, uid: Uid) -> set[NodeName]:
+    def _shunned_now(self, uid: Uid) -> frozenset[NodeName]:
         now = self.clock.monotonic()
-        return {node for node, until in self._shunned.get(uid, {}).items() if until > now}
+        return frozenset(n for n, until in self._shunned.get(uid, {}).items() if until > now)
 
     def _end(self, uid: Uid) -> None:
         """Hold nothing for the pod any more."""

@@ -4,22 +4,19 @@ import asyncio
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
 
 import attrs
 import structlog
 
-from kubedsm.clock import Clock, deadline_in
+from kubedsm.clock import Clock
 from kubedsm.configuration.current import CurrentConfiguration
-from kubedsm.configuration.services import Mode
 from kubedsm.configuration.settings import Configuration
 from kubedsm.core.goals.gains import Gains, leading
 from kubedsm.core.moving.move_groups import edge_changes
 from kubedsm.core.moving.rebalance import on_one_node
-from kubedsm.core.moving.suggestion import Cause, Leg, Move, MoveKind, Reason, Suggestion
-from kubedsm.core.policies.policy import MigratingPolicy
+from kubedsm.core.moving.suggestion import Leg, Move, MoveKind, Suggestion
 from kubedsm.core.world.mirror import ClusterMirror
-from kubedsm.core.world.model import Pod, Uid, shares_after
+from kubedsm.core.world.model import Uid, shares_after
 from kubedsm.core.world.snapshot import Snapshot
 from kubedsm.runtime.event_recorder import EventRecorder
 from kubedsm.runtime.listener import Listener
@@ -27,6 +24,8 @@ from kubedsm.runtime.moves import Group
 from kubedsm.runtime.placement_manager import PlacementManager
 from kubedsm.runtime.scheduling_queue import SchedulingQueue
 from kubedsm.runtime.workload_changes import WorkloadChanges
+from kubedsm.thinking.moves_to_make import MovesToMake, migration_of
+from kubedsm.thinking.questions import NoAnswerError, Thinker
 from kubedsm.why.entries import MoveOutcome, Outcome, planned
 from kubedsm.why.record import DecisionRecord
 from plans.migration import MoveMode, MoveOrder
@@ -51,8 +50,7 @@ class Suggester:
     manager: PlacementManager
     recorder: EventRecorder
     record: DecisionRecord
-    #: the one that holds now
-    policy: Callable[[], MigratingPolicy]
+    thinker: Thinker
     configuration: CurrentConfiguration
     clock: Clock
     synced: asyncio.Event
@@ -66,7 +64,6 @@ class Suggester:
     #: the state when nothing was worth moving, and nothing rested; and when time may change that
     _nothing_at: tuple[int, int] | None = attrs.field(default=None, init=False)
     _again_at: float = attrs.field(default=math.inf, init=False)
-    _resters: int = attrs.field(default=0, init=False)
     _reconfigured: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -82,7 +79,7 @@ class Suggester:
                 await self._settled()
                 started = ended = self.clock.monotonic()
             if self._may_think():
-                self._suggest()
+                await self._suggest()
                 ended = self.clock.monotonic()
 
     async def _rest(self, since: float, thought: float) -> None:
@@ -100,7 +97,7 @@ class Suggester:
 
     @property
     def _state(self) -> tuple[int, int]:
-        """What a suggestion depends on, beside the time."""
+        """What a suggestion depends on, beside the time: the cluster, and the configuration."""
         return self.mirror.changes, self.configuration.generation
 
     async def _settled(self) -> None:
@@ -124,20 +121,27 @@ class Suggester:
             and not self.paused()
         )
 
-    def _suggest(self) -> None:
-        settings = self.configuration.current.suggester
-        snapshot = self.mirror.snapshot()
-        self._resters = 0
-        deadline, began = deadline_in(settings.budget, self.clock), self.clock.monotonic()
-        suggestion = self.policy().suggest(
-            snapshot, self._resting, deadline, cache(self.changes.lasting)
+    async def _suggest(self) -> None:
+        settings, state = self.configuration.current.suggester, self._state
+        snapshot, began = self.mirror.snapshot(), self.clock.monotonic()
+        limits = self.manager.move_limits
+        question = MovesToMake(
+            limits.moving(), limits.resting(began), self.changes.quiet(), settings.budget
         )
+        try:
+            suggested = await self.thinker.ask(question)
+        except NoAnswerError:
+            return
+        suggestion = suggested.suggestion
         seconds = self.clock.monotonic() - began
         self.listener.suggested(suggestion.moves, settings.mode, seconds)
         if not suggestion.moves:
-            self._nothing_at = self._state if self._resters == 0 else None
+            self._nothing_at = None if suggested.rests else state
             wait = self.changes.worth_another_look() if suggestion.may_pay_later else math.inf
             self._again_at = self.clock.monotonic() + wait
+            return
+        if self._state[1] != state[1] or not self._still_holds(snapshot, suggestion):
+            log.info("suggestion overtaken", moves=len(suggestion.moves))
             return
         log.info(
             "suggestion",
@@ -152,6 +156,18 @@ class Suggester:
                 self.recorder.proposed(move.pod, proposal(move))
             return
         self.begin(snapshot, suggestion)
+
+    def _still_holds(self, snapshot: Snapshot, suggestion: Suggestion) -> bool:
+        """Whether moves may begin, and of these pods and nodes nothing has changed meanwhile.
+
+        Whether they are worth it, and go, is looked at again when each begins.
+        """
+        now = self.mirror.snapshot()
+        return self._may_think() and all(
+            now.pods.get(leg.move.pod.uid) == snapshot.pods.get(leg.move.pod.uid)
+            and now.nodes.get(leg.target) == snapshot.nodes.get(leg.target)
+            for leg in suggestion.legs
+        )
 
     def begin(self, snapshot: Snapshot, suggestion: Suggestion) -> None:
         """Have the moves done, each group that can be carried out as one plan."""
@@ -168,18 +184,6 @@ class Suggester:
         self.record.suggestion(snapshot, suggestion, choices)
         for plan_id, group in groups.items():
             self.manager.migrate(plan_id, group)
-
-    def _resting(self, pod: Pod) -> Reason | None:
-        reason = reason_to_stay(pod, self.configuration.current)
-        if reason:
-            return reason
-        limits = self.manager.move_limits
-        if self.manager.follows(pod.uid) or limits.moving(pod.workload):
-            self._resters += 1
-            return Cause.WORKLOAD_MOVING.of()
-        resting = limits.resting(pod.workload, self.clock.monotonic())
-        self._resters += resting
-        return Cause.WORKLOAD_RESTING.of() if resting else None
 
     def _worth(self, moves: Sequence[Move], waiting: Sequence[Uid]) -> Callable[[], bool]:
         def worth() -> bool:
@@ -209,27 +213,6 @@ def by_group(suggestion: Suggestion) -> Iterator[tuple[int, list[Leg]]]:
 
 def proposal(move: Move) -> str:
     return f"Would move from {move.source} to {move.target} ({move.kind}): {move.purpose}"
-
-
-def migration_of(pod: Pod, configuration: Configuration) -> Mode:
-    """How the pod may be moved: as configured; or as its tenant wishes, unless that is not at all.
-
-    Only the pods of a Deployment carry the label by which they can be detached.
-    """
-    mode = configuration.migration_mode(pod.workload)
-    if mode != "off" and pod.wishes is not None:
-        mode = pod.wishes.migration or mode
-    return "recreate" if mode == "surge" and pod.workload.kind != "Deployment" else mode
-
-
-def reason_to_stay(pod: Pod, configuration: Configuration) -> Reason | None:
-    """Why its move would be refused when it starts, as far as that is known before."""
-    mode = migration_of(pod, configuration)
-    if mode == "off":
-        return Cause.MIGRATION_OFF.of()
-    if pod.pod_class.rules.claims and mode == "surge":
-        return Cause.CLAIM_NOT_SHARED.of()
-    return None
 
 
 def order_of(plan_id: str, leg: Leg, configuration: Configuration) -> MoveOrder:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import attrs
 
 from kubedsm.clock import Clock
-from kubedsm.core.goals.lasting import ASSUMED, QuietPeriods, assumed
+from kubedsm.core.goals.lasting import ASSUMED, Quiet, QuietPeriods
 from kubedsm.core.world.change import Change
 from kubedsm.core.world.model import Pod, Uid, Workload
 
@@ -36,7 +36,7 @@ class WorkloadChanges:
     _pods: Counter[Workload] = attrs.field(factory=Counter, init=False)
     _all_pods: int = attrs.field(default=0, init=False)
     _periods: dict[Workload, QuietPeriods] = attrs.field(factory=dict, init=False)
-    #: of all workloads together: when room on the edge comes free anyway, or is asked for
+    #: see `Quiet`
     _edge: QuietPeriods | None = attrs.field(default=None, init=False)
     #: pods that came or went since
     _turned: int = attrs.field(default=0, init=False)
@@ -90,11 +90,9 @@ class WorkloadChanges:
         self._periods[pod.workload] = _found(self._periods.get(pod.workload), pod.created)
         self._edge = _found(self._edge, pod.created)
 
-    def lasting(self, workload: Workload) -> float:
-        """For how many seconds the workload, and the edge about it, are expected to stay so."""
-        now = self.clock.wall()
-        known = (self._periods.get(workload), self._edge)
-        return min(assumed(workload) if each is None else each.lasting(now) for each in known)
+    def quiet(self) -> Quiet:
+        """What is known by now."""
+        return Quiet(self.clock.wall(), dict(self._periods), self._edge)
 
     def settling(self) -> bool:
         """Whether pods start or stop that should be done with that in a moment."""

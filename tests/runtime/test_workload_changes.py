@@ -50,13 +50,13 @@ def watched():
 
 
 def test_of_what_was_never_seen_a_minute_is_assumed(watched):
-    assert watched.changes.lasting(A) == ASSUMED
+    assert watched.changes.quiet().lasting(A) == ASSUMED
 
 
 def test_what_is_there_already_has_been_quiet_since_its_youngest_pod_came(watched):
     for name, age in (("a-1", 900.0), ("a-2", 300.0), ("a-3", 600.0)):
         watched.came(name, age=age)
-    assert watched.changes.lasting(A) == ASSUMED + 300.0
+    assert watched.changes.quiet().lasting(A) == ASSUMED + 300.0
     assert not watched.changes.settling()
 
 
@@ -69,7 +69,7 @@ def test_pods_that_come_and_go_are_learned_from_and_a_workload_is_forgotten_with
         else:
             pods.append(watched.becomes(pods.pop(), terminating=True))
             watched.gone(pods.pop())
-    assert watched.changes.lasting(A) == pytest.approx(30.0, rel=0.2)
+    assert watched.changes.quiet().lasting(A) == pytest.approx(30.0, rel=0.2)
     for each in pods:
         watched.gone(each)
     assert not watched.changes._periods
@@ -111,7 +111,7 @@ def test_the_edge_about_a_quiet_workload_changes_with_a_twentieth_of_all_pods(wa
     # Every second round.
     assert watched.changes._edge.lengths[0] == 40.0
     alone = watched.changes._periods[A].lasting(watched.clock.wall())
-    assert watched.changes.lasting(A) < alone / 5
+    assert watched.changes.quiet().lasting(A) < alone / 5
 
 
 def test_pods_that_start_or_stop_are_told_until_they_have_but_not_for_long(watched):

@@ -5,7 +5,7 @@ What tells how long the quiet goes on is hence not how often it changes, but how
 quiet already: of the quiet periods that lasted so long, how much longer did they last?
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import attrs
 
@@ -60,3 +60,18 @@ class QuietPeriods:
                 total += weight * (length - age)
             weight *= _FADING
         return min(total / counts, FARTHEST)
+
+
+@attrs.frozen
+class Quiet:
+    """What was learned of workloads, and of the edge that they share, as it is at one moment."""
+
+    now: float = 0.0
+    workloads: Mapping[Workload, QuietPeriods] = attrs.field(factory=dict)
+    #: of all workloads together: when room on the edge comes free anyway, or is asked for
+    edge: QuietPeriods | None = None
+
+    def lasting(self, workload: Workload) -> float:
+        """For how many seconds the workload, and the edge about it, are expected to stay so."""
+        known = (self.workloads.get(workload), self.edge)
+        return min(ASSUMED if each is None else each.lasting(self.now) for each in known)

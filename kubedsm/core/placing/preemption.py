@@ -10,7 +10,7 @@ Ours is one criterion, after the budgets: the edge comes first if the pod's work
 Room that is going to be free anyway makes all of it needless.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 
 import attrs
 
@@ -66,7 +66,7 @@ class PreemptionSearch:
     promises: Promises
     objective: Objective
     leaving: Collection[Uid] = ()
-    spared: Collection[Uid] = ()
+    spared: Container[Uid] = ()
     budgets: Sequence[Budget] = ()
     #: after that no more nodes are looked at
     deadline: Deadline = NO_DEADLINE
@@ -222,6 +222,23 @@ class PreemptionSearch:
             -started,
             found.node,
         )
+
+
+def makes_room(
+    snapshot: Snapshot, pod: Pod, found: Preemption, leaving: Collection[Uid] = ()
+) -> bool:
+    """Whether what was found for the pod a moment ago still does; rules are not asked again."""
+    gone = {victim.uid for victim in found.victims}
+    here = {uid for uid, node in snapshot.placed.items() if node == found.node}
+    if found.node not in snapshot.nodes or not gone <= here:
+        return False
+    free = snapshot.free[found.node]
+    for uid in here:
+        there = snapshot.pods[uid]
+        leaves = there.terminating or uid in leaving or uid in gone
+        if leaves and not there.finished:
+            free += there.requests
+    return not shortages(pod.requests, free)
 
 
 def _importance(pod: Pod) -> tuple[int, float, str, str]:

@@ -6,7 +6,7 @@ pods included, of all schedulers), or reserved. Nothing here awaits, so a decisi
 snapshot and reserved in the same breath cannot be overtaken.
 """
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterable
 
 import attrs
 
@@ -272,6 +272,16 @@ class ClusterMirror:
             self._give_back(_nomination(uid))
         else:
             self.release(_nomination(uid))
+
+    def held_for(self, uids: Iterable[Uid]) -> dict[NodeName, Resources]:
+        """The room that these pods are nominated to."""
+        held: dict[NodeName, Resources] = {}
+        for uid in uids:
+            nomination = self._reservations.get(_nomination(uid))
+            if nomination is not None:
+                more = held.get(nomination.node, NOTHING)
+                held[nomination.node] = more + nomination.requests
+        return held
 
     def claim(self, claimant: str, claim: ReplacementClaim) -> None:
         """Give the claimant the next pod of that description, first come first served."""

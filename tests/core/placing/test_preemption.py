@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kubedsm.bench.literal.rules import literal_rule
 from kubedsm.core.goals.objective import Objective, Promise
-from kubedsm.core.placing.preemption import Budget, Preemption, PreemptionSearch
+from kubedsm.core.placing.preemption import Budget, Preemption, PreemptionSearch, makes_room
 from kubedsm.core.world.model import (
     NodeName,
     Pod,
@@ -376,3 +376,23 @@ def test_no_more_nodes_are_compared_than_kube_scheduler_does():
     nodes = [node(f"n{i:03}", Tier.CLOUD, 2) for i in range(150)]
     pods = [pod(f"v-{i:03}", 2, 5 if i < 120 else 0, f"n{i:03}") for i in range(150)]
     assert names(best(nodes, pods, pod("p", 2, 10))) == ("n000", ["v-000"])
+
+
+def test_what_was_found_a_moment_ago_is_compared_with_what_is_there():
+    low, other = pod("low", 1, 0, "e1"), pod("other", 1, 50, "e1")
+    waiting = pod("p", 1, 10)
+    found = best([EDGE], [low, other], waiting)
+    assert names(found) == ("e1", ["low"])
+
+    def still(*pods, nodes=(EDGE,), **more):
+        return makes_room(snapshot(nodes, [*pods, waiting]), waiting, found, **more)
+
+    assert still(low, other)
+    assert still(low)
+    assert not still(other)  # it has left
+    assert not still(attrs.evolve(low, node_name=NodeName("c1")), other, nodes=(EDGE, CLOUD))
+    assert not still(low, other, pod("more", 1, 50, "e1"))
+    assert still(low, other, pod("going", 1, 50, "e1", terminating=True))
+    assert still(low, other, pod("going", 1, 50, "e1"), leaving=["going"])
+    there = snapshot([EDGE], [low, other, waiting])
+    assert not makes_room(attrs.evolve(there, nodes={}, free={}), waiting, found)

@@ -1,0 +1,83 @@
+"""The question which moves are worth their disruption."""
+
+from functools import cache
+
+import attrs
+
+from kubedsm.clock import deadline_in
+from kubedsm.configuration.services import Mode
+from kubedsm.configuration.settings import Configuration
+from kubedsm.core.goals.lasting import Quiet
+from kubedsm.core.moving.suggestion import Cause, Reason, Suggestion
+from kubedsm.core.policies.policy import MigratingPolicy
+from kubedsm.core.world.model import Pod, Workload
+from kubedsm.thinking.questions import Known
+
+
+@attrs.frozen(slots=True)
+class Suggested:
+    suggestion: Suggestion
+    #: whether anything was left alone only because it is, or was, being moved
+    rests: bool
+
+
+@attrs.frozen(slots=True)
+class MovesToMake:
+    """Asked of a policy that moves pods."""
+
+    name = "suggestion"
+    #: workloads of which a pod is being moved, and that were moved a moment ago
+    moving: frozenset[Workload]
+    resting: frozenset[Workload]
+    quiet: Quiet
+    budget: float
+
+    def answered(self, known: Known) -> Suggested:
+        """Raise TypeError if the policy moves nothing."""
+        policy = known.policy()
+        if not isinstance(policy, MigratingPolicy):
+            raise TypeError(f"{policy} moves nothing")
+        configuration, rests = known.configuration(), set[Workload]()
+
+        def movable(pod: Pod) -> Reason | None:
+            why = reason_to_stay(pod, configuration) or self._rest(pod, known)
+            if why is not None and why.cause in _RESTS:
+                rests.add(pod.workload)
+            return why
+
+        suggestion = policy.suggest(
+            known.mirror.snapshot(),
+            movable,
+            deadline_in(self.budget, known.clock),
+            cache(self.quiet.lasting),
+        )
+        return Suggested(suggestion, rests=bool(rests))
+
+    def _rest(self, pod: Pod, known: Known) -> Reason | None:
+        if pod.uid in known.followed or pod.workload in self.moving:
+            return Cause.WORKLOAD_MOVING.of()
+        return Cause.WORKLOAD_RESTING.of() if pod.workload in self.resting else None
+
+
+_RESTS = frozenset({Cause.WORKLOAD_MOVING, Cause.WORKLOAD_RESTING})
+
+
+def migration_of(pod: Pod, configuration: Configuration) -> Mode:
+    """How the pod may be moved: as configured; or as its tenant wishes, unless that is not at all.
+
+    Only the pods of a Deployment carry the label by which they can be detached.
+    """
+    mode = configuration.migration_mode(pod.workload)
+    if mode != "off" and pod.wishes is not None:
+        mode = pod.wishes.migration or mode
+    return "recreate" if mode == "surge" and pod.workload.kind != "Deployment" else mode
+
+
+def reason_to_stay(pod: Pod, configuration: Configuration) -> Reason | None:
+    """Why its move would be refused when it starts, as far as that is known before."""
+    mode = migration_of(pod, configuration)
+    if mode == "off":
+        return Cause.MIGRATION_OFF.of()
+    if pod.pod_class.rules.claims and mode == "surge":
+        return Cause.CLAIM_NOT_SHARED.of()
+    return None

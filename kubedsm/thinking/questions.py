@@ -1,0 +1,72 @@
+"""What is asked, of what is known, and who may be asked.
+
+An answer is about the cluster as it was at `changes` of the mirror. In this process that is now;
+a worker process takes its time, and whoever asked it has to look whether the answer still holds.
+"""
+
+from collections.abc import Callable, Container
+from typing import Protocol, TypeVar
+
+import attrs
+
+from kubedsm.clock import Clock
+from kubedsm.configuration.settings import Configuration
+from kubedsm.core.policies.policy import Policy
+from kubedsm.core.world.mirror import ClusterMirror
+from kubedsm.core.world.model import Uid
+
+A_co = TypeVar("A_co", covariant=True)
+T = TypeVar("T")
+
+
+class NoAnswerError(Exception):
+    """There is none now; the reason has been logged. Asked again later, there may be one."""
+
+
+@attrs.frozen(slots=True)
+class Known:
+    """What an answer is worked out from; only looked at."""
+
+    mirror: ClusterMirror
+    #: the pods that a plan is about
+    followed: Container[Uid]
+    #: the ones that hold now
+    configuration: Callable[[], Configuration]
+    policy: Callable[[], Policy]
+    clock: Clock
+
+
+class Question(Protocol[A_co]):
+    """A value, so that it can be sent to where it is answered."""
+
+    @property
+    def name(self) -> str:
+        """What such questions are called in metrics and log lines."""
+
+    @property
+    def budget(self) -> float:
+        """Seconds that it may be thought about; answers are a bit late, as deadlines are."""
+
+    def answered(self, known: Known) -> A_co:
+        """Think about it."""
+
+
+class Thinker(Protocol):
+    async def ask(self, question: Question[T]) -> T:
+        """Return the answer. Raises NoAnswerError."""
+
+    async def run(self) -> None:
+        """Be there to be asked, until cancelled."""
+
+
+@attrs.frozen
+class InProcess:
+    """Answers at once, and nothing else happens meanwhile: no time goes by that is not measured."""
+
+    known: Known
+
+    async def ask(self, question: Question[T]) -> T:
+        return question.answered(self.known)
+
+    async def run(self) -> None:
+        pass
