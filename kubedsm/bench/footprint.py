@@ -20,7 +20,7 @@ import attrs
 import orjson
 
 from kubedsm.bench.api import APPS, CORE, Api, deployment, pod_spec
-from kubedsm.bench.soak.processes import Scheduler
+from kubedsm.bench.soak.processes import Scheduler, family
 from kubedsm.clock import Clock
 from kubedsm.cluster.client.port import Cluster, Request
 from kubedsm.emulator.paper import node
@@ -240,10 +240,12 @@ async def _scraped(url: str, clock: Clock, seconds: float) -> tuple[float, ...]:
 
 
 def _cpu_seconds(pid: int) -> float:
-    """Of all threads of the process, since it began. Raises OSError."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    user, system = int(fields[11]), int(fields[12])
-    return (user + system) / os.sysconf("SC_CLK_TCK")
+    """Of the process and those that it has started, since they began. Raises OSError."""
+    ticks = 0
+    for each in family(pid):
+        fields = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _workload(name: str, replicas: int) -> dict[str, Any]:

@@ -182,6 +182,7 @@ class _Serving:
                 namespace=self.namespace,
                 source=self.source,
                 listener=instruments,
+                apart=True,
             )
 
             def who_leads() -> Leadership:

@@ -172,6 +172,20 @@ class Instruments(Listener):
             buckets=FINE,
             registry=registry,
         )
+        self._workers = Counter(
+            "kubedsm_worker_starts",
+            "Worker processes that were started, and brought up to date.",
+            registry=registry,
+        )
+        self._unanswered = Counter(
+            "kubedsm_unanswered_questions",
+            "Questions that the worker process did not answer, for it ended, was not there yet, or"
+            " took too long; they are asked again: suggestion, preemption, explanation.",
+            ["question"],
+            registry=registry,
+        )
+        for question in ("suggestion", "preemption", "explanation"):
+            self._unanswered.labels(question)
 
     def changed(self, change: Change) -> None:
         before, after = change.pod_before, change.pod_after
@@ -235,6 +249,12 @@ class Instruments(Listener):
     def move_ended(self, ended: MoveOutcome) -> None:
         result = ended.outcome.replace(" ", "_")
         self._migrations.labels(_label(ended.move.kind), result).inc()
+
+    def worker_started(self) -> None:
+        self._workers.inc()
+
+    def unanswered(self, question: str) -> None:
+        self._unanswered.labels(question).inc()
 
     def answered(self, answered: Answered) -> None:
         """A request is over."""

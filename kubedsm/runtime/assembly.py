@@ -47,7 +47,9 @@ from kubedsm.runtime.tier_marks import TierKeeper
 from kubedsm.runtime.workload_changes import WorkloadChanges
 from kubedsm.runtime.workload_events import WorkloadEvents
 from kubedsm.said_by_cause import SaidByCause
-from kubedsm.thinking.questions import InProcess, Known
+from kubedsm.thinking.questions import InProcess, Known, Thinker
+from kubedsm.thinking.told_mirror import ToldMirror
+from kubedsm.thinking.worker import Worker
 from kubedsm.why.entries import MoveOutcome, Outcome
 from kubedsm.why.explainer import Decisions
 from kubedsm.why.record import DecisionRecord
@@ -62,7 +64,8 @@ class Runtime:
     `instance` names this process in the Events it writes. The policy is the configured KubeDSM
     unless another one is to be compared with it. The configuration follows its `source`, if it has
     one. The pause switch is in the same ConfigMap; else in `kubedsm` in the `namespace`.
-    `listener` hears what happens.
+    `listener` hears what happens. What takes long is thought about in this process, or `apart`, in
+    a worker process.
     """
 
     def __init__(
@@ -76,6 +79,8 @@ class Runtime:
         namespace: str = "kubedsm",
         source: Path | ConfigMapName | None = None,
         listener: Listener | None = None,
+        *,
+        apart: bool = False,
     ) -> None:
         self._cluster = cluster
         self.configuration = CurrentConfiguration(configuration, clock.wall())
@@ -90,18 +95,10 @@ class Runtime:
         self.synced = asyncio.Event()
         self.queue = SchedulingQueue(clock, rng)
         followed: dict[Uid, str] = {}
-        self.mirror = ClusterMirror(
+        self.mirror = (ToldMirror if apart else ClusterMirror)(
             configuration.scheduler_name, configuration.tiers, followed.keys(), self.queue.help
         )
-        self.thinker = InProcess(
-            Known(
-                self.mirror,
-                followed.keys(),
-                lambda: self.configuration.current,
-                self._policy,
-                clock,
-            )
-        )
+        self.thinker = self._thinker(followed, instance)
         self._record = DecisionRecord(clock)
         self.decisions = Decisions(self._record, self.mirror, self._configured_policy)
         binds = self._caller_of_binds()
@@ -123,6 +120,28 @@ class Runtime:
         self._handler = self._event_handler(binds)
         self._reflectors = self._followers(rng)
         self.configuration.observe(self._reconfigured)
+
+    def _thinker(self, followed: dict[Uid, str], instance: str) -> Thinker:
+        if not isinstance(self.mirror, ToldMirror):
+            return InProcess(
+                Known(
+                    self.mirror,
+                    followed.keys(),
+                    lambda: self.configuration.current,
+                    self._policy,
+                    self._clock,
+                )
+            )
+        return Worker(
+            self.mirror,
+            followed.keys(),
+            self.configuration,
+            self._clock,
+            # Its own chance, as others have.
+            random.Random(instance),
+            self._said,
+            self._listener,
+        )
 
     def _caller_of_binds(self) -> BindCalls:
         return BindCalls(
@@ -321,6 +340,7 @@ class Runtime:
             keep = self.supervisor.keep
             tasks.create_task(keep("sweep", partial(self.manager.sweep, self.synced)))
             tasks.create_task(keep("scheduler", self._scheduler.run))
+            tasks.create_task(keep("worker", self.thinker.run))
             tasks.create_task(keep("preemptor", self._preemptor.run))
             if self.suggester is not None:
                 tasks.create_task(keep("suggester", self.suggester.run))

@@ -45,3 +45,9 @@ class Listener:
 
     def move_ended(self, ended: MoveOutcome) -> None:
         """A move that was planned is over, or is never begun."""
+
+    def worker_started(self) -> None:
+        """A worker process was started, and is up to date."""
+
+    def unanswered(self, question: str) -> None:
+        """A question of that name has no answer: the worker process ended, or took too long."""

@@ -244,3 +244,15 @@ async def test_requests_are_counted_by_method_and_code_and_errors_by_verb():
             assert metered(errors) == 1
             timed = metered("rest_client_request_duration_seconds_count", verb="POST", host=host)
             assert timed == metered(requests, method="POST")
+
+
+async def test_worker_processes_and_what_they_do_not_answer_are_counted():
+    async with emulated() as world:
+        metered = Metered(world)
+        async with world.scheduler(instruments=metered.instruments):
+            metered.instruments.worker_started()
+            metered.instruments.unanswered("preemption")
+            assert metered("kubedsm_worker_starts_total") == 1
+            unanswered = "kubedsm_unanswered_questions_total"
+            assert metered(unanswered, question="preemption") == 1
+            assert metered(unanswered, question="suggestion") == 0

@@ -153,13 +153,17 @@ class Scheduler:
                 self.memory.append((self._clock.monotonic(), resident(pid)))
 
 
+def family(pid: int) -> list[int]:
+    """The process, and those that it has started. Raises OSError."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [pid, *map(int, children)]
+
+
 def resident(pid: int) -> int:
-    """Bytes of memory that the process holds. Raises OSError."""
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        name, _, value = line.partition(":")
-        if name == "VmRSS":
-            return int(value.split()[0]) * _KIBI
-    return 0
+    """Bytes of memory that the process holds, with those that it has started. Raises OSError."""
+    statuses = (Path(f"/proc/{each}/status").read_text() for each in family(pid))
+    fields = (line.partition(":") for status in statuses for line in status.splitlines())
+    return sum(int(value.split()[0]) * _KIBI for name, _, value in fields if name == "VmRSS")
 
 
 async def _ended(process: asyncio.subprocess.Process) -> None:

@@ -119,6 +119,13 @@ class Surroundings:
         thing: Surrounding | None = self._things(kind).get(key)
         return thing
 
+    def known(self) -> Iterator[tuple[type[Surrounding], Iterable[Surrounding]]]:
+        """The kinds that we are told of, and what there is of them."""
+        for kind, field in _FIELDS.items():
+            things: Mapping[Key, Surrounding] | None = getattr(self, field)
+            if things is not None:
+                yield kind, things.values()
+
     def _things(self, kind: type[Surrounding]) -> Mapping[Key, Any]:
         return getattr(self, _FIELDS[kind]) or {}
 

@@ -1,0 +1,3 @@
+from kubedsm.thinking.child import main
+
+main()

@@ -1,0 +1,230 @@
+"""The scheduler's end of its worker process: it is started, told, asked, and started again.
+
+It is told what the mirror is told, in the same order, gathered for a moment; a new one first the
+calls that make its mirror, a few in each turn of the event loop. A question comes after all that
+the mirror has been told by then, so that both are about the same cluster.
+"""
+
+import asyncio
+import random
+import sys
+from collections import deque
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
+from itertools import chain, islice
+from typing import Protocol, TypeVar
+
+import structlog
+
+from kubedsm.clock import Clock
+from kubedsm.cluster.client.backoff import Backoff
+from kubedsm.configuration.current import CurrentConfiguration
+from kubedsm.configuration.fields import document
+from kubedsm.configuration.settings import Configuration
+from kubedsm.core.world.model import Uid
+from kubedsm.said_by_cause import SaidByCause
+from kubedsm.thinking.child import Answered, Asked, Configured, Said
+from kubedsm.thinking.frames import LENGTH, framed, pickled, unpickled, unpickled_answer
+from kubedsm.thinking.questions import NoAnswerError, Question
+from kubedsm.thinking.told_mirror import ToldMirror
+
+log = structlog.get_logger()
+
+T = TypeVar("T")
+
+#: things said in one turn of the event loop: 4 ms of it
+AT_ONCE = 500
+#: seconds that what is to be said is gathered
+GATHER = 0.05
+#: seconds beyond its budget that an answer is waited for, before the worker is taken for stuck
+PATIENCE = 30.0
+#: seconds that it has to end by itself
+GRACE = 1.0
+#: seconds after which one that ended had worked
+WORKED_AFTER = 60.0
+
+
+class WorkerEndedError(Exception):
+    """The process is gone, and nobody had told it to go."""
+
+
+class WrongAnswerError(Exception):
+    """A mistake of our own while an answer was worked out, with its traceback."""
+
+
+class WorkerListener(Protocol):
+    def worker_started(self) -> None:
+        """A worker process was started, and is up to date."""
+
+    def unanswered(self, question: str) -> None:
+        """A question of that name has no answer: the process ended, or took too long."""
+
+
+class Worker:
+    """Whoever listens hears of each process, and of each question that it does not answer."""
+
+    def __init__(
+        self,
+        mirror: ToldMirror,
+        followed: Collection[Uid],
+        configuration: CurrentConfiguration,
+        clock: Clock,
+        rng: random.Random,
+        said: SaidByCause,
+        listener: WorkerListener,
+    ) -> None:
+        self._mirror = mirror
+        self._followed = followed
+        self._configuration = configuration
+        self._clock = clock
+        self._rng = rng
+        self._said = said
+        self._listener = listener
+        #: what it has yet to be told, and whether there is anything
+        self._to_tell: deque[Said] = deque()
+        self._news = asyncio.Event()
+        self._process: asyncio.subprocess.Process | None = None
+        #: of a process that is up to date, but for what it has yet to be told
+        self._stdin: asyncio.StreamWriter | None = None
+        self._asking = asyncio.Lock()
+        self._number = 0
+        self._answer: asyncio.Future[Answered] | None = None
+        configuration.observe(self._reconfigured)
+
+    async def run(self) -> None:
+        """Keep a worker process, until cancelled."""
+        backoff = Backoff(self._rng)
+        while True:
+            began = self._clock.monotonic()
+            try:
+                await self._one_life()
+            except* (WorkerEndedError, OSError) as ended:
+                self._said.log(log.warning, "worker ended", str(ended.exceptions[0]))
+            if self._clock.monotonic() - began >= WORKED_AFTER:
+                backoff.succeeded()
+            await self._clock.sleep(backoff.failed())
+
+    async def ask(self, question: Question[T]) -> T:
+        """Return the answer. Raises NoAnswerError, and WrongAnswerError."""
+        async with self._asking:
+            try:
+                return await self._answered(question)
+            except NoAnswerError as error:
+                self._said.log(log.warning, "no answer", str(error), question=question.name)
+                self._listener.unanswered(question.name)
+                raise
+
+    async def _answered(self, question: Question[T]) -> T:
+        if self._stdin is None:
+            raise NoAnswerError("the worker is not up to date yet")
+        self._number += 1
+        asked = Asked(self._number, question, frozenset(self._followed), self._mirror.changes)
+        self._answer = asyncio.get_running_loop().create_future()
+        self._to_tell.append(asked)
+        _say(self._stdin, self._taken(len(self._to_tell)))
+        seconds = question.budget + PATIENCE
+        try:
+            async with asyncio.timeout(seconds):
+                answered = await self._answer
+        except TimeoutError:
+            if self._process is not None:
+                self._process.kill()
+            raise NoAnswerError(f"the worker took more than {seconds:g} s") from None
+        finally:
+            self._answer = None
+        if answered.error:
+            raise WrongAnswerError(answered.error)
+        try:
+            answer: T = unpickled_answer(answered.answer, self._mirror.pod)
+        except KeyError as gone:
+            raise NoAnswerError(f"the answer is about a pod that is gone: {gone}") from None
+        return answer
+
+    async def _one_life(self) -> None:
+        """Start a process, and go on until it is gone. Raises WorkerEndedError and OSError."""
+        pipe = asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *("-m", "kubedsm.thinking"),
+            stdin=pipe,
+            stdout=pipe,
+            # What a terminal or an init system sends to all of us is for the scheduler alone.
+            start_new_session=True,
+        )
+        if process.stdin is None or process.stdout is None:
+            raise RuntimeError("the worker's input and output are not piped")
+        self._process = process
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._keep_told(process.stdin))
+                tasks.create_task(self._listen(process, process.stdout))
+        finally:
+            self._mirror.tell = self._stdin = self._process = None
+            self._to_tell.clear()
+            if self._answer is not None and not self._answer.done():
+                self._answer.set_exception(NoAnswerError("the worker ended"))
+            await _ended(process, process.stdin)
+
+    async def _keep_told(self, stdin: asyncio.StreamWriter) -> None:
+        beginning: Iterator[Said] = chain((self._configured(),), self._mirror.retold())
+        self._mirror.tell = self._tell
+        while chunk := list(islice(beginning, AT_ONCE)):
+            await self._said_to(stdin, chunk)
+        self._stdin = stdin
+        self._listener.worker_started()
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            await self._clock.sleep(GATHER)
+            while chunk := self._taken(AT_ONCE):
+                await self._said_to(stdin, chunk)
+
+    async def _said_to(self, stdin: asyncio.StreamWriter, said: Sequence[Said]) -> None:
+        _say(stdin, said)
+        with suppress(ConnectionError):  # that it is gone is heard of at the other pipe
+            await stdin.drain()
+        await self._clock.sleep(0)
+
+    async def _listen(
+        self, process: asyncio.subprocess.Process, stdout: asyncio.StreamReader
+    ) -> None:
+        with suppress(asyncio.IncompleteReadError):
+            while True:
+                (length,) = LENGTH.unpack(await stdout.readexactly(LENGTH.size))
+                answered: Answered = unpickled(await stdout.readexactly(length))
+                waiting = self._answer
+                if waiting and not waiting.done() and answered.number == self._number:
+                    waiting.set_result(answered)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(GRACE):
+                await process.wait()
+        raise WorkerEndedError(f"status {process.returncode}")
+
+    def _configured(self) -> Configured:
+        return Configured(document(self._configuration.current))
+
+    def _reconfigured(self, _: Configuration) -> None:
+        if self._mirror.tell is not None:
+            self._tell(self._configured())
+
+    def _tell(self, said: Said) -> None:
+        self._to_tell.append(said)
+        self._news.set()
+
+    def _taken(self, most: int) -> list[Said]:
+        return [self._to_tell.popleft() for _ in range(min(most, len(self._to_tell)))]
+
+
+def _say(stdin: asyncio.StreamWriter, said: Sequence[Said]) -> None:
+    stdin.write(framed(pickled(said)))
+
+
+async def _ended(process: asyncio.subprocess.Process, stdin: asyncio.StreamWriter) -> None:
+    """Have it ended: the end of its input tells it to; then it is killed."""
+    stdin.close()
+    with suppress(TimeoutError):
+        async with asyncio.timeout(GRACE):
+            await process.wait()
+    if process.returncode is None:
+        process.kill()
+        await process.wait()

@@ -1,0 +1,288 @@
+"""A real worker process: what it knows, answers, and does not live to answer."""
+
+import asyncio
+import os
+import random
+import signal
+from collections import Counter
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import attrs
+import pytest
+import structlog
+
+import support
+from kubedsm.clock import SystemClock
+from kubedsm.configuration.current import CurrentConfiguration
+from kubedsm.core.goals.lasting import Quiet
+from kubedsm.core.world.events import NodeApplied, NodeDeleted, PodApplied, PodDeleted
+from kubedsm.core.world.model import Tiers, Uid
+from kubedsm.runtime.listener import Listener
+from kubedsm.said_by_cause import SaidByCause
+from kubedsm.thinking import worker as worker_module
+from kubedsm.thinking.moves_to_make import MovesToMake
+from kubedsm.thinking.questions import InProcess, Known, NoAnswerError
+from kubedsm.thinking.room_for import RoomFor
+from kubedsm.thinking.told_mirror import ToldMirror
+from kubedsm.thinking.worker import Worker, WrongAnswerError
+from support.histories import happen, happen_beside, state_of
+from support.questions import Broken, Dawdle, PodNamed, Process, State
+from support.suggest_instances import drawn_case
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.http]
+
+
+class Counts(Listener):
+    def __init__(self):
+        self.started = 0
+        self.unanswered_of = Counter()
+
+    def worker_started(self):
+        self.started += 1
+
+    def unanswered(self, question):
+        self.unanswered_of[question] += 1
+
+
+@attrs.define
+class Thinking:
+    mirror: ToldMirror
+    followed: set
+    configuration: CurrentConfiguration
+    counts: Counts
+    worker: Worker
+
+    @property
+    def here(self):
+        """The form that answers in this process."""
+        current = self.configuration.current
+        return InProcess(
+            Known(
+                self.mirror, self.followed, lambda: current, lambda: current.policy, SystemClock()
+            )
+        )
+
+    async def started(self, times=1):
+        async with asyncio.timeout(60):
+            while self.counts.started < times:  # noqa: ASYNC110 - it is another process that acts
+                await asyncio.sleep(0.01)
+
+    async def ask(self, question):
+        """Ask until there is an answer, as whoever asks does."""
+        async with asyncio.timeout(60):
+            while True:
+                try:
+                    return await self.worker.ask(question)
+                except NoAnswerError:
+                    await asyncio.sleep(0.05)
+
+
+@asynccontextmanager
+async def thinking(monkeypatch, mirror=None, followed=()):
+    monkeypatch.setenv("PYTHONPATH", str(Path(support.__file__).parents[1]))
+    clock, counts, configuration = SystemClock(), Counts(), CurrentConfiguration()
+    followed = set(followed)
+    mirror = mirror or ToldMirror(followed=followed)
+    worker = Worker(
+        mirror, followed, configuration, clock, random.Random(1), SaidByCause(clock), counts
+    )
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(worker.run())
+        yield Thinking(mirror, followed, configuration, counts, worker)
+        running.cancel()
+
+
+def alive(pid):
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+async def until_gone(pid):
+    async with asyncio.timeout(20):
+        while alive(pid):  # noqa: ASYNC110 - as above
+            await asyncio.sleep(0.02)
+
+
+def now_is(mirror, case):
+    """The pods of the case are there, and one that no node takes."""
+    for pod in mirror.pods():
+        mirror.apply(PodDeleted(pod.uid, pod.namespace, pod.name))
+    for name in mirror.snapshot().nodes:
+        mirror.apply(NodeDeleted(name))
+    for node in case.snapshot.nodes.values():
+        labels = {**node.labels, "kubedsm.io/tier": node.tier}
+        mirror.apply(NodeApplied(attrs.evolve(node, labels=labels)))
+    pods = list(case.snapshot.pods.values())
+    urgent = attrs.evolve(
+        pods[0],
+        uid=Uid("urgent"),
+        name="urgent",
+        node_name=None,
+        phase="Pending",
+        pod_class=attrs.evolve(
+            pods[0].pod_class, requests=pods[0].requests + pods[0].requests, priority=9
+        ),
+    )
+    for pod in (*pods, urgent):
+        mirror.apply(PodApplied(pod))
+    return urgent
+
+
+async def test_its_mirror_is_the_schedulers_whatever_happens_and_whenever_it_began(monkeypatch):
+    monkeypatch.setattr(worker_module, "AT_ONCE", 7)
+    rng = random.Random(3)
+    async with thinking(monkeypatch, followed=[Uid("p1-0")]) as on:
+        for version in range(900):
+            happen(on.mirror, rng, version)
+            happen_beside(on.mirror, rng)
+            if rng.random() < 0.1:
+                await asyncio.sleep(rng.choice((0, 0, 0.01, 0.08)))
+            if on.counts.started and version < 500 and rng.random() < 0.05:
+                marked = {pod.uid for pod in on.mirror.pods() if pod.detached}
+                on.followed.symmetric_difference_update(rng.choice((set(), marked)))
+                here = await on.here.ask(State())
+                assert await on.worker.ask(State()) == here
+            if version == 500:
+                await on.started()
+                os.kill((await on.worker.ask(Process()))[0], signal.SIGKILL)
+        await on.started(2)
+        assert await on.worker.ask(State()) == await on.here.ask(State())
+        assert state_of(on.mirror)["held"]
+
+
+async def test_its_answers_are_those_that_are_worked_out_here(monkeypatch):
+    seen, moves = Counter(), MovesToMake(frozenset(), frozenset(), Quiet(), 60.0)
+    async with thinking(monkeypatch) as on:
+        await on.started()
+        for seed in range(20):
+            urgent = now_is(on.mirror, drawn_case(seed))
+            suggested = await on.here.ask(moves)
+            assert await on.worker.ask(moves) == suggested, seed
+            room = RoomFor(urgent, {}, frozenset(), budgets=())
+            here = await on.here.ask(room)
+            assert await on.worker.ask(room) == here, seed
+            seen["moves"] += len(suggested.suggestion.moves)
+            seen["found"] += here.found is not None
+            seen["coming"] += here.coming is not None
+    assert all(seen[kind] for kind in ("moves", "found", "coming")), seen
+
+
+async def test_a_configuration_that_is_changed_is_the_one_it_answers_by(monkeypatch):
+    async with thinking(monkeypatch) as on:
+        await on.started()
+        on.mirror.tiers = Tiers(("zone",))
+        text = "{tiers: {label: [zone]}, suggester: {maxMoves: 0}}"
+        on.configuration.replace(text, "test", 0.0)
+        rng = random.Random(5)
+        for version in range(60):
+            happen(on.mirror, rng, version)
+        assert await on.worker.ask(State()) == await on.here.ask(State())
+
+
+async def test_it_is_nicer_than_the_scheduler_and_hears_no_signal_meant_for_that(monkeypatch):
+    async with thinking(monkeypatch) as on:
+        await on.started()
+        pid, niceness, session = await on.worker.ask(Process())
+    assert pid != os.getpid()
+    assert niceness == min(19, os.nice(0) + 5)
+    assert session == pid
+    await until_gone(pid)
+
+
+async def test_a_killed_worker_is_started_again_and_the_question_answered_later(monkeypatch):
+    async with thinking(monkeypatch) as on:
+        await on.started()
+        pid, *_ = await on.worker.ask(Process())
+        with structlog.testing.capture_logs() as logs:
+            asking = asyncio.ensure_future(on.worker.ask(Dawdle(30.0)))
+            await asyncio.sleep(0.1)
+            os.kill(pid, signal.SIGKILL)
+            with pytest.raises(NoAnswerError):
+                await asking
+        assert on.counts.unanswered_of == {"dawdle": 1}
+        said = sorted((line["event"], line["log_level"]) for line in logs)
+        assert said == [("no answer", "warning"), ("worker ended", "warning")]
+        happen(on.mirror, random.Random(2), 1)
+        assert await on.ask(State()) == await on.here.ask(State())
+        assert on.counts.started == 2
+        assert (await on.worker.ask(Process()))[0] != pid
+
+
+async def test_one_that_takes_too_long_is_ended_and_nothing_else_waits_for_it(monkeypatch):
+    async with thinking(monkeypatch) as on:
+        await on.started()
+        pid, *_ = await on.worker.ask(Process())
+        monkeypatch.setattr(worker_module, "PATIENCE", 0.2)
+        asking = asyncio.ensure_future(on.worker.ask(Dawdle(60.0, budget=0.1)))
+        turns = 0
+        while not asking.done():
+            await asyncio.sleep(0.01)
+            turns += 1
+        with pytest.raises(NoAnswerError, match="took more than"):
+            await asking
+        assert turns > 3
+        await until_gone(pid)
+        assert on.counts.unanswered_of == {"dawdle": 1}
+        await on.started(2)
+
+
+async def test_a_question_that_was_given_up_is_not_taken_for_the_next_one(monkeypatch):
+    async with thinking(monkeypatch) as on:
+        await on.started()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await on.worker.ask(Dawdle(0.5))
+        assert await on.worker.ask(Dawdle(0.0)) == 0.0
+        assert on.counts.started == 1
+
+
+async def test_questions_are_taken_one_after_the_other(monkeypatch):
+    async with thinking(monkeypatch) as on:
+        await on.started()
+        questions = [Dawdle(seconds) for seconds in (0.2, 0.0, 0.1)]
+        assert await asyncio.gather(*map(on.worker.ask, questions)) == [0.2, 0.0, 0.1]
+
+
+async def test_a_mistake_is_told_as_ours_and_costs_no_process(monkeypatch):
+    async with thinking(monkeypatch) as on:
+        await on.started()
+        with pytest.raises(WrongAnswerError, match="ValueError: a mistake"):
+            await on.worker.ask(Broken())
+        assert await on.worker.ask(Dawdle(0.0)) == 0.0
+        assert on.counts.started == 1
+
+
+async def test_one_that_is_out_of_step_is_made_anew(monkeypatch):
+    async with thinking(monkeypatch) as on:
+        await on.started()
+        on.mirror.changes += 1  # by what it was not told
+        with pytest.raises(NoAnswerError):
+            await on.worker.ask(State())
+        assert await on.ask(State()) == await on.here.ask(State())
+        assert on.counts.started == 2
+
+
+async def test_an_answer_about_a_pod_that_is_gone_is_none(monkeypatch):
+    rng = random.Random(0)
+    async with thinking(monkeypatch) as on:
+        await on.started()
+        while not on.mirror.pods():
+            happen(on.mirror, rng, 1)
+        pod = on.mirror.pods()[0]
+        assert await on.worker.ask(PodNamed(pod.uid)) is pod
+        asking = asyncio.ensure_future(on.worker.ask(PodNamed(pod.uid)))
+        await asyncio.sleep(0)
+        on.mirror.apply(PodDeleted(pod.uid, pod.namespace, pod.name))
+        with pytest.raises(NoAnswerError, match="gone"):
+            await asking
+
+
+async def test_before_it_is_up_to_date_it_answers_nothing(monkeypatch):
+    async with thinking(monkeypatch) as on:
+        with pytest.raises(NoAnswerError):
+            await on.worker.ask(State())
+        await on.started()
