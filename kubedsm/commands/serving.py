@@ -191,7 +191,9 @@ class _Serving:
             address = self.metrics_address
             async with (
                 Monitoring(runtime, instruments, clock, address, who_leads) as monitoring,
-                Diagnostics(runtime.decisions, self.diagnostics_port) as diagnostics,
+                Diagnostics(
+                    runtime.decisions, runtime.thinker, self.diagnostics_port
+                ) as diagnostics,
                 asyncio.TaskGroup() as tasks,
             ):
                 watching = tasks.create_task(monitoring.watch_the_loop())

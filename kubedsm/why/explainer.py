@@ -4,7 +4,7 @@ Nodes are judged by what the decision was made on, with the other pods of that d
 put them: the room that the rest of a batch took is a reason, too.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import attrs
 import msgspec
@@ -15,8 +15,9 @@ from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.core.world.model import NodeName, Pod, Uid
 from kubedsm.core.world.snapshot import Snapshot
 from kubedsm.why.answers import Explainer, pending
-from kubedsm.why.entries import Entry, called, rfc3339
-from kubedsm.why.explanation import Explanation, MoveAnswer, NodeAnswer
+from kubedsm.why.entries import Entry, MoveOutcome, called, rfc3339
+from kubedsm.why.explanation import Explanation, MoveAnswer
+from kubedsm.why.pending_pods import PendingPods
 from kubedsm.why.record import Basis, Chosen, DecisionRecord
 
 
@@ -26,12 +27,9 @@ class Recalled:
 
     uid: Uid
     pod: str
-    #: None if nothing was decided about it yet, or that is forgotten
-    chosen: Chosen | None
+    chosen: Chosen
     #: what it was decided on, if that is still kept
     basis: Basis | None
-    #: instead, of a pod that nothing was decided about
-    present: Snapshot | None
     bound: bool
     moves: tuple[MoveAnswer, ...] = ()
     summary: str = ""
@@ -64,6 +62,11 @@ class Decisions:
 
     def recall(self, uid: Uid, name: str) -> Recalled | None:
         """What is known of the decision about a pod; None if nothing is."""
+        return self._recalled(uid, name, self.record.moves())
+
+    def _recalled(
+        self, uid: Uid, name: str, moves: Mapping[str, Sequence[tuple[float, MoveOutcome]]]
+    ) -> Recalled | None:
         chosen = self.record.chosen(uid, self.mirror.claimant(uid))
         if chosen is None:
             return None
@@ -73,25 +76,26 @@ class Decisions:
             name,
             chosen,
             self.record.basis(chosen.entry),
-            None,
             now is not None and now.node_name is not None,
-            tuple(move.answer(at) for at, move in self.record.moves_of(uid)),
+            tuple(move.answer(at) for at, move in moves.get(uid, ())),
             "" if now is None else self.summary(now),
         )
 
-    def pending(self) -> list[Recalled]:
-        """Our pods that wait for a node, oldest first."""
+    def pending(self) -> PendingPods:
+        """What there is to be asked about our pods that wait for a node, oldest first."""
         snapshot = self.mirror.snapshot()
         waiting = [
             pod
             for pod in pending(snapshot)
             if pod.scheduler_name == snapshot.scheduler_name and not pod.terminating
         ]
-        return [
-            self.recall(pod.uid, str(pod))
-            or Recalled(pod.uid, str(pod), None, None, snapshot, bound=False)
-            for pod in waiting
-        ]
+        moves = self.record.moves()
+
+        def told(pod: Pod) -> Explanation:
+            recalled = self._recalled(pod.uid, str(pod), moves)
+            return Explanation(str(pod), ()) if recalled is None else _header(recalled)
+
+        return PendingPods(tuple((pod.uid, told(pod)) for pod in waiting))
 
     def summary(self, pod: Pod) -> str:
         """Why the pod was put where it was, in a line; empty if that is forgotten."""
@@ -132,35 +136,28 @@ class Decisions:
         policy = self.policy()
         explainers: dict[int, Explainer] = {}
 
-        def explainer(number: int, snapshot: Callable[[], Snapshot]) -> Explainer:
-            if number not in explainers:
-                explainers[number] = Explainer(snapshot(), policy)
-            return explainers[number]
+        def explained(each: Recalled) -> Explanation:
+            basis, entry = each.basis, each.chosen.entry
+            if basis is None:
+                return _header(each)
+            if entry.number not in explainers:
+                explainers[entry.number] = Explainer(decided(basis, entry), policy)
+            nodes = explainers[entry.number].nodes(each.chosen.uid)
+            return msgspec.structs.replace(_header(each), nodes=nodes, nodes_as_of="decision")
 
-        return [_explained(each, explainer) for each in recalled]
+        return [explained(each) for each in recalled]
 
 
-def _explained(
-    recalled: Recalled, explainer: Callable[[int, Callable[[], Snapshot]], Explainer]
-) -> Explanation:
-    present, chosen, basis = recalled.present, recalled.chosen, recalled.basis
-    if present is not None:
-        explanation = explainer(0, lambda: present).explain(present.pods[recalled.uid])
-        return msgspec.structs.replace(explanation, nodes_as_of="now")
-    if chosen is None:
-        raise ValueError(f"nothing was decided about {recalled.pod}")
-    nodes: tuple[NodeAnswer, ...] = ()
-    if basis is not None:
-        judge = explainer(chosen.entry.number, lambda: decided(basis, chosen.entry))
-        nodes = judge.nodes(chosen.uid)
+def _header(recalled: Recalled) -> Explanation:
+    """Without what each node was for it."""
+    chosen = recalled.chosen
     return Explanation(
         pod=recalled.pod,
-        nodes=nodes,
+        nodes=(),
         chosen=chosen.node,
         bound=recalled.bound,
         message=chosen.message or None,
         decided_at=rfc3339(chosen.entry.at),
-        nodes_as_of="decision" if basis is not None else None,
         moves=recalled.moves,
         summary=recalled.summary or None,
     )

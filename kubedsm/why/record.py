@@ -5,7 +5,7 @@ are values, so that an explanation can be worked out when it is asked for, and c
 before.
 """
 
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -143,17 +143,17 @@ class DecisionRecord:
                 return Chosen(entry, decided.pod.uid, decided.target, move=decided)
         return None
 
-    def moves_of(self, uid: Uid) -> list[tuple[float, MoveOutcome]]:
-        """The moves of that pod, and the one that it was made for; with their times, oldest first.
+    def moves(self) -> dict[str, list[tuple[float, MoveOutcome]]]:
+        """The moves of each pod, by uid, and the one that it was made for; oldest first.
 
-        The times are in seconds since the epoch.
+        With their times, in seconds since the epoch.
         """
-        return [
-            (entry.at, move)
-            for entry in self._entries.values()
-            for move in entry.moves
-            if any(uid == pod.uid for pod in move.pods)
-        ]
+        moves: dict[str, list[tuple[float, MoveOutcome]]] = defaultdict(list)
+        for entry in self._entries.values():
+            for move in entry.moves:
+                for uid in dict.fromkeys(pod.uid for pod in move.pods):
+                    moves[uid].append((entry.at, move))
+        return moves
 
     def _same_in_vain(self, choices: Sequence[PodChoice]) -> int | None:
         entry = self._entries.get(self._placed_by.get(choices[0].uid, 0))

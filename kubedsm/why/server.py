@@ -1,11 +1,10 @@
 """What the running scheduler tells on its loopback port: its last decisions, and why.
 
-Nothing there changes anything. An explanation is worked out in a thread of its own: what it is
-worked out from are values, and placing pods must not wait for it.
+Nothing there changes anything, and placing pods must not wait for it. The explanation of one pod is
+worked out in a thread of its own, from values; those of all that wait are the thinker's.
 """
 
 import asyncio
-from collections.abc import Iterable
 from typing import Any, Self
 
 import orjson
@@ -13,7 +12,8 @@ import structlog
 from aiohttp import web
 
 from kubedsm.listening import AddressUnavailableError, listen
-from kubedsm.why.explainer import Decisions, Recalled
+from kubedsm.thinking.questions import NoAnswerError, Thinker
+from kubedsm.why.explainer import Decisions
 from kubedsm.why.record import ENTRIES
 
 log = structlog.get_logger()
@@ -32,8 +32,9 @@ class Diagnostics:
     Port 0 takes any free one; `url` says which, and is empty if nothing is served.
     """
 
-    def __init__(self, decisions: Decisions, port: int = PORT) -> None:
+    def __init__(self, decisions: Decisions, thinker: Thinker, port: int = PORT) -> None:
         self._decisions = decisions
+        self._thinker = thinker
         self._port = port
         #: one explanation at a time
         self._thinking = asyncio.Semaphore()
@@ -71,16 +72,17 @@ class Diagnostics:
         recalled = [self._decisions.recall(uid, full_name) for uid, full_name in found.items()]
         if not recalled or recalled[0] is None:
             raise web.HTTPNotFound(text=f"nothing was decided about a pod {name}\n")
-        return _json((await self._explained([recalled[0]]))[0])
+        async with self._thinking:
+            [said] = await asyncio.to_thread(self._decisions.explain, [recalled[0]])
+        return _json(said.as_json())
 
     async def _pending(self, request: web.Request) -> web.Response:
         _query(request)
-        return _json({"pending": await self._explained(self._decisions.pending())})
-
-    async def _explained(self, recalled: Iterable[Recalled]) -> list[dict[str, Any]]:
-        async with self._thinking:
-            explanations = await asyncio.to_thread(self._decisions.explain, recalled)
-        return [explanation.as_json() for explanation in explanations]
+        try:
+            said = await self._thinker.ask(self._decisions.pending())
+        except NoAnswerError as error:
+            raise web.HTTPServiceUnavailable(text=f"{error}\n") from None
+        return web.Response(body=said + b"\n", content_type="application/json")
 
 
 def _query(request: web.Request, *known: str) -> dict[str, str]:

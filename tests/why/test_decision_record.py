@@ -2,6 +2,8 @@
 
 import asyncio
 
+import attrs
+import msgspec
 import pytest
 
 from kubedsm.clock import VirtualClock
@@ -22,6 +24,7 @@ from kubedsm.core.world.snapshot import Snapshot
 from kubedsm.emulator.api.resources import NODES, SERVICES
 from kubedsm.why import record as record_module
 from kubedsm.why.entries import Kind
+from kubedsm.why.pending_pods import PendingPods
 from kubedsm.why.record import DecisionRecord
 from support.worlds import CLOUD, EDGE, emulated
 
@@ -40,6 +43,23 @@ def explanations(world, name):
     decisions = world.runtime.decisions
     recalled = [decisions.recall(uid, full) for uid, full in decisions.named(name).items()]
     return [e.as_json() for e in decisions.explain(each for each in recalled if each)]
+
+
+@attrs.define
+class Hurried:
+    """A clock that goes on by so much whenever it is looked at."""
+
+    step: float
+    now: float = 0.0
+
+    def monotonic(self):
+        self.now += self.step
+        return self.now
+
+
+async def explained_pending(world):
+    said = await world.runtime.thinker.ask(world.runtime.decisions.pending())
+    return msgspec.json.decode(said)["pending"]
 
 
 def newest(world):
@@ -117,8 +137,10 @@ async def test_a_waiting_pod_is_explained_and_noted_once_however_often_it_is_tri
             "free 44000m cpu on the node",
             "free 60000m cpu on the node",
         ]
-        [pending] = world.runtime.decisions.pending()
-        assert pending.pod == said["pod"]
+        [pending] = await explained_pending(world)
+        assert pending["nodesAsOf"] == "now"
+        assert pending["nodes"] == said["nodes"]
+        assert pending["decidedAt"] == said["decidedAt"]
 
 
 async def test_of_what_is_not_kept_any_more_the_choice_is_still_known(monkeypatch):
@@ -138,11 +160,21 @@ async def test_a_pod_nothing_was_decided_about_is_explained_as_things_are_now():
     async with emulated(EDGE, CLOUD) as world, world.scheduler():
         world.deploy("web", 1, schedulingGates=[{"name": "example.com/wait"}])
         await asyncio.sleep(1)
-        decisions = world.runtime.decisions
-        [said] = [e.as_json() for e in decisions.explain(decisions.pending())]
+        [said] = await explained_pending(world)
         assert (said["nodesAsOf"], said["decidedAt"]) == ("now", None)
         assert "scheduling gates" in said["message"]
         assert explanations(world, said["pod"]) == []
+
+
+async def test_those_that_there_is_no_time_for_are_told_without_nodes():
+    async with emulated(EDGE, CLOUD) as world, world.scheduler():
+        world.deploy("huge", 3, cpu="64")
+        await asyncio.sleep(1)
+        question, known = world.runtime.decisions.pending(), world.runtime.thinker.known
+        hurried = attrs.evolve(known, clock=Hurried(PendingPods.budget / 3))
+        said = msgspec.json.decode(question.answered(hurried))["pending"]
+        assert [len(each["nodes"]) for each in said] == [2, 2, 0]
+        assert all(each["message"] and each["decidedAt"] for each in said)
 
 
 async def test_a_move_is_noted_with_its_end_and_explains_the_replacement():
