@@ -1,6 +1,7 @@
 """`kubedsm run` and `kubedsm emulate`: what serves until interrupted."""
 
 import asyncio
+import gc
 import random
 import socket
 import sys
@@ -41,6 +42,7 @@ from kubedsm.emulator.http.certificates import server_tls
 from kubedsm.emulator.http.server import HttpFront
 from kubedsm.emulator.paper import paper_cluster
 from kubedsm.monitoring.instruments import Instruments
+from kubedsm.monitoring.loop_lag import watch_the_loop
 from kubedsm.monitoring.measured_cluster import MeasuredCluster
 from kubedsm.monitoring.reading import Leadership
 from kubedsm.monitoring.server import Monitoring, probes_answered
@@ -196,7 +198,10 @@ class _Serving:
                 ) as diagnostics,
                 asyncio.TaskGroup() as tasks,
             ):
-                watching = tasks.create_task(monitoring.watch_the_loop())
+                beside = (
+                    tasks.create_task(watch_the_loop(clock, instruments.loop_lag)),
+                    tasks.create_task(_keep_what_was_listed(runtime.synced)),
+                )
                 log.info(
                     "connected",
                     version=version,
@@ -206,7 +211,8 @@ class _Serving:
                 )
                 self.stop.heeded = True
                 await leadership.serve(runtime, elector, self.stop.asked, self.grace_period)
-                watching.cancel()
+                for task in beside:
+                    task.cancel()
 
     async def _configured(self, cluster: Cluster) -> Configuration:
         if not isinstance(self.source, ConfigMapName):
@@ -218,6 +224,16 @@ class _Serving:
             structlog.get_logger().warning("no configuration, the defaults hold", error=str(error))
             return self.configuration
         return load_configuration(text, source)
+
+
+async def _keep_what_was_listed(synced: asyncio.Event) -> None:
+    """Spare the collector of cycles, once all is listed, what is going to stay.
+
+    It would go through all of that now and then, for 90 ms with 50,000 pods, and find nothing.
+    """
+    await synced.wait()
+    gc.collect()
+    gc.freeze()
 
 
 def _format() -> str:

@@ -26,8 +26,6 @@ ADDRESS = ("127.0.0.1", 10271)
 GRACE = 1.0
 #: seconds that a reading is good for
 FRESH = 1.0
-#: seconds from one look at the event loop to the next
-LOOK = 1.0
 
 
 @asynccontextmanager
@@ -83,14 +81,6 @@ class Monitoring:
 
     async def __aexit__(self, *_: object) -> None:
         await self._runner.cleanup()
-
-    async def watch_the_loop(self) -> None:
-        """Measure how late the event loop is, until cancelled."""
-        while True:
-            began = self._clock.monotonic()
-            await self._clock.sleep(LOOK)
-            late = self._clock.monotonic() - began - LOOK
-            self._instruments.loop_lag.observe(max(0.0, late))
 
     async def _metrics(self, _: web.Request) -> web.Response:
         return web.Response(body=await self.scrape(), headers={"Content-Type": CONTENT_TYPE})

@@ -1,0 +1,27 @@
+"""How late the event loop is: so long all that goes on in this process waits for its turn."""
+
+import structlog
+from prometheus_client import Histogram
+
+from kubedsm.clock import Clock
+from kubedsm.said_by_cause import SaidByCause
+
+log = structlog.get_logger()
+
+#: seconds from one look to the next
+LOOK = 0.05
+#: seconds; a turn of the loop that takes longer is told
+TOLD = 0.05
+
+
+async def watch_the_loop(clock: Clock, lag: Histogram) -> None:
+    """Measure it, until cancelled."""
+    said = SaidByCause(clock)
+    while True:
+        due = clock.monotonic() + LOOK
+        await clock.sleep(LOOK)
+        late = max(0.0, clock.monotonic() - due)
+        lag.observe(late)
+        more = said.more("event loop", "late") if late > TOLD else None
+        if more is not None:
+            log.warning("event loop late", milliseconds=round(1000 * late), more=more)
