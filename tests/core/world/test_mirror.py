@@ -61,7 +61,8 @@ def test_the_tier_comes_from_the_configured_label():
 def test_a_mark_counts_while_a_plan_knows_the_pod_and_only_on_pods_of_ours():
     ours, theirs = pod("a", detached=True), pod("b", detached=True, scheduler_name="another")
     made = mirror(PodApplied(ours), PodApplied(theirs))
-    assert [p.detached for p in made.snapshot().pods.values()] == [True, False]
+    seen = made.snapshot().pods
+    assert [seen[p.uid].detached for p in (ours, theirs)] == [True, False]
     followed = set()
     made._followed = followed
     assert made.snapshot().shares() == {WEB: Share(0, 1)}
