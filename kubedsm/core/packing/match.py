@@ -2,8 +2,9 @@
 
 Algorithm 8 of the KubeDSM paper is a DP over nodes and *sets* of pods, O(N 3^n). Pods of a kind
 are interchangeable, so a set is a vector of counts, and the same optimum comes from a table with
-one cell a count vector: a node's transition is, for every load that fits on it, one shift of the
-whole table and one minimum. Targets are found by walking back through the layers.
+one cell a count vector: a node's transition is, for every load that is worth trying on it
+(`node_loads`), one shift of the whole table and one minimum. Targets are found by walking back
+through the layers.
 
 What pods prefer comes before what nodes charge for them, and that before fragmentation: a cost is a
 number of three digits, the penalties of the pods on their nodes, below them the charges, and below
