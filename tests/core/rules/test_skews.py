@@ -35,6 +35,7 @@ def crowded(seed, rules):
     homes, came = {}, []
     for each in pods[:-1]:
         taking = feasibility.feasible(each)
+        skews.upset(feasibility.equivalence(pods[-1]))  # so that it is remembered
         if taking:
             home = homes[each.uid] = rng.choice(taking)
             came.append(each)
