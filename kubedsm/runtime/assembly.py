@@ -366,7 +366,7 @@ class Runtime:
                 self.mirror.tiers = after.tiers
                 for node in self.mirror.snapshot().nodes.values():
                     self._handler.handle(NodeApplied(node))
-            self.queue.reconsider(lambda _: None)
+            self.queue.reconsider()
 
     async def flushed(self) -> None:
         """Return when all Events that are to be written have been."""

@@ -98,12 +98,13 @@ class Scheduler:
         self.listener.batch_begun(pods)
         deadline = deadline_in(self._batch.budget, self.clock)
         decision = self._decided(snapshot, pods, deadline)
+        unschedulable = _unschedulable(snapshot, decision)
+        # First of all: what follows may give room back.
+        self._say_why_not(snapshot, unschedulable)
         self.manager.give_way("new pods came")
         self.manager.place(decision.bindings)
-        unschedulable = _unschedulable(snapshot, decision)
         messages = {uid: why.message for uid, why in unschedulable.items()}
         self.record.batch(snapshot, decision, messages)
-        self._say_why_not(snapshot, unschedulable)
         for pod in decision.late:
             self.queue.back_off(pod)
             self.listener.attempt_ended(pod, "late")

@@ -12,23 +12,17 @@ import asyncio
 import heapq
 import random
 from collections import Counter
-from collections.abc import Callable
 from itertools import islice
 
 import attrs
 
 from kubedsm.clock import Clock
 from kubedsm.cluster.client.backoff import Doubling
-from kubedsm.core.rules.queueing_hints import (
-    Unschedulable,
-    matters,
-    still_unschedulable,
-    still_unschedulable_itself,
-)
 from kubedsm.core.world.change import Change
 from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.core.world.model import Pod, Uid
-from kubedsm.core.world.serving_order import serving_order
+from kubedsm.runtime.serving_line import ServingLine
+from kubedsm.runtime.unschedulable_pods import UnschedulablePods
 
 #: kube-scheduler's podInitialBackoffSeconds and podMaxBackoffSeconds
 BACK_OFF = Doubling(1.0, 10.0)
@@ -38,8 +32,6 @@ TURN = 1.0
 LONGEST_TURN = 300.0
 #: how many pods one success brings forward: ever more of them, if they succeed in turn
 BROUGHT_FORWARD = 10
-#: how long an unschedulable pod waits at most, in case a helpful change went unnoticed
-FLUSH = 60.0
 #: seconds; less is no time to wait for
 RESOLUTION = 1e-6
 
@@ -70,14 +62,11 @@ class SchedulingQueue:
         self._rng = rng
         #: all that are in one of the queues
         self._pods: dict[Uid, Pod] = {}
-        #: insertion-ordered set
-        self._active: dict[Uid, None] = {}
-        #: when to try again
+        self._active = ServingLine()
+        #: when to try again; and in the order of that, with some that are out of date
         self._backing_off: dict[Uid, float] = {}
-        self._unschedulable: dict[Uid, float] = {}
-        #: why the unschedulable ones are; far fewer than they, and so asked in their place
-        self._why: dict[Uid, Unschedulable] = {}
-        self._by_why: dict[Unschedulable, dict[Uid, None]] = {}
+        self._dues: list[tuple[float, Uid]] = []
+        self._unschedulable = UnschedulablePods()
         #: those backing off that only wait for room about to come free; until when each pod may
         self._held: set[Uid] = set()
         self._hold_until: dict[Uid, float] = {}
@@ -90,30 +79,26 @@ class SchedulingQueue:
 
     def __len__(self) -> int:
         """Return how many pods are ready to be decided on."""
-        return len(self._active)
+        return len(self._active) + self._unschedulable.ready
 
     def __contains__(self, uid: Uid) -> bool:
         return uid in self._pods
 
     @property
     def statistics(self) -> QueueStatistics:
-        return QueueStatistics(len(self._active), len(self._backing_off), len(self._unschedulable))
+        unschedulable = len(self._unschedulable) - self._unschedulable.ready
+        return QueueStatistics(len(self), len(self._backing_off), unschedulable)
 
     def rejected_by(self) -> Counter[str]:
         """How many unschedulable pods each rule keeps waiting; a pod counts for each of its."""
-        counts: Counter[str] = Counter()
-        for why, uids in self._by_why.items():
-            for rule in why.rules:
-                counts[rule] += len(uids)
-        return counts
+        return self._unschedulable.rejected_by()
 
     def add(self, pod: Pod) -> None:
         """Make the pod ready to be decided on now."""
         if pod.uid not in self._active:
             self._take_out(pod.uid)
-            self._active[pod.uid] = None
-            self.last_arrival = self._clock.monotonic()
-            self._changed.set()
+            self._arrived()
+        self._active.add(pod)
         self._pods[pod.uid] = pod
 
     def back_off(self, pod: Pod, cause: str = "") -> None:
@@ -125,10 +110,8 @@ class SchedulingQueue:
         self._failures[pod.uid] = failures + 1
         seconds = BACK_OFF.after(failures) * (1 - self._rng.random() / 5)
         self._take_out(pod.uid)
-        self._pods[pod.uid] = pod
         due = self._clock.monotonic() + seconds
-        self._backing_off[pod.uid] = self._turn(pod, cause, due) if cause else due
-        self._changed.set()
+        self._wait_until(self._turn(pod, cause, due) if cause else due, pod)
 
     def bound(self, uid: Uid) -> None:
         """Bring others forward whose binds failed by the same cause as this pod's, at last."""
@@ -147,17 +130,14 @@ class SchedulingQueue:
     def hold(self, pod: Pod) -> None:
         """Try the pod again when room comes free, or when it may be held no longer."""
         self._take_out(pod.uid)
-        self._pods[pod.uid] = pod
-        self._backing_off[pod.uid] = self._hold_until[pod.uid]
+        self._wait_until(self._hold_until[pod.uid], pod)
         self._held.add(pod.uid)
-        self._changed.set()
 
     def wait_for_help(self, pod: Pod, rules: frozenset[str]) -> None:
         """Try the pod again when a node may take it that rejects it now, by one of these rules."""
         self._take_out(pod.uid)
         self._pods[pod.uid] = pod
-        self._unschedulable[pod.uid] = self._clock.monotonic() + FLUSH
-        self._file(pod.uid, Unschedulable.of(pod, rules))
+        self._unschedulable.add(pod, rules, self._clock.monotonic())
         self._changed.set()
 
     def observe(self, change: Change, mirror: ClusterMirror) -> None:
@@ -179,26 +159,21 @@ class SchedulingQueue:
         if change.freed is not None:
             for uid in list(self._held):
                 self.add(self._pods[uid])
-        if self._by_why and matters(change):
-            self.reconsider(lambda pods: still_unschedulable(pods, change, mirror))
+        if self._unschedulable.help(change, mirror):
+            self._arrived()
 
-    def reconsider(self, judged: Callable[[Unschedulable], Unschedulable | None]) -> None:
-        """Try those again of which nothing stands any more: None."""
-        for unschedulable, uids in list(self._by_why.items()):
-            standing = judged(unschedulable)
-            if standing == unschedulable:
-                continue
-            for uid in list(uids):
-                self._stands(uid, standing)
+    def reconsider(self) -> None:
+        """Have all tried again that no node took."""
+        if self._unschedulable.wake_all():
+            self._arrived()
 
     def update(self, pod: Pod) -> None:
         """Take in that a pod changed which may be waiting."""
         if pod.uid not in self._pods:
             return
         self._pods[pod.uid] = pod
-        unschedulable = self._why.get(pod.uid)
-        if unschedulable is not None:
-            self._stands(pod.uid, still_unschedulable_itself(unschedulable, pod))
+        if pod.uid in self._unschedulable and self._unschedulable.differs(pod):
+            self.add(pod)
 
     def forget(self, uid: Uid) -> None:
         """Drop the pod: it is bound, or gone."""
@@ -209,17 +184,19 @@ class SchedulingQueue:
 
     def pop(self, most: int) -> list[Uid]:
         """Take up to that many pods: the highest priorities first, then the oldest."""
-        ready = [self._pods[uid] for uid in self._active]
-        taken = [pod.uid for pod in heapq.nsmallest(most, ready, key=serving_order)]
+        self._promote(self._clock.monotonic())
+        lines = self._active.first(most), *self._unschedulable.first(most)
+        taken = [uid for _, uid in islice(heapq.merge(*lines), most)]
+        self._unschedulable.tried(taken)
         for uid in taken:
             self._take_out(uid)
         return taken
 
     async def wait_active(self) -> None:
         """Return when at least one pod is ready to be decided on."""
-        while not self._active:
+        while not len(self):
             self._changed.clear()
-            due = min([*self._backing_off.values(), *self._unschedulable.values()], default=None)
+            due = self._due()
             try:
                 async with asyncio.timeout(due and due - self._clock.monotonic()):
                     await self._changed.wait()
@@ -227,17 +204,30 @@ class SchedulingQueue:
                 # By rounding, the clock may show a moment just before.
                 self._promote(max(due or 0.0, self._clock.monotonic()))
 
-    def _promote(self, now: float) -> None:
-        for waiting in (self._backing_off, self._unschedulable):
-            for uid in [uid for uid, due in waiting.items() if due <= now]:
-                self.add(self._pods[uid])
+    def _arrived(self) -> None:
+        self.last_arrival = self._clock.monotonic()
+        self._changed.set()
 
-    def _stands(self, uid: Uid, unschedulable: Unschedulable | None) -> None:
-        if unschedulable is None:
-            self.add(self._pods[uid])
-        else:
-            self._unfile(uid)
-            self._file(uid, unschedulable)
+    def _wait_until(self, due: float, pod: Pod) -> None:
+        self._pods[pod.uid] = pod
+        self._backing_off[pod.uid] = due
+        heapq.heappush(self._dues, (due, pod.uid))
+        self._changed.set()
+
+    def _due(self) -> float | None:
+        """When the next pod is to be tried again, whatever happens."""
+        while self._dues and self._backing_off.get(self._dues[0][1]) != self._dues[0][0]:
+            heapq.heappop(self._dues)
+        dues = (self._dues[0][0] if self._dues else None, self._unschedulable.due)
+        return min((due for due in dues if due is not None), default=None)
+
+    def _promote(self, now: float) -> None:
+        if self._unschedulable.wake_due(now):
+            self._arrived()
+        while self._dues and self._dues[0][0] <= now:
+            due, uid = heapq.heappop(self._dues)
+            if self._backing_off.get(uid) == due:
+                self.add(self._pods[uid])
 
     def _turn(self, pod: Pod, cause: str, earliest: float) -> float:
         """When it may be tried again; not before others that fail by the same cause."""
@@ -259,25 +249,12 @@ class SchedulingQueue:
         if not failing.pods:
             del self._failing[cause]
 
-    def _file(self, uid: Uid, unschedulable: Unschedulable) -> None:
-        self._why[uid] = unschedulable
-        self._by_why.setdefault(unschedulable, {})[uid] = None
-
-    def _unfile(self, uid: Uid) -> None:
-        unschedulable = self._why.pop(uid, None)
-        if unschedulable is not None:
-            uids = self._by_why[unschedulable]
-            del uids[uid]
-            if not uids:
-                del self._by_why[unschedulable]
-
     def _take_out(self, uid: Uid) -> None:
         self._pods.pop(uid, None)
         self._held.discard(uid)
-        self._active.pop(uid, None)
         self._backing_off.pop(uid, None)
-        self._unschedulable.pop(uid, None)
-        self._unfile(uid)
+        self._active.discard(uid)
+        self._unschedulable.discard(uid)
 
 
 async def batch_window(

@@ -7,7 +7,7 @@ import pytest
 
 from kubedsm.core.rules.feasibility import Feasibility
 from kubedsm.emulator.api.resources import NODES, PODS
-from kubedsm.runtime.scheduling_queue import FLUSH
+from kubedsm.runtime.unschedulable_pods import FLUSH
 from support.waiting_pods import MERGE, TAINT, apart, near, pod, spread, term, zoned
 from support.worlds import emulated
 

@@ -9,12 +9,12 @@ from kubedsm.clock import SystemClock
 from kubedsm.core.world.model import Pod, PodClass, Resources, SchedulingRules, Uid, Workload
 from kubedsm.runtime.scheduling_queue import (
     BROUGHT_FORWARD,
-    FLUSH,
     LONGEST_TURN,
     TURN,
     SchedulingQueue,
     batch_window,
 )
+from kubedsm.runtime.unschedulable_pods import FLUSH
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
@@ -97,37 +97,13 @@ async def test_an_unschedulable_pod_waits_for_help_and_not_longer(queue, clock):
     queue.wait_for_help(A, FIT)
     queue.wait_for_help(B, FIT)
     assert len(queue) == 0
-    queue.reconsider(lambda _: None)
+    queue.reconsider()
     assert queue.pop(9) == ["a", "b"]
     queue.wait_for_help(A, FIT)
     started = clock.monotonic()
     await queue.wait_active()
     assert clock.monotonic() - started == pytest.approx(FLUSH)
     assert queue.pop(9) == ["a"]
-
-
-async def test_pods_alike_are_judged_once(queue):
-    others = [pod("c", cpu=200), pod("d", app="x")]
-    for each in (A, B, *others):
-        queue.wait_for_help(each, FIT)
-    judged = []
-
-    def judge(refused):
-        judged.append(refused)
-        return None if refused.candidate.pod_class == A.pod_class else refused
-
-    queue.reconsider(judge)
-    assert len(judged) == 3
-    assert sorted(queue.pop(9)) == ["a", "b", "d"]
-    assert queue.statistics.unschedulable == 1
-
-
-async def test_a_judgement_is_remembered(queue):
-    queue.wait_for_help(A, FIT)
-    queue.reconsider(lambda refused: attrs.evolve(refused, rules=refused.rules | {"NodePorts"}))
-    seen = []
-    queue.reconsider(lambda refused: seen.append(refused.rules))
-    assert seen == [{"NodeResourcesFit", "NodePorts"}]
 
 
 @pytest.mark.parametrize(
@@ -152,14 +128,14 @@ async def test_a_pod_that_is_not_awaited_is_not_taken_in(queue):
     assert A.uid not in queue
     queue.wait_for_help(A, FIT)
     queue.forget(A.uid)
-    queue.reconsider(lambda _: None)
+    queue.reconsider()
     assert A.uid not in queue
     assert len(queue) == 0
 
 
 async def test_help_is_no_use_to_a_pod_that_backs_off(queue):
     queue.back_off(A)
-    queue.reconsider(lambda _: None)
+    queue.reconsider()
     assert len(queue) == 0
     assert "a" in queue
 

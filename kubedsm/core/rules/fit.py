@@ -58,6 +58,7 @@ NODE_UNSCHEDULABLE = Plugin(
     filter=taints.cordoned,
     node_filter=taints.node_unschedulable,
     hint=_takes_it_now,
+    hears=("room", "node"),
     advice="uncordon the node",
 )
 TAINT_TOLERATION = Plugin(
@@ -65,6 +66,7 @@ TAINT_TOLERATION = Plugin(
     filter=taints.tainted,
     node_filter=taints.taint_toleration,
     hint=_takes_it_now,
+    hears=("room", "node"),
     advice="remove the taint, or let the pod tolerate it",
     score=taints.fewest_disliked,
     weight=3,
@@ -77,6 +79,7 @@ NODE_AFFINITY = Plugin(
     filter=node_affinity.not_affine,
     node_filter=node_affinity.node_affinity,
     hint=_takes_it_now,
+    hears=("room", "node"),
     advice="let the node's labels and the pod's node selector and affinity agree",
     score=node_affinity.most_liked,
     weight=2,
@@ -87,12 +90,14 @@ TIER = Plugin(
     filter=_tierless,
     node_filter=_tier,
     hint=_takes_it_now,
+    hears=("room", "node"),
     advice="give the node the label of a tier",
 )
 NODE_RESOURCES_FIT = Plugin(
     name="NodeResourcesFit",
     filter=node_resources_fit,
     hint=_takes_it_now,
+    hears=("room", "node"),
     advice="free {lacking} on the node",
 )
 #: Room is asked of last: a node that never could is not short of anything.

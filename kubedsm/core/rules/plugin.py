@@ -17,7 +17,7 @@ import attrs
 
 from kubedsm.core.rules.rejection import RejectedNodes
 from kubedsm.core.rules.scene import EquivalenceClass, Scene
-from kubedsm.core.world.change import Change
+from kubedsm.core.world.change import Change, Matter
 from kubedsm.core.world.model import Node, NodeName, Pod, PodClass, Resources, SchedulingRules
 from kubedsm.core.world.node_index import Positions
 from kubedsm.core.world.surroundings import Surroundings
@@ -60,6 +60,8 @@ class Plugin:
     #: the labels of the waiting pod decide as well as what it asks for
     by_labels: bool = False
     hint: Hint
+    #: what the hint looks at: no other change needs to be shown to it
+    hears: tuple[Matter, ...]
     #: what would have to change, for people; {lacking} is the room that the node lacks
     advice: str
     score: Score | None = None

@@ -160,6 +160,7 @@ INTER_POD_AFFINITY = Plugin(
     filter=inter_pod_affinity,
     by_labels=True,
     hint=_neighbours_changed,
+    hears=("pod", "node", "surrounding"),
     advice="move the pods that the affinity rules are about, or change the rules",
     score=_best_neighbours,
     weight=2,

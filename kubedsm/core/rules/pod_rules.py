@@ -19,6 +19,7 @@ SCHEDULING_GATES = Plugin(
     name="SchedulingGates",
     pre_enqueue=gated,
     hint=never,
+    hears=(),
     advice="remove the pod's scheduling gates",
 )
 DYNAMIC_RESOURCES = Plugin(
@@ -26,5 +27,6 @@ DYNAMIC_RESOURCES = Plugin(
     demands=("resource_claims",),
     pre_filter=_resource_claims,
     hint=never,
+    hears=(),
     advice="leave the pod to a scheduler that allocates devices",
 )

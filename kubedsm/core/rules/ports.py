@@ -41,5 +41,6 @@ NODE_PORTS = Plugin(
     demands=("ports",),
     filter=node_ports,
     hint=_port_freed,
+    hears=("pod",),
     advice="free the host port on the node",
 )

@@ -157,6 +157,7 @@ POD_TOPOLOGY_SPREAD = Plugin(
     filter=pod_topology_spread,
     by_labels=True,
     hint=_spread_changed,
+    hears=("pod", "node"),
     advice="put more matching pods elsewhere, or allow a greater maxSkew",
     score=_most_even,
     weight=2,

@@ -85,5 +85,6 @@ NODE_VOLUME_LIMITS = Plugin(
     demands=("claims",),
     filter=node_volume_limits,
     hint=_attachable,
+    hears=("pod", "surrounding"),
     advice="take a pod with volumes of the same CSI driver from the node",
 )

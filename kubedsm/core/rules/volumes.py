@@ -176,6 +176,7 @@ VOLUME_RESTRICTIONS = Plugin(
     demands=("claims", "disks"),
     filter=volume_restrictions,
     hint=_volume_left,
+    hears=("pod", "node", "surrounding"),
     advice="wait until the other pod with this volume is gone",
 )
 VOLUME_BINDING = Plugin(
@@ -184,6 +185,7 @@ VOLUME_BINDING = Plugin(
     pre_filter=_claims_rejected,
     filter=volume_binding,
     hint=_volumes_changed,
+    hears=("node", "surrounding"),
     advice="bind the pod's claims to volumes that this node reaches",
 )
 VOLUME_ZONE = Plugin(
@@ -192,5 +194,6 @@ VOLUME_ZONE = Plugin(
     pre_filter=_volumes_missing,
     filter=volume_zone,
     hint=_volumes_changed,
+    hears=("node", "surrounding"),
     advice="bind the pod's claims to volumes of this node's zone",
 )

@@ -1,9 +1,14 @@
 """What an event, or the end of a reservation, changed in the cluster."""
 
+from typing import Literal
+
 import attrs
 
 from kubedsm.core.world.model import Node, NodeName, Pod, Resources
 from kubedsm.core.world.surroundings import Surrounding
+
+#: what there is to know of a change before one looks closer
+Matter = Literal["room", "node", "pod", "surrounding"]
 
 
 @attrs.frozen(slots=True)
@@ -30,6 +35,25 @@ class Change:
     #: from now on we are told of everything of this kind
     known: type[Surrounding] | None = None
     freed: Freed | None = None
+
+    @property
+    def matters(self) -> set[Matter]:
+        """What became different for any but the pod itself; nothing if nothing did."""
+        matters: set[Matter] = set()
+        if self.freed is not None:
+            matters.add("room")
+        if self.node_before != self.node_after:
+            matters.add("node")
+        if self.surrounding_before != self.surrounding_after:
+            matters.add("surrounding")
+        before, after = self.there_before, self.there_after
+        if (before is None) != (after is None) or (
+            before is not None
+            and after is not None
+            and (before.labels != after.labels or before.terminating != after.terminating)
+        ):
+            matters.add("pod")
+        return matters
 
     @property
     def there_before(self) -> Pod | None:

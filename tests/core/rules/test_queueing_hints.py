@@ -10,7 +10,7 @@ import pytest
 from kubedsm.clock import SystemClock
 from kubedsm.core.rules.feasibility import Feasibility
 from kubedsm.core.rules.plugins import BY_NAME
-from kubedsm.core.rules.queueing_hints import Unschedulable, matters, still_unschedulable_itself
+from kubedsm.core.rules.queueing_hints import Unschedulable
 from kubedsm.core.world.change import Change
 from kubedsm.core.world.events import (
     KindKnown,
@@ -22,7 +22,7 @@ from kubedsm.core.world.events import (
     SurroundingDeleted,
 )
 from kubedsm.core.world.mirror import ClusterMirror
-from kubedsm.core.world.model import ClaimReference, NodeName, PodClass, SchedulingRules, Tier
+from kubedsm.core.world.model import ClaimReference, NodeName, PodClass, SchedulingRules, Tier, Uid
 from kubedsm.core.world.surroundings import Claim, CSINode, CSIVolume, Namespace, Volume
 from kubedsm.runtime.event_handler import EventHandler
 from kubedsm.runtime.scheduling_queue import SchedulingQueue
@@ -70,8 +70,9 @@ class World:
             if pod.node_name is not None:
                 world.tell(PodApplied(world.peer(pod)))
         for pod in map(world.with_few_rules, waiting):
-            world.tell(PodApplied(pod))
-            world.waiting[pod.uid] = pod
+            for alike in (pod, *world.siblings(pod)):
+                world.tell(PodApplied(alike))
+                world.waiting[alike.uid] = alike
         return world
 
     def furnished(self, node):
@@ -91,6 +92,12 @@ class World:
         requests = resources(rng.choice((0, 1, 1, 2)), 0)
         return attrs.evolve(pod, pod_class=PodClass(requests, few, pod.pod_class.priority))
 
+    def siblings(self, pod):
+        """Pods that ask for the same, one of them with other labels."""
+        for name, labels in (("twin", pod.labels), ("cousin", {"app": self.rng.choice("abc")})):
+            uid = Uid(f"{pod.uid}-{name}")
+            yield attrs.evolve(pod, uid=uid, name=f"{pod.name}-{name}", labels=labels)
+
     def peer(self, pod):
         """The pod as those are that do not wait."""
         return pod
@@ -100,23 +107,23 @@ class World:
 
     def decide(self):
         """Ask for every pod that is to be tried, and see that it is every one that fits."""
-        popped = set(self.queue.pop(99))
         feasibility = Feasibility.of(self.mirror.snapshot())
+        popped = set()
+        while batch := self.queue.pop(99):
+            popped.update(batch)
+            for uid in batch:
+                rejections = feasibility.rejections(self.waiting[uid])
+                if len(rejections) == len(feasibility.nodes):
+                    rules = frozenset(rejected.rule for rejected in rejections.values())
+                    self.queue.wait_for_help(self.waiting[uid], rules)
         for uid, pod in self.waiting.items():
-            rejections = feasibility.rejections(pod)
-            fits = len(rejections) < len(feasibility.nodes)
+            fits = bool(feasibility.feasible(pod))
             assert uid in popped or not fits, f"{pod} fits, and is not tried"
             if uid in self.refused:
                 self.tries[uid in popped, fits] += 1
-            if uid not in popped:
-                continue
+            (self.refused.discard if fits else self.refused.add)(uid)
             if fits:
-                self.refused.discard(uid)
                 self.queue.add(pod)  # as if a batch before it had been full: it still waits
-            else:
-                self.refused.add(uid)
-                rules = frozenset(rejected.rule for rejected in rejections.values())
-                self.queue.wait_for_help(pod, rules)
 
     def change(self):
         rng = self.rng
@@ -336,16 +343,19 @@ def test_what_says_nothing_new_matters_to_nobody():
         Change(node_before=node, node_after=attrs.evolve(node, labels=dict(node.labels))),
         Change(surrounding_before=claim, surrounding_after=attrs.evolve(claim)),
     ):
-        assert not matters(change)
-    assert matters(Change(pod_before=waiting[0], pod_after=pod))
-    assert matters(Change(pod_before=pod, pod_after=attrs.evolve(pod, labels={"app": "z"})))
-    assert matters(Change(pod_before=pod, pod_after=attrs.evolve(pod, terminating=True)))
-    assert matters(Change(known=Claim))
+        assert not change.matters
+    for change in (
+        Change(pod_before=waiting[0], pod_after=pod),
+        Change(pod_before=pod, pod_after=attrs.evolve(pod, labels={"app": "z"})),
+        Change(pod_before=pod, pod_after=attrs.evolve(pod, terminating=True)),
+    ):
+        assert change.matters == {"pod"}
 
 
 @pytest.mark.parametrize("rule", BY_NAME)
 def test_new_labels_of_a_waiting_pod_matter_to_rules_that_look_at_them(rule):
     waiting = drawn_pod(random.Random(0), "p")
     relabelled = attrs.evolve(waiting, labels={**waiting.labels, "new": "label"})
-    stands = still_unschedulable_itself(Unschedulable.of(waiting, frozenset({rule})), relabelled)
-    assert (stands is None) is (rule in {"PodTopologySpread", "InterPodAffinity"})
+    rules = frozenset({rule})
+    told_apart = Unschedulable.of(waiting, rules) != Unschedulable.of(relabelled, rules)
+    assert told_apart is (rule in {"PodTopologySpread", "InterPodAffinity"})
