@@ -1,15 +1,16 @@
 """What users read on their pods: Events, and the PodScheduled condition of those that wait.
 
 What is to be said of a pod is kept, the newest in place of the older, until it is written; so there
-is never more of it than pods, and none is passed over. A write waits for bind calls under way, but
-not for long. The condition, which autoscalers read, is tried again a few times, and so is the mark
-of a tier. An Event that could not be written is lost, and counted.
+is never more of it than pods, and none is passed over. Why a pod waits is written at once, and then
+from time to time, if it was tried again. A write waits for bind calls under way, but not for long,
+and all of them keep to a rate. The condition, which autoscalers read, is tried again a few times,
+and so is the mark of a tier. An Event that could not be written is lost, and counted.
 """
 
 import asyncio
 import contextlib
+import heapq
 from collections.abc import Callable, Container
-from typing import ClassVar
 
 import attrs
 import structlog
@@ -29,8 +30,23 @@ from kubedsm.core.world.change import Change
 from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.core.world.model import MIGRATING_LABEL, NodeName, Pod, Tier, Uid
 from kubedsm.runtime.bind_calls import BindCalls
+from kubedsm.runtime.event_writer import EventWriter, Occurrence
+from kubedsm.runtime.news import (
+    TOPICS,
+    Entry,
+    FailedScheduling,
+    Key,
+    Note,
+    Retiered,
+    Scheduled,
+    gist_of,
+    key_of,
+    subject_of,
+    with_older,
+)
 from kubedsm.runtime.supervisor import Supervisor
 from kubedsm.runtime.tier_marks import tier_marks
+from kubedsm.runtime.token_bucket import TokenBucket
 from kubedsm.said_by_cause import SaidByCause
 
 log = structlog.get_logger()
@@ -39,6 +55,12 @@ WRITERS = 4
 REQUEST_TIMEOUT = 10.0
 #: seconds that a write waits for bind calls at most
 BINDS_FIRST = 0.1
+#: writes at once, and seconds for each beyond
+BURST, EACH = 200, 0.01
+#: seconds until the same is written of a pod once more, as a count; until something else is
+SAME, CHANGED = 300.0, 30.0
+#: less is no time to wait for
+RESOLUTION = 1e-6
 #: of what is not an Event
 TRIES = 5
 #: seconds between the first two of them; the pause doubles
@@ -50,47 +72,15 @@ FINAL = (Conflict, Forbidden, Invalid, NotFound)
 
 
 @attrs.frozen(slots=True)
-class Scheduled:
-    topic: ClassVar[str] = "scheduling"
-    pod: Pod
-    node: NodeName
+class _Told:
+    """The last that was written of what is not said twice in a row, and when, on the clock."""
 
-
-@attrs.frozen(slots=True)
-class FailedScheduling:
-    topic: ClassVar[str] = "scheduling"
-    once: ClassVar[bool] = True
-    pod: Pod
-    text: str
-    reason: str
-
-
-@attrs.frozen(slots=True)
-class Note:
-    """An Event about a migration, a preemption, or something that is not as it should be."""
-
-    about: Pod | ConfigMap
     reason: str
     text: str
-    topic: str = "migrating"
-    warning: bool = False
-    #: not to be said twice in a row
-    once: bool = False
+    at: float
 
-
-@attrs.frozen(slots=True)
-class Retiered:
-    """The node's tier changed, and with it what the pod says of its own."""
-
-    topic: ClassVar[str] = "tier"
-    pod: Pod
-    tier: Tier
-
-
-Entry = Scheduled | FailedScheduling | Note | Retiered
-#: a pod, and what is said about it
-Key = tuple[Uid, str]
-TOPICS = ("scheduling", "migrating", "preempting", "configuring", "tier")
+    def of(self, entry: FailedScheduling | Note) -> bool:
+        return (self.reason, self.text) == (entry.reason, entry.text)
 
 
 class EventRecorder:
@@ -113,11 +103,11 @@ class EventRecorder:
     ) -> None:
         self._cluster = cluster
         self._clock = clock
+        self._events = EventWriter(cluster, clock, said, instance, REQUEST_TIMEOUT)
         self._mirror = mirror
         self._followed = followed
         self._binds = binds
         self._supervisor = supervisor
-        self._instance = instance
         self._why = why
         self._said = said
         #: the newest on each matter, until it is written or given up
@@ -126,23 +116,32 @@ class EventRecorder:
         self._ready: dict[Key, None] = {}
         self._writing: set[Key] = set()
         self._arrived = asyncio.Event()
-        #: the last text written of what is not said twice in a row
-        self._told: dict[Key, str] = {}
+        #: when what cannot be written now is looked at again; and in the order of that
+        self._put_off: dict[Key, float] = {}
+        self._dues: list[tuple[float, Key]] = []
+        self._sooner = asyncio.Event()
+        self._told: dict[Key, _Told] = {}
         #: tries so far of what is tried again
         self._failures: dict[Key, int] = {}
-        #: Events that could not be written
-        self.lost = 0
+        self._rate = TokenBucket(BURST, EACH)
+        #: of what there was no time to say
+        self._passed_over = 0
+
+    @property
+    def lost(self) -> int:
+        """Events that could not be written."""
+        return self._events.lost + self._passed_over
 
     def scheduled(self, pod: Pod, node: NodeName) -> None:
         self._told.pop((pod.uid, Scheduled.topic), None)
         self._add(Scheduled(pod, node))
 
     def failed_scheduling(self, pod: Pod, text: str, reason: str = "Unschedulable") -> None:
-        """Say why the pod waits, unless that was the last thing said about it."""
+        """Say why the pod waits; that it still does so for the same reason is counted."""
         self._add(FailedScheduling(pod, text, reason))
 
     def proposed(self, pod: Pod, text: str) -> None:
-        """Say what would be done, unless that was the last thing said about it."""
+        """Say what would be done; that it still would is counted."""
         self._add(Note(pod, "MigrationProposed", text, once=True))
 
     def moved(self, pod: Pod, text: str, *, completed: bool) -> None:
@@ -179,6 +178,7 @@ class EventRecorder:
         """A pod is gone: only what became of it is still to be said."""
         if change.pod_before is None:
             return
+        self._events.series.forget(change.pod_before.uid)
         for key in ((change.pod_before.uid, topic) for topic in TOPICS):
             self._told.pop(key, None)
             self._failures.pop(key, None)
@@ -186,31 +186,67 @@ class EventRecorder:
             if entry is not None and not isinstance(entry, Note):
                 del self._newest[key]
                 self._ready.pop(key, None)
-                self.lost += not isinstance(entry, Retiered)
+                self._passed_over += not isinstance(entry, Retiered)
 
     def _add(self, entry: Entry) -> None:
-        key = _key(entry)
-        self._newest[key] = entry
+        key = key_of(entry)
+        self._newest[key] = with_older(entry, self._newest.get(key))
         self._failures.pop(key, None)
         self._make_ready(key)
 
     def _make_ready(self, key: Key) -> None:
-        if key in self._newest and key not in self._writing:
+        """Have it written, now or when it is time for it."""
+        entry = self._newest.get(key)
+        if entry is None or key in self._writing:
+            return
+        due = self._due(key, entry)
+        if due > self._clock.monotonic() + RESOLUTION:
+            self._look_again(due, key)
+        else:
             self._ready[key] = None
             self._arrived.set()
+
+    def _due(self, key: Key, entry: Entry) -> float:
+        """When it is to be written, on the clock."""
+        told = self._told.get(key)
+        if told is None or not isinstance(entry, FailedScheduling | Note) or not entry.once:
+            return 0.0
+        return told.at + (SAME if told.of(entry) else CHANGED)
+
+    def _look_again(self, due: float, key: Key) -> None:
+        if due < self._put_off.get(key, due + 1):
+            self._put_off[key] = due
+            heapq.heappush(self._dues, (due, key))
+            self._sooner.set()
 
     async def run(self) -> None:
         """Write until cancelled."""
         async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._bring_up())
             for _ in range(WRITERS):
-                tasks.create_task(self._write_forever(tasks))
+                tasks.create_task(self._write_forever())
+
+    async def _bring_up(self) -> None:
+        """Look again at what was put off, when it is time."""
+        while True:
+            now = self._clock.monotonic() + RESOLUTION
+            while self._dues and self._dues[0][0] <= now:
+                due, key = heapq.heappop(self._dues)
+                if self._put_off.get(key) == due:
+                    del self._put_off[key]
+                    self._make_ready(key)
+            self._sooner.clear()
+            pause = self._dues[0][0] - self._clock.monotonic() if self._dues else None
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._sooner.wait()
 
     async def flushed(self) -> None:
         """Return when nothing is to be written, but for what is tried again later."""
         while self._ready or self._writing:
             await self._clock.sleep(FLUSH_POLL)
 
-    async def _write_forever(self, tasks: asyncio.TaskGroup) -> None:
+    async def _write_forever(self) -> None:
         while True:
             while not self._ready:
                 self._arrived.clear()
@@ -225,40 +261,31 @@ class EventRecorder:
             # One writer for each: what is said later must be written later.
             self._writing.add(key)
             with self._supervisor.catching("recorder"):
-                await self._see_to(key, tasks)
+                await self._write_newest(key)
             self._writing.discard(key)
             if key not in self._failures:
                 self._make_ready(key)  # if something newer came meanwhile
 
-    async def _see_to(self, key: Key, tasks: asyncio.TaskGroup) -> None:
-        pause = await self._write_newest(key)
-        if pause is not None:
-            tasks.create_task(self._make_ready_after(pause, key))
-
-    async def _make_ready_after(self, pause: float, key: Key) -> None:
-        await self._clock.sleep(pause)
-        self._make_ready(key)
-
-    async def _write_newest(self, key: Key) -> float | None:
-        """Write it, if it is worth it; the seconds until it is to be tried again, if so."""
+    async def _write_newest(self, key: Key) -> None:
+        """Write it, if it is worth it."""
         entry, failures = self._newest.pop(key), self._failures.pop(key, 0)
-        once = entry.text if isinstance(entry, FailedScheduling | Note) and entry.once else ""
-        if (once and self._told.get(key) == once) or self._overtaken(entry):
-            return None
+        if self._overtaken(entry):
+            return
         try:
             said = await self._write(entry)
         except (ClusterError, WireError) as error:
             about = type(entry).__name__
-            subject = str(_subject(entry))
+            subject = str(subject_of(entry))
             self._said.log(log.warning, "not written", error, pod=subject, about=about)
             # What is newer says it better.
-            if isinstance(error, FINAL) or failures + 1 == TRIES or key in self._newest:
-                return None
-            self._newest[key], self._failures[key] = entry, failures + 1
-            return float(RETRY * 2**failures)
-        if said and once and self._mirror.pod(key[0]) is not None:
-            self._told[key] = once
-        return None
+            if not (isinstance(error, FINAL) or failures + 1 == TRIES or key in self._newest):
+                self._newest[key], self._failures[key] = entry, failures + 1
+                self._look_again(self._clock.monotonic() + RETRY * 2**failures, key)
+            return
+        if isinstance(entry, Scheduled) or self._mirror.pod(key[0]) is None:
+            self._events.series.forget(key[0])
+        elif said and isinstance(entry, FailedScheduling | Note) and entry.once:
+            self._told[key] = _Told(entry.reason, entry.text, self._clock.monotonic())
 
     def _overtaken(self, entry: Entry) -> bool:
         """Whether the pod does not wait any more, or how a bind of it ends will be said."""
@@ -274,15 +301,17 @@ class EventRecorder:
                 note = f"Successfully assigned {pod} to {node}"
                 if why := self._why(pod):
                     note += f": {why}"
-                return await self._event(pod, "Scheduled", "Binding", note)
+                return await self._event(entry, "Scheduled", "Binding", note)
             case FailedScheduling(pod, text, reason):
-                shown = await self._condition(pod, reason, text)
-                told = await self._event(pod, "FailedScheduling", "Scheduling", text, warning=True)
-                return shown or told
-            case Note(about, reason, text, topic, warning):
-                return await self._event(about, reason, topic.capitalize(), text, warning=warning)
+                told = self._told.get(key_of(entry))
+                shown = told is not None and told.of(entry)
+                shown = shown or await self._condition(pod, reason, text)
+                return await self._event(entry, "FailedScheduling", "Scheduling", text) or shown
+            case Note(_, reason, text, topic):
+                return await self._event(entry, reason, topic.capitalize(), text)
             case Retiered(pod, tier):
                 marks = tier_marks(pod, tier)
+                await self._turn()
                 known_by = await live.owner_knows_by(self._cluster, pod, timeout=REQUEST_TIMEOUT)
                 labels = {k: v for k, v in marks.labels.items() if k not in known_by}
                 await pod_writes.annotate(
@@ -290,8 +319,15 @@ class EventRecorder:
                 )
         return True
 
+    async def _turn(self) -> None:
+        """Return when a request may be sent."""
+        pause = self._rate.take(self._clock.monotonic())
+        if pause:
+            await self._clock.sleep(pause)
+
     async def _condition(self, pod: Pod, reason: str, text: str) -> bool:
         """Without the right to it the Event still tells. Raises any other ClusterError."""
+        await self._turn()
         now = self._clock.wall()
         try:
             await verbs.set_pod_condition(
@@ -302,34 +338,17 @@ class EventRecorder:
             return False
         return True
 
-    async def _event(
-        self, about: Pod | ConfigMap, reason: str, action: str, note: str, *, warning: bool = False
-    ) -> bool:
-        try:
-            await verbs.create_event(
-                self._cluster,
-                verbs.Regarding.of(about),
-                reason=reason,
-                action=action,
-                note=note,
-                instance=self._instance,
-                at=self._clock.wall(),
-                warning=warning,
-                timeout=REQUEST_TIMEOUT,
+    async def _event(self, entry: Entry, reason: str, action: str, note: str) -> bool:
+        await self._turn()
+        counted = entry if isinstance(entry, FailedScheduling | Note) else None
+        return await self._events.write(
+            Occurrence(
+                verbs.Regarding.of(subject_of(entry)),
+                reason,
+                action,
+                note,
+                gist=note if counted is None else " ".join(gist_of(counted)),
+                times=1 if counted is None else counted.times,
+                warning=counted is not None and counted.warning,
             )
-        except ClusterError as error:
-            if isinstance(error, Forbidden) and error.namespace_terminating:
-                return False  # it would not be read
-            self.lost += 1
-            self._said.log(log.warning, "event lost", error, pod=str(about), reason=reason)
-            return False
-        return True
-
-
-def _subject(entry: Entry) -> Pod | ConfigMap:
-    return entry.about if isinstance(entry, Note) else entry.pod
-
-
-def _key(entry: Entry) -> Key:
-    about = _subject(entry)
-    return Uid((about if isinstance(about, Pod) else about.identity).uid), entry.topic
+        )

@@ -134,7 +134,7 @@ async def test_creates_an_event_as_recorded():
 
 @pytest.mark.parametrize("letter", ["x", "é", "🦊"])
 async def test_long_notes_are_cut_to_what_the_api_takes(letter):
-    cluster = AnsweringCluster({}, 201)
+    cluster = AnsweringCluster({"metadata": {"name": "cart-1-x"}}, 201)
     await verbs.create_event(
         cluster, verbs.Regarding.of(POD), reason="FailedScheduling", action="Scheduling",
         note="x" + letter * 1024, instance="i", at=0.0, warning=True, timeout=5.0,

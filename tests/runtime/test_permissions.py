@@ -60,13 +60,14 @@ def stateful(world, name, replicas):
 
 
 async def placing():
-    """A burst, in which the answer to a bind is lost, and a pod that fits nowhere."""
+    """A burst, in which the answer to a bind is lost, and a pod that long fits nowhere."""
     seen = Accesses("/binding", OUTCOMES["lost"])
     async with emulated(EDGE, CLOUD, configuration=QUIET, faults=seen) as world, world.scheduler():
         world.deploy("web", 3)
         world.deploy("huge", 1, cpu="100")
         await world.until_bound(3, 60)
         await world.until(lambda: world.events("FailedScheduling"), 10)
+        await world.until(lambda: world.events("FailedScheduling")[0].get("series"), 400)
     return seen
 
 

@@ -26,7 +26,7 @@ from kubedsm.core.world.model import (
     Uid,
     Workload,
 )
-from kubedsm.runtime.event_recorder import BINDS_FIRST, EventRecorder
+from kubedsm.runtime.event_recorder import BINDS_FIRST, CHANGED, EACH, EventRecorder
 from kubedsm.runtime.placement_manager import PlacementManager
 from support.plan_runner import plan_runner
 
@@ -57,9 +57,11 @@ class Paper:
 
     answer: object = lambda request: None
     latency: float = 0.01
-    #: text of each condition written, and reason and text of each Event
+    #: text of each condition written, reason and text of each Event, and name and count of each
+    #: that was written once more
     conditions: list = attrs.field(factory=list)
     events: list = attrs.field(factory=list)
+    counts: list = attrs.field(factory=list)
     tries: Counter = attrs.field(factory=Counter)
 
     async def request(self, request, *, timeout):
@@ -78,6 +80,9 @@ class Paper:
         elif kind == "events":
             name = request.body["regarding"]["name"]
             self.events.append((name, request.body["reason"], request.body["note"]))
+            return Response(201, orjson.dumps({"metadata": {"name": f"e{len(self.events)}"}}))
+        elif "series" in request.body:
+            self.counts.append((kind, request.body["series"]["count"]))
         return Response(200, b"{}")
 
 
@@ -134,7 +139,7 @@ async def test_of_any_number_of_waiting_pods_each_is_told():
         scene.add(*pods)
         for each in pods:
             scene.recorder.failed_scheduling(each, "no room")
-        await asyncio.sleep(100)
+        await asyncio.sleep(24_000 * EACH)
         assert {name for name, _, _ in scene.paper.conditions} == {each.name for each in pods}
         assert len(scene.paper.events) == 12_000
 
@@ -159,7 +164,7 @@ async def test_what_comes_while_the_older_is_written_is_written_after_it():
         await asyncio.sleep(0.005)
         scene.paper.latency = 0.01
         scene.recorder.failed_scheduling(A, "two")
-        await asyncio.sleep(10)
+        await asyncio.sleep(10 + CHANGED)
         assert [text for _, _, text in scene.paper.conditions] == ["one", "two"]
 
 

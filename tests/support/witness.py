@@ -35,7 +35,7 @@ class Asked:
             return "bind"
         if method == "POST" and path.endswith("/events"):
             return "event"
-        labels = body["metadata"].get("labels", {}) if method == "PATCH" else {}
+        labels = body.get("metadata", {}).get("labels", {}) if method == "PATCH" else {}
         if MIGRATING in labels:
             return "reattach" if labels[MIGRATING] is None else "detach"
         return method

@@ -80,7 +80,7 @@ SURROUNDINGS = Feature(
 EVENTS_WRITTEN = Feature(
     "events",
     "tell users what was decided, and why",
-    _rights("create", EVENTS, "events"),
+    _rights("create patch", EVENTS, "events"),
 )
 TIERS = Feature(
     "tiers",

@@ -6,13 +6,11 @@ detach-make-before-break, eviction-and-pdb and rollout-while-detached.
 
 from typing import Any
 
-from kubedsm.cluster.calls.verbs import pod_path
+from kubedsm.cluster.calls.verbs import MERGE, pod_path
 from kubedsm.cluster.client.api_errors import body_of
 from kubedsm.cluster.client.port import Cluster, Request
 from kubedsm.cluster.wire.move_mark import MOVE_ANNOTATION, MoveMark
 from kubedsm.core.world.model import MIGRATING_LABEL, TEMPLATE_HASH_LABEL, Pod
-
-MERGE = "application/merge-patch+json"
 
 
 async def detach(

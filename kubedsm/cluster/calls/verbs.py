@@ -10,19 +10,30 @@ from datetime import UTC, datetime
 from typing import Any
 
 import attrs
+import msgspec
 
 from kubedsm.cluster.client.api_errors import body_of
 from kubedsm.cluster.client.paths import CORE, EVENTS, path_of
 from kubedsm.cluster.client.port import Cluster, Request
 from kubedsm.cluster.wire import decoding
+from kubedsm.cluster.wire.errors import UNREADABLE, unreadable
 from kubedsm.core.world.model import NodeName, Pod
 
+MERGE = "application/merge-patch+json"
 STRATEGIC_MERGE = "application/strategic-merge-patch+json"
 CONTROLLER = "kubedsm"
 #: events.k8s.io/v1 takes notes of so many bytes
 NOTE_BYTES = 1024
 #: of the object's name, so many characters begin the Event's; 253 are allowed, with an ending
 _EVENT_PREFIX = 200
+
+
+class _Metadata(msgspec.Struct, frozen=True):
+    name: str
+
+
+class _Named(msgspec.Struct, frozen=True):
+    metadata: _Metadata
 
 
 @attrs.frozen(slots=True)
@@ -105,11 +116,11 @@ async def create_event(
     at: float,
     warning: bool = False,
     timeout: float,
-) -> None:
-    """Leave an Event: `reason` such as Scheduled, `action` such as Binding.
+) -> str:
+    """Leave an Event: `reason` such as Scheduled, `action` such as Binding. Return its name.
 
     `instance` tells replicas apart; `at` is in seconds since the epoch. A note too long for the
-    API is cut.
+    API is cut. Raises WireError if the answer cannot be read.
     """
     event = {
         "apiVersion": "events.k8s.io/v1",
@@ -118,7 +129,7 @@ async def create_event(
             "generateName": f"{regarding.name[:_EVENT_PREFIX]}-",
             "namespace": regarding.namespace,
         },
-        "eventTime": datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        "eventTime": _micro_time(at),
         "reportingController": CONTROLLER,
         "reportingInstance": instance,
         "reason": reason,
@@ -134,7 +145,24 @@ async def create_event(
         },
     }
     path = path_of(EVENTS, regarding.namespace, "events")
-    body_of(await cluster.request(Request("POST", path, body=event), timeout=timeout))
+    body = body_of(await cluster.request(Request("POST", path, body=event), timeout=timeout))
+    try:
+        return msgspec.json.decode(body, type=_Named).metadata.name
+    except UNREADABLE as error:
+        raise unreadable("Event", error, body) from None
+
+
+async def count_event(
+    cluster: Cluster, namespace: str, name: str, *, count: int, at: float, timeout: float
+) -> None:
+    """Say on an Event that it has happened `count` times, at least 2, and the last time then.
+
+    Nothing else of an Event may change. Raises NotFound if it is gone: an API server keeps each
+    for an hour from its last change.
+    """
+    patch = {"series": {"count": count, "lastObservedTime": _micro_time(at)}}
+    request = Request("PATCH", path_of(EVENTS, namespace, "events", name), {}, patch, MERGE)
+    body_of(await cluster.request(request, timeout=timeout))
 
 
 async def get_pod(cluster: Cluster, namespace: str, name: str, *, timeout: float) -> Pod:
@@ -178,6 +206,10 @@ def events_path(namespace: str) -> str:
 def pod_path(namespace: str, name: str, subresource: str = "") -> str:
     """Raises Invalid for what cannot be a pod's name."""
     return path_of(CORE, namespace, "pods", name, subresource)
+
+
+def _micro_time(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def _cut(note: str) -> str:
