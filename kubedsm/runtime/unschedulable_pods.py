@@ -116,7 +116,8 @@ class UnschedulablePods:
         matters, woken = change.matters, False
         for hint, kinds in self._by_hint.items() if matters else ():
             for kind in kinds if concerns(hint, matters) else ():
-                woken |= self._wake(kind, helped(hint, kind.why, change, mirror))
+                room = helped(hint, kind.why, change, mirror, more=kind.awake > 0)
+                woken |= self._wake(kind, room)
         if change.node_before is None and change.node_after is not None:
             woken |= self._welcomed(change.node_after, mirror)
         return woken

@@ -48,24 +48,27 @@ def concerns(hint: Hint, matters: set[Matter]) -> bool:
     return not matters.isdisjoint(_HEARS[hint])
 
 
-def helped(hint: Hint, unschedulable: Unschedulable, change: Change, cluster: Cluster) -> int:
-    """How many of these pods at most a node may take after the change, for all that hint knows."""
-    if not hint(change, unschedulable.candidate, cluster):
-        return 0
+def helped(
+    hint: Hint, unschedulable: Unschedulable, change: Change, cluster: Cluster, *, more: bool
+) -> int:
+    """How many of these pods at most a node may take after the change, for all that hint knows.
+
+    more: some node may take some already, which the hint does not know.
+    """
     if hint is not _TAKES_IT_NOW:
-        return EVERY
-    if change.node_after is not None:
-        return room_for(unschedulable, cluster.free(change.node_after.name))
-    return (
-        EVERY if change.freed is None else room_for(unschedulable, cluster.free(change.freed.node))
-    )
+        return EVERY if hint(change, unschedulable.candidate, cluster) else 0
+    if not (more or hint(change, unschedulable.candidate, cluster)):
+        return 0
+    name = change.freed.node if change.freed is not None else None
+    node = change.node_after or (cluster.node(name) if name is not None else None)
+    return 0 if node is None else room_for(unschedulable, cluster.free(node.name))
 
 
 def room_for(unschedulable: Unschedulable, free: Resources) -> int:
     """How many of these pods there is room for."""
     room = dict(free.items())
     requests = unschedulable.candidate.pod_class.requests.items()
-    return min((room.get(name, 0) // n for name, n in requests if n > 0), default=EVERY)
+    return max(0, min((room.get(name, 0) // n for name, n in requests if n > 0), default=EVERY))
 
 
 def still_unschedulable(

@@ -9,8 +9,10 @@ import pytest
 
 from kubedsm.clock import SystemClock
 from kubedsm.core.rules.feasibility import Feasibility
+from kubedsm.core.rules.fit import rejection
 from kubedsm.core.rules.plugins import BY_NAME
 from kubedsm.core.rules.queueing_hints import Unschedulable
+from kubedsm.core.rules.scene import EquivalenceClass
 from kubedsm.core.world.change import Change
 from kubedsm.core.world.events import (
     KindKnown,
@@ -46,6 +48,8 @@ class World:
     queue: SchedulingQueue = None
     handler: EventHandler = None
     waiting: dict = attrs.field(factory=dict)
+    #: of each pod that is asleep, whether the change should wake it
+    expected: dict = attrs.field(factory=dict)
     refused: set = attrs.field(factory=set)
     #: how often a change had a refused pod tried again, or not, and whether a node takes it now
     tries: Counter = attrs.field(factory=Counter)
@@ -55,9 +59,10 @@ class World:
     def drawn(cls, seed):
         world = cls(random.Random(f"events of {seed}"))
         world.queue = SchedulingQueue(SystemClock(), world.rng)
-        world.mirror = ClusterMirror("kubedsm", on_released=world.queue.help)
+        world.mirror = ClusterMirror("kubedsm", on_released=world.released)
+        expect, supervisor = (world.expect,), Supervisor(SystemClock(), world.rng)
         world.handler = EventHandler(
-            world.mirror, world.queue, Supervisor(SystemClock(), world.rng)
+            world.mirror, world.queue, supervisor, on_pod=expect, on_gone=expect, on_other=expect
         )
         snapshot, waiting = drawn(seed)
         for node in snapshot.nodes.values():
@@ -104,6 +109,27 @@ class World:
 
     def tell(self, event):
         self.handler.handle(event)
+        self.compare()
+
+    def released(self, change, mirror):
+        self.expect(change)
+        self.queue.help(change, mirror)
+        self.compare()
+
+    def expect(self, change):
+        """Ask for each pod that is asleep, by itself and by all its labels."""
+        kinds = self.queue._unschedulable._kind_of
+        self.expected = {
+            uid: asked_alone(self.waiting[uid], kind.why.rules, change, self.mirror)
+            for uid, kind in kinds.items()
+            if not kind.awake
+        }
+
+    def compare(self):
+        """See that the same were woken, but for a pod that has changed itself."""
+        for uid, kind in self.queue._unschedulable._kind_of.items():
+            assert bool(kind.awake) == self.expected.get(uid, True), uid
+        self.expected = {}
 
     def decide(self):
         """Ask for every pod that is to be tried, and see that it is every one that fits."""
@@ -303,6 +329,17 @@ class VolumeWorld(World):
                 SurroundingDeleted(CSINode, (node,)),
             ))
         )  # fmt: skip
+
+
+def asked_alone(pod, rules, change, mirror):
+    """Whether the change may help this very pod, as every hint of its rules is asked."""
+    if change.known is not None:
+        return True
+    candidate = EquivalenceClass(pod.pod_class, pod.namespace, tuple(sorted(pod.labels.items())))
+    if change.matters and any(BY_NAME[rule].hint(change, candidate, mirror) for rule in rules):
+        return True
+    node, new = change.node_after, change.node_before is None
+    return bool(node and new and not rejection(pod.pod_class, node, mirror.free(node.name)))
 
 
 def labelled(node, **labels):
