@@ -23,13 +23,15 @@ SOON, LONG = 1.0, 20.0
 
 @attrs.define
 class Counting:
-    """The configured policy, and how often it was asked. It suggests no moves."""
+    """The configured policy, and how often it was asked, about pods. It suggests no moves."""
 
     policy: object = attrs.field(factory=lambda: Configuration().policy)
     decisions: int = 0
+    pods: int = 0
 
     def place(self, snapshot, pods, rng, deadline):
         self.decisions += 1
+        self.pods += len(pods)
         return self.policy.place(snapshot, pods, rng, deadline)
 
 
