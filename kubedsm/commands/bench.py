@@ -70,6 +70,22 @@ def rules(pods: int, nodes: int, output: str) -> None:
     _report(bench_rules.run(pods=pods, nodes=nodes).as_json(), output)
 
 
+@bench.command("queue")
+@click.option("--pods", type=click.IntRange(1, 100_000), default=5000, help="That wait in vain.")
+@click.option("--classes", type=click.IntRange(1, 1000), default=10, help="Of pods alike.")
+@click.option("--minutes", type=click.IntRange(1, 1000), default=10, help="Of virtual time.")
+@output
+def queue(pods: int, classes: int, minutes: int, output: str) -> None:
+    """Events while many pods wait, beside asking each of them (60 s).
+
+    And what is written about these pods, while nothing happens that could help them.
+    """
+    from kubedsm.bench import queue as bench_queue  # noqa: PLC0415  of no use elsewhere
+
+    log_to(level="ERROR")
+    _report(bench_queue.run(pods=pods, classes=classes, minutes=minutes).as_json(), output)
+
+
 @bench.command("burst")
 @click.option("-n", "--pods", type=click.IntRange(1, 5000), default=200, help="How many.")
 @click.option("--rounds", type=click.IntRange(1, 50), default=11, help="Of each side, in turns.")

@@ -49,17 +49,19 @@ class TierKeeper:
     def mark_all(self) -> None:
         """Look at all nodes, and from now on at each whose tier changes."""
         self._asked = True
-        for node in self._mirror.snapshot().nodes.values():
-            self._mark(node)
+        for pod in self._mirror.pods():
+            if pod.node_name is not None:
+                self._mark(pod, self._mirror.node(pod.node_name))
 
     def observe(self, change: Change) -> None:
         before, after = change.node_before, change.node_after
         if self._asked and before and after and before.tier is not after.tier:
-            self._mark(after)
+            for pod in self._mirror.pods():
+                if pod.node_name == after.name:
+                    self._mark(pod, after)
 
-    def _mark(self, node: Node) -> None:
-        for pod in self._mirror.snapshot().pods.values():
-            marked = pod.labels.get(TIER_LABEL)
-            ours = pod.scheduler_name == self._scheduler_name and pod.node_name == node.name
-            if ours and marked is not None and node.tier is not None and marked != node.tier:
-                self._on_wrong(pod, node.tier)
+    def _mark(self, pod: Pod, node: Node | None) -> None:
+        marked, tier = pod.labels.get(TIER_LABEL), None if node is None else node.tier
+        ours = pod.scheduler_name == self._scheduler_name
+        if ours and marked is not None and tier is not None and marked != tier:
+            self._on_wrong(pod, tier)

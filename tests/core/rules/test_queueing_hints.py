@@ -7,12 +7,11 @@ from collections import Counter
 import attrs
 import pytest
 
+from kubedsm.bench.literal.queueing import may_be_helped
 from kubedsm.clock import SystemClock
 from kubedsm.core.rules.feasibility import Feasibility
-from kubedsm.core.rules.fit import rejection
 from kubedsm.core.rules.plugins import BY_NAME
 from kubedsm.core.rules.queueing_hints import Unschedulable
-from kubedsm.core.rules.scene import EquivalenceClass
 from kubedsm.core.world.change import Change
 from kubedsm.core.world.events import (
     KindKnown,
@@ -120,7 +119,7 @@ class World:
         """Ask for each pod that is asleep, by itself and by all its labels."""
         kinds = self.queue._unschedulable._kind_of
         self.expected = {
-            uid: asked_alone(self.waiting[uid], kind.why.rules, change, self.mirror)
+            uid: may_be_helped(self.waiting[uid], kind.why.rules, change, self.mirror)
             for uid, kind in kinds.items()
             if not kind.awake
         }
@@ -329,17 +328,6 @@ class VolumeWorld(World):
                 SurroundingDeleted(CSINode, (node,)),
             ))
         )  # fmt: skip
-
-
-def asked_alone(pod, rules, change, mirror):
-    """Whether the change may help this very pod, as every hint of its rules is asked."""
-    if change.known is not None:
-        return True
-    candidate = EquivalenceClass(pod.pod_class, pod.namespace, tuple(sorted(pod.labels.items())))
-    if change.matters and any(BY_NAME[rule].hint(change, candidate, mirror) for rule in rules):
-        return True
-    node, new = change.node_after, change.node_before is None
-    return bool(node and new and not rejection(pod.pod_class, node, mirror.free(node.name)))
 
 
 def labelled(node, **labels):

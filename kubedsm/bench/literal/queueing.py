@@ -1,0 +1,37 @@
+"""Unschedulable pods asked about one by one, at every event, by all that is known of each."""
+
+import attrs
+
+from kubedsm.core.rules.fit import rejection
+from kubedsm.core.rules.plugins import BY_NAME
+from kubedsm.core.rules.scene import EquivalenceClass
+from kubedsm.core.world.change import Change
+from kubedsm.core.world.mirror import ClusterMirror
+from kubedsm.core.world.model import Pod, Uid
+
+
+def may_be_helped(pod: Pod, rules: frozenset[str], change: Change, mirror: ClusterMirror) -> bool:
+    """Whether to try this very pod, which every node rejects by one of these rules, once more."""
+    if change.known is not None:
+        return True
+    candidate = EquivalenceClass(pod.pod_class, pod.namespace, tuple(sorted(pod.labels.items())))
+    if change.matters and any(BY_NAME[rule].hint(change, candidate, mirror) for rule in rules):
+        return True
+    node = change.node_after
+    if node is None or change.node_before is not None:
+        return False
+    return rejection(pod.pod_class, node, mirror.free(node.name)) is None
+
+
+@attrs.define
+class LiteralQueue:
+    """Pods with the rules that reject them."""
+
+    waiting: dict[Uid, tuple[Pod, frozenset[str]]] = attrs.field(factory=dict)
+
+    def helped(self, change: Change, mirror: ClusterMirror) -> set[Uid]:
+        return {
+            uid
+            for uid, (pod, rules) in self.waiting.items()
+            if may_be_helped(pod, rules, change, mirror)
+        }
