@@ -26,7 +26,7 @@ from kubedsm.core.world.model import (
     Uid,
     Workload,
 )
-from kubedsm.runtime.event_recorder import BINDS_FIRST, CHANGED, EACH, EventRecorder
+from kubedsm.runtime.event_recorder import BINDS_FIRST, BURST, CHANGED, EACH, SAME, EventRecorder
 from kubedsm.runtime.placement_manager import PlacementManager
 from support.plan_runner import plan_runner
 
@@ -300,3 +300,65 @@ async def test_a_write_does_not_wait_for_a_bind_to_be_seen():
         await asyncio.sleep(0.006)
         assert scene.paper.tries == {"binding": 1, "status": 1}
         assert not scene.manager.quiet.is_set()
+
+
+async def tried_each_second(scene, seconds, text="no room"):
+    for second in range(seconds):
+        scene.recorder.failed_scheduling(A, text.format(second))
+        await asyncio.sleep(1)
+
+
+async def test_that_a_pod_still_waits_is_counted_from_time_to_time():
+    async with recording() as scene:
+        scene.add(A)
+        await tried_each_second(scene, 620)
+        assert scene.paper.conditions == [("a", "Unschedulable", "no room")]
+        assert scene.paper.events == [("a", "FailedScheduling", "no room")]
+        assert [name for name, _ in scene.paper.counts] == ["e1", "e1"]
+        (_, first), (_, second) = scene.paper.counts
+        assert first == pytest.approx(SAME, abs=2)
+        assert second == pytest.approx(2 * SAME, abs=2)
+
+
+async def test_another_number_is_no_other_event_and_shown_now_and_then():
+    async with recording() as scene:
+        scene.add(A)
+        await tried_each_second(scene, 300, "0/9 nodes: {} Insufficient cpu.")
+        assert len(scene.paper.events) == 1
+        assert len(scene.paper.conditions) == pytest.approx(300 / CHANGED, abs=1)
+        assert [name for name, _ in scene.paper.counts] == ["e1"] * (
+            len(scene.paper.conditions) - 1
+        )
+
+
+async def test_another_reason_is_another_event():
+    async with recording() as scene:
+        scene.add(A)
+        scene.recorder.failed_scheduling(A, "no room")
+        await asyncio.sleep(CHANGED)
+        scene.recorder.failed_scheduling(A, "no port")
+        await asyncio.sleep(1)
+        assert [text for _, _, text in scene.paper.events] == ["no room", "no port"]
+
+
+async def test_an_event_that_is_gone_is_written_anew():
+    async with recording(lambda r: refusal(404) if "series" in (r.body or {}) else None) as scene:
+        scene.add(A)
+        for _ in range(2):
+            scene.recorder.failed_scheduling(A, "no room")
+            await asyncio.sleep(SAME)
+        await asyncio.sleep(1)
+        assert len(scene.paper.events) == 2
+        assert scene.recorder.lost == 0
+
+
+async def test_writes_keep_to_a_rate():
+    async with recording() as scene:
+        scene.paper.latency = 0.0
+        for number in range(3 * BURST):
+            scene.recorder.scheduled(pod(f"p{number}"), E1)
+        await asyncio.sleep(0.5)
+        assert len(scene.paper.events) == pytest.approx(BURST + 0.5 / EACH, abs=5)
+        await asyncio.sleep(3 * BURST * EACH)
+        assert len(scene.paper.events) == 3 * BURST
+        assert not len(scene.recorder._events.series)

@@ -203,3 +203,8 @@ async def _follow_to_an_edge(world, seconds):
         lambda: [p["spec"].get("nodeName") for p in neighbour.pods("mover")] == ["e9", "e9"],
         seconds,
     )
+
+
+def how_often(events):
+    """How often it happened, what these tell: the same again is counted on an Event."""
+    return sum(event.get("series", {}).get("count", 1) for event in events)
