@@ -163,9 +163,12 @@ async def test_twice_as_many_are_tried_until_one_is_rejected(scene):
     scene.remove(SMALL)
     sizes = [len(scene.popped()) for _ in range(5)]
     assert sizes == [1, 2, 4, 8, 16]
+    scene.tell(PodApplied(attrs.evolve(pods[-1], node_name=NodeName("n1"))))
     scene.reject(pods[150])
     assert len(scene.queue) == 0
     assert scene.popped() == []
+    scene.remove(SECOND)
+    assert len(scene.popped()) == 1
 
 
 async def test_all_are_tried_in_the_end_if_none_is_rejected(scene):
