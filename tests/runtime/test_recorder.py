@@ -355,8 +355,10 @@ async def test_an_event_that_is_gone_is_written_anew():
 async def test_writes_keep_to_a_rate():
     async with recording() as scene:
         scene.paper.latency = 0.0
-        for number in range(3 * BURST):
-            scene.recorder.scheduled(pod(f"p{number}"), E1)
+        pods = [pod(f"p{number}") for number in range(3 * BURST)]
+        scene.add(*pods)
+        for each in pods:
+            scene.recorder.scheduled(each, E1)
         await asyncio.sleep(0.5)
         assert len(scene.paper.events) == pytest.approx(BURST + 0.5 / EACH, abs=5)
         await asyncio.sleep(3 * BURST * EACH)
