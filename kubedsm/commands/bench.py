@@ -18,8 +18,23 @@ from kubedsm.bench.soak.verdict import SoakResult
 from kubedsm.clock import SystemClock
 from kubedsm.cluster.client.kubernetes import KubernetesCluster
 from kubedsm.commands.console import log_to, output, print_json
-from kubedsm.commands.tables import bench_table, soak_table
+from kubedsm.commands.tables import bench_table, scale_table, soak_table
 from kubedsm.emulator.paper import paper_cluster
+
+
+class Numbers(click.ParamType):
+    """Whole numbers from 1 to `most`, separated by commas."""
+
+    name = "numbers"
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+
+    def convert(
+        self, value: str, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, ...]:
+        number = click.IntRange(1, self._most)
+        return tuple(number.convert(each, param, ctx) for each in value.split(","))
 
 
 @click.group()
@@ -106,6 +121,35 @@ async def _burst(pods: int, rounds: int) -> burst.BurstResult:
         await KubernetesCluster.connect(path) as cluster,
     ):
         return await burst.run(cluster, SystemClock(), random.Random(0), pods=pods, rounds=rounds)
+
+
+_SIZES = "Of each size, separated by commas."
+
+
+@bench.command("scale")
+@click.option("--nodes", type=Numbers(5000), default="100,1000,5000", help=_SIZES)
+@click.option("--pods", type=Numbers(100_000), default="1000,10000,50000", help=_SIZES)
+@click.option("--rounds", type=click.IntRange(1, 1000), default=11, help="Of each pair, in turn.")
+@click.option("--suggestions", type=click.IntRange(0, 1000), default=3, help="Rounds of these.")
+@output
+def scale(
+    nodes: tuple[int, ...], pods: tuple[int, ...], rounds: int, suggestions: int, output: str
+) -> None:
+    """What reading, deciding and suggesting cost at each size.
+
+    Decisions and suggestions beside the same on a snapshot of which nothing was kept along,
+    reading beside kubernetes_asyncio's typed models.
+    """
+    from kubedsm.bench.scale import run as bench_scale  # noqa: PLC0415  the models load slowly
+
+    if len(nodes) != len(pods):
+        raise click.UsageError("--nodes and --pods: not as many of the one as of the other")
+    sizes = [bench_scale.Size(*size) for size in zip(nodes, pods, strict=True)]
+    for result in bench_scale.run(sizes, rounds=rounds, suggestions=suggestions):
+        if output == "json":
+            print_json(result.as_json())
+        else:
+            Console().print(scale_table(result))
 
 
 @bench.command("idle")

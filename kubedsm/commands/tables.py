@@ -7,6 +7,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from kubedsm.bench.scale.paired import ScaleResult
 from kubedsm.bench.soak.verdict import SoakResult
 from kubedsm.commands.offline import OfflinePlacement
 from kubedsm.core.goals.objective import NANO
@@ -54,6 +55,15 @@ def bench_table(measured: dict[str, Any]) -> Table:
         for what, value in _flat(measured, "")
     )
     return table(("what", "measured"), rows, numbers=("measured",), header=False)
+
+
+def scale_table(result: ScaleResult) -> Table:
+    rows = (
+        (pair.what, f"{pair.ours:,.2f}", f"{pair.beside:,.2f}", f"{pair.ratio:.2f}")
+        for pair in result.paired
+    )
+    headings = ("ms of CPU, medians", "KubeDSM", "beside", "ratio")
+    return table(headings, rows, title=str(result.size), numbers=headings[1:])
 
 
 def soak_table(result: SoakResult) -> RenderableType:
