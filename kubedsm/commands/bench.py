@@ -3,13 +3,17 @@
 import asyncio
 import random
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
+import structlog
 from rich.console import Console
 
-from kubedsm.bench import burst, footprint
+from kubedsm.bench import burst, cluster_burst, footprint
 from kubedsm.bench import match as bench_match
+from kubedsm.bench.cluster_burst import ClusterBurstResult
+from kubedsm.bench.scale.world import Size
 from kubedsm.bench.soak import run
 from kubedsm.bench.soak.oddities import ODDITIES
 from kubedsm.bench.soak.processes import Scheduler, emulated_cluster
@@ -17,24 +21,31 @@ from kubedsm.bench.soak.run import SoakShape
 from kubedsm.bench.soak.verdict import SoakResult
 from kubedsm.clock import SystemClock
 from kubedsm.cluster.client.kubernetes import KubernetesCluster
-from kubedsm.commands.console import log_to, output, print_json
-from kubedsm.commands.tables import bench_table, scale_table, soak_table
+from kubedsm.cluster.client.paths import is_name
+from kubedsm.commands.console import (
+    kubeconfig_context,
+    log_to,
+    output,
+    print_json,
+    until_interrupted,
+)
+from kubedsm.commands.tables import bench_table, cluster_burst_table, scale_table, soak_table
 from kubedsm.emulator.paper import paper_cluster
 
 
-class Numbers(click.ParamType):
-    """Whole numbers from 1 to `most`, separated by commas."""
+def _names(_: click.Context, __: click.Parameter, value: str) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(value.split(",")))
+    for name in names:
+        if not is_name(name):
+            raise click.BadParameter(f"{name!r} is no name of a scheduler")
+    return names
 
-    name = "numbers"
 
-    def __init__(self, most: int) -> None:
-        self._most = most
-
-    def convert(
-        self, value: str, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[int, ...]:
-        number = click.IntRange(1, self._most)
-        return tuple(number.convert(each, param, ctx) for each in value.split(","))
+def _sizes(_: click.Context, __: click.Parameter, value: str) -> tuple[int, ...]:
+    counts = value.split(",")
+    if not all(count.isascii() and count.isdecimal() and int(count) for count in counts):
+        raise click.BadParameter(f"{value!r} is no list of numbers from 1 up, such as 100,1000")
+    return tuple(map(int, counts))
 
 
 @click.group()
@@ -104,15 +115,75 @@ def queue(pods: int, classes: int, minutes: int, output: str) -> None:
 @bench.command("burst")
 @click.option("-n", "--pods", type=click.IntRange(1, 5000), default=200, help="How many.")
 @click.option("--rounds", type=click.IntRange(1, 50), default=11, help="Of each side, in turns.")
+@click.option(
+    "--kubeconfig",
+    "kubeconfig_path",
+    type=click.Path(path_type=Path),
+    help="Of a real cluster, on which schedulers that run there are compared, instead.",
+)
+@kubeconfig_context
+@click.option(
+    "--schedulers",
+    default="kubedsm,default-scheduler",
+    callback=_names,
+    help="On a real cluster: which, separated by commas; ratios are the first one's to the others.",
+)
+@click.option(
+    "--image", default="registry.k8s.io/pause:3.9", help="On a real cluster: of the pods."
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(1, 100_000),
+    default=120.0,
+    help="On a real cluster: seconds that a burst may take to be Ready, and to be gone.",
+)
 @output
-def burst_command(pods: int, rounds: int, output: str) -> None:
+def burst_command(
+    pods: int,
+    rounds: int,
+    kubeconfig_path: Path | None,
+    context: str | None,
+    schedulers: tuple[str, ...],
+    image: str,
+    timeout: float,
+    output: str,
+) -> None:
     """A burst over HTTP, beside a bare loop that only posts binds.
 
     The pods of one Deployment, all at once.
-    The API server is `kubedsm emulate` in a process of its own.
+    The API server is `kubedsm emulate` in a process of its own. With --kubeconfig it is that of a
+    real cluster, in a namespace of its own, which is deleted at the end.
     """
-    log_to(level="ERROR")
-    _report(asyncio.run(_burst(pods, rounds)).as_json(), output)
+    if kubeconfig_path is None:
+        log_to(level="ERROR")
+        _report(asyncio.run(_burst(pods, rounds)).as_json(), output)
+        return
+    log_to(level="WARNING")
+    found: list[ClusterBurstResult] = []
+
+    async def measured() -> None:
+        async with await KubernetesCluster.connect(kubeconfig_path, context) as cluster:
+            found.append(
+                await cluster_burst.run(
+                    cluster,
+                    SystemClock(),
+                    random.Random(),
+                    structlog.get_logger().warning,
+                    schedulers=schedulers,
+                    pods=pods,
+                    rounds=rounds,
+                    patience=timeout,
+                    image=image,
+                )
+            )
+
+    until_interrupted(measured())
+    if not found:
+        raise click.Abort
+    if output == "json":
+        print_json(found[0].as_json())
+    else:
+        Console().print(cluster_burst_table(found[0]))
 
 
 async def _burst(pods: int, rounds: int) -> burst.BurstResult:
@@ -127,8 +198,8 @@ _SIZES = "Of each size, separated by commas."
 
 
 @bench.command("scale")
-@click.option("--nodes", type=Numbers(5000), default="100,1000,5000", help=_SIZES)
-@click.option("--pods", type=Numbers(100_000), default="1000,10000,50000", help=_SIZES)
+@click.option("--nodes", default="100,1000,5000", callback=_sizes, help=_SIZES)
+@click.option("--pods", default="1000,10000,50000", callback=_sizes, help=_SIZES)
 @click.option("--rounds", type=click.IntRange(1, 1000), default=11, help="Of each pair, in turn.")
 @click.option("--suggestions", type=click.IntRange(0, 1000), default=3, help="Rounds of these.")
 @output
@@ -144,7 +215,7 @@ def scale(
 
     if len(nodes) != len(pods):
         raise click.UsageError("--nodes and --pods: not as many of the one as of the other")
-    sizes = [bench_scale.Size(*size) for size in zip(nodes, pods, strict=True)]
+    sizes = [Size(*size) for size in zip(nodes, pods, strict=True)]
     for result in bench_scale.run(sizes, rounds=rounds, suggestions=suggestions):
         if output == "json":
             print_json(result.as_json())

@@ -43,5 +43,5 @@ def test_nothing_that_was_kept_along_is_left_in_what_is_rebuilt():
 
 def test_sides_that_come_to_different_things_are_not_compared():
     answers = iter(range(10))
-    with pytest.raises(DisagreementError, match="^odd: "):
+    with pytest.raises(DisagreementError, match="odd"):
         paired("odd", 1, lambda: next(answers), lambda: next(answers))
