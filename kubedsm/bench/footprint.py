@@ -6,7 +6,6 @@ say, and as often: a kubelet that has no news sends its node's status each five 
 """
 
 import asyncio
-import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -20,7 +19,7 @@ import attrs
 import orjson
 
 from kubedsm.bench.api import APPS, CORE, Api, deployment, pod_spec
-from kubedsm.bench.soak.processes import Scheduler, family
+from kubedsm.bench.soak.processes import Scheduler, cpu_seconds, family
 from kubedsm.clock import Clock
 from kubedsm.cluster.client.port import Cluster, Request
 from kubedsm.emulator.paper import node
@@ -129,16 +128,18 @@ async def idle(
     await api.create_namespace(NAMESPACE)
     for first in range(0, pods, PODS_OF_A_WORKLOAD):
         count = min(PODS_OF_A_WORKLOAD, pods - first)
-        await api.create(NAMESPACE, "deployments", _workload(f"web-{first}", count), APPS)
+        await api.create(NAMESPACE, "deployments", workload(f"web-{first}", count), APPS)
     async with _running(scheduler) as tasks:
         async with _patience():
             while not await _all_bound(api, pods):
                 await clock.sleep(1.0)
         await clock.sleep(AFTERGLOW)
         beating = tasks.create_task(_beat(api, names, clock, seconds, beat))
-        before, began = _cpu_seconds(scheduler.pid), clock.monotonic()
+        processes = family(scheduler.pid)
+        before, began = sum(map(cpu_seconds, processes)), clock.monotonic()
         scrapes = await _scraped(scheduler.log.metrics, clock, seconds)
-        used, took = _cpu_seconds(scheduler.pid) - before, clock.monotonic() - began
+        used = sum(map(cpu_seconds, processes)) - before
+        took = clock.monotonic() - began
         sent = await beating
         if scheduler.ends:
             raise ChildProcessError("kubedsm run ended before it was told to")
@@ -163,7 +164,7 @@ async def start(cluster: Cluster, kubeconfig: Path, clock: Clock, *, rounds: int
         imports.append(await _import_seconds(clock))
         namespace = f"{NAMESPACE}-{number}"
         await api.create_namespace(namespace)
-        await api.create(namespace, "deployments", _workload("web", WAITING), APPS)
+        await api.create(namespace, "deployments", workload("web", WAITING), APPS)
         async with _patience():
             while len(await api.pods()) < WAITING:
                 await clock.sleep(0.1)
@@ -239,16 +240,8 @@ async def _scraped(url: str, clock: Clock, seconds: float) -> tuple[float, ...]:
     return tuple(took)
 
 
-def _cpu_seconds(pid: int) -> float:
-    """Of the process and those that it has started, since they began. Raises OSError."""
-    ticks = 0
-    for each in family(pid):
-        fields = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
-        ticks += int(fields[11]) + int(fields[12])
-    return ticks / os.sysconf("SC_CLK_TCK")
-
-
-def _workload(name: str, replicas: int) -> dict[str, Any]:
+def workload(name: str, replicas: int) -> dict[str, Any]:
+    """A Deployment of small pods for our scheduler."""
     return deployment(name, replicas, pod_spec({"cpu": "100m", "memory": "64Mi"}))
 
 

@@ -202,21 +202,34 @@ _SIZES = "Of each size, separated by commas."
 @click.option("--pods", default="1000,10000,50000", callback=_sizes, help=_SIZES)
 @click.option("--rounds", type=click.IntRange(1, 1000), default=11, help="Of each pair, in turn.")
 @click.option("--suggestions", type=click.IntRange(0, 1000), default=3, help="Rounds of these.")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0, 100_000),
+    default=30.0,
+    help="How long pods come and go, and how long it is quiet then; 0 for no `kubedsm run`.",
+)
 @output
 def scale(
-    nodes: tuple[int, ...], pods: tuple[int, ...], rounds: int, suggestions: int, output: str
+    nodes: tuple[int, ...],
+    pods: tuple[int, ...],
+    rounds: int,
+    suggestions: int,
+    seconds: float,
+    output: str,
 ) -> None:
-    """What reading, deciding and suggesting cost at each size.
+    """What everything costs at each size, and whether the event loop keeps its pace.
 
     Decisions and suggestions beside the same on a snapshot of which nothing was kept along,
-    reading beside kubernetes_asyncio's typed models.
+    reading beside kubernetes_asyncio's typed models. Then `kubedsm run`, beside `kubedsm emulate`:
+    200 pod events a second, bursts, suggestions.
     """
     from kubedsm.bench.scale import run as bench_scale  # noqa: PLC0415  the models load slowly
 
     if len(nodes) != len(pods):
         raise click.UsageError("--nodes and --pods: not as many of the one as of the other")
-    sizes = [Size(*size) for size in zip(nodes, pods, strict=True)]
-    for result in bench_scale.run(sizes, rounds=rounds, suggestions=suggestions):
+    log_to(level="ERROR")
+    for size in map(Size, nodes, pods):
+        result = bench_scale.run(size, rounds=rounds, suggestions=suggestions, seconds=seconds)
         if output == "json":
             print_json(result.as_json())
         else:

@@ -72,13 +72,14 @@ def cluster_burst_table(result: ClusterBurstResult) -> Table:
     return table(("", *headings), rows, title=title, numbers=headings)
 
 
-def scale_table(result: ScaleResult) -> Table:
+def scale_table(result: ScaleResult) -> RenderableType:
     rows = (
         (pair.what, f"{pair.ours:,.2f}", f"{pair.beside:,.2f}", f"{pair.ratio:.2f}")
         for pair in result.paired
     )
     headings = ("ms of CPU, medians", "KubeDSM", "beside", "ratio")
-    return table(headings, rows, title=str(result.size), numbers=headings[1:])
+    pairs = table(headings, rows, title=str(result.size), numbers=headings[1:])
+    return Group(pairs, bench_table(result.running.as_json())) if result.running else pairs
 
 
 def soak_table(result: SoakResult) -> RenderableType:

@@ -32,7 +32,26 @@ def test_start_tells_how_long_the_first_bind_takes_in_each_round():
     assert start["ratio"] > 0
 
 
+def test_scale_tells_what_a_scheduler_costs_while_pods_come_and_go():
+    size = ("--nodes", 4, "--pods", 20, "--rounds", 1, "--suggestions", 0)
+    running = said("scale", *size, "--seconds", 4)["running"]
+    assert running["churn"]["podEventsPerSecond"] > 0
+    assert running["churn"]["cpuPercentOfACore"] > 0
+    assert running["residentMB"] > 10
+    assert running["loopLag"]["looks"] > 0
+
+
 def test_more_pods_than_the_nodes_have_room_for_are_refused():
     done = kubedsm("bench", "idle", "--nodes", 1, "--pods", 51)
     assert done.returncode == 2
     assert done.stderr.startswith("kubedsm: error: --pods: more than 50 for each node")
+
+
+def test_sizes_that_are_none_are_refused():
+    for nodes, pods, why in (
+        ("1,2", "3", "--nodes and --pods: not as many of the one as of the other"),
+        ("1,0", "3,4", "Invalid value for '--nodes': '1,0' is no list of numbers from 1 up"),
+    ):
+        done = kubedsm("bench", "scale", "--nodes", nodes, "--pods", pods)
+        assert done.returncode == 2
+        assert done.stderr.startswith(f"kubedsm: error: {why}")

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import attrs
 
 from kubedsm.bench.instances import DisagreementError
+from kubedsm.bench.scale.running import RunningResult
 from kubedsm.bench.scale.world import Size
 
 T = TypeVar("T")
@@ -37,12 +38,14 @@ class Paired:
 class ScaleResult:
     size: Size
     paired: tuple[Paired, ...]
+    running: RunningResult | None = None
 
     def as_json(self) -> dict[str, Any]:
         return {
             "nodes": self.size.nodes,
             "pods": self.size.pods,
             "paired": [pair.as_json() for pair in self.paired],
+            "running": self.running.as_json() if self.running else None,
         }
 
 

@@ -1,18 +1,23 @@
-"""All that is measured at the sizes asked for."""
+"""All that is measured at a size."""
 
-from collections.abc import Iterator, Sequence
+import asyncio
+import random
 
+from kubedsm.bench.scale import running
 from kubedsm.bench.scale.deciding import decided
 from kubedsm.bench.scale.paired import ScaleResult
 from kubedsm.bench.scale.reading import read
 from kubedsm.bench.scale.world import Size
+from kubedsm.clock import SystemClock
 
 
-def run(sizes: Sequence[Size], *, rounds: int, suggestions: int) -> Iterator[ScaleResult]:
-    """One size after the other; of suggestions there are fewer rounds, for they take long.
+def run(size: Size, *, rounds: int, suggestions: int, seconds: float) -> ScaleResult:
+    """Of suggestions there are fewer rounds, for they take long; without seconds no process is run.
 
-    Not to be called from a running event loop. Raises DisagreementError.
+    Not to be called from a running event loop. Raises DisagreementError, and what `running` does.
     """
-    for size in sizes:
-        pairs = (*read(size, rounds), *decided(size, rounds, suggestions))
-        yield ScaleResult(size, pairs)
+    pairs = (*read(size, rounds), *decided(size, rounds, suggestions))
+    if not seconds:
+        return ScaleResult(size, pairs)
+    process = running.run(size, SystemClock(), random.Random(0), seconds)
+    return ScaleResult(size, pairs, asyncio.run(process))

@@ -62,15 +62,7 @@ def mirror(size: Size, seed: int = 1) -> ClusterMirror:
 
 def rebuilt(seen: Snapshot) -> Snapshot:
     """The same, but nothing of it was kept along: all is worked out when it is asked for."""
-    return Snapshot(
-        dict(seen.nodes),
-        dict(seen.pods),
-        dict(seen.free),
-        dict(seen.placed),
-        seen.scheduler_name,
-        seen.surroundings,
-        seen.at,
-    )
+    return attrs.evolve(seen, counted=None)
 
 
 def _name(number: int) -> str:

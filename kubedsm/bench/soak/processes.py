@@ -1,6 +1,7 @@
 """`kubedsm emulate` and `kubedsm run` as processes of their own, and what is seen of them."""
 
 import asyncio
+import os
 import sys
 import tempfile
 from collections import Counter
@@ -150,20 +151,28 @@ class Scheduler:
         while True:
             await self._clock.sleep(PAUSE)
             with suppress(OSError):  # it has just ended
-                self.memory.append((self._clock.monotonic(), resident(pid)))
-
-
-def family(pid: int) -> list[int]:
-    """The process, and those that it has started. Raises OSError."""
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [pid, *map(int, children)]
+                held = sum(map(resident, family(pid)))
+                self.memory.append((self._clock.monotonic(), held))
 
 
 def resident(pid: int) -> int:
-    """Bytes of memory that the process holds, with those that it has started. Raises OSError."""
-    statuses = (Path(f"/proc/{each}/status").read_text() for each in family(pid))
-    fields = (line.partition(":") for status in statuses for line in status.splitlines())
-    return sum(int(value.split()[0]) * _KIBI for name, _, value in fields if name == "VmRSS")
+    """Bytes of memory that the process holds. Raises OSError."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    fields = (line.partition(":") for line in status.splitlines())
+    return next((int(value.split()[0]) * _KIBI for name, _, value in fields if name == "VmRSS"), 0)
+
+
+def cpu_seconds(pid: int) -> float:
+    """Of all threads of the process, since it began. Raises OSError."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    user, system = int(fields[11]), int(fields[12])
+    return (user + system) / os.sysconf("SC_CLK_TCK")
+
+
+def family(pid: int) -> tuple[int, ...]:
+    """The process, and those that it has started. Raises OSError."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return pid, *map(int, children)
 
 
 async def _ended(process: asyncio.subprocess.Process) -> None:
