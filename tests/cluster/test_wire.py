@@ -107,6 +107,21 @@ def test_a_pod_is_ready_only_if_it_says_so(status, ready):
     assert decoding.pod(made_pod(status={"conditions": conditions})).ready is ready
 
 
+def test_what_pods_have_in_common_is_held_once():
+    def line(uid):
+        metadata = {"name": uid, "uid": uid, "resourceVersion": uid, "labels": {"app": "web-1"}}
+        pod = made_pod(
+            metadata=metadata, nodeName="node-17", schedulerName="kubedsm", status={"phase": "Odd"}
+        )
+        return decoding.pod_line(json.dumps({"type": "ADDED", "object": pod}).encode())
+
+    one, other = line("1"), line("2")
+    for field in ("namespace", "node_name", "scheduler_name", "phase", "labels"):
+        assert getattr(one.object, field) is getattr(other.object, field), field
+    assert one.identity.namespace is one.object.namespace is other.identity.namespace
+    assert one.object.labels == {"app": "web-1"}
+
+
 def test_pods_of_a_kind_share_one_class():
     tolerations = [{"key": "edge", "operator": "Exists"}, {"key": "b", "value": "c"}]
     one = decoding.pod(made_pod(tolerations=tolerations, nodeSelector={"a": "1", "b": "2"}))

@@ -8,6 +8,7 @@ in common, their class, is converted once and then shared.
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from http import HTTPStatus
+from sys import intern
 from typing import Any, Generic, Protocol, TypeVar
 
 import attrs
@@ -187,7 +188,7 @@ def _read(kind: str, source: Source, decoder: "msgspec.json.Decoder[S]", shape: 
 
 def _identity(metadata: schema.Metadata) -> Identity:
     return Identity(
-        metadata.namespace or "",
+        intern(metadata.namespace or ""),
         metadata.name,
         metadata.uid or "",
         metadata.resource_version or "",

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from sys import intern
 
 import msgspec
 
@@ -53,7 +54,7 @@ def made(shape: schema.Pod) -> Pod:
     mark = mark_on(metadata) if MIGRATING_LABEL in labels else None
     return Pod(
         uid=Uid(metadata.uid),
-        namespace=namespace,
+        namespace=intern(namespace),
         name=metadata.name,
         workload=_workload(metadata, namespace, labels, owner, mark),
         pod_class=_pod_class(
@@ -68,15 +69,15 @@ def made(shape: schema.Pod) -> Pod:
             spec.priority or 0,
             spec.preemption_policy != "Never",
         ),
-        scheduler_name=spec.scheduler_name or "default-scheduler",
-        node_name=NodeName(spec.node_name) if spec.node_name else None,
-        phase=status.phase or "Pending",
+        scheduler_name=intern(spec.scheduler_name or "default-scheduler"),
+        node_name=NodeName(intern(spec.node_name)) if spec.node_name else None,
+        phase=intern(status.phase or "Pending"),
         ready=bool(status.conditions and _ready(status.conditions)),
         terminating=metadata.deletion_timestamp is not None,
         detached=mark is not None,
         gated=bool(spec.scheduling_gates),
         created=metadata.creation_timestamp.timestamp() if metadata.creation_timestamp else 0.0,
-        labels=labels,
+        labels=_shared(tuple(labels.items())),
         resource_version=metadata.resource_version or "",
         gates=_gates(spec.scheduling_gates) if spec.scheduling_gates else (),
         pinned=_pinned(metadata, spec) if metadata.annotations or spec.volumes else "",
@@ -84,6 +85,12 @@ def made(shape: schema.Pod) -> Pod:
         deletion_cost=metadata.annotations.deletion_cost if metadata.annotations else None,
         wishes=_wishes(metadata.annotations) if metadata.annotations else None,
     )
+
+
+@lru_cache(maxsize=4096)
+def _shared(labels: Pairs) -> Mapping[str, str]:
+    """One object for all pods that have the same."""
+    return dict(labels)
 
 
 def _wishes(annotations: schema.Annotations) -> Wishes | None:
