@@ -217,7 +217,7 @@ def scale(
     seconds: float,
     output: str,
 ) -> None:
-    """What everything costs at each size, and whether the event loop keeps its pace.
+    """What everything costs at each size.
 
     Decisions and suggestions beside the same on a snapshot of which nothing was kept along,
     reading beside kubernetes_asyncio's typed models. Then `kubedsm run`, beside `kubedsm emulate`:
