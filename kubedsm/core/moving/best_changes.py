@@ -18,6 +18,7 @@ which one of its batch can still be reached within the limits.
 """
 
 from collections.abc import Iterator
+from functools import cached_property
 
 import attrs
 import numpy as np
@@ -30,8 +31,9 @@ from kubedsm.core.moving.cost_digits import Digits
 from kubedsm.core.moving.edge_changes import (
     Changes,
     changes_within,
+    cheapest,
     fragmentation_changes,
-    touching,
+    options_of,
 )
 from kubedsm.core.moving.edge_problem import EdgeProblem
 from kubedsm.core.moving.proposal import Question
@@ -91,8 +93,6 @@ class _Search:
     limits: SuggestLimits
     bounds: Bounds
     changes: Changes
-    #: N x X
-    worthwhile: NDArray[np.bool_]
     #: X x L
     gains: Ints
     #: X x L, in what the price is in
@@ -117,25 +117,44 @@ class _Search:
         limits = self.limits
         return np.minimum(2 * limits.max_moves - touched, 2 * limits.max_edge_reorder + touched)
 
-    def options(self, states: Ints) -> list[Options]:
+    @cached_property
+    def worthwhile(self) -> NDArray[np.bool_]:
+        """Which changes of each node are worth considering, N x X."""
+        problem = self.problem
+        possible = self.changes.possible(problem, problem.present, problem.free)
+        # To keep room free on the edge as a whole a pod may leave any node.
+        return possible if self.limits.headroom else self.changes.needed(possible)
+
+    def options(self, states: Ints, most: int) -> list[Options]:
         """What each node can do on a way through these states, at a cost in touches.
 
-        What no way through them could begin with is no part of one that comes to it later.
+        most: no way takes more touches. What no way through the states could begin with is no part
+        of one that comes to it later.
         """
-        vectors, of_state = self.changes.vectors[states], self.worthwhile[:, states]
-        return [touching(vectors[kept]) for kept in of_state]
+        touched, kept = self.changes.touched[states], self._kept(states)
+        kept &= cheapest(np.where(kept, 0, UNREACHABLE), most - touched + 1)
+        return options_of(kept, self.changes.vectors[states], touched[kept.nonzero()[1]])
 
-    def measured_options(self, states: Ints, digits: Digits) -> list[Options]:
+    def measured_options(self, states: Ints, most: int, digits: Digits) -> list[Options]:
         """The same, at a cost in touches, then in spread, then in fragmentation."""
-        found = []
-        for node, option in enumerate(self.options(states)):
-            free = self.problem.free[node]
-            added = self.problem.spread.added(node, option.vectors)
-            spread = np.sign(added) * (np.abs(added) // digits.pairs)
-            fragmentation = fragmentation_changes(self.problem, node, free, option.vectors)
-            costs = option.costs * digits.touch + spread * digits.spread + fragmentation
-            found.append(Options(option.vectors, costs))
-        return found
+        problem, vectors = self.problem, self.changes.vectors[states]
+        touched, kept = self.changes.touched[states], self._kept(states)
+        nodes, which = kept.nonzero()
+        added = problem.spread.added(nodes, vectors[which])
+        spread = np.sign(added) * (np.abs(added) // digits.pairs)
+        costs = np.full(kept.shape, UNREACHABLE, dtype=np.int64)
+        costs[kept] = (
+            touched[which] * digits.touch
+            + spread * digits.spread
+            + fragmentation_changes(problem, nodes, problem.free, vectors[which])
+        )
+        kept &= cheapest(costs, most - touched + 1)
+        return options_of(kept, vectors, costs[kept])
+
+    def _kept(self, states: Ints) -> NDArray[np.bool_]:
+        """N x S: which of these changes are worth considering, beside doing nothing."""
+        kept: NDArray[np.bool_] = self.worthwhile[:, states] & (self.changes.touched[states] > 0)
+        return kept
 
 
 def best_changes(question: Question) -> Iterator[Solution]:
@@ -185,9 +204,6 @@ def _search(question: Question) -> _Search:
     if vectors is None:
         raise TooManyError
     changes = Changes.of(vectors)
-    possible = changes.possible(problem, problem.present, problem.free)
-    # To keep room free on the edge as a whole a pod may leave any node.
-    worth_trying = possible if limits.headroom else changes.needed(possible)
     workloads = [item.workload for item in problem.items]
     gains = question.gains.of_vectors(workloads, vectors)
     worths = question.worths.of_vectors(workloads, vectors) if question.price else gains
@@ -195,9 +211,7 @@ def _search(question: Question) -> _Search:
     awaited = np.clip(vectors, 0, waiting).sum(axis=1)
     # Asked first, since then there is mostly nothing more to ask.
     problem.cloud.holds(np.minimum(problem.cloud.packing.counts, most))
-    return _Search(
-        problem, limits, bounds, changes, worth_trying, gains, worths, question.price, awaited
-    )
+    return _Search(problem, limits, bounds, changes, gains, worths, question.price, awaited)
 
 
 def _candidates(search: _Search) -> tuple[Ints, Ints]:
@@ -220,6 +234,7 @@ def _candidates(search: _Search) -> tuple[Ints, Ints]:
         & (brought @ problem.requests <= to_fill).all(axis=1)
     )
     found = np.flatnonzero(kept)
+    found = found[worthwhile(search.net(found, search.changes.touched[found]))]
     if len(found) and search.limits.max_moves <= _MOST_RELAXED:
         weighing = weights(problem)
         added = most_added(vectors, search.worthwhile, weighing, search.limits.max_moves)
@@ -228,7 +243,6 @@ def _candidates(search: _Search) -> tuple[Ints, Ints]:
     touched = search.changes.touched[found]
     most = search.net(found, touched)
     order = np.lexsort((found, touched, -standing(most)))
-    order = order[worthwhile(most[order])]
     return found[order], most[order]
 
 
@@ -277,7 +291,7 @@ def _solved(search: _Search, batch: Ints) -> list[_Solved]:
     walked = walk(
         search.changes.vectors[states],
         ceilings[states],
-        search.options(states),
+        search.options(states, int(allowed.max())),
         search.bounds,
     )
     if walked is None:
@@ -322,7 +336,7 @@ def _cheapest(search: _Search, alike: list[_Solved]) -> Iterator[Solution]:
     walked = walk(
         search.changes.vectors[states],
         ceilings[states] * scale + scale // 2,
-        search.measured_options(states, digits),
+        search.measured_options(states, int(spent.max()), digits),
         search.bounds,
     )
     if walked is None:

@@ -1,5 +1,7 @@
 """Which changes of one edge node are possible, and which of them are worth considering."""
 
+from itertools import pairwise
+
 import attrs
 import numpy as np
 from numpy.typing import NDArray
@@ -7,6 +9,9 @@ from numpy.typing import NDArray
 from kubedsm.core.goals.fragmentation import Ints
 from kubedsm.core.moving.edge_problem import EdgeProblem
 from kubedsm.core.packing.node_walk import Options
+
+#: Changes measured by one call: enough to hide what a call costs, few enough for the cache.
+_BLOCK = 2**14
 
 
 def changes_within(lowest: Ints, highest: Ints, most: int, limit: int) -> Ints | None:
@@ -56,22 +61,16 @@ class Changes:
 
         present: N x I. free: N x R.
         """
-        demand = np.ascontiguousarray((self.vectors @ problem.requests).T)
+        demand = self.vectors @ problem.requests
         # What asks for nothing of a resource fits even where there is less than none of it.
         asking = np.maximum(self.vectors, 0) @ (problem.requests > 0).astype(np.int64)
-        unasked = np.ascontiguousarray(asking.T == 0)
-        greatest = self.columns.max(axis=1)
-        fits = np.empty((len(problem.nodes), len(self.vectors)), dtype=np.bool_)
-        for node, free_here in enumerate(free):
-            kept = np.ones(len(self.vectors), dtype=np.bool_)
-            bounds = zip(
-                self.columns, -present[node], np.minimum(problem.most[node], greatest), strict=True
-            )
-            for column, lowest, highest in bounds:
-                kept &= (column >= lowest) & (column <= highest)
-            for needed, room, indifferent in zip(demand, free_here, unasked, strict=True):
-                kept &= (needed <= room) | indifferent
-            fits[node] = kept
+        fits = np.ones((len(problem.nodes), len(self.vectors)), dtype=np.bool_)
+        for column, there, most in zip(self.columns, present.T, problem.most.T, strict=True):
+            # No narrower than the vectors are: so that these are compared as they are.
+            fits &= column >= np.maximum(-there, column.min()).astype(column.dtype)[:, None]
+            fits &= column <= np.minimum(most, column.max()).astype(column.dtype)[:, None]
+        for needed, room, asked in zip(demand.T, free.T, asking.T, strict=True):
+            fits &= (needed <= room[:, None]) | (asked == 0)
         for on, coming, there in problem.clashes:
             for node in np.flatnonzero(on).tolist():
                 # None of the one may come while there is any of the other, itself aside.
@@ -88,15 +87,40 @@ class Changes:
         return kept
 
 
-def fragmentation_changes(problem: EdgeProblem, node: int, free: Ints, vectors: Ints) -> Ints:
-    """What each of K changes adds to the fragmentation of the node, whose free room is R."""
-    unchanged = np.zeros((1, vectors.shape[1]), dtype=np.int64)
-    room = free - np.vstack((unchanged, vectors)) @ problem.requests
-    costs = problem.costs(np.full(len(room), node), room)
-    added: Ints = costs[1:] - costs[0]
+def fragmentation_changes(problem: EdgeProblem, nodes: Ints, free: Ints, vectors: Ints) -> Ints:
+    """What each of K changes, K x I, adds to the fragmentation of its node, K; free: N x R."""
+    before = problem.costs(np.arange(len(free)), free)
+    added = np.empty(len(nodes), dtype=np.int64)
+    for start in range(0, len(nodes), _BLOCK):
+        block = slice(start, start + _BLOCK)
+        here = nodes[block]
+        room = free[here] - vectors[block] @ problem.requests
+        added[block] = problem.costs(here, room) - before[here]
     return added
 
 
-def touching(vectors: Ints) -> Options:
-    """Options whose cost is the number of pods that come or leave."""
-    return Options(vectors, np.abs(vectors).sum(axis=1))
+def cheapest(costs: Ints, acting: Ints) -> NDArray[np.bool_]:
+    """Where, of N nodes, each of K changes need be tried, N x K: where it costs least, N x K.
+
+    acting: K, on how many nodes anything at all may be done beside that change, and it. A change
+    that was made on none of so many could be made on one of them on which nothing is done, at no
+    more cost; of equal ones the first, as in `walk`.
+    """
+    number = int(acting.max(initial=0))
+    if len(costs) <= number:
+        return np.ones(costs.shape, dtype=np.bool_)
+    order = np.argsort(costs, axis=0, kind="stable")[:number]
+    kept = np.zeros(costs.shape, dtype=np.bool_)
+    np.put_along_axis(kept, order, np.arange(number)[:, None] < acting, axis=0)
+    return kept
+
+
+def options_of(kept: NDArray[np.bool_], vectors: Ints, costs: Ints) -> list[Options]:
+    """The options of each node; kept: N x K, which of the vectors, K x D; costs: of those, in turn.
+
+    In the order in which `nonzero` gives them.
+    """
+    which = kept.nonzero()[1]
+    ends = kept.sum(axis=1).cumsum().tolist()
+    parts = (slice(start, end) for start, end in pairwise([0, *ends]))
+    return [Options(vectors[which[part]], costs[part]) for part in parts]

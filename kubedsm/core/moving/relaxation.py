@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from kubedsm.core.goals.fragmentation import Ints
 from kubedsm.core.moving.edge_problem import EdgeProblem
+from kubedsm.core.packing.ladders import alike
 
 _FAR = -(2**61)
 #: Parts of the largest node, and the most of them: any weights will do, but they must add up.
@@ -45,16 +46,21 @@ def most_added(vectors: Ints, options: NDArray[np.bool_], weighing: Ints, most: 
     weight = vectors @ weighing.T
     total = np.full((most + 1, most + 1, len(weighing)), _FAR, dtype=np.int64)
     total[0, 0] = 0
-    for kept in options:
+    first, which = alike(options)
+    for kept, times in zip(options[first], np.bincount(which).tolist(), strict=True):
         at = np.flatnonzero(kept)
         here = np.full_like(total, _FAR)
         np.maximum.at(here, (coming[at], leaving[at]), weight[at])
-        following = total.copy()
-        for come, leave in np.argwhere(here[:, :, 0] > _FAR).tolist():
-            target = following[come:, leave:]
-            source = total[: most + 1 - come, : most + 1 - leave]
-            np.maximum(target, source + here[come, leave], out=target)
-        total = np.maximum(following, _FAR)
+        parts = np.argwhere(here[:, :, 0] > _FAR).tolist()
+        for _ in range(times):
+            following = total.copy()
+            for come, leave in parts:
+                target = following[come:, leave:]
+                source = total[: most + 1 - come, : most + 1 - leave]
+                np.maximum(target, source + here[come, leave], out=target)
+            if (following == total).all():
+                break  # one more node like that adds nothing, and so none does
+            total = np.maximum(following, _FAR)
     for axis in (0, 1):
         np.maximum.accumulate(total, axis=axis, out=total)
     return total

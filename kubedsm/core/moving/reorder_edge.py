@@ -10,10 +10,15 @@ the listing has "less than".
 import numpy as np
 
 from kubedsm.core.goals.fragmentation import Ints
-from kubedsm.core.moving.edge_changes import Changes, changes_within, fragmentation_changes
+from kubedsm.core.moving.edge_changes import (
+    Changes,
+    changes_within,
+    fragmentation_changes,
+    options_of,
+)
 from kubedsm.core.moving.edge_problem import EdgeProblem
 from kubedsm.core.packing.match import UNREACHABLE, Bounds
-from kubedsm.core.packing.node_walk import Options, walk
+from kubedsm.core.packing.node_walk import walk
 
 
 def reorder_edge(
@@ -40,11 +45,9 @@ def reorder_edge(
         return None
     which, touches = np.array(spans, dtype=np.int64).T
     states = np.column_stack((vectors[which], touches))
-    options = []
-    for node, kept in enumerate(possible):
-        of_node = vectors[kept]
-        added = fragmentation_changes(problem, node, free[node], of_node)
-        options.append(Options(np.column_stack((of_node, changes.touched[kept])), added))
+    nodes, kept = possible.nonzero()
+    added = fragmentation_changes(problem, nodes, free, vectors[kept])
+    options = options_of(possible, np.column_stack((vectors, changes.touched)), added)
     walked = walk(states, np.full(len(states), UNREACHABLE), options, bounds)
     if walked is None:
         return None

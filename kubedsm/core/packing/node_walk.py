@@ -36,9 +36,8 @@ class _Codes:
 
     def __init__(self, states: Ints, options: Sequence[Options]) -> None:
         none = np.zeros(states.shape[1], dtype=np.int64)
-        extents = [o.vectors for o in options if len(o.vectors)]
-        low = np.min([none, *(vectors.min(axis=0) for vectors in extents)], axis=0)
-        high = np.max([none, *(vectors.max(axis=0) for vectors in extents)], axis=0)
+        extents = np.vstack((none, *(option.vectors for option in options)))
+        low, high = extents.min(axis=0), extents.max(axis=0)
         self._origin = states.min(axis=0) + low
         places, total = [], 1
         for width in reversed((states.max(axis=0) + high - self._origin + 1).tolist()):
@@ -108,6 +107,9 @@ def walk(states: Ints, ceilings: Ints, options: Sequence[Options], bounds: Bound
     layers = [layer]
     steps = bounds.steps
     for option in options:
+        if not len(option.costs):
+            layers.append(layer)
+            continue
         alive = np.flatnonzero(layer < UNREACHABLE)
         steps -= len(alive) * len(option.costs)
         if steps < 0 or bounds.deadline.passed:
