@@ -193,10 +193,10 @@ def best_changes(question: Question) -> Iterator[Solution]:
 def _search(question: Question) -> _Search:
     problem, limits, bounds = question.problem, question.limits, question.bounds
     most = limits.max_moves
-    present = problem.present.sum(axis=0)
-    reordered = np.minimum(present, limits.max_edge_reorder)
+    staying = problem.staying
+    reordered = np.minimum(staying, limits.max_edge_reorder)
     vectors = changes_within(
-        -np.minimum(present, most),
+        -np.minimum(staying, most),
         np.minimum(problem.supply + reordered, most),
         most,
         min(bounds.loads, bounds.states // (len(problem.nodes) + 1)),

@@ -3,28 +3,18 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
-from itertools import product
+from itertools import chain, product
 
 import attrs
 
 from kubedsm.core.goals.fragmentation import canonical
-from kubedsm.core.moving.edge_rules import EdgeRules
-from kubedsm.core.packing.problem import Kind, in_order
-from kubedsm.core.placing.cloud_hold import CloudHold
-from kubedsm.core.rules.feasibility import EquivalenceClass
-from kubedsm.core.rules.fit import reasons, static_reasons
-from kubedsm.core.world.model import (
-    Node,
-    NodeName,
-    Pod,
-    PodClass,
-    Resources,
-    Workload,
-)
+from kubedsm.core.moving.edge_pods import Alike, EdgePods, Group
+from kubedsm.core.packing.problem import UNLIMITED
+from kubedsm.core.rules.cluster_view import open_nodes
+from kubedsm.core.world.model import NodeName, Pod, Resources, Workload
 from kubedsm.core.world.node_index import Mask
 from kubedsm.core.world.node_rows import NodeRows
 from kubedsm.core.world.serving_order import serving_order
-from kubedsm.core.world.snapshot import Snapshot
 
 
 def leaving_turn(pod: Pod) -> tuple[float, str, str]:
@@ -36,8 +26,10 @@ def leaving_turn(pod: Pod) -> tuple[float, str, str]:
 class Item:
     workload: Workload
     requests: Resources
-    #: the edge nodes that would take such a pod if they had room
-    edge_nodes: frozenset[NodeName]
+    #: one of its pods
+    like: Pod
+    #: N: the edge nodes that would take such a pod if they had room
+    open_to: Mask
     #: as which kind of `CloudHold` such a pod goes to the cloud; None: no cloud node has room
     cloud_kind: int | None
     #: pods on the edge that may be moved, by node
@@ -46,6 +38,9 @@ class Item:
     outside: tuple[Pod, ...]
     #: pods that wait for a node and fit on none now
     waiting: tuple[Pod, ...]
+    #: how many may come to some nodes at most, and go to the cloud, room aside
+    at_most: Mapping[NodeName, int] = attrs.field(factory=dict)
+    away: int = UNLIMITED
 
     @property
     def supply(self) -> int:
@@ -89,103 +84,73 @@ class Item:
         return (*(p for pods in self.here.values() for p in pods), *self.outside, *self.waiting)
 
 
-def stranded(snapshot: Snapshot, nodes: list[Node], rules: EdgeRules | None) -> list[Pod]:
-    """The pods that wait for us and fit on no node; the others only have not had their turn.
-
-    Without those that no node can ever hold.
-    """
-    fits: dict[PodClass, bool] = {}
-    found = []
-    for pod in snapshot.schedulable(snapshot.pods.values()):
-        if pod.requests.beyond_any_node:
-            continue
-        if rules is not None:
-            fitting = bool(rules.feasibility.feasible(pod))
-        else:
-            if pod.pod_class not in fits:
-                fits[pod.pod_class] = any(
-                    not reasons(pod.pod_class, node, snapshot.free[node.name]) for node in nodes
-                )
-            fitting = fits[pod.pod_class]
-        if pod.counts_for_qos and not fitting:
-            found.append(pod)
-    return found
-
-
-def ruled_kinds(pods: Iterable[Pod], rows: NodeRows, rules: EdgeRules) -> tuple[Kind, ...]:
-    """What `packing.kinds` gives, with the nodes that the rules about others leave open, too."""
-    merged: dict[tuple[Resources, bytes], tuple[Mask, list[Pod]]] = {}
-    for pod in pods:
-        open_to = rows.mask & rows.index.named(rules.open_to(pod))
-        fitting = open_to & ~rows.room.short(pod.requests)
-        merged.setdefault((pod.requests, fitting.tobytes()), (fitting, []))[1].append(pod)
-    return in_order(
-        Kind(requests, tuple(sorted(members, key=serving_order)), fitting)
-        for (requests, _), (fitting, members) in merged.items()
-    )
-
-
-@attrs.frozen
+@attrs.frozen(eq=False)
 class _Look:
-    """What the pods of an item have in common."""
+    """What pods that are alike look like to the nodes."""
 
-    workload: Workload
-    requests: Resources
-    edge_nodes: frozenset[NodeName]
+    open_to: Mask
     cloud_kind: int | None
-    #: None if no rule about other pods concerns ours
-    seen: EquivalenceClass | None
-
-    @property
-    def canonical(self) -> tuple[object, ...]:
-        kind, seen = self.cloud_kind, self.seen
-        told = ("", (), "") if seen is None else (seen.namespace, seen.labels, repr(seen.rules))
-        nodes = sorted(self.edge_nodes)
-        return self.workload, canonical(self.requests), nodes, kind is None, kind or 0, *told
+    #: equal for pods that are of one item, if they are of one workload; sorts items
+    canonical: tuple[object, ...]
 
 
 def items_of(
-    nodes: tuple[Node, ...],
-    cloud: CloudHold,
-    rules: EdgeRules | None,
-    here: list[Pod],
-    outside: list[Pod],
-    waiting: list[Pod],
+    pods: EdgePods, edge: NodeRows, cloud_kinds: Mapping[Alike, int | None]
 ) -> tuple[Item, ...]:
-    """In canonical order: by workload, then by what they request and where they may run."""
-    taking: dict[PodClass, frozenset[NodeName]] = {}
-    kind_of = {p.uid: i for i, kind in enumerate(cloud.packing.kinds) for p in kind.pods}
-    usable = [bool(column.any()) for column in cloud.packing.feasible.T]
-    parts: dict[_Look, tuple[list[Pod], ...]] = {}
-    for part, pods in enumerate((here, outside, waiting)):
-        for pod in pods:
-            pod_class = pod.pod_class
-            if pod_class not in taking:
-                taking[pod_class] = frozenset(
-                    n.name for n in nodes if not static_reasons(pod_class, n)
-                )
-            edge_nodes, seen = taking[pod_class], None
-            if rules is not None:
-                edge_nodes, seen = edge_nodes & rules.open_to(pod), rules.look(pod)
-            kind = kind_of[pod.uid]
-            goes = kind if usable[kind] else None
-            look = _Look(pod.workload, pod_class.requests, edge_nodes, goes, seen)
-            parts.setdefault(look, ([], [], []))[part].append(pod)
-    ordered = sorted(parts.items(), key=lambda entry: entry[0].canonical)
-    return tuple(_item(look, *lists) for look, lists in ordered)
+    """In canonical order: by workload, then by what they request and where they may run.
+
+    cloud_kinds: as which kind each goes to the cloud; None: no cloud node has room.
+    """
+    looks = _looks(pods, edge, cloud_kinds)
+    merged: dict[tuple[Workload, tuple[object, ...]], tuple[_Look, list[Group]]] = {}
+    for (workload, alike), group in pods.groups.items():
+        look = looks[alike]
+        merged.setdefault((workload, look.canonical), (look, []))[1].append(group)
+    return tuple(_item(*merged[key]) for key in sorted(merged))
 
 
-def _item(look: _Look, here: list[Pod], outside: list[Pod], waiting: list[Pod]) -> Item:
+def _looks(
+    pods: EdgePods, edge: NodeRows, cloud_kinds: Mapping[Alike, int | None]
+) -> dict[Alike, _Look]:
+    open_to: dict[Alike, Mask] = {}
+    for alike, pod in pods.one_of.items():
+        mask = edge.mask & open_nodes(pod.pod_class, edge.index)
+        if pods.rules is not None:
+            mask &= edge.index.named(pods.rules.open_to(pod))
+        open_to[alike] = mask
+    # By the names of the nodes: an index is in their order.
+    distinct = {mask.tobytes(): mask for mask in open_to.values()}
+    ordered = sorted(distinct, key=lambda mask: distinct[mask].nonzero()[0].tolist())
+    turn = {mask: at for at, mask in enumerate(ordered)}
+    shown = {mask: distinct[mask][edge.positions] for mask in distinct}
+    found = {}
+    for alike, pod in pods.one_of.items():
+        mask, kind = open_to[alike].tobytes(), cloud_kinds[alike]
+        told: tuple[object, ...] = ("", (), "")
+        if pods.rules is not None:
+            seen = pods.rules.look(pod)
+            told = seen.namespace, seen.labels, repr(seen.rules)
+        requests = canonical(pod.requests)
+        key = (requests, turn[mask], kind is None, kind or 0, *told)
+        found[alike] = _Look(shown[mask], kind, key)
+    return found
+
+
+def _item(look: _Look, groups: list[Group]) -> Item:
     by_node: dict[NodeName, list[Pod]] = {}
-    for pod in sorted(here, key=leaving_turn):
+    for pod in sorted((p for group in groups for p in group.here), key=leaving_turn):
         if pod.node_name is not None:
             by_node.setdefault(pod.node_name, []).append(pod)
+    outside = sorted((p for group in groups for p in group.outside), key=leaving_turn)
+    waiting = sorted((p for group in groups for p in group.waiting), key=serving_order)
+    like = next(chain(*by_node.values(), outside, waiting))
     return Item(
-        look.workload,
-        look.requests,
-        look.edge_nodes,
+        like.workload,
+        like.requests,
+        like,
+        look.open_to,
         look.cloud_kind,
         here={name: tuple(pods) for name, pods in by_node.items()},
-        outside=tuple(sorted(outside, key=leaving_turn)),
-        waiting=tuple(sorted(waiting, key=serving_order)),
+        outside=tuple(outside),
+        waiting=tuple(waiting),
     )

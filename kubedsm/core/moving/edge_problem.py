@@ -6,7 +6,7 @@ edge is a matrix of integers, one row a node and one column an item: how many po
 on.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Self
 
@@ -14,13 +14,15 @@ import attrs
 import numpy as np
 
 from kubedsm.core.goals.fragmentation import Fragmentation, Ints, axes_of
-from kubedsm.core.moving.edge_items import Item, items_of, ruled_kinds, stranded
+from kubedsm.core.moving.edge_items import Item, items_of
+from kubedsm.core.moving.edge_pods import EdgePods
 from kubedsm.core.moving.edge_rules import Clash, EdgeRules
 from kubedsm.core.moving.edge_spread import EdgeSpread
 from kubedsm.core.moving.movable import Movable
 from kubedsm.core.packing.match import Bounds
-from kubedsm.core.packing.problem import Packing, kinds
+from kubedsm.core.packing.problem import UNLIMITED, Packing
 from kubedsm.core.placing.cloud_hold import CloudHold
+from kubedsm.core.world.deadline import Deadline
 from kubedsm.core.world.model import (
     MOST_OF_A_NODE,
     Node,
@@ -30,11 +32,7 @@ from kubedsm.core.world.model import (
     Tier,
     Workload,
 )
-from kubedsm.core.world.room import Room
 from kubedsm.core.world.snapshot import Snapshot
-
-#: More pods than there are.
-_ALL = 2**31
 
 
 def signed_row(amounts: Resources, axes: tuple[str, ...]) -> list[int]:
@@ -45,34 +43,26 @@ def signed_row(amounts: Resources, axes: tuple[str, ...]) -> list[int]:
 
 @attrs.frozen(eq=False)
 class EdgeProblem:
-    """I items, N edge nodes with room for R resources."""
+    """I items, N edge nodes with room for R resources. Arrays of items are made when asked for."""
 
     items: tuple[Item, ...]
     #: the first ones are filled first, where nothing else tells them apart
     nodes: tuple[Node, ...]
+    #: which of them each is
+    rows: Mapping[NodeName, int]
     axes: tuple[str, ...]
-    #: I x R
-    requests: Ints
     #: N x R; below zero on a node that is over-committed
     free: Ints
     #: N x R
     allocatable: Ints
-    #: N x I: pods that may leave
-    present: Ints
-    #: N x I: how many may come, room aside
-    most: Ints
-    #: I
-    supply: Ints
-    #: I: how many may go to the cloud, room aside
-    away: Ints
     fragmentation: Fragmentation
     spread: EdgeSpread
     cloud: CloudHold
     #: what is free now, on nodes of every tier
     room: Mapping[NodeName, Resources]
+    deadline: Deadline
     #: None if no rule about other pods concerns ours
     rules: EdgeRules | None = None
-    clashes: tuple[Clash, ...] = ()
 
     @classmethod
     def of(
@@ -85,71 +75,86 @@ class EdgeProblem:
         spread: bool = False,
     ) -> Self:
         """`spread`: whether it counts how the replicas of a workload stand together."""
-        nodes = snapshot.in_turn(Tier.EDGE).nodes
-        cloud_rows = snapshot.in_turn(Tier.CLOUD)
-        at_edge = {node.name for node in nodes}
-        here: list[Pod] = []
-        outside: list[Pod] = []
-        for pod in snapshot.pods.values():
-            if pod.scheduler_name == snapshot.scheduler_name and not movable(pod):
-                (here if pod.node_name in at_edge else outside).append(pod)
-        rules = EdgeRules.of(snapshot, [*here, *outside])
-        waiting = stranded(snapshot, [*nodes, *cloud_rows.nodes], rules)
-        pods = [*here, *outside, *waiting]
-        room = Room(cloud_rows.index, _vacated(snapshot.free, outside))
-        vacated = attrs.evolve(cloud_rows, room=room)
-        packing = Packing.of(
-            kinds(pods, vacated) if rules is None else ruled_kinds(pods, vacated, rules), cloud_rows
-        )
-        cloud = CloudHold(attrs.evolve(packing, counts=_count(packing, here)), bounds)
-        items = items_of(nodes, cloud, rules, here, outside, waiting)
-        axes = axes_of(
-            [*(item.requests for item in items), *(vector for vector, _ in fragmentation.mix)]
-        )
+        edge, cloud_rows = snapshot.in_turn(Tier.EDGE), snapshot.in_turn(Tier.CLOUD)
+        rows = {node.name: row for row, node in enumerate(edge.nodes)}
+        pods = EdgePods.of(snapshot, movable)
+        kinds, kind_of = pods.kinds_on(cloud_rows)
+        packing = Packing.of(kinds, cloud_rows)
+        leaving = np.zeros(len(kinds), dtype=np.int64)
+        for (_, alike), group in pods.groups.items():
+            leaving[kind_of[alike]] += len(group.here)
+        usable = packing.feasible.any(axis=0)
+        goes_as = {alike: kind if usable[kind] else None for alike, kind in kind_of.items()}
+        items = items_of(pods, edge, goes_as)
+        measured = (vector for vector, _ in fragmentation.mix)
+        axes = axes_of([*(pod.requests for pod in pods.one_of.values()), *measured])
+        free = [edge.room.column(axis)[edge.positions] for axis in axes]
         return cls(
             items=items,
-            nodes=nodes,
+            nodes=edge.nodes,
+            rows=rows,
             axes=axes,
-            requests=_rows((item.requests for item in items), axes),
-            free=_rows((snapshot.free[node.name] for node in nodes), axes),
-            allocatable=_rows((node.allocatable for node in nodes), axes),
-            present=_by_node(nodes, items, lambda item, name: len(item.here.get(name, ()))),
-            most=_by_node(nodes, items, lambda item, name: _ALL * (name in item.edge_nodes)),
-            supply=np.array([item.supply for item in items], dtype=np.int64),
-            away=np.full(len(items), _ALL),
+            free=np.clip(np.stack(free, axis=1), -MOST_OF_A_NODE, MOST_OF_A_NODE),
+            allocatable=edge.allocatable(axes),
             fragmentation=fragmentation,
-            spread=EdgeSpread.of(snapshot, items, nodes)
-            if spread
-            else EdgeSpread.none(len(nodes), len(items)),
-            cloud=cloud,
+            spread=EdgeSpread.of(snapshot, items, edge, rows, matters=spread),
+            cloud=CloudHold(attrs.evolve(packing, counts=leaving), bounds),
             room=snapshot.free,
-            rules=rules,
-            clashes=tuple(
-                rules.clashes([item.pods[0] for item in items], nodes, bounds.deadline)
-                if rules
-                else ()
-            ),
+            deadline=bounds.deadline,
+            rules=pods.rules,
         )
 
     def only(self, workloads: Iterable[Workload]) -> "EdgeProblem":
         """The same, with all pods of other workloads left where they are."""
         wanted = frozenset(workloads)
         kept = [i for i, item in enumerate(self.items) if item.workload in wanted]
-        return attrs.evolve(
-            self,
-            items=tuple(self.items[i] for i in kept),
-            requests=self.requests[kept],
-            present=self.present[:, kept],
-            most=self.most[:, kept],
-            supply=self.supply[kept],
-            away=self.away[kept],
-            spread=self.spread.only(kept),
-            clashes=tuple(
-                (on, kept.index(one), kept.index(other))
-                for on, one, other in self.clashes
-                if one in kept and other in kept
-            ),
-        )
+        items = tuple(self.items[i] for i in kept)
+        return attrs.evolve(self, items=items, spread=self.spread.only(kept))
+
+    @cached_property
+    def requests(self) -> Ints:
+        """I x R."""
+        rows = [signed_row(item.requests, self.axes) for item in self.items]
+        return np.array(rows, dtype=np.int64).reshape(len(rows), len(self.axes))
+
+    @cached_property
+    def present(self) -> Ints:
+        """N x I: pods that may leave."""
+        present = self._nothing
+        for column, item in enumerate(self.items):
+            for name, pods in item.here.items():
+                present[self.rows[name], column] = len(pods)
+        return present
+
+    @cached_property
+    def most(self) -> Ints:
+        """N x I: how many may come, room aside."""
+        most = self._nothing
+        for column, item in enumerate(self.items):
+            most[:, column] = UNLIMITED * item.open_to
+            for name, number in item.at_most.items():
+                most[self.rows[name], column] = number
+        return most
+
+    @property
+    def _nothing(self) -> Ints:
+        return np.zeros((len(self.nodes), len(self.items)), dtype=np.int64)
+
+    @cached_property
+    def staying(self) -> Ints:
+        """I: how many are on the edge and may leave it."""
+        return np.array([sum(map(len, item.here.values())) for item in self.items], dtype=np.int64)
+
+    @cached_property
+    def supply(self) -> Ints:
+        """I: how many could come to the edge."""
+        return np.array([item.supply for item in self.items], dtype=np.int64)
+
+    @cached_property
+    def clashes(self) -> Sequence[Clash]:
+        """Which items cannot be on one node."""
+        pods = [item.like for item in self.items]
+        return () if self.rules is None else self.rules.clashes(pods, self.nodes, self.deadline)
 
     def item_of(self, pod: Pod) -> int:
         """The index of its item; it must be of one."""
@@ -160,24 +165,19 @@ class EdgeProblem:
 
         For a node that is none of the edge: to the cloud.
         """
-        item = self.item_of(pod)
-        names = [one.name for one in self.nodes]
-        most, away = self.most.copy(), self.away.copy()
-        if node in names:
-            most[names.index(node), item] = number
-        else:
-            away[item] = number
-        return attrs.evolve(self, most=most, away=away)
+        item = self.items[self.item_of(pod)]
+        if node not in self.rows:
+            return self._with(item, attrs.evolve(item, away=number))
+        return self._with(item, attrs.evolve(item, at_most={**item.at_most, node: number}))
 
     def at_most_leaving(self, pod: Pod, node: NodeName, number: int) -> "EdgeProblem":
         """The same with all but so many pods of that pod's item on that node staying there."""
-        at = self.item_of(pod)
-        item = self.items[at].leaving(node, number)
-        present, supply = self.present.copy(), self.supply.copy()
-        present[:, at] = [len(item.here.get(one.name, ())) for one in self.nodes]
-        supply[at] = item.supply
-        items = (*self.items[:at], item, *self.items[at + 1 :])
-        return attrs.evolve(self, items=items, present=present, supply=supply)
+        item = self.items[self.item_of(pod)]
+        return self._with(item, item.leaving(node, number))
+
+    def _with(self, item: Item, instead: Item) -> "EdgeProblem":
+        items = tuple(instead if other is item else other for other in self.items)
+        return attrs.evolve(self, items=items)
 
     def to_fill(self, headroom: float) -> Ints:
         """R: how much of the free room pods of the cloud may take.
@@ -214,43 +214,9 @@ class EdgeProblem:
         None if one of them has no place in the cloud at all.
         """
         counts = np.zeros(len(self.cloud.packing.kinds), dtype=np.int64)
-        for item, number, most in zip(
-            self.items, leaving.tolist(), self.away.tolist(), strict=True
-        ):
+        for item, number in zip(self.items, leaving.tolist(), strict=True):
             if number:
-                if item.cloud_kind is None or number > most:
+                if item.cloud_kind is None or number > item.away:
                     return None
                 counts[item.cloud_kind] += number
         return counts
-
-
-def _by_node(
-    nodes: Sequence[Node], items: Sequence[Item], count: Callable[[Item, NodeName], int]
-) -> Ints:
-    """N x I."""
-    counts = [[count(item, node.name) for item in items] for node in nodes]
-    return np.array(counts, dtype=np.int64).reshape(len(nodes), len(items))
-
-
-def _vacated(
-    free: Mapping[NodeName, Resources], leaving: Iterable[Pod]
-) -> Mapping[NodeName, Resources]:
-    """What would be free if all of these left."""
-    room = dict(free)
-    for pod in leaving:
-        if pod.node_name in room:
-            room[pod.node_name] += pod.requests
-    return room
-
-
-def _count(packing: Packing, pods: Iterable[Pod]) -> Ints:
-    """How many of the pods are of each kind."""
-    uids = {pod.uid for pod in pods}
-    return np.array(
-        [sum(pod.uid in uids for pod in kind.pods) for kind in packing.kinds], dtype=np.int64
-    )
-
-
-def _rows(amounts: Iterable[Resources], axes: tuple[str, ...]) -> Ints:
-    rows = [signed_row(amount, axes) for amount in amounts]
-    return np.array(rows, dtype=np.int64).reshape(len(rows), len(axes))

@@ -22,6 +22,7 @@ from kubedsm.core.world.model import (
     Resources,
     SchedulingRules,
     Toleration,
+    Uid,
 )
 from kubedsm.core.world.snapshot import Snapshot
 
@@ -41,10 +42,14 @@ class EdgeRules:
     #: without any pod
     _empty: Feasibility
     _open_to: dict[EquivalenceClass, frozenset[NodeName]] = attrs.field(factory=dict)
+    _clashes: dict[tuple[Uid, ...], list[Clash]] = attrs.field(factory=dict)
 
     @classmethod
     def of(cls, snapshot: Snapshot, movable: Iterable[Pod]) -> "EdgeRules | None":
         """None if nothing that pods say of others is about those that are ours."""
+        classes = snapshot.census.classes
+        if not any(c.rules.anti_affinity or speaks_of_others(c) for c in classes):
+            return None
         by_class = {(id(p.pod_class), p.scheduler_name): p for p in snapshot.pods.values()}
         if not any(
             pod.pod_class.rules.anti_affinity
@@ -89,6 +94,14 @@ class EdgeRules:
         are alike. Not all of them once the deadline has passed: whether moves keep the rules is
         looked at again, move by move.
         """
+        known = tuple(pod.uid for pod in pods)
+        if known not in self._clashes:
+            self._clashes[known] = self._clashing(pods, nodes, deadline)
+        return self._clashes[known]
+
+    def _clashing(
+        self, pods: Sequence[Pod], nodes: Sequence[Node], deadline: Deadline
+    ) -> list[Clash]:
         repelling = [_repelling(pod) for pod in pods]
         if not any(repelling):
             return []

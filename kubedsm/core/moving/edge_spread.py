@@ -6,17 +6,18 @@ nodes: a pod counts as many as there are in the zone before anything moves; and 
 the edge is one zone, since no place there is any better.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Self
 
 import attrs
 import numpy as np
 
 from kubedsm.core.goals.fragmentation import Ints
-from kubedsm.core.goals.replica_spread import ReplicaSpread, spreads
+from kubedsm.core.goals.replica_spread import spreads
 from kubedsm.core.moving.edge_items import Item
-from kubedsm.core.world.model import Node
-from kubedsm.core.world.node_order import Zone, zone_of
+from kubedsm.core.world.model import NodeName, Workload
+from kubedsm.core.world.node_rows import NodeRows
 from kubedsm.core.world.snapshot import Snapshot
 
 #: Replicas together beyond which no more are told apart.
@@ -25,41 +26,69 @@ _MOST = 255
 
 @attrs.frozen(eq=False)
 class EdgeSpread:
-    """Of I items, of W workloads, on N nodes."""
+    """Of I items, of W workloads, on N nodes. Arrays are made when first asked for."""
 
-    #: I x W: 1 for the workload of the item, unless its pods have constraints of their own
-    workloads: Ints
-    #: N x W: replicas on the node
-    company: Ints
-    #: N x W: replicas on the edge nodes of its zone
-    neighbours: Ints
-
-    @classmethod
-    def of(cls, snapshot: Snapshot, items: Sequence[Item], nodes: Sequence[Node]) -> Self:
-        named = list(dict.fromkeys(i.workload for i in items if spreads(i.pods[0])))
-        placed = ReplicaSpread.of(snapshot, set(named)).on_node
-        counts = [[placed[w][n.name] if w in placed else 0 for w in named] for n in nodes]
-        company = np.array(counts, dtype=np.int64).reshape(len(nodes), len(named))
-        codes: dict[Zone, int] = {}
-        zones = [codes.setdefault(zone_of(node), len(codes)) for node in nodes]
-        in_zone = np.zeros((len(codes), len(named)), dtype=np.int64)
-        np.add.at(in_zone, zones, company)
-        of_item = [[spreads(i.pods[0]) and i.workload == w for w in named] for i in items]
-        return cls(
-            np.array(of_item, dtype=np.int64).reshape(len(items), len(named)),
-            np.minimum(company, _MOST),
-            np.minimum(in_zone[zones], _MOST) if len(codes) > 1 else np.zeros_like(company),
-        )
+    #: I: the workload of each item; None for one whose pods have constraints of their own
+    items: tuple[Workload | None, ...]
+    #: N: codes of their zones
+    zones: Ints
+    #: which node is which of the N
+    rows: Mapping[NodeName, int]
+    #: how many replicas of a workload are where
+    standing: Mapping[Workload, Mapping[NodeName, int]]
 
     @classmethod
-    def none(cls, nodes: int, items: int) -> Self:
-        """Where it does not matter."""
-        of_node = np.zeros((nodes, 0), dtype=np.int64)
-        return cls(np.zeros((items, 0), dtype=np.int64), of_node, of_node)
+    def of(
+        cls,
+        snapshot: Snapshot,
+        items: Sequence[Item],
+        edge: NodeRows,
+        rows: Mapping[NodeName, int],
+        *,
+        matters: bool,
+    ) -> Self:
+        named = tuple(i.workload if matters and spreads(i.like) else None for i in items)
+        return cls(named, edge.index.zone.codes[edge.positions], rows, snapshot.census.standing)
 
     def only(self, items: Sequence[int]) -> "EdgeSpread":
         """The same for some of the items, given by index."""
-        return attrs.evolve(self, workloads=self.workloads[items])
+        return attrs.evolve(self, items=tuple(self.items[item] for item in items))
+
+    @cached_property
+    def named(self) -> tuple[Workload, ...]:
+        """W."""
+        return tuple(dict.fromkeys(workload for workload in self.items if workload is not None))
+
+    @cached_property
+    def workloads(self) -> Ints:
+        """I x W: 1 for the workload of the item."""
+        of_item = [[workload == other for other in self.named] for workload in self.items]
+        return np.array(of_item, dtype=np.int64).reshape(len(self.items), len(self.named))
+
+    @cached_property
+    def _replicas(self) -> Ints:
+        """N x W: on the node."""
+        replicas = np.zeros((len(self.zones), len(self.named)), dtype=np.int64)
+        for column, workload in enumerate(self.named):
+            for name, number in self.standing.get(workload, {}).items():
+                if name in self.rows:
+                    replicas[self.rows[name], column] = number
+        return replicas
+
+    @cached_property
+    def company(self) -> Ints:
+        """N x W: replicas on the node."""
+        return np.minimum(self._replicas, _MOST)
+
+    @cached_property
+    def neighbours(self) -> Ints:
+        """N x W: replicas on the edge nodes of its zone."""
+        codes, zones = np.unique(self.zones, return_inverse=True)
+        if len(codes) <= 1:
+            return np.zeros_like(self._replicas)
+        in_zone = np.zeros((len(codes), len(self.named)), dtype=np.int64)
+        np.add.at(in_zone, zones, self._replicas)
+        return np.minimum(in_zone[zones], _MOST)
 
     def most_added(self, touches: int) -> int:
         """No less than what changes may add or take away, all nodes together."""
@@ -67,9 +96,9 @@ class EdgeSpread:
             return 0
         return touches * (int(self.company.max() + self.neighbours.max()) + touches)
 
-    def added(self, node: int, changes: Ints) -> Ints:
-        """What each of K changes, K x I, of the node adds."""
+    def added(self, nodes: Ints, changes: Ints) -> Ints:
+        """What each of K changes, K x I, adds on its node, K."""
         more = changes @ self.workloads
-        on_node = more * (2 * self.company[node] + more - 1) // 2
-        added: Ints = (on_node + more * self.neighbours[node]).sum(axis=1)
+        on_node = more * (2 * self.company[nodes] + more - 1) // 2
+        added: Ints = (on_node + more * self.neighbours[nodes]).sum(axis=1)
         return added

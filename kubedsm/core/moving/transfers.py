@@ -87,10 +87,14 @@ def in_cloud(
     In the room that is free now, or else with that which these moves leave.
     """
     packing = problem.cloud.packing
-    kind_of = {pod.uid: index for index, kind in enumerate(packing.kinds) for pod in kind.pods}
+    here = ((item, pod) for item in problem.items for on in item.here.values() for pod in on)
+    kind_of = {pod.uid: item.cloud_kind for item, pod in here}
     chosen: list[list[Pod]] = [[] for _ in packing.kinds]
     for pod in pods:
-        chosen[kind_of[pod.uid]].append(pod)
+        kind = kind_of[pod.uid]
+        if kind is None:
+            return None
+        chosen[kind].append(pod)
     counts = np.array([len(each) for each in chosen], dtype=np.int64)
     loads = problem.cloud.loads(counts)
     if loads is None and vacating:

@@ -1,0 +1,138 @@
+"""The pods that moves are about: those that may be moved, and those that wait for room.
+
+By workload, and by all that tells them apart to nodes and to other pods: what is said of one pod is
+said of all that are alike.
+"""
+
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import Self
+
+import attrs
+import numpy as np
+
+from kubedsm.core.goals.fragmentation import axes_of
+from kubedsm.core.moving.edge_rules import EdgeRules
+from kubedsm.core.moving.movable import Movable
+from kubedsm.core.packing.problem import Kind, in_order, kinds
+from kubedsm.core.rules.cluster_view import fitting_nodes
+from kubedsm.core.rules.feasibility import EquivalenceClass
+from kubedsm.core.world.model import NodeName, Pod, PodClass, Resources, Tier, Workload
+from kubedsm.core.world.node_index import Mask
+from kubedsm.core.world.node_rows import NodeRows
+from kubedsm.core.world.room import Room
+from kubedsm.core.world.snapshot import Snapshot
+
+#: What pods that are alike have in common: their class, and what rules about pods see of them.
+Alike = PodClass | EquivalenceClass
+
+
+@attrs.frozen(eq=False)
+class Group:
+    """Pods of one workload that are alike."""
+
+    #: on the edge, and in the cloud: those that may be moved
+    here: list[Pod] = attrs.field(factory=list)
+    outside: list[Pod] = attrs.field(factory=list)
+    #: those that wait for a node and fit on none now
+    waiting: list[Pod] = attrs.field(factory=list)
+
+    @property
+    def one(self) -> Pod:
+        return (self.here or self.outside or self.waiting)[0]
+
+
+@attrs.frozen(eq=False)
+class EdgePods:
+    groups: Mapping[tuple[Workload, Alike], Group]
+    #: None if no rule about other pods concerns ours
+    rules: EdgeRules | None
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, movable: Movable) -> Self:
+        edge = {node.name for node in snapshot.of_tier(Tier.EDGE)}
+        name = snapshot.scheduler_name
+        ours = [
+            pod
+            for pod in snapshot.pods.values()
+            if pod.scheduler_name == name and not movable(pod)
+        ]
+        rules = EdgeRules.of(snapshot, ours)
+        groups: dict[tuple[Workload, Alike], Group] = {}
+
+        def group(pod: Pod) -> Group:
+            alike = pod.pod_class if rules is None else rules.feasibility.equivalence(pod)
+            key = pod.workload, alike
+            known = groups.get(key)
+            if known is None:
+                known = groups[key] = Group()
+            return known
+
+        for pod in ours:
+            of_pod = group(pod)
+            (of_pod.here if pod.node_name in edge else of_pod.outside).append(pod)
+        for pod in _stranded(snapshot, rules):
+            group(pod).waiting.append(pod)
+        return cls(groups, rules)
+
+    @cached_property
+    def one_of(self) -> Mapping[Alike, Pod]:
+        """One of all that are alike, of any workload."""
+        return {alike: group.one for (_, alike), group in self.groups.items()}
+
+    def kinds_on(self, rows: NodeRows) -> tuple[tuple[Kind, ...], Mapping[Alike, int]]:
+        """The kinds of these pods on the nodes, and as which of them each goes there.
+
+        Once all pods that may be moved from there are gone. Of a kind only some pods are named.
+        """
+        emptied, pods = attrs.evolve(rows, room=self._vacated(rows)), self.one_of.values()
+        rules = self.rules
+        found = kinds(pods, emptied) if rules is None else _ruled_kinds(pods, emptied, rules)
+        kind_of = {pod.uid: at for at, kind in enumerate(found) for pod in kind.pods}
+        return found, {alike: kind_of[pod.uid] for alike, pod in self.one_of.items()}
+
+    def _vacated(self, rows: NodeRows) -> Room:
+        """What would be free of what is asked for, if all pods in the cloud left that may."""
+        groups = [group for group in self.groups.values() if group.outside]
+        positions: Mapping[NodeName | None, int] = rows.index.positions
+        left = np.array([positions[pod.node_name] for g in groups for pod in g.outside], np.intp)
+        number = [len(group.outside) for group in groups]
+        columns = {}
+        for axis in axes_of(pod.requests for pod in self.one_of.values()):
+            amounts = np.array([group.one.requests.amount(axis) for group in groups], np.int64)
+            columns[axis] = rows.room.column(axis).copy()
+            np.add.at(columns[axis], left, np.repeat(amounts, number))
+        return Room(rows.index, {}, columns)
+
+
+def _stranded(snapshot: Snapshot, rules: EdgeRules | None) -> Iterable[Pod]:
+    """The pods that wait for us and fit on no node; the others only have not had their turn.
+
+    Without those that no node can ever hold.
+    """
+    fits: dict[PodClass, bool] = {}
+    for pod in snapshot.schedulable(snapshot.pods.values()):
+        if pod.requests.beyond_any_node:
+            continue
+        if rules is not None:
+            fitting = bool(rules.feasibility.feasible(pod))
+        else:
+            if pod.pod_class not in fits:
+                nodes = fitting_nodes(pod.pod_class, snapshot.index, snapshot.room)
+                fits[pod.pod_class] = bool(nodes.any())
+            fitting = fits[pod.pod_class]
+        if pod.counts_for_qos and not fitting:
+            yield pod
+
+
+def _ruled_kinds(pods: Iterable[Pod], rows: NodeRows, rules: EdgeRules) -> tuple[Kind, ...]:
+    """What `packing.kinds` gives, with the nodes that the rules about others leave open, too."""
+    merged: dict[tuple[Resources, bytes], tuple[Mask, list[Pod]]] = {}
+    for pod in pods:
+        open_to = rows.mask & rows.index.named(rules.open_to(pod))
+        fitting = open_to & ~rows.room.short(pod.requests)
+        merged.setdefault((pod.requests, fitting.tobytes()), (fitting, []))[1].append(pod)
+    return in_order(
+        Kind(requests, tuple(members), fitting)
+        for (requests, _), (fitting, members) in merged.items()
+    )
