@@ -49,7 +49,7 @@ from kubedsm.core.world.model import Tiers, Workload
 
 API_VERSION = "kubedsm.io/v1alpha1"
 KIND = "KubeDSMConfiguration"
-#: workloads, for each of which its promise is kept
+#: workloads, of each of which it is kept what is said of it
 _REMEMBERED = 4096
 #: bytes; parsing YAML takes its time, and everything else waits for it
 LONGEST = 65_536
@@ -263,16 +263,20 @@ class Configuration:
 
     def promise(self, workload: Workload) -> Promise:
         """The workload's QoS factor and weight; a latency target is turned into the factor."""
-        promise = self._promises.get(workload)
-        if promise is None:
-            if len(self._promises) >= _REMEMBERED:
-                self._promises.clear()
-            promise = self._promises[workload] = self._promised(self._said_of(workload))
-        return promise
+        return self._asked(workload)[1]
+
+    def _asked(self, workload: Workload) -> tuple[Service, Promise]:
+        known = self._known.get(workload)
+        if known is None:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            said = service_of(self.services, workload)
+            known = self._known[workload] = said, self._promised(said)
+        return known
 
     @cached_property
-    def _promises(self) -> dict[Workload, Promise]:
-        """Those that were asked for: it is asked again and again."""
+    def _known(self) -> dict[Workload, tuple[Service, Promise]]:
+        """Of those that were asked for: it is asked again and again."""
         return {}
 
     def _promised(self, said: Service) -> Promise:
@@ -282,7 +286,7 @@ class Configuration:
         return Promise(qos, 1.0 if said.weight is None else said.weight)
 
     def _said_of(self, workload: Workload) -> Service:
-        return service_of(self.services, workload)
+        return self._asked(workload)[0]
 
     @cached_property
     def objective_function(self) -> Objective:

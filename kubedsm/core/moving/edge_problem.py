@@ -6,6 +6,7 @@ edge is a matrix of integers, one row a node and one column an item: how many po
 on.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Self
@@ -193,6 +194,11 @@ class EdgeProblem:
     @cached_property
     def workloads(self) -> tuple[Workload, ...]:
         return tuple(dict.fromkeys(item.workload for item in self.items))
+
+    @cached_property
+    def awaited(self) -> Mapping[Workload, int]:
+        """How many pods of each workload wait for room."""
+        return Counter(pod.workload for item in self.items for pod in item.waiting)
 
     def costs(self, nodes: Ints, room: Ints) -> Ints:
         """The fragmentation of T nodes, given by index, with that free room, T x R."""

@@ -1,5 +1,6 @@
 """The best few moves there are: `suggest` in its exact form."""
 
+from itertools import islice
 from typing import Self
 
 import attrs
@@ -47,7 +48,9 @@ def _best_of_some(question: Question) -> Proposal:
         if bounds.deadline.passed:
             break
         some = lacking[start : start + _LACKING]
-        some += [w for w in reversed(ordered) if w not in some][:_SPARING]
+        some += list(islice((w for w in reversed(ordered) if w not in some), _SPARING))
+        if not any(map(question.may_gain, some)):
+            continue
         part = attrs.evolve(question, problem=problem.only(some))
         most = part.limits.max_moves
         while most and not bounds.deadline.passed:

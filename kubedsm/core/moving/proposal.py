@@ -13,7 +13,7 @@ from kubedsm.core.moving.move_order import Impasse, order_of
 from kubedsm.core.moving.suggestion import Move, MoveKind, SuggestLimits
 from kubedsm.core.packing.match import Bounds
 from kubedsm.core.rules.feasibility import Feasibility
-from kubedsm.core.world.model import NodeName, Resources, Tier, Uid
+from kubedsm.core.world.model import NodeName, Resources, Tier, Uid, Workload
 
 
 @attrs.frozen(eq=False)
@@ -33,6 +33,13 @@ class Question:
     def price(self) -> int:
         """Of a move, in nano-units."""
         return round(self.limits.price * NANO)
+
+    def may_gain(self, workload: Workload) -> bool:
+        """Whether any move could be worth its price for what it brings to this workload."""
+        share = self.gains.shares[workload]
+        worths = self.worths if self.price else self.gains
+        more = min(self.limits.max_moves, share.total - share.edge)
+        return workload in self.problem.awaited or worths.of_workload(workload, more) > 0
 
     def cost(self, moves: Moves) -> int:
         """What the moves cost. Room for a pod that has none is made at any price."""

@@ -5,7 +5,6 @@ KubeDSM paper. Both give moves that the scheduling rules allow, in groups; a gro
 by what it is worth.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
@@ -172,8 +171,7 @@ def _found(
 def _worths(problem: EdgeProblem, gains: Gains, limits: SuggestLimits, lasting: Lasting) -> Gains:
     if not limits.price:
         return gains
-    waiting = Counter(pod.workload for item in problem.items for pod in item.waiting)
-    return Worths(gains, lasting, waiting)
+    return Worths(gains, lasting, problem.awaited)
 
 
 def _with(

@@ -58,6 +58,8 @@ class CloudHold:
 
         Where least is allocated; packed exactly if that leaves pods out.
         """
+        if not counts.any():
+            return self.packing.nothing()
         key = counts.tobytes()
         if key not in self._known:
             spread = least_allocated(self.packing, counts)
