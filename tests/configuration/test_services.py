@@ -50,4 +50,4 @@ def test_of_any_number_of_workloads_each_gets_its_own():
             Workload("shop" if number % 2 else "mall", "Deployment", f"w{number}")
         )
         assert share.qos == (0.6 if number % 2 else 0.9)
-    assert len(GIVEN._promises) <= 4096
+    assert len(GIVEN._known) <= 4096

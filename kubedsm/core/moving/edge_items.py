@@ -1,7 +1,7 @@
 """The items: pods of one workload that all nodes, and all other pods, treat alike."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from itertools import chain, product
 
@@ -120,19 +120,19 @@ def _looks(
         open_to[alike] = mask
     # By the names of the nodes: an index is in their order.
     distinct = {mask.tobytes(): mask for mask in open_to.values()}
-    ordered = sorted(distinct, key=lambda mask: distinct[mask].nonzero()[0].tolist())
-    turn = {mask: at for at, mask in enumerate(ordered)}
-    shown = {mask: distinct[mask][edge.positions] for mask in distinct}
+    ordered = sorted(distinct, key=lambda look: distinct[look].nonzero()[0].tolist())
+    turn = {look: at for at, look in enumerate(ordered)}
+    shown = {look: distinct[look][edge.positions] for look in distinct}
     found = {}
     for alike, pod in pods.one_of.items():
-        mask, kind = open_to[alike].tobytes(), cloud_kinds[alike]
+        look, kind = open_to[alike].tobytes(), cloud_kinds[alike]
         told: tuple[object, ...] = ("", (), "")
         if pods.rules is not None:
             seen = pods.rules.look(pod)
             told = seen.namespace, seen.labels, repr(seen.rules)
         requests = canonical(pod.requests)
-        key = (requests, turn[mask], kind is None, kind or 0, *told)
-        found[alike] = _Look(shown[mask], kind, key)
+        key = (requests, turn[look], kind is None, kind or 0, *told)
+        found[alike] = _Look(shown[look], kind, key)
     return found
 
 

@@ -17,7 +17,7 @@ from kubedsm.core.moving.movable import Movable
 from kubedsm.core.packing.problem import Kind, in_order, kinds
 from kubedsm.core.rules.cluster_view import fitting_nodes
 from kubedsm.core.rules.feasibility import EquivalenceClass
-from kubedsm.core.world.model import NodeName, Pod, PodClass, Resources, Tier, Workload
+from kubedsm.core.world.model import Pod, PodClass, Resources, Tier, Workload
 from kubedsm.core.world.node_index import Mask
 from kubedsm.core.world.node_rows import NodeRows
 from kubedsm.core.world.room import Room
@@ -53,26 +53,20 @@ class EdgePods:
         edge = {node.name for node in snapshot.of_tier(Tier.EDGE)}
         name = snapshot.scheduler_name
         ours = [
-            pod
-            for pod in snapshot.pods.values()
-            if pod.scheduler_name == name and not movable(pod)
+            pod for pod in snapshot.pods.values() if pod.scheduler_name == name and not movable(pod)
         ]
         rules = EdgeRules.of(snapshot, ours)
         groups: dict[tuple[Workload, Alike], Group] = {}
 
-        def group(pod: Pod) -> Group:
+        def key_of(pod: Pod) -> tuple[Workload, Alike]:
             alike = pod.pod_class if rules is None else rules.feasibility.equivalence(pod)
-            key = pod.workload, alike
-            known = groups.get(key)
-            if known is None:
-                known = groups[key] = Group()
-            return known
+            return pod.workload, alike
 
-        for pod in ours:
-            of_pod = group(pod)
-            (of_pod.here if pod.node_name in edge else of_pod.outside).append(pod)
+        for key, pod in zip(map(key_of, ours), ours, strict=True):
+            group = groups.get(key) or groups.setdefault(key, Group())
+            (group.here if pod.node_name in edge else group.outside).append(pod)
         for pod in _stranded(snapshot, rules):
-            group(pod).waiting.append(pod)
+            groups.setdefault(key_of(pod), Group()).waiting.append(pod)
         return cls(groups, rules)
 
     @cached_property
@@ -94,8 +88,11 @@ class EdgePods:
     def _vacated(self, rows: NodeRows) -> Room:
         """What would be free of what is asked for, if all pods in the cloud left that may."""
         groups = [group for group in self.groups.values() if group.outside]
-        positions: Mapping[NodeName | None, int] = rows.index.positions
-        left = np.array([positions[pod.node_name] for g in groups for pod in g.outside], np.intp)
+        positions = rows.index.positions
+        left = np.array(
+            [positions[pod.node_name] for g in groups for pod in g.outside if pod.node_name],
+            dtype=np.intp,
+        )
         number = [len(group.outside) for group in groups]
         columns = {}
         for axis in axes_of(pod.requests for pod in self.one_of.values()):

@@ -84,7 +84,7 @@ class EdgeProblem:
         leaving = np.zeros(len(kinds), dtype=np.int64)
         for (_, alike), group in pods.groups.items():
             leaving[kind_of[alike]] += len(group.here)
-        usable = packing.feasible.any(axis=0)
+        usable = [bool(column.any()) for column in packing.feasible.T]
         goes_as = {alike: kind if usable[kind] else None for alike, kind in kind_of.items()}
         items = items_of(pods, edge, goes_as)
         measured = (vector for vector, _ in fragmentation.mix)

@@ -1,7 +1,7 @@
 """The best that a suggestion left alone, and why."""
 
-from collections.abc import Mapping
-from functools import cached_property
+from collections.abc import Container, Iterator, Mapping
+from functools import cache, cached_property
 
 import attrs
 
@@ -23,6 +23,7 @@ from kubedsm.core.world.model import (
     PodClass,
     Resources,
     Tier,
+    Uid,
     Workload,
 )
 from kubedsm.core.world.snapshot import Snapshot
@@ -66,7 +67,7 @@ def not_taken(outcome: Outcome, gains: Gains, movable: Movable) -> tuple[NotTake
     Pods of which the same can be said are named once. Pods of groups that were dropped, and of
     moves that a rule refused, come first.
     """
-    snapshot, taken = outcome.snapshot, outcome.taken
+    taken = outcome.taken
     dropped = [NotTaken(m.pod, reason) for group, reason in taken.left for m in group]
     named = {move.pod.uid for move in taken.moves} | {pod.uid for pod, _ in dropped}
     for impasse in outcome.refused:
@@ -74,35 +75,52 @@ def not_taken(outcome: Outcome, gains: Gains, movable: Movable) -> tuple[NotTake
         if pod.uid not in named:
             named.add(pod.uid)
             dropped.append(NotTaken(pod, impasse.reason))
-    changes = edge_changes(taken.moves)
-    greatest = greatest_allocatable(outcome.problem.nodes)
-    alike: dict[tuple[Workload, PodClass, Reason | None], Pod] = {}
-    scores: dict[tuple[Workload, PodClass, Reason | None], tuple[int, float]] = {}
-    for pod in sorted(_away(snapshot), key=leaving_turn):
-        done = changes.get(pod.workload, 0)
-        more = gains.of_workload(pod.workload, done + 1) - gains.of_workload(pod.workload, done)
-        if pod.uid in named or more <= 0:
-            continue
-        said = movable(pod) if pod.node_name is not None else None
-        key = (pod.workload, pod.pod_class, said)
-        if key not in alike:
-            alike[key] = pod
-            scores[key] = gains.level[pod.workload], -more / size(pod.requests, greatest)
-    ranked = sorted(alike, key=lambda key: (scores[key], str(alike[key])))[:_MOST]
-    others = [NotTaken(alike[key], key[-1] or _why(outcome, alike[key])) for key in ranked]
+    others: list[NotTaken] = []
+    for alike in _next_best(outcome, gains, named):
+        left = _MOST - len(dropped) - len(others)
+        if left <= 0:
+            break
+        first: dict[tuple[Workload, PodClass, Reason | None], Pod] = {}
+        for pod in sorted(alike, key=leaving_turn):
+            said = movable(pod) if pod.node_name is not None else None
+            first.setdefault((pod.workload, pod.pod_class, said), pod)
+        ranked = sorted(first.items(), key=lambda entry: str(entry[1]))[:left]
+        others += [NotTaken(pod, key[-1] or _why(outcome, pod)) for key, pod in ranked]
     return (*dropped, *others)[:_MOST]
 
 
-def _away(snapshot: Snapshot) -> list[Pod]:
+def _next_best(outcome: Outcome, gains: Gains, named: Container[Uid]) -> Iterator[list[Pod]]:
+    """The pods that are not named yet, and would add QoS, those that add most for their size first.
+
+    Those that add as much together.
+    """
+    changes = edge_changes(outcome.taken.moves)
+    greatest = greatest_allocatable(outcome.problem.nodes)
+
+    @cache
+    def more(workload: Workload) -> int:
+        done = changes.get(workload, 0)
+        return gains.of_workload(workload, done + 1) - gains.of_workload(workload, done)
+
+    @cache
+    def score(workload: Workload, pod_class: PodClass) -> tuple[int, float]:
+        return gains.level[workload], -more(workload) / size(pod_class.requests, greatest)
+
+    useful: dict[tuple[int, float], list[Pod]] = {}
+    for pod in _away(outcome.snapshot):
+        if more(pod.workload) > 0 and pod.uid not in named:
+            useful.setdefault(score(pod.workload, pod.pod_class), []).append(pod)
+    for rank in sorted(useful):
+        yield useful[rank]
+
+
+def _away(snapshot: Snapshot) -> Iterator[Pod]:
     """Our pods that count and are not on the edge."""
     at_edge = {node.name for node in snapshot.of_tier(Tier.EDGE)}
-    return [
-        pod
-        for pod in snapshot.pods.values()
-        if pod.scheduler_name == snapshot.scheduler_name
-        and pod.counts_for_qos
-        and snapshot.placed.get(pod.uid) not in at_edge
-    ]
+    placed, name = snapshot.placed, snapshot.scheduler_name
+    for uid, pod in snapshot.pods.items():
+        if pod.scheduler_name == name and pod.counts_for_qos and placed.get(uid) not in at_edge:
+            yield pod
 
 
 def _why(outcome: Outcome, pod: Pod) -> Reason:

@@ -5,7 +5,7 @@ tier has room, one pod goes there: no edge share changes, and one workload less 
 other moves raise the QoS, or put none at risk (see `take_groups`): so suggesting comes to an end.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 
 import attrs
@@ -45,10 +45,12 @@ def on_one_node(
 
     `moved`: where pods are that are not where the snapshot has them.
     """
-    placed = {**snapshot.placed, **(moved or {})}
+    moved = moved or {}
+    placed, scheduler_name = {**snapshot.placed, **moved}, snapshot.scheduler_name
+    suspects = _suspects(snapshot, moved)
     pods: dict[Workload, list[Pod]] = {}
-    for pod in snapshot.pods.values():
-        if pod.scheduler_name == snapshot.scheduler_name and pod.counts_for_qos:
+    for pod in snapshot.pods.values() if suspects else ():
+        if pod.workload in suspects and pod.scheduler_name == scheduler_name and pod.counts_for_qos:
             pods.setdefault(pod.workload, []).append(pod)
     return {
         workload: members
@@ -56,6 +58,18 @@ def on_one_node(
         if sum(pod.ready for pod in members) > 1
         and len({placed.get(pod.uid) for pod in members}) == 1
     }
+
+
+def _suspects(snapshot: Snapshot, moved: Iterable[Uid]) -> set[Workload]:
+    """The workloads that may be on one node, as far as it is told by how many pods are where."""
+    standing = snapshot.census.standing
+    suspects = {
+        workload
+        for workload, share in snapshot.shares().items()
+        if share.total > 1
+        and max(standing.get(workload, {}).values(), default=share.total) >= share.total
+    }
+    return suspects | {snapshot.pods[uid].workload for uid in moved}
 
 
 @attrs.frozen(slots=False, eq=False)

@@ -46,7 +46,7 @@ def most_added(vectors: Ints, options: NDArray[np.bool_], weighing: Ints, most: 
     weight = vectors @ weighing.T
     total = np.full((most + 1, most + 1, len(weighing)), _FAR, dtype=np.int64)
     total[0, 0] = 0
-    first, which = alike(options)
+    first, which = alike(np.packbits(options, axis=1).astype(np.int64))
     for kept, times in zip(options[first], np.bincount(which).tolist(), strict=True):
         at = np.flatnonzero(kept)
         here = np.full_like(total, _FAR)

@@ -65,7 +65,9 @@ class Resources:
 
         See `MOST_OF_A_NODE`.
         """
-        return any(amount > MOST_OF_A_NODE for _, amount in self.items())
+        return max(self.cpu, self.memory, self.pods) > MOST_OF_A_NODE or any(
+            amount > MOST_OF_A_NODE for _, amount in self.other
+        )
 
     def __add__(self, more: "Resources") -> "Resources":
         return self._combined(more, 1)
