@@ -119,14 +119,14 @@ class _Search:
 
     @cached_property
     def worthwhile(self) -> NDArray[np.bool_]:
-        """Which changes of each node are worth considering, N x X."""
+        """Which changes of each of the K changeable nodes are worth considering, K x X."""
         problem = self.problem
-        possible = self.changes.possible(problem, problem.present, problem.free)
+        possible = self.changes.possible(problem, problem.changeable, problem.present, problem.free)
         # To keep room free on the edge as a whole a pod may leave any node.
         return possible if self.limits.headroom else self.changes.needed(possible)
 
     def options(self, states: Ints, most: int) -> list[Options]:
-        """What each node can do on a way through these states, at a cost in touches.
+        """What each changeable node can do on a way through these states, at a cost in touches.
 
         most: no way takes more touches. What no way through the states could begin with is no part
         of one that comes to it later.
@@ -139,7 +139,8 @@ class _Search:
         """The same, at a cost in touches, then in spread, then in fragmentation."""
         problem, vectors = self.problem, self.changes.vectors[states]
         touched, kept = self.changes.touched[states], self._kept(states)
-        nodes, which = kept.nonzero()
+        rows, which = kept.nonzero()
+        nodes = problem.changeable[rows]
         added = problem.spread.added(nodes, vectors[which])
         spread = np.sign(added) * (np.abs(added) // digits.pairs)
         costs = np.full(kept.shape, UNREACHABLE, dtype=np.int64)
@@ -152,7 +153,7 @@ class _Search:
         return options_of(kept, vectors, costs[kept])
 
     def _kept(self, states: Ints) -> NDArray[np.bool_]:
-        """N x S: which of these changes are worth considering, beside doing nothing."""
+        """K x S: which of these changes are worth considering, beside doing nothing."""
         kept: NDArray[np.bool_] = self.worthwhile[:, states] & (self.changes.touched[states] > 0)
         return kept
 
@@ -345,7 +346,8 @@ def _cheapest(search: _Search, alike: list[_Solved]) -> Iterator[Solution]:
     added = walked.costs[place] - spent * scale
     for at in np.lexsort((targets, added)).tolist():
         changes = np.zeros_like(problem.present)
-        for node, vector in enumerate(walked.choices(int(place[at]))):
+        choices = walked.choices(int(place[at]))
+        for node, vector in zip(problem.changeable.tolist(), choices, strict=True):
             if vector is not None:
                 changes[node] = vector
         chosen, every = alike[at], len(search.changes.vectors)

@@ -56,26 +56,29 @@ class Changes:
         columns = np.ascontiguousarray(vectors.T, dtype=np.int16)
         return cls(vectors, columns, np.abs(vectors).sum(axis=1), relieved)
 
-    def possible(self, problem: EdgeProblem, present: Ints, free: Ints) -> NDArray[np.bool_]:
-        """Which changes each node can undergo, N x X: enough pods there, and room for what comes.
+    def possible(
+        self, problem: EdgeProblem, nodes: Ints, present: Ints, free: Ints
+    ) -> NDArray[np.bool_]:
+        """Which changes these K of the N nodes can undergo: enough pods there, and room; K x X.
 
         present: N x I. free: N x R.
         """
+        present, most = present[nodes], problem.most[nodes]
         demand = self.vectors @ problem.requests
         # What asks for nothing of a resource fits even where there is less than none of it.
         asking = np.maximum(self.vectors, 0) @ (problem.requests > 0).astype(np.int64)
-        fits = np.ones((len(problem.nodes), len(self.vectors)), dtype=np.bool_)
-        for column, there, most in zip(self.columns, present.T, problem.most.T, strict=True):
+        fits = np.ones((len(nodes), len(self.vectors)), dtype=np.bool_)
+        for column, there, highest in zip(self.columns, present.T, most.T, strict=True):
             # No narrower than the vectors are: so that these are compared as they are.
             fits &= column >= np.maximum(-there, column.min()).astype(column.dtype)[:, None]
-            fits &= column <= np.minimum(most, column.max()).astype(column.dtype)[:, None]
-        for needed, room, asked in zip(demand.T, free.T, asking.T, strict=True):
+            fits &= column <= np.minimum(highest, column.max()).astype(column.dtype)[:, None]
+        for needed, room, asked in zip(demand.T, free[nodes].T, asking.T, strict=True):
             fits &= (needed <= room[:, None]) | (asked == 0)
         for on, coming, there in problem.clashes:
-            for node in np.flatnonzero(on).tolist():
-                # None of the one may come while there is any of the other, itself aside.
-                left = self.columns[there] + present[node, there] - (coming == there)
-                fits[node] &= (self.columns[coming] <= 0) | (left <= 0)
+            # None of the one may come while there is any of the other, itself aside.
+            rows = np.flatnonzero(on[nodes])
+            left = self.columns[there] + present[rows, there, None] - (coming == there)
+            fits[rows] &= (self.columns[coming] <= 0) | (left <= 0)
         return fits
 
     def needed(self, possible: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -107,10 +107,17 @@ class EdgeProblem:
 
     def only(self, workloads: Iterable[Workload]) -> "EdgeProblem":
         """The same, with all pods of other workloads left where they are."""
-        wanted = frozenset(workloads)
-        kept = [i for i, item in enumerate(self.items) if item.workload in wanted]
+        kept = sorted(at for workload in set(workloads) for at in self._items_of[workload])
         items = tuple(self.items[i] for i in kept)
         return attrs.evolve(self, items=items, spread=self.spread.only(kept))
+
+    @cached_property
+    def _items_of(self) -> Mapping[Workload, Sequence[int]]:
+        """Which items are of which workload."""
+        found: dict[Workload, list[int]] = {}
+        for at, item in enumerate(self.items):
+            found.setdefault(item.workload, []).append(at)
+        return found
 
     @cached_property
     def requests(self) -> Ints:
@@ -152,6 +159,15 @@ class EdgeProblem:
         return np.array([item.supply for item in self.items], dtype=np.int64)
 
     @cached_property
+    def changeable(self) -> Ints:
+        """The nodes, by index, of which any pod may leave, or on which one might find room."""
+        changeable = self.present.any(axis=1)
+        for requests, most in zip(self.requests, self.most.T, strict=True):
+            fits = ((requests <= self.free) | (requests == 0)).all(axis=1)
+            changeable |= fits & (most > 0)
+        return np.flatnonzero(changeable)
+
+    @cached_property
     def clashes(self) -> Sequence[Clash]:
         """Which items cannot be on one node."""
         pods = [item.like for item in self.items]
@@ -191,9 +207,9 @@ class EdgeProblem:
         left: Ints = np.maximum(room - kept, 0)
         return left
 
-    @cached_property
+    @property
     def workloads(self) -> tuple[Workload, ...]:
-        return tuple(dict.fromkeys(item.workload for item in self.items))
+        return tuple(self._items_of)
 
     @cached_property
     def awaited(self) -> Mapping[Workload, int]:

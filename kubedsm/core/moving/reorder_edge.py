@@ -34,7 +34,8 @@ def reorder_edge(
     if vectors is None:
         return None
     changes = Changes.of(vectors)
-    possible = changes.possible(problem, present, free) & (changes.touched > 0)
+    everywhere = np.arange(len(problem.nodes))
+    possible = changes.possible(problem, everywhere, present, free) & (changes.touched > 0)
     # What is missing from the edge must be put back, one touch a pod, before the touches run out.
     spans = [
         (at, touches)
