@@ -10,7 +10,7 @@ import attrs
 from kubedsm.core.goals.fragmentation import canonical
 from kubedsm.core.moving.edge_pods import Alike, EdgePods, Group
 from kubedsm.core.packing.problem import UNLIMITED
-from kubedsm.core.rules.cluster_view import open_nodes
+from kubedsm.core.rules.class_verdicts import open_nodes
 from kubedsm.core.world.model import NodeName, Pod, Resources, Workload
 from kubedsm.core.world.node_index import Mask
 from kubedsm.core.world.node_rows import NodeRows
@@ -116,7 +116,7 @@ def _looks(
     for alike, pod in pods.one_of.items():
         mask = edge.mask & open_nodes(pod.pod_class, edge.index)
         if pods.rules is not None:
-            mask &= edge.index.named(pods.rules.open_to(pod))
+            mask &= pods.rules.open_to(pod)
         open_to[alike] = mask
     # By the names of the nodes: an index is in their order.
     distinct = {mask.tobytes(): mask for mask in open_to.values()}

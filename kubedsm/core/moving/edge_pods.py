@@ -15,7 +15,7 @@ from kubedsm.core.goals.fragmentation import axes_of
 from kubedsm.core.moving.edge_rules import EdgeRules
 from kubedsm.core.moving.movable import Movable
 from kubedsm.core.packing.problem import Kind, in_order, kinds
-from kubedsm.core.rules.cluster_view import fitting_nodes
+from kubedsm.core.rules.class_verdicts import fitting_nodes
 from kubedsm.core.rules.feasibility import EquivalenceClass
 from kubedsm.core.world.model import Pod, PodClass, Resources, Tier, Workload
 from kubedsm.core.world.node_index import Mask
@@ -126,7 +126,7 @@ def _ruled_kinds(pods: Iterable[Pod], rows: NodeRows, rules: EdgeRules) -> tuple
     """What `packing.kinds` gives, with the nodes that the rules about others leave open, too."""
     merged: dict[tuple[Resources, bytes], tuple[Mask, list[Pod]]] = {}
     for pod in pods:
-        open_to = rows.mask & rows.index.named(rules.open_to(pod))
+        open_to = rows.mask & rules.open_to(pod)
         fitting = open_to & ~rows.room.short(pod.requests)
         merged.setdefault((pod.requests, fitting.tobytes()), (fitting, []))[1].append(pod)
     return in_order(

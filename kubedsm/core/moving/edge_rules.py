@@ -9,14 +9,12 @@ from collections.abc import Iterable, Sequence
 
 import attrs
 import numpy as np
-from numpy.typing import NDArray
 
 from kubedsm.core.rules.feasibility import EquivalenceClass, Feasibility
 from kubedsm.core.rules.scene import speaks_of_others
 from kubedsm.core.world.deadline import Deadline
 from kubedsm.core.world.model import (
     Node,
-    NodeName,
     Pod,
     PodClass,
     Resources,
@@ -24,10 +22,11 @@ from kubedsm.core.world.model import (
     Toleration,
     Uid,
 )
+from kubedsm.core.world.node_index import Mask
 from kubedsm.core.world.snapshot import Snapshot
 
 #: Nodes, N, on which a pod of the first item and one of the second cannot be together.
-Clash = tuple[NDArray[np.bool_], int, int]
+Clash = tuple[Mask, int, int]
 
 _NO_RULES = SchedulingRules()
 _TOLERANT = (Toleration(operator="Exists"),)
@@ -41,7 +40,7 @@ class EdgeRules:
     _staying: Feasibility
     #: without any pod
     _empty: Feasibility
-    _open_to: dict[EquivalenceClass, frozenset[NodeName]] = attrs.field(factory=dict)
+    _open_to: dict[EquivalenceClass, Mask] = attrs.field(factory=dict)
     _clashes: dict[tuple[Uid, ...], list[Clash]] = attrs.field(factory=dict)
 
     @classmethod
@@ -74,7 +73,7 @@ class EdgeRules:
             rules = attrs.evolve(seen.rules, preferences=_NO_RULES.preferences, claims=())
         return attrs.evolve(seen, pod_class=PodClass(Resources(), rules))
 
-    def open_to(self, pod: Pod) -> frozenset[NodeName]:
+    def open_to(self, pod: Pod) -> Mask:
         """The nodes that could take the pod if all pods that may be moved were where it suits it.
 
         Room aside. No pod comes near by leaving, so that affinity and spread are not asked.
@@ -82,7 +81,7 @@ class EdgeRules:
         kind = self.feasibility.equivalence(pod)
         if kind not in self._open_to:
             rules = attrs.evolve(pod.pod_class.rules, affinity=(), spread=())
-            self._open_to[kind] = frozenset(self._staying.feasible(_asking(pod, rules)))
+            self._open_to[kind] = self._staying.taking(_asking(pod, rules))
         return self._open_to[kind]
 
     def clashes(

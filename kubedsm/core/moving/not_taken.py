@@ -15,8 +15,9 @@ from kubedsm.core.moving.move_order import Impasse
 from kubedsm.core.moving.suggestion import Cause, MoveKind, NotTaken, Reason, SuggestLimits
 from kubedsm.core.moving.take_groups import Taken
 from kubedsm.core.packing.best_fit import greatest_allocatable, size
+from kubedsm.core.rules.class_verdicts import rejections
 from kubedsm.core.rules.feasibility import Feasibility, Rejection
-from kubedsm.core.rules.fit import NODE_PLUGINS, NODE_RESOURCES_FIT, rejection
+from kubedsm.core.rules.fit import NODE_PLUGINS, NODE_RESOURCES_FIT
 from kubedsm.core.world.model import (
     NodeName,
     Pod,
@@ -26,6 +27,7 @@ from kubedsm.core.world.model import (
     Uid,
     Workload,
 )
+from kubedsm.core.world.room import Room
 from kubedsm.core.world.snapshot import Snapshot
 
 _MOST = 10
@@ -48,6 +50,13 @@ class Outcome:
     free: Mapping[NodeName, Resources]
     #: moves that rules about other pods forbade
     refused: tuple[Impasse, ...] = ()
+
+    @cached_property
+    def room(self) -> Room:
+        """The same, by position."""
+        moves = self.taken.moves
+        changed = {name for move in moves for name in (move.source, move.target) if name}
+        return self.snapshot.room.now(self.free, changed)
 
     @cached_property
     def rules_after(self) -> Feasibility | None:
@@ -171,13 +180,13 @@ def _not_picked(outcome: Outcome, pod: Pod) -> Reason:
 
 def _refused(outcome: Outcome, pod: Pod) -> list[Rejection]:
     """Why not, of each edge node that does not take the pod once the moves are carried out."""
-    nodes, after = outcome.problem.nodes, outcome.rules_after
+    after = outcome.rules_after
     if after is None:
-        asked = [rejection(pod.pod_class, node, outcome.free[node.name]) for node in nodes]
+        found = rejections(pod.pod_class, outcome.snapshot.index, outcome.room)
     else:
         alone = after if pod.node_name is None else after.without_pod(pod.uid)
-        asked = [alone.rejection(pod, node.name) for node in nodes]
-    return [rejected for rejected in asked if rejected is not None]
+        found = alone.rejections(pod)
+    return [rejected for name, rejected in found.items() if name in outcome.problem.rows]
 
 
 def _cloud_is_full(outcome: Outcome) -> bool:
