@@ -20,6 +20,7 @@ from kubedsm.core.moving.edge_pods import EdgePods
 from kubedsm.core.moving.edge_rules import Clash, EdgeRules
 from kubedsm.core.moving.edge_spread import EdgeSpread
 from kubedsm.core.moving.movable import Movable
+from kubedsm.core.moving.suggestion import Move
 from kubedsm.core.packing.match import Bounds
 from kubedsm.core.packing.problem import UNLIMITED, Packing
 from kubedsm.core.placing.cloud_hold import CloudHold
@@ -219,6 +220,18 @@ class EdgeProblem:
     def costs(self, nodes: Ints, room: Ints) -> Ints:
         """The fragmentation of T nodes, given by index, with that free room, T x R."""
         return self.fragmentation.costs(self.axes, self.allocatable[nodes], np.maximum(room, 0))
+
+    def fragmentation_added(self, moves: Iterable[Move]) -> int:
+        """What the moves add to the fragmentation of the edge."""
+        room = self.free.copy()
+        for move in moves:
+            requests = np.array(signed_row(move.pod.requests, self.axes))
+            for name, more in ((move.target, -requests), (move.source, requests)):
+                if name is not None and name in self.rows:
+                    room[self.rows[name]] += more
+        changed = np.flatnonzero((room != self.free).any(axis=1))
+        before, after = self.costs(changed, self.free[changed]), self.costs(changed, room[changed])
+        return int((after - before).sum())
 
     def cloud_room(self, pods: Iterable[Pod]) -> Ints:
         """What these pods of the cloud hold there, as rows of its packing."""

@@ -1,7 +1,7 @@
 """The best that a suggestion left alone, and why."""
 
 from collections.abc import Container, Iterator, Mapping
-from functools import cache, cached_property
+from functools import cached_property
 
 import attrs
 
@@ -27,7 +27,6 @@ from kubedsm.core.world.model import (
     Uid,
     Workload,
 )
-from kubedsm.core.world.room import Room
 from kubedsm.core.world.snapshot import Snapshot
 
 _MOST = 10
@@ -50,13 +49,16 @@ class Outcome:
     free: Mapping[NodeName, Resources]
     #: moves that rules about other pods forbade
     refused: tuple[Impasse, ...] = ()
+    _rejections: dict[PodClass, Mapping[NodeName, Rejection]] = attrs.field(factory=dict)
 
-    @cached_property
-    def room(self) -> Room:
-        """The same, by position."""
-        moves = self.taken.moves
-        changed = {name for move in moves for name in (move.source, move.target) if name}
-        return self.snapshot.room.now(self.free, changed)
+    def rejections(self, pod_class: PodClass) -> Mapping[NodeName, Rejection]:
+        """Why nodes do not take such a pod then, if no rule is about other pods."""
+        if pod_class not in self._rejections:
+            moves, room = self.taken.moves, self.snapshot.room
+            changed = {name for move in moves for name in (move.source, move.target) if name}
+            index, after = self.snapshot.index, room.now(self.free, changed)
+            self._rejections[pod_class] = rejections(pod_class, index, after)
+        return self._rejections[pod_class]
 
     @cached_property
     def rules_after(self) -> Feasibility | None:
@@ -106,21 +108,22 @@ def _next_best(outcome: Outcome, gains: Gains, named: Container[Uid]) -> Iterato
     changes = edge_changes(outcome.taken.moves)
     greatest = greatest_allocatable(outcome.problem.nodes)
 
-    @cache
-    def more(workload: Workload) -> int:
+    more: dict[Workload, int] = {}
+    for workload in gains.shares:
         done = changes.get(workload, 0)
-        return gains.of_workload(workload, done + 1) - gains.of_workload(workload, done)
-
-    @cache
-    def score(workload: Workload, pod_class: PodClass) -> tuple[int, float]:
-        return gains.level[workload], -more(workload) / size(pod_class.requests, greatest)
-
-    useful: dict[tuple[int, float], list[Pod]] = {}
+        gain = gains.of_workload(workload, done + 1) - gains.of_workload(workload, done)
+        if gain > 0:
+            more[workload] = gain
+    groups: dict[tuple[Workload, PodClass], list[Pod]] = {}
     for pod in _away(outcome.snapshot):
-        if more(pod.workload) > 0 and pod.uid not in named:
-            useful.setdefault(score(pod.workload, pod.pod_class), []).append(pod)
-    for rank in sorted(useful):
-        yield useful[rank]
+        if pod.workload in more:
+            groups.setdefault((pod.workload, pod.pod_class), []).append(pod)
+    useful: dict[tuple[int, float], list[Pod]] = {}
+    for (workload, pod_class), pods in groups.items():
+        score = gains.level[workload], -more[workload] / size(pod_class.requests, greatest)
+        useful.setdefault(score, []).extend(pods)
+    for score in sorted(useful):
+        yield [pod for pod in useful[score] if pod.uid not in named]
 
 
 def _away(snapshot: Snapshot) -> Iterator[Pod]:
@@ -182,7 +185,7 @@ def _refused(outcome: Outcome, pod: Pod) -> list[Rejection]:
     """Why not, of each edge node that does not take the pod once the moves are carried out."""
     after = outcome.rules_after
     if after is None:
-        found = rejections(pod.pod_class, outcome.snapshot.index, outcome.room)
+        found = outcome.rejections(pod.pod_class)
     else:
         alone = after if pod.node_name is None else after.without_pod(pod.uid)
         found = alone.rejections(pod)

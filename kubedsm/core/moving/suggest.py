@@ -10,7 +10,7 @@ from typing import Literal
 
 import attrs
 
-from kubedsm.core.goals.fragmentation import Fragmentation, Measure, request_mix
+from kubedsm.core.goals.fragmentation import Fragmentation, Measure, axes_of, request_mix
 from kubedsm.core.goals.gains import Gains
 from kubedsm.core.goals.lasting import Lasting, assumed
 from kubedsm.core.goals.objective import Objective, Promises, quality
@@ -100,7 +100,7 @@ def suggest(
     before = ClusterScore(
         quality(gains.shares, promises, objective),
         gains.shares,
-        fragmentation.of(snapshot.of_tier(Tier.EDGE), snapshot.free),
+        _fragmented(snapshot, fragmentation),
     )
     exact = algorithm == "exact"
     if not exact:
@@ -157,7 +157,7 @@ def _found(
         after=ClusterScore(
             before.qos + sum(gains_of(gains, moves)),
             shares_after(before.shares, edge_changes(moves)),
-            problem.fragmentation.of(problem.nodes, free),
+            before.fragmentation + problem.fragmentation_added(moves),
         ),
         moves=tuple(move for move in moves if move.source is not None),
         legs=taken.order.legs(moves),
@@ -166,6 +166,12 @@ def _found(
         proven=found.proven,
         states=found.states,
     )
+
+
+def _fragmented(snapshot: Snapshot, fragmentation: Fragmentation) -> int:
+    """The fragmentation of all edge nodes together."""
+    edge, axes = snapshot.in_turn(Tier.EDGE), axes_of(vector for vector, _ in fragmentation.mix)
+    return int(fragmentation.costs(axes, edge.allocatable(axes), edge.free(axes)).sum())
 
 
 def _worths(problem: EdgeProblem, gains: Gains, limits: SuggestLimits, lasting: Lasting) -> Gains:
@@ -196,9 +202,6 @@ def _taken(snapshot: Snapshot, question: Question, moves: Moves) -> Taken:
     problem, limits = question.problem, question.limits
     free = problem.room
 
-    def fragmentation_after(moves: Iterable[Move]) -> int:
-        return problem.fragmentation.of(problem.nodes, _free_after(free, moves))
-
     def at_risk_after(moves: Iterable[Move]) -> frozenset[Workload]:
         moved = {move.pod.uid: move.target for move in moves}
         return frozenset(on_one_node(snapshot, moved) if limits.spread else ())
@@ -209,13 +212,15 @@ def _taken(snapshot: Snapshot, question: Question, moves: Moves) -> Taken:
             return take_groups(
                 order,
                 question,
-                fragmentation_after,
+                problem.fragmentation_added,
                 at_risk_after,
                 together=_overfills(problem, limits, moves),
             )
         order, refused = allowed_of(problem.rules.feasibility, moves, free)
         together = _overfills(problem, limits, order.moves)
-        taken = take_groups(order, question, fragmentation_after, at_risk_after, together=together)
+        taken = take_groups(
+            order, question, problem.fragmentation_added, at_risk_after, together=together
+        )
         left = (*taken.left, *(((refusal.move,), refusal.reason) for refusal in refused))
         if taken.left and taken.groups:
             # The rules may have allowed some of these only beside what was left out.

@@ -24,8 +24,8 @@ from kubedsm.core.world.model import Workload
 #: What a group that changes no QoS must take from the fragmentation.
 _LEAST_DEFRAGMENTED = SCALE // 100
 
-#: The fragmentation of the edge once these moves are carried out.
-FragmentationAfter = Callable[[Iterable[Move]], int]
+#: What these moves add to the fragmentation of the edge.
+FragmentationAdded = Callable[[Iterable[Move]], int]
 #: The workloads that one node's death would take whole then.
 AtRiskAfter = Callable[[Iterable[Move]], frozenset[Workload]]
 
@@ -53,7 +53,7 @@ class Taken:
 def take_groups(
     order: Order,
     question: Question,
-    fragmentation_after: FragmentationAfter,
+    fragmentation_added: FragmentationAdded,
     at_risk_after: AtRiskAfter,
     *,
     together: bool = False,
@@ -79,7 +79,7 @@ def take_groups(
                 alone = gains_of(gains, group)
                 reason = _too_little_gain(leading(gain), alone, worth_of, group, question)
             else:
-                drop = fragmentation_after(others) - fragmentation_after(everything)
+                drop = fragmentation_added(others) - fragmentation_added(everything)
                 reason = _no_order(drop, group, question.limits)
                 if reason is None and at_risk_after(everything) - at_risk_after(others):
                     reason = Cause.LEAVES_ON_ONE_NODE.of()
