@@ -9,10 +9,15 @@ from kubedsm.bench.literal.enumerated_moves import best_by_enumeration
 from kubedsm.bench.literal.paper import LiteralPaper
 from kubedsm.core.goals.fragmentation import Fragmentation, request_mix
 from kubedsm.core.goals.gains import Gains
+from kubedsm.core.moving.edge_items import leaving_turn
 from kubedsm.core.moving.edge_problem import EdgeProblem
 from kubedsm.core.moving.movable import default_movable
+from kubedsm.core.moving.move_groups import edge_changes
 from kubedsm.core.moving.suggest import SUGGEST_BOUNDS
+from kubedsm.core.moving.suggestion import Cause
+from kubedsm.core.packing.best_fit import greatest_allocatable, size
 from kubedsm.core.rules.fit import reasons, shortages
+from kubedsm.core.world.model import Tier
 
 
 def enumerated(case, measure, worth=None):
@@ -44,6 +49,43 @@ def item_counts(problem, pods):
         everybody = [*item.outside, *item.waiting, *(p for ps in item.here.values() for p in ps)]
         counts[at] = sum(pod in everybody for pod in pods)
     return counts
+
+
+#: Why groups of moves are dropped: their pods are named first.
+_DROPPED = {
+    Cause.NO_GAIN,
+    Cause.BELOW_ITS_PRICE,
+    Cause.NOT_DEFRAGMENTING,
+    Cause.TOO_LITTLE_DEFRAGMENTED,
+    Cause.NEEDS_A_STOPOVER,
+    Cause.LEAVES_ON_ONE_NODE,
+    Cause.REFUSED_BY_A_RULE,
+}
+
+
+def literally_left(case, suggestion):
+    """Which ten pods it says were left alone: all are asked about, and then compared."""
+    shot, movable = case.snapshot, default_movable(case.snapshot)
+    edge = shot.of_tier(Tier.EDGE)
+    gains, greatest = Gains.of(shot, case.promises, case.objective), greatest_allocatable(edge)
+    moved = [*suggestion.moves, *suggestion.awaited]
+    dropped = [left.pod for left in suggestion.rejected if left.why.cause in _DROPPED]
+    named = {pod.uid for pod in (*dropped, *(move.pod for move in moved))}
+    changes, first, scores = edge_changes(moved), {}, {}
+    for pod in sorted(shot.pods.values(), key=leaving_turn):
+        on_edge = shot.placed.get(pod.uid) in {node.name for node in edge}
+        if pod.scheduler_name != shot.scheduler_name or not pod.counts_for_qos or on_edge:
+            continue
+        done = changes.get(pod.workload, 0)
+        more = gains.of_workload(pod.workload, done + 1) - gains.of_workload(pod.workload, done)
+        if pod.uid in named or more <= 0:
+            continue
+        said = movable(pod) if pod.node_name is not None else None
+        key = pod.workload, pod.pod_class, said
+        first.setdefault(key, pod)
+        scores[key] = gains.level[pod.workload], -more / size(pod.requests, greatest)
+    ranked = sorted(first, key=lambda key: (scores[key], str(first[key])))
+    return [*dropped, *(first[key] for key in ranked)][:10]
 
 
 def needed(suggestion):
