@@ -3,7 +3,8 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from itertools import chain, product
+from itertools import product
+from types import MappingProxyType
 
 import attrs
 
@@ -11,7 +12,7 @@ from kubedsm.core.goals.fragmentation import canonical
 from kubedsm.core.moving.edge_pods import Alike, EdgePods, Group
 from kubedsm.core.packing.problem import UNLIMITED
 from kubedsm.core.rules.class_verdicts import open_nodes
-from kubedsm.core.world.model import NodeName, Pod, Resources, Workload
+from kubedsm.core.world.model import NodeName, Pod, Resources, Uid, Workload
 from kubedsm.core.world.node_index import Mask
 from kubedsm.core.world.node_rows import NodeRows
 from kubedsm.core.world.serving_order import serving_order
@@ -24,35 +25,79 @@ def leaving_turn(pod: Pod) -> tuple[float, str, str]:
 
 @attrs.frozen(eq=False)
 class Item:
+    """Its pods are put in order when they are asked for: of many items few are looked at."""
+
     workload: Workload
     requests: Resources
-    #: one of its pods
-    like: Pod
     #: N: the edge nodes that would take such a pod if they had room
     open_to: Mask
     #: as which kind of `CloudHold` such a pod goes to the cloud; None: no cloud node has room
     cloud_kind: int | None
-    #: pods on the edge that may be moved, by node
-    here: Mapping[NodeName, tuple[Pod, ...]]
-    #: pods in the cloud that may be moved
-    outside: tuple[Pod, ...]
-    #: pods that wait for a node and fit on none now
-    waiting: tuple[Pod, ...]
+    #: all its pods
+    groups: tuple[Group, ...]
     #: how many may come to some nodes at most, and go to the cloud, room aside
-    at_most: Mapping[NodeName, int] = attrs.field(factory=dict)
+    at_most: Mapping[NodeName, int] = MappingProxyType({})
     away: int = UNLIMITED
+    #: pods that are not to be moved after all
+    kept: frozenset[Uid] = frozenset()
+    #: pods in the cloud that come to the edge before all others
+    first: tuple[Pod, ...] = ()
+
+    @cached_property
+    def here(self) -> Mapping[NodeName, tuple[Pod, ...]]:
+        """Pods on the edge that may be moved, by node."""
+        found: dict[NodeName, list[Pod]] = {}
+        for pod in sorted(self._here, key=leaving_turn):
+            if pod.node_name is not None:
+                found.setdefault(pod.node_name, []).append(pod)
+        return {name: tuple(pods) for name, pods in found.items()}
+
+    @cached_property
+    def outside(self) -> tuple[Pod, ...]:
+        """Pods in the cloud that may be moved."""
+        others = (pod for pod in self._outside if pod not in self.first)
+        return (*self.first, *sorted(others, key=leaving_turn))
+
+    @cached_property
+    def waiting(self) -> tuple[Pod, ...]:
+        """Pods that wait for a node and fit on none now."""
+        return tuple(sorted((p for g in self.groups for p in g.waiting), key=serving_order))
+
+    @cached_property
+    def like(self) -> Pod:
+        """One of its pods."""
+        here, outside = (
+            (p for g in self.groups for p in g.here),
+            (p for g in self.groups for p in g.outside),
+        )
+        movable = min(here, key=leaving_turn, default=None) or min(
+            outside, key=leaving_turn, default=None
+        )
+        return movable or self.waiting[0]
 
     @property
     def supply(self) -> int:
         """How many could come to the edge."""
-        return len(self.outside) + len(self.waiting)
+        return len(self._outside) + len(self.waiting)
+
+    @property
+    def leavers(self) -> int:
+        """How many could leave it."""
+        return len(self._here)
+
+    @property
+    def _here(self) -> list[Pod]:
+        return [p for group in self.groups for p in group.here if p.uid not in self.kept]
+
+    @property
+    def _outside(self) -> list[Pod]:
+        return [p for group in self.groups for p in group.outside if p.uid not in self.kept]
 
     def leaving(self, node: NodeName, number: int) -> "Item":
         """The same with no more than the first so many of that node that may be moved."""
         there = [pod for pod in self.outside if pod.node_name == node]
-        outside = tuple(pod for pod in self.outside if pod not in there[number:])
-        here = {name: pods[: number if name == node else None] for name, pods in self.here.items()}
-        return attrs.evolve(self, here=here, outside=outside)
+        kept = (*there[number:], *self.here.get(node, ())[number:])
+        return attrs.evolve(self, kept=self.kept.union(pod.uid for pod in kept))
 
     def fetchable(self, number: int) -> Iterator[Pod]:
         """The pods in the cloud that may be among those that come, if so many come to the edge."""
@@ -67,9 +112,7 @@ class Item:
             losing = Counter(names)
             if all(losing[name] <= len(by_node[name]) for name in losing):
                 pods = {name: iter(by_node[name]) for name in losing}
-                first = tuple(next(pods[name]) for name in names)
-                others = (pod for pod in self.outside if pod not in first)
-                yield attrs.evolve(self, outside=(*first, *others))
+                yield attrs.evolve(self, first=tuple(next(pods[name]) for name in names))
 
     @cached_property
     def _outside_by_node(self) -> Mapping[NodeName, tuple[Pod, ...]]:
@@ -106,7 +149,12 @@ def items_of(
     for (workload, alike), group in pods.groups.items():
         look = looks[alike]
         merged.setdefault((workload, look.canonical), (look, []))[1].append(group)
-    return tuple(_item(*merged[key]) for key in sorted(merged))
+    items = []
+    for key in sorted(merged):
+        look, groups = merged[key]
+        requests = groups[0].one.requests
+        items.append(Item(key[0], requests, look.open_to, look.cloud_kind, tuple(groups)))
+    return tuple(items)
 
 
 def _looks(
@@ -134,23 +182,3 @@ def _looks(
         key = (requests, turn[look], kind is None, kind or 0, *told)
         found[alike] = _Look(shown[look], kind, key)
     return found
-
-
-def _item(look: _Look, groups: list[Group]) -> Item:
-    by_node: dict[NodeName, list[Pod]] = {}
-    for pod in sorted((p for group in groups for p in group.here), key=leaving_turn):
-        if pod.node_name is not None:
-            by_node.setdefault(pod.node_name, []).append(pod)
-    outside = sorted((p for group in groups for p in group.outside), key=leaving_turn)
-    waiting = sorted((p for group in groups for p in group.waiting), key=serving_order)
-    like = next(chain(*by_node.values(), outside, waiting))
-    return Item(
-        like.workload,
-        like.requests,
-        like,
-        look.open_to,
-        look.cloud_kind,
-        here={name: tuple(pods) for name, pods in by_node.items()},
-        outside=tuple(outside),
-        waiting=tuple(waiting),
-    )

@@ -90,6 +90,7 @@ class EdgeProblem:
         items = items_of(pods, edge, goes_as)
         measured = (vector for vector, _ in fragmentation.mix)
         axes = axes_of([*(pod.requests for pod in pods.one_of.values()), *measured])
+        zones = edge.index.zone.codes[edge.positions]
         free = [edge.room.column(axis)[edge.positions] for axis in axes]
         return cls(
             items=items,
@@ -99,7 +100,7 @@ class EdgeProblem:
             free=np.clip(np.stack(free, axis=1), -MOST_OF_A_NODE, MOST_OF_A_NODE),
             allocatable=edge.allocatable(axes),
             fragmentation=fragmentation,
-            spread=EdgeSpread.of(snapshot, items, edge, rows, matters=spread),
+            spread=EdgeSpread(items, zones, rows, snapshot.census.standing, matters=spread),
             cloud=CloudHold(attrs.evolve(packing, counts=leaving), bounds),
             room=snapshot.free,
             deadline=bounds.deadline,
@@ -152,7 +153,7 @@ class EdgeProblem:
     @cached_property
     def staying(self) -> Ints:
         """I: how many are on the edge and may leave it."""
-        return np.array([sum(map(len, item.here.values())) for item in self.items], dtype=np.int64)
+        return np.array([item.leavers for item in self.items], dtype=np.int64)
 
     @cached_property
     def supply(self) -> Ints:

@@ -8,7 +8,6 @@ the edge is one zone, since no place there is any better.
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Self
 
 import attrs
 import numpy as np
@@ -17,8 +16,6 @@ from kubedsm.core.goals.fragmentation import Ints
 from kubedsm.core.goals.replica_spread import spreads
 from kubedsm.core.moving.edge_items import Item
 from kubedsm.core.world.model import NodeName, Workload
-from kubedsm.core.world.node_rows import NodeRows
-from kubedsm.core.world.snapshot import Snapshot
 
 #: Replicas together beyond which no more are told apart.
 _MOST = 255
@@ -28,41 +25,35 @@ _MOST = 255
 class EdgeSpread:
     """Of I items, of W workloads, on N nodes. Arrays are made when first asked for."""
 
-    #: I: the workload of each item; None for one whose pods have constraints of their own
-    items: tuple[Workload | None, ...]
+    #: I
+    items: tuple[Item, ...]
     #: N: codes of their zones
     zones: Ints
     #: which node is which of the N
     rows: Mapping[NodeName, int]
     #: how many replicas of a workload are where
     standing: Mapping[Workload, Mapping[NodeName, int]]
-
-    @classmethod
-    def of(
-        cls,
-        snapshot: Snapshot,
-        items: Sequence[Item],
-        edge: NodeRows,
-        rows: Mapping[NodeName, int],
-        *,
-        matters: bool,
-    ) -> Self:
-        named = tuple(i.workload if matters and spreads(i.like) else None for i in items)
-        return cls(named, edge.index.zone.codes[edge.positions], rows, snapshot.census.standing)
+    #: otherwise it adds nothing
+    matters: bool
 
     def only(self, items: Sequence[int]) -> "EdgeSpread":
         """The same for some of the items, given by index."""
         return attrs.evolve(self, items=tuple(self.items[item] for item in items))
 
     @cached_property
+    def _workloads(self) -> list[Workload | None]:
+        """I: of each item; None if its pods have constraints of their own."""
+        return [i.workload if self.matters and spreads(i.like) else None for i in self.items]
+
+    @cached_property
     def named(self) -> tuple[Workload, ...]:
         """W."""
-        return tuple(dict.fromkeys(workload for workload in self.items if workload is not None))
+        return tuple(dict.fromkeys(filter(None, self._workloads)))
 
     @cached_property
     def workloads(self) -> Ints:
         """I x W: 1 for the workload of the item."""
-        of_item = [[workload == other for other in self.named] for workload in self.items]
+        of_item = [[workload == other for other in self.named] for workload in self._workloads]
         return np.array(of_item, dtype=np.int64).reshape(len(self.items), len(self.named))
 
     @cached_property

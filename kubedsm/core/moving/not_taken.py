@@ -195,5 +195,5 @@ def _refused(outcome: Outcome, pod: Pod) -> list[Rejection]:
 def _cloud_is_full(outcome: Outcome) -> bool:
     """Whether the cloud has no room for any pod of the edge that may be moved, if there is one."""
     cloud = outcome.problem.cloud
-    kinds = {item.cloud_kind for item in outcome.problem.items if item.here}
+    kinds = {item.cloud_kind for item in outcome.problem.items if item.leavers}
     return bool(kinds) and not any(kind is not None and cloud.takes(kind) for kind in kinds)
