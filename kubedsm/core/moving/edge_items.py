@@ -78,12 +78,14 @@ class Item:
     @property
     def supply(self) -> int:
         """How many could come to the edge."""
-        return len(self._outside) + len(self.waiting)
+        kept = sum(p.uid in self.kept for g in self.groups for p in g.outside) if self.kept else 0
+        return sum(len(g.outside) + len(g.waiting) for g in self.groups) - kept
 
     @property
     def leavers(self) -> int:
         """How many could leave it."""
-        return len(self._here)
+        kept = sum(p.uid in self.kept for g in self.groups for p in g.here) if self.kept else 0
+        return sum(len(group.here) for group in self.groups) - kept
 
     @property
     def _here(self) -> list[Pod]:

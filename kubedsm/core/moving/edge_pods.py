@@ -4,7 +4,7 @@ By workload, and by all that tells them apart to nodes and to other pods: what i
 said of all that are alike.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Self
 
@@ -45,29 +45,38 @@ class Group:
 @attrs.frozen(eq=False)
 class EdgePods:
     groups: Mapping[tuple[Workload, Alike], Group]
+    #: pods of ours that may not be moved: those that wait for a node among them
+    others: Sequence[Pod]
     #: None if no rule about other pods concerns ours
     rules: EdgeRules | None
 
     @classmethod
     def of(cls, snapshot: Snapshot, movable: Movable) -> Self:
         edge = {node.name for node in snapshot.of_tier(Tier.EDGE)}
-        name = snapshot.scheduler_name
-        ours = [
-            pod for pod in snapshot.pods.values() if pod.scheduler_name == name and not movable(pod)
-        ]
-        rules = EdgeRules.of(snapshot, ours)
         groups: dict[tuple[Workload, Alike], Group] = {}
-
-        def key_of(pod: Pod) -> tuple[Workload, Alike]:
-            alike = pod.pod_class if rules is None else rules.feasibility.equivalence(pod)
-            return pod.workload, alike
-
-        for key, pod in zip(map(key_of, ours), ours, strict=True):
+        others: list[Pod] = []
+        name = snapshot.scheduler_name
+        for pod in snapshot.pods.values():
+            if pod.scheduler_name != name:
+                continue
+            if movable(pod):
+                others.append(pod)
+                continue
+            key = pod.workload, pod.pod_class
             group = groups.get(key) or groups.setdefault(key, Group())
             (group.here if pod.node_name in edge else group.outside).append(pod)
-        for pod in _stranded(snapshot, rules):
-            groups.setdefault(key_of(pod), Group()).waiting.append(pod)
-        return cls(groups, rules)
+        rules = EdgeRules.of(
+            snapshot, (pod for g in groups.values() for pod in (*g.here, *g.outside))
+        )
+
+        def alike(pod: Pod) -> Alike:
+            return pod.pod_class if rules is None else rules.feasibility.equivalence(pod)
+
+        if rules is not None:
+            groups = _told_apart(groups.values(), alike)
+        for pod in _stranded(snapshot, others, rules):
+            groups.setdefault((pod.workload, alike(pod)), Group()).waiting.append(pod)
+        return cls(groups, others, rules)
 
     @cached_property
     def one_of(self) -> Mapping[Alike, Pod]:
@@ -102,13 +111,26 @@ class EdgePods:
         return Room(rows.index, {}, columns)
 
 
-def _stranded(snapshot: Snapshot, rules: EdgeRules | None) -> Iterable[Pod]:
-    """The pods that wait for us and fit on no node; the others only have not had their turn.
+def _told_apart(
+    groups: Iterable[Group], alike: Callable[[Pod], Alike]
+) -> dict[tuple[Workload, Alike], Group]:
+    """The same pods in groups of those that are alike."""
+    found: dict[tuple[Workload, Alike], Group] = {}
+    for group in groups:
+        for pod in group.here:
+            found.setdefault((pod.workload, alike(pod)), Group()).here.append(pod)
+        for pod in group.outside:
+            found.setdefault((pod.workload, alike(pod)), Group()).outside.append(pod)
+    return found
+
+
+def _stranded(snapshot: Snapshot, pods: Iterable[Pod], rules: EdgeRules | None) -> Iterable[Pod]:
+    """Those that wait for us and fit on no node; the others only have not had their turn.
 
     Without those that no node can ever hold.
     """
     fits: dict[PodClass, bool] = {}
-    for pod in snapshot.schedulable(snapshot.pods.values()):
+    for pod in snapshot.schedulable(pods):
         if pod.requests.beyond_any_node:
             continue
         if rules is not None:

@@ -63,6 +63,7 @@ class EdgeProblem:
     #: what is free now, on nodes of every tier
     room: Mapping[NodeName, Resources]
     deadline: Deadline
+    pods: EdgePods
     #: None if no rule about other pods concerns ours
     rules: EdgeRules | None = None
 
@@ -104,6 +105,7 @@ class EdgeProblem:
             cloud=CloudHold(attrs.evolve(packing, counts=leaving), bounds),
             room=snapshot.free,
             deadline=bounds.deadline,
+            pods=pods,
             rules=pods.rules,
         )
 

@@ -23,7 +23,6 @@ from kubedsm.core.world.model import (
     Pod,
     PodClass,
     Resources,
-    Tier,
     Uid,
     Workload,
 )
@@ -87,13 +86,14 @@ def not_taken(outcome: Outcome, gains: Gains, movable: Movable) -> tuple[NotTake
             named.add(pod.uid)
             dropped.append(NotTaken(pod, impasse.reason))
     others: list[NotTaken] = []
+    held = {pod.uid for pod in _held(outcome) if pod.node_name is not None}
     for alike in _next_best(outcome, gains, named):
         left = _MOST - len(dropped) - len(others)
         if left <= 0:
             break
         first: dict[tuple[Workload, PodClass, Reason | None], Pod] = {}
         for pod in sorted(alike, key=leaving_turn):
-            said = movable(pod) if pod.node_name is not None else None
+            said = movable(pod) if pod.uid in held else None
             first.setdefault((pod.workload, pod.pod_class, said), pod)
         ranked = sorted(first.items(), key=lambda entry: str(entry[1]))[:left]
         others += [NotTaken(pod, key[-1] or _why(outcome, pod)) for key, pod in ranked]
@@ -115,7 +115,10 @@ def _next_best(outcome: Outcome, gains: Gains, named: Container[Uid]) -> Iterato
         if gain > 0:
             more[workload] = gain
     groups: dict[tuple[Workload, PodClass], list[Pod]] = {}
-    for pod in _away(outcome.snapshot):
+    for (workload, _), group in outcome.problem.pods.groups.items():
+        if workload in more and group.outside:
+            groups.setdefault((workload, group.one.pod_class), []).extend(group.outside)
+    for pod in _held(outcome):
         if pod.workload in more:
             groups.setdefault((pod.workload, pod.pod_class), []).append(pod)
     useful: dict[tuple[int, float], list[Pod]] = {}
@@ -126,12 +129,11 @@ def _next_best(outcome: Outcome, gains: Gains, named: Container[Uid]) -> Iterato
         yield [pod for pod in useful[score] if pod.uid not in named]
 
 
-def _away(snapshot: Snapshot) -> Iterator[Pod]:
-    """Our pods that count and are not on the edge."""
-    at_edge = {node.name for node in snapshot.of_tier(Tier.EDGE)}
-    placed, name = snapshot.placed, snapshot.scheduler_name
-    for uid, pod in snapshot.pods.items():
-        if pod.scheduler_name == name and pod.counts_for_qos and placed.get(uid) not in at_edge:
+def _held(outcome: Outcome) -> Iterator[Pod]:
+    """Our pods that count and are not on the edge, and may not be moved."""
+    problem, placed = outcome.problem, outcome.snapshot.placed
+    for pod in problem.pods.others:
+        if pod.counts_for_qos and placed.get(pod.uid) not in problem.rows:
             yield pod
 
 
