@@ -1,6 +1,6 @@
 """`advance`: the only way a plan changes."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import attrs
 
@@ -38,12 +38,13 @@ Meaning = tuple[Trigger, str] | None
 PROVED: Meaning = (Trigger.PROVE, "")
 
 
-def bind_plan(pod: str, node: str, timeout: float) -> Plan:
-    """A plan of one bind, which must be seen to be applied within `timeout` seconds.
+def bind_plan(plan_id: str, targets: Iterable[tuple[str, str]], timeout: float) -> Plan:
+    """The binds of a batch, pods to nodes, each to be seen to be applied within `timeout` seconds.
 
-    The binds of a batch have nothing in common but the moment, so each is a plan of its own.
+    They have nothing in common but the moment: whatever becomes of one leaves the others alone.
     """
-    return Plan(f"bind-{pod}", (Step(0, StepKind.BIND, pod, node, timeout),))
+    steps = (Step(n, StepKind.BIND, pod, node, timeout) for n, (pod, node) in enumerate(targets))
+    return Plan(plan_id, tuple(steps))
 
 
 def advance(plan: Plan, event: PlanEvent, now: float) -> tuple[Plan, tuple[Step, ...]]:
@@ -65,8 +66,7 @@ def advance(plan: Plan, event: PlanEvent, now: float) -> tuple[Plan, tuple[Step,
         _follow_up(plan, changed, now)
     if not changed:
         return plan, ()
-    steps = tuple(changed.get(step.id, step) for step in plan.steps)
-    return attrs.evolve(plan, steps=steps), tuple(changed.values())
+    return plan.having(changed), tuple(changed.values())
 
 
 _TOLD: dict[type, Trigger] = {
@@ -93,16 +93,16 @@ def _informed(plan: Plan, event: PlanEvent) -> Plan:
             }
         case _:
             return plan
-    return attrs.evolve(plan, steps=tuple(fill.get(step.id, step) for step in plan.steps))
+    return Plan(plan.id, tuple(fill.get(step.id, step) for step in plan.steps))
 
 
 def _concerned(plan: Plan, event: PlanEvent) -> list[Step]:
     """The steps that the event can mean something to: nearly always one or two."""
     match event:
         case PodSeen(pod) | PodGone(pod):
-            return [s for s in plan.steps if s.pod == pod and s.state not in TERMINAL]
+            return [step for step in plan.about(pod) if step.state not in TERMINAL]
         case CallRefused(number) | OutcomeLost(number):
-            return [step for step in plan.steps if step.id == number]
+            return list(plan.steps[number : number + 1])
         case MoveAccepted(move):
             return [s for s in plan.steps if s.move == move and s.kind is StepKind.START]
         case ReplacementClaimed(move):
@@ -113,8 +113,9 @@ def _concerned(plan: Plan, event: PlanEvent) -> list[Step]:
             return [s for s in plan.steps if s.deadline is not None]
         case Cancelled():
             return [s for s in plan.steps if s.kind in UNTOUCHED]
-        case Abandoned():
-            return [step for step in plan.steps if step.state not in TERMINAL]
+        case Abandoned(_, number):
+            left = [step for step in plan.steps if step.state not in TERMINAL]
+            return left if number is None else [step for step in left if step.id == number]
         case Begun():
             return []
 
@@ -166,16 +167,14 @@ def _take(changed: dict[int, Step], step: Step, trigger: Trigger, reason: str, n
     patience = min(step.timeout, REREAD) if verifying else step.timeout
     deadline = now + patience if state in OPEN else None
     since = (step.verified_since or now) if verifying else None
-    changed[step.id] = attrs.evolve(
-        step, state=state, deadline=deadline, verified_since=since, reason=reason
-    )
+    changed[step.id] = step.become(state, deadline, since, reason)
 
 
 def _follow_up(plan: Plan, changed: dict[int, Step], now: float) -> None:
     """Start what has become free to start, and cancel what never will be."""
-    waiting = [s for s in plan.steps if s.state is StepState.WAITING]
-    if not waiting:
+    if not plan.waiting:
         return
+    waiting = [s for s in plan.steps if s.state is StepState.WAITING]
     steps = {step.id: step for step in plan.steps} | changed
     while moved := list(_unblocked(steps, waiting)):
         for step, trigger, reason in moved:

@@ -78,9 +78,10 @@ class Cancelled:
 
 @attrs.frozen(slots=True)
 class Abandoned:
-    """Carrying the plan out has failed: end it, whatever it has come to."""
+    """Carrying the plan out has failed: end it, or that one step, whatever it has come to."""
 
     reason: str
+    step: int | None = None
 
 
 PlanEvent = (

@@ -14,6 +14,8 @@ The rules:
 """
 
 import enum
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 
 import attrs
 
@@ -106,24 +108,77 @@ class Step:
     #: why it failed or was cancelled
     reason: str = ""
 
+    def become(
+        self, state: StepState, deadline: float | None, verified_since: float | None, reason: str
+    ) -> "Step":
+        """The same in that state; `attrs.evolve` reads all fields anew: it takes thrice as long."""
+        return Step(
+            self.id,
+            self.kind,
+            self.pod,
+            self.node,
+            self.timeout,
+            self.after,
+            self.rescues,
+            self.move,
+            self.replacement_of,
+            state,
+            deadline,
+            verified_since,
+            reason,
+        )
+
 
 @attrs.frozen(slots=True)
 class Plan:
+    """Steps; the one with the id n is the nth. Each is looked up, however many there are."""
+
     id: str
     steps: tuple[Step, ...]
-    finished: bool = attrs.field(init=False, eq=False, repr=False)
-    #: the earliest moment at which `TimePassed` would change something
-    next_deadline: float | None = attrs.field(init=False, eq=False, repr=False)
+    _about: Mapping[str, Sequence[int]] = attrs.field(eq=False, repr=False)
+    #: how many of the steps wait for others, and how many are not over
+    waiting: int = attrs.field(eq=False, repr=False)
+    unfinished: int = attrs.field(eq=False, repr=False)
 
-    @finished.default
-    def _finished(self) -> bool:
-        return all(step.state in TERMINAL for step in self.steps)
+    @_about.default
+    def _by_pod(self) -> Mapping[str, Sequence[int]]:
+        about = defaultdict[str, list[int]](list)
+        for step in self.steps:
+            about[step.pod].append(step.id)
+        return dict(about)
+
+    @waiting.default
+    def _waiting(self) -> int:
+        return sum(step.state is StepState.WAITING for step in self.steps)
+
+    @unfinished.default
+    def _unfinished(self) -> int:
+        return sum(step.state not in TERMINAL for step in self.steps)
+
+    @property
+    def finished(self) -> bool:
+        return not self.unfinished
 
     @property
     def restores_only(self) -> bool:
         """Whether it sees to nothing but what an earlier plan left."""
         return all(step.kind is StepKind.RESTORE for step in self.steps)
 
-    @next_deadline.default
-    def _next_deadline(self) -> float | None:
+    @property
+    def next_deadline(self) -> float | None:
+        """The earliest moment at which `TimePassed` would change something."""
         return min((s.deadline for s in self.steps if s.deadline is not None), default=None)
+
+    def about(self, pod: str) -> list[Step]:
+        """The steps that are about the pod."""
+        return [self.steps[number] for number in self._about.get(pod, ())]
+
+    def having(self, changed: Mapping[int, Step]) -> "Plan":
+        """The same with those steps, about the same pods, as they are now."""
+        steps, waiting, unfinished = list(self.steps), self.waiting, self.unfinished
+        for number, step in changed.items():
+            before = steps[number].state
+            waiting += (step.state is StepState.WAITING) - (before is StepState.WAITING)
+            unfinished += (step.state not in TERMINAL) - (before not in TERMINAL)
+            steps[number] = step
+        return Plan(self.id, tuple(steps), self._about, waiting, unfinished)

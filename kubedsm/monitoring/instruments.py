@@ -130,8 +130,8 @@ class Instruments(Listener):
                 self._migrations.labels(_label(kind), result)
         self._plans = Counter(
             "kubedsm_plans",
-            "Plans that are over, by kind (bind, migration, restore) and outcome (completed,"
-            " failed, dropped).",
+            "Plans that are over, by kind (bind: those of a batch; migration, restore) and outcome"
+            " (completed, failed, dropped).",
             ["kind", "outcome"],
             registry=registry,
         )
@@ -235,6 +235,9 @@ class Instruments(Listener):
         for move in moves:
             self._suggested.labels(_label(move.kind), mode).inc()
 
+    def bind_ended(self, seconds: float) -> None:
+        self._bind_seconds.observe(seconds)
+
     def plan_ended(self, plan: Plan, seconds: float) -> None:
         kind = _kind(plan)
         self._plans.labels(kind, _outcome(plan, kind)).inc()
@@ -243,9 +246,7 @@ class Instruments(Listener):
             steps[step.kind.value, step.state.value] += 1
         for labels, count in steps.items():
             self._steps.labels(*labels).inc(count)
-        if kind == "bind":
-            self._bind_seconds.observe(seconds)
-        elif kind == "migration":
+        if kind == "migration":
             self._migration_seconds.observe(seconds)
 
     def move_ended(self, ended: MoveOutcome) -> None:

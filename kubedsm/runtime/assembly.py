@@ -233,7 +233,7 @@ class Runtime:
             self._bound,
             self.supervisor,
             self._limits,
-            self._listener.plan_ended,
+            self._listener,
         )
 
     def _maker_of_room(self) -> Preemptor:

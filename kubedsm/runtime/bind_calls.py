@@ -1,6 +1,7 @@
 """The calls of binds: each is sent once, and what came of it is told to its plan."""
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 
 import structlog
@@ -20,6 +21,7 @@ from kubedsm.core.world.change import Change
 from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.core.world.model import NodeName, Pod, Uid, Workload
 from kubedsm.runtime.step_calls import Tell, Wanted
+from kubedsm.runtime.supervisor import Work
 from kubedsm.runtime.tier_marks import TIER_LABEL, tier_marks
 from kubedsm.said_by_cause import SaidByCause
 from plans.events import CallRefused, OutcomeLost, PodGone
@@ -44,8 +46,10 @@ class BindCalls:
         self._mirror = mirror
         self._said = said
         self._timeout = timeout
-        self._slots = asyncio.Semaphore(at_once)
-        self._under_way = 0
+        self._at_once = at_once
+        #: how many tasks make the calls, and those that none has taken up yet
+        self._callers = 0
+        self._calls: deque[Work] = deque()
         #: set while no bind is being asked for
         self.none_under_way = asyncio.Event()
         self.none_under_way.set()
@@ -59,21 +63,27 @@ class BindCalls:
             log.warning("owner lets go of what we label", owner=str(workload), label=TIER_LABEL)
             self._unlabelled.add(workload)
 
-    async def bind(self, step: Step, wanted: Wanted, tell: Tell) -> None:
-        self._under_way += 1
-        self.none_under_way.clear()
+    def make(self, call: Work, spawn: Callable[[Work], None]) -> None:
+        """Have the call made as soon as fewer than `at_once` are, by a task that `spawn` begins."""
+        if self._callers < self._at_once:
+            spawn(self._make_calls)
+            self._callers += 1
+            self.none_under_way.clear()
+        self._calls.append(call)
+
+    async def _make_calls(self) -> None:
         try:
-            async with self._slots:
-                await self._bind(step, wanted, tell)
+            while self._calls:
+                await self._calls.popleft()()
         finally:
-            self._under_way -= 1
-            if not self._under_way:
+            self._callers -= 1
+            if not self._callers:
                 self.none_under_way.set()
 
-    async def _bind(self, step: Step, wanted: Wanted, tell: Tell) -> None:
+    async def bind(self, step: Step, wanted: Wanted, tell: Tell) -> None:
         pod = self._mirror.pod(Uid(step.pod))
         if pod is None or not wanted():
-            return  # settled while it waited for a slot
+            return  # settled while it waited for its turn
         node = self._mirror.node(NodeName(step.node))
         marks = tier_marks(pod, None if node is None else node.tier)
         try:

@@ -40,6 +40,9 @@ class Listener:
     def suggested(self, moves: Sequence[Move], mode: str, seconds: float) -> None:
         """A suggestion was thought about for so long, and came to these moves."""
 
+    def bind_ended(self, seconds: float) -> None:
+        """A bind that is no move's was seen, or has failed, so long after it was asked for."""
+
     def plan_ended(self, plan: Plan, seconds: float) -> None:
         """Every step of the plan is over, so long after it was begun."""
 

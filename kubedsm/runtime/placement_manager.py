@@ -7,6 +7,7 @@ for it then.
 """
 
 import asyncio
+import itertools
 import math
 from collections import deque
 from collections.abc import Callable, Container, Coroutine, Sequence
@@ -25,6 +26,7 @@ from kubedsm.core.world.model import MIGRATING_LABEL, Pod, Uid
 from kubedsm.runtime.bind_calls import BindCalls
 from kubedsm.runtime.left_behind import SWEEP, LeftBehind
 from kubedsm.runtime.limits import MoveLimits
+from kubedsm.runtime.listener import Listener
 from kubedsm.runtime.moves import Group, Moves
 from kubedsm.runtime.plan_logging import plan_logged
 from kubedsm.runtime.step_calls import StepCalls, Tell, Wanted, seen
@@ -79,7 +81,7 @@ class Running:
 
     def waits(self, number: int, state: StepState) -> bool:
         """Whether that step of it is in that state."""
-        return any(step.id == number and step.state is state for step in self.plan.steps)
+        return self.plan.steps[number].state is state
 
     def __str__(self) -> str:
         lines = [f"{self.plan.id}, begun at {self.begun:.3f}"]
@@ -93,8 +95,7 @@ class PlacementManager:
     """The one runner of plans: binds, moves, and the restoring of what a move left behind.
 
     `followed`: which plan each pod is about, for all that must know; only written here.
-    `on_bound` hears of each bind that is not a move's, and how it ended; `on_plan_ended` of each
-    plan, and how many seconds it took.
+    `on_bound` hears of each bind that is not a move's, and how it ended.
     """
 
     def __init__(
@@ -109,7 +110,7 @@ class PlacementManager:
         on_bound: Callable[[Pod, Step], None],
         supervisor: Supervisor,
         limits: Limits,
-        on_plan_ended: Callable[[Plan, float], None],
+        listener: Listener,
     ) -> None:
         self._mirror = mirror
         self._plan_of = followed
@@ -121,8 +122,9 @@ class PlacementManager:
         self._on_bound = on_bound
         self._supervisor = supervisor
         self._limits = limits
-        self._on_plan_ended = on_plan_ended
+        self._listener = listener
         self._plans: dict[str, Running] = {}
+        self._batches = itertools.count(1)
         #: what plans have yet to be told: one thing after the other, also what follows from one
         self._inbox: deque[tuple[str, PlanEvent, float]] = deque()
         self._telling = False
@@ -168,9 +170,12 @@ class PlacementManager:
 
     def spawn(self, plan_id: str, step: Step, work: Work) -> None:
         """Carry out a step as one of the manager's tasks, if it still waits for that by then."""
+        self._spawn(partial(self._carried_out, plan_id, step, work))
+
+    def _spawn(self, work: Work) -> None:
         if self._tasks is None:
             raise RuntimeError("the placement manager is not running")
-        self._tasks.create_task(self._carried_out(plan_id, step, work))
+        self._tasks.create_task(work())
 
     async def sweep(self, synced: asyncio.Event) -> None:
         """See to every detached pod that no plan knows: now, when one is seen, and ever again."""
@@ -183,10 +188,8 @@ class PlacementManager:
 
     def spawn_beside(self, part: str, work: Work, **story: object) -> None:
         """Do what belongs to no plan as one of the manager's tasks."""
-        if self._tasks is None:
-            raise RuntimeError("the placement manager is not running")
         with plan_logged(None):
-            self._tasks.create_task(self._done_beside(part, work, story))
+            self._spawn(partial(self._done_beside, part, work, story))
 
     async def _done_beside(self, part: str, work: Work, story: dict[str, object]) -> None:
         with self._supervisor.catching(part, **story):
@@ -221,8 +224,10 @@ class PlacementManager:
             for uid in held:
                 self._mirror.release(uid)
             raise
-        for pod, node, _ in bindings:
-            self.begin(bind_plan(pod.uid, node, self._limits.bind_deadline))
+        if bindings:
+            targets = ((pod.uid, node) for pod, node, _ in bindings)
+            plan_id = f"bind-{next(self._batches)}"
+            self.begin(bind_plan(plan_id, targets, self._limits.bind_deadline))
 
     def migrate(self, plan_id: str, group: Group) -> None:
         """Begin to carry out a group of moves."""
@@ -314,33 +319,34 @@ class PlacementManager:
         running.story.append((now, event, effects))
         if not effects:
             return
-        plan = running.plan
-        caught: list[Exception] = []
-        for step in effects:
-            with (
-                plan_logged(plan_id),
-                self._supervisor.catching("plan", step=step, story=running) as of_step,
-            ):
-                self._carry_out(plan, step)
-            caught += of_step
-        if plan.finished:
+        with plan_logged(plan_id):
+            for step in effects:
+                with self._supervisor.catching("plan", step=step, story=running) as caught:
+                    self._carry_out(running, step)
+                if caught:
+                    alone = None if step.move else step.id  # the rest of a move hangs on it
+                    failed = Abandoned("an error of the scheduler's own", alone)
+                    self._inbox.appendleft((plan_id, failed, now))
+        if running.plan.finished:
             self._forget(running)
-        elif caught:
-            self._inbox.appendleft((plan_id, Abandoned("an error of the scheduler's own"), now))
-        elif (plan.next_deadline or math.inf) < self._alarm:
+        elif any(step.deadline and step.deadline < self._alarm for step in effects):
             self._deadlines_changed.set()
 
     def _forget(self, running: Running) -> None:
         plan = running.plan
         del self._plans[plan.id]
         for step in plan.steps:
-            if self._plan_of.get(Uid(step.pod)) == plan.id:
-                del self._plan_of[Uid(step.pod)]
-        self._on_plan_ended(plan, self._clock.monotonic() - running.begun)
+            self._unfollow(plan, step)
+        self._listener.plan_ended(plan, self._clock.monotonic() - running.begun)
         if not self._plans:
             self.quiet.set()
 
-    def _carry_out(self, plan: Plan, step: Step) -> None:
+    def _unfollow(self, plan: Plan, step: Step) -> None:
+        if self._plan_of.get(Uid(step.pod)) == plan.id:
+            del self._plan_of[Uid(step.pod)]
+
+    def _carry_out(self, running: Running, step: Step) -> None:
+        plan = running.plan
         match step.state:
             case StepState.ASKED:
                 self._handlers[step.kind](plan.id, step)
@@ -349,7 +355,7 @@ class PlacementManager:
             case _ if step.move:
                 self._move_settled(plan, step)
             case _:
-                self._bind_settled(step)
+                self._bind_settled(running, step)
 
     async def _verify(self, plan_id: str, step: Step) -> None:
         def take_in(live: Pod) -> None:
@@ -362,7 +368,8 @@ class PlacementManager:
     def _bind(self, plan_id: str, step: Step) -> None:
         if step.move:
             self._mirror.hand_over(step.move, step.pod)
-        self.spawn(plan_id, step, partial(self._binds.bind, step, *self._asks(plan_id, step)))
+        call = partial(self._binds.bind, step, *self._asks(plan_id, step))
+        self._binds.make(partial(self._carried_out, plan_id, step, call), self._spawn)
 
     def _asks(self, plan_id: str, step: Step) -> tuple[Wanted, Tell]:
         """What a call is given to look whether its step still waits, and to tell the plan."""
@@ -418,7 +425,9 @@ class PlacementManager:
         if self._moves.settled(plan, step):
             self._admit()
 
-    def _bind_settled(self, step: Step) -> None:
+    def _bind_settled(self, running: Running, step: Step) -> None:
+        self._unfollow(running.plan, step)  # not only when the last of the batch is over
+        self._listener.bind_ended(self._clock.monotonic() - running.begun)
         if step.state is not StepState.DONE:
             self._mirror.release(step.pod)
         pod = self._mirror.pod(Uid(step.pod))

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from plans.advance import advance, bind_plan
 from plans.events import (
+    Abandoned,
     Begun,
     CallRefused,
     Cancelled,
@@ -18,7 +19,7 @@ from plans.steps import TERMINAL, TRANSITIONS, Plan, Step, StepKind, StepState, 
 
 
 def begun(pod, node, timeout=10.0):
-    return advance(bind_plan(pod, node, timeout), Begun(), 0.0)
+    return advance(bind_plan("p", [(pod, node)], timeout), Begun(), 0.0)
 
 
 def states(plan):
@@ -97,6 +98,25 @@ def test_cancelling_leaves_alone_what_is_asked():
     assert advance(plan, Cancelled("stop"), 1.0) == (plan, ())
 
 
+BATCH = bind_plan("b", [("a", "n2"), ("b", "n2"), ("c", "n3")], 10.0)
+
+
+@pytest.mark.parametrize(
+    "event", [CallRefused(1, "no"), PodGone("b"), PodSeen("b", "n9"), Abandoned("no", 1)]
+)
+def test_what_becomes_of_one_bind_leaves_the_others_of_its_batch_alone(event):
+    plan, asked = advance(BATCH, Begun(), 0.0)
+    assert asked == plan.steps
+    plan, effects = advance(plan, event, 1.0)
+    assert effects == (plan.steps[1],)
+    assert states(plan) == ["asked", "failed", "asked"]
+    plan, _ = advance(plan, PodSeen("a", "n2"), 2.0)
+    assert not plan.finished
+    plan, effects = advance(plan, TimePassed(), 10.0)
+    assert effects == (plan.steps[2],)
+    assert states(plan) == ["done", "failed", "verifying"]
+
+
 def chain():
     return Plan(
         "p",
@@ -145,6 +165,7 @@ EVENTS = st.one_of(
     st.builds(OutcomeLost, st.integers(0, 3)),
     st.just(TimePassed()),
     st.builds(Cancelled, st.just("stop")),
+    st.builds(Abandoned, st.just("broken"), st.none() | st.integers(0, 3)),
 )
 
 
@@ -163,6 +184,10 @@ def test_whatever_happens_every_step_settles_exactly_once_and_terminal_states_st
         before = plan
         plan, effects = advance(plan, event, float(now))
         settled += [effect.id for effect in effects if effect.state in TERMINAL]
+        anew = Plan(plan.id, plan.steps)
+        assert (plan.waiting, plan.unfinished) == (anew.waiting, anew.unfinished)
+        for pod in "abz":
+            assert plan.about(pod) == [step for step in plan.steps if step.pod == pod]
         for old, new in itertools.zip_longest(before.steps, plan.steps):
             if old.state in TERMINAL:
                 assert new == old

@@ -297,6 +297,58 @@ async def test_a_plan_that_cannot_be_carried_out_ends_and_gives_back_what_it_hel
     caught.clear()
 
 
+async def test_a_bind_that_cannot_be_carried_out_leaves_the_others_of_its_batch_alone(caught):
+    mirror = ClusterMirror()
+    mirror.apply(NodeApplied(EDGE))
+    pods = [attrs.evolve(POD, uid=Uid(f"u{n}"), name=f"web-{n}") for n in range(3)]
+    for pod in pods:
+        mirror.apply(PodApplied(pod))
+    settled = []
+    manager = plan_runner(
+        ScriptedCluster([CREATED]),
+        mirror,
+        SystemClock(),
+        lambda pod, step: settled.append((pod.name, step.reason)),
+        LIMITS,
+    ).manager
+    manager._handlers[StepKind.BIND] = lambda _, step: 1 / (step.id - 1)
+    manager.place([Binding(pod, NodeName("n2"), Tier.EDGE) for pod in pods])
+    assert settled == [("web-1", "an error of the scheduler's own")]
+    # It is nobody's any more, while the others are still waited for.
+    assert [manager.follows(pod.uid) for pod in pods] == [True, False, True]
+    assert manager.under_way == 1
+    for number in (0, 2):
+        bound = attrs.evolve(pods[number], node_name=NodeName("n2"), resource_version="6")
+        manager.observe(mirror.apply(PodApplied(bound)))
+    assert [name for name, _ in settled] == ["web-1", "web-0", "web-2"]
+    assert manager.quiet.is_set()
+    assert [type(error) for error in caught] == [ZeroDivisionError]
+    caught.clear()
+
+
+async def test_a_bind_is_asked_for_as_soon_as_another_is_answered():
+    mirror = ClusterMirror()
+    mirror.apply(NodeApplied(EDGE))
+    pods = [attrs.evolve(POD, uid=Uid(f"u{n}"), name=f"web-{n}") for n in range(4)]
+    for pod in pods:
+        mirror.apply(PodApplied(pod))
+    cluster = ScriptedCluster([CREATED])
+    parts = plan_runner(cluster, mirror, SystemClock(), limits=LIMITS)
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(parts.manager.run())
+        await asyncio.sleep(0)
+        parts.manager.place([Binding(pod, NodeName("n2"), Tier.EDGE) for pod in pods[:3]])
+        await asyncio.sleep(0.6)  # each is answered after half a second; two go at once
+        assert len(cluster.requests) == 3
+        assert not parts.binds.none_under_way.is_set()
+        parts.manager.place([Binding(pods[3], NodeName("n2"), Tier.EDGE)])
+        await asyncio.sleep(0.2)
+        assert len(cluster.requests) == 4
+        await asyncio.sleep(1)
+        assert parts.binds.none_under_way.is_set()
+        running.cancel()
+
+
 async def test_placements_for_which_there_is_no_room_hold_none():
     mirror = ClusterMirror()
     mirror.apply(NodeApplied(EDGE))

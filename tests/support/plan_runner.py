@@ -9,6 +9,7 @@ from kubedsm.configuration.settings import Configuration, MigrationSettings
 from kubedsm.runtime.bind_calls import BindCalls
 from kubedsm.runtime.left_behind import LeftBehind
 from kubedsm.runtime.limits import MoveLimits
+from kubedsm.runtime.listener import Listener
 from kubedsm.runtime.moves import Moves
 from kubedsm.runtime.placement_manager import Limits, PlacementManager
 from kubedsm.runtime.step_calls import StepCalls
@@ -52,6 +53,6 @@ def plan_runner(cluster, mirror, clock, on_bound=nothing, limits=None):
         on_bound,
         supervisor,
         limits,
-        nothing,
+        Listener(),
     )
     return Parts(manager, binds, supervisor, said, followed)

@@ -220,17 +220,18 @@ class ClusterMirror:
         if reservation is None or self._on_released is None:
             return
         pod = self._books.pods.get(Uid(holder))
-        node, there, left = reservation.node, None, NOTHING
+        node, there = reservation.node, None
+        here = pod is not None and pod.held is not None and pod.node_name == node
+        left = pod.requests if pod is not None and here else NOTHING
+        if reservation.requests == left:
+            return
         if pod is not None:
             there = attrs.evolve(pod, node_name=node, phase="Pending")
             if pod.node_name != node:
                 # Of a pod that was bound elsewhere, its own event says so: here it is gone.
                 pod = attrs.evolve(pod, node_name=None)
-            elif pod.held:
-                left = pod.requests
-        if reservation.requests != left:
-            room = Freed(node, reservation.requests - left)
-            self._on_released(Change(pod_before=there, pod_after=pod, freed=room), self)
+        room = Freed(node, reservation.requests - left)
+        self._on_released(Change(pod_before=there, pod_after=pod, freed=room), self)
 
     def _give_back(self, holder: str) -> Reservation | None:
         reservation = self._reservations.pop(holder, None)
