@@ -17,8 +17,9 @@ from kubedsm.core.goals.objective import NANO
 from kubedsm.core.goals.replica_spread import ReplicaSpread, spreads
 from kubedsm.core.placing.cloud import score_with
 from kubedsm.core.policies.kubedsm import KubeDSM
+from kubedsm.core.rules.class_verdicts import rejections
 from kubedsm.core.rules.feasibility import Feasibility, Rejection
-from kubedsm.core.rules.fit import NO_TIER, TIER, rejection
+from kubedsm.core.rules.fit import NO_TIER, TIER
 from kubedsm.core.rules.plugins import BY_NAME
 from kubedsm.core.world.model import (
     NodeName,
@@ -91,7 +92,9 @@ class Explainer:
             return self._vacated(pod).rejections(pod, tier=self._tiers)
         alike = self._by_class.get(pod.pod_class)
         if alike is None:
-            alike = self._by_class[pod.pod_class] = _rejections(snapshot, pod.pod_class)
+            alike = self._by_class[pod.pod_class] = rejections(
+                pod.pod_class, snapshot.index, snapshot.room
+            )
         return {name: rejected for name, rejected in alike.items() if name != pod.node_name}
 
     @cached_property
@@ -204,14 +207,6 @@ def _with_pod_waiting(snapshot: Snapshot, pod: Pod) -> Snapshot:
         pod, node_name=None, phase="Pending", scheduler_name=snapshot.scheduler_name
     )
     return attrs.evolve(snapshot.without([pod.uid]), pods={**snapshot.pods, pod.uid: waiting})
-
-
-def _rejections(snapshot: Snapshot, pod_class: PodClass) -> dict[NodeName, Rejection]:
-    asked = (
-        (name, rejection(pod_class, node, snapshot.free[name]))
-        for name, node in snapshot.nodes.items()
-    )
-    return {name: rejected for name, rejected in asked if rejected is not None}
 
 
 def _change(pod: Pod, rejection: Rejection | None, free: Resources, tierless: bool) -> str | None:
