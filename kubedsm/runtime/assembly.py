@@ -111,7 +111,7 @@ class Runtime:
             clock, configuration.scheduler_name, self.manager.follows, self.mirror.claimant
         )
         self._preemptor = self._maker_of_room()
-        self._scheduler = self._decider(chance)
+        self._scheduler = self._decider(chance, binds)
         self._file: ConfigurationFile | None = None
         self._config_map = self._followed_config_map(source, namespace, instance)
         self._pause_switch = PauseSwitch(self._config_map, self._said)
@@ -167,11 +167,12 @@ class Runtime:
             self.decisions.summary,
         )
 
-    def _decider(self, chance: random.Random) -> Scheduler:
+    def _decider(self, chance: random.Random, binds: BindCalls) -> Scheduler:
         return Scheduler(
             mirror=self.mirror,
             queue=self.queue,
             manager=self.manager,
+            binds=binds,
             recorder=self._recorder,
             record=self._record,
             preemptor=self._preemptor,

@@ -10,6 +10,7 @@ import structlog
 from kubedsm.clock import Clock, deadline_in
 from kubedsm.configuration.current import CurrentConfiguration
 from kubedsm.configuration.settings import BatchSettings
+from kubedsm.core.placing.contention import uncontended
 from kubedsm.core.placing.decision import Decision
 from kubedsm.core.policies.kubedsm import KubeDSM
 from kubedsm.core.policies.policy import Policy
@@ -18,11 +19,13 @@ from kubedsm.core.world.deadline import Deadline
 from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.core.world.model import NodeName, Pod, Uid
 from kubedsm.core.world.snapshot import Snapshot
+from kubedsm.runtime.batch_window import batch_window
+from kubedsm.runtime.bind_calls import BindCalls
 from kubedsm.runtime.event_recorder import EventRecorder
 from kubedsm.runtime.listener import Listener
 from kubedsm.runtime.placement_manager import PlacementManager
 from kubedsm.runtime.preemptor import Preemptor
-from kubedsm.runtime.scheduling_queue import SchedulingQueue, batch_window
+from kubedsm.runtime.scheduling_queue import SchedulingQueue
 from kubedsm.runtime.supervisor import Supervisor
 from kubedsm.runtime.workload_changes import WorkloadChanges
 from kubedsm.said_by_cause import cause_of
@@ -39,6 +42,7 @@ class Scheduler:
     mirror: ClusterMirror
     queue: SchedulingQueue
     manager: PlacementManager
+    binds: BindCalls
     recorder: EventRecorder
     record: DecisionRecord
     preemptor: Preemptor
@@ -60,12 +64,21 @@ class Scheduler:
         await self.synced.wait()
         while True:
             await self.queue.wait_active()
-            batch = self._batch
-            await batch_window(
-                self.queue, self.clock, idle=batch.idle, longest=batch.max, size=batch.size
-            )
+            await batch_window(self.queue, self.clock, self._batch, self._closed())
             self._schedule_batch()
             await self.clock.sleep(0)  # with enough pods waiting nothing else here would
+
+    def _closed(self) -> asyncio.Event:
+        """What closes the batch before its time, if that costs nothing: no bind is under way.
+
+        While one is, the next would only come behind it.
+        """
+        with self.supervisor.catching("window"):
+            snapshot, most = self.mirror.snapshot(self.clock.wall()), self._batch.size
+            exact = isinstance(self.policy(), KubeDSM)
+            if exact and uncontended(snapshot, self.queue.ready(most), most):
+                return self.binds.none_under_way
+        return asyncio.Event()
 
     def _schedule_batch(self) -> None:
         """Decide on what is ready; on a pod that room is held for, by itself and before others."""

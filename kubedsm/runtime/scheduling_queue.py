@@ -182,11 +182,15 @@ class SchedulingQueue:
         self._failures.pop(uid, None)
         self._leave(uid)
 
-    def pop(self, most: int) -> list[Uid]:
-        """Take up to that many pods: the highest priorities first, then the oldest."""
+    def ready(self, most: int) -> list[Pod]:
+        """Up to that many pods: the highest priorities first, then the oldest."""
         self._promote(self._clock.monotonic())
         lines = self._active.first(most), *self._unschedulable.first(most)
-        taken = [uid for _, uid in islice(heapq.merge(*lines), most)]
+        return [self._pods[uid] for _, uid in islice(heapq.merge(*lines), most)]
+
+    def pop(self, most: int) -> list[Uid]:
+        """Take these."""
+        taken = [pod.uid for pod in self.ready(most)]
         self._unschedulable.tried(taken)
         for uid in taken:
             self._take_out(uid)
@@ -255,16 +259,3 @@ class SchedulingQueue:
         self._backing_off.pop(uid, None)
         self._active.discard(uid)
         self._unschedulable.discard(uid)
-
-
-async def batch_window(
-    queue: SchedulingQueue, clock: Clock, *, idle: float, longest: float, size: int
-) -> None:
-    """Wait until `idle` seconds brought no new pod, or the batch is `longest` old or `size` big."""
-    opened = clock.monotonic()
-    while len(queue) < size:
-        closes = min(queue.last_arrival + idle, opened + longest)
-        remaining = closes - clock.monotonic()
-        if remaining < RESOLUTION:
-            return
-        await clock.sleep(remaining)

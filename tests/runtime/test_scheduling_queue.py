@@ -1,4 +1,3 @@
-import asyncio
 import random
 from itertools import pairwise
 
@@ -12,7 +11,6 @@ from kubedsm.runtime.scheduling_queue import (
     LONGEST_TURN,
     TURN,
     SchedulingQueue,
-    batch_window,
 )
 from kubedsm.runtime.unschedulable_pods import FLUSH
 
@@ -138,38 +136,6 @@ async def test_help_is_no_use_to_a_pod_that_backs_off(queue):
     queue.reconsider()
     assert len(queue) == 0
     assert "a" in queue
-
-
-async def arrive(queue, clock, *gaps):
-    for number, gap in enumerate(gaps):
-        await clock.sleep(gap)
-        queue.add(pod(f"p{number}"))
-
-
-async def closes_after(queue, clock, *gaps, size=100):
-    async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(arrive(queue, clock, *gaps))
-        await queue.wait_active()
-        opened = clock.monotonic()
-        await batch_window(queue, clock, idle=0.5, longest=2.0, size=size)
-        return clock.monotonic() - opened, len(queue)
-
-
-async def test_a_batch_closes_when_no_new_pod_comes(queue, clock):
-    seconds, pods = await closes_after(queue, clock, 0, 0.25, 0.25, 3)
-    assert (seconds, pods) == (pytest.approx(1.0), 3)
-
-
-async def test_a_batch_closes_at_its_longest_though_pods_keep_coming(queue, clock):
-    seconds, pods = await closes_after(queue, clock, *[0.25] * 20)
-    assert seconds == pytest.approx(2.0)
-    assert pods in {8, 9}
-
-
-async def test_a_batch_closes_when_it_is_full(queue, clock):
-    seconds, pods = await closes_after(queue, clock, 0, 0.25, 0.25, 0.25, 0.25, 0.25, size=3)
-    assert seconds <= 0.75
-    assert pods in {3, 4}
 
 
 async def ready_after(queue, clock, count):
