@@ -1,48 +1,48 @@
-"""A burst of pods over real HTTP: KubeDSM beside a bare loop that only posts binds.
+"""A burst of pods over HTTPS: `kubedsm run` beside a bare loop that only posts binds.
 
-Both see the pods of one Deployment come through a watch and bind them to the same nodes, on the
-same server, through the same HTTP client. The bare loop decides nothing, reserves nothing and
-verifies nothing, so its rate is what the API server and the client allow.
+Each side is a process of its own, and so is the API server. Both wait through the silence, and see
+the pods of one Deployment come through a watch; while one binds, the other stands still. What is
+measured is seen from a third place, by one watch for both.
 """
 
 import asyncio
-import itertools
-import random
+import os
+import signal
 import statistics
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import attrs
 import orjson
 
+from kubedsm.bench import bare_loop
 from kubedsm.bench.api import APPS, CORE, TIMEOUT, Api, deployment, pod_spec
-from kubedsm.bench.soak.processes import emulated_cluster
+from kubedsm.bench.soak.processes import Scheduler, emulated_cluster, ended
 from kubedsm.clock import Clock
-from kubedsm.cluster.client.port import Cluster, Request, Response
-from kubedsm.configuration.settings import Configuration
+from kubedsm.cluster.client.port import Cluster, Request
 from kubedsm.replay.summaries import Latency
-from kubedsm.runtime.assembly import Runtime
-from kubedsm.runtime.placement_manager import Limits
 
 NODE_COUNT = 4
-#: for the watch to show the last binds
-AFTERGLOW = 0.5
+#: seconds for what follows on the last bind: kubelets' reports, Events
+AFTERGLOW = 1.0
 #: no burst that this bench makes takes longer
 PATIENCE = 120.0
 
 
 @attrs.frozen(slots=True)
 class Burst:
-    """One side of the comparison: medians over the rounds; latencies are from created to bound."""
+    """Latencies are from created to bound."""
 
-    binds_per_second: float
+    #: of binds, from the first pod created
+    per_second: float
     latency: Latency
 
     def as_json(self) -> dict[str, Any]:
         return {
-            "bindsPerSecond": round(self.binds_per_second, 1),
+            "bindsPerSecond": round(self.per_second, 1),
             "createdToBoundMs": self.latency.milliseconds(),
         }
 
@@ -50,163 +50,132 @@ class Burst:
 @attrs.frozen(slots=True)
 class BurstResult:
     pods: int
-    rounds: int
-    kubedsm: Burst
-    bare_loop: Burst
-    #: of binds a second, the median over the rounds: each pairs two bursts of the same moment
-    ratio: float
+    #: seconds before each round
+    silence: float
+    #: one each round
+    kubedsm: tuple[Burst, ...]
+    bare_loop: tuple[Burst, ...]
+
+    def ratio(self, of: Callable[[Burst], float]) -> float:
+        """The median over the rounds: each pairs two bursts of about the same moment."""
+        pairs = zip(self.kubedsm, self.bare_loop, strict=True)
+        return statistics.median(of(ours) / of(theirs) for ours, theirs in pairs)
 
     def as_json(self) -> dict[str, Any]:
         return {
             "emulated": True,
             "pods": self.pods,
-            "rounds": self.rounds,
-            "kubedsm": self.kubedsm.as_json(),
-            "bareLoop": self.bare_loop.as_json(),
-            "ratio": round(self.ratio, 3),
+            "rounds": len(self.kubedsm),
+            "silenceSeconds": self.silence,
+            "kubedsm": _median(self.kubedsm).as_json(),
+            "bareLoop": _median(self.bare_loop).as_json(),
+            "ratio": {
+                "mean": round(self.ratio(lambda burst: burst.latency.mean), 3),
+                "p99": round(self.ratio(lambda burst: burst.latency.p99), 3),
+                "bindsPerSecond": round(self.ratio(lambda burst: burst.per_second), 3),
+            },
         }
 
 
-class Timed:
-    """A Cluster that notes when binds were sent and answered, and when each watch line came."""
-
-    def __init__(self, cluster: Cluster, clock: Clock) -> None:
-        self._cluster = cluster
-        self._clock = clock
-        self._sent: list[float] = []
-        self._answered: list[float] = []
-        self._lines: list[tuple[float, bytes]] = []
-
-    async def request(self, request: Request, *, timeout: float) -> Response:
-        if not request.path.endswith("/binding"):
-            return await self._cluster.request(request, timeout=timeout)
-        self._sent.append(self._clock.monotonic())
-        response = await self._cluster.request(request, timeout=timeout)
-        self._answered.append(self._clock.monotonic())
-        return response
-
-    @asynccontextmanager
-    async def stream(
-        self, request: Request, *, timeout: float
-    ) -> AsyncIterator[AsyncIterator[bytes]]:
-        async with self._cluster.stream(request, timeout=timeout) as lines:
-            yield self._noted(lines)
-
-    async def _noted(self, lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        async for line in lines:
-            self._lines.append((self._clock.monotonic(), line))
-            yield line
-
-    @property
-    def answered(self) -> int:
-        return len(self._answered)
-
-    def summary(self) -> Burst:
-        created: dict[str, float] = {}
-        bound: dict[str, float] = {}
-        for at, line in self._lines:
-            event = orjson.loads(line)
-            pod = event["object"]
-            if pod.get("kind") == "Pod" and event["type"] != "BOOKMARK":
-                uid = pod["metadata"]["uid"]
-                created.setdefault(uid, at)
-                if pod["spec"].get("nodeName"):
-                    bound.setdefault(uid, at)
-        latency = Latency.of([bound[uid] - created[uid] for uid in bound])
-        if latency is None:
-            raise RuntimeError("no pod was bound")
-        return Burst(len(self._answered) / (max(self._answered) - min(self._sent)), latency)
-
-
-#: one of the two: binds what comes until cancelled; sets the event when it watches
-Side = Callable[[Timed, asyncio.Event], Coroutine[Any, Any, None]]
+@attrs.frozen(slots=True)
+class _Side:
+    scheduler_name: str
+    #: of its process
+    pid: Callable[[], int]
 
 
 async def run(
-    cluster: Cluster, clock: Clock, rng: random.Random, *, pods: int = 200, rounds: int = 11
+    cluster: Cluster,
+    kubeconfig: Path,
+    clock: Clock,
+    *,
+    pods: int = 200,
+    rounds: int = 11,
+    silence: float = 30.0,
 ) -> BurstResult:
-    """Let both sides bind `pods` pods, in turn, `rounds` times.
+    """Let both sides bind `pods` pods, in turns, `rounds` times, each after a silence.
 
-    The cluster must have nodes, with room for them, and nothing else binding for `kubedsm`.
-    Raises ClusterError, and TimeoutError if a round does not end.
+    The cluster must have nodes, with room for them, and no other scheduler. Raises ClusterError,
+    and TimeoutError if a round does not end.
     """
-    nodes = await Api(cluster).get(f"{CORE}/nodes")
-    names = [node["metadata"]["name"] for node in nodes["items"]]
-
-    async def bare(timed: Timed, ready: asyncio.Event) -> None:
-        await _bare_loop(timed, names, ready)
-
-    async def ours(timed: Timed, ready: asyncio.Event) -> None:
-        runtime = Runtime(timed, Configuration(), clock, rng)
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(runtime.run())
-            await runtime.synced.wait()
-            ready.set()
-
-    bursts: dict[Side, list[Burst]] = {bare: [], ours: []}
-    for number in range(rounds):
-        for side, measured in bursts.items():
-            measured.append(await _round(cluster, clock, side, pods, f"burst-{number}"))
-    ratios = [
-        mine.binds_per_second / theirs.binds_per_second
-        for mine, theirs in zip(bursts[ours], bursts[bare], strict=True)
-    ]
-    return BurstResult(
-        pods, rounds, _median(bursts[ours]), _median(bursts[bare]), statistics.median(ratios)
-    )
+    scheduler = Scheduler(kubeconfig, clock)
+    async with _bare_loop(kubeconfig) as bare, asyncio.TaskGroup() as tasks:
+        tasks.create_task(scheduler.run())
+        async with asyncio.timeout(PATIENCE):
+            await scheduler.log.synced.wait()
+        ours = _Side("kubedsm", lambda: scheduler.pid)
+        theirs = _Side(bare_loop.NAME, lambda: bare.pid)
+        bursts: dict[_Side, list[Burst]] = {ours: [], theirs: []}
+        for number in range(rounds):
+            await clock.sleep(silence)
+            sides = (ours, theirs) if number % 2 else (theirs, ours)
+            for side, other in zip(sides, sides[::-1], strict=True):
+                with _standing_still(other.pid()):
+                    burst = await _burst(cluster, clock, side, pods, f"burst-{number}")
+                bursts[side].append(burst)
+                await _cleared(cluster, clock, f"burst-{number}")
+        await scheduler.stop()
+    return BurstResult(pods, silence, tuple(bursts[ours]), tuple(bursts[theirs]))
 
 
-async def _round(cluster: Cluster, clock: Clock, side: Side, pods: int, namespace: str) -> Burst:
-    api, timed = Api(cluster), Timed(cluster, clock)
-    burst = deployment("burst", pods, pod_spec({"cpu": "10m", "memory": "16Mi"}))
+async def _burst(cluster: Cluster, clock: Clock, side: _Side, pods: int, namespace: str) -> Burst:
+    api = Api(cluster)
+    spec = pod_spec({"cpu": "10m", "memory": "16Mi"}, schedulerName=side.scheduler_name)
     await api.create_namespace(namespace)
-    async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
-        ready = asyncio.Event()
-        running = tasks.create_task(side(timed, ready))
-        await ready.wait()
-        await api.create(namespace, "deployments", burst, APPS)
-        while timed.answered < pods:
-            await clock.sleep(0.05)
-        await clock.sleep(AFTERGLOW)
-        running.cancel()
+    watch = Request("GET", f"{CORE}/namespaces/{namespace}/pods", {"watch": "1"})
+    created: dict[str, float] = {}
+    bound: dict[str, float] = {}
+    async with asyncio.timeout(PATIENCE), cluster.stream(watch, timeout=TIMEOUT) as lines:
+        await api.create(namespace, "deployments", deployment("burst", pods, spec), APPS)
+        async for line in lines:
+            at, pod = clock.monotonic(), orjson.loads(line)["object"]
+            created.setdefault(pod["metadata"]["uid"], at)
+            if pod["spec"].get("nodeName"):
+                bound.setdefault(pod["metadata"]["uid"], at)
+            if len(bound) == pods:
+                break
+    await clock.sleep(AFTERGLOW)
+    latency = Latency.of([at - created[uid] for uid, at in bound.items()])
+    if latency is None:
+        raise RuntimeError("the watch ended before a pod was bound")
+    return Burst(len(bound) / (max(bound.values()) - min(created.values())), latency)
+
+
+async def _cleared(cluster: Cluster, clock: Clock, namespace: str) -> None:
+    api = Api(cluster)
     async with asyncio.timeout(PATIENCE):
         await api.delete_namespace(namespace)
         while await api.get(f"{CORE}/namespaces/{namespace}") is not None:
             await clock.sleep(0.05)
-    return timed.summary()
 
 
-async def _bare_loop(cluster: Cluster, nodes: list[str], ready: asyncio.Event) -> None:
-    api, pods = Api(cluster), f"{CORE}/pods"
-    slots = asyncio.Semaphore(Limits().binds_in_flight)
-    turn = itertools.cycle(nodes)
-
-    async def bind(namespace: str, name: str, uid: str, node: str) -> None:
-        async with slots:
-            path = f"{CORE}/namespaces/{namespace}/pods/{name}/binding"
-            body = {
-                "metadata": {"name": name, "namespace": namespace, "uid": uid},
-                "target": {"kind": "Node", "name": node},
-            }
-            await api.call("POST", path, body, passing=())
-
-    listed = await api.get(pods)
-    query = {"watch": "1", "resourceVersion": listed["metadata"]["resourceVersion"]}
-    async with (
-        asyncio.TaskGroup() as tasks,
-        cluster.stream(Request("GET", pods, query), timeout=TIMEOUT) as lines,
-    ):
-        ready.set()
-        async for line in lines:
-            event = orjson.loads(line)
-            if event["type"] == "ADDED":
-                pod = event["object"]["metadata"]
-                tasks.create_task(bind(pod["namespace"], pod["name"], pod["uid"], next(turn)))
+@asynccontextmanager
+async def _bare_loop(kubeconfig: Path) -> AsyncIterator[asyncio.subprocess.Process]:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", bare_loop.__name__, str(kubeconfig)),
+        stdout=asyncio.subprocess.PIPE,
+    )
+    try:
+        if process.stdout is None or not await process.stdout.readline():
+            raise ChildProcessError("the bare loop ended before it watched")
+        yield process
+    finally:
+        await ended(process)
 
 
-def _median(bursts: list[Burst]) -> Burst:
+@contextmanager
+def _standing_still(pid: int) -> Iterator[None]:
+    """So that what a process makes of the other's pods takes no time from the other."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def _median(bursts: tuple[Burst, ...]) -> Burst:
     return Burst(
-        statistics.median(b.binds_per_second for b in bursts),
+        statistics.median(b.per_second for b in bursts),
         Latency(
             statistics.median(b.latency.mean for b in bursts),
             statistics.median(b.latency.p50 for b in bursts),
@@ -217,7 +186,7 @@ def _median(bursts: list[Burst]) -> Burst:
 
 @asynccontextmanager
 async def server(pods: int) -> AsyncIterator[Path]:
-    """Run `kubedsm emulate` in a process of its own, with room for that many pods.
+    """Run `kubedsm emulate --tls` in a process of its own, with room for that many pods.
 
     Gives the path of its kubeconfig.
     """
@@ -232,5 +201,5 @@ async def server(pods: int) -> AsyncIterator[Path]:
         }
         for number in range(NODE_COUNT)
     ]
-    async with emulated_cluster(nodes) as kubeconfig:
+    async with emulated_cluster(nodes, "--tls") as kubeconfig:
         yield kubeconfig

@@ -116,6 +116,12 @@ def queue(pods: int, classes: int, minutes: int, output: str) -> None:
 @click.option("-n", "--pods", type=click.IntRange(1, 5000), default=200, help="How many.")
 @click.option("--rounds", type=click.IntRange(1, 50), default=11, help="Of each side, in turns.")
 @click.option(
+    "--silence",
+    type=click.FloatRange(0, 3600),
+    default=30.0,
+    help="Seconds before each round; not on a real cluster.",
+)
+@click.option(
     "--kubeconfig",
     "kubeconfig_path",
     type=click.Path(path_type=Path),
@@ -141,6 +147,7 @@ def queue(pods: int, classes: int, minutes: int, output: str) -> None:
 def burst_command(
     pods: int,
     rounds: int,
+    silence: float,
     kubeconfig_path: Path | None,
     context: str | None,
     schedulers: tuple[str, ...],
@@ -148,15 +155,15 @@ def burst_command(
     timeout: float,
     output: str,
 ) -> None:
-    """A burst over HTTP, beside a bare loop that only posts binds.
+    """A burst over HTTPS, beside a bare loop that only posts binds.
 
-    The pods of one Deployment, all at once.
-    The API server is `kubedsm emulate` in a process of its own. With --kubeconfig it is that of a
-    real cluster, in a namespace of its own, which is deleted at the end.
+    The pods of one Deployment, all at once, from created to bound.
+    The API server, `kubedsm emulate --tls`, and both sides are processes of their own. With
+    --kubeconfig it is that of a real cluster, in a namespace of its own, deleted at the end.
     """
     if kubeconfig_path is None:
         log_to(level="ERROR")
-        _report(asyncio.run(_burst(pods, rounds)).as_json(), output)
+        _report(asyncio.run(_burst(pods, rounds, silence)).as_json(), output)
         return
     log_to(level="WARNING")
     found: list[ClusterBurstResult] = []
@@ -186,12 +193,14 @@ def burst_command(
         Console().print(cluster_burst_table(found[0]))
 
 
-async def _burst(pods: int, rounds: int) -> burst.BurstResult:
+async def _burst(pods: int, rounds: int, silence: float) -> burst.BurstResult:
     async with (
         burst.server(pods) as path,
         await KubernetesCluster.connect(path) as cluster,
     ):
-        return await burst.run(cluster, SystemClock(), random.Random(0), pods=pods, rounds=rounds)
+        return await burst.run(
+            cluster, path, SystemClock(), pods=pods, rounds=rounds, silence=silence
+        )
 
 
 _SIZES = "Of each size, separated by commas."

@@ -25,7 +25,7 @@ _KIBI = 1024
 
 
 @asynccontextmanager
-async def emulated_cluster(nodes: Sequence[dict[str, Any]]) -> AsyncIterator[Path]:
+async def emulated_cluster(nodes: Sequence[dict[str, Any]], *options: str) -> AsyncIterator[Path]:
     """Run `kubedsm emulate` with those nodes, in the short form or as Node objects.
 
     Gives its kubeconfig's path.
@@ -38,6 +38,7 @@ async def emulated_cluster(nodes: Sequence[dict[str, Any]]) -> AsyncIterator[Pat
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             *("-m", "kubedsm", "emulate", "--cluster", str(cluster), "--port", "0", "-o", "json"),
+            *options,
             stdout=asyncio.subprocess.PIPE,
         )
         if process.stdout is None:
@@ -46,7 +47,7 @@ async def emulated_cluster(nodes: Sequence[dict[str, Any]]) -> AsyncIterator[Pat
             line = await process.stdout.readline()
             yield Path(orjson.loads(line)["kubeconfig"])
         finally:
-            await _ended(process)
+            await ended(process)
 
 
 @attrs.define
@@ -130,7 +131,7 @@ class Scheduler:
                     await process.wait()
                     watching.cancel()
             finally:
-                await _ended(process)
+                await ended(process)
             if not self._stopping:
                 self.ends += 1
                 await self._clock.sleep(PAUSE)
@@ -140,7 +141,7 @@ class Scheduler:
         self._stopping = True
         started = self._clock.monotonic()
         if self._process is not None:
-            await _ended(self._process)
+            await ended(self._process)
         return self._clock.monotonic() - started
 
     async def _listen(self, stream: asyncio.StreamReader) -> None:
@@ -175,7 +176,7 @@ def family(pid: int) -> tuple[int, ...]:
     return pid, *map(int, children)
 
 
-async def _ended(process: asyncio.subprocess.Process) -> None:
+async def ended(process: asyncio.subprocess.Process) -> None:
     """Have it ended: told first, then killed."""
     if process.returncode is None:
         process.terminate()
