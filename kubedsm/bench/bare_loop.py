@@ -17,7 +17,6 @@ import aiohttp
 import orjson
 
 from kubedsm.bench.api import CORE
-from kubedsm.cluster.client import credentials
 from kubedsm.runtime.placement_manager import Limits
 
 #: seconds; longer than any bench
@@ -28,6 +27,8 @@ NAME = "bare-loop"
 
 async def run(kubeconfig: Path) -> None:
     """Bind whatever comes to the nodes in turn, until cancelled."""
+    from kubedsm.cluster.client import credentials  # noqa: PLC0415  it takes long to load
+
     server = await credentials.from_kubeconfig(kubeconfig, None, os.environ)
     in_flight = Limits().binds_in_flight
     async with (

@@ -200,6 +200,7 @@ class _Serving:
             ):
                 beside = (
                     tasks.create_task(watch_the_loop(clock, instruments.loop_lag)),
+                    tasks.create_task(server.keep_warm(clock)),
                     tasks.create_task(_keep_what_was_listed(runtime.synced)),
                 )
                 log.info(

@@ -13,6 +13,7 @@ from aiohttp import web
 
 from kubedsm.clock import SystemClock
 from kubedsm.cluster.calls import verbs
+from kubedsm.cluster.client import connections
 from kubedsm.cluster.client.kubernetes import KubernetesCluster
 from kubedsm.cluster.client.port import (
     Expired,
@@ -31,6 +32,9 @@ pytestmark = pytest.mark.http
 
 PATH = "/api/v1/pods"
 WATCH = Request("GET", PATH, {"watch": "1"})
+#: by aiohttp the one, by connections of our own the other
+GET = Request("GET", PATH)
+BOTH_WAYS = pytest.mark.parametrize("asked", [GET, POST], ids=["read", "write"])
 POD = decoding.pod({"metadata": {"name": "a", "namespace": "shop", "uid": "u"}, "spec": {}})
 
 
@@ -99,8 +103,9 @@ async def test_a_get_has_no_body(tmp_path):
     assert response.body == b"[b'', None]"
 
 
-async def test_connections_are_kept_and_many_requests_are_in_flight(tmp_path):
-    together = asyncio.Barrier(100)
+@pytest.mark.parametrize(("asked", "at_once"), [(GET, 100), (POST, connections.FEW)])
+async def test_connections_are_kept_and_many_requests_are_in_flight(tmp_path, asked, at_once):
+    together = asyncio.Barrier(at_once)
 
     async def handler(_request):
         await together.wait()
@@ -108,8 +113,8 @@ async def test_connections_are_kept_and_many_requests_are_in_flight(tmp_path):
 
     async with talking(tmp_path, handler) as (cluster, server):
         for _ in range(2):
-            await asyncio.gather(*(cluster.request(POST, timeout=5.0) for _ in range(100)))
-        assert len(server.connections) == 100
+            await asyncio.gather(*(cluster.request(asked, timeout=5.0) for _ in range(at_once)))
+        assert len(server.connections) == at_once
 
 
 @pytest.mark.parametrize("status", [502, 301])
@@ -132,23 +137,26 @@ def unused_url(scheme="http"):
         return f"{scheme}://127.0.0.1:{one.getsockname()[1]}"
 
 
-async def test_a_refused_connection_is_unreachable(tmp_path):
+@BOTH_WAYS
+async def test_a_refused_connection_is_unreachable(tmp_path, asked):
     path = config(tmp_path, unused_url())
     async with await KubernetesCluster.from_kubeconfig(path, environ={}) as cluster:
         with pytest.raises(Unreachable, match=r"http://127\.0\.0\.1"):
-            await cluster.request(POST, timeout=2.0)
+            await cluster.request(asked, timeout=2.0)
         with pytest.raises(Unreachable):
             await lines_of(cluster)
 
 
-async def test_a_name_nobody_knows_is_unreachable(tmp_path):
+@BOTH_WAYS
+async def test_a_name_nobody_knows_is_unreachable(tmp_path, asked):
     path = config(tmp_path, "http://no-such-host.invalid")
     async with await KubernetesCluster.from_kubeconfig(path, environ={}) as cluster:
         with pytest.raises(Unreachable, match=r"no-such-host\.invalid"):
-            await cluster.request(POST, timeout=5.0)
+            await cluster.request(asked, timeout=5.0)
 
 
-async def test_a_connection_that_does_not_come_about_in_time_is_unreachable(tmp_path):
+@BOTH_WAYS
+async def test_a_connection_that_does_not_come_about_in_time_is_unreachable(tmp_path, asked):
     # A full backlog: the kernel leaves further connections unanswered.
     with socket.socket() as deaf, contextlib.ExitStack() as others:
         deaf.bind(("127.0.0.1", 0))
@@ -161,30 +169,35 @@ async def test_a_connection_that_does_not_come_about_in_time_is_unreachable(tmp_
         async with await KubernetesCluster.from_kubeconfig(path, environ={}) as cluster:
             began = time.monotonic()
             with pytest.raises(Unreachable):
-                await cluster.request(POST, timeout=0.4)
+                await cluster.request(asked, timeout=0.4)
             assert time.monotonic() - began < 1.0
 
 
-async def test_no_answer_in_time_leaves_the_outcome_unknown(tmp_path):
+@BOTH_WAYS
+async def test_no_answer_in_time_leaves_the_outcome_unknown(tmp_path, asked):
     async with talking(tmp_path, stall) as (cluster, server):
         began = time.monotonic()
-        with pytest.raises(OutcomeUnknown, match=r"^POST /api/v1/pods: no answer within 0\.2 s$"):
-            await cluster.request(POST, timeout=0.2)
+        with pytest.raises(
+            OutcomeUnknown, match=rf"^{asked.method} {PATH}: no answer within 0\.2 s$"
+        ):
+            await cluster.request(asked, timeout=0.2)
         assert time.monotonic() - began < 1.0
         await asyncio.wait_for(server.hung_up.wait(), 1.0)
 
 
-async def test_a_reset_after_sending_leaves_the_outcome_unknown(tmp_path):
+@BOTH_WAYS
+async def test_a_reset_after_sending_leaves_the_outcome_unknown(tmp_path, asked):
     async def handler(request):
         await request.read()
         request.transport.abort()
 
     async with talking(tmp_path, handler) as (cluster, _):
         with pytest.raises(OutcomeUnknown):
-            await cluster.request(POST, timeout=2.0)
+            await cluster.request(asked, timeout=2.0)
 
 
-async def test_half_an_answer_leaves_the_outcome_unknown(tmp_path):
+@BOTH_WAYS
+async def test_half_an_answer_leaves_the_outcome_unknown(tmp_path, asked):
     async def handler(request):
         answer = web.StreamResponse(headers={"Content-Length": "100"})
         await answer.prepare(request)
@@ -194,10 +207,11 @@ async def test_half_an_answer_leaves_the_outcome_unknown(tmp_path):
 
     async with talking(tmp_path, handler) as (cluster, _):
         with pytest.raises(OutcomeUnknown):
-            await cluster.request(POST, timeout=2.0)
+            await cluster.request(asked, timeout=2.0)
 
 
-async def test_what_is_no_http_leaves_the_outcome_unknown(tmp_path):
+@BOTH_WAYS
+async def test_what_is_no_http_leaves_the_outcome_unknown(tmp_path, asked):
     async def handler(reader, writer):
         await reader.read(10)
         writer.write(b"SSH-2.0-OpenSSH_9.9\r\n")
@@ -210,7 +224,7 @@ async def test_what_is_no_http_leaves_the_outcome_unknown(tmp_path):
         path = config(tmp_path, f"http://127.0.0.1:{port}")
         async with await KubernetesCluster.from_kubeconfig(path, environ={}) as cluster:
             with pytest.raises(OutcomeUnknown):
-                await cluster.request(POST, timeout=2.0)
+                await cluster.request(asked, timeout=2.0)
 
 
 async def test_lines_come_as_they_are_however_they_are_cut(tmp_path):
@@ -343,7 +357,10 @@ async def test_a_reflector_lives_through_it_all(tmp_path):
     assert told == ["5", "9"]
 
 
-async def test_what_may_not_leave_any_more_when_its_connection_is_there_does_not(tmp_path):
+@pytest.mark.parametrize("by_proxy", [False, True])
+async def test_what_may_not_leave_any_more_when_its_connection_is_there_does_not(
+    tmp_path, by_proxy
+):
     """However long the connection took, or the process stood still before its bytes went out."""
     arrived, asked = [], []
 
@@ -355,10 +372,22 @@ async def test_what_may_not_leave_any_more_when_its_connection_is_there_does_not
         asked.append(len(server.connections))
         return False
 
-    async with talking(tmp_path, handler) as (cluster, server):
+    async with talking(tmp_path, handler, by_proxy=by_proxy) as (cluster, server):
         late = attrs.evolve(POST, may_leave=may_leave)
         with pytest.raises(Unreachable, match="POST /api/v1/pods was not sent"):
             await cluster.request(late, timeout=5)
         assert len(asked) == 1
         await cluster.request(POST, timeout=5)
         assert arrived == ["POST"]
+
+
+async def test_writes_go_by_way_of_a_proxy_too(tmp_path):
+    seen = []
+
+    async def handler(request):
+        seen.append((request.raw_path, await request.json()))
+        return web.Response(status=201, text="{}")
+
+    async with talking(tmp_path, handler, by_proxy=True) as (cluster, _):
+        assert (await cluster.request(POST, timeout=5)).status == 201
+    assert seen == [(f"http://api.invalid{PATH}", POST.body)]

@@ -12,18 +12,34 @@ from kubedsm.cluster.client.port import Request
 POST = Request("POST", "/api/v1/pods", body={"a": 1})
 
 
-class Server:
-    """Answers every request with `handler`, and counts connections."""
+class _Counting(web.Server):
+    def __init__(self, counts, handler, **settings):
+        super().__init__(handler, handler_cancellation=True, **settings)
+        self.counts = counts
 
-    def __init__(self, handler, tls=None):
+    def connection_made(self, handler, transport):
+        self.counts.opened += 1
+        super().connection_made(handler, transport)
+
+
+class Server:
+    """Answers every request with `handler`, and counts connections.
+
+    Those that are idle for `keepalive_timeout` seconds are closed.
+    """
+
+    def __init__(self, handler, tls=None, keepalive_timeout=60.0):
         self.handler = handler
         self.tls = tls
+        self.keepalive_timeout = keepalive_timeout
+        #: those that were opened, and those that a request came by
+        self.opened = 0
         self.connections = set()
         self.hung_up = asyncio.Event()
         self.url = ""
 
     async def __aenter__(self):
-        server = web.Server(self._handle, handler_cancellation=True)
+        server = _Counting(self, self._handle, keepalive_timeout=self.keepalive_timeout)
         self.runner = web.ServerRunner(server, shutdown_timeout=0.1)
         await self.runner.setup()
         site = web.TCPSite(self.runner, "127.0.0.1", 0, ssl_context=self.tls)
@@ -34,6 +50,11 @@ class Server:
 
     async def __aexit__(self, *_):
         await self.runner.cleanup()
+
+    def drop_all(self):
+        """Close all connections, as a server that ends does."""
+        for connection in self.runner.server.connections:
+            connection.transport.close()
 
     async def _handle(self, request):
         self.connections.add(request.transport.get_extra_info("peername"))
@@ -59,10 +80,15 @@ def config(tmp_path, server, *, cluster=None, user=None, name="config"):
 
 
 @contextlib.asynccontextmanager
-async def talking(tmp_path, handler, **settings):
-    async with Server(handler) as server:
-        path = config(tmp_path, server.url, **settings)
-        async with await KubernetesCluster.from_kubeconfig(path, environ={}) as cluster:
+async def talking(
+    tmp_path, handler, *, path="", by_proxy=False, keepalive_timeout=60.0, **settings
+):
+    async with Server(handler, keepalive_timeout=keepalive_timeout) as server:
+        if by_proxy:  # which the server is then
+            at = config(tmp_path, "http://api.invalid", cluster={"proxy-url": server.url})
+        else:
+            at = config(tmp_path, server.url + path, **settings)
+        async with await KubernetesCluster.from_kubeconfig(at, environ={}) as cluster:
             yield cluster, server
 
 

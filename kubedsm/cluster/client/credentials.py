@@ -96,6 +96,8 @@ class Credentials:
         except _FAILURES as error:
             raise CredentialsError(f"{self._source}: {_told(error)}") from error
         self._header = header.strip() if header else None
+        if self._header and not self._header.isprintable():
+            raise CredentialsError(f"{self._source}: the token has what cannot be in a header")
         return self._header
 
     def rejected(self, header: str | None) -> None:
