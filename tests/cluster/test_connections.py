@@ -90,13 +90,20 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
         ),
         ([b"HTTP/1.1 204 No Content\r\n\r\n"], False, Response(204, b"")),
         ([b"HTTP/1.1 200 OK\r\n\r\nuntil", b" the end"], True, Response(200, b"until the end")),
+        (
+            [b"HTTP/1.1 503 Later\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"],
+            False,
+            Response(503, b""),
+        ),
         ([b"HTTP/1.0 502 Bad\r\nContent-Length: 1\r\n\r\nx"], False, Response(502, b"x")),
     ],
 )
 async def test_an_answer_in_each_of_its_forms(tmp_path, pieces, closes, answer):
-    async with scripted(tmp_path, pieces, [OK], closes=closes) as (cluster, _):
+    last = closes or pieces[0].startswith((b"HTTP/1.0", b"HTTP/1.1 503"))
+    async with scripted(tmp_path, pieces, [OK], closes=closes) as (cluster, server):
         assert await cluster.request(POST, timeout=2.0) == answer
         assert (await cluster.request(POST, timeout=2.0)).status == 200
+        assert server.opened == 1 + last
 
 
 @pytest.mark.parametrize(
@@ -155,6 +162,26 @@ async def test_a_request_that_is_given_up_takes_its_connection_with_it(tmp_path)
         await asyncio.wait_for(server.hung_up.wait(), 1.0)
         assert (await cluster.request(POST, timeout=2.0)).body == b"{}"
         assert len(server.connections) == 2
+
+
+async def test_what_was_given_up_is_not_delivered_later(tmp_path):
+    """Its connection is reset: what the network still holds of it is void."""
+    ends = asyncio.Queue()
+
+    async def serve(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        try:
+            ends.put_nowait(await reader.read(1000) and await reader.read(1000))
+        except ConnectionError as error:
+            ends.put_nowait(type(error))
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        path = config(tmp_path, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+        async with await KubernetesCluster.from_kubeconfig(path, environ={}) as cluster:
+            with pytest.raises(OutcomeUnknown, match=r"no answer within 0\.2 s"):
+                await cluster.request(POST, timeout=0.2)
+            assert await asyncio.wait_for(ends.get(), 1.0) is ConnectionResetError
 
 
 @contextlib.asynccontextmanager
