@@ -1,8 +1,8 @@
 """The bare loop: binds each pod that a watch shows, and nothing else.
 
 It decides nothing, reserves nothing and verifies nothing. It speaks aiohttp as anyone would who
-writes such a loop, on connections that it never lets go, so that its bursts begin without a
-handshake however long the silence was.
+writes such a loop, on connections that it opens first and never lets go, so that no burst of its
+begins with a handshake, however long the silence was.
 
 `python -m kubedsm.bench.bare_loop KUBECONFIG` says `watching` when it does.
 """
@@ -61,6 +61,11 @@ async def run(kubeconfig: Path) -> None:
             async with slots, session.post(path, json=body) as response:
                 await response.read()
 
+        async def warm() -> None:
+            async with session.get("/version") as response:
+                await response.read()
+
+        await asyncio.gather(*(warm() for _ in range(in_flight)))
         async with session.get(f"{CORE}/pods", params={"watch": "1"}) as watch:
             print("watching", flush=True)  # noqa: T201  who started us waits for it
             async for line in watch.content:
