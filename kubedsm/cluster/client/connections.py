@@ -7,11 +7,13 @@ not wait behind sixty binds.
 """
 
 import asyncio
+import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager, suppress
 from typing import NoReturn
 
+import aiohappyeyeballs
 import attrs
 from yarl import URL
 
@@ -101,13 +103,17 @@ class Connections:
         return None
 
     async def _opened(self) -> Connection:
-        _, connection = await asyncio.get_running_loop().create_connection(
+        loop = asyncio.get_running_loop()
+        found = await loop.getaddrinfo(
+            self.url.host or "", self.url.port or 0, type=socket.SOCK_STREAM
+        )
+        # asyncio's own race between addresses leaks a socket when it is cancelled.
+        made = await aiohappyeyeballs.start_connection(found, happy_eyeballs_delay=_NEXT_ADDRESS)
+        _, connection = await loop.create_connection(
             Connection,
-            self.url.host or "",
-            self.url.port or 0,
+            sock=made,
             ssl=self.tls,
             server_hostname=(self.server_name or self.url.host) if self.tls else None,
-            happy_eyeballs_delay=_NEXT_ADDRESS,
         )
         self._all.add(connection)
         connection.gone.add_done_callback(lambda _: self._forget(connection))
