@@ -46,13 +46,13 @@ async def test_looking_again_as_time_goes_by_is_no_busy_thinking():
         await world.until_bound(2, 3)
         await asyncio.sleep(30)
         asked = []
-        thought = runtime.suggester.policy
 
-        def policy():
-            asked.append(world.clock.monotonic())
-            return thought()
+        class Listening:
+            async def ask(self, question):
+                asked.append(world.clock.monotonic())
+                return await runtime.thinker.ask(question)
 
-        runtime.suggester.policy = policy
+        runtime.suggester.thinker = Listening()
         await asyncio.sleep(3000)
     assert 2 <= len(asked) <= 25
 
