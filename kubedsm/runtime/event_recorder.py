@@ -54,7 +54,7 @@ log = structlog.get_logger()
 WRITERS = 4
 REQUEST_TIMEOUT = 10.0
 #: seconds that a write waits for bind calls at most
-BINDS_FIRST = 0.1
+BINDS_FIRST = 1.0
 #: writes at once, and seconds for each beyond
 BURST, EACH = 200, 0.01
 #: seconds until the same is written of a pod once more, as a count; until something else is

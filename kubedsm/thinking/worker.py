@@ -35,7 +35,7 @@ T = TypeVar("T")
 #: things said in one turn of the event loop: 4 ms of it
 AT_ONCE = 500
 #: seconds that what is to be said is gathered
-GATHER = 0.05
+GATHER = 0.5
 #: seconds beyond its budget that an answer is waited for, before the worker is taken for stuck
 PATIENCE = 30.0
 #: seconds that it has to end by itself

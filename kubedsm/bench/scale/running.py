@@ -32,7 +32,7 @@ PODS_OF_A_WORKLOAD = 50
 EVENTS_PER_SECOND = 200
 #: in flight, before the scheduler begins
 BINDS = 16
-BURSTS, BURST_PODS = 3, 200
+BURST_PODS = 200
 #: seconds from one burst to the next
 BURST_EVERY = 5.0
 #: that nothing here takes
@@ -141,8 +141,9 @@ class _Run:
         took = await self._churn(names, seconds)
         cpu_after, events_after = self._cpu(), self.pods.events
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._churn(names, BURSTS * BURST_EVERY))
-            tasks.create_task(self._bursts())
+            bursts = max(1, round(seconds / 2 / BURST_EVERY))
+            tasks.create_task(self._churn(names, bursts * BURST_EVERY))
+            tasks.create_task(self._bursts(bursts))
         await self.clock.sleep(seconds)
         after = await self._metrics()
         main, *children = family(self.scheduler.pid)
@@ -171,8 +172,8 @@ class _Run:
                 await self.clock.sleep(_LOOK)
         return now
 
-    async def _bursts(self) -> None:
-        for number in range(BURSTS):
+    async def _bursts(self, bursts: int) -> None:
+        for number in range(bursts):
             body = footprint.workload(f"burst-{number}", BURST_PODS)
             await self.api.create(NAMESPACE, "deployments", body, APPS)
             await self.clock.sleep(BURST_EVERY)
