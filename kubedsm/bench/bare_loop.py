@@ -2,9 +2,10 @@
 
 It decides nothing, reserves nothing and verifies nothing. It speaks aiohttp as anyone would who
 writes such a loop, on connections that it opens first and never lets go, so that no burst of its
-begins with a handshake, however long the silence was.
+begins with a handshake, however long the silence was. Or, if it is told to, lets go of what was
+idle for some seconds, as aiohttp does unless it is told otherwise.
 
-`python -m kubedsm.bench.bare_loop KUBECONFIG` says `watching` when it does.
+`python -m kubedsm.bench.bare_loop KUBECONFIG SECONDS` says `watching` when it does.
 """
 
 import asyncio
@@ -20,12 +21,12 @@ from kubedsm.bench.api import CORE
 from kubedsm.runtime.placement_manager import Limits
 
 #: seconds; longer than any bench
-_FOREVER = 1e6
+FOREVER = 1e6
 #: the schedulerName of its pods
 NAME = "bare-loop"
 
 
-async def run(kubeconfig: Path) -> None:
+async def run(kubeconfig: Path, keepalive: float) -> None:
     """Bind whatever comes to the nodes in turn, until cancelled."""
     from kubedsm.cluster.client import credentials  # noqa: PLC0415  it takes long to load
 
@@ -37,7 +38,7 @@ async def run(kubeconfig: Path) -> None:
             connector=aiohttp.TCPConnector(
                 limit=1 + in_flight,  # one is the watch's
                 ssl=server.tls(),
-                keepalive_timeout=_FOREVER,
+                keepalive_timeout=keepalive,
             ),
             headers={"Authorization": await server.authorization() or ""},
             json_serialize=lambda body: orjson.dumps(body).decode(),
@@ -79,4 +80,4 @@ async def run(kubeconfig: Path) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(run(Path(sys.argv[1])))
+    asyncio.run(run(Path(sys.argv[1]), float(sys.argv[2])))

@@ -92,14 +92,16 @@ async def run(
     pods: int = 200,
     rounds: int = 11,
     silence: float = 30.0,
+    keepalive: float = bare_loop.FOREVER,
 ) -> BurstResult:
     """Let both sides bind `pods` pods, in turns, `rounds` times, each after a silence.
 
+    keepalive: seconds after which the bare loop lets go of a connection that is idle.
     The cluster must have nodes, with room for them, and no other scheduler. Raises ClusterError,
     and TimeoutError if a round does not end.
     """
     scheduler = Scheduler(kubeconfig, clock)
-    async with _bare_loop(kubeconfig) as bare, asyncio.TaskGroup() as tasks:
+    async with _bare_loop(kubeconfig, keepalive) as bare, asyncio.TaskGroup() as tasks:
         tasks.create_task(scheduler.run())
         async with asyncio.timeout(PATIENCE):
             await scheduler.log.synced.wait()
@@ -150,9 +152,11 @@ async def _cleared(cluster: Cluster, clock: Clock, namespace: str) -> None:
 
 
 @asynccontextmanager
-async def _bare_loop(kubeconfig: Path) -> AsyncIterator[asyncio.subprocess.Process]:
+async def _bare_loop(
+    kubeconfig: Path, keepalive: float
+) -> AsyncIterator[asyncio.subprocess.Process]:
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", bare_loop.__name__, str(kubeconfig)),
+        *(sys.executable, "-m", bare_loop.__name__, str(kubeconfig), str(keepalive)),
         stdout=asyncio.subprocess.PIPE,
     )
     try:

@@ -10,7 +10,7 @@ import click
 import structlog
 from rich.console import Console
 
-from kubedsm.bench import burst, cluster_burst, footprint
+from kubedsm.bench import bare_loop, burst, cluster_burst, footprint
 from kubedsm.bench import match as bench_match
 from kubedsm.bench.cluster_burst import ClusterBurstResult
 from kubedsm.bench.scale.world import Size
@@ -122,6 +122,13 @@ def queue(pods: int, classes: int, minutes: int, output: str) -> None:
     help="Seconds before each round; not on a real cluster.",
 )
 @click.option(
+    "--keepalive",
+    type=click.FloatRange(0, bare_loop.FOREVER),
+    default=bare_loop.FOREVER,
+    show_default="for ever",
+    help="Seconds after which the bare loop lets go of an idle connection; aiohttp's: 15.",
+)
+@click.option(
     "--kubeconfig",
     "kubeconfig_path",
     type=click.Path(path_type=Path),
@@ -148,6 +155,7 @@ def burst_command(
     pods: int,
     rounds: int,
     silence: float,
+    keepalive: float,
     kubeconfig_path: Path | None,
     context: str | None,
     schedulers: tuple[str, ...],
@@ -163,7 +171,7 @@ def burst_command(
     """
     if kubeconfig_path is None:
         log_to(level="ERROR")
-        _report(asyncio.run(_burst(pods, rounds, silence)).as_json(), output)
+        _report(asyncio.run(_burst(pods, rounds, silence, keepalive)).as_json(), output)
         return
     log_to(level="WARNING")
     found: list[ClusterBurstResult] = []
@@ -193,13 +201,19 @@ def burst_command(
         Console().print(cluster_burst_table(found[0]))
 
 
-async def _burst(pods: int, rounds: int, silence: float) -> burst.BurstResult:
+async def _burst(pods: int, rounds: int, silence: float, keepalive: float) -> burst.BurstResult:
     async with (
         burst.server(pods) as path,
         await KubernetesCluster.connect(path) as cluster,
     ):
         return await burst.run(
-            cluster, path, SystemClock(), pods=pods, rounds=rounds, silence=silence
+            cluster,
+            path,
+            SystemClock(),
+            pods=pods,
+            rounds=rounds,
+            silence=silence,
+            keepalive=keepalive,
         )
 
 
