@@ -10,7 +10,7 @@ topologySpreadConstraints of their own.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Self
 
 import attrs
@@ -76,15 +76,8 @@ class ReplicaSpread:
             return 0
         return self.on_node[workload][node] + self.in_zone[workload][self.zones[node]]
 
-    def companies(self, workload: Workload, nodes: Collection[NodeName]) -> Ints:
-        """The same for each of these nodes."""
-        if workload not in self.on_node:
-            return np.zeros(len(nodes), dtype=np.int64)
-        there, beside, zones = self.on_node[workload], self.in_zone[workload], self.zones
-        return np.array([there[name] + beside[zones[name]] for name in nodes], dtype=np.int64)
-
     def by_node(self, workload: Workload, nodes: NodeIndex) -> Ints:
-        """The same for each node of the index."""
+        """The same for each node of the index, which has all nodes of the zones."""
         joined = np.zeros(len(nodes), dtype=np.int64)
         if workload not in self.on_node:
             return joined

@@ -370,7 +370,7 @@ class Settling:
         if penalties is not None:
             nodes = _least(nodes, penalties[nodes])
         if self.spread is not None and spreads(pod):
-            nodes = _least(nodes, self.spread.companies(pod.workload, self._names(nodes)))
+            nodes = _least(nodes, self.spread.by_node(pod.workload, self.nodes)[nodes])
         nodes = _least(nodes, self.on_edge[nodes])
         sign = 1 if self.on_edge[nodes[0]] else -1
         for resource in ("cpu", "memory"):
@@ -385,10 +385,6 @@ class Settling:
                 left = self.room.column(resource)[nodes] - self.wanted[resource][nodes]
                 needed |= left < amount
         return needed
-
-    def _names(self, nodes: Positions) -> list[NodeName]:
-        names = self.nodes.names
-        return [names[at] for at in nodes.tolist()]
 
 
 def _least(nodes: Positions, costs: NDArray[Any]) -> Positions:
