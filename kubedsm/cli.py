@@ -10,6 +10,7 @@ from kubedsm import __version__
 from kubedsm.cluster.client.port import ClusterError
 from kubedsm.cluster.wire.errors import WireError
 from kubedsm.commands.bench import bench
+from kubedsm.commands.chaos import chaos
 from kubedsm.commands.configuring import config
 from kubedsm.commands.deciding import place, suggest
 from kubedsm.commands.demo import demo
@@ -51,7 +52,7 @@ def commands() -> None:
     """Schedule pods on the nodes of an edge-cloud cluster, as many at the edge as asked for."""
 
 
-for command in (run, emulate, place, suggest, explain, config, rbac, replay, demo, bench):
+for command in (run, emulate, place, suggest, explain, config, rbac, replay, demo, bench, chaos):
     commands.add_command(command)
 
 

@@ -16,7 +16,7 @@ import orjson
 from kubedsm.clock import Clock
 from kubedsm.cluster.client.api_errors import api_error
 from kubedsm.cluster.client.port import ClusterError, OutcomeUnknown, Request, Response
-from kubedsm.emulator.http.routes import ApiRequest, Routes, WatchStream
+from kubedsm.emulator.http.routes import Answer, ApiRequest, WatchStream
 
 _OK = 200
 
@@ -29,6 +29,8 @@ class RequestFault:
     outcome: ClusterError | Response
     #: whether the API server got the request and did what it says, before the outcome
     applied: bool = False
+    #: seconds before the outcome, which nobody waits for if it is beyond the request's timeout
+    delay: float = 0.0
 
 
 @attrs.frozen
@@ -52,6 +54,13 @@ class Faults(Protocol):
         """Before a line of a watch is delivered; None if it goes well."""
 
 
+class Answering(Protocol):
+    """What answers: the routes of an API server, or what stands in front of them."""
+
+    def handle(self, request: ApiRequest) -> Answer:
+        """Answer at once; a watch's events come later, from the stream."""
+
+
 class NoFaults:
     def on_request(self, request: Request) -> RequestFault | None:  # noqa: ARG002 - the protocol's
         return None
@@ -69,7 +78,7 @@ class EmulatedFront:
 
     def __init__(
         self,
-        routes: Routes,
+        routes: Answering,
         clock: Clock,
         *,
         faults: Faults | None = None,
@@ -143,7 +152,7 @@ class EmulatedFront:
             answer = self._routes.handle(self._api_request(request))
             if isinstance(answer, WatchStream):
                 await answer.aclose()
-        await self._clock.sleep(self._latency / 2)
+        await self._clock.sleep(self._latency / 2 + fault.delay)
         if isinstance(fault.outcome, ClusterError):
             raise fault.outcome
         return fault.outcome

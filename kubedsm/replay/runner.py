@@ -5,7 +5,7 @@ import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 import structlog
@@ -13,6 +13,8 @@ import structlog
 from kubedsm.replay.measures import Measures, measure
 from kubedsm.replay.world import Run, play
 
+T = TypeVar("T")
+R = TypeVar("R")
 Placements = dict[str, list[tuple[float, int, int]]]
 
 
@@ -50,22 +52,24 @@ def carry_out_all(
 ) -> list[Outcome]:
     """The outcomes in the order of the runs; `on_done` is called with each of them in turn."""
     outcomes = []
-    for outcome in _outcomes(runs, min(jobs, len(runs))):
+    for outcome in spread(carry_out, runs, jobs):
         outcomes.append(outcome)
         on_done(outcome)
     return outcomes
 
 
-def _outcomes(runs: Sequence[Run], jobs: int) -> Iterator[Outcome]:
+def spread(work: Callable[[T], R], items: Sequence[T], jobs: int, chunk: int = 1) -> Iterator[R]:
+    """What the work makes of each item, in so many processes, each given a `chunk` at a time."""
+    jobs = min(jobs, len(items))
     if jobs <= 1:
         _quieten()
-        yield from map(carry_out, runs)
+        yield from map(work, items)
         return
     # Forked children would inherit whatever this process has in hand.
     context = multiprocessing.get_context("spawn")
     executor = ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin_worker)
     try:
-        yield from executor.map(carry_out, runs)
+        yield from executor.map(work, items, chunksize=chunk)
     finally:
         executor.shutdown(cancel_futures=True)
 

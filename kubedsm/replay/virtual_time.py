@@ -4,7 +4,9 @@ Nothing in it may wait for the world outside: no sockets, no threads.
 """
 
 import asyncio
+import random
 import selectors
+from collections import deque
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
@@ -30,17 +32,38 @@ class _Jump(selectors.SelectSelector):
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
-    """Begins at 0 seconds."""
+    """Begins at 0 seconds. With an `order`, tasks that are ready go on in the order it draws.
 
-    def __init__(self) -> None:
+    asyncio promises none between tasks; without `order` it is first come, first served.
+    """
+
+    _ready: deque[asyncio.Handle]
+
+    def __init__(self, order: random.Random | None = None) -> None:
         self._jump = _Jump()
+        self._order = order
         super().__init__(self._jump)
 
     def time(self) -> float:
         return self._jump.now
 
+    def _run_once(self) -> None:
+        if self._order is not None and len(self._ready) > 1:
+            places = [place for place, handle in enumerate(self._ready) if _is_step(handle)]
+            drawn = [self._ready[place] for place in places]
+            self._order.shuffle(drawn)
+            for place, handle in zip(places, drawn, strict=True):
+                self._ready[place] = handle
+        super()._run_once()  # type: ignore[misc]  # asyncio's own loops override it, too
 
-def run_in_virtual_time(main: Coroutine[Any, Any, T]) -> T:
+
+def _is_step(handle: asyncio.Handle) -> bool:
+    """Whether it has a task go on; other callbacks rely on their order."""
+    callback = handle._callback  # type: ignore[attr-defined]  # noqa: SLF001 - no other way to tell
+    return isinstance(getattr(callback, "__self__", None), asyncio.Task)
+
+
+def run_in_virtual_time(main: Coroutine[Any, Any, T], order: random.Random | None = None) -> T:
     """As asyncio.run. Raises StandstillError if the coroutine would wait for ever."""
-    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+    with asyncio.Runner(loop_factory=lambda: VirtualTimeLoop(order)) as runner:
         return runner.run(main)

@@ -5,10 +5,10 @@ import asyncio
 import attrs
 import pytest
 
+from kubedsm.core.world.model import MIGRATING_LABEL as MIGRATING
 from kubedsm.emulator.emulated_cluster import Timing
 from support.move_scenes import CONFIGURATION, LARGE_CLOUD, SMALL_EDGE, labelled, open_edge
 from support.replicas import replicas
-from support.witness import MIGRATING
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
@@ -112,7 +112,7 @@ async def test_what_became_of_moves_is_told_on_their_workload_before_the_end():
 
 async def test_without_an_election_it_stops_in_the_same_way():
     async with replicas(LARGE_CLOUD, busy=False) as several:
-        first = several.start("first", elects=False)
+        first = several.start("first", times=None)
         several.world.deploy("web", 4)
         await several.world.until_bound(4, 5)
         first.stopping.set()

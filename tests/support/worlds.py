@@ -7,53 +7,18 @@ from contextlib import asynccontextmanager
 
 import attrs
 
+from kubedsm.chaos.invariants import Invariants
+from kubedsm.chaos.witness import Witness
 from kubedsm.clock import VirtualClock
-from kubedsm.cluster.wire import decoding
 from kubedsm.configuration.settings import Configuration
-from kubedsm.core.world.model import Resources
-from kubedsm.emulator.api.resources import DEPLOYMENTS, EVENTS, NODES, PODS
+from kubedsm.emulator.api.resources import DEPLOYMENTS, EVENTS, PODS
 from kubedsm.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
 from kubedsm.emulator.front import EmulatedFront
 from kubedsm.emulator.paper import node
 from kubedsm.monitoring.measured_cluster import MeasuredCluster
 from kubedsm.runtime.assembly import Runtime
-from support.witness import Witness
 
 QUICK = Timing(start_delay=0.5, stop_delay=0.5)
-
-
-class Invariants:
-    """I1 and I2 of the design, at every revision of the store."""
-
-    def __init__(self, api):
-        self._api = api
-        self._bound = {}
-        self.binds = Counter()
-        self.writes = 0
-        api.store.subscribe(self._notice)
-
-    def _notice(self, change):
-        self.writes += 1
-        if change.resource is not PODS:
-            return
-        uid = change.object["metadata"]["uid"]
-        name = change.object["spec"].get("nodeName")
-        if change.type == "DELETED" or name == self._bound.get(uid):
-            return
-        assert uid not in self._bound, f"I1: {uid} was on {self._bound[uid]}, now on {name}"
-        self._bound[uid] = name
-        if change.object["spec"]["schedulerName"] == "kubedsm":
-            self.binds[uid] += 1
-            self._check_room(name)
-
-    def _check_room(self, name):
-        if not self._api.exists(NODES, "", name):
-            return  # as a real API server, which binds to any name
-        allocatable = decoding.node(self._api.get(NODES, "", name)).allocatable
-        pods = [decoding.pod(p) for p in self._api.list(PODS, fields=f"spec.nodeName={name}")]
-        used = sum((p.requests for p in pods if not p.finished), Resources())
-        for resource, amount in used.items():
-            assert amount <= allocatable.amount(resource), f"I2: {resource} on {name}: {amount}"
 
 
 @attrs.define
@@ -189,7 +154,9 @@ async def emulated(*nodes, timing=QUICK, metrics=None, admin_token=None, **world
     spec = ClusterSpec(tuple(nodes), timing)
     rng = random.Random(0)
     async with EmulatedCluster(spec, clock, rng, metrics=metrics, token=admin_token) as cluster:
-        yield World(cluster, clock, Invariants(cluster.api), Witness(cluster.api), **world)
+        there = World(cluster, clock, Invariants(cluster.api), Witness(cluster.api), **world)
+        yield there
+        assert not there.invariants.wrong
 
 
 EDGE, CLOUD = node("e1", "edge", "4", "8Gi"), node("c1", "cloud", "20", "40Gi")

@@ -254,6 +254,11 @@ class ClusterMirror:
         if reservation is not None:
             self._hold(attrs.evolve(reservation, holder=pod))
 
+    @property
+    def held(self) -> list[str]:
+        """Who holds room, or waits for a replacement."""
+        return [*self._reservations, *self._claims]
+
     def reserved(self, holder: str) -> bool:
         return holder in self._reservations
 

@@ -1,0 +1,54 @@
+"""I1 and I2 of the design, looked at with every revision of the store."""
+
+from collections import Counter
+
+from kubedsm.cluster.wire import decoding
+from kubedsm.core.world.model import Resources
+from kubedsm.emulator.actors.pod_state import is_finished, node_of
+from kubedsm.emulator.api.api_server import ApiServer
+from kubedsm.emulator.api.resources import NODES, PODS, Object
+from kubedsm.emulator.api.store import ObjectChange
+
+OURS = "kubedsm"
+
+
+class Invariants:
+    """One bind a pod, and no more on a node than it holds once we have bound something there."""
+
+    def __init__(self, api: ApiServer) -> None:
+        self._api = api
+        self._bound: dict[str, str] = {}
+        #: accepted ones of our pods, by uid
+        self.binds: Counter[str] = Counter()
+        self.writes = 0
+        self.wrong: list[str] = []
+        api.store.subscribe(self._notice)
+
+    def _notice(self, change: ObjectChange) -> None:
+        self.writes += 1
+        if change.resource is not PODS:
+            return
+        pod = change.object
+        uid, node = pod["metadata"]["uid"], node_of(pod)
+        before = self._bound.get(uid)
+        if change.type == "DELETED" or not node or node == before:
+            return
+        if before is not None:
+            self.wrong.append(f"I1: {pod['metadata']['name']} was on {before}, now on {node}")
+        self._bound[uid] = node
+        if pod["spec"]["schedulerName"] == OURS:
+            self.binds[uid] += 1
+            self._check_room(pod, node)
+
+    def _check_room(self, bound: Object, node: str) -> None:
+        if not self._api.exists(NODES, "", node):
+            return  # as a real API server, which binds to any name
+        allocatable = decoding.node(self._api.get(NODES, "", node)).allocatable
+        there = self._api.list(PODS, fields=f"spec.nodeName={node}")
+        used = sum(
+            (decoding.pod(pod).requests for pod in there if not is_finished(pod)), Resources()
+        )
+        for resource, amount in used.items():
+            if amount > allocatable.amount(resource):
+                name = bound["metadata"]["name"]
+                self.wrong.append(f"I2: {resource} on {node} is {amount} with {name}")

@@ -1,0 +1,171 @@
+"""A scheduler's process, as far as it can tell: its own clock, and its own way to the API server.
+
+It can be killed, stopped and continued, or cut off. What it has sent arrives all the same.
+"""
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import attrs
+
+from kubedsm.cluster.calls.leases import LeaseName
+from kubedsm.cluster.client.port import Cluster, ClusterError, Request, Response, Unreachable
+from kubedsm.cluster.client.port import not_sent as _not_sent
+from kubedsm.cluster.client.write_gate import WriteGate
+from kubedsm.configuration.settings import Configuration
+from kubedsm.runtime import leadership
+from kubedsm.runtime.assembly import Runtime
+from kubedsm.runtime.leader_election import Elector, LeaseTimes
+
+LEASE = LeaseName("kubedsm", "kubedsm")
+
+
+@attrs.define
+class ProcessClock:
+    """Runs at `rate`; nothing that waits for it goes on while its process is stopped."""
+
+    rate: float
+    running: asyncio.Event
+    #: seconds by which its wall clock is wrong
+    wrong: float = 0.0
+
+    def monotonic(self) -> float:
+        return asyncio.get_running_loop().time() * self.rate
+
+    def wall(self) -> float:
+        return 1_767_225_600.0 + self.wrong + asyncio.get_running_loop().time()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds / self.rate)
+        await self.running.wait()
+
+
+class Process:
+    """`kubedsm run` on `front`; its requests live in `network`, whatever becomes of the process."""
+
+    def __init__(
+        self,
+        name: str,
+        front: Cluster,
+        network: asyncio.TaskGroup,
+        configuration: Configuration,
+        *,
+        rate: float = 1.0,
+        times: LeaseTimes | None = None,
+        rng: random.Random | None = None,
+    ) -> None:
+        self.name = name
+        self._front = front
+        self._network = network
+        self._running = asyncio.Event()
+        self._running.set()
+        self.clock = ProcessClock(rate, self._running)
+        self._cut = False
+        #: seconds before what the watch of pods says is heard
+        self.late = 0.0
+        #: called with each request that is about to be sent, and with each that was answered
+        self.at_send: Callable[[Request], object] = lambda _: None
+        self.at_answer: Callable[[Request], object] = lambda _: None
+        #: which requests get lost
+        self.hangs: Callable[[Request], bool] = lambda _: False
+        gate = WriteGate(self, self.clock) if times is not None else None
+        self.elector = (
+            Elector(self, gate, self.clock, LEASE, times, name)
+            if gate is not None and times is not None
+            else None
+        )
+        self.stopping = asyncio.Event()
+        rng = rng or random.Random(name)
+        self.runtime = Runtime(gate or self, configuration, self.clock, rng, name)
+        self._task: asyncio.Task[None] | None = None
+        #: how it ended, if by an error of its own
+        self.ended: BaseException | None = None
+
+    def start(self, grace: float = 25.0) -> None:
+        self._task = self._network.create_task(self._run(grace), name=self.name)
+
+    async def _run(self, grace: float) -> None:
+        try:
+            await leadership.serve(self.runtime, self.elector, self.stopping, grace)
+        except ExceptionGroup as group:
+            self.ended = group
+
+    @property
+    def over(self) -> bool:
+        return self._task is None or self._task.done()
+
+    async def wait(self) -> None:
+        """Until it is over."""
+        if self._task is not None:
+            await asyncio.wait([self._task])
+
+    def kill(self) -> None:
+        """As SIGKILL does: nothing more leaves it."""
+        self._cut = True
+        self._running.set()
+        if self._task is not None:
+            self._task.cancel()
+
+    def freeze(self) -> None:
+        self._running.clear()
+
+    def thaw(self) -> None:
+        self._running.set()
+
+    def cut_off(self) -> None:
+        """Nothing goes through any more, neither way."""
+        self._cut = True
+
+    def heal(self) -> None:
+        self._cut = False
+
+    async def request(self, request: Request, *, timeout: float) -> Response:
+        """As `Cluster.request`."""
+        self.at_send(request)
+        await self._running.wait()
+        if not request.may_leave():
+            raise _not_sent(request)
+        if self._cut or self.hangs(request):
+            await asyncio.sleep(timeout / self.clock.rate)
+            await self._running.wait()
+            raise Unreachable(f"{request.path}: cut off")
+        answer = await self._sent(request, timeout / self.clock.rate)
+        await self._running.wait()
+        self.at_answer(request)
+        return answer
+
+    async def _sent(self, request: Request, timeout: float) -> Response:
+        """What has left arrives, even if nobody waits for the answer any more."""
+        sending = self._network.create_task(self._outcome(request, timeout))
+        outcome = await asyncio.shield(sending)
+        if isinstance(outcome, ClusterError):
+            raise outcome
+        return outcome
+
+    async def _outcome(self, request: Request, timeout: float) -> Response | ClusterError:
+        try:
+            return await self._front.request(request, timeout=timeout)
+        except ClusterError as error:
+            return error
+
+    @asynccontextmanager
+    async def stream(
+        self, request: Request, *, timeout: float
+    ) -> AsyncGenerator[AsyncIterator[bytes], None]:
+        """As `Cluster.stream`."""
+        if self._cut:
+            await asyncio.sleep(timeout / self.clock.rate)
+            raise Unreachable(f"{request.path}: cut off")
+        async with self._front.stream(request, timeout=timeout) as lines:
+            yield self._heard(lines, of_pods=request.path.endswith("/pods"))
+
+    async def _heard(self, lines: AsyncIterator[bytes], *, of_pods: bool) -> AsyncIterator[bytes]:
+        async for line in lines:
+            if self.late and of_pods:
+                await asyncio.sleep(self.late)
+            await self._running.wait()
+            if self._cut:
+                raise Unreachable("cut off")
+            yield line

@@ -1,0 +1,156 @@
+"""The one place through which every call and every watch event of a run passes.
+
+It counts them by site, keeps their history, and has the fault strike at its moment.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+
+import attrs
+
+from kubedsm.chaos.faults import CRASHES, LASTING, OUTCOMES, Fault
+from kubedsm.chaos.perturbations import Perturbation, perturbation
+from kubedsm.chaos.sites import call_site, event_of
+from kubedsm.cluster.client.port import Request, Response
+from kubedsm.emulator.front import Delivery, RequestFault
+from kubedsm.emulator.http.routes import ApiRequest, Routes
+from kubedsm.emulator.http.watching import WatchStream
+
+CALL, WATCH = "call", "watch"
+
+
+@attrs.frozen(slots=True)
+class Moment:
+    """Something that passed: a call, an event, a fault; `at` in seconds of virtual time."""
+
+    at: float
+    who: str
+    family: str
+    site: str
+    #: which of its site, counted from 0; -1 for what is only told
+    number: int
+    #: what it is about, for people
+    about: str = ""
+
+    def __str__(self) -> str:
+        number = "" if self.number < 0 else f" #{self.number}"
+        return f"{self.at:8.2f}  {self.who:11} {self.site}{number}  {self.about}".rstrip()
+
+
+class Seam:
+    """Where the fault strikes, if there is one."""
+
+    def __init__(self, routes: Routes, fault: Fault | None) -> None:
+        self._routes = routes
+        self.fault = fault
+        self.history: list[Moment] = []
+        self._counted: Counter[tuple[str, str]] = Counter()
+        #: what goes on after it has struck; of the whole cluster, whichever process asks
+        self.perturbation: Perturbation | None = None
+        #: when the fault struck first, and last
+        self.struck: float | None = None
+        self.ended = 0.0
+
+    def of(self, who: str) -> "ProcessSeam":
+        """The seam as one process has it."""
+        return ProcessSeam(self, who)
+
+    def passes(self, who: str, family: str, site: str, about: str = "") -> Fault | None:
+        """Note that it passes. Returns the fault if it strikes here."""
+        number = self._counted[family, site]
+        self._counted[family, site] += 1
+        moment = Moment(_now(), who, family, site, number, about)
+        self.history.append(moment)
+        fault = self.fault
+        if fault is None or (fault.family, fault.site) != (family, site):
+            return None
+        if self.struck is None:
+            strikes = number == fault.at
+        else:
+            strikes = fault.lasting and moment.at <= self.struck + LASTING
+        if not strikes:
+            return None
+        if self.struck is None:
+            self.struck = moment.at
+        self.ended = moment.at
+        self.tell(who, f"FAULT {fault}", about)
+        return fault
+
+    def tell(self, who: str, what: str, about: str = "") -> None:
+        """Keep in the history what no fault can strike at."""
+        self.history.append(Moment(_now(), who, "", what, -1, about))
+
+    def listed_at(self, request: Request, revision: int) -> Response:
+        """The answer of an API server that lags so far behind."""
+        query = {"resourceVersion": str(revision), "resourceVersionMatch": "Exact"}
+        answer = self._routes.handle(
+            ApiRequest(
+                method="GET",
+                path=request.path,
+                query=dict(request.query) | query,
+                content_type=request.content_type,
+                accept="application/json",
+                body=b"",
+            )
+        )
+        if isinstance(answer, WatchStream):
+            raise TypeError(f"{request.path} is a watch")
+        return Response(answer.status, answer.body)
+
+
+class ProcessSeam:
+    """`emulator.front.Faults` of one process."""
+
+    def __init__(self, seam: Seam, who: str) -> None:
+        self._seam = seam
+        self._who = who
+        #: ends the process
+        self.kill: Callable[[], None] = lambda: None
+        self._dies_after: Request | None = None
+
+    def now(self) -> float:
+        """Seconds of virtual time."""
+        return _now()
+
+    def listed_at(self, request: Request, revision: int) -> Response:
+        """The answer of an API server that lags so far behind."""
+        self._seam.tell(self._who, f"listed as of revision {revision}", request.path)
+        return self._seam.listed_at(request, revision)
+
+    def on_request(self, request: Request) -> RequestFault | None:
+        """As `Faults.on_request`."""
+        fault = self._seam.passes(self._who, CALL, *call_site(request))
+        if fault is not None:
+            return self._outcome(fault.what, request)
+        going_on = self._seam.perturbation
+        return None if going_on is None else going_on.on_request(request)
+
+    def _outcome(self, what: str, request: Request) -> RequestFault | None:
+        if what in OUTCOMES:
+            return OUTCOMES[what]
+        if what == "crash-after":
+            self._dies_after = request
+        else:
+            self.kill()
+        return CRASHES[what]
+
+    def at_answer(self, request: Request) -> None:
+        """Have the process die, once it has gone on with the answer."""
+        if request is self._dies_after:
+            self._dies_after = None
+            asyncio.get_running_loop().call_soon(self.kill)
+
+    def on_line(self, request: Request, line: bytes) -> Delivery | None:
+        """As `Faults.on_line`."""
+        event = event_of(request, line)
+        fault = self._seam.passes(self._who, WATCH, event.site, event.about)
+        if fault is not None:
+            self._seam.perturbation = perturbation(fault.what, self)
+            return self._seam.perturbation.strike(event)
+        going_on = self._seam.perturbation
+        return None if going_on is None else going_on.on_line(request, event)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,199 @@
+"""Where a run takes place: an emulated cluster, the schedulers on it, and what is seen of both."""
+
+import asyncio
+import random
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+
+from kubedsm.chaos.invariants import OURS, Invariants
+from kubedsm.chaos.process import Process
+from kubedsm.chaos.seam import ProcessSeam, Seam
+from kubedsm.chaos.witness import Witness
+from kubedsm.clock import VirtualClock
+from kubedsm.configuration.settings import Configuration
+from kubedsm.core.world.model import MIGRATING_LABEL
+from kubedsm.emulator.actors.pod_state import is_active, labels_of, node_of
+from kubedsm.emulator.api.resources import DEPLOYMENTS, LEASES, NODES, PODS, Object
+from kubedsm.emulator.api.store import ObjectChange
+from kubedsm.emulator.emulated_cluster import EmulatedCluster
+from kubedsm.emulator.front import EmulatedFront
+from kubedsm.runtime.leader_election import LeaseTimes
+
+NAMESPACE = "default"
+#: seconds for a request and its answer, and until a scheduler that ended is started again
+LATENCY, RESTART = 0.01, 1.0
+#: seconds without a write after which all is over, and that a run has to come to that
+QUIET, PATIENCE = 30.0, 300.0
+MERGE = "application/merge-patch+json"
+
+
+@attrs.frozen(slots=True)
+class Placed:
+    """Where the pods of a workload are."""
+
+    edge: int = 0
+    cloud: int = 0
+    waiting: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.edge} at the edge, {self.cloud} in the cloud, {self.waiting} waiting"
+
+
+#: by workload; those without pods left out
+End = Mapping[str, Placed]
+
+
+class Stage:
+    def __init__(
+        self,
+        cluster: EmulatedCluster,
+        seam: Seam,
+        tasks: asyncio.TaskGroup,
+        configuration: Configuration,
+        seed: int,
+        times: LeaseTimes | None,
+    ) -> None:
+        self.cluster = cluster
+        self.api = cluster.api
+        self.clock = VirtualClock()
+        self.seam = seam
+        self.invariants = Invariants(self.api)
+        self.witness = Witness(self.api)
+        #: all that ever ran, by name; an incarnation has a name of its own
+        self.processes: dict[str, Process] = {}
+        #: pods that came and went, by workload
+        self.created: Counter[str] = Counter()
+        self.deleted: Counter[str] = Counter()
+        self._tasks = tasks
+        self._configuration = configuration
+        self._seed = seed
+        self._times = times
+        self._last_write = 0.0
+        self._kept: list[asyncio.Task[None]] = []
+        self.api.store.subscribe(self._notice)
+
+    # Schedulers.
+
+    def start(self, replica: str) -> None:
+        """Have a scheduler run, and started again whenever it ends, as the kubelet does."""
+        self._kept.append(self._tasks.create_task(self._keep(replica)))
+
+    def close(self) -> None:
+        """End all schedulers, and start none again."""
+        for kept in self._kept:
+            kept.cancel()
+        for process in self.running:
+            process.kill()
+
+    async def _keep(self, replica: str) -> None:
+        for incarnation in range(1_000_000):
+            process = self._process(f"{replica}-{incarnation}")
+            process.start()
+            await process.wait()
+            self.seam.tell(process.name, "ended")
+            await self.clock.sleep(RESTART)
+
+    def _process(self, name: str) -> Process:
+        seam: ProcessSeam = self.seam.of(name)
+        front = EmulatedFront(self.cluster.routes, self.clock, faults=seam, latency=LATENCY)
+        process = Process(
+            name,
+            self.witness.before(front),
+            self._tasks,
+            self._configuration,
+            times=self._times,
+            rng=random.Random(f"{self._seed} {name}"),
+        )
+        seam.kill = process.kill
+        process.at_answer = seam.at_answer
+        self.witness.runtime = process.runtime
+        self.processes[name] = process
+        return process
+
+    @property
+    def running(self) -> list[Process]:
+        return [process for process in self.processes.values() if not process.over]
+
+    # What users do.
+
+    def deploy(self, name: str, replicas: int, cpu: str = "1", **pod_spec: Any) -> None:
+        self.api.create(
+            DEPLOYMENTS, deployment(name, replicas, cpu, **pod_spec), namespace=NAMESPACE
+        )
+
+    def scale(self, name: str, replicas: int) -> None:
+        patch = {"spec": {"replicas": replicas}}
+        self.api.patch(DEPLOYMENTS, NAMESPACE, name, patch, MERGE)
+
+    # What is seen.
+
+    def pods(self) -> list[Object]:
+        return [pod for pod in self.api.list(PODS) if pod["spec"]["schedulerName"] == OURS]
+
+    def end(self) -> End:
+        """Where all pods are now."""
+        tiers = {n["metadata"]["name"]: labels_of(n) for n in self.api.list(NODES)}
+        counted: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        for pod in filter(is_active, self.pods()):
+            tier = tiers.get(node_of(pod), {}).get("kubedsm.io/tier", "cloud")
+            where = tier if node_of(pod) else "waiting"
+            counted[labels_of(pod).get("app", "")][where] += 1
+        return {app: Placed(**counts) for app, counts in sorted(counted.items())}
+
+    def left_behind(self) -> list[str]:
+        """Plans, reservations, claims and marks that are there now."""
+        marked = [pod["metadata"]["name"] for pod in self.pods() if _is_marked(pod)]
+        found = [f"I5: {name} is marked" for name in marked]
+        for process in self.running:
+            held = process.runtime.mirror.held
+            found += [f"I5: {process.name} holds {what}" for what in held]
+            if not process.runtime.manager.quiet.is_set():
+                found.append(f"I5: {process.name} has a plan")
+        return found
+
+    @property
+    def quiet_for(self) -> float:
+        """Seconds since anybody wrote anything but a Lease."""
+        return self.clock.monotonic() - self._last_write
+
+    async def until(self, condition: Callable[[], object], seconds: float) -> bool:
+        """Wait for it. Returns whether it came about in time."""
+        deadline = self.clock.monotonic() + seconds
+        while not condition():
+            if self.clock.monotonic() >= deadline:
+                return False
+            await self.clock.sleep(0.1)
+        return True
+
+    def _notice(self, change: ObjectChange) -> None:
+        if change.resource is LEASES:
+            return
+        self._last_write = self.clock.monotonic()
+        if change.resource is PODS and change.type != "MODIFIED":
+            counter = self.created if change.type == "ADDED" else self.deleted
+            counter[labels_of(change.object).get("app", "")] += 1
+
+
+def deployment(name: str, replicas: int, cpu: str = "1", **pod_spec: Any) -> Object:
+    """Of our scheduler, one container a pod."""
+    labels = {"app": name}
+    resources = {"requests": {"cpu": cpu, "memory": "100Mi"}}
+    container = {"name": "c", "image": "pause", "resources": resources}
+    spec = {"schedulerName": OURS, "terminationGracePeriodSeconds": 1, "containers": [container]}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": spec | pod_spec},
+        },
+    }
+
+
+def _is_marked(pod: Object) -> bool:
+    return MIGRATING_LABEL in labels_of(pod)

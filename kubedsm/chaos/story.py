@@ -1,0 +1,143 @@
+"""One run of a workload with one fault in it, from its start until all is quiet: what was wrong?"""
+
+import asyncio
+import random
+from collections.abc import Iterator, MutableMapping
+from contextlib import contextmanager
+from typing import Any
+
+import attrs
+import structlog
+
+from kubedsm.chaos.faults import Fault
+from kubedsm.chaos.seam import Moment, Seam
+from kubedsm.chaos.stage import PATIENCE, QUIET, End, Stage
+from kubedsm.chaos.workloads import WORKLOADS, Workload
+from kubedsm.clock import VirtualClock
+from kubedsm.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
+from kubedsm.replay.virtual_time import run_in_virtual_time
+
+_TIMING = Timing(start_delay=0.5, stop_delay=0.5)
+#: pods that one fault may cost or save: a move that is taken back, and begun again
+_PODS_A_FAULT = 2
+
+
+@attrs.frozen(order=True)
+class Injection:
+    """What is run. The `seed` draws in which order tasks that are ready go on; 0: as they came."""
+
+    workload: str
+    fault: Fault | None = None
+    seed: int = 0
+
+    @property
+    def command(self) -> str:
+        fault = f" --fault {self.fault}" if self.fault else ""
+        return f"kubedsm chaos --workload {self.workload} --seed {self.seed}{fault}"
+
+
+@attrs.frozen
+class Outcome:
+    injection: Injection
+    end: End
+    created: int
+    deleted: int
+    struck: bool
+    history: tuple[Moment, ...]
+    violations: tuple[str, ...]
+
+
+def play(injection: Injection, reference: Outcome | None = None) -> Outcome:
+    """Run it; what it comes to is compared with the same without a fault, if there is one."""
+    order = random.Random(injection.seed) if injection.seed else None
+    return run_in_virtual_time(_play(injection, reference), order)
+
+
+async def _play(injection: Injection, reference: Outcome | None) -> Outcome:
+    workload = WORKLOADS[injection.workload]
+    clock = VirtualClock()
+    spec = ClusterSpec(workload.nodes, _TIMING)
+    async with EmulatedCluster(spec, clock, random.Random(injection.seed)) as cluster:
+        seam = Seam(cluster.routes, injection.fault)
+        with _heard(seam) as errors:
+            async with asyncio.TaskGroup() as tasks:
+                stage = Stage(
+                    cluster, seam, tasks, workload.configuration, injection.seed, workload.times
+                )
+                await _carry_out(workload, stage, reference)
+                violations = [*_violations(stage, reference), *errors]
+                stage.close()
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    violations += [f"leaked: {task.get_name()}" for task in left]
+    return Outcome(
+        injection,
+        stage.end(),
+        stage.created.total(),
+        stage.deleted.total(),
+        seam.struck is not None,
+        tuple(seam.history),
+        tuple(violations),
+    )
+
+
+async def _carry_out(workload: Workload, stage: Stage, reference: Outcome | None) -> None:
+    for number in range(workload.schedulers):
+        stage.start(f"kubedsm-{number}")
+    await workload.course(stage)
+    course_ended = stage.clock.monotonic()
+    while not _settled(stage, reference):
+        if stage.clock.monotonic() > max(course_ended, stage.seam.ended) + PATIENCE:
+            break
+        await stage.clock.sleep(1.0)
+
+
+def _settled(stage: Stage, reference: Outcome | None) -> bool:
+    due = reference is None or stage.clock.monotonic() >= stage.seam.ended + QUIET
+    as_usual = reference is None or stage.end() == reference.end
+    return due and as_usual and stage.quiet_for >= QUIET and not stage.left_behind()
+
+
+def _violations(stage: Stage, reference: Outcome | None) -> Iterator[str]:
+    yield from stage.invariants.wrong
+    yield from (f"I3: {what}" for what in stage.witness.wrong)
+    yield from stage.left_behind()
+    if stage.quiet_for < QUIET:
+        yield "I6: it does not come to rest"
+    for process in stage.processes.values():
+        yield from (f"{process.name} caught {what}" for what in process.runtime.supervisor.caught)
+        if process.ended is not None:
+            yield f"{process.name} ended by {process.ended!r}"
+    if reference is None:
+        return
+    end = stage.end()
+    for app in sorted({*end, *reference.end}):
+        if end.get(app) != reference.end.get(app):
+            yield f"I7: {app} has {end.get(app)}, and usually {reference.end.get(app)}"
+    for what, here, usual in (
+        ("created", stage.created.total(), reference.created),
+        ("deleted", stage.deleted.total(), reference.deleted),
+    ):
+        if abs(here - usual) > _PODS_A_FAULT:
+            yield f"{here} pods were {what}, and usually {usual}"
+
+
+@contextmanager
+def _heard(seam: Seam) -> Iterator[list[str]]:
+    """Have what schedulers log told in the history; errors come into the list."""
+    errors: list[str] = []
+    before = structlog.get_config()
+
+    def hear(_: Any, level: str, entry: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        story = " ".join(f"{key}={value}" for key, value in entry.items() if key != "event")
+        seam.tell("", f"{level} {entry['event']}", story)
+        if level in ("error", "critical", "exception"):
+            errors.append(f"logged: {entry['event']} {story}")
+        raise structlog.DropEvent
+
+    structlog.configure(
+        processors=[hear], wrapper_class=structlog.make_filtering_bound_logger("INFO")
+    )
+    try:
+        yield errors
+    finally:
+        structlog.configure(**before)

@@ -1,0 +1,120 @@
+"""Every fault at every call and every event of every workload, or a fair choice of them.
+
+A reference run shows which calls and events there are. Up to the moment at which its fault strikes
+a run is the same as its reference, so that each fault finds its place.
+"""
+
+import random
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
+
+import attrs
+
+from kubedsm.chaos.faults import CRASHES, OUTCOMES, Fault
+from kubedsm.chaos.perturbations import PERTURBATIONS
+from kubedsm.chaos.seam import CALL, WATCH, Moment
+from kubedsm.chaos.story import Injection, Outcome, play
+from kubedsm.chaos.workloads import WORKLOADS
+from kubedsm.replay.runner import spread
+
+Cell = tuple[str, str, str]
+#: what only an eviction is answered
+_OF_EVICTIONS = "429-budget"
+#: injections that a process takes at a time
+_CHUNK = 16
+#: seconds within which the event after one comes that can be swapped with it
+_SOON = 0.5
+
+
+@attrs.frozen(slots=True)
+class Verdict:
+    """What is kept of a run; the rest can be had again."""
+
+    injection: Injection
+    struck: bool
+    violations: tuple[str, ...]
+
+
+@cache
+def reference(workload: str, seed: int) -> Outcome:
+    """The run without a fault. Raises RuntimeError if even that breaks a promise."""
+    outcome = play(Injection(workload, None, seed))
+    if outcome.violations:
+        raise RuntimeError(f"{outcome.injection.command}: {'; '.join(outcome.violations)}")
+    return outcome
+
+
+def injections(workloads: Iterable[str], seed: int) -> list[Injection]:
+    """All that there are."""
+    return [
+        Injection(workload, fault, seed)
+        for workload in workloads
+        for fault in _faults(reference(workload, seed).history)
+    ]
+
+
+def _faults(history: Sequence[Moment]) -> Iterator[Fault]:
+    for index, moment in enumerate(history):
+        if moment.family == CALL:
+            yield from _of_call(moment)
+        elif moment.family == WATCH:
+            yield from _of_event(moment, history[index + 1 :])
+
+
+def _of_call(moment: Moment) -> Iterator[Fault]:
+    for what in (*OUTCOMES, *CRASHES):
+        if what == _OF_EVICTIONS and "eviction" not in moment.site:
+            continue
+        for lasting in (False, True):
+            yield Fault(CALL, moment.site, moment.number, what, lasting)
+
+
+def _of_event(moment: Moment, later: Sequence[Moment]) -> Iterator[Fault]:
+    plural, _, kind = moment.site.partition(".")
+    if kind == "BOOKMARK":
+        return
+    following = [m for m in later if m.family == WATCH and m.site.startswith(f"{plural}.")]
+    next_one = following[0] if following else None
+    again = any(m.site == f"{plural}.ADDED" and m.about == moment.about for m in following)
+    for what in PERTURBATIONS:
+        if what == "swap" and (next_one is None or next_one.at > moment.at + _SOON):
+            continue
+        if what == "coalesce" and not (kind == "DELETED" and again):
+            continue
+        yield Fault(WATCH, moment.site, moment.number, what)
+
+
+def chosen(found: Sequence[Injection], number: int, seed: int) -> list[Injection]:
+    """So many of them, of each cell as many as of any other, drawn; sorted, in the end."""
+    cells: defaultdict[Cell, list[Injection]] = defaultdict(list)
+    drawn = list(found)
+    random.Random(seed).shuffle(drawn)
+    for injection in drawn:
+        if injection.fault is not None:
+            cells[injection.fault.cell].append(injection)
+    in_turn = sorted(
+        ((turn, injection) for cell in cells.values() for turn, injection in enumerate(cell)),
+    )
+    return sorted(injection for _, injection in in_turn[:number])
+
+
+def judge(injection: Injection) -> Verdict:
+    """Play it beside its reference."""
+    outcome = play(injection, reference(injection.workload, injection.seed))
+    return Verdict(injection, outcome.struck, outcome.violations)
+
+
+def sweep(
+    planned: Sequence[Injection], jobs: int, on_done: Callable[[Verdict], object]
+) -> list[Verdict]:
+    """Play them all; `on_done` hears of each."""
+    verdicts = []
+    for verdict in spread(judge, planned, jobs, _CHUNK):
+        on_done(verdict)
+        verdicts.append(verdict)
+    return verdicts
+
+
+def all_workloads() -> tuple[str, ...]:
+    return tuple(WORKLOADS)
