@@ -17,6 +17,7 @@ from kubedsm.cluster.client.write_gate import WriteGate
 from kubedsm.configuration.settings import Configuration
 from kubedsm.runtime import leadership
 from kubedsm.runtime.assembly import Runtime
+from kubedsm.runtime.config_map import ConfigMapName
 from kubedsm.runtime.leader_election import Elector, LeaseTimes
 
 LEASE = LeaseName("kubedsm", "kubedsm")
@@ -51,6 +52,7 @@ class Process:
         front: Cluster,
         network: asyncio.TaskGroup,
         configuration: Configuration,
+        source: ConfigMapName | None = None,
         *,
         rate: float = 1.0,
         times: LeaseTimes | None = None,
@@ -78,7 +80,7 @@ class Process:
         )
         self.stopping = asyncio.Event()
         rng = rng or random.Random(name)
-        self.runtime = Runtime(gate or self, configuration, self.clock, rng, name)
+        self.runtime = Runtime(gate or self, configuration, self.clock, rng, name, source=source)
         self._task: asyncio.Task[None] | None = None
         #: how it ended, if by an error of its own
         self.ended: BaseException | None = None

@@ -4,30 +4,29 @@ import asyncio
 import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import attrs
 
+from kubedsm.chaos.hands import CONFIGURED_BY, Hands
 from kubedsm.chaos.invariants import OURS, Invariants
 from kubedsm.chaos.process import Process
 from kubedsm.chaos.seam import ProcessSeam, Seam
 from kubedsm.chaos.witness import Witness
 from kubedsm.clock import VirtualClock
-from kubedsm.configuration.settings import Configuration
+from kubedsm.configuration.documents import DocumentError
+from kubedsm.configuration.settings import load
 from kubedsm.core.world.model import MIGRATING_LABEL
 from kubedsm.emulator.actors.pod_state import is_active, labels_of, node_of
-from kubedsm.emulator.api.resources import DEPLOYMENTS, LEASES, NODES, PODS, Object
+from kubedsm.emulator.api.resources import LEASES, NODES, PODS, Object
 from kubedsm.emulator.api.store import ObjectChange
 from kubedsm.emulator.emulated_cluster import EmulatedCluster
 from kubedsm.emulator.front import EmulatedFront
 from kubedsm.runtime.leader_election import LeaseTimes
 
-NAMESPACE = "default"
 #: seconds for a request and its answer, and until a scheduler that ended is started again
 LATENCY, RESTART = 0.01, 1.0
 #: seconds without a write after which all is over, and that a run has to come to that
 QUIET, PATIENCE = 30.0, 300.0
-MERGE = "application/merge-patch+json"
 
 
 @attrs.frozen(slots=True)
@@ -52,12 +51,12 @@ class Stage:
         cluster: EmulatedCluster,
         seam: Seam,
         tasks: asyncio.TaskGroup,
-        configuration: Configuration,
         seed: int,
         times: LeaseTimes | None,
     ) -> None:
         self.cluster = cluster
         self.api = cluster.api
+        self.hands = Hands(cluster.api)
         self.clock = VirtualClock()
         self.seam = seam
         self.invariants = Invariants(self.api)
@@ -68,7 +67,6 @@ class Stage:
         self.created: Counter[str] = Counter()
         self.deleted: Counter[str] = Counter()
         self._tasks = tasks
-        self._configuration = configuration
         self._seed = seed
         self._times = times
         self._last_write = 0.0
@@ -90,20 +88,27 @@ class Stage:
 
     async def _keep(self, replica: str) -> None:
         for incarnation in range(1_000_000):
-            process = self._process(f"{replica}-{incarnation}")
-            process.start()
-            await process.wait()
-            self.seam.tell(process.name, "ended")
+            name = f"{replica}-{incarnation}"
+            try:
+                process = self._process(name)
+            except DocumentError as error:
+                self.seam.tell(name, "not started", str(error))
+            else:
+                process.start()
+                await process.wait()
+                self.seam.tell(process.name, "ended")
             await self.clock.sleep(RESTART)
 
     def _process(self, name: str) -> Process:
+        """Raises DocumentError, as `kubedsm run` does if it is not configured well."""
         seam: ProcessSeam = self.seam.of(name)
         front = EmulatedFront(self.cluster.routes, self.clock, faults=seam, latency=LATENCY)
         process = Process(
             name,
             self.witness.before(front),
             self._tasks,
-            self._configuration,
+            load(self.hands.configuration(), name),
+            CONFIGURED_BY,
             times=self._times,
             rng=random.Random(f"{self._seed} {name}"),
         )
@@ -116,17 +121,6 @@ class Stage:
     @property
     def running(self) -> list[Process]:
         return [process for process in self.processes.values() if not process.over]
-
-    # What users do.
-
-    def deploy(self, name: str, replicas: int, cpu: str = "1", **pod_spec: Any) -> None:
-        self.api.create(
-            DEPLOYMENTS, deployment(name, replicas, cpu, **pod_spec), namespace=NAMESPACE
-        )
-
-    def scale(self, name: str, replicas: int) -> None:
-        patch = {"spec": {"replicas": replicas}}
-        self.api.patch(DEPLOYMENTS, NAMESPACE, name, patch, MERGE)
 
     # What is seen.
 
@@ -175,24 +169,6 @@ class Stage:
         if change.resource is PODS and change.type != "MODIFIED":
             counter = self.created if change.type == "ADDED" else self.deleted
             counter[labels_of(change.object).get("app", "")] += 1
-
-
-def deployment(name: str, replicas: int, cpu: str = "1", **pod_spec: Any) -> Object:
-    """Of our scheduler, one container a pod."""
-    labels = {"app": name}
-    resources = {"requests": {"cpu": cpu, "memory": "100Mi"}}
-    container = {"name": "c", "image": "pause", "resources": resources}
-    spec = {"schedulerName": OURS, "terminationGracePeriodSeconds": 1, "containers": [container]}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": name, "namespace": NAMESPACE},
-        "spec": {
-            "replicas": replicas,
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": spec | pod_spec},
-        },
-    }
 
 
 def _is_marked(pod: Object) -> bool:

@@ -61,9 +61,7 @@ async def _play(injection: Injection, reference: Outcome | None) -> Outcome:
         seam = Seam(cluster.routes, injection.fault)
         with _heard(seam) as errors:
             async with asyncio.TaskGroup() as tasks:
-                stage = Stage(
-                    cluster, seam, tasks, workload.configuration, injection.seed, workload.times
-                )
+                stage = Stage(cluster, seam, tasks, injection.seed, workload.times)
                 await _carry_out(workload, stage, reference)
                 violations = [*_violations(stage, reference), *errors]
                 stage.close()
@@ -117,7 +115,7 @@ def _violations(stage: Stage, reference: Outcome | None) -> Iterator[str]:
         ("created", stage.created.total(), reference.created),
         ("deleted", stage.deleted.total(), reference.deleted),
     ):
-        if abs(here - usual) > _PODS_A_FAULT:
+        if here - usual > _PODS_A_FAULT:  # what it spares harms nobody
             yield f"{here} pods were {what}, and usually {usual}"
 
 

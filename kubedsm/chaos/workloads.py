@@ -5,20 +5,19 @@ from collections.abc import Awaitable, Callable
 import attrs
 
 from kubedsm.chaos.stage import Stage
-from kubedsm.configuration.settings import Configuration, load
-from kubedsm.emulator.api.resources import NODES, Object
+from kubedsm.core.world.model import MIGRATING_LABEL
+from kubedsm.emulator.actors.pod_state import is_terminating, labels_of
+from kubedsm.emulator.api.resources import STATEFUL_SETS, Object
 from kubedsm.emulator.paper import node
 from kubedsm.runtime.leader_election import LeaseTimes
 
-#: moves are free, and soon: whether they pay is another matter
-CONFIGURATION = load(
-    """
-suggester: {period: 1s}
-migration: {price: 0s, cooldown: 1s, drainDelay: 1s, deadline: 10s}
-""",
-    "chaos",
-)
 EDGE, CLOUD = node("e1", "edge", "4", "8Gi"), node("c1", "cloud", "20", "40Gi")
+ONE_PLACE = node("e1", "edge", "1", "8Gi")
+TWO = tuple(node(name, "edge", "2", "8Gi") for name in ("e1", "e2"))
+SITE = tuple(node(name, "edge", "2", "8Gi", zone="north") for name in ("e1", "e2"))
+AT_THE_EDGE: Object = {"nodeSelector": {"kubedsm.io/tier": "edge"}}
+#: seconds that are waited for a move to begin, or to come to its middle
+_BEGUN = 10.0
 
 
 @attrs.frozen
@@ -26,7 +25,6 @@ class Workload:
     name: str
     course: Callable[[Stage], Awaitable[None]]
     nodes: tuple[Object, ...] = (EDGE, CLOUD)
-    configuration: Configuration = CONFIGURATION
     #: schedulers, and of which one leads if there are several
     schedulers: int = 1
 
@@ -38,25 +36,127 @@ class Workload:
 
 async def _burst(stage: Stage) -> None:
     """More pods at once than the edge holds, and one that fits nowhere."""
-    stage.deploy("web", 5)
-    stage.deploy("huge", 1, cpu="64")
+    stage.hands.deploy("web", 5)
+    stage.hands.deploy("huge", 1, cpu="64")
 
 
 async def _scaling(stage: Stage) -> None:
     """Up, beyond the edge, and down again."""
-    stage.deploy("web", 2)
-    stage.deploy("shop", 1)
+    stage.hands.deploy("web", 2)
+    stage.hands.deploy("shop", 1)
     await stage.clock.sleep(2.0)
-    stage.scale("web", 6)
+    stage.hands.scale("web", 6)
     await stage.clock.sleep(5.0)
-    stage.scale("web", 1)
+    stage.hands.scale("web", 1)
 
 
 async def _cloud_to_edge(stage: Stage) -> None:
     """The edge opens when all have settled in the cloud."""
-    stage.deploy("web", 2)
+    stage.hands.deploy("web", 2)
+    await _edge_opens(stage)
+
+
+async def _edge_to_cloud(stage: Stage) -> None:
+    """Pods that can only be at the edge come when it is full."""
+    stage.hands.deploy("web", 4)
     await stage.clock.sleep(4.0)
-    stage.api.create(NODES, EDGE)
+    stage.hands.deploy("camera", 2, **AT_THE_EDGE)
+
+
+async def _swap(stage: Stage) -> None:
+    """The one that is at the edge is promised it no more, and the one in the cloud is."""
+    stage.hands.deploy("web", 1)
+    await stage.clock.sleep(2.0)
+    stage.hands.deploy("shop", 1)
+    await stage.clock.sleep(4.0)
+    stage.hands.configure(_promising(web=0, shop=1))
+
+
+async def _single_replica(stage: Stage) -> None:
+    """As cloud-to-edge: there must be one of it all the time."""
+    stage.hands.deploy("web", 1)
+    await _edge_opens(stage)
+
+
+async def _stateful_set(stage: Stage) -> None:
+    """Pods that keep their names, and can only be moved by leaving first."""
+    stage.hands.deploy("db", 2, resource=STATEFUL_SETS)
+    await _edge_opens(stage)
+
+
+async def _rollout(stage: Stage) -> None:
+    """The pod template changes while a pod is detached."""
+    stage.hands.deploy("web", 2)
+    await _edge_opens(stage)
+    await stage.until(lambda: _detached(stage), _BEGUN)
+    stage.hands.roll_out("web")
+
+
+async def _owner_deleted(stage: Stage) -> None:
+    """The Deployment is deleted while a pod of it is detached."""
+    stage.hands.deploy("web", 2)
+    stage.hands.deploy("shop", 1)
+    await _edge_opens(stage)
+    await stage.until(lambda: "web" in _detached(stage), _BEGUN)
+    stage.hands.undeploy("web")
+
+
+async def _node_loss(stage: Stage) -> None:
+    """One of two edge nodes is heard of no more, and comes back when its pods are elsewhere."""
+    stage.hands.deploy("web", 2)
+    stage.hands.deploy("shop", 1)
+    await stage.clock.sleep(4.0)
+    stage.hands.lose_node("e2")
+    await stage.clock.sleep(20.0)
+    stage.hands.regain_node("e2")
+
+
+async def _site_loss(stage: Stage) -> None:
+    """All edge nodes are heard of no more, and come back when their pods are elsewhere."""
+    stage.hands.deploy("web", 2)
+    stage.hands.deploy("shop", 1)
+    await stage.clock.sleep(4.0)
+    for name in ("e1", "e2"):
+        stage.hands.lose_node(name)
+    await stage.clock.sleep(20.0)
+    for name in ("e1", "e2"):
+        stage.hands.regain_node(name)
+
+
+async def _configuration_change(stage: Stage) -> None:
+    """The edge is promised to one, then to the other; what is written between, is wrong."""
+    stage.hands.configure(_promising(web=0))
+    stage.hands.deploy("web", 2)
+    stage.hands.deploy("shop", 4)
+    await stage.clock.sleep(5.0)
+    stage.hands.configure({"apiVersion": "kubedsm.io/v2"})
+    await stage.clock.sleep(5.0)
+    stage.hands.configure(_promising(shop=0))
+
+
+async def _preemption(stage: Stage) -> None:
+    """A pod that counts more can only be at the edge, where all places are taken."""
+    stage.hands.configure({"preemption": "enabled"})
+    stage.hands.prefer("more", 1000)
+    stage.hands.deploy("web", 4, **AT_THE_EDGE)
+    await stage.clock.sleep(4.0)
+    stage.hands.deploy("camera", 1, priorityClassName="more", **AT_THE_EDGE)
+
+
+async def _edge_opens(stage: Stage) -> None:
+    await stage.clock.sleep(4.0)
+    stage.hands.add_node(EDGE)
+
+
+def _detached(stage: Stage) -> set[str]:
+    """Workloads of which a pod is, that stays."""
+    marked = [pod for pod in stage.hands.pods() if MIGRATING_LABEL in labels_of(pod)]
+    return {labels_of(pod)["app"] for pod in marked if not is_terminating(pod)}
+
+
+def _promising(**shares: float) -> Object:
+    """Shares of workloads that are to be at the edge."""
+    return {"services": {f"default/{name}": {"qos": share} for name, share in shares.items()}}
 
 
 WORKLOADS = {
@@ -65,5 +165,15 @@ WORKLOADS = {
         Workload("burst", _burst),
         Workload("scaling", _scaling),
         Workload("cloud-to-edge", _cloud_to_edge, nodes=(CLOUD,)),
+        Workload("edge-to-cloud", _edge_to_cloud),
+        Workload("swap", _swap, nodes=(ONE_PLACE, CLOUD)),
+        Workload("single-replica", _single_replica, nodes=(CLOUD,)),
+        Workload("stateful-set", _stateful_set, nodes=(CLOUD,)),
+        Workload("rollout", _rollout, nodes=(CLOUD,)),
+        Workload("owner-deleted", _owner_deleted, nodes=(CLOUD,)),
+        Workload("node-loss", _node_loss, nodes=(*TWO, CLOUD)),
+        Workload("site-loss", _site_loss, nodes=(*SITE, CLOUD)),
+        Workload("configuration", _configuration_change),
+        Workload("preemption", _preemption),
     )
 }

@@ -37,11 +37,13 @@ SERVICES = {
 }
 
 
-def node(name: str, tier: str, cpu: str, memory: str, pods: int = 110) -> Object:
+def node(name: str, tier: str, cpu: str, memory: str, pods: int = 110, zone: str = "") -> Object:
     amounts = {"cpu": cpu, "memory": memory, "pods": str(pods)}
     labels = {"kubernetes.io/hostname": name}
     if tier:
         labels |= {"kubedsm.io/tier": tier, "nodetype": tier}
+    if zone:
+        labels["topology.kubernetes.io/zone"] = zone
     return {
         "apiVersion": "v1",
         "kind": "Node",

@@ -1,0 +1,22 @@
+"""What users do comes to the same end in whatever order tasks go on, and does what it is for."""
+
+import pytest
+
+from kubedsm.chaos.story import Injection, play
+from kubedsm.chaos.sweep import reference
+from kubedsm.chaos.workloads import WORKLOADS
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_a_workload_ends_well_and_always_the_same(workload):
+    usual = reference(workload, 0)
+    for seed in (1, 2):
+        assert play(Injection(workload, None, seed), usual).violations == ()
+
+
+MOVED = {"cloud-to-edge", "edge-to-cloud", "swap", "single-replica", "rollout", "owner-deleted"}
+
+
+@pytest.mark.parametrize("workload", sorted(MOVED))
+def test_what_is_about_moves_has_pods_detached(workload):
+    assert "patch-pods.detach" in {moment.site for moment in reference(workload, 0).history}
