@@ -134,15 +134,16 @@ class LeftBehind:
 
     async def _see_to(self, uid: Uid, plans: Plans) -> None:
         """Begin to restore the pod if a move of ours took it from its owner."""
-        ours = False
         try:
             ours = await self._is_ours(uid, plans)
-        finally:
-            if not ours:
-                self._over(uid, plans)
-        if ours:
-            log.info("detached pod found", pod=str(self._mirror.pod(uid)))
-            plans.begin(restore_plan(uid))
+        except Exception:  # not when cancelled: nothing begins any more then
+            self._over(uid, plans)
+            raise
+        if not ours:
+            self._over(uid, plans)
+            return
+        log.info("detached pod found", pod=str(self._mirror.pod(uid)))
+        plans.begin(restore_plan(uid))
 
     async def _is_ours(self, uid: Uid, plans: Plans) -> bool:
         pod = self._mirror.pod(uid)
