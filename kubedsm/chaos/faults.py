@@ -10,8 +10,8 @@ from kubedsm.emulator.front import RequestFault
 
 #: seconds that a lasting fault lasts
 LASTING = 60.0
-#: seconds longer than any time-out, after which nobody waits any more
-_NEVER = 1e6
+#: seconds longer than any time-out, after which nobody waits any more; and than that of a write
+_NEVER, _LATE = 1e6, 12.0
 _SEPARATOR, _ONE_MINUTE = ":", "/minute"
 
 
@@ -52,10 +52,18 @@ class Fault:
         return self.family, self.site, self.what + _ONE_MINUTE * self.lasting
 
 
-def answer(status: int, reason: str, body: bytes | None = None, cause: str = "") -> Response:
-    """What an API server that refuses says; `body` in place of a Status."""
-    details = {"details": {"causes": [{"reason": cause, "message": "a budget"}]}} if cause else {}
-    content = {"kind": "Status", "status": "Failure", "reason": reason, "code": status, **details}
+def answer(
+    status: int, reason: str, body: bytes | None = None, cause: str = "", retry_after: int = 0
+) -> Response:
+    """What an API server that refuses says; `body` in place of a Status. Seconds."""
+    causes = [{"reason": cause, "message": "a budget"}] if cause else []
+    content = {
+        "kind": "Status",
+        "status": "Failure",
+        "reason": reason,
+        "code": status,
+        "details": {"causes": causes, "retryAfterSeconds": retry_after},
+    }
     return Response(status, orjson.dumps(content) if body is None else body)
 
 
@@ -69,13 +77,18 @@ OUTCOMES = {
     "409": RequestFault(answer(409, "Conflict")),
     "410": RequestFault(answer(410, "Expired")),
     "422": RequestFault(answer(422, "Invalid")),
-    "429-flow": RequestFault(answer(429, "TooManyRequests")),
+    # flow control answers in plain words, others with a Status that says when to come again
+    "429-flow": RequestFault(answer(429, "", b"Too many requests, please try again later.\n")),
+    "429-later": RequestFault(answer(429, "TooManyRequests", retry_after=10)),
     "429-budget": RequestFault(answer(429, "TooManyRequests", cause="DisruptionBudget")),
     "500": RequestFault(answer(500, "InternalError")),
     "500-applied": RequestFault(answer(500, "InternalError"), applied=True),
     "503": RequestFault(answer(503, "ServiceUnavailable")),
     "timeout": RequestFault(OutcomeUnknown("nobody answers"), delay=_NEVER),
     "timeout-applied": RequestFault(OutcomeUnknown("nobody answers"), applied=True, delay=_NEVER),
+    "timeout-applied-late": RequestFault(
+        OutcomeUnknown("nobody answers"), applied=True, late=_LATE, delay=_NEVER
+    ),
     "reset": RequestFault(OutcomeUnknown("reset inside the body")),
     "reset-applied": RequestFault(OutcomeUnknown("reset inside the body"), applied=True),
     "html": RequestFault(answer(502, "", b"<html>Bad Gateway</html>")),

@@ -29,6 +29,8 @@ class RequestFault:
     outcome: ClusterError | Response
     #: whether the API server got the request and did what it says, before the outcome
     applied: bool = False
+    #: seconds before the API server does it, whether anybody still waits for the outcome or not
+    late: float = 0.0
     #: seconds before the outcome, which nobody waits for if it is beyond the request's timeout
     delay: float = 0.0
 
@@ -148,14 +150,20 @@ class EmulatedFront:
         return Response(answer.status, answer.body)
 
     async def _faulty(self, request: Request, fault: RequestFault) -> Response:
-        if fault.applied:
-            answer = self._routes.handle(self._api_request(request))
-            if isinstance(answer, WatchStream):
-                await answer.aclose()
+        if fault.applied and fault.late:
+            asyncio.get_running_loop().call_later(fault.late, self._apply, request)
+        elif fault.applied:
+            self._apply(request)
         await self._clock.sleep(self._latency / 2 + fault.delay)
         if isinstance(fault.outcome, ClusterError):
             raise fault.outcome
         return fault.outcome
+
+    def _apply(self, request: Request) -> None:
+        """Have it done; nobody hears of the answer."""
+        answer = self._routes.handle(self._api_request(request))
+        if isinstance(answer, WatchStream):
+            answer.end()
 
     async def _lines(self, request: Request, watch: WatchStream) -> AsyncGenerator[bytes, None]:
         on_the_way = 0
