@@ -19,6 +19,7 @@ from kubedsm.runtime import leadership
 from kubedsm.runtime.assembly import Runtime
 from kubedsm.runtime.config_map import ConfigMapName
 from kubedsm.runtime.leader_election import Elector, LeaseTimes
+from kubedsm.runtime.listener import Listener
 
 LEASE = LeaseName("kubedsm", "kubedsm")
 
@@ -57,6 +58,7 @@ class Process:
         rate: float = 1.0,
         times: LeaseTimes | None = None,
         rng: random.Random | None = None,
+        listener: Listener | None = None,
     ) -> None:
         self.name = name
         self._front = front
@@ -80,7 +82,15 @@ class Process:
         )
         self.stopping = asyncio.Event()
         rng = rng or random.Random(name)
-        self.runtime = Runtime(gate or self, configuration, self.clock, rng, name, source=source)
+        self.runtime = Runtime(
+            gate or self,
+            configuration,
+            self.clock,
+            rng,
+            name,
+            source=source,
+            listener=listener,
+        )
         self._task: asyncio.Task[None] | None = None
         #: how it ended, if by an error of its own
         self.ended: BaseException | None = None

@@ -1,6 +1,6 @@
 """What a sweep has shown."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,6 +9,7 @@ from rich.table import Table
 
 from kubedsm.chaos.story import Injection
 from kubedsm.chaos.sweep import Cell, Verdict
+from kubedsm.chaos.telling import alike
 
 
 @attrs.frozen
@@ -19,9 +20,17 @@ class Report:
 
     @property
     def broken(self) -> list[Verdict]:
-        """Those that broke a promise, the shortest way there first."""
+        """Those that broke a promise, the shortest to tell first."""
         wrong = [verdict for verdict in self.verdicts if verdict.violations]
-        return sorted(wrong, key=lambda v: v.injection.fault.at if v.injection.fault else 0)
+        return sorted(wrong, key=lambda verdict: (verdict.length, verdict.injection))
+
+    @property
+    def sorts(self) -> list[list[Verdict]]:
+        """Those that broke a promise, with those that broke it in the same way."""
+        sorts: defaultdict[frozenset[str], list[Verdict]] = defaultdict(list)
+        for verdict in self.broken:
+            sorts[alike(verdict.violations)].append(verdict)
+        return list(sorts.values())
 
     @property
     def cells(self) -> frozenset[Cell]:

@@ -18,6 +18,7 @@ from kubedsm.emulator.http.routes import ApiRequest, Routes
 from kubedsm.emulator.http.watching import WatchStream
 
 CALL, WATCH = "call", "watch"
+_STRUCK = "FAULT"
 
 
 @attrs.frozen(slots=True)
@@ -32,6 +33,10 @@ class Moment:
     number: int
     #: what it is about, for people
     about: str = ""
+
+    @property
+    def is_fault(self) -> bool:
+        return self.site.startswith(_STRUCK)
 
     def __str__(self) -> str:
         number = "" if self.number < 0 else f" #{self.number}"
@@ -48,6 +53,8 @@ class Seam:
         self._counted: Counter[tuple[str, str]] = Counter()
         #: what goes on after it has struck; of the whole cluster, whichever process asks
         self.perturbation: Perturbation | None = None
+        #: called when the fault strikes first
+        self.on_strike: Callable[[], object] = lambda: None
         #: when the fault struck first, and last
         self.struck: float | None = None
         self.ended = 0.0
@@ -73,8 +80,9 @@ class Seam:
             return None
         if self.struck is None:
             self.struck = moment.at
+            self.on_strike()
         self.ended = moment.at
-        self.tell(who, f"FAULT {fault}", about)
+        self.tell(who, f"{_STRUCK} {fault}", about)
         return fault
 
     def tell(self, who: str, what: str, about: str = "") -> None:

@@ -1,18 +1,21 @@
 """Where a run takes place: an emulated cluster, the schedulers on it, and what is seen of both."""
 
 import asyncio
+import itertools
 import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import attrs
 
-from kubedsm.chaos.hands import CONFIGURED_BY, Hands
+from kubedsm.chaos.hands import CONFIGURED_BY, NAMESPACE, Hands
 from kubedsm.chaos.invariants import OURS, Invariants
 from kubedsm.chaos.process import Process
 from kubedsm.chaos.seam import ProcessSeam, Seam
 from kubedsm.chaos.witness import Witness
 from kubedsm.clock import VirtualClock
+from kubedsm.cluster.client.backoff import Doubling
 from kubedsm.configuration.documents import DocumentError
 from kubedsm.configuration.settings import load
 from kubedsm.core.world.model import MIGRATING_LABEL
@@ -22,9 +25,13 @@ from kubedsm.emulator.api.store import ObjectChange
 from kubedsm.emulator.emulated_cluster import EmulatedCluster
 from kubedsm.emulator.front import EmulatedFront
 from kubedsm.runtime.leader_election import LeaseTimes
+from kubedsm.runtime.listener import Listener
+from plans.steps import Plan
 
-#: seconds for a request and its answer, and until a scheduler that ended is started again
-LATENCY, RESTART = 0.01, 1.0
+#: seconds for a request and its answer
+LATENCY = 0.01
+#: seconds until a scheduler that ended is started again, as the kubelet does
+RESTART = Doubling(1.0, most=16.0)
 #: seconds without a write after which all is over, and that a run has to come to that
 QUIET, PATIENCE = 30.0, 300.0
 
@@ -87,7 +94,7 @@ class Stage:
             process.kill()
 
     async def _keep(self, replica: str) -> None:
-        for incarnation in range(1_000_000):
+        for incarnation in itertools.count(1):
             name = f"{replica}-{incarnation}"
             try:
                 process = self._process(name)
@@ -97,7 +104,7 @@ class Stage:
                 process.start()
                 await process.wait()
                 self.seam.tell(process.name, "ended")
-            await self.clock.sleep(RESTART)
+            await self.clock.sleep(RESTART.after(incarnation - 1))
 
     def _process(self, name: str) -> Process:
         """Raises DocumentError, as `kubedsm run` does if it is not configured well."""
@@ -111,6 +118,7 @@ class Stage:
             CONFIGURED_BY,
             times=self._times,
             rng=random.Random(f"{self._seed} {name}"),
+            listener=_PlansTold(partial(self.seam.tell, name)),
         )
         seam.kill = process.kill
         process.at_answer = seam.at_answer
@@ -125,7 +133,8 @@ class Stage:
     # What is seen.
 
     def pods(self) -> list[Object]:
-        return [pod for pod in self.api.list(PODS) if pod["spec"]["schedulerName"] == OURS]
+        there = self.api.list(PODS, NAMESPACE)
+        return [pod for pod in there if pod["spec"]["schedulerName"] == OURS]
 
     def end(self) -> End:
         """Where all pods are now."""
@@ -148,6 +157,12 @@ class Stage:
                 found.append(f"I5: {process.name} has a plan")
         return found
 
+    def tell_plans(self) -> None:
+        """Have the history tell of those that are still under way."""
+        for process in self.running:
+            for story in process.runtime.manager.stories:
+                self.seam.tell(process.name, "under way", story)
+
     @property
     def quiet_for(self) -> float:
         """Seconds since anybody wrote anything but a Lease."""
@@ -166,9 +181,21 @@ class Stage:
         if change.resource is LEASES:
             return
         self._last_write = self.clock.monotonic()
-        if change.resource is PODS and change.type != "MODIFIED":
+        here = change.object["metadata"].get("namespace") == NAMESPACE
+        if here and change.resource is PODS and change.type != "MODIFIED":
             counter = self.created if change.type == "ADDED" else self.deleted
             counter[labels_of(change.object).get("app", "")] += 1
+
+
+class _PlansTold(Listener):
+    """Has the history tell how plans ended."""
+
+    def __init__(self, tell: Callable[[str, str], None]) -> None:
+        self._tell = tell
+
+    def plan_ended(self, plan: Plan, seconds: float) -> None:
+        steps = (f"{step.kind} {step.state} {step.reason}".rstrip() for step in plan.steps)
+        self._tell(f"{plan.id} ended after {seconds:.2f} s", ", ".join(steps))
 
 
 def _is_marked(pod: Object) -> bool:

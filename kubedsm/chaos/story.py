@@ -9,8 +9,10 @@ from typing import Any
 import attrs
 import structlog
 
+from kubedsm.chaos import bystander
+from kubedsm.chaos.bystander import Bystander, longest_wait
 from kubedsm.chaos.faults import Fault
-from kubedsm.chaos.seam import Moment, Seam
+from kubedsm.chaos.seam import CALL, WATCH, Moment, Seam
 from kubedsm.chaos.stage import PATIENCE, QUIET, End, Stage
 from kubedsm.chaos.workloads import WORKLOADS, Workload
 from kubedsm.clock import VirtualClock
@@ -18,8 +20,9 @@ from kubedsm.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timi
 from kubedsm.replay.virtual_time import run_in_virtual_time
 
 _TIMING = Timing(start_delay=0.5, stop_delay=0.5)
-#: pods that one fault may cost or save: a move that is taken back, and begun again
-_PODS_A_FAULT = 2
+#: pods that one fault may cost or save: a move that is taken back, and begun again; and one that
+#: lasts, for moves are tried again after ever longer times
+_PODS_A_FAULT, _PODS_A_MINUTE = 2, 8
 
 
 @attrs.frozen(order=True)
@@ -56,14 +59,17 @@ def play(injection: Injection, reference: Outcome | None = None) -> Outcome:
 async def _play(injection: Injection, reference: Outcome | None) -> Outcome:
     workload = WORKLOADS[injection.workload]
     clock = VirtualClock()
-    spec = ClusterSpec(workload.nodes, _TIMING)
+    spec = ClusterSpec((*workload.nodes, bystander.NODE), _TIMING)
     async with EmulatedCluster(spec, clock, random.Random(injection.seed)) as cluster:
+        beside = Bystander(cluster.api)
         seam = Seam(cluster.routes, injection.fault)
+        seam.on_strike = beside.come
         with _heard(seam) as errors:
             async with asyncio.TaskGroup() as tasks:
                 stage = Stage(cluster, seam, tasks, injection.seed, workload.times)
-                await _carry_out(workload, stage, reference)
-                violations = [*_violations(stage, reference), *errors]
+                await _carry_out(workload, stage, beside, reference)
+                violations = [*_violations(stage, reference), *_waited(beside, seam), *errors]
+                stage.tell_plans()
                 stage.close()
     left = asyncio.all_tasks() - {asyncio.current_task()}
     violations += [f"leaked: {task.get_name()}" for task in left]
@@ -78,12 +84,14 @@ async def _play(injection: Injection, reference: Outcome | None) -> Outcome:
     )
 
 
-async def _carry_out(workload: Workload, stage: Stage, reference: Outcome | None) -> None:
+async def _carry_out(
+    workload: Workload, stage: Stage, beside: Bystander, reference: Outcome | None
+) -> None:
     for number in range(workload.schedulers):
         stage.start(f"kubedsm-{number}")
     await workload.course(stage)
     course_ended = stage.clock.monotonic()
-    while not _settled(stage, reference):
+    while beside.waits or not _settled(stage, reference):
         if stage.clock.monotonic() > max(course_ended, stage.seam.ended) + PATIENCE:
             break
         await stage.clock.sleep(1.0)
@@ -107,6 +115,8 @@ def _violations(stage: Stage, reference: Outcome | None) -> Iterator[str]:
             yield f"{process.name} ended by {process.ended!r}"
     if reference is None:
         return
+    lasting = stage.seam.fault is not None and stage.seam.fault.lasting
+    allowed = _PODS_A_MINUTE if lasting else _PODS_A_FAULT
     end = stage.end()
     for app in sorted({*end, *reference.end}):
         if end.get(app) != reference.end.get(app):
@@ -115,8 +125,18 @@ def _violations(stage: Stage, reference: Outcome | None) -> Iterator[str]:
         ("created", stage.created.total(), reference.created),
         ("deleted", stage.deleted.total(), reference.deleted),
     ):
-        if here - usual > _PODS_A_FAULT:  # what it spares harms nobody
+        if here - usual > allowed:  # what it spares harms nobody
             yield f"{here} pods were {what}, and usually {usual}"
+
+
+def _waited(beside: Bystander, seam: Seam) -> Iterator[str]:
+    if seam.struck is None or seam.fault is None or seam.fault.family not in (CALL, WATCH):
+        return
+    longest = longest_wait(seam.fault)
+    if beside.waited is None:
+        yield "the bystander was never bound"
+    elif beside.waited > longest:
+        yield f"the bystander waited for {beside.waited:.1f} s, {longest:.1f} at most"
 
 
 @contextmanager

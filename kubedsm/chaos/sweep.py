@@ -15,7 +15,7 @@ from kubedsm.chaos.faults import CRASHES, OUTCOMES, Fault
 from kubedsm.chaos.perturbations import PERTURBATIONS
 from kubedsm.chaos.seam import CALL, WATCH, Moment
 from kubedsm.chaos.story import Injection, Outcome, play
-from kubedsm.chaos.workloads import WORKLOADS
+from kubedsm.chaos.telling import told
 from kubedsm.replay.runner import spread
 
 Cell = tuple[str, str, str]
@@ -34,6 +34,8 @@ class Verdict:
     injection: Injection
     struck: bool
     violations: tuple[str, ...]
+    #: lines that tell of it
+    length: int = 0
 
 
 @cache
@@ -72,8 +74,6 @@ def _of_call(moment: Moment) -> Iterator[Fault]:
 
 def _of_event(moment: Moment, later: Sequence[Moment]) -> Iterator[Fault]:
     plural, _, kind = moment.site.partition(".")
-    if kind == "BOOKMARK":
-        return
     following = [m for m in later if m.family == WATCH and m.site.startswith(f"{plural}.")]
     next_one = following[0] if following else None
     again = any(m.site == f"{plural}.ADDED" and m.about == moment.about for m in following)
@@ -102,7 +102,8 @@ def chosen(found: Sequence[Injection], number: int, seed: int) -> list[Injection
 def judge(injection: Injection) -> Verdict:
     """Play it beside its reference."""
     outcome = play(injection, reference(injection.workload, injection.seed))
-    return Verdict(injection, outcome.struck, outcome.violations)
+    length = len(told(outcome)) if outcome.violations else 0
+    return Verdict(injection, outcome.struck, outcome.violations, length)
 
 
 def sweep(
@@ -114,7 +115,3 @@ def sweep(
         on_done(verdict)
         verdicts.append(verdict)
     return verdicts
-
-
-def all_workloads() -> tuple[str, ...]:
-    return tuple(WORKLOADS)

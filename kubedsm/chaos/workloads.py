@@ -159,6 +159,14 @@ def _promising(**shares: float) -> Object:
     return {"services": {f"default/{name}": {"qos": share} for name, share in shares.items()}}
 
 
+async def _long_quiet(stage: Stage) -> None:
+    """More come when for so long nothing but bookmarks was seen."""
+    stage.hands.deploy("web", 2)
+    await stage.clock.sleep(65.0)
+    stage.hands.deploy("shop", 2)
+    stage.hands.scale("web", 1)
+
+
 WORKLOADS = {
     workload.name: workload
     for workload in (
@@ -175,5 +183,6 @@ WORKLOADS = {
         Workload("site-loss", _site_loss, nodes=(*SITE, CLOUD)),
         Workload("configuration", _configuration_change),
         Workload("preemption", _preemption),
+        Workload("long-quiet", _long_quiet),
     )
 }

@@ -10,12 +10,13 @@ from kubedsm.chaos.faults import Fault, UnknownFaultError
 from kubedsm.chaos.report import Report
 from kubedsm.chaos.story import Injection, Outcome, play
 from kubedsm.chaos.sweep import chosen, injections, reference, sweep
+from kubedsm.chaos.telling import told
 from kubedsm.chaos.workloads import WORKLOADS
 from kubedsm.commands.console import output, print_json
 from kubedsm.replay.runner import processors
 
 SHORT, LONG = 2_500, 25_000
-#: of those that broke a promise, how many are told
+#: sorts of broken promises of which one is told
 _TOLD = 10
 
 
@@ -83,8 +84,10 @@ def chaos(
 def _show(report: Report) -> None:
     console = Console()
     console.print(report.table())
-    for verdict in report.broken[:_TOLD]:
-        console.print(f"{verdict.injection.command}\n  " + "\n  ".join(verdict.violations))
+    for first, *others in report.sorts[:_TOLD]:
+        click.echo(f"{first.injection.command} (and {len(others)} alike)")
+        for line in told(_played(first.injection)):
+            click.echo(f"  {line}")
     console.print(
         f"{len(report.verdicts)} injections, {len(report.broken)} broke a promise;"
         f" {len(report.covered)} of {len(report.cells)} cells (emulated)"
@@ -92,15 +95,13 @@ def _show(report: Report) -> None:
 
 
 def _replay(injection: Injection) -> None:
-    outcome = play(injection, reference(injection.workload, injection.seed))
-    for line in _told(outcome):
+    outcome = _played(injection)
+    for line in told(outcome):
         click.echo(line)
+    if not outcome.struck:
+        click.echo("the fault did not strike: there is no such call or event")
     sys.exit(1 if outcome.violations else 0)
 
 
-def _told(outcome: Outcome) -> list[str]:
-    lines = [str(moment) for moment in outcome.history]
-    lines += [f"{app}: {placed}" for app, placed in outcome.end.items()]
-    if not outcome.struck:
-        lines.append("the fault did not strike: there is no such call or event")
-    return lines + [f"BROKEN {violation}" for violation in outcome.violations]
+def _played(injection: Injection) -> Outcome:
+    return play(injection, reference(injection.workload, injection.seed))

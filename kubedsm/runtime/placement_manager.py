@@ -267,6 +267,11 @@ class PlacementManager:
         """How many plans are."""
         return len(self._plans)
 
+    @property
+    def stories(self) -> list[str]:
+        """What the plans under way were told, and what came of it, for people."""
+        return [str(running) for running in self._plans.values()]
+
     def follows(self, pod: Uid) -> bool:
         return pod in self._plan_of
 
