@@ -14,6 +14,13 @@ def pytest_configure() -> None:
     asyncio.set_event_loop(None)
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    # looptime looks 42 times whether a socket has something before it moves the time on. Nothing
+    # comes from outside into these loops, and the looks were a third of what their tests cost.
+    if item.get_closest_marker("looptime"):
+        item.add_marker(pytest.mark.looptime(noop_cycles=0))
+
+
 @pytest.fixture(autouse=True)
 def logs_as_they_come() -> None:
     """Whatever a command of another test set up."""
