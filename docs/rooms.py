@@ -58,6 +58,8 @@ def imports(name: str) -> Iterator[str]:
                 yield from (f"{node.module}.{alias.name}" for alias in node.names)
             elif isinstance(node, ast.Import):
                 yield from (alias.name for alias in node.names)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield node.value  # a module that is imported by name, once it is asked for
 
 
 def arrows(rooms: list[str]) -> list[tuple[str, str]]:

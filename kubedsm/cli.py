@@ -1,6 +1,7 @@
 """The command line: which commands there are, and what becomes of their errors."""
 
 import sys
+from importlib import import_module
 from typing import NoReturn
 
 import click
@@ -9,19 +10,9 @@ from click.shell_completion import ShellComplete
 from kubedsm import __version__
 from kubedsm.cluster.client.port import ClusterError
 from kubedsm.cluster.wire.errors import WireError
-from kubedsm.commands.bench import bench
-from kubedsm.commands.chaos import chaos
-from kubedsm.commands.configuring import config
-from kubedsm.commands.deciding import place, suggest
-from kubedsm.commands.demo import demo
-from kubedsm.commands.explaining import explain
-from kubedsm.commands.private_files import TokenFileError
-from kubedsm.commands.rbac import rbac
-from kubedsm.commands.serving import emulate, run
 from kubedsm.configuration.documents import DocumentError
 from kubedsm.emulator.http.certificates import CertificateError
 from kubedsm.listening import AddressUnavailableError
-from kubedsm.replay.command import replay
 from kubedsm.runtime.leader_election import NotLeadingError
 
 #: what goes wrong outside of us: a line for the user, exit code 1
@@ -33,27 +24,49 @@ PROBLEMS = (
     NotLeadingError,
     OSError,
     WireError,
-    TokenFileError,
 )
 
-
 PLUGIN = "kubectl kubedsm"
+#: the module of each; all of them take a second to import, so only the one asked for is
+MODULES = {
+    "bench": "kubedsm.commands.bench",
+    "chaos": "kubedsm.commands.chaos",
+    "config": "kubedsm.commands.configuring",
+    "demo": "kubedsm.commands.demo",
+    "emulate": "kubedsm.commands.emulating",
+    "explain": "kubedsm.commands.explaining",
+    "place": "kubedsm.commands.deciding",
+    "rbac": "kubedsm.commands.rbac",
+    "replay": "kubedsm.replay.command",
+    "run": "kubedsm.commands.serving",
+    "suggest": "kubedsm.commands.deciding",
+}
+
+
+class Commands(click.Group):
+    """Those of `MODULES`, each under its own name."""
+
+    def list_commands(self, _: click.Context) -> list[str]:
+        return list(MODULES)
+
+    def get_command(self, _: click.Context, name: str) -> click.Command | None:
+        if name not in MODULES:
+            return None
+        command: click.Command = getattr(import_module(MODULES[name]), name)
+        return command
 
 
 @click.group(
+    cls=Commands,
     context_settings={
         "help_option_names": ["-h", "--help"],
         "max_content_width": 100,
         "show_default": True,
-    }
+    },
 )
 @click.version_option(__version__, prog_name="kubedsm")
 def commands() -> None:
     """Schedule pods on the nodes of an edge-cloud cluster, as many at the edge as asked for."""
-
-
-for command in (run, emulate, place, suggest, explain, config, rbac, replay, demo, bench, chaos):
-    commands.add_command(command)
 
 
 def main() -> NoReturn:

@@ -8,6 +8,8 @@ import tomllib
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
+from kubedsm.cli import MODULES
+
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("kubedsm", "plans", "loadgen")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -48,8 +50,18 @@ def test_developers_have_every_extra():
     assert {normal(r) for extra in extras.values() for r in extra} <= dev
 
 
-def test_the_command_line_loads_nothing_that_is_not_installed_with_it():
-    others = {"matplotlib", "networkx", "trustme"}
-    code = f"import sys, kubedsm.cli; print(sorted({others} & sys.modules.keys()))"
+def loaded(code, looked_for):
+    """Which of these modules there are once the code has run."""
+    code = f"import sys; {code}; print(*sorted({looked_for} & sys.modules.keys()))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
+    return done.stdout.split()
+
+
+def test_no_command_loads_what_is_not_installed_with_it():
+    everything = f"import {', '.join(MODULES.values())}"
+    assert loaded(everything, {"matplotlib", "networkx", "trustme"}) == []
+
+
+def test_only_the_command_that_is_asked_for_is_loaded():
+    asked = "from kubedsm.cli import commands; commands.get_command(None, 'emulate')"
+    assert loaded(asked, {*MODULES.values(), "numpy"}) == ["kubedsm.commands.emulating"]

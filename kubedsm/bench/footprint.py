@@ -41,7 +41,7 @@ AFTERGLOW = 5.0
 #: seconds that nothing here takes
 PATIENCE = 300.0
 NAMESPACE = "bench"
-_YARDSTICK = "import kubedsm.cli"
+_YARDSTICK = "import kubedsm.commands.serving"
 
 
 @attrs.frozen(slots=True)

@@ -22,13 +22,8 @@ from kubedsm.bench.soak.verdict import SoakResult
 from kubedsm.clock import SystemClock
 from kubedsm.cluster.client.kubernetes import KubernetesCluster
 from kubedsm.cluster.client.paths import is_name
-from kubedsm.commands.console import (
-    kubeconfig_context,
-    log_to,
-    output,
-    print_json,
-    until_interrupted,
-)
+from kubedsm.commands.console import log_to, output, print_json, until_interrupted
+from kubedsm.commands.inputs import kubeconfig_context
 from kubedsm.commands.tables import bench_table, cluster_burst_table, scale_table, soak_table
 from kubedsm.emulator.paper import paper_cluster
 

@@ -13,16 +13,8 @@ from rich.console import Console
 
 from kubedsm.cluster.client.kubernetes import KubernetesCluster
 from kubedsm.commands import offline
-from kubedsm.commands.console import (
-    config_map_name,
-    kubeconfig_context,
-    kubeconfig_file,
-    log_to,
-    output,
-    print_json,
-    read_dump,
-    until_interrupted,
-)
+from kubedsm.commands.console import log_to, output, print_json, until_interrupted
+from kubedsm.commands.inputs import config_map_name, kubeconfig_context, kubeconfig_file, read_dump
 from kubedsm.configuration.documents import content
 from kubedsm.configuration.origins import DEFAULT, Origins, mistakes
 from kubedsm.configuration.settings import LONGEST, Configuration, load, schema

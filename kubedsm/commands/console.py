@@ -5,65 +5,17 @@ import contextlib
 import signal
 import sys
 from collections.abc import Coroutine
-from pathlib import Path
 from typing import Any
 
 import click
 import orjson
 import structlog
 
-from kubedsm.cluster.client.paths import is_name
-from kubedsm.cluster.wire import dump as dumps
-from kubedsm.configuration.settings import Configuration, load_file
-from kubedsm.runtime.config_map import ConfigMapName
-
 output = click.option(
     "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Output format."
 )
-config_file = click.option(
-    "--config",
-    "config_path",
-    type=click.Path(dir_okay=False),
-    show_default="none: every key has its own default",
-    help="Configuration file (docs/configuration.md).",
-)
-
-
-def _config_map_name(
-    _context: click.Context, _option: click.Parameter, value: str | None
-) -> ConfigMapName | None:
-    if value is None:
-        return None
-    namespace, _, name = value.partition("/")
-    if not (is_name(namespace) and is_name(name)):
-        raise click.BadParameter(f"{value} is no namespace and name, such as kubedsm/kubedsm")
-    return ConfigMapName(namespace, name)
-
-
-config_map_name = click.option(
-    "--configmap",
-    "config_map",
-    metavar="NAMESPACE/NAME",
-    callback=_config_map_name,
-    show_default="none",
-    help="ConfigMap whose key config.yaml is the configuration.",
-)
-kubeconfig_file = click.option(
-    "--kubeconfig",
-    "kubeconfig_path",
-    type=click.Path(path_type=Path),
-    show_default="$KUBECONFIG, in a pod its service account, else ~/.kube/config",
-    help="Kubeconfig file.",
-)
-kubeconfig_context = click.option(
-    "--context", show_default="the current one", help="Context of the kubeconfig."
-)
 
 GREATEST_PORT = 65535
-
-
-def configuration_at(path: str | None) -> Configuration:
-    return load_file(path) if path else Configuration()
 
 
 def print_json(value: object) -> None:
@@ -73,19 +25,6 @@ def print_json(value: object) -> None:
 
 def remark(text: str) -> None:
     click.echo(f"kubedsm: {' '.join(text.split())}", err=True)
-
-
-def read_dump(path: str) -> dumps.Dump:
-    """Read a dump, and say what is wrong with it or missing in it.
-
-    Raises DocumentError, OSError.
-    """
-    source = "standard input" if path == "-" else path
-    text = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
-    dump = dumps.read(text, source)
-    for line in (*dump.remarks, *map(str, dump.malformed)):
-        remark(line)
-    return dump
 
 
 def address(_: click.Context, __: click.Parameter, value: str | None) -> tuple[str, int] | None:

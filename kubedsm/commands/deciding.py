@@ -13,19 +13,15 @@ from kubedsm.cluster.client.kubernetes import KubernetesCluster
 from kubedsm.cluster.client.port import Cluster
 from kubedsm.cluster.joining import TIMEOUT, greet
 from kubedsm.commands import advising, offline
-from kubedsm.commands.console import (
+from kubedsm.commands.console import log_to, output, print_json, remark, until_interrupted
+from kubedsm.commands.electing import Election, election_of, leader_election
+from kubedsm.commands.inputs import (
     config_file,
     configuration_at,
     kubeconfig_context,
     kubeconfig_file,
-    log_to,
-    output,
-    print_json,
     read_dump,
-    remark,
-    until_interrupted,
 )
-from kubedsm.commands.electing import Election, election_of, leader_election
 from kubedsm.commands.tables import placement_tables
 from kubedsm.configuration.settings import Configuration
 from kubedsm.core.world.snapshot import Snapshot

@@ -15,17 +15,13 @@ from kubedsm.cluster.joining import TIMEOUT, greet
 from kubedsm.cluster.wire.dump import Malformed
 from kubedsm.cluster.wire.errors import WireError
 from kubedsm.commands import advising, offline
-from kubedsm.commands.console import (
+from kubedsm.commands.console import log_to, output, print_json, remark, until_interrupted
+from kubedsm.commands.inputs import (
     config_file,
     configuration_at,
     kubeconfig_context,
     kubeconfig_file,
-    log_to,
-    output,
-    print_json,
     read_dump,
-    remark,
-    until_interrupted,
 )
 from kubedsm.configuration.settings import Configuration
 from kubedsm.core.world.model import Pod

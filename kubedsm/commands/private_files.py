@@ -12,14 +12,11 @@ from pathlib import Path
 import orjson
 
 from kubedsm.commands.console import remark
+from kubedsm.configuration.documents import DocumentError
 from kubedsm.emulator.http.server import kubeconfig
 
 #: what can be sent in a header as it is
 _TOKEN = re.compile(rb"[!-~]+")
-
-
-class TokenFileError(ValueError):
-    """What the file holds is no token."""
 
 
 def write_private(path: Path, content: bytes) -> None:
@@ -37,13 +34,14 @@ def new_token() -> str:
 def token_in(path: Path) -> str:
     """The token that the file holds; if there is no such file, it is made with a random one.
 
-    Raises TokenFileError, OSError.
+    Raises DocumentError, OSError.
     """
     if not path.exists():
         write_private(path, new_token().encode() + b"\n")
     token = path.read_bytes().strip()
     if not _TOKEN.fullmatch(token):
-        raise TokenFileError(f"{path}: not a token: one line of printable characters, no spaces")
+        reason = "not a token: one line of printable characters, no spaces"
+        raise DocumentError(reason, source=str(path))
     warn_if_others_may_read(path)
     return token.decode()
 

@@ -8,7 +8,8 @@ import yaml
 from rich.console import Console
 
 from kubedsm.cluster.calls.permissions import FEATURES, PLACING, Feature, Rule, rules
-from kubedsm.commands.console import configuration_at, print_json
+from kubedsm.commands.console import print_json
+from kubedsm.commands.inputs import configuration_at
 from kubedsm.configuration.settings import Configuration
 from kubedsm.why.table import table
 

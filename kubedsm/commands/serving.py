@@ -1,4 +1,4 @@
-"""`kubedsm run` and `kubedsm emulate`: what serves until interrupted."""
+"""`kubedsm run`: the scheduler, until interrupted."""
 
 import asyncio
 import gc
@@ -14,33 +14,20 @@ import structlog
 
 from kubedsm import __version__
 from kubedsm.clock import SystemClock
-from kubedsm.cluster.calls.leases import LeaseName
 from kubedsm.cluster.client.kubernetes import KubernetesCluster
 from kubedsm.cluster.client.port import Cluster, Forbidden
 from kubedsm.cluster.joining import join
-from kubedsm.commands.console import (
-    Stop,
-    address,
+from kubedsm.commands.console import Stop, address, log_to, output, until_interrupted
+from kubedsm.commands.electing import DurationType, Election, election_of, leader_election
+from kubedsm.commands.inputs import (
     config_file,
     config_map_name,
     configuration_at,
     kubeconfig_context,
     kubeconfig_file,
-    log_to,
-    output,
-    print_json,
-    until_interrupted,
 )
-from kubedsm.commands.electing import DurationType, Election, election_of, leader_election
-from kubedsm.commands.private_files import new_token, token_in, written_kubeconfig
 from kubedsm.configuration.settings import Configuration
 from kubedsm.configuration.settings import load as load_configuration
-from kubedsm.emulator.api.resources import NAMESPACES
-from kubedsm.emulator.cluster_file import load
-from kubedsm.emulator.emulated_cluster import EmulatedCluster
-from kubedsm.emulator.http.certificates import server_tls
-from kubedsm.emulator.http.server import HttpFront
-from kubedsm.emulator.paper import paper_cluster
 from kubedsm.monitoring.instruments import Instruments
 from kubedsm.monitoring.loop_lag import watch_the_loop
 from kubedsm.monitoring.measured_cluster import MeasuredCluster
@@ -51,9 +38,6 @@ from kubedsm.runtime.assembly import Runtime
 from kubedsm.runtime.config_map import ConfigMapName
 from kubedsm.runtime.configuration_source import said_in
 from kubedsm.why.server import PORT, Diagnostics
-
-#: of the emulated cluster: where it listens, and what pods call it
-_OWN_NAMES = ("127.0.0.1", "::1", "localhost", "kubernetes.default.svc")
 
 
 @click.command()
@@ -239,83 +223,3 @@ async def _keep_what_was_listed(synced: asyncio.Event) -> None:
 
 def _format() -> str:
     return "console" if sys.stderr.isatty() else "json"
-
-
-@click.command()
-@click.option(
-    "--cluster",
-    "cluster_name",
-    default="paper",
-    show_default=True,
-    help="`paper`, or a file: Node objects, or the short form {nodes: [{name, tier, cpu, ..}]}.",
-)
-@click.option(
-    "--host", default="127.0.0.1", show_default=True, help="Address of this machine to listen on."
-)
-@click.option(
-    "--port", type=click.IntRange(0, 65535), default=8001, show_default=True, help="0 takes any."
-)
-@click.option(
-    "--token-file",
-    "token_path",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="The administrator's bearer token, made if missing; without it and --tls, all are let in.",
-)
-@click.option(
-    "--tls",
-    is_flag=True,
-    help="Serve https, with a CA of its own, and let each do what Roles allow.",
-)
-@click.option(
-    "--tls-san",
-    "tls_names",
-    multiple=True,
-    metavar="NAME",
-    help="One more name or address in the certificate.",
-)
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of names and uids.")
-@click.option(
-    "--kubeconfig",
-    "kubeconfig_path",
-    type=click.Path(path_type=Path),
-    show_default="a temporary file",
-    help="Where to write the kubeconfig.",
-)
-@output
-def emulate(
-    cluster_name: str,
-    host: str,
-    port: int,
-    token_path: Path | None,
-    tls: bool,
-    tls_names: tuple[str, ...],
-    seed: int,
-    kubeconfig_path: Path | None,
-    output: str,
-) -> None:
-    """Serve an emulated cluster, for kubectl and others.
-
-    It lives in memory, until interrupted.
-    """
-    spec = paper_cluster() if cluster_name == "paper" else load(cluster_name)
-    if tls_names and not tls:
-        raise click.UsageError("--tls-san is part of the certificate of --tls")
-    token = token_in(token_path) if token_path is not None else new_token() if tls else None
-    secured = server_tls((*_OWN_NAMES, host, *tls_names)) if tls else None
-    context, ca = (secured.context, secured.ca) if secured is not None else (None, None)
-
-    async def serve() -> None:
-        async with (
-            EmulatedCluster(spec, SystemClock(), random.Random(seed), token=token) as cluster,
-            HttpFront(cluster.routes, host, port, context) as front,
-        ):
-            # Where `run` looks for its Lease, unless it is told otherwise.
-            cluster.api.create(NAMESPACES, {"metadata": {"name": LeaseName().namespace}})
-            with written_kubeconfig(front.url, token, kubeconfig_path, ca) as path:
-                if output == "json":
-                    print_json({"server": front.url, "kubeconfig": str(path)})
-                else:
-                    click.echo(f"Emulated cluster at {front.url}\nexport KUBECONFIG={path}")
-                await asyncio.Event().wait()
-
-    until_interrupted(serve())

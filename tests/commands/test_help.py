@@ -9,17 +9,17 @@ from kubedsm.cli import commands
 def all_commands(command, path):
     yield path, command
     if isinstance(command, click.Group):
-        for name, inner in command.commands.items():
-            yield from all_commands(inner, f"{path} {name}")
+        for name in command.list_commands(None):
+            yield from all_commands(command.get_command(None, name), f"{path} {name}")
 
 
 COMMANDS = dict(all_commands(commands, "kubedsm"))
 
 
 def help_of(path):
-    context = None
-    for name in path.split():
-        command = commands if context is None else context.command.commands[name]
+    context, names = None, path.split()
+    for depth, name in enumerate(names, 1):
+        command = COMMANDS[" ".join(names[:depth])]
         context = click.Context(command, info_name=name, parent=context, **command.context_settings)
     return command.get_help(context)
 
@@ -48,5 +48,5 @@ def test_run_names_every_default():
 @pytest.mark.parametrize("path", [p for p, c in COMMANDS.items() if isinstance(c, click.Group)])
 def test_no_command_is_summed_up_by_half_a_sentence(path):
     listed = help_of(path).partition("\nCommands:\n")[2]
-    assert len(listed.splitlines()) == len(COMMANDS[path].commands)
+    assert len(listed.splitlines()) == len(COMMANDS[path].list_commands(None))
     assert "..." not in listed

@@ -6,7 +6,8 @@ import stat
 
 import pytest
 
-from kubedsm.commands.private_files import TokenFileError, token_in, written_kubeconfig
+from kubedsm.commands.private_files import token_in, written_kubeconfig
+from kubedsm.configuration.documents import DocumentError
 
 URL = "http://127.0.0.1:8001"
 
@@ -55,7 +56,7 @@ def test_a_token_file_that_others_can_read_gets_a_line_and_is_left_as_it_is(tmp_
 def test_what_is_no_token_is_refused_in_one_line(content, tmp_path):
     path = tmp_path / "token"
     path.write_bytes(content)
-    with pytest.raises(TokenFileError, match=f"^{path}: not a token: .+$"):
+    with pytest.raises(DocumentError, match=f"^{path}: not a token: .+$"):
         token_in(path)
     assert path.read_bytes() == content
 

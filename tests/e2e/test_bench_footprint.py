@@ -27,7 +27,7 @@ def test_idle_tells_what_a_scheduler_costs_that_was_there_all_the_time():
 def test_start_tells_how_long_the_first_bind_takes_in_each_round():
     start = said("start", "--rounds", 2)
     assert start["rounds"] == 2
-    for times in (start["toFirstBind"], start["python -c 'import kubedsm.cli'"]):
+    for times in (start["toFirstBind"], start["python -c 'import kubedsm.commands.serving'"]):
         assert 0 < times["medianSeconds"] <= times["worstSeconds"]
     assert start["ratio"] > 0
 

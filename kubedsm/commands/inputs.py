@@ -1,0 +1,68 @@
+"""What commands read: the configuration, the kubeconfig, a dump of a cluster; and their options."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from kubedsm.cluster.client.paths import is_name
+from kubedsm.cluster.wire import dump as dumps
+from kubedsm.commands.console import remark
+from kubedsm.configuration.settings import Configuration, load_file
+from kubedsm.runtime.config_map import ConfigMapName
+
+config_file = click.option(
+    "--config",
+    "config_path",
+    type=click.Path(dir_okay=False),
+    show_default="none: every key has its own default",
+    help="Configuration file (docs/configuration.md).",
+)
+
+
+def _config_map_name(
+    _context: click.Context, _option: click.Parameter, value: str | None
+) -> ConfigMapName | None:
+    if value is None:
+        return None
+    namespace, _, name = value.partition("/")
+    if not (is_name(namespace) and is_name(name)):
+        raise click.BadParameter(f"{value} is no namespace and name, such as kubedsm/kubedsm")
+    return ConfigMapName(namespace, name)
+
+
+config_map_name = click.option(
+    "--configmap",
+    "config_map",
+    metavar="NAMESPACE/NAME",
+    callback=_config_map_name,
+    show_default="none",
+    help="ConfigMap whose key config.yaml is the configuration.",
+)
+kubeconfig_file = click.option(
+    "--kubeconfig",
+    "kubeconfig_path",
+    type=click.Path(path_type=Path),
+    show_default="$KUBECONFIG, in a pod its service account, else ~/.kube/config",
+    help="Kubeconfig file.",
+)
+kubeconfig_context = click.option(
+    "--context", show_default="the current one", help="Context of the kubeconfig."
+)
+
+
+def configuration_at(path: str | None) -> Configuration:
+    return load_file(path) if path else Configuration()
+
+
+def read_dump(path: str) -> dumps.Dump:
+    """Read a dump, and say what is wrong with it or missing in it.
+
+    Raises DocumentError, OSError.
+    """
+    source = "standard input" if path == "-" else path
+    text = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+    dump = dumps.read(text, source)
+    for line in (*dump.remarks, *map(str, dump.malformed)):
+        remark(line)
+    return dump
