@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from support.processes import kubedsm
+from support.command_line import kubedsm
 
 pytestmark = pytest.mark.http
 
 
 def said(*arguments):
-    done = kubedsm("bench", *arguments, "-o", "json", timeout=300)
+    done = kubedsm("bench", *arguments, "-o", "json")
     assert (done.returncode, done.stderr) == (0, "")
     return json.loads(done.stdout)
 

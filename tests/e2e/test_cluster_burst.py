@@ -5,7 +5,8 @@ import signal
 
 import pytest
 
-from support.processes import Process, Server, kubedsm
+from support.command_line import kubedsm
+from support.processes import Process, Server
 
 pytestmark = pytest.mark.http
 

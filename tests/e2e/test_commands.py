@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from support import command_line
 from support.processes import Process, Server, kubedsm, unreachable, write
 
 pytestmark = pytest.mark.http
@@ -140,7 +141,7 @@ BAD = {
 @pytest.mark.parametrize("case", BAD)
 def test_bad_input_gets_one_line_and_an_exit_code(case, tmp_path):
     arguments, code, says = BAD[case]
-    done = kubedsm(*arguments(tmp_path))
+    done = command_line.kubedsm(*arguments(tmp_path))
     assert done.returncode == code, done.stderr
     assert done.stdout == ""
     [line] = done.stderr.splitlines()

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from support.processes import Process, Server, kubedsm
+from support.command_line import kubedsm
+from support.processes import Process, Server
 
 pytestmark = pytest.mark.http
 

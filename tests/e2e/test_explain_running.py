@@ -8,7 +8,8 @@ import urllib.request
 
 import pytest
 
-from support.processes import PATIENCE, Process, Server, kubedsm, unreachable
+from support.command_line import kubedsm
+from support.processes import PATIENCE, Process, Server, unreachable
 
 pytestmark = pytest.mark.http
 

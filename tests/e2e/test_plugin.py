@@ -8,19 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from kubedsm import cli
+from support.command_line import kubedsm
+
 #: where the entry points of this environment are
 SCRIPTS = Path(sys.executable).parent
 
 
 def entry_point(name, *arguments):
-    called = f"from kubedsm.cli import {name}; {name}()"
-    return subprocess.run(
-        [sys.executable, "-c", called, *arguments],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    return kubedsm(*arguments, entry_point=getattr(cli, name))
 
 
 def test_it_calls_itself_what_its_user_typed():

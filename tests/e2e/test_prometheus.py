@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from support.command_line import kubedsm
 from support.manifests import MONITORING, made
 from support.metered import total
-from support.processes import PATIENCE, Process, Server, free_port, kubedsm
+from support.processes import PATIENCE, Process, Server, free_port
 
 pytestmark = pytest.mark.http
 

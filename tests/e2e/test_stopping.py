@@ -6,7 +6,8 @@ import time
 import pytest
 
 from kubedsm.emulator.paper import node
-from support.processes import Process, Server, kubedsm, write
+from support.command_line import kubedsm
+from support.processes import Process, Server, write
 
 pytestmark = pytest.mark.http
 

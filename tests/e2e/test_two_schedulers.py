@@ -7,7 +7,8 @@ import urllib.request
 
 import pytest
 
-from support.processes import PATIENCE, Process, Server, kubedsm
+from support.command_line import kubedsm
+from support.processes import PATIENCE, Process, Server
 
 pytestmark = pytest.mark.http
 

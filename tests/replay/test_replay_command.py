@@ -5,28 +5,20 @@ import sys
 
 import pytest
 
-from kubedsm.cli import main
 from kubedsm.configuration.documents import DocumentError
 from kubedsm.replay.services import PAPER_SERVICES, load
 from loadgen.generators import normal
 from loadgen.scenario import dumps
+from support import command_line
 
 SHORT = dumps(normal(1.5, 0.4, seed=3, cycles=2, cycle_seconds=20))
 CART = "{name: cart, cpu: 500m, memory: 256Mi}"
 
 
-@pytest.fixture
-def kubedsm(monkeypatch, capsys):
-    """Run it in this process: exit code, standard output, standard error."""
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["kubedsm", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        output = capsys.readouterr()
-        return ended.value.code, output.out, output.err
-
-    return run
+def kubedsm(*arguments):
+    """Exit code, standard output, standard error."""
+    done = command_line.kubedsm(*arguments)
+    return done.returncode, done.stdout, done.stderr
 
 
 @pytest.fixture
@@ -36,7 +28,7 @@ def scenario(tmp_path):
     return path
 
 
-def test_json_has_what_it_promises(kubedsm, scenario):
+def test_json_has_what_it_promises(scenario):
     code, out, err = kubedsm(
         "replay", scenario, "--policies", "kubedsm,kube-scheduler", "--seeds", 2, "-o", "json",
         "--jobs", 1,
@@ -59,7 +51,7 @@ def test_json_has_what_it_promises(kubedsm, scenario):
     assert [row["policy"] for row in found["means"]] == ["kubedsm", "kube-scheduler"]
 
 
-def test_by_default_everybody_is_compared(kubedsm, scenario):
+def test_by_default_everybody_is_compared(scenario):
     code, out, _ = kubedsm("replay", scenario, "--jobs", 1)
     assert code == 0
     assert "emulated cluster" in out
@@ -70,7 +62,7 @@ def test_by_default_everybody_is_compared(kubedsm, scenario):
     assert "\N{HORIZONTAL ELLIPSIS}" not in out
 
 
-def test_a_folder_gets_results_pictures_tables_and_a_page(kubedsm, scenario, tmp_path):
+def test_a_folder_gets_results_pictures_tables_and_a_page(scenario, tmp_path):
     pytest.importorskip("matplotlib")
     out = tmp_path / "new" / "folder"
     policies = "kubedsm,kube-scheduler,no-migration,migration.price=0s"
@@ -99,7 +91,7 @@ def test_a_folder_gets_results_pictures_tables_and_a_page(kubedsm, scenario, tmp
 
 
 def test_without_the_library_for_pictures_one_line_says_how_to_get_it(
-    kubedsm, scenario, tmp_path, monkeypatch
+    scenario, tmp_path, monkeypatch
 ):
     monkeypatch.delitem(sys.modules, "kubedsm.replay.plots", raising=False)
     monkeypatch.setitem(sys.modules, "matplotlib.axes", None)
@@ -110,7 +102,7 @@ def test_without_the_library_for_pictures_one_line_says_how_to_get_it(
     assert {path.name for path in out.iterdir()} == {"results.json", "index.html", "tables.md"}
 
 
-def test_own_nodes_and_services(kubedsm, tmp_path):
+def test_own_nodes_and_services(tmp_path):
     (tmp_path / "cluster.yaml").write_text(
         "nodes: [{name: e1, tier: edge, cpu: 4, memory: 4Gi},"
         " {name: c1, tier: cloud, cpu: 16, memory: 16Gi}]"
@@ -160,7 +152,7 @@ def test_own_nodes_and_services(kubedsm, tmp_path):
         (("1.5-.4", "--config", "nowhere.yaml"), 1, "nowhere.yaml: No such file or directory"),
     ],
 )
-def test_mistakes_get_one_line(kubedsm, arguments, code, message):
+def test_mistakes_get_one_line(arguments, code, message):
     found, out, err = kubedsm("replay", *arguments)
     assert (found, out, err.count("\n")) == (code, "", 1)
     assert err.startswith("kubedsm: error: ")
@@ -189,7 +181,7 @@ def interval(period=200, length=1000):
         ),
     ],
 )
-def test_broken_scenarios_get_one_line(kubedsm, tmp_path, text, message):
+def test_broken_scenarios_get_one_line(tmp_path, text, message):
     path = tmp_path / "load.json"
     path.write_text(text if isinstance(text, str) else json.dumps(text))
     code, out, err = kubedsm("replay", path)
@@ -197,7 +189,7 @@ def test_broken_scenarios_get_one_line(kubedsm, tmp_path, text, message):
     assert message in err
 
 
-def test_variants_that_speak_of_other_services_are_refused(kubedsm, scenario, tmp_path):
+def test_variants_that_speak_of_other_services_are_refused(scenario, tmp_path):
     path = tmp_path / "services.yaml"
     path.write_text(f"services: [{CART}]")
     code, _, err = kubedsm("replay", scenario, "--services", path, "--policies", "only-d")
@@ -205,7 +197,7 @@ def test_variants_that_speak_of_other_services_are_refused(kubedsm, scenario, tm
     assert "policy 'only-d' is about services a, b, c, d, and there is no a, b, c, d" in err
 
 
-def test_an_output_folder_that_cannot_be_made(kubedsm, scenario):
+def test_an_output_folder_that_cannot_be_made(scenario):
     code, _, err = kubedsm("replay", scenario, "--out", scenario / "below-a-file")
     assert code == 1
     assert err.count("\n") == 1
