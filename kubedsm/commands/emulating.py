@@ -4,11 +4,13 @@ import asyncio
 import random
 from pathlib import Path
 
+import attrs
 import click
 
 from kubedsm.clock import SystemClock
 from kubedsm.cluster.calls.leases import LeaseName
 from kubedsm.commands.console import output, print_json, until_interrupted
+from kubedsm.commands.electing import DurationType
 from kubedsm.commands.private_files import new_token, token_in, written_kubeconfig
 from kubedsm.emulator.api.resources import NAMESPACES
 from kubedsm.emulator.cluster_file import load
@@ -61,6 +63,13 @@ _OWN_NAMES = ("127.0.0.1", "::1", "localhost", "kubernetes.default.svc")
     show_default="a temporary file",
     help="Where to write the kubeconfig.",
 )
+@click.option(
+    "--start-delay",
+    type=DurationType(),
+    default="3s",
+    show_default=True,
+    help="From a pod's binding to its being Ready.",
+)
 @output
 def emulate(
     cluster_name: str,
@@ -71,6 +80,7 @@ def emulate(
     tls_names: tuple[str, ...],
     seed: int,
     kubeconfig_path: Path | None,
+    start_delay: float,
     output: str,
 ) -> None:
     """Serve an emulated cluster, for kubectl and others.
@@ -78,6 +88,7 @@ def emulate(
     It lives in memory, until interrupted.
     """
     spec = paper_cluster() if cluster_name == "paper" else load(cluster_name)
+    spec = attrs.evolve(spec, timing=attrs.evolve(spec.timing, start_delay=start_delay))
     if tls_names and not tls:
         raise click.UsageError("--tls-san is part of the certificate of --tls")
     token = token_in(token_path) if token_path is not None else new_token() if tls else None

@@ -16,7 +16,7 @@ def said(*arguments):
 
 
 def test_idle_tells_what_a_scheduler_costs_that_was_there_all_the_time():
-    idle = said("idle", "--nodes", 6, "--pods", 5, "--seconds", 3, "--heartbeat", 1)
+    idle = said("idle", "--nodes", 6, "--pods", 5, "--seconds", 1, "--heartbeat", 1)
     assert (idle["nodes"], idle["pods"], idle["scrapes"]) == (6, 5, 1)
     assert idle["heartbeatsPerSecond"] > 0
     assert idle["cpuPercentOfACore"] >= 0
@@ -34,7 +34,7 @@ def test_start_tells_how_long_the_first_bind_takes_in_each_round():
 
 def test_scale_tells_what_a_scheduler_costs_while_pods_come_and_go():
     size = ("--nodes", 4, "--pods", 20, "--rounds", 1, "--suggestions", 0)
-    running = said("scale", *size, "--seconds", 4)["running"]
+    running = said("scale", *size, "--seconds", 1)["running"]
     assert running["churn"]["podEventsPerSecond"] > 0
     assert running["churn"]["cpuPercentOfACore"] > 0
     assert running["residentMB"] > 10

@@ -151,7 +151,7 @@ class Prometheus(Program):
             {"job_name": job, "honor_labels": True, "static_configs": [{"targets": [target]}]}
             for job, target in targets.items()
         ]
-        every = {"scrape_interval": "1s", "evaluation_interval": "1s"}
+        every = {"scrape_interval": "250ms", "evaluation_interval": "250ms"}
         config.write_text(
             yaml.safe_dump({"global": every, "rule_files": [str(rules)], "scrape_configs": jobs})
         )

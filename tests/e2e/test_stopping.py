@@ -26,10 +26,12 @@ MIGRATING = "kubedsm.io/migrating"
 def server(tmp_path):
     """With Ready pods in the cloud, and room on the edge."""
     with Server("--cluster", write(tmp_path, "cluster.yaml", CLOUD_ONLY)) as server:
-        with scheduler(server, tmp_path, "off") as first:
-            server.deploy("web", 2)
-            server.until(lambda: ready(server) == 2)
-            first.stop(signal.SIGTERM)
+        server.deploy("web", 2)
+        server.until(lambda: len(pods(server)) == 2)
+        for pod in pods(server):
+            path = f"/api/v1/namespaces/default/pods/{pod['metadata']['name']}/binding"
+            server.call("POST", path, {"metadata": {}, "target": {"kind": "Node", "name": "c1"}})
+        server.until(lambda: ready(server) == 2)
         server.call("POST", "/api/v1/nodes", node("e1", "edge", "4", "8Gi"))
         yield server
 

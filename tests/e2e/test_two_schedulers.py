@@ -53,12 +53,17 @@ def led_by_another(server, identity):
 
 
 def test_a_scheduler_that_is_killed_or_stopped_is_replaced(server):
+    """Meanwhile a standby is ready, and says who leads."""
     with scheduler(server) as first:
         leader = heard(first, "leading")["identity"]
-        with scheduler(server) as other:
+        with scheduler(server, "--metrics-address", "127.0.0.1:0") as other:
+            url = heard(other, "connected")["metrics"]
             assert heard(other, "standing by")["holder"] == leader
+            server.until(lambda: said_at(f"{url}/readyz")[0] == 200)
+            assert f"[+]leader-election ok: {leader} leads\n" in said_at(f"{url}/readyz")[1]
             first.process.kill()
             second = led_by_another(server, leader)
+            server.until(lambda: said_at(f"{url}/readyz") == (200, "ok"))
             server.deploy("after-the-kill", 3)
             server.until(lambda: server.bound() == 3)
             with scheduler(server) as third:
@@ -84,18 +89,6 @@ def test_told_to_stop_it_hands_over(server):
             led_by_another(server, leader)
             assert heard(other, "leading")["transitions"] >= 1
             assert other.stop(signal.SIGINT)[0] == 0
-
-
-def test_a_standby_is_ready_and_says_who_leads(server):
-    with scheduler(server) as first:
-        leader = heard(first, "leading")["identity"]
-        with scheduler(server, "--metrics-address", "127.0.0.1:0") as other:
-            url = heard(other, "connected")["metrics"]
-            server.until(lambda: said_at(f"{url}/readyz")[0] == 200)
-            assert f"[+]leader-election ok: {leader} leads\n" in said_at(f"{url}/readyz")[1]
-            first.process.kill()
-            led_by_another(server, leader)
-            server.until(lambda: said_at(f"{url}/readyz") == (200, "ok"))
 
 
 def said_at(url):

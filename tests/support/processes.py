@@ -52,7 +52,8 @@ class Process:
 
 class Server(Process):
     def __init__(self, *arguments):
-        super().__init__("emulate", "--port", "0", "-o", "json", *arguments)
+        quick = ("--start-delay", "200ms")
+        super().__init__("emulate", "--port", "0", "-o", "json", *quick, *arguments)
         said = json.loads(self.line())
         self.url, self.kubeconfig = said["server"], said["kubeconfig"]
         self.headers = {"Content-Type": "application/json"}

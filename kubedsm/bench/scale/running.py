@@ -33,7 +33,7 @@ EVENTS_PER_SECOND = 200
 #: in flight, before the scheduler begins
 BINDS = 16
 BURST_PODS = 200
-#: seconds from one burst to the next
+#: seconds from one burst to the next, unless all is to take less
 BURST_EVERY = 5.0
 #: that nothing here takes
 PATIENCE = 1800.0
@@ -113,7 +113,7 @@ class _Run:
     pods: _Pods
     size: Size
 
-    async def fill(self) -> list[str]:
+    async def fill(self, settling: float) -> list[str]:
         """Have so many pods bound, and their Deployments' names."""
         await self.api.create_namespace(NAMESPACE)
         names = []
@@ -128,22 +128,23 @@ class _Run:
                 await self.clock.sleep(0.5)
             for each in binding:
                 each.cancel()
-        await self.clock.sleep(footprint.AFTERGLOW)
+        await self.clock.sleep(settling)
         return names
 
-    async def measured(self, names: list[str], seconds: float) -> RunningResult:
+    async def measured(self, names: list[str], seconds: float, settling: float) -> RunningResult:
         began = self.clock.monotonic()
         async with asyncio.timeout(PATIENCE):
             await self.scheduler.log.synced.wait()
         to_know = self.clock.monotonic() - began
-        await self.clock.sleep(footprint.AFTERGLOW)
+        await self.clock.sleep(settling)
         before, cpu, events = await self._metrics(), self._cpu(), self.pods.events
         took = await self._churn(names, seconds)
         cpu_after, events_after = self._cpu(), self.pods.events
         async with asyncio.TaskGroup() as tasks:
-            bursts = max(1, round(seconds / 2 / BURST_EVERY))
-            tasks.create_task(self._churn(names, bursts * BURST_EVERY))
-            tasks.create_task(self._bursts(bursts))
+            every = min(BURST_EVERY, seconds)
+            bursts = max(1, round(seconds / 2 / every))
+            tasks.create_task(self._churn(names, bursts * every))
+            tasks.create_task(self._bursts(bursts, every))
         await self.clock.sleep(seconds)
         after = await self._metrics()
         main, *children = family(self.scheduler.pid)
@@ -172,11 +173,11 @@ class _Run:
                 await self.clock.sleep(_LOOK)
         return now
 
-    async def _bursts(self, bursts: int) -> None:
+    async def _bursts(self, bursts: int, every: float) -> None:
         for number in range(bursts):
             body = footprint.workload(f"burst-{number}", BURST_PODS)
             await self.api.create(NAMESPACE, "deployments", body, APPS)
-            await self.clock.sleep(BURST_EVERY)
+            await self.clock.sleep(every)
 
     def _cpu(self) -> tuple[float, float]:
         main, *children = family(self.scheduler.pid)
@@ -207,9 +208,10 @@ async def run(size: Size, clock: Clock, rng: random.Random, seconds: float) -> R
         async with asyncio.TaskGroup() as tasks:
             watching = tasks.create_task(following.run())
             await synced.wait()
-            names = await run.fill()
+            settling = min(footprint.AFTERGLOW, seconds)
+            names = await run.fill(settling)
             tasks.create_task(run.scheduler.run())
-            measured = await run.measured(names, seconds)
+            measured = await run.measured(names, seconds, settling)
             await run.scheduler.stop()
             watching.cancel()
     return measured
