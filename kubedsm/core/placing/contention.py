@@ -21,11 +21,13 @@ def uncontended(snapshot: Snapshot, pods: Sequence[Pod], batch: int) -> bool:
     They lose neither QoS nor a place to others of their classes if all find room on the edge,
     wherever the others have gone; or those of a class that the edge has no room for, in the cloud.
     Nor do they if they are replicas, all alike, of the only workload there is: which of them comes
-    first makes no difference.
+    first makes no difference. What no node can ever hold neither gains nor takes anything.
     """
-    classes = list({pod.pod_class for pod in pods})
+    classes = [c for c in {pod.pod_class for pod in pods} if not c.requests.beyond_any_node]
     if len(classes) > _CLASSES or not is_plain(snapshot, pods):
         return False
+    if not classes:
+        return True
     if len(classes) == len(snapshot.shares()) == len(snapshot.census.requests) == 1:
         return True
     axes = axes_of([pod_class.requests for pod_class in classes])

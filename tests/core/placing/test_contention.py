@@ -20,6 +20,7 @@ EDGE, CLOUD = node("e", Tier.EDGE, cpu=8), node("c", Tier.CLOUD, cpu=64, memory=
 SMALL, LARGE = resources(1, 0.1), resources(4, 0.1)
 WEB, API = pod("web", "web", SMALL), pod("api", "api", SMALL)
 BIG = pod("big", "big", LARGE)
+ABSURD = pod("absurd", "absurd", resources(2**60, 0.1))
 HUGE, GIANT = (pod(name, name, resources(9, 0.1)) for name in ("huge", "giant"))
 
 
@@ -40,6 +41,8 @@ def replicas(count):
         pytest.param([EDGE, CLOUD], [WEB], 99, True, id="the only workload there is"),
         pytest.param([EDGE, CLOUD], replicas(20), 99, True, id="more of it than fit"),
         pytest.param([], [WEB, API], 1, False, id="no node at all"),
+        pytest.param([EDGE, CLOUD], [WEB, API, ABSURD], 8, True, id="one that fits nowhere"),
+        pytest.param([EDGE, CLOUD], [ABSURD], 8, True, id="no other"),
     ],
 )
 def test_what_may_be_decided_at_once(nodes, pods, batch, at_once):
