@@ -1,31 +1,18 @@
 """Which objects of one kind exist, and in which state each was last seen.
 
 Rules. A uid lives once: what was deleted never comes back, and a name with another uid is another
-object, whose predecessor is gone. An object's resourceVersion never goes back. Versions are
-compared as numbers, and only if both are; for others only equality counts.
+object, whose predecessor is gone. An object's resourceVersion never goes back.
 """
 
 from collections.abc import Iterator, Mapping
 
 from kubedsm.cluster.wire.decoding import Identity
+from kubedsm.core.world.resource_versions import is_older
 
 #: how many deleted uids are remembered, against replays
 _REMEMBERED = 4096
-#: a resourceVersion is a 64-bit number, where it is a number
-_DIGITS = 20
 
 Key = tuple[str, str]
-
-
-def is_older(version: str, other: str) -> bool:
-    """Whether it is known to be older; never for versions that are not numbers."""
-    ours, theirs = _number(version), _number(other)
-    return ours is not None and theirs is not None and ours < theirs
-
-
-def _number(version: str) -> int | None:
-    digits = len(version) <= _DIGITS and version.isascii() and version.isdigit()
-    return int(version) if digits else None
 
 
 def _is_news(seen: Identity, known: Identity) -> bool:

@@ -36,10 +36,11 @@ from kubedsm.cluster.client.port import (
     NotFound,
     Request,
 )
-from kubedsm.cluster.watching.known_objects import KnownObjects, is_older
+from kubedsm.cluster.watching.known_objects import KnownObjects
 from kubedsm.cluster.watching.watched import Watched
 from kubedsm.cluster.wire import decoding
 from kubedsm.cluster.wire.decoding import WireError
+from kubedsm.core.world.resource_versions import is_older
 from kubedsm.said_by_cause import SaidByCause, cause_of
 
 T = TypeVar("T")

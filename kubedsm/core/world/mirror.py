@@ -34,6 +34,7 @@ from kubedsm.core.world.model import (
     Uid,
     Workload,
 )
+from kubedsm.core.world.resource_versions import is_older
 from kubedsm.core.world.snapshot import Snapshot
 from kubedsm.core.world.surroundings import Surroundings, key_of
 
@@ -81,12 +82,6 @@ class ReplacementClaim:
             and self.name in ("", pod.name)
             and self.template_hash in ("", pod.labels.get(TEMPLATE_HASH_LABEL))
         )
-
-
-def older(pod: Pod, than: Pod) -> bool:
-    """Whether this is a state of the pod that was overtaken: a live read can be, or a replay."""
-    versions = (pod.resource_version, than.resource_version)
-    return all(v.isdecimal() for v in versions) and int(versions[0]) < int(versions[1])
 
 
 class ClusterMirror:
@@ -157,7 +152,7 @@ class ClusterMirror:
         if pod.detached and pod.scheduler_name != self._scheduler_name:
             pod = attrs.evolve(pod, detached=False)  # no move of ours touches it
         before = self._books.pods.get(pod.uid)
-        if before is not None and older(pod, before):
+        if before is not None and is_older(pod.resource_version, before.resource_version):
             return Change(pod_before=before, pod_after=before)
         self._uids[key] = pod.uid
         (self._marked.add if pod.detached else self._marked.discard)(pod.uid)

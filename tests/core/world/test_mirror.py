@@ -175,6 +175,15 @@ def test_a_state_that_was_overtaken_is_ignored():
     assert made.pod(Uid("a")).node_name == "n2"
 
 
+@pytest.mark.parametrize("version", ["abc", "9" * 5000, "٣", "-1", ""])
+def test_a_version_that_is_no_number_overtakes_nothing_and_is_not_overtaken(version):
+    made = mirror(NodeApplied(node()), PodApplied(pod("a", resource_version="10")))
+    made.apply(PodApplied(pod("a", node_name="n2", resource_version=version)))
+    assert made.pod(Uid("a")).node_name == "n2"
+    made.apply(PodApplied(pod("a", resource_version="11")))
+    assert made.pod(Uid("a")).node_name is None
+
+
 def test_a_state_of_a_rewound_history_is_taken_though_its_version_is_older():
     made = mirror(NodeApplied(node()), PodApplied(pod("a", node_name="n2", resource_version="10")))
     made.apply(HistoryRewound())
