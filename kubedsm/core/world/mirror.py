@@ -154,6 +154,9 @@ class ClusterMirror:
         before = self._books.pods.get(pod.uid)
         if before is not None and is_older(pod.resource_version, before.resource_version):
             return Change(pod_before=before, pod_after=before)
+        if before is not None:
+            # No API server gives two pods one uid; of one that does, the last shown counts.
+            del self._uids[before.namespace, before.name]
         self._uids[key] = pod.uid
         (self._marked.add if pod.detached else self._marked.discard)(pod.uid)
         held = self._reservations.get(pod.uid)

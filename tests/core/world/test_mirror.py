@@ -184,6 +184,16 @@ def test_a_version_that_is_no_number_overtakes_nothing_and_is_not_overtaken(vers
     assert made.pod(Uid("a")).node_name is None
 
 
+def test_of_two_pods_of_one_uid_the_last_shown_counts():
+    made = mirror(NodeApplied(node()), PodApplied(pod("a", name="one", node_name="n2")))
+    made.apply(PodApplied(pod("a", name="two", node_name="n2")))
+    made.check_invariants()
+    assert made.pod(Uid("a")).name == "two"
+    made.apply(PodDeleted(Uid("a"), "shop", "two"))
+    made.check_invariants()
+    assert made.snapshot().free["n2"].cpu == 4000
+
+
 def test_a_state_of_a_rewound_history_is_taken_though_its_version_is_older():
     made = mirror(NodeApplied(node()), PodApplied(pod("a", node_name="n2", resource_version="10")))
     made.apply(HistoryRewound())
