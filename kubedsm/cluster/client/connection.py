@@ -21,6 +21,9 @@ BODY_LIMIT = 16 * 1024 * 1024
 #: SO_LINGER: on, for no time
 NO_LINGERING = struct.pack("ii", 1, 0)
 
+#: what is wrong if an answer ends before it is whole
+CLOSED = "the server closed the connection"
+
 _SAYS_WHERE_IT_ENDS = frozenset({b"content-length", b"transfer-encoding"})
 
 
@@ -90,7 +93,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         if exc is None and not self._in_head and self._ends_with_connection:
             self._answered()
-        self._fail(str(exc or "the server closed the connection"))
+        self._fail(str(exc or CLOSED))
         self.gone.set_result(None)
 
     # what the parser calls

@@ -28,7 +28,7 @@ from yarl import URL
 import kubedsm
 from kubedsm.clock import Clock
 from kubedsm.cluster.client.api_errors import api_error
-from kubedsm.cluster.client.connection import NO_LINGERING
+from kubedsm.cluster.client.connection import CLOSED, NO_LINGERING
 from kubedsm.cluster.client.connections import Connections, told
 from kubedsm.cluster.client.port import (
     CredentialsError,
@@ -326,8 +326,12 @@ class KubernetesCluster:
         return f"{request.method} {path} HTTP/1.1\r\n{lines}\r\n".encode() + body
 
     def _unknown(self, request: Request, error: Exception, timeout: float | None) -> OutcomeUnknown:
-        late = timeout and isinstance(error, TimeoutError)
-        what = f"no answer within {timeout:g} s" if late else told(error)
+        if timeout and isinstance(error, TimeoutError):
+            what = f"no answer within {timeout:g} s"
+        elif isinstance(error, aiohttp.ClientPayloadError):
+            what = CLOSED  # aiohttp tells how it noticed, in two sentences
+        else:
+            what = told(error)
         return OutcomeUnknown(f"{request.method} {request.path}: {what}")
 
 
