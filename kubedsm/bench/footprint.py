@@ -149,7 +149,7 @@ async def idle(
         seconds=took,
         heartbeats=sent,
         cpu_percent=100 * used / took,
-        resident=scheduler.memory[-1][1],
+        resident=scheduler.memory[-1].resident,
         scrapes=scrapes,
     )
 

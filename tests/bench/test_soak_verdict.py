@@ -1,33 +1,48 @@
 """Which promises a soak finds broken: each by what breaks it, and none by what does not."""
 
 import json
+from collections import Counter
 
 import attrs
 import pytest
 
-from kubedsm.bench.soak.processes import LogCount
-from kubedsm.bench.soak.run import PodWatch
+from kubedsm.bench.soak.pod_watch import PodWatch
+from kubedsm.bench.soak.processes import LogCount, Look
 from kubedsm.bench.soak.tenants import ODD_NAMESPACE
-from kubedsm.bench.soak.verdict import SoakResult, Wait
-from kubedsm.core.world.events import PodApplied, PodDeleted
-from kubedsm.core.world.model import Pod, PodClass, Resources, SchedulingRules, Uid, Workload
+from kubedsm.bench.soak.verdict import Left, SoakResult, Wait
+from kubedsm.core.world.events import NodeApplied, PodApplied, PodDeleted
+from kubedsm.core.world.model import Node, Pod, PodClass, Resources, SchedulingRules, Uid, Workload
 
 #: 100 calm seconds, then 500 with the odd tenant; one pod, one look at the memory a second
 GOOD = SoakResult(
     started=0.0,
     odd_since=100.0,
+    unharmed_since=600.0,
     ended=600.0,
     workloads=300,
     namespaces_deleted=5,
     waits=tuple(Wait(float(at), 0.02, bound=True) for at in range(600)),
-    left_waiting=0,
-    left_marked=(),
+    events=9000,
+    amiss=(),
+    left=Left(),
     most_odd=90,
     asked_odd=90,
-    scheduler_ends=0,
+    replicas=1,
+    harm=Counter(),
+    leaders=1,
+    ends=0,
     log=LogCount(moves=[(float(at), "completed") for at in range(0, 600, 20)]),
-    memory=tuple((float(at), 100_000_000) for at in range(600)),
+    memory=tuple(Look(float(at), float(at), 100_000_000) for at in range(600)),
     seconds_to_stop=0.5,
+)
+#: two of them, one killed each 25 seconds until 100 before the end
+HARMED = attrs.evolve(
+    GOOD,
+    unharmed_since=500.0,
+    replicas=2,
+    harm=Counter({"leaders killed": 12, "standbys killed": 4}),
+    leaders=12,
+    memory=tuple(Look(float(at), float(at % 25), 100_000_000) for at in range(600)),
 )
 
 
@@ -41,8 +56,13 @@ def slow(since, until, seconds):
     )
 
 
-def grown(since, by):
-    return tuple((at, round(size * by) if at >= since else size) for at, size in GOOD.memory)
+def grown(since, by, good=GOOD, age=0):
+    return tuple(
+        attrs.evolve(look, resident=round(look.resident * by))
+        if look.at >= since and look.age >= age
+        else look
+        for look in good.memory
+    )
 
 
 def test_a_good_soak_keeps_them_all():
@@ -55,14 +75,20 @@ def test_a_good_soak_keeps_them_all():
 @pytest.mark.parametrize(
     ("promises", "changes"),
     [
-        ({"ends"}, {"scheduler_ends": 1}),
+        ({"ends"}, {"ends": 1}),
+        ({"ends"}, {"log": attrs.evolve(GOOD.log, gave_way=1)}),
         ({"usual"}, {"waits": slow(100, 600, 0.8)}),
         ({"usual", "even"}, {"waits": slow(500, 600, 0.8)}),
         ({"usual"}, {"waits": slow(300, 310, 9.0)}),
         ({"usual", "even"}, {"waits": GOOD.waits[:100]}),
         (set(), {"waits": slow(100, 600, 0.05)}),
-        ({"bound"}, {"left_waiting": 1}),
-        ({"marks"}, {"left_marked": ("shop/web-1",)}),
+        ({"never"}, {"amiss": ("e0 holds more than it has",)}),
+        ({"bound"}, {"left": Left(waiting=1)}),
+        ({"marks"}, {"left": Left(marked=("shop/web-1",))}),
+        ({"replicas"}, {"left": Left(replicas=("shop/web: 3 pods, not 2",))}),
+        ({"room"}, {"left": Left(room=("e0",))}),
+        ({"work"}, {"left": Left(under_way=("kubedsm_plans_in_progress 1",))}),
+        ({"processes"}, {"left": Left(processes=1)}),
         ({"multiply"}, {"most_odd": 200}),
         ({"memory"}, {"memory": grown(400, 1.11)}),
         (set(), {"memory": grown(400, 1.09)}),
@@ -79,6 +105,24 @@ def test_what_breaks_a_promise(promises, changes):
 
 
 @pytest.mark.parametrize(
+    ("promises", "changes"),
+    [
+        (set(), {}),
+        ({"ends"}, {"ends": 1}),
+        (set(), {"log": attrs.evolve(GOOD.log, gave_way=3)}),
+        (set(), {"waits": slow(100, 519, 6.0)}),
+        ({"even"}, {"waits": slow(420, 500, 6.0)}),
+        ({"usual"}, {"waits": slow(520, 600, 0.8)}),
+        ({"memory"}, {"memory": grown(400, 1.11, HARMED)}),
+        (set(), {"memory": grown(400, 2, HARMED, age=20)}),
+        ({"memory"}, {"memory": grown(200, 1.11, HARMED)}),
+    ],
+)
+def test_what_breaks_a_promise_when_they_are_harmed(promises, changes):
+    assert broken(attrs.evolve(HARMED, **changes)) == promises
+
+
+@pytest.mark.parametrize(
     ("line", "is_kept"),
     [
         (b'{"event": "synced", "level": "info"}', True),
@@ -89,6 +133,7 @@ def test_what_breaks_a_promise(promises, changes):
         (b"Traceback (most recent call last):\n", False),
         (b"  + Exception Group Traceback (most recent call last):\n", False),
         (b"kubedsm: error: connection refused\n", False),
+        (b"kubedsm: error: not leading any more: the lease a/b is held by c now\n", True),
         (b"kubedsm: no Node in dump.json\n", True),
         (b"[]\n", True),
         (b"\xff\n", True),
@@ -97,7 +142,7 @@ def test_what_breaks_a_promise(promises, changes):
 def test_what_in_a_log_counts_as_caught(line, is_kept):
     log = LogCount()
     log.take(line, 1.0)
-    result = attrs.evolve(GOOD, log=attrs.evolve(log, moves=GOOD.log.moves))
+    result = attrs.evolve(HARMED, log=attrs.evolve(log, moves=GOOD.log.moves))
     assert broken(result) == (set() if is_kept else {"caught"})
 
 
@@ -114,6 +159,51 @@ def pod(uid, node=None, namespace="shop", **more):
     workload = Workload(namespace, "Deployment", "web")
     pod = Pod(Uid(uid), namespace, uid, workload, requests, "kubedsm", node_name=node)
     return PodApplied(attrs.evolve(pod, **more))
+
+
+def watched(*events):
+    """What was seen that must never be, on a node that has room for two pods."""
+    watch = PodWatch(SetClock())
+    watch.handle(NodeApplied(Node("n1", {}, Resources(cpu=200, pods=9))))
+    watch.handle(NodeApplied(Node("n2", {}, Resources(cpu=200, pods=9))))
+    for event in events:
+        watch.handle(event)
+    return watch.amiss
+
+
+def test_a_node_must_never_hold_more_than_it_has():
+    two = pod("a", node="n1"), pod("b", node="n1")
+    assert watched(*two, pod("c", node="n2")) == []
+    assert watched(*two, pod("c", node="n1")) == ["n1 holds more than it has: shop/c came"]
+    assert watched(*two, PodDeleted(Uid("a"), "shop", "a"), pod("c", node="n1")) == []
+    assert watched(*two, pod("b", node="n1", phase="Failed"), pod("c", node="n1")) == []
+    leaving = pod("b", node="n1", terminating=True)
+    assert len(watched(*two, leaving, pod("c", node="n1"))) == 1
+
+
+def test_a_pod_is_bound_once():
+    assert watched(pod("a"), pod("a", node="n1"), pod("a", node="n1", phase="Running")) == []
+    [said] = watched(pod("a"), pod("a", node="n1"), pod("a", node="n2"))
+    assert said == "shop/a was bound to n1, then to n2"
+
+
+@pytest.mark.parametrize(
+    ("others", "amiss"),
+    [
+        ([{"ready": True}], 0),
+        ([{}], 1),
+        ([{"terminating": True, "ready": True}, {}], 1),
+        ([{"labels": {"app": "another"}}], 0),
+        ([], 0),
+    ],
+)
+def test_no_last_ready_pod_is_moved_away(others, amiss):
+    labels = {"app": "web"}
+    moved = {"labels": labels, "ready": True, "detached": True, "node": "n1"}
+    beside = [pod(str(n), **({"labels": labels} | other)) for n, other in enumerate(others)]
+    gone = PodDeleted(Uid("moved"), "shop", "moved")
+    assert len(watched(pod("moved", **moved), *beside, gone)) == amiss
+    assert watched(pod("moved", **moved | {"detached": False}), *beside, gone) == []
 
 
 def test_waits_are_from_the_first_sight_of_a_pod_until_it_is_bound_or_goes():

@@ -2,10 +2,11 @@
 
 import asyncio
 import os
+import signal
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ LONGEST_LINE = 2**24
 PATIENCE = 30.0
 #: seconds until a scheduler that ended is started again, and between two looks at its memory
 PAUSE = 1.0
+#: what it says that ends because another leads
+_GAVE_WAY = b"kubedsm: error: not leading any more:"
 _KIBI = 1024
 
 
@@ -59,6 +62,10 @@ class LogCount:
     #: when moves ended, on the monotonic clock, and how
     moves: list[tuple[float, str]] = attrs.field(factory=list)
     tracebacks: int = 0
+    #: how often a process ended because another led
+    gave_way: int = 0
+    #: whether the process that runs was elected
+    leading: bool = False
     #: where it answers for /metrics
     metrics: str = ""
     #: set once it knows the cluster
@@ -72,7 +79,9 @@ class LogCount:
             entry = None
         if not isinstance(entry, dict):
             self.tracebacks += b"Traceback (most recent call last)" in line
-            if line.startswith(b"kubedsm: error:"):
+            if line.startswith(_GAVE_WAY):
+                self.gave_way += 1
+            elif line.startswith(b"kubedsm: error:"):
                 self.errors[line.decode(errors="replace").strip()] += 1
             return
         event, level = str(entry.get("event")), entry.get("level")
@@ -81,30 +90,64 @@ class LogCount:
             self.errors[event] += 1
         elif level == "warning":
             self.warnings[event] += 1
-        elif event == "connected":
+        else:
+            self._heard(event, entry, now)
+
+    def _heard(self, event: str, entry: dict[str, Any], now: float) -> None:
+        if event == "connected":
             self.metrics = str(entry.get("metrics"))
         elif event == "synced":
             self.synced.set()
+        elif event == "leading":
+            self.leading = True
         elif event == "move ended":
             self.moves.append((now, str(entry.get("outcome"))))
+
+    def began(self) -> None:
+        """Another process speaks from now on."""
+        self.leading, self.metrics = False, ""
+
+    @classmethod
+    def of_all(cls, logs: Iterable["LogCount"]) -> "LogCount":
+        """What they said, together."""
+        whole = cls()
+        for log in logs:
+            whole.errors += log.errors
+            whole.warnings += log.warnings
+            whole.moves += log.moves
+            whole.tracebacks += log.tracebacks
+            whole.gave_way += log.gave_way
+        return whole
+
+
+@attrs.frozen(slots=True)
+class Look:
+    """At a process: when, on the monotonic clock; seconds since it began; its resident bytes."""
+
+    at: float
+    age: float
+    resident: int
 
 
 class Scheduler:
     """`kubedsm run` on a cluster: started again when it ends, as a kubelet would."""
 
-    def __init__(self, kubeconfig: Path, clock: Clock) -> None:
+    def __init__(self, kubeconfig: Path, clock: Clock, *options: str) -> None:
         self._command = (
             *("-m", "kubedsm", "run", "--kubeconfig", str(kubeconfig)),
             *("--diagnostics-port", "0", "--metrics-address", "127.0.0.1:0", "-o", "json"),
+            *options,
         )
         self._clock = clock
         self._process: asyncio.subprocess.Process | None = None
         self._stopping = False
+        self._killed = False
+        self._children: set[int] = set()
         self.log = LogCount()
-        #: how often it ended although it was not told to
+        #: how often it ended by itself, other than to give way
         self.ends = 0
-        #: (moment on the monotonic clock, resident bytes)
-        self.memory: list[tuple[float, int]] = []
+        #: of it and its children together
+        self.memory: list[Look] = []
 
     @property
     def pid(self) -> int:
@@ -121,7 +164,8 @@ class Scheduler:
                 stderr=asyncio.subprocess.PIPE,
                 limit=LONGEST_LINE,
             )
-            self._process = process
+            self._process, self._killed, gave_way = process, False, self.log.gave_way
+            self.log.began()
             try:
                 async with asyncio.TaskGroup() as tasks:
                     for stream in (process.stdout, process.stderr):
@@ -133,7 +177,7 @@ class Scheduler:
             finally:
                 await ended(process)
             if not self._stopping:
-                self.ends += 1
+                self.ends += not self._killed and self.log.gave_way == gave_way
                 await self._clock.sleep(PAUSE)
 
     async def stop(self) -> float:
@@ -144,16 +188,33 @@ class Scheduler:
             await ended(self._process)
         return self._clock.monotonic() - started
 
+    def kill(self) -> None:
+        """Have it end without a word, if it runs."""
+        self._killed = True
+        self.send(signal.SIGKILL)
+
+    def send(self, number: signal.Signals) -> None:
+        """To the process itself, if it runs; its children hear nothing."""
+        if self._process is not None and self._process.returncode is None:
+            self._process.send_signal(number)
+
+    def left_over(self) -> list[int]:
+        """Children that live although it does not."""
+        return [pid for pid in self._children if _lives(pid)]
+
     async def _listen(self, stream: asyncio.StreamReader) -> None:
         async for line in stream:
             self.log.take(line, self._clock.monotonic())
 
     async def _look_at_memory(self, pid: int) -> None:
+        began = self._clock.monotonic()
         while True:
             await self._clock.sleep(PAUSE)
             with suppress(OSError):  # it has just ended
-                held = sum(map(resident, family(pid)))
-                self.memory.append((self._clock.monotonic(), held))
+                processes = family(pid)
+                self._children.update(processes[1:])
+                now = self._clock.monotonic()
+                self.memory.append(Look(now, now - began, sum(map(resident, processes))))
 
 
 def resident(pid: int) -> int:
@@ -174,6 +235,14 @@ def family(pid: int) -> tuple[int, ...]:
     """The process, and those that it has started. Raises OSError."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return pid, *map(int, children)
+
+
+def _lives(pid: int) -> bool:
+    """Also False for one that has ended, and that nobody has asked for its exit code."""
+    try:
+        return resident(pid) > 0
+    except OSError:
+        return False
 
 
 async def ended(process: asyncio.subprocess.Process) -> None:

@@ -1,33 +1,37 @@
 """A long run over HTTP: many tenants that come and go, an odd one, and what becomes of the others.
 
-The cluster is emulated, in a process of its own, and so is the scheduler. First it is left alone
-with the ordinary tenants, which shows what is usual; then the odd tenant comes, and stays.
+The cluster is emulated, in a process of its own, and so is each scheduler. First they are left
+alone with the ordinary tenants, which shows what is usual; then the odd tenant comes, and stays. If
+they are harmed, that begins together with it, and ends a while before the tenants rest.
 """
 
 import asyncio
 import random
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NoReturn
 
 import attrs
 
-from kubedsm.bench.api import Api
+from kubedsm.bench.api import TIMEOUT, Api
+from kubedsm.bench.soak.harm import Harm
+from kubedsm.bench.soak.left import Leavings
+from kubedsm.bench.soak.line import Line
 from kubedsm.bench.soak.oddities import ODDITIES
-from kubedsm.bench.soak.processes import Scheduler
-from kubedsm.bench.soak.tenants import ODD_NAMESPACE, OddTenant, OrdinaryTenants
-from kubedsm.bench.soak.verdict import SoakResult, Wait
+from kubedsm.bench.soak.pod_watch import PodWatch
+from kubedsm.bench.soak.processes import LogCount, Scheduler
+from kubedsm.bench.soak.tenants import OddTenant, OrdinaryTenants
+from kubedsm.bench.soak.verdict import SoakResult
 from kubedsm.clock import Clock
+from kubedsm.cluster.calls import leases
+from kubedsm.cluster.calls.leases import LeaseName
 from kubedsm.cluster.client.port import Cluster
 from kubedsm.cluster.watching.reflector import Reflector
-from kubedsm.cluster.watching.watched import PODS
-from kubedsm.cluster.wire.move_mark import MOVE_ANNOTATION
-from kubedsm.core.world.events import ClusterEvent, PodApplied, PodDeleted
-from kubedsm.core.world.model import MIGRATING_LABEL, Uid
+from kubedsm.cluster.watching.watched import NODES, PODS, Watched
+from kubedsm.core.world.events import ClusterEvent
 
-SCHEDULER_NAME = "kubedsm"
 #: four small edge nodes, which are never enough, and room for all in the cloud
-NODES: tuple[dict[str, Any], ...] = (
+CLUSTER: tuple[dict[str, Any], ...] = (
     *({"name": f"e{n}", "tier": "edge", "cpu": 2, "memory": "4Gi"} for n in range(4)),
     *(
         {"name": f"c{n}", "tier": "cloud", "cpu": 64, "memory": "256Gi", "pods": 1000}
@@ -38,10 +42,10 @@ NODES: tuple[dict[str, Any], ...] = (
 LIFETIME = 120.0
 #: that the odd tenant makes at once in each of its ways
 ODD_PODS = 48
-#: of the time, before the odd tenant comes
-CALM = 0.2
-#: seconds that the scheduler has for what is left when the tenants rest, moves included
-SETTLING = 90.0
+#: of the time, before the odd tenant comes; with harm, less: so many seconds at most
+CALM, CALM_SECONDS = 0.2, 90.0
+#: seconds until a scheduler knows the cluster
+PATIENCE = 90.0
 
 
 @attrs.frozen(slots=True)
@@ -54,119 +58,106 @@ class SoakShape:
     workloads: int = 60
     #: seconds that a namespace lives
     lifetime: float = LIFETIME
+    #: Deployments that come at once, now and then
+    burst: int = 1
     #: how the odd tenant is odd, in no way if there is none, and how many pods it makes so at once
     odd: Collection[str] = tuple(ODDITIES)
     odd_pods: int = ODD_PODS
-
-
-class PodWatch:
-    """When pods of our scheduler were first seen, and first seen bound."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._waiting: dict[Uid, float] = {}
-        self._odd: set[Uid] = set()
-        self._bound: set[Uid] = set()
-        #: of all pods but the odd tenant's
-        self.waits: list[Wait] = []
-        self.most_odd = 0
+    #: seconds from one kill to the next, and from one cut of the lines; 0 for never
+    kill_every: float = 0.0
+    cut_every: float = 0.0
 
     @property
-    def waiting(self) -> int:
-        return len(self._waiting)
+    def harmed(self) -> bool:
+        return bool(self.kill_every or self.cut_every)
 
-    def handle(self, event: ClusterEvent) -> None:
-        now = self._clock.monotonic()
-        match event:
-            case PodDeleted(uid):
-                self._waited(uid, now, bound=False)
-                self._odd.discard(uid)
-                self._bound.discard(uid)
-            case PodApplied(pod) if pod.namespace == ODD_NAMESPACE:
-                self._odd.add(pod.uid)
-                self.most_odd = max(self.most_odd, len(self._odd))
-            case PodApplied(pod) if pod.scheduler_name == SCHEDULER_NAME:
-                if pod.node_name is None and not pod.terminating:
-                    self._waiting.setdefault(pod.uid, now)
-                elif pod.node_name is None:
-                    self._waited(pod.uid, now, bound=False)
-                elif pod.uid not in self._bound:
-                    self._bound.add(pod.uid)
-                    self._waited(pod.uid, now, bound=True)
-
-    def _waited(self, uid: Uid, now: float, *, bound: bool) -> None:
-        created = self._waiting.pop(uid, now if bound else None)
-        if created is not None:
-            self.waits.append(Wait(created, now - created, bound))
+    @property
+    def calm(self) -> float:
+        """Seconds before anything odd or harmful happens, and after the last harm."""
+        calm = CALM * self.seconds
+        return min(calm, CALM_SECONDS) if self.harmed else calm
 
 
 async def run(
-    cluster: Cluster, scheduler: Scheduler, clock: Clock, rng: random.Random, shape: SoakShape
+    cluster: Cluster,
+    schedulers: Sequence[Scheduler],
+    lines: Sequence[Line],
+    clock: Clock,
+    rng: random.Random,
+    shape: SoakShape,
 ) -> SoakResult:
     """Let the tenants do as they do for that long, then let them rest, and look at what is left.
 
-    Nothing else may be at work in the cluster. Raises ClusterError.
+    `lines`: by which the schedulers reach the cluster, to be cut. Nothing else may be at work in
+    it. Raises ClusterError.
     """
     api, watch = Api(cluster), PodWatch(clock)
-    ordinary = OrdinaryTenants(api, clock, rng, shape.rate, shape.workloads, shape.lifetime)
-    odd = OddTenant(api, clock, rng, shape.odd, shape.odd_pods, NODES[-1]["name"])
-    synced = asyncio.Event()
-    reflector = Reflector(cluster, PODS, clock, rng, watch.handle, synced.set, lambda _: None)
+    ordinary = OrdinaryTenants(
+        api, clock, rng, shape.rate, shape.workloads, shape.lifetime, shape.burst
+    )
+    odd = OddTenant(api, clock, rng, shape.odd, shape.odd_pods, CLUSTER[-1]["name"])
+    harm = Harm(schedulers, lines, clock, rng, shape.kill_every, shape.cut_every)
     async with asyncio.TaskGroup() as tasks:
-        watching = tasks.create_task(reflector.run())
-        await synced.wait()
-        scheduling = tasks.create_task(scheduler.run())
+        watching = await _follow(tasks, cluster, clock, rng, watch)
+        scheduling = [tasks.create_task(each.run()) for each in schedulers]
         with suppress(TimeoutError):
-            async with asyncio.timeout(SETTLING):
-                await scheduler.log.synced.wait()
+            async with asyncio.timeout(PATIENCE):
+                for each in schedulers:
+                    await each.log.synced.wait()
         started = clock.monotonic()
         coming = [tasks.create_task(ordinary.run())]
-        await clock.sleep(CALM * shape.seconds)
+        await clock.sleep(shape.calm)
         odd_since = clock.monotonic()
         if shape.odd:
             coming.append(tasks.create_task(odd.run()))
+        harming = tasks.create_task(harm.run())
+        await clock.sleep(started + shape.seconds - shape.calm * shape.harmed - clock.monotonic())
+        harming.cancel()
+        unharmed_since = clock.monotonic()
         await clock.sleep(started + shape.seconds - clock.monotonic())
         ended = clock.monotonic()
         for tenant in coming:
             tenant.cancel()
-        marked = await _settle(api, watch, clock)
-        seconds_to_stop = await scheduler.stop()
-        await scheduling
-        watching.cancel()
+        left = await Leavings(api, watch, schedulers, clock).found()
+        lease = await leases.read(cluster, LeaseName(), timeout=TIMEOUT)
+        seconds_to_stop = max(await asyncio.gather(*(each.stop() for each in schedulers)))
+        await asyncio.wait(scheduling)
+        for following in watching:
+            following.cancel()
     return SoakResult(
         started=started,
         odd_since=odd_since,
+        unharmed_since=unharmed_since,
         ended=ended,
         workloads=ordinary.created,
         namespaces_deleted=ordinary.namespaces_deleted,
         waits=tuple(watch.waits),
-        left_waiting=watch.waiting,
-        left_marked=marked,
+        events=watch.events,
+        amiss=tuple(watch.amiss),
+        left=attrs.evolve(left, processes=sum(len(each.left_over()) for each in schedulers)),
         most_odd=watch.most_odd,
         asked_odd=odd.asked,
-        scheduler_ends=scheduler.ends,
-        log=scheduler.log,
-        memory=tuple(scheduler.memory),
+        replicas=len(schedulers),
+        harm=harm.done,
+        leaders=lease.term.transitions + 1,
+        ends=sum(each.ends for each in schedulers),
+        log=LogCount.of_all(each.log for each in schedulers),
+        memory=tuple(look for each in schedulers for look in each.memory),
         seconds_to_stop=seconds_to_stop,
     )
 
 
-async def _settle(api: Api, watch: PodWatch, clock: Clock) -> tuple[str, ...]:
-    """Wait until nothing waits and no pod is marked. Returns the pods that are marked still."""
-    due = clock.monotonic() + SETTLING
-    while True:
-        marked = tuple(
-            f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
-            for pod in await api.pods()
-            if _is_marked(pod) and pod["metadata"]["namespace"] != ODD_NAMESPACE
+async def _follow(
+    tasks: asyncio.TaskGroup, cluster: Cluster, clock: Clock, rng: random.Random, watch: PodWatch
+) -> list[asyncio.Task[NoReturn]]:
+    """Tell the watch of all nodes, then of all pods."""
+    following = []
+    kinds: tuple[Watched[Any, ClusterEvent], ...] = (NODES, PODS)
+    for watched in kinds:
+        synced = asyncio.Event()
+        reflector = Reflector(
+            cluster, watched, clock, rng, watch.handle, synced.set, lambda _: None
         )
-        if (not marked and not watch.waiting) or clock.monotonic() > due:
-            return marked
-        await clock.sleep(1.0)
-
-
-def _is_marked(pod: dict[str, Any]) -> bool:
-    metadata = pod["metadata"]
-    return MIGRATING_LABEL in (metadata.get("labels") or {}) or MOVE_ANNOTATION in (
-        metadata.get("annotations") or {}
-    )
+        following.append(tasks.create_task(reflector.run()))
+        await synced.wait()
+    return following

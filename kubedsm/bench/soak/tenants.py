@@ -16,6 +16,8 @@ from kubedsm.bench.soak.oddities import KEPT, MOST_REPLICAS, ODDITIES, Oddity, W
 from kubedsm.clock import Clock
 
 ODD_NAMESPACE = "odd"
+#: of the Deployments that come, one in so many comes with a burst
+BURST_EVERY = 20
 
 
 @attrs.define
@@ -30,6 +32,8 @@ class OrdinaryTenants:
     most: int
     #: seconds that a namespace lives
     lifetime: float
+    #: that come at once, now and then
+    burst: int = 1
     namespaces: int = 4
     created: int = 0
     namespaces_deleted: int = 0
@@ -53,21 +57,25 @@ class OrdinaryTenants:
     async def _come_and_go(self) -> None:
         while True:
             await self.clock.sleep(self.rng.expovariate(self.rate))
-            home, name = self.rng.choice(self._homes), f"web-{next(self._names)}"
-            requests = {
-                "cpu": f"{self.rng.randrange(50, 400)}m",
-                "memory": f"{self.rng.randrange(32, 256)}Mi",
-            }
-            body = deployment(name, self.rng.randint(1, MOST_REPLICAS), pod_spec(requests))
-            if await self.api.create(home, "deployments", body, APPS):
-                self.created += 1
-                self._alive.append((home, name))
+            for _ in range(1 if self.rng.randrange(BURST_EVERY) else self.burst):
+                await self._come()
             if self._alive and self.rng.randrange(2):
                 replicas = self.rng.randint(0, MOST_REPLICAS)
                 await self.api.scale(*self.rng.choice(self._alive), replicas)
             while len(self._alive) > self.most:
                 home, name = self._alive.pop(self.rng.randrange(len(self._alive)))
                 await self.api.delete(home, "deployments", name, APPS)
+
+    async def _come(self) -> None:
+        home, name = self.rng.choice(self._homes), f"web-{next(self._names)}"
+        requests = {
+            "cpu": f"{self.rng.randrange(50, 400)}m",
+            "memory": f"{self.rng.randrange(32, 256)}Mi",
+        }
+        body = deployment(name, self.rng.randint(1, MOST_REPLICAS), pod_spec(requests))
+        if await self.api.create(home, "deployments", body, APPS):
+            self.created += 1
+            self._alive.append((home, name))
 
     async def _leave(self) -> None:
         while True:

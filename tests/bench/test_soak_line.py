@@ -1,0 +1,151 @@
+"""The line to an API server that can be cut, on real sockets: what arrives by it, what never."""
+
+import asyncio
+import json
+import socket
+from contextlib import asynccontextmanager
+
+import pytest
+from yarl import URL
+
+from kubedsm.bench.soak.line import Line
+from kubedsm.cluster.client.connection import NO_LINGERING
+
+pytestmark = pytest.mark.http
+
+ANSWER = b"0123456789"
+#: seconds for what was sent to be there
+SOON = 0.02
+
+
+class SetClock:
+    def __init__(self):
+        self.over = asyncio.Event()
+
+    async def sleep(self, _seconds):
+        await self.over.wait()
+
+
+class Server:
+    """Answers each line; knows what came."""
+
+    def __init__(self):
+        self.came = []
+
+    async def answer(self, reader, writer):
+        try:
+            while line := await reader.readline():
+                self.came.append(line)
+                writer.write(ANSWER)
+        except ConnectionError:
+            pass
+        finally:
+            writer.close()
+
+
+@asynccontextmanager
+async def line(clock=None):
+    server = Server()
+    async with await asyncio.start_server(server.answer, "127.0.0.1", 0) as listening:
+        port = listening.sockets[0].getsockname()[1]
+        async with Line(f"http://127.0.0.1:{port}", clock) as led:
+            yield led, server
+
+
+async def connected(led):
+    url = URL(led.url)
+    return await asyncio.open_connection(url.host, url.port)
+
+
+async def asked(led, question=b"?\n"):
+    """A connection, and that it works."""
+    reader, writer = await connected(led)
+    writer.write(question)
+    assert await reader.readexactly(len(ANSWER)) == ANSWER
+    return reader, writer
+
+
+def reset(writer):
+    made = writer.get_extra_info("socket")
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NO_LINGERING)
+    writer.transport.abort()
+
+
+async def test_it_carries_questions_and_answers():
+    async with line() as (led, server):
+        _, writer = await asked(led, b"a\n")
+        _, other = await asked(led, b"b\n")
+        writer.close()
+        other.close()
+        assert server.came == [b"a\n", b"b\n"]
+
+
+async def test_cut_it_resets_what_is_open_and_carries_what_is_opened_then():
+    async with line() as (led, _):
+        reader, writer = await asked(led)
+        led.cut()
+        with pytest.raises(ConnectionResetError):
+            await reader.read()
+        writer.close()
+        _, other = await asked(led)
+        other.close()
+
+
+async def test_broken_off_an_answer_ends_halfway():
+    async with line() as (led, server):
+        reader, writer = await asked(led)
+        led.break_off()
+        writer.write(b"more\n")
+        assert await reader.read() == ANSWER[: len(ANSWER) // 2]
+        assert server.came == [b"?\n", b"more\n"]
+        writer.close()
+        _, other = await asked(led)
+        other.close()
+
+
+async def test_stalled_it_carries_later_what_is_still_wanted_and_nothing_that_is_not():
+    clock = SetClock()
+    async with line(clock) as (led, server):
+        reader, writer = await asked(led)
+        _, gone = await asked(led)
+        stalling = asyncio.create_task(led.stall(5.0))
+        await asyncio.sleep(0)
+        writer.write(b"wanted\n")
+        gone.write(b"given up\n")
+        await asyncio.sleep(SOON)
+        reset(gone)
+        await asyncio.sleep(SOON)
+        assert len(server.came) == 2
+        clock.over.set()
+        assert await reader.readexactly(len(ANSWER)) == ANSWER
+        await stalling
+        assert server.came[2:] == [b"wanted\n"]
+        writer.close()
+
+
+async def test_left_it_leaves_nothing_open():
+    async with line() as (led, _):
+        reader, writer = await asked(led)
+        await led.__aexit__()
+        assert await ended(reader)
+        writer.close()
+        with pytest.raises(ConnectionRefusedError):
+            await connected(led)
+
+
+async def ended(reader):
+    try:
+        return await reader.read() == b""
+    except ConnectionError:
+        return True
+
+
+def test_a_kubeconfig_leads_by_way_of_it(tmp_path):
+    led = Line("http://127.0.0.1:1", None)
+    led.url = "http://127.0.0.1:2"
+    config = tmp_path / "config"
+    config.write_text(
+        json.dumps({"clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}]})
+    )
+    written = led.kubeconfig(config, tmp_path / "other")
+    assert json.loads(written.read_bytes())["clusters"][0]["cluster"]["server"] == led.url
