@@ -61,11 +61,13 @@ def framed(data: bytes) -> bytes:
 
 
 def read(stream: BinaryIO) -> bytes:
-    """The next frame, without its length; empty at the end of the stream."""
+    """The next frame, without its length; empty at the end of the stream, be that halfway."""
     head = stream.read(LENGTH.size)
     if len(head) < LENGTH.size:
         return b""
-    return stream.read(LENGTH.unpack(head)[0])
+    (length,) = LENGTH.unpack(head)
+    frame = stream.read(length)
+    return frame if len(frame) == length else b""
 
 
 @lru_cache(_SHARED)
