@@ -203,6 +203,41 @@ def test_a_move_that_is_not_accepted_has_touched_nothing():
     assert story.kinds() == ["start"]
 
 
+def test_a_move_whose_pod_is_being_deleted_does_not_begin():
+    story = Story(SURGE).tell(PodSeen("old", "c1", ready=True, terminating=True))
+    assert story.plan.finished
+    assert story.kinds() == ["start"]
+
+
+def test_a_move_whose_turn_does_not_come_is_over_and_its_pod_is_not_read():
+    story = Story(SURGE).at(600)
+    assert story.plan.finished
+    assert story.verified == []
+
+
+@pytest.mark.parametrize("order", [SURGE, RECREATE])
+def test_a_pod_that_is_gone_before_it_is_seen_to_terminate_was_evicted(order):
+    story = Story(order).tell(*WAY if order is SURGE else [MoveAccepted("m")]).at(2)
+    assert story.kinds()[-1 if order is SURGE else 1] == "evict"
+    story.tell(PodGone("old"))
+    assert story.settled["m", "evict"] == "done"
+
+
+def test_what_waits_for_room_does_not_start_while_the_pod_terminates_there():
+    second = MoveOrder("w", "b", "c1", MoveMode.SURGE, 60, needs=frozenset({"m"}))
+    story = Story(SURGE, second).tell(*WAY).at(2).tell(LEAVING)
+    story.tell(PodSeen("old", "c1", terminating=True))
+    assert ("w", "start", "b") not in story.asked
+    story.tell(PodGone("old"))
+    assert ("w", "start", "b") in story.asked
+
+
+def test_what_is_overdue_is_read_each_minute_however_long_it_could_take():
+    story = Story(SURGE).tell(*WAY[:4]).tell(PodGone("new")).at(600)
+    assert story.verified == ["restore"]
+    assert story.plan.next_deadline == 660
+
+
 @pytest.mark.parametrize("gone_first", [True, False])
 def test_recreate_accepts_both_orders(gone_first):
     events = [PodGone("old"), CLAIMED]
