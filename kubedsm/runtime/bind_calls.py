@@ -20,7 +20,7 @@ from kubedsm.cluster.wire.decoding import WireError
 from kubedsm.core.world.change import Change
 from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.core.world.model import NodeName, Pod, Uid, Workload
-from kubedsm.runtime.step_calls import Tell, Wanted
+from kubedsm.runtime.step_calls import Tell
 from kubedsm.runtime.supervisor import Work
 from kubedsm.runtime.tier_marks import TIER_LABEL, tier_marks
 from kubedsm.said_by_cause import SaidByCause
@@ -80,10 +80,10 @@ class BindCalls:
             if not self._callers:
                 self.none_under_way.set()
 
-    async def bind(self, step: Step, wanted: Wanted, tell: Tell) -> None:
+    async def bind(self, step: Step, tell: Tell) -> None:
         pod = self._mirror.pod(Uid(step.pod))
-        if pod is None or not wanted():
-            return  # settled while it waited for its turn
+        if pod is None:
+            return  # its plan has heard that
         node = self._mirror.node(NodeName(step.node))
         marks = tier_marks(pod, None if node is None else node.tier)
         try:

@@ -373,7 +373,7 @@ class PlacementManager:
     def _bind(self, plan_id: str, step: Step) -> None:
         if step.move:
             self._mirror.hand_over(step.move, step.pod)
-        call = partial(self._binds.bind, step, *self._asks(plan_id, step))
+        call = partial(self._binds.bind, step, partial(self.tell, plan_id))
         self._binds.make(partial(self._carried_out, plan_id, step, call), self._spawn)
 
     def _asks(self, plan_id: str, step: Step) -> tuple[Wanted, Tell]:
@@ -403,14 +403,14 @@ class PlacementManager:
 
     def _admit(self) -> None:
         for plan_id, step, pod in self._moves.turns():
-            if pod is None or pod.node_name is None:
+            if pod is None:
                 self.tell(plan_id, CallRefused(step.id, "the pod is gone"))
             else:
-                self.spawn(plan_id, step, partial(self._start, plan_id, step, pod, pod.node_name))
+                self.spawn(plan_id, step, partial(self._start, plan_id, step, pod))
 
-    async def _start(self, plan_id: str, step: Step, pod: Pod, source: str) -> None:
+    async def _start(self, plan_id: str, step: Step, pod: Pod) -> None:
         mode = self._moves.mode_of(step.move)
-        checked = await self._step_calls.check(pod, source, mode)
+        checked = await self._step_calls.check(pod, mode)
         if not self.wanted(plan_id, step.id):
             return
         # Nothing awaits from here on: what is checked now still holds when it is reserved.
@@ -418,7 +418,7 @@ class PlacementManager:
         if isinstance(checked, str) or reason:
             self.tell(plan_id, CallRefused(step.id, reason))
             return
-        log.info("move", pod=str(pod), source=source, target=step.node, mode=mode.value)
+        log.info("move", pod=str(pod), source=pod.node_name, target=step.node, mode=mode.value)
         settle = checked.min_ready + self._step_calls.drain_delay
         self.tell(plan_id, MoveAccepted(step.move, settle, checked.grace))
 

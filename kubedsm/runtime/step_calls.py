@@ -79,7 +79,7 @@ class StepCalls:
         """Seconds from a replacement's readiness until the old pod is evicted."""
         return self.configuration.current.migration.drain_delay
 
-    async def check(self, pod: Pod, source: str, mode: MoveMode) -> Accepted | str:
+    async def check(self, pod: Pod, mode: MoveMode) -> Accepted | str:
         """Judge the move on the live objects: what is needed to begin it, or why it may not be."""
         try:
             found = await lives.read_pod(self.cluster, pod, timeout=self.timeout)
@@ -87,8 +87,6 @@ class StepCalls:
                 return "the pod is gone"
             if found.pod.terminating or found.pod.detached or not found.pod.ready:
                 return "the pod is not Ready, or on its way already"
-            if found.pod.node_name != source:
-                return f"the pod is on node {found.pod.node_name}"
             owner = await lives.read_owner(self.cluster, found, timeout=self.timeout)
             services = await lives.services_by_template(
                 self.cluster, pod.namespace, timeout=self.timeout

@@ -3,7 +3,6 @@
 import enum
 
 from kubedsm.cluster.calls.live import LiveOwner, LivePod
-from kubedsm.core.moving.suggestion import Cause
 from kubedsm.core.world.model import MIGRATING_LABEL
 from kubedsm.runtime.tier_marks import TIER_LABEL
 from plans.migration import MoveMode
@@ -64,8 +63,6 @@ def _reason_in_surge(live: LivePod, services_by_template: list[str]) -> str:
         return "only the pods of a Deployment's ReplicaSet can be detached"
     if services_by_template:
         return f"Service {services_by_template[0]} selects by template hash, and would lose it"
-    if live.has_claims:
-        return Cause.CLAIM_NOT_SHARED
     return ""
 
 

@@ -40,7 +40,6 @@ class LivePod:
     owner_kind: str
     owner_name: str
     owner_uid: str
-    has_claims: bool
 
 
 @attrs.frozen(slots=True)
@@ -89,7 +88,6 @@ def _live_pod(shape: live_schema.Pod) -> LivePod:
         owner_kind=kind,
         owner_name=name,
         owner_uid=uid,
-        has_claims=any(volume.persistent_volume_claim for volume in spec.volumes or ()),
     )
 
 
