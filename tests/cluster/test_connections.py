@@ -5,6 +5,7 @@ import contextlib
 
 import pytest
 from aiohttp import web
+from yarl import URL
 
 from kubedsm.clock import SystemClock
 from kubedsm.cluster.client import connection, connections
@@ -270,6 +271,15 @@ async def test_a_lease_does_not_wait_behind_binds_that_are_slow(tmp_path):
         for bind in binds:
             bind.cancel()
         await asyncio.gather(*binds, return_exceptions=True)
+
+
+async def test_who_got_no_connection_gives_its_turn_back(unused_tcp_port):
+    made = connections.Connections(URL(f"http://127.0.0.1:{unused_tcp_port}"), None, None)
+    for _ in range(FEW):
+        with pytest.raises(Unreachable):
+            async with made.one(1.0):
+                raise AssertionError("nobody listens there")
+    assert not made._few.locked()
 
 
 async def test_a_server_under_a_path(tmp_path):

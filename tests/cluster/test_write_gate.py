@@ -2,11 +2,13 @@
 
 import asyncio
 
+import attrs
 import pytest
 
 from kubedsm.clock import VirtualClock
 from kubedsm.cluster.client.port import OutcomeUnknown, Request, Response, Unreachable
 from kubedsm.cluster.client.write_gate import WriteGate
+from support.fixed_clock import FixedClock
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
@@ -46,8 +48,9 @@ def now():
 
 async def test_reads_pass_a_gate_that_is_shut_and_writes_do_not(gate, cluster):
     await gate.request(READ, timeout=10)
-    with pytest.raises(Unreachable, match="POST /api/v1/pods was not sent"):
-        await gate.request(WRITE, timeout=10)
+    for method in ("POST", "PUT", "PATCH", "DELETE"):
+        with pytest.raises(Unreachable, match=f"{method} /api/v1/pods was not sent"):
+            await gate.request(attrs.evolve(WRITE, method=method), timeout=10)
     assert cluster.sent == [READ]
 
 
@@ -59,6 +62,15 @@ async def test_writes_pass_until_the_moment_and_none_after_it(gate, cluster):
     with pytest.raises(Unreachable):
         await gate.request(WRITE, timeout=10)
     assert len(cluster.sent) == 1
+
+
+async def test_at_the_moment_itself_nothing_passes(cluster):
+    clock = FixedClock()
+    gate = WriteGate(cluster, clock)
+    gate.open_until(5.0)
+    assert gate.is_open
+    clock.seconds = 5.0
+    assert not gate.is_open
 
 
 async def test_a_write_under_way_is_given_up_at_the_moment(gate, cluster):

@@ -1,12 +1,13 @@
 """One candidate's part: what it makes of the Lease it finds, and of what it is answered."""
 
 import asyncio
+from functools import partial
 
 import attrs
 import pytest
 
 from kubedsm.cluster.calls import leases
-from kubedsm.cluster.client.port import Forbidden
+from kubedsm.cluster.client.port import Forbidden, OutcomeUnknown, Request
 from kubedsm.cluster.client.write_gate import WriteGate
 from kubedsm.emulator.api.resources import LEASES, NAMESPACES
 from kubedsm.emulator.front import EmulatedFront, RequestFault
@@ -128,14 +129,99 @@ async def test_whatever_becomes_of_every_third_request_it_leads_on(world, outcom
     await asyncio.wait([running])
 
 
-async def test_a_renewal_opens_the_gate_from_the_moment_it_was_sent(world):
-    """Not from the answer: it may have been on its way for long."""
+async def test_a_lease_that_is_deleted_is_taken_when_its_last_holder_must_have_stopped(world):
+    found(world, "alive", 40)
+    delete = partial(world.api.delete, LEASES, LEASE.namespace, LEASE.name)
+    asyncio.get_running_loop().call_later(5, delete)
+    assert 40 <= await took(world, candidate(world).elector) <= 41
+
+
+async def test_who_has_the_lease_is_read_at_once_when_it_was_changed(world):
     mine = candidate(world)
     running = asyncio.ensure_future(mine.elector.run())
     await mine.elector.elected.wait()
-    assert mine.gate._until <= world.clock.monotonic() - 0.01 + TIMES.window
+    await asyncio.sleep(TIMES.pause / 2)
+    taken = {"spec": {"holderIdentity": "other"}}
+    world.api.patch(LEASES, LEASE.namespace, LEASE.name, taken, "application/merge-patch+json")
+    await asyncio.wait([running], timeout=TIMES.pause)
+    assert running.done()
+    assert not mine.gate.is_open
+    assert isinstance(running.exception().exceptions[0], NotLeadingError)
+
+
+async def test_who_cannot_renew_for_the_renew_deadline_does_not_say_that_it_leads(world):
+    faults = EachLease(lambda count: count > 3, OUTCOMES["unreachable"])
+    mine = candidate(world, faults=faults)
+    running = asyncio.ensure_future(mine.elector.run())
+    await asyncio.sleep(TIMES.renew_deadline / 2)
+    assert mine.elector.leading
+    await asyncio.sleep(TIMES.renew_deadline)
+    assert not mine.elector.leading
+    assert mine.elector.since is not None
     running.cancel()
     await asyncio.wait([running])
+
+
+async def test_a_renewal_that_is_not_answered_is_sent_again_soon(world):
+    mine = candidate(world)
+    running = asyncio.ensure_future(mine.elector.run())
+    await mine.elector.elected.wait()
+    send, silent = mine.elector._cluster.request, [True]
+
+    async def request(asked, *, timeout):
+        if silent.pop() if silent else False:
+            await asyncio.sleep(timeout)
+            raise OutcomeUnknown("no answer")
+        return await send(asked, timeout=timeout)
+
+    mine.elector._cluster.request = request
+    await asyncio.sleep(TIMES.window + TIMES.pause)
+    assert mine.gate.is_open
+    running.cancel()
+    await asyncio.wait([running])
+
+
+async def test_a_renewal_opens_the_gate_from_the_moment_it_was_sent(world):
+    """Not from the answer: it may have been on its way for long."""
+    sent = []
+    faults = EachLease(lambda _: sent.append(world.clock.monotonic()), None)
+    mine = candidate(world, faults=faults)
+    running = asyncio.ensure_future(mine.elector.run())
+    for _ in range(3):
+        await asyncio.sleep(TIMES.pause)
+        assert mine.gate._until == pytest.approx(sent[-1] + TIMES.window, abs=1e-6)
+    running.cancel()
+    await asyncio.wait([running])
+
+
+@pytest.mark.parametrize("times", [TIMES, LeaseTimes(5, 4, 3), LeaseTimes(600, 400, 60)])
+async def test_whose_clock_runs_four_times_as_fast_finds_the_window_over(times):
+    assert 4 * times.window < times.duration
+    assert 3 * times.pause <= times.window + 1e-9
+
+
+async def test_a_lease_that_another_one_has_taken_is_not_given_back(world):
+    mine = candidate(world)
+    await took(world, mine.elector)
+    taken = {"spec": {"holderIdentity": "other"}}
+    world.api.patch(LEASES, LEASE.namespace, LEASE.name, taken, "application/merge-patch+json")
+    await mine.elector.release()
+    assert lease(world)["spec"]["holderIdentity"] == "other"
+
+
+async def test_the_lease_is_given_back_when_no_write_can_arrive_any_more(world):
+    mine = candidate(world)
+    await took(world, mine.elector)
+    until = mine.gate._until
+    write = Request("POST", "/api/v1/namespaces", body={})
+    writing = asyncio.ensure_future(mine.gate.request(write, timeout=1))
+    await asyncio.sleep(0)
+    writing.cancel()
+    await asyncio.wait([writing])
+    assert mine.gate.is_open
+    await mine.elector.release()
+    assert world.clock.monotonic() >= until
+    assert lease(world)["spec"]["holderIdentity"] == ""
 
 
 async def test_without_the_right_to_it_there_is_a_line_and_no_leading(world, capsys):

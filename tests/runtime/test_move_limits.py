@@ -83,3 +83,25 @@ def test_workloads_that_rested_long_ago_are_forgotten():
         limits.rest(Workload("shop", "Deployment", f"w{number}"), now=10.0 * number, failed=True)
     assert len(limits._rests) < 100
     assert len(limits._failures) < 100
+
+
+def test_a_workload_that_fails_again_and_again_rests_longer_each_time():
+    made = limits(cooldown=60.0)
+    for failures in range(3):
+        now = 200.0 * failures
+        made.rest(WEB, now, failed=True)
+        assert WEB in made.resting(now + 59.9 + BACK_OFF.after(failures))
+        assert WEB not in made.resting(now + 60.0 + BACK_OFF.after(failures))
+    made.rest(WEB, 600.0, failed=False)
+    made.rest(WEB, 700.0, failed=True)
+    assert WEB not in made.resting(760.0 + BACK_OFF.first)
+
+
+def test_moves_that_have_become_slow_count_in_their_own_namespace_only():
+    made = limits(max_concurrent=2, deadline=60.0)
+    other = Workload("bank", "Deployment", "api")
+    for number in range(2):
+        assert made.admit(f"slow-{number}", underway(WEB, "c1", "e1"))
+    assert not made.admit("too soon", Underway(other, "c2", "e2", since=59.0))
+    assert made.admit("another's", Underway(other, "c2", "e2", since=61.0))
+    assert not made.admit("its own", Underway(API, "c2", "e2", since=61.0))

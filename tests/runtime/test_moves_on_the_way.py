@@ -273,6 +273,20 @@ async def test_new_pods_drop_the_groups_that_have_not_begun_and_no_other():
         assert [a.pod for a in world.witness.of("evict")] == [name(web)]
 
 
+async def test_new_pods_leave_a_group_alone_of_which_a_move_has_started():
+    async with by_hand(ONE_AT_A_TIME) as world, world.scheduler():
+        await settle_on_cloud(world, "web", 1)
+        await settle_on_cloud(world, "api", 1, seconds=9)
+        open_edge(world, node("e1", "edge", "4", "8Gi"))
+        await asyncio.sleep(0.1)
+        both = [*world.pods("web"), *world.pods("api")]
+        await hand_over(world, [(pod, "e1", ()) for pod in both])
+        await world.until(lambda: world.witness.of("detach"), 5)
+        world.deploy("burst", 1)
+        await quiet(world)
+        assert {a.pod for a in world.witness.of("evict")} == {name(pod) for pod in both}
+
+
 async def test_a_workload_is_left_alone_for_its_cooldown():
     calm = load("suggester: {period: 1s}\nmigration: {cooldown: 60s, drainDelay: 1s}", "test")
     async with emulated(LARGE_CLOUD, configuration=calm) as world, world.scheduler():

@@ -18,7 +18,7 @@ async def detach(
 ) -> None:
     """Take the pod from its ReplicaSet, which makes a replacement; Services go on selecting it.
 
-    Raises Conflict if the pod is another one, or not in the state that `pod` shows.
+    Raises Conflict if the pod is not in the state that `pod` shows, Invalid if it is another one.
     """
     metadata = {
         "uid": pod.uid,
@@ -32,7 +32,7 @@ async def detach(
 async def reattach(cluster: Cluster, pod: Pod, template_hash: str, *, timeout: float) -> None:
     """Give the pod back: its ReplicaSet adopts it, and deletes what is then too many.
 
-    Raises Conflict if the name belongs to another pod by now.
+    Raises Invalid if the name belongs to another pod by now.
     """
     metadata = {
         "uid": pod.uid,
@@ -50,7 +50,7 @@ async def annotate(
     *,
     timeout: float,
 ) -> None:
-    """Set labels and annotations. Raises Conflict if the name belongs to another pod by now."""
+    """Set labels and annotations. Raises Invalid if the name belongs to another pod by now."""
     metadata = {"uid": pod.uid, "labels": labels, "annotations": annotations}
     await _patch(cluster, pod, metadata, timeout)
 

@@ -88,7 +88,7 @@ async def set_pod_condition(
     """Say on the pod that it cannot be placed, and why: its condition PodScheduled.
 
     `reason`: Unschedulable if no node takes it, which autoscalers look for, else SchedulerError.
-    `since` is when that began, in seconds since the epoch. Raises Conflict if the name now
+    `since` is when that began, in seconds since the epoch. Raises Invalid if the name now
     belongs to another pod.
     """
     condition = {

@@ -1,0 +1,168 @@
+"""Pods with the mark of a move that no plan knows: whose turn it is, and what comes of it."""
+
+import asyncio
+
+import attrs
+import pytest
+
+from kubedsm.clock import VirtualClock
+from kubedsm.core.world.events import PodApplied, PodDeleted
+from kubedsm.core.world.mirror import ClusterMirror
+from kubedsm.core.world.model import (
+    MIGRATING_LABEL,
+    NodeName,
+    Pod,
+    PodClass,
+    Resources,
+    SchedulingRules,
+    Uid,
+    Workload,
+)
+from kubedsm.runtime.left_behind import DELAYS, MOST_AT_ONCE, PACE, LeftBehind
+from plans.migration import restore_plan
+from plans.steps import StepState
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+
+def marked(number, namespace="shop"):
+    return Pod(
+        Uid(f"{namespace}-{number}"),
+        namespace,
+        f"web-{number}",
+        Workload(namespace, "Deployment", "web"),
+        PodClass(Resources(cpu=1), SchedulingRules()),
+        "kubedsm",
+        node_name=NodeName("n1"),
+        detached=True,
+        labels={MIGRATING_LABEL: "h1"},
+    )
+
+
+class Looks:
+    """The live reads: what each finds, when it was begun, and how many there are at once."""
+
+    def __init__(self, finds):
+        self.finds, self.looked, self.now, self.most = finds, [], 0, 0
+
+    async def took(self, pod):
+        self.looked.append(pod.uid)
+        self.now += 1
+        self.most = max(self.most, self.now)
+        await asyncio.sleep(0.1)
+        self.now -= 1
+        return self.finds
+
+
+@attrs.define
+class Runner:
+    tasks: asyncio.TaskGroup
+    followed: set = attrs.field(factory=set)
+    begun: list = attrs.field(factory=list)
+
+    def follows(self, pod):
+        return pod in self.followed
+
+    def begin(self, plan):
+        self.begun.append(plan.steps[0].pod)
+
+    def spawn_beside(self, part, work, **story):
+        self.tasks.create_task(work())
+
+
+class Scene:
+    def __init__(self, tasks, pods, finds):
+        self.looks, self.plans = Looks(finds), Runner(tasks)
+        self.ignored, self.stuck, self.mirror = [], [], ClusterMirror()
+        for pod in pods:
+            self.mirror.apply(PodApplied(pod))
+        self.left_behind = LeftBehind(
+            self.mirror,
+            self.looks,
+            VirtualClock(),
+            self.ignored.append,
+            lambda pod, why: self.stuck.append(why),
+        )
+
+    def sweep(self):
+        self.left_behind.sweep(self.plans)
+
+    def restored(self, pod, state):
+        step = attrs.evolve(restore_plan(pod.uid).steps[0], state=state, reason="no")
+        self.left_behind.restored(step, self.plans)
+
+
+@pytest.fixture
+async def scene():
+    async with asyncio.TaskGroup() as tasks:
+        yield lambda pods, finds: Scene(tasks, pods, finds)
+
+
+@pytest.mark.parametrize("finds", [False, None])
+async def test_what_is_none_of_ours_makes_way_for_the_next(scene, finds):
+    pods = [marked(n) for n in range(MOST_AT_ONCE + 2)]
+    made = scene(pods, finds)
+    made.sweep()
+    await asyncio.sleep(PACE + 1)
+    assert set(made.looks.looked) == {pod.uid for pod in pods}
+    assert made.looks.most == MOST_AT_ONCE
+    assert made.plans.begun == []
+
+
+async def test_no_namespace_waits_for_another(scene):
+    crowd = [marked(n) for n in range(2 * MOST_AT_ONCE)]
+    made = scene([*crowd, marked(0, "bank")], finds=True)
+    made.sweep()
+    await asyncio.sleep(0.5)
+    assert "bank-0" in made.plans.begun
+    assert len(made.plans.begun) == MOST_AT_ONCE + 1
+
+
+async def test_what_a_plan_follows_is_left_to_it(scene):
+    pod = marked(0)
+    made = scene([pod], finds=True)
+    made.plans.followed.add(pod.uid)
+    made.sweep()
+    await asyncio.sleep(1)
+    assert made.looks.looked == []
+
+
+async def test_what_a_plan_has_begun_to_follow_meanwhile_is_left_to_it(scene):
+    pod = marked(0)
+    made = scene([pod], finds=True)
+    made.sweep()
+    await asyncio.sleep(0.05)
+    made.plans.followed.add(pod.uid)
+    await asyncio.sleep(1)
+    assert made.plans.begun == []
+
+
+async def test_what_could_not_be_restored_is_tried_again_ever_more_rarely(scene):
+    pod = marked(0)
+    made = scene([pod], finds=True)
+    for failures in range(3):
+        made.sweep()
+        await asyncio.sleep(0.5)
+        assert len(made.plans.begun) == failures + 1
+        made.restored(pod, StepState.FAILED)
+        await asyncio.sleep(DELAYS.after(failures) - 1)
+        made.sweep()
+        await asyncio.sleep(0.5)
+        assert len(made.plans.begun) == failures + 1
+        await asyncio.sleep(1)
+    assert made.stuck == ["no"] * 3
+
+
+async def test_of_pods_that_are_gone_nothing_is_kept(scene):
+    pods = [marked(n) for n in range(4)]
+    made = scene(pods, finds=False)
+    made.sweep()
+    await asyncio.sleep(5)
+    made.restored(pods[0], StepState.FAILED)
+    for pod in pods:
+        made.mirror.apply(PodDeleted(pod.uid, pod.namespace, pod.name))
+    await asyncio.sleep(5)
+    made.sweep()
+    kept = made.left_behind
+    sets = (kept._stuck, kept._seen_to, kept._strangers, kept._told, kept._waiting, kept._tellings)
+    assert not any(sets)
