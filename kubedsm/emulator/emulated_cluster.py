@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Self
 
@@ -20,6 +21,7 @@ from kubedsm.emulator.actors.horizontal_pod_autoscaler import HorizontalPodAutos
 from kubedsm.emulator.actors.kubelet import Kubelet
 from kubedsm.emulator.actors.namespace import NamespaceController
 from kubedsm.emulator.actors.node_lifecycle import NodeLifecycleController
+from kubedsm.emulator.actors.node_state import DISCONNECTED
 from kubedsm.emulator.actors.replica_set import ReplicaSetController
 from kubedsm.emulator.actors.resource_quota import ResourceQuotaController
 from kubedsm.emulator.actors.scaling_metrics import Metrics
@@ -43,6 +45,8 @@ class Timing:
     hpa_tolerance: float = 0.1
     #: from the deletion of a node to that of the pods on it
     orphan_delay: float = 40.0
+    #: for which a node may send nothing until its Ready condition is Unknown
+    monitor_grace: float = 40.0
 
 
 @attrs.frozen
@@ -77,6 +81,7 @@ class EmulatedCluster:
                 ServiceAccountsController(self.api, self._cache, clock),
                 ClusterRoleAggregationController(self.api, self._cache, clock),
             )
+        self._kubelet = next(actor for actor in self._actors if isinstance(actor, Kubelet))
         self._group = asyncio.TaskGroup()
         self._tasks: list[asyncio.Task[None]] = []
         for node in spec.nodes:
@@ -104,6 +109,23 @@ class EmulatedCluster:
             await self._group.__aexit__(None, None, None)
         self._cache.close()
 
+    def disconnect(self, *nodes: str) -> None:
+        """Cut these nodes off: their kubelets run on, and nothing comes from them or to them."""
+        self._annotate(nodes, "true")
+
+    def reconnect(self, *nodes: str) -> None:
+        self._annotate(nodes, None)
+
+    def _annotate(self, nodes: Iterable[str], disconnected: str | None) -> None:
+        # As anybody can, who may change nodes: kubectl annotate node NAME.
+        patch = {"metadata": {"annotations": {DISCONNECTED: disconnected}}}
+        for name in nodes:
+            self.api.patch(NODES, "", name, patch, "application/merge-patch+json")
+
+    def serving(self) -> frozenset[str]:
+        """The uids of the pods that answer where they are, also where they are cut off."""
+        return self._kubelet.serving()
+
 
 def _actors(
     timing: Timing, api: ApiServer, cache: Cache, clock: Clock, metrics: Metrics | None
@@ -123,7 +145,13 @@ def _actors(
             sync=timing.hpa_sync,
             tolerance=timing.hpa_tolerance,
         ),
-        NodeLifecycleController(api, cache, clock, orphan_delay=timing.orphan_delay),
+        NodeLifecycleController(
+            api,
+            cache,
+            clock,
+            orphan_delay=timing.orphan_delay,
+            monitor_grace=timing.monitor_grace,
+        ),
         Kubelet(api, cache, clock, start_delay=timing.start_delay, stop_delay=timing.stop_delay),
         DisruptionController(api, cache, clock),
         EndpointsController(api, cache, clock),

@@ -50,6 +50,7 @@ def condition(obj: Object, kind: str) -> tuple[str, str]:
 class World:
     def __init__(self, cluster: EmulatedCluster) -> None:
         self.api: ApiServer = cluster.api
+        self.serving = cluster.serving
         self.changes: list[ObjectChange] = []
         self.api.store.subscribe(self.changes.append)
 

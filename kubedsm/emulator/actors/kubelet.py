@@ -1,6 +1,7 @@
 """The kubelets of all nodes: they admit, start, stop and report pods.
 
-A pod bound to a node that does not exist, or is not Ready, stays as it is.
+A pod bound to a node that does not exist, or is not Ready, stays as it is. So does one on a node
+that is cut off, whose containers run on: its kubelet hears of nothing, and tells of nothing.
 """
 
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ from kubedsm.core.world.quantities import millis, units
 from kubedsm.emulator.actors import conditions
 from kubedsm.emulator.actors.cache import Cache, Key, key_of
 from kubedsm.emulator.actors.controller import Controller
+from kubedsm.emulator.actors.node_state import is_disconnected, is_ready_node
 from kubedsm.emulator.actors.pod_state import (
     annotations_of,
     is_finished,
@@ -42,6 +44,8 @@ class _Admitted:
     #: moments on the monotonic clock
     starts: float
     stops: float | None = None
+    #: its containers are up, and say that they are ready
+    serves: bool = False
 
 
 class Kubelet(Controller):
@@ -60,6 +64,8 @@ class Kubelet(Controller):
         self._admitted: dict[str, _Admitted] = {}
         self._used: dict[str, Resources] = {}
         self._next_address = 0
+        #: nodes that are cut off
+        self._cut: set[str] = set()
         cache.on(PODS, self._pod_changed)
         cache.on(NODES, self._node_changed)
 
@@ -75,9 +81,14 @@ class Kubelet(Controller):
             return
         node = change.object
         self.enqueue(key_of(node))
-        if change.previous is None or _is_ready_node(change.previous) != _is_ready_node(node):
+        before = change.previous
+        if before is None or _is_heard(before) != _is_heard(node):
             for pod in self.cache.pods_on(node["metadata"]["name"]):
                 self.enqueue(key_of(pod))
+
+    def serving(self) -> frozenset[str]:
+        """The uids of pods that answer where they are, whatever the API server knows of it."""
+        return frozenset(uid for uid, admitted in self._admitted.items() if admitted.serves)
 
     def reconcile(self, key: Key) -> None:
         namespace, name = key
@@ -88,7 +99,7 @@ class Kubelet(Controller):
         if pod is None or not node_of(pod):
             return
         node = self.cache.get(NODES, ("", node_of(pod)))
-        if node is None or not _is_ready_node(node):
+        if node is None or not _is_heard(node):
             return
         if is_terminating(pod):
             self._stop(pod)
@@ -98,21 +109,26 @@ class Kubelet(Controller):
     # Nodes.
 
     def _register(self, name: str) -> None:
-        """A node without other reports becomes Ready."""
+        """A node without other reports becomes Ready, and one that is back after it was cut off."""
         node = self.cache.get(NODES, ("", name))
-        if node is None or conditions.find(conditions.of(node["status"]), "Ready"):
+        if node is not None and is_disconnected(node):
+            self._cut.add(name)
+            return
+        back = name in self._cut
+        self._cut.discard(name)
+        known = [] if node is None else conditions.of(node["status"])
+        if node is None or (conditions.find(known, "Ready") and not back):
             return
         now = self.now()
         status = node["status"]
-        ready = {
-            "type": "Ready",
-            "status": "True",
-            "lastHeartbeatTime": now,
-            "lastTransitionTime": now,
-            "reason": "KubeletReady",
-            "message": "kubelet is posting ready status",
+        text = "kubelet is posting ready status"
+        ready = conditions.condition("Ready", "True", now, "KubeletReady", text)
+        # Of the others it says nothing that the rest of the cluster would do anything about.
+        kept = [each for each in known if each["status"] != "Unknown" or each["type"] == "Ready"]
+        reported = {
+            **status,
+            "conditions": conditions.updated(kept, {**ready, "lastHeartbeatTime": now}),
         }
-        reported = {**status, "conditions": [*conditions.of(status), ready]}
         if "allocatable" not in status and "capacity" in status:
             reported["allocatable"] = status["capacity"]
         self.write_status(NODES, node, reported)
@@ -138,6 +154,7 @@ class Kubelet(Controller):
         if not self.has_come(admitted.starts, key_of(pod)):
             return
         ready = annotations_of(pod).get(NEVER_READY) != "true"
+        admitted.serves = ready
         if pod["status"].get("phase") != "Running" or is_ready(pod) != ready:
             self.write_status(PODS, pod, self._running(pod, node, ready=ready))
 
@@ -214,9 +231,8 @@ class Kubelet(Controller):
             self._used[admitted.node] -= admitted.requests
 
 
-def _is_ready_node(node: Object) -> bool:
-    ready = conditions.find(conditions.of(node["status"]), "Ready")
-    return ready is not None and ready["status"] == "True"
+def _is_heard(node: Object) -> bool:
+    return is_ready_node(node) and not is_disconnected(node)
 
 
 def _amounts(quantities: Mapping[str, str]) -> dict[str, int]:

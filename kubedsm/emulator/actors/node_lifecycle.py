@@ -1,4 +1,6 @@
-"""The node lifecycle controller: taints from conditions, evictions by taint, pods of lost nodes.
+"""The node lifecycle controller: nodes unheard of, taints from conditions, evictions by taint.
+
+And the pods of nodes that are gone.
 
 The rules are those of k8s.io/kubernetes/pkg/controller/{nodelifecycle,tainteviction,podgc}.
 """
@@ -8,6 +10,13 @@ from kubedsm.core.world.model import Taint, Toleration
 from kubedsm.emulator.actors import conditions
 from kubedsm.emulator.actors.cache import Cache, Key, key_of
 from kubedsm.emulator.actors.controller import Controller
+from kubedsm.emulator.actors.node_state import (
+    Zone,
+    eviction_intervals,
+    is_disconnected,
+    is_ready_node,
+    zone_of,
+)
 from kubedsm.emulator.actors.pod_state import is_finished, is_ready, is_terminating, node_of
 from kubedsm.emulator.api.api_server import ApiServer
 from kubedsm.emulator.api.eviction import with_disruption_target
@@ -29,17 +38,34 @@ _OF_CONDITION = {
 }
 _OURS = frozenset({*_OF_CONDITION.values(), _UNSCHEDULABLE})
 _EVICTING = (_NOT_READY, _UNREACHABLE)
+_PRESSURES = ("MemoryPressure", "DiskPressure", "PIDPressure")
 
 
 class NodeLifecycleController(Controller):
     """Keys are those of nodes, and of pods that a NoExecute taint may evict.
 
-    `orphan_delay`: seconds from the deletion of a node to that of its pods.
+    `orphan_delay`: seconds from the deletion of a node to that of its pods; `monitor_grace`: for
+    which a kubelet may send nothing.
     """
 
-    def __init__(self, api: ApiServer, cache: Cache, clock: Clock, *, orphan_delay: float) -> None:
+    def __init__(
+        self,
+        api: ApiServer,
+        cache: Cache,
+        clock: Clock,
+        *,
+        orphan_delay: float,
+        monitor_grace: float,
+    ) -> None:
         super().__init__(api, cache, clock)
         self._orphan_delay = orphan_delay
+        self._monitor_grace = monitor_grace
+        #: when each node that is cut off was last heard of
+        self._silent: dict[str, float] = {}
+        #: nodes that are lost, of which it was asked whether they may be given up
+        self._judged: set[str] = set()
+        #: when the next node of a zone may be given up
+        self._next: dict[Zone, float] = {}
         #: deleted nodes, and when their pods go
         self._lost: dict[str, float] = {}
         cache.on(NODES, self._node_changed)
@@ -50,6 +76,11 @@ class NodeLifecycleController(Controller):
         if change.type == "DELETED":
             self._lost[name] = self.clock.monotonic() + self._orphan_delay
         self.enqueue(("", name))
+        before = change.previous
+        if before is None or is_ready_node(before) != is_ready_node(change.object):
+            # How fast those that are lost are given up goes by how many of the others are.
+            while self._judged:
+                self.enqueue(("", self._judged.pop()))
 
     def _pod_changed(self, change: ObjectChange) -> None:
         node = self.cache.get(NODES, ("", node_of(change.object)))
@@ -62,7 +93,7 @@ class NodeLifecycleController(Controller):
             self._evict_where_tainted(key)
         elif (node := self.cache.get(NODES, key)) is None:
             self._collect(name)
-        else:
+        elif not self._lost_sight(node):
             self._taint(node)
             self._mark_pods(name)
             for pod in self.cache.pods_on(name):
@@ -78,6 +109,30 @@ class NodeLifecycleController(Controller):
         del self._lost[node]
         for pod in self.cache.pods_on(node):
             self.api.delete(PODS, *key_of(pod), grace_seconds=0, uid=pod["metadata"]["uid"])
+
+    def _lost_sight(self, node: Object) -> bool:
+        """Whether it has just been found out that nothing comes from the node any more."""
+        name, now = node["metadata"]["name"], self.clock.monotonic()
+        if not is_disconnected(node):
+            self._silent.pop(name, None)
+            return False
+        due = self._silent.setdefault(name, now) + self._monitor_grace
+        known = conditions.of(node["status"])
+        ready = conditions.find(known, "Ready")
+        if (ready and ready["status"] == "Unknown") or not self.has_come(due, ("", name)):
+            return False
+        at = self.now()
+        for kind in ("Ready", *_PRESSURES):
+            before = conditions.find(known, kind)
+            last = node["metadata"]["creationTimestamp"]
+            reason, text = "NodeStatusNeverUpdated", "Kubelet never posted node status."
+            if before is not None:
+                last = before.get("lastHeartbeatTime", last)
+                reason, text = "NodeStatusUnknown", "Kubelet stopped posting node status."
+            unknown = conditions.condition(kind, "Unknown", at, reason, text)
+            known = conditions.updated(known, {**unknown, "lastHeartbeatTime": last})
+        self.write_status(NODES, node, {**node["status"], "conditions": known})
+        return True
 
     def _taint(self, node: Object) -> None:
         taints = node["spec"].get("taints") or []
@@ -97,8 +152,11 @@ class NodeLifecycleController(Controller):
         identities = [(key, "NoSchedule") for key in keys]
         if node["spec"].get("unschedulable"):
             identities.append((_UNSCHEDULABLE, "NoSchedule"))
-        identities += [(key, "NoExecute") for key in keys if key in _EVICTING]
         present = {(taint["key"], taint["effect"]): taint for taint in taints}
+        evicting = [(key, "NoExecute") for key in keys if key in _EVICTING]
+        given_up = any((key, "NoExecute") in present for key in _EVICTING)
+        if evicting and self._may_give_up(node, again=given_up):
+            identities += evicting
         kept = [
             taint
             for taint in taints
@@ -111,6 +169,22 @@ class NodeLifecycleController(Controller):
             if (key, effect) not in present
         ]
         return [*kept, *added]
+
+    def _may_give_up(self, node: Object, *, again: bool) -> bool:
+        """Whether its pods may be evicted now; `again`: whether they may be already."""
+        name = node["metadata"]["name"]
+        self._judged.add(name)
+        intervals = eviction_intervals(self.cache.all(NODES))
+        if all(interval is None for interval in intervals.values()):
+            return False
+        zone, now = zone_of(node), self.clock.monotonic()
+        interval = intervals[zone]
+        if again or interval is None:
+            return again
+        if not self.has_come(self._next.get(zone, now), ("", name)):
+            return False
+        self._next[zone] = now + interval
+        return True
 
     def _mark_pods(self, name: str) -> None:
         """Pods of a node that does not answer are not ready, whatever they last said."""
