@@ -14,6 +14,7 @@ from prometheus_client.metrics_core import Metric
 from kubedsm.clock import SystemClock
 from kubedsm.configuration.settings import Configuration
 from kubedsm.core.world.mirror import ClusterMirror
+from kubedsm.core.world.sites import NOTHING_AWAY
 from kubedsm.monitoring.gauges import families
 from kubedsm.monitoring.instruments import Instruments
 from kubedsm.monitoring.reading import Leadership, Reading
@@ -33,6 +34,7 @@ NOTHING = Reading(
     caught={},
     events_lost=0,
     paused=False,
+    away=NOTHING_AWAY,
     plans=0,
     moves=0,
     leadership=Leadership(),

@@ -17,10 +17,11 @@ from kubedsm.configuration.settings import Configuration
 from kubedsm.core.goals.lasting import ASSUMED
 from kubedsm.core.goals.objective import NANO
 from kubedsm.core.moving.suggestion import ClusterScore, Leg, Suggestion
+from kubedsm.core.world.sites import Away
 from kubedsm.core.world.snapshot import Snapshot
 from kubedsm.runtime.assembly import Runtime
 from kubedsm.runtime.listener import Listener
-from kubedsm.thinking.moves_to_make import migration_of, reason_to_stay
+from kubedsm.thinking.moves_to_make import kept_by, migration_of, reason_to_stay
 from kubedsm.why.entries import MoveOutcome, Outcome, move_as_json
 from kubedsm.why.table import table
 
@@ -74,8 +75,11 @@ def _score(score: ClusterScore) -> dict[str, Any]:
 
 def advise(snapshot: Snapshot, configuration: Configuration) -> Advice:
     """What would be moved on this snapshot."""
-    policy = configuration.policy
-    suggestion = policy.suggest(snapshot, lambda pod: reason_to_stay(pod, configuration))
+    away = Away.seen(snapshot, configuration.site.label)
+    kept, seen = kept_by(away), away.left_alone(snapshot) if away else snapshot
+    suggestion = configuration.policy.suggest(
+        seen, lambda pod: kept(pod) or reason_to_stay(pod, configuration)
+    )
     return Advice(snapshot, suggestion, configuration, stages(suggestion.legs))
 
 

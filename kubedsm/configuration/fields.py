@@ -269,14 +269,14 @@ def text(pattern: re.Pattern[str], what: str) -> Kind:
     return kind(_same, check, _same, schema)
 
 
-def several(one: Kind) -> Kind:
-    """One value, or a list of different ones; a tuple."""
+def several(one: Kind, *, least: int = 1) -> Kind:
+    """One value, or a list of different ones, so many at least; a tuple."""
 
     def read(value: object) -> tuple[Any, ...]:
         return tuple(value) if isinstance(value, list) else (value,)
 
     def check(values: tuple[Any, ...]) -> None:
-        if not values:
+        if len(values) < least:
             raise DocumentError("the list is empty")
         for value in values:
             one[_KIND].check(value)
@@ -285,7 +285,7 @@ def several(one: Kind) -> Kind:
 
     def schema() -> Schema:
         each = one[_KIND].schema()
-        many = {"type": "array", "items": each, "minItems": 1, "uniqueItems": True}
+        many = {"type": "array", "items": each, "minItems": least, "uniqueItems": True}
         return {"anyOf": [each, many]}
 
     return kind(read, check, list, schema)

@@ -46,6 +46,7 @@ from kubedsm.core.goals.objective import Objective, Promise
 from kubedsm.core.moving.suggestion import SuggestLimits
 from kubedsm.core.policies.kubedsm import KubeDSM
 from kubedsm.core.world.model import Tiers, Workload
+from kubedsm.core.world.sites import SITE_LABELS
 
 API_VERSION = "kubedsm.io/v1alpha1"
 KIND = "KubeDSMConfiguration"
@@ -57,9 +58,8 @@ LONGEST = 65_536
 _VALUE = "[A-Za-z0-9](?:[-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?"
 _NAME = text(re.compile(SUBDOMAIN), "a name of lower-case letters, digits, - and .")
 _NAMESPACE = text(re.compile(LABEL), "a namespace")
-_LABEL_KEYS = several(
-    text(re.compile(rf"(?:{SUBDOMAIN}/)?{_VALUE}"), "a label key, such as kubedsm.io/tier")
-)
+_LABEL_KEY = text(re.compile(rf"(?:{SUBDOMAIN}/)?{_VALUE}"), "a label key, such as kubedsm.io/tier")
+_LABEL_KEYS = several(_LABEL_KEY)
 _LABEL_VALUES = several(text(re.compile(_VALUE), "a label value, such as edge"))
 
 
@@ -97,6 +97,16 @@ _TIERS = kind(
     lambda tiers: document(_tier_labels(tiers)),
     lambda: section_schema(_TierLabels),
 )
+
+
+@attrs.frozen(field_transformer=checked)
+class SiteSettings:
+    """See `core.world.sites` and `runtime.sites`."""
+
+    #: none: no node is at a site
+    label: tuple[str, ...] = attrs.field(default=SITE_LABELS, metadata=several(_LABEL_KEY, least=0))
+    #: seconds
+    settle: float = attrs.field(default=120.0, metadata=duration("0s", "24h"))
 
 
 @attrs.frozen(field_transformer=checked)
@@ -223,6 +233,7 @@ class Configuration:
         default="disabled", metadata=choice("disabled", "enabled")
     )
     tiers: Tiers = attrs.field(default=Tiers(), metadata=_TIERS)
+    site: SiteSettings = attrs.field(default=SiteSettings(), metadata=section(SiteSettings))
     batch: BatchSettings = attrs.field(default=BatchSettings(), metadata=section(BatchSettings))
     edge: EdgeSettings = attrs.field(default=EdgeSettings(), metadata=section(EdgeSettings))
     suggester: SuggesterSettings = attrs.field(

@@ -57,6 +57,9 @@ def _nodes(reading: Reading) -> Iterator[Metric]:
     counts = Counter(node.tier.value if node.tier else "none" for node in snapshot.nodes.values())
     tiers = {name: counts[name] for name in (Tier.EDGE.value, Tier.CLOUD.value, "none")}
     yield _gauges("kubedsm_nodes", "Nodes by tier; none: without its label.", "tier", tiers.items())
+    away = {"cut": len(reading.away.cut), "unsteady": len(reading.away.unsteady)}
+    text = "Edge sites that are cut off, and those that are back and not steady yet."
+    yield _gauges("kubedsm_sites", text, "state", away.items())
     yield GaugeMetricFamily(
         "kubedsm_edge_fragmentation",
         "How much of the edge no pod can use, in nodes; docs/configuration.md: fragmentation.",

@@ -9,6 +9,7 @@ import attrs
 
 from kubedsm.cluster.watching.reflector import ReflectorStatistics
 from kubedsm.core.policies.kubedsm import KubeDSM
+from kubedsm.core.world.sites import Away
 from kubedsm.core.world.snapshot import Snapshot
 from kubedsm.runtime.assembly import Runtime
 from kubedsm.runtime.scheduling_queue import QueueStatistics
@@ -39,6 +40,7 @@ class Reading:
     events_lost: int
     #: whether the pause switch is set, or unknown
     paused: bool
+    away: Away
     plans: int
     moves: int
     leadership: Leadership
@@ -62,6 +64,7 @@ def read(runtime: Runtime, leadership: Leadership, now: float) -> Reading:
         caught=dict.fromkeys(runtime.supervisor.parts(), 0) | runtime.supervisor.caught,
         events_lost=runtime.events_lost,
         paused=runtime.paused,
+        away=runtime.sites.away(),
         plans=runtime.manager.under_way,
         moves=len(runtime.manager.move_limits),
         leadership=leadership,

@@ -40,6 +40,7 @@ from kubedsm.runtime.placement_manager import Limits, PlacementManager
 from kubedsm.runtime.preemptor import Preemptor
 from kubedsm.runtime.scheduler import Scheduler
 from kubedsm.runtime.scheduling_queue import SchedulingQueue
+from kubedsm.runtime.sites import Sites
 from kubedsm.runtime.step_calls import StepCalls
 from kubedsm.runtime.suggester import Suggester
 from kubedsm.runtime.supervisor import Supervisor
@@ -111,6 +112,7 @@ class Runtime:
             clock, configuration.scheduler_name, self.manager.follows, self.mirror.claimant
         )
         self._preemptor = self._maker_of_room()
+        self.sites = Sites(self.mirror, self.configuration, clock, self.synced)
         self._scheduler = self._decider(chance, binds)
         self._file: ConfigurationFile | None = None
         self._config_map = self._followed_config_map(source, namespace, instance)
@@ -184,6 +186,7 @@ class Runtime:
             supervisor=self.supervisor,
             listener=self._listener,
             changes=self._changes,
+            sites=self.sites,
         )
 
     def _followed_config_map(
@@ -269,12 +272,14 @@ class Runtime:
             preempting=lambda: self._preemptor.busy,
             listener=self._listener,
             changes=self._changes,
+            sites=self.sites,
         )
 
     def _event_handler(self, binds: BindCalls) -> EventHandler:
         ours = self.configuration.current.scheduler_name
         ignored = IgnoredAnnotations(ours, self._clock, self._recorder.annotation_ignored)
         of_any_pod = (
+            self.sites.observe,
             self._changes.observe,
             self.manager.observe,
             self._preemptor.observe,
@@ -286,7 +291,7 @@ class Runtime:
             self.supervisor,
             on_pod=(binds.observe, *of_any_pod, ignored.observe),
             on_gone=(*of_any_pod, self._recorder.forget),
-            on_other=(self._preemptor.observe, self._tiers.observe),
+            on_other=(self.sites.observe, self._preemptor.observe, self._tiers.observe),
         )
 
     def _followers(self, rng: random.Random) -> list[Reflector[Any, ClusterEvent]]:
@@ -356,6 +361,8 @@ class Runtime:
             for reflector in self._reflectors:
                 tasks.create_task(self.supervisor.keep("reflector", reflector.run))
             tasks.create_task(self.supervisor.keep("config map", self._config_map.run))
+            alone = partial(self.manager.leave_alone, reason="its site is cut off")
+            tasks.create_task(self.supervisor.keep("sites", partial(self.sites.run, alone)))
             if self._file is not None:
                 tasks.create_task(self.supervisor.keep("configuration", self._file.run))
 

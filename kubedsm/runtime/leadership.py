@@ -9,14 +9,9 @@ from collections.abc import Awaitable
 
 from kubedsm.runtime.assembly import Runtime
 from kubedsm.runtime.leader_election import Elector
-from plans.steps import StepKind
+from kubedsm.runtime.moves import STARTS, WAITS_FOR_REPLACEMENT
 
 STOPPING = "the scheduler stops"
-#: steps before which nothing is changed for a move, and those that only wait, with a way back
-STARTS = frozenset({StepKind.START})
-WAITS_FOR_REPLACEMENT = frozenset({
-    StepKind.AWAIT_REPLACEMENT, StepKind.AWAIT_READY, StepKind.SETTLE,
-})  # fmt: skip
 #: of the time there is to stop, what moves may take to end, and those that did not to be taken back
 FINISHING, TAKING_BACK = 0.7, 0.2
 #: seconds that Events which are still to be written may take

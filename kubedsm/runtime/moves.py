@@ -4,7 +4,7 @@ A group of moves is one plan. Its moves start as the limits allow; a group of wh
 started yet gives way to a burst of new pods.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 
 import attrs
 
@@ -18,6 +18,12 @@ from kubedsm.runtime.step_calls import Accepted
 from kubedsm.why.entries import MoveOutcome, Outcome
 from plans.migration import MoveMode, MoveOrder
 from plans.steps import TERMINAL, Plan, Step, StepKind, StepState
+
+#: steps before which nothing is changed for a move, and those that only wait, with a way back
+STARTS = frozenset({StepKind.START})
+WAITS_FOR_REPLACEMENT = frozenset({
+    StepKind.AWAIT_REPLACEMENT, StepKind.AWAIT_READY, StepKind.SETTLE,
+})  # fmt: skip
 
 
 @attrs.frozen(slots=True)
@@ -84,6 +90,14 @@ class Moves:
         """Return the pod that the step's move is about, as it was when the move started."""
         known = self._moves.get(step.move)
         return None if known is None else known.pod
+
+    def between(self, step: Step, nodes: Container[NodeName]) -> bool:
+        """Whether the step's move comes from one of these nodes, or goes there."""
+        known = self._moves.get(step.move)
+        if known is None:
+            return False
+        pod = known.pod or self._mirror.pod(Uid(known.order.pod))
+        return known.order.target in nodes or (pod is not None and pod.node_name in nodes)
 
     def ready_to_keep(self, move: str) -> int:
         accepted = self._moves[move].accepted

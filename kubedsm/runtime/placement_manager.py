@@ -22,12 +22,12 @@ from kubedsm.core.placing.decision import Binding
 from kubedsm.core.world.change import Change
 from kubedsm.core.world.events import PodApplied
 from kubedsm.core.world.mirror import ClusterMirror, ReservationError
-from kubedsm.core.world.model import MIGRATING_LABEL, Pod, Uid
+from kubedsm.core.world.model import MIGRATING_LABEL, NodeName, Pod, Uid
 from kubedsm.runtime.bind_calls import BindCalls
 from kubedsm.runtime.left_behind import SWEEP, LeftBehind
 from kubedsm.runtime.limits import MoveLimits
 from kubedsm.runtime.listener import Listener
-from kubedsm.runtime.moves import Group, Moves
+from kubedsm.runtime.moves import STARTS, WAITS_FOR_REPLACEMENT, Group, Moves
 from kubedsm.runtime.plan_logging import plan_logged
 from kubedsm.runtime.step_calls import StepCalls, Tell, Wanted, seen
 from kubedsm.runtime.supervisor import Supervisor, Work
@@ -247,6 +247,17 @@ class PlacementManager:
             self.tell(plan_id, Cancelled(reason))
             for step in running.plan.steps:
                 if step.kind in kinds and step.state is StepState.ASKED:
+                    self.tell(plan_id, CallRefused(step.id, reason))
+
+    def leave_alone(self, nodes: Container[NodeName], reason: str) -> None:
+        """Let no move from or to these nodes start, and take back those that have a way back."""
+        self.give_way(reason)
+        for plan_id, running in list(self._plans.items()):
+            concerned = [step for step in running.plan.steps if self._moves.between(step, nodes)]
+            if concerned:
+                self.tell(plan_id, Cancelled(reason))
+            for step in concerned:
+                if step.kind in STARTS | WAITS_FOR_REPLACEMENT:
                     self.tell(plan_id, CallRefused(step.id, reason))
 
     def begin(self, plan: Plan) -> None:

@@ -26,6 +26,7 @@ from kubedsm.runtime.listener import Listener
 from kubedsm.runtime.placement_manager import PlacementManager
 from kubedsm.runtime.preemptor import Preemptor
 from kubedsm.runtime.scheduling_queue import SchedulingQueue
+from kubedsm.runtime.sites import Sites
 from kubedsm.runtime.supervisor import Supervisor
 from kubedsm.runtime.workload_changes import WorkloadChanges
 from kubedsm.said_by_cause import cause_of
@@ -55,6 +56,7 @@ class Scheduler:
     supervisor: Supervisor
     listener: Listener
     changes: WorkloadChanges
+    sites: Sites
 
     @property
     def _batch(self) -> BatchSettings:
@@ -75,8 +77,9 @@ class Scheduler:
         """
         with self.supervisor.catching("window"):
             snapshot, most = self.mirror.snapshot(self.clock.wall()), self._batch.size
-            exact = isinstance(self.policy(), KubeDSM)
-            if exact and uncontended(snapshot, self.queue.ready(most), most):
+            exact, ready = isinstance(self.policy(), KubeDSM), self.queue.ready(most)
+            alone = len(self.sites.stand_ins(ready)) == len(ready) > 0
+            if exact and (alone or uncontended(snapshot, ready, most)):
                 return self.binds.none_under_way
         return asyncio.Event()
 
@@ -110,14 +113,16 @@ class Scheduler:
             return
         self.listener.batch_begun(pods)
         deadline = deadline_in(self._batch.budget, self.clock)
-        decision = self._decided(snapshot, pods, deadline)
+        left = self._placed_apart(pods, deadline)
+        if len(left) < len(pods):
+            snapshot = self.mirror.snapshot(self.clock.wall())
+        decision = self._decided(snapshot, left, deadline)
         unschedulable = _unschedulable(snapshot, decision)
         # First of all: what follows may give room back.
         self._say_why_not(snapshot, unschedulable)
         self.manager.give_way("new pods came")
-        self.manager.place(decision.bindings)
         messages = {uid: why.message for uid, why in unschedulable.items()}
-        self.record.batch(snapshot, decision, messages)
+        self._place(snapshot, decision, messages)
         for pod in decision.late:
             self.queue.back_off(pod)
             self.listener.attempt_ended(pod, "late")
@@ -127,12 +132,42 @@ class Scheduler:
         log.info(
             "batch",
             pods=len(pods),
-            bound=len(decision.bindings),
+            bound=len(decision.bindings) + len(pods) - len(left),
             unplaced=len(decision.unplaced),
             late=len(decision.late),
             proven=decision.proven,
             milliseconds=round(1000 * seconds, 2),
         )
+
+    def _placed_apart(self, pods: list[Pod], deadline: Deadline) -> list[Pod]:
+        """Place what has its place apart from sites that are away; the pods that are left.
+
+        What comes instead of pods that go on serving where they are goes to the cloud, beside all
+        others. What nothing else takes may still go anywhere: better there than nowhere.
+        """
+        away, policy = self.sites.away(), self.policy()
+        if not (away and isinstance(policy, KubeDSM)):
+            return pods
+        stand_ins = self.sites.stand_ins(pods)
+        if stand_ins:
+            snapshot = away.in_cloud(self.mirror.snapshot(self.clock.wall()))
+            decision = policy.decide(snapshot, stand_ins, deadline)
+            self._place(snapshot, decision)
+            placed = {binding.pod.uid for binding in decision.bindings}
+            pods = [pod for pod in pods if pod.uid not in placed]
+        if pods:
+            snapshot = away.apart(self.mirror.snapshot(self.clock.wall()))
+            decision = self._decided(snapshot, pods, deadline)
+            self._place(snapshot, decision)
+            late = {pod.uid for pod in decision.late}
+            pods = [pod for pod in pods if pod.uid in late or pod.uid in decision.unplaced]
+        return pods
+
+    def _place(
+        self, snapshot: Snapshot, decision: Decision, messages: Mapping[Uid, str] | None = None
+    ) -> None:
+        self.manager.place(decision.bindings)
+        self.record.batch(snapshot, decision, messages or {})
 
     def _decided(self, snapshot: Snapshot, pods: list[Pod], deadline: Deadline) -> Decision:
         """What is decided now; some pods may be held for room on the edge that is being left."""

@@ -17,12 +17,14 @@ from kubedsm.core.moving.rebalance import on_one_node
 from kubedsm.core.moving.suggestion import Leg, Move, MoveKind, Suggestion
 from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.core.world.model import Uid, shares_after
+from kubedsm.core.world.sites import Away
 from kubedsm.core.world.snapshot import Snapshot
 from kubedsm.runtime.event_recorder import EventRecorder
 from kubedsm.runtime.listener import Listener
 from kubedsm.runtime.moves import Group
 from kubedsm.runtime.placement_manager import PlacementManager
 from kubedsm.runtime.scheduling_queue import SchedulingQueue
+from kubedsm.runtime.sites import Sites
 from kubedsm.runtime.workload_changes import WorkloadChanges
 from kubedsm.thinking.moves_to_make import MovesToMake, migration_of
 from kubedsm.thinking.questions import NoAnswerError, Thinker
@@ -60,9 +62,10 @@ class Suggester:
     preempting: Callable[[], bool]
     listener: Listener
     changes: WorkloadChanges
+    sites: Sites
     _plans: "itertools.count[int]" = attrs.field(factory=lambda: itertools.count(1), init=False)
     #: the state when nothing was worth moving, and nothing rested; and when time may change that
-    _nothing_at: tuple[int, int] | None = attrs.field(default=None, init=False)
+    _nothing_at: tuple[int, int, Away] | None = attrs.field(default=None, init=False)
     _again_at: float = attrs.field(default=math.inf, init=False)
     _reconfigured: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
 
@@ -96,9 +99,12 @@ class Suggester:
                 return
 
     @property
-    def _state(self) -> tuple[int, int]:
-        """What a suggestion depends on, beside the time: the cluster, and the configuration."""
-        return self.mirror.changes, self.configuration.generation
+    def _state(self) -> tuple[int, int, Away]:
+        """What a suggestion depends on, beside the time: the cluster, and the configuration.
+
+        And what is away, which time alone may change.
+        """
+        return self.mirror.changes, self.configuration.generation, self.sites.away()
 
     async def _settled(self) -> None:
         """Return when no pod is about to start or to stop, but wait no longer than is sensible.
@@ -126,7 +132,11 @@ class Suggester:
         snapshot, began = self.mirror.snapshot(), self.clock.monotonic()
         limits = self.manager.move_limits
         question = MovesToMake(
-            limits.moving(), limits.resting(began), self.changes.quiet(), settings.budget
+            limits.moving(),
+            limits.resting(began),
+            self.changes.quiet(),
+            settings.budget,
+            state[2],
         )
         try:
             suggested = await self.thinker.ask(question)
@@ -140,7 +150,7 @@ class Suggester:
             wait = self.changes.worth_another_look() if suggestion.may_pay_later else math.inf
             self._again_at = self.clock.monotonic() + wait
             return
-        if self._state[1] != state[1] or not self._still_holds(snapshot, suggestion):
+        if self._state[1:] != state[1:] or not self._still_holds(snapshot, suggestion):
             log.info("suggestion overtaken", moves=len(suggestion.moves))
             return
         log.info(

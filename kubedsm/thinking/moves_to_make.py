@@ -8,9 +8,11 @@ from kubedsm.clock import deadline_in
 from kubedsm.configuration.services import Mode
 from kubedsm.configuration.settings import Configuration
 from kubedsm.core.goals.lasting import Quiet
+from kubedsm.core.moving.movable import Movable
 from kubedsm.core.moving.suggestion import Cause, Reason, Suggestion
 from kubedsm.core.policies.policy import MigratingPolicy
 from kubedsm.core.world.model import Pod, Workload
+from kubedsm.core.world.sites import NOTHING_AWAY, Away
 from kubedsm.thinking.questions import Known
 
 
@@ -31,6 +33,7 @@ class MovesToMake:
     resting: frozenset[Workload]
     quiet: Quiet
     budget: float
+    away: Away = NOTHING_AWAY
 
     def answered(self, known: Known) -> Suggested:
         """Raise TypeError if the policy moves nothing."""
@@ -38,15 +41,18 @@ class MovesToMake:
         if not isinstance(policy, MigratingPolicy):
             raise TypeError(f"{policy} moves nothing")
         configuration, rests = known.configuration(), set[Workload]()
+        snapshot, kept = known.mirror.snapshot(), kept_by(self.away)
+        if self.away:
+            snapshot = self.away.left_alone(snapshot)
 
         def movable(pod: Pod) -> Reason | None:
-            why = reason_to_stay(pod, configuration) or self._rest(pod, known)
+            why = kept(pod) or reason_to_stay(pod, configuration) or self._rest(pod, known)
             if why is not None and why.cause in _RESTS:
                 rests.add(pod.workload)
             return why
 
         suggestion = policy.suggest(
-            known.mirror.snapshot(),
+            snapshot,
             movable,
             deadline_in(self.budget, known.clock),
             cache(self.quiet.lasting),
@@ -60,6 +66,17 @@ class MovesToMake:
 
 
 _RESTS = frozenset({Cause.WORKLOAD_MOVING, Cause.WORKLOAD_RESTING})
+
+
+def kept_by(away: Away) -> Movable:
+    """Why a pod must not be moved on account of sites that are away."""
+    nodes, workloads = away.nodes, away.workloads
+
+    def kept(pod: Pod) -> Reason | None:
+        here = pod.workload in workloads or pod.node_name in nodes
+        return Cause.SITE_AWAY.of() if here else None
+
+    return kept
 
 
 def migration_of(pod: Pod, configuration: Configuration) -> Mode:

@@ -101,6 +101,7 @@ class Cause(enum.StrEnum):
     MIGRATION_OFF = "its migration is off"
     WORKLOAD_MOVING = "its workload is being moved"
     WORKLOAD_RESTING = "its workload was moved a moment ago"
+    SITE_AWAY = "a site of its workload is cut off, or not steady yet"
     REFUSED_BY_A_RULE = "{}: {}"
     NO_GAIN = "its group of moves gains no QoS"
     BELOW_ITS_PRICE = "its group gains {:.1f} pod-seconds, not more than its price of {:.1f}"

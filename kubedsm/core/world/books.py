@@ -94,6 +94,10 @@ class Books:
         self.pods = self.pods.delete(uid)
         return self._rebook(pod, None)
 
+    def pods_at(self, name: NodeName) -> Iterator[Pod]:
+        """The pods that count there."""
+        return map(self.pods.__getitem__, self._here.get(name, ()))
+
     def forget_versions(self) -> None:
         """No state of a pod that comes is older than the one that is known."""
         self.pods = self.pods.update(

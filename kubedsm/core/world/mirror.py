@@ -185,8 +185,15 @@ class ClusterMirror:
         """All of them, as they say they are."""
         return list(self._books.pods.values())
 
+    def pods_on(self, name: NodeName) -> list[Pod]:
+        """Those that are bound to the node."""
+        return [pod for pod in self._books.pods_at(name) if pod.node_name == name]
+
     def node(self, name: NodeName) -> Node | None:
         return self._books.nodes.get(name)
+
+    def nodes(self) -> list[Node]:
+        return list(self._books.nodes.values())
 
     @property
     def surroundings(self) -> Surroundings:

@@ -7,7 +7,17 @@ import attrs
 import numpy as np
 
 from kubedsm.core.world.census import Census, census_of
-from kubedsm.core.world.model import Node, NodeName, Pod, Resources, Share, Tier, Uid, Workload
+from kubedsm.core.world.model import (
+    Node,
+    NodeName,
+    Pod,
+    Resources,
+    Share,
+    Taint,
+    Tier,
+    Uid,
+    Workload,
+)
 from kubedsm.core.world.node_index import NodeIndex
 from kubedsm.core.world.node_rows import NodeRows
 from kubedsm.core.world.residents import Residents, standing
@@ -129,6 +139,39 @@ class Snapshot:
                 placed[uid] = node
                 pods[uid] = attrs.evolve(pods[uid], node_name=node)
         return attrs.evolve(self, pods=pods, free=free, placed=placed)
+
+    def tainted(self, taints: Mapping[NodeName, Taint]) -> "Snapshot":
+        """The same with a taint more on these nodes, before all others."""
+        nodes = dict(self.nodes)
+        for name in taints.keys() & nodes.keys():
+            node = nodes[name]
+            nodes[name] = attrs.evolve(node, taints=(taints[name], *node.taints))
+        return self._counting(nodes=nodes)
+
+    def instead(self, pods: Mapping[Uid, Pod]) -> "Snapshot":
+        """The same with these pods in place of their namesakes, which count for as much."""
+        return self._counting(pods={**self.pods, **pods}) if pods else self
+
+    def sharing(self, shares: Mapping[Workload, Share]) -> "Snapshot":
+        """The same with other shares."""
+        return self._counting(census=attrs.evolve(self.census, shares=shares))
+
+    def _counting(
+        self,
+        nodes: Mapping[NodeName, Node] | None = None,
+        pods: Mapping[Uid, Pod] | None = None,
+        census: Census | None = None,
+    ) -> "Snapshot":
+        """The same with these, all of which adds up to what it did, or to this census."""
+        nodes, pods, index = nodes or self.nodes, pods or self.pods, self.index
+        room, residents = self.room, self.residents
+        if nodes is not self.nodes:
+            index = NodeIndex(nodes)
+            room, residents = Room(index, self.free), residents.amid(index, self.surroundings)
+        counted = Counted(
+            census or self.census, index, room, residents, nodes, pods, self.placed, self.free
+        )
+        return attrs.evolve(self, nodes=nodes, pods=pods, counted=counted)
 
     def without(self, uids: Iterable[Uid]) -> "Snapshot":
         """The same with these pods on no node, and their room free."""
