@@ -26,7 +26,13 @@ from kubedsm.cluster.client.kubernetes import KubernetesCluster
 from kubedsm.cluster.client.paths import is_name
 from kubedsm.commands.console import log_to, output, print_json, until_interrupted
 from kubedsm.commands.inputs import kubeconfig_context
-from kubedsm.commands.tables import bench_table, cluster_burst_table, scale_table, soak_table
+from kubedsm.commands.tables import (
+    bench_table,
+    cluster_burst_table,
+    scale_table,
+    sites_table,
+    soak_table,
+)
 from kubedsm.emulator.paper import paper_cluster
 
 
@@ -312,6 +318,24 @@ def start(rounds: int, output: str) -> None:
             return await footprint.start(cluster, path, SystemClock(), rounds=rounds)
 
     _report(asyncio.run(measured()).as_json(), output)
+
+
+@bench.command("site")
+@output
+def site(output: str) -> None:
+    """Sites that are cut off, beside not knowing of sites (5 s).
+
+    An emulated edge site goes away and comes back, in virtual time: for 4 minutes, for 15, and
+    again and again. And beside kube-scheduler's rules, which move nothing.
+    """
+    from kubedsm.bench import sites  # noqa: PLC0415  of no use elsewhere
+
+    log_to(level="ERROR")
+    result = sites.run()
+    if output == "json":
+        print_json(result)
+    else:
+        Console().print(sites_table(result))
 
 
 @bench.command("soak")

@@ -37,8 +37,11 @@ WIDTH = 100
 @click.option(
     "--picture", type=click.Path(dir_okay=False), help="Also save the last table, as SVG."
 )
+@click.option(
+    "--disconnect", is_flag=True, help="Cut a site of the edge off in the middle, for a while."
+)
 @output
-def demo(seed: int, cycles: int, picture: str | None, output: str) -> None:
+def demo(seed: int, cycles: int, picture: str | None, disconnect: bool, output: str) -> None:
     """Watch it place and move pods for a minute, emulated.
 
     The paper's services under a generated load on the paper's cluster, over real HTTP.
@@ -47,7 +50,7 @@ def demo(seed: int, cycles: int, picture: str | None, output: str) -> None:
     console = Console(stderr=output == "json")
     if not console.is_terminal:
         console.width = WIDTH
-    frame = asyncio.run(_demo(seed, cycles, console))
+    frame = asyncio.run(_demo(seed, cycles, console, disconnect=disconnect))
     if picture is not None:
         recorded = Console(record=True, width=WIDTH, file=io.StringIO())
         recorded.print(summary(frame))
@@ -58,10 +61,10 @@ def demo(seed: int, cycles: int, picture: str | None, output: str) -> None:
         console.print(summary(frame))
 
 
-async def _demo(seed: int, cycles: int, console: Console) -> Frame:
+async def _demo(seed: int, cycles: int, console: Console, *, disconnect: bool) -> Frame:
     clock, rng = SystemClock(), random.Random(seed)
     async with (
-        demo_world(demo_scenario(seed, cycles), clock, rng) as world,
+        demo_world(demo_scenario(seed, cycles), clock, rng, disconnect=disconnect) as world,
         HttpFront(world.cluster.routes) as front,
     ):
         with written_kubeconfig(front.url, None, None) as path:

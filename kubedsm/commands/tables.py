@@ -82,6 +82,26 @@ def scale_table(result: ScaleResult) -> RenderableType:
     return Group(pairs, bench_table(result.running.as_json())) if result.running else pairs
 
 
+def sites_table(result: dict[str, Any]) -> RenderableType:
+    """A table for each course, with a row for each scheduler."""
+    courses: dict[str, dict[str, dict[str, float]]] = result["courses"]
+    headings = ("serving", "unheard", "at edge", "created", "evicted", "needless")
+    return Group(
+        *(
+            table(
+                ("", *headings),
+                [(name, *(f"{value:g}" for value in of.values())) for name, of in beside.items()],
+                title=f"{course} of an edge site (emulated)",
+                numbers=headings,
+            )
+            for course, beside in courses.items()
+        ),
+        Text(
+            "serving, at edge: parts of what is wanted; unheard: pod-seconds not known to be Ready"
+        ),
+    )
+
+
 def soak_table(result: SoakResult) -> RenderableType:
     promises = table(
         ("promise", "measured", "kept"),

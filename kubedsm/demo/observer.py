@@ -103,9 +103,11 @@ class Observer:
         return sorted(pod.workload.name for pod in self._pods.values() if pod.detached)
 
     def migrations(self, since: float) -> "Migrations":
+        """Return those that began since then."""
         timeline = self._recorder.timeline(since, self._clock.monotonic())
-        taken_back = sum(move.taken_back for move in timeline.moves)
-        return Migrations(len(timeline.moves), taken_back, lost_pod_seconds(timeline))
+        moves = [move for move in timeline.moves if move.began >= 0.0]
+        taken_back = sum(move.taken_back for move in moves)
+        return Migrations(len(moves), taken_back, lost_pod_seconds(timeline))
 
     @property
     def latency(self) -> Latency | None:

@@ -8,8 +8,14 @@ import attrs
 
 from kubedsm.clock import Clock
 from kubedsm.cluster.wire import decoding
-from kubedsm.configuration.settings import Configuration, MigrationSettings, SuggesterSettings
+from kubedsm.configuration.settings import (
+    Configuration,
+    MigrationSettings,
+    SiteSettings,
+    SuggesterSettings,
+)
 from kubedsm.core.world.model import Node, Tiers
+from kubedsm.demo.disconnection import BEGINS, ENDS, Course, with_site
 from kubedsm.demo.observer import Observer
 from kubedsm.demo.view import Frame
 from kubedsm.emulator.api.resources import DEPLOYMENTS, HORIZONTAL_POD_AUTOSCALERS, NODES, SERVICES
@@ -26,12 +32,24 @@ LAST_REPLICAS = {"a": 4, "b": 2, "c": 4, "d": 2}
 SETTLING = 10.0
 FRAME = 0.25
 #: a shortened day: seconds
-TIMING = Timing(start_delay=0.2, stop_delay=0.1, hpa_sync=0.8)
+TIMING = Timing(start_delay=0.2, stop_delay=0.1, hpa_sync=0.8, monitor_grace=2.2)
+#: Kubernetes' 300 s
+TOLERATION = 16
 #: periods shortened in the same measure
 CONFIGURATION = Configuration(
+    site=SiteSettings(settle=6.0),
     suggester=SuggesterSettings(period=0.5),
     migration=MigrationSettings(price=1.0, cooldown=0.5, drain_delay=0.1, deadline=5.0),
 )
+TOLERATIONS = [
+    {
+        "key": f"node.kubernetes.io/{condition}",
+        "operator": "Exists",
+        "effect": "NoExecute",
+        "tolerationSeconds": TOLERATION,
+    }
+    for condition in ("not-ready", "unreachable")
+]
 RESOURCES = {r.kind: r for r in (DEPLOYMENTS, SERVICES, HORIZONTAL_POD_AUTOSCALERS)}
 
 
@@ -50,6 +68,8 @@ class World:
     clock: Clock
     started: float
     nodes: tuple[Node, ...]
+    #: None if no site is cut off
+    course: Course | None = None
 
     @property
     def elapsed(self) -> float:
@@ -58,6 +78,10 @@ class World:
     def frame(self) -> Frame:
         scenario, observer = self.scenario, self.observer
         now = min(self.elapsed, scenario.duration - CYCLE / 2)
+        cut = None if self.course is None else self.course.look(self.elapsed)
+        if cut is not None and self.elapsed >= cut.begins:
+            since = observer.migrations(self.started + cut.begins)
+            cut = attrs.evolve(cut, moves=since.begun)
         return Frame(
             seconds=self.elapsed,
             duration=scenario.duration,
@@ -70,12 +94,18 @@ class World:
             edge_ratio=observer.edge_ratio,
             moving=observer.moving,
             migrations=observer.migrations(self.started),
+            cut=cut,
         )
 
 
 @asynccontextmanager
-async def demo_world(scenario: Scenario, clock: Clock, rng: random.Random) -> AsyncIterator[World]:
-    """Enter the paper's cluster with the paper's services on it, under that load from now on."""
+async def demo_world(
+    scenario: Scenario, clock: Clock, rng: random.Random, *, disconnect: bool = False
+) -> AsyncIterator[World]:
+    """Enter the paper's cluster with the paper's services on it, under that load from now on.
+
+    disconnect: whether a site is cut off in the middle.
+    """
     started = clock.monotonic()
 
     def rate(_namespace: str, workload: str, _metric: str) -> float | None:
@@ -86,21 +116,32 @@ async def demo_world(scenario: Scenario, clock: Clock, rng: random.Random) -> As
             workload, min(clock.monotonic() - started, scenario.duration - CYCLE / 2)
         )
 
-    async with EmulatedCluster(paper_cluster(TIMING), clock, rng, metrics=rate) as cluster:
+    spec = paper_cluster(TIMING)
+    if disconnect:
+        spec = with_site(spec)
+    async with EmulatedCluster(spec, clock, rng, metrics=rate) as cluster:
         tiers = Tiers()
         nodes = tuple(
             attrs.evolve(node, tier=tiers.of(node.labels))
             for node in map(decoding.node, cluster.api.list(NODES))
         )
         observer = Observer(nodes, scenario.services, clock)
-        unsubscribe = cluster.api.store.subscribe(observer.notice)
-        yield World(cluster, scenario, observer, clock, started, nodes)
-        unsubscribe()
+        course = None
+        if disconnect:
+            length = scenario.duration
+            course = Course(cluster, length * BEGINS, length * ENDS)
+        watching = [observer.notice, *([course.notice] if course else [])]
+        stops = [cluster.api.store.subscribe(notice) for notice in watching]
+        yield World(cluster, scenario, observer, clock, started, nodes, course)
+        for stop in stops:
+            stop()
 
 
 def create_services(world: World) -> None:
     # The papers' scale-down window of 5 s is to their cycles what a third of one is to ours.
     for obj in paper_services(stabilization_seconds=0, grace_seconds=1):
+        if world.course is not None and obj["kind"] == "Deployment":
+            obj["spec"]["template"]["spec"]["tolerations"] = TOLERATIONS
         world.cluster.api.create(RESOURCES[obj["kind"]], obj, namespace="default")
 
 

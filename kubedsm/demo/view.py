@@ -9,6 +9,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from kubedsm.demo.disconnection import Disconnection
 from kubedsm.demo.observer import Migrations, NodeView, ServiceView
 from kubedsm.replay.summaries import Latency
 from kubedsm.why.table import table
@@ -34,6 +35,11 @@ class Frame:
     #: services of which pods are being moved
     moving: Sequence[str]
     migrations: Migrations
+    #: None if no site is to be cut off
+    cut: Disconnection | None = None
+
+    def is_away(self, node: NodeView) -> bool:
+        return self.cut is not None and self.cut.away and node.name in self.cut.nodes
 
 
 def render(frame: Frame) -> RenderableType:
@@ -42,24 +48,25 @@ def render(frame: Frame) -> RenderableType:
         _nodes(frame),
         _services(frame),
         Text(_outcome(frame)),
+        *([Text(_of_cut(frame.cut))] if frame.cut else []),
     )
 
 
 def _nodes(frame: Frame) -> Table:
     made = table(
         ("node", "tier", "cpu", "", "memory", "", "pods"),
-        map(_node, frame.nodes),
+        (_node(node, away=frame.is_away(node)) for node in frame.nodes),
         title="nodes (emulated)",
     )
     made.columns[-1].min_width = 24
     return made
 
 
-def _node(node: NodeView) -> tuple[RenderableType, ...]:
+def _node(node: NodeView, *, away: bool) -> tuple[RenderableType, ...]:
     cpu, memory = node.used.cpu, node.used.memory
     return (
         node.name,
-        Text(node.tier, style=COLOUR[node.tier]),
+        Text("cut off", style="red") if away else Text(node.tier, style=COLOUR[node.tier]),
         _bar(cpu, node.allocatable.cpu),
         f"{cpu / 1000:g}/{node.allocatable.cpu / 1000:g}",
         _bar(memory, node.allocatable.memory),
@@ -99,6 +106,15 @@ def _outcome(frame: Frame) -> str:
     return "   ".join(parts)
 
 
+def _of_cut(cut: Disconnection) -> str:
+    return (
+        f"site {cut.site} ({', '.join(cut.nodes)}) cut off from {cut.begins:.0f} s to"
+        f" {cut.ends:.0f} s; since then: serving capacity {cut.serving:.1%} of what is wanted, at"
+        f" least {cut.lowest:.1%}; pods created for {cut.evicted} that Kubernetes evicted, and for"
+        f" {cut.moves} moves"
+    )
+
+
 def _bar(used: int, of: int) -> ProgressBar:
     return ProgressBar(total=max(1, of), completed=used, width=BAR)
 
@@ -115,7 +131,9 @@ class LineByLine:
     def __call__(self, frame: Frame) -> None:
         if frame.seconds >= self._due:
             self._due = frame.seconds + self.EVERY
-            self._console.print(f"{frame.seconds:5.1f} s   {_outcome(frame)}", soft_wrap=True)
+            away = f"site {frame.cut.site} is cut off   " if frame.cut and frame.cut.away else ""
+            line = f"{frame.seconds:5.1f} s   {away}{_outcome(frame)}"
+            self._console.print(line, soft_wrap=True)
 
 
 def summary(frame: Frame) -> RenderableType:
@@ -124,6 +142,7 @@ def summary(frame: Frame) -> RenderableType:
         _nodes(frame),
         _services(frame),
         Text(_outcome(frame), style="bold"),
+        *([Text(_of_cut(frame.cut), style="bold")] if frame.cut else []),
     )
 
 
@@ -142,6 +161,19 @@ def as_json(frame: Frame) -> dict[str, Any]:
         "takenBack": frame.migrations.taken_back,
         "lostPodSeconds": round(frame.migrations.lost_pod_seconds, 3),
         "bindLatencyMs": None if frame.latency is None else frame.latency.milliseconds(),
+        **({"disconnect": _cut_as_json(frame.cut)} if frame.cut else {}),
+    }
+
+
+def _cut_as_json(cut: Disconnection) -> dict[str, Any]:
+    return {
+        "site": cut.site,
+        "from": cut.begins,
+        "to": cut.ends,
+        "servingShare": _rounded(cut.serving),
+        "lowestServingShare": _rounded(cut.lowest),
+        "evicted": cut.evicted,
+        "moves": cut.moves,
     }
 
 

@@ -1,0 +1,66 @@
+"""The demo with a site that is cut off in the middle, in virtual time."""
+
+import asyncio
+import io
+import random
+
+import pytest
+from rich.console import Console
+
+from kubedsm.clock import VirtualClock
+from kubedsm.configuration.settings import Configuration
+from kubedsm.demo.run import (
+    CONFIGURATION,
+    CYCLE,
+    TIMING,
+    TOLERATION,
+    create_services,
+    demo_scenario,
+    demo_world,
+    watch_demo,
+)
+from kubedsm.demo.view import as_json, render, summary
+from kubedsm.emulator.emulated_cluster import Timing
+from kubedsm.emulator.front import EmulatedFront
+from kubedsm.runtime.assembly import Runtime
+
+#: seconds of a cycle of the load in the paper
+PAPERS_CYCLE = 90.0
+
+
+def text(renderable):
+    console = Console(width=200, file=io.StringIO())
+    console.print(renderable)
+    return console.file.getvalue()
+
+
+@pytest.mark.looptime
+async def test_a_site_is_cut_off_in_the_middle_and_comes_back():
+    clock, frames = VirtualClock(), []
+    scenario = demo_scenario(1, cycles=8)
+    async with demo_world(scenario, clock, random.Random(1), disconnect=True) as world:
+        front = EmulatedFront(world.cluster.routes, clock, latency=0.01)
+        runtime = Runtime(front, CONFIGURATION, clock, random.Random(1))
+        async with asyncio.TaskGroup() as tasks:
+            running = tasks.create_task(runtime.run())
+            await runtime.synced.wait()
+            create_services(world)
+            last = await watch_demo(world, frames.append)
+            running.cancel()
+    away = [frame for frame in frames if frame.cut.away]
+    assert (away[0].seconds, away[-1].seconds) == pytest.approx((10, 26), abs=0.5)
+    assert text(render(away[0])).count("cut off") == 3  # each of two nodes, and how it goes
+    told = as_json(last)["disconnect"]
+    assert (told["site"], told["from"], told["to"]) == ("north", 10, 26)
+    assert 0.9 < told["servingShare"] < 1.0  # the load changes, and pods take their time to start
+    assert told["moves"] < as_json(last)["migrations"]
+    assert f"for {told['moves']} moves" in text(summary(last)).replace("\n", " ")
+
+
+def test_its_times_are_shortened_as_the_day_is():
+    shortened = CYCLE / PAPERS_CYCLE
+    assert CONFIGURATION.site.settle == pytest.approx(
+        Configuration().site.settle * shortened, rel=0.1
+    )
+    assert TIMING.monitor_grace == pytest.approx(Timing().monitor_grace * shortened, rel=0.1)
+    assert pytest.approx(300 * shortened, rel=0.1) == TOLERATION
