@@ -22,7 +22,7 @@ from kubedsm.emulator.api.admission import NAMESPACES_AT_START
 SETTLING = 90.0
 #: that are there from the start
 _KEPT = frozenset({*NAMESPACES_AT_START, LeaseName().namespace})
-#: of a scheduler's gauges, those that are 0 when nothing is under way
+#: gauges that are 0 when a scheduler is at nothing
 _UNDER_WAY = frozenset({
     "kubedsm_plans_in_progress", "kubedsm_migrations_in_progress", "kubedsm_detached_pods",
     "scheduler_pending_pods",
@@ -116,13 +116,14 @@ class Leavings:
                 url = f"{scheduler.log.metrics}/metrics"
                 try:
                     async with session.get(url, raise_for_status=True) as response:
-                        said += _not_zero(await response.text())
+                        said += not_zero(await response.text())
                 except aiohttp.ClientError as error:
                     said.append(f"no metrics: {error}")
         return said
 
 
-def _not_zero(metrics: str) -> Iterator[str]:
+def not_zero(metrics: str) -> Iterator[str]:
+    """What a scheduler is at, by its metrics in Prometheus' format."""
     for family in text_string_to_metric_families(metrics):
         for sample in family.samples:
             if sample.name in _UNDER_WAY and sample.value:

@@ -1,0 +1,66 @@
+"""What is found to be left of a soak: by what leaves it, and nothing by what does not."""
+
+import asyncio
+
+import pytest
+
+from kubedsm.bench.api import APPS, CORE, Api, deployment, pod_spec
+from kubedsm.bench.soak.left import Leavings, not_zero
+from kubedsm.bench.soak.pod_watch import PodWatch
+from kubedsm.bench.soak.verdict import Left
+from kubedsm.core.world.model import MIGRATING_LABEL, NodeName, Resources
+from kubedsm.emulator.front import EmulatedFront
+from support.worlds import CLOUD, EDGE, emulated
+
+pytestmark = pytest.mark.looptime
+
+NODES = tuple(sorted(each["metadata"]["name"] for each in (EDGE, CLOUD)))
+
+
+async def tenant(world):
+    """Of a namespace with a Deployment of two pods, and what is asked of the API server."""
+    api = Api(EmulatedFront(world.cluster.routes, world.clock, latency=0.01))
+    await api.create_namespace("shop")
+    await api.create("shop", "deployments", deployment("web", 2, pod_spec({"cpu": "100m"})), APPS)
+    await asyncio.sleep(5)
+    return api
+
+
+def left_in(world, api):
+    return Leavings(api, PodWatch(world.clock), (), world.clock).found()
+
+
+async def test_of_a_scheduler_that_leaves_nothing_nothing_is_left():
+    async with emulated(EDGE, CLOUD) as world, world.scheduler():
+        assert await left_in(world, await tenant(world)) == Left()
+
+
+async def test_room_that_is_held_for_nobody_is_left():
+    async with emulated(EDGE, CLOUD) as world, world.scheduler() as runtime:
+        api = await tenant(world)
+        runtime.mirror.reserve("nobody", NodeName(NODES[1]), Resources(cpu=1))
+        assert await left_in(world, api) == Left(room=NODES[1:])
+
+
+async def test_marks_and_pods_that_nobody_asked_for_are_left():
+    async with emulated(EDGE, CLOUD) as world:
+        api = await tenant(world)
+        labels = {"app": "web", MIGRATING_LABEL: "1"}
+        detached = {"metadata": {"name": "old", "labels": labels}, "spec": pod_spec({"cpu": "1m"})}
+        await api.create("shop", "pods", detached)
+        left = await left_in(world, api)
+        assert left.marked == ("shop/old",)
+        assert left.replicas == ("shop/web: 3 pods, not 2",)
+        assert left.room == NODES
+        assert "shop" not in str(await api.get(f"{CORE}/namespaces"))
+
+
+def test_gauges_say_what_a_scheduler_is_at():
+    metrics = """
+kubedsm_plans_in_progress 1.0
+kubedsm_migrations_in_progress 0.0
+scheduler_pending_pods{queue="active"} 0.0
+scheduler_pending_pods{queue="backoff"} 2.0
+kubedsm_paused 1.0
+"""
+    assert list(not_zero(metrics)) == ["kubedsm_plans_in_progress 1", "scheduler_pending_pods 2"]
