@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubedsm.emulator.actors.scaling_behavior import Behavior, ScalingHistory, limited, stabilized
-from kubedsm.emulator.actors.scaling_metrics import Target, propose
+from kubedsm.emulator.actors.scaling_metrics import MetricUnavailable, Target, propose
 from kubedsm.emulator.api.resources import DEPLOYMENTS, HORIZONTAL_POD_AUTOSCALERS, PODS
 from support.actor_world import NS, condition, emulated
 
@@ -291,6 +291,12 @@ def test_the_proposal_is_the_total_over_the_target_or_no_change(total, target, p
     assert found in (exact, pods)
     if found != exact:
         assert abs(total / (target * seen.pods) - 1) <= 0.1
+
+
+@pytest.mark.parametrize("total", [math.nan, math.inf, -math.inf, 1e308])
+def test_what_is_no_quantity_is_no_metric(total):
+    with pytest.raises(MetricUnavailable):
+        propose(METRIC, Target(NS, "web", 2, 2, 2), lambda *_: total, 0.1)
 
 
 def test_disabled_scaling_down():

@@ -168,7 +168,7 @@ def _per_pod(total: Fraction, per_pod: Fraction, pods: int, replicas: int, toler
 def _total(metrics: Metrics | None, namespace: str, holder: str, name: str) -> Fraction | None:
     """Exact to a thousandth, as quantities are: 0.1 + 0.2 must not cost a pod."""
     value = None if metrics is None else metrics(namespace, holder, name)
-    if value is None or not math.isfinite(value):
+    if value is None or not math.isfinite(value * 1000):
         return None
     return Fraction(round(value * 1000), 1000)
 
