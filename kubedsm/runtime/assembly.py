@@ -375,6 +375,7 @@ class Runtime:
                 for node in self.mirror.snapshot().nodes.values():
                     self._handler.handle(NodeApplied(node))
             self.queue.reconsider()
+            self._scheduler.reconfigured()
 
     async def flushed(self) -> None:
         """Return when all Events that are to be written have been."""

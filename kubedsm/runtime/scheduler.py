@@ -57,6 +57,8 @@ class Scheduler:
     listener: Listener
     changes: WorkloadChanges
     sites: Sites
+    #: closes the batch that is gathered by a configuration that holds no more
+    _reconfigured: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
 
     @property
     def _batch(self) -> BatchSettings:
@@ -70,10 +72,14 @@ class Scheduler:
             self._schedule_batch()
             await self.clock.sleep(0)  # with enough pods waiting nothing else here would
 
+    def reconfigured(self) -> None:
+        """Wait no longer for a batch than is told now."""
+        self._reconfigured.set()
+
     def _closed(self) -> asyncio.Event:
         """What closes the batch before its time, if that costs nothing: no bind is under way.
 
-        While one is, the next would only come behind it.
+        While one is, the next would only come behind it. Else, that all is configured anew.
         """
         with self.supervisor.catching("window"):
             snapshot, most = self.mirror.snapshot(self.clock.wall()), self._batch.size
@@ -81,7 +87,8 @@ class Scheduler:
             alone = len(self.sites.stand_ins(ready)) == len(ready) > 0
             if exact and (alone or uncontended(snapshot, ready, most)):
                 return self.binds.none_under_way
-        return asyncio.Event()
+        self._reconfigured.clear()
+        return self._reconfigured
 
     def _schedule_batch(self) -> None:
         """Decide on what is ready; on a pod that room is held for, by itself and before others."""

@@ -165,6 +165,19 @@ async def test_a_pod_that_no_node_takes_gets_room_once_preemption_is_enabled():
         await world.until(lambda: world.placed("high") == {"c1": 1}, 10)
 
 
+async def test_a_batch_that_is_being_gathered_waits_no_longer_than_is_told_now():
+    async with edited(EDGE, CLOUD, churning=False) as scene:
+        world = scene.world
+        scene.edit("batch: {idle: 60s, max: 60s}")
+        await asyncio.sleep(AT_ONCE)
+        for name in ("web", "api"):
+            world.deploy(name, 3)
+        await asyncio.sleep(10)
+        assert world.placed() == {None: 6}
+        scene.edit(GOOD)
+        await world.until_bound(6, AT_ONCE)
+
+
 async def test_a_qos_factor_shifts_the_edge_share_within_three_periods():
     """Two services, and an edge for half of their pods."""
     async with edited(EDGE, CLOUD, churning=False) as scene:
