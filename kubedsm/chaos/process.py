@@ -9,17 +9,21 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import attrs
+import structlog
 
 from kubedsm.cluster.calls.leases import LeaseName
 from kubedsm.cluster.client.port import Cluster, ClusterError, Request, Response, Unreachable
 from kubedsm.cluster.client.port import not_sent as _not_sent
 from kubedsm.cluster.client.write_gate import WriteGate
+from kubedsm.cluster.joining import NotJoinedError, join
 from kubedsm.configuration.settings import Configuration
 from kubedsm.runtime import leadership
 from kubedsm.runtime.assembly import Runtime
 from kubedsm.runtime.config_map import ConfigMapName
 from kubedsm.runtime.leader_election import Elector, LeaseTimes
 from kubedsm.runtime.listener import Listener
+
+log = structlog.get_logger()
 
 LEASE = LeaseName("kubedsm", "kubedsm")
 
@@ -81,7 +85,7 @@ class Process:
             else None
         )
         self.stopping = asyncio.Event()
-        rng = rng or random.Random(name)
+        self._rng = rng = rng or random.Random(name)
         self.runtime = Runtime(
             gate or self,
             configuration,
@@ -100,7 +104,10 @@ class Process:
 
     async def _run(self, grace: float) -> None:
         try:
+            await join(self, self.clock, self._rng, log.warning, in_pod=True)
             await leadership.serve(self.runtime, self.elector, self.stopping, grace)
+        except NotJoinedError as error:
+            log.warning("not joined", error=str(error))
         except ExceptionGroup as group:
             self.ended = group
 

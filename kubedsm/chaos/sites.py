@@ -44,6 +44,8 @@ def call_site(request: Request) -> tuple[str, str]:
 
 def _purpose(request: Request) -> str:
     """Of a call whose path does not tell what it is for."""
+    if request.query.get("limit") == "1":
+        return ".greeting"
     body = request.body if isinstance(request.body, dict) else {}
     if body.get("deleteOptions", {}).get("dryRun"):
         return ".dry-run"

@@ -4,7 +4,7 @@ import asyncio
 import itertools
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 import attrs
@@ -156,6 +156,18 @@ class Stage:
             if not process.runtime.manager.quiet.is_set():
                 found.append(f"I5: {process.name} has a plan")
         return found
+
+    def misunderstood(self) -> Iterator[str]:
+        """Where the books of a scheduler disagree with themselves, or with the cluster."""
+        there = {p["metadata"]["uid"]: node_of(p) or None for p in self.api.list(PODS)}
+        for process in self.running:
+            mirror = process.runtime.mirror
+            if {pod.uid: pod.node_name for pod in mirror.pods()} != there:
+                yield f"{process.name} takes other pods to be there, or elsewhere"
+            try:
+                mirror.check_invariants()
+            except AssertionError as error:
+                yield f"{process.name}: {error}"
 
     def tell_plans(self) -> None:
         """Have the history tell of those that are still under way."""

@@ -22,7 +22,7 @@ from kubedsm.replay.virtual_time import run_in_virtual_time
 _TIMING = Timing(start_delay=0.5, stop_delay=0.5)
 #: pods that one fault may cost or save: a move that is taken back, and begun again; and one that
 #: lasts, for moves are tried again after ever longer times
-_PODS_A_FAULT, _PODS_A_MINUTE = 2, 8
+_PODS_A_FAULT, _PODS_A_MINUTE = 2, 16
 
 
 @attrs.frozen(order=True)
@@ -107,6 +107,7 @@ def _violations(stage: Stage, reference: Outcome | None) -> Iterator[str]:
     yield from stage.invariants.wrong
     yield from (f"I3: {what}" for what in stage.witness.wrong)
     yield from stage.left_behind()
+    yield from stage.misunderstood()
     if stage.quiet_for < QUIET:
         yield "I6: it does not come to rest"
     for process in stage.processes.values():

@@ -1,0 +1,120 @@
+"""What is promised is looked at: each promise broken once, in the code, and seen."""
+
+import asyncio
+
+import attrs
+import pytest
+
+from kubedsm.chaos.bystander import Bystander
+from kubedsm.chaos.faults import Fault
+from kubedsm.chaos.story import Injection, play
+from kubedsm.chaos.sweep import reference
+from kubedsm.chaos.workloads import WORKLOADS
+from kubedsm.cluster.calls import verbs
+from kubedsm.cluster.client.port import Request
+from kubedsm.core.world.mirror import ClusterMirror
+from kubedsm.emulator.api.resources import NODES
+from kubedsm.runtime.placement_manager import Limits
+from kubedsm.runtime.step_calls import StepCalls
+
+
+def deletions_unheard(monkeypatch):
+    monkeypatch.setattr("kubedsm.cluster.watching.known_objects.KnownObjects.remove", unheard)
+
+
+def unheard(*_):
+    return None
+
+
+async def nothing(*_, **__):
+    pass
+
+
+def books_without_reservations(monkeypatch):
+    monkeypatch.setattr(ClusterMirror, "reserve", lambda *_: None)
+    monkeypatch.setattr(ClusterMirror, "release", lambda *_: None)
+
+
+def binds_without_uid(monkeypatch):
+    def without_uid(method, path, *rest, body=None, **more):
+        if path.endswith("/binding"):
+            del body["metadata"]["uid"]
+        return Request(method, path, *rest, body=body, **more)
+
+    monkeypatch.setattr(verbs, "Request", without_uid)
+
+
+def pods_never_given_back(monkeypatch):
+    monkeypatch.setattr(StepCalls, "restore", nothing)
+
+
+def unrest(monkeypatch):
+    workload = WORKLOADS["burst"]
+
+    async def course(stage):
+        await workload.course(stage)
+
+        def touch():
+            metadata = {"labels": {"at": str(stage.clock.monotonic())}}
+            stage.api.patch(NODES, "", "c1", {"metadata": metadata}, "application/merge-patch+json")
+            asyncio.get_running_loop().call_later(10.0, touch)
+
+        touch()
+
+    monkeypatch.setitem(WORKLOADS, "burst", attrs.evolve(workload, course=course))
+
+
+def binds_one_at_a_time(monkeypatch):
+    limits = attrs.fields(Limits)
+    monkeypatch.setattr(
+        "kubedsm.runtime.assembly.Limits",
+        lambda: Limits(1, limits.request_timeout.default, limits.bind_deadline.default),
+    )
+
+
+def a_bug(monkeypatch):
+    async def failing(*_, **__):
+        raise KeyError("a bug")
+
+    monkeypatch.setattr(StepCalls, "check", failing)
+
+
+def a_task_nobody_waits_for(monkeypatch):
+    tasks = []
+
+    def come(_):
+        tasks.append(asyncio.get_running_loop().create_task(asyncio.sleep(1e9), name="stray"))
+
+    monkeypatch.setattr(Bystander, "come", come)
+
+
+@pytest.mark.parametrize(
+    ("broken", "workload", "fault", "seen"),
+    [
+        (books_without_reservations, "scaling", "watch:pods.MODIFIED:0:unseen", "I2: "),
+        (binds_without_uid, "burst", "call:create-events:0:409", "I3: "),
+        (pods_never_given_back, "cloud-to-edge", "call:create-pods/binding:2:400", "I5: "),
+        (unrest, "burst", "call:create-events:0:409", "I6: "),
+        (binds_one_at_a_time, "burst", "call:create-pods/binding:0:timeout", "the bystander"),
+        (a_bug, "cloud-to-edge", "call:create-events:0:409", "kubedsm-0-1 caught step start"),
+        (a_bug, "cloud-to-edge", "call:create-events:0:409", "logged: caught"),
+        (deletions_unheard, "scaling", "call:create-events:0:409", "kubedsm-0-1 takes other"),
+        (a_task_nobody_waits_for, "burst", "call:create-events:0:409", "leaked: stray"),
+    ],
+)
+def test_a_broken_promise_is_seen(broken, workload, fault, seen, monkeypatch, caught):
+    usual = reference(workload, 0)
+    broken(monkeypatch)
+    outcome = play(Injection(workload, Fault.parse(fault)), usual)
+    caught.clear()
+    assert outcome.struck
+    assert any(violation.startswith(seen) for violation in outcome.violations)
+
+
+def test_pods_that_come_and_go_needlessly_are_seen():
+    usual = attrs.evolve(reference("burst", 0), created=0, deleted=3)
+    violations = play(Injection("burst"), usual).violations
+    assert violations == (
+        "6 pods were created, and usually 0",
+        "0 pods were deleted, and usually 3",
+    )

@@ -1,0 +1,90 @@
+"""Every function that asks something of an API server is one that faults are put into."""
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+import kubedsm.cluster
+from kubedsm.chaos.process import Process
+from kubedsm.chaos.sites import call_site, event_of
+from kubedsm.chaos.story import Injection, play
+from kubedsm.chaos.workloads import WORKLOADS
+from kubedsm.cluster.client.port import Request
+
+CLUSTER = Path(kubedsm.cluster.__file__).parent
+MADE_BY = ("calls/*.py", "watching/*.py", "joining.py")
+
+#: what no run without a fault asks, and why
+NOT_ASKED = {
+    "events_about": "`kubedsm explain` asks it, no scheduler",
+    "get_pod": "only read when the answer to a bind got lost; a lasting fault meets it",
+    "get_config_map": "read before a scheduler is there, by `kubedsm run`, which ends if it fails",
+    "count_event": "only said of what happens again, mostly after a fault; a lasting one meets it",
+    "read": "of the Lease: only with an election",
+    "create": "of the Lease: only with an election",
+    "replace": "of the Lease: only with an election",
+}
+
+
+def asking(path):
+    """The functions of a module that send a request themselves."""
+    for function in ast.walk(ast.parse(path.read_text())):
+        if isinstance(function, ast.AsyncFunctionDef) and any(
+            isinstance(call, ast.Call)
+            and isinstance(call.func, ast.Attribute)
+            and call.func.attr in ("request", "stream")
+            for call in ast.walk(function)
+        ):
+            yield function.name
+
+
+def asked_in(monkeypatch, workload):
+    asked = set()
+
+    def noting(method, patching):
+        original = getattr(Process, method)
+
+        def noted(self, request, *, timeout):
+            frame = sys._getframe(1)
+            while frame is not None:
+                if Path(frame.f_code.co_filename).is_relative_to(CLUSTER):
+                    asked.add(frame.f_code.co_name)
+                frame = frame.f_back
+            return original(self, request, timeout=timeout)
+
+        patching.setattr(Process, method, noted)
+
+    with monkeypatch.context() as patching:
+        noting("request", patching)
+        noting("stream", patching)
+        play(Injection(workload))
+    return asked
+
+
+def test_each_function_that_asks_is_passed_by_a_run_without_a_fault(monkeypatch):
+    functions = {name for made in MADE_BY for path in CLUSTER.glob(made) for name in asking(path)}
+    asked = set().union(*(asked_in(monkeypatch, workload) for workload in WORKLOADS))
+    assert functions - asked == NOT_ASKED.keys() - asked
+
+
+@pytest.mark.parametrize(
+    ("request_", "site"),
+    [
+        (Request("GET", "/version"), "get-version"),
+        (Request("GET", "/api/v1/pods", {"limit": "1"}), "list-pods.greeting"),
+        (Request("GET", "/api/v1/pods", {"limit": "500"}), "list-pods"),
+        (Request("GET", "/api/v1/pods", {"watch": "1"}), "watch-pods"),
+        (Request("GET", "/api/v1/namespaces/a/pods"), "list-pods.of-namespace"),
+        (Request("POST", "/api/v1/namespaces/a/pods/b/binding"), "create-pods/binding"),
+    ],
+)
+def test_calls_that_are_alike_have_one_name(request_, site):
+    assert call_site(request_)[0] == site
+
+
+def test_an_event_is_named_by_its_kind():
+    line = b'{"type": "ADDED", "object": {"metadata": {"namespace": "a", "name": "b"}}}'
+    event = event_of(Request("GET", "/api/v1/pods", {"watch": "1"}), line)
+    assert (event.site, event.about) == ("pods.ADDED", "a/b")
