@@ -68,6 +68,8 @@ def longest_wait(fault: Fault) -> float:
         return SILENT_AFTER + USUAL
     if fault.what == "delay":
         return LATE + USUAL
-    if fault.what.startswith("timeout") and fault.site.startswith(("list-", "watch-")):
+    if fault.what.startswith("timeout") and fault.site.startswith(
+        ("list-", "watch-", "get-version")
+    ):
         return LIST_TIMEOUT + USUAL
     return USUAL

@@ -4,9 +4,15 @@ from collections import Counter
 
 from kubedsm.cluster.wire import decoding
 from kubedsm.core.world.model import Resources
-from kubedsm.emulator.actors.pod_state import is_finished, node_of
+from kubedsm.emulator.actors.pod_state import (
+    is_finished,
+    is_ready,
+    is_terminating,
+    labels_of,
+    node_of,
+)
 from kubedsm.emulator.api.api_server import ApiServer
-from kubedsm.emulator.api.resources import NODES, PODS, Object
+from kubedsm.emulator.api.resources import DEPLOYMENTS, NODES, PODS, STATEFUL_SETS, Object
 from kubedsm.emulator.api.store import ObjectChange
 
 OURS = "kubedsm"
@@ -22,6 +28,10 @@ class Invariants:
         self.binds: Counter[str] = Counter()
         self.writes = 0
         self.wrong: list[str] = []
+        #: by workload: how many of the pods that it wants were missing at once, of those Ready,
+        #: since it had had all of them
+        self.missed: Counter[str] = Counter()
+        self._complete: set[str] = set()
         api.store.subscribe(self._notice)
 
     def _notice(self, change: ObjectChange) -> None:
@@ -29,6 +39,7 @@ class Invariants:
         if change.resource is not PODS:
             return
         pod = change.object
+        self._count_ready(pod)
         uid, node = pod["metadata"]["uid"], node_of(pod)
         before = self._bound.get(uid)
         if change.type == "DELETED" or not node or node == before:
@@ -39,6 +50,19 @@ class Invariants:
         if pod["spec"]["schedulerName"] == OURS:
             self.binds[uid] += 1
             self._check_room(pod, node)
+
+    def _count_ready(self, pod: Object) -> None:
+        namespace, app = pod["metadata"]["namespace"], labels_of(pod).get("app", "")
+        owners = (
+            self._api.store.get(kind, namespace, app) for kind in (DEPLOYMENTS, STATEFUL_SETS)
+        )
+        wanted = next((owner["spec"]["replicas"] for owner in owners if owner), 0)
+        pods = self._api.list(PODS, namespace, labels=f"app={app}")
+        missing = wanted - sum(is_ready(pod) and not is_terminating(pod) for pod in pods)
+        if missing <= 0:
+            self._complete.add(app)
+        elif app in self._complete:
+            self.missed[app] = max(self.missed[app], missing)
 
     def _check_room(self, bound: Object, node: str) -> None:
         if not self._api.exists(NODES, "", node):

@@ -35,6 +35,9 @@ RESTART = Doubling(1.0, most=16.0)
 #: seconds without a write after which all is over, and that a run has to come to that
 QUIET, PATIENCE = 30.0, 300.0
 
+#: what the history says of a scheduler that finds a wrong configuration
+NOT_STARTED = "not started"
+
 
 @attrs.frozen(slots=True)
 class Placed:
@@ -99,7 +102,7 @@ class Stage:
             try:
                 process = self._process(name)
             except DocumentError as error:
-                self.seam.tell(name, "not started", str(error))
+                self.seam.tell(name, NOT_STARTED, str(error))
             else:
                 process.start()
                 await process.wait()

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,16 +13,16 @@ from kubedsm.chaos import bystander
 from kubedsm.chaos.bystander import Bystander, longest_wait
 from kubedsm.chaos.faults import Fault
 from kubedsm.chaos.seam import CALL, WATCH, Moment, Seam
-from kubedsm.chaos.stage import PATIENCE, QUIET, End, Stage
+from kubedsm.chaos.stage import NOT_STARTED, PATIENCE, QUIET, End, Stage
 from kubedsm.chaos.workloads import WORKLOADS, Workload
 from kubedsm.clock import VirtualClock
 from kubedsm.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
 from kubedsm.replay.virtual_time import run_in_virtual_time
 
 _TIMING = Timing(start_delay=0.5, stop_delay=0.5)
-#: pods that one fault may cost or save: a move that is taken back, and begun again; and one that
-#: lasts, for moves are tried again after ever longer times
-_PODS_A_FAULT, _PODS_A_MINUTE = 2, 16
+#: how often all that is moved may be moved once more on account of a fault; and of one that lasts,
+#: for what fails is tried again after ever longer times
+_ONCE_MORE, _IN_A_MINUTE = 1, 8
 
 
 @attrs.frozen(order=True)
@@ -45,6 +45,8 @@ class Outcome:
     end: End
     created: int
     deleted: int
+    #: by workload: how many of the pods that it wants were not Ready at once, when all had been
+    missed: Mapping[str, int]
     struck: bool
     history: tuple[Moment, ...]
     violations: tuple[str, ...]
@@ -78,6 +80,7 @@ async def _play(injection: Injection, reference: Outcome | None) -> Outcome:
         stage.end(),
         stage.created.total(),
         stage.deleted.total(),
+        stage.invariants.missed,
         seam.struck is not None,
         tuple(seam.history),
         tuple(violations),
@@ -114,14 +117,21 @@ def _violations(stage: Stage, reference: Outcome | None) -> Iterator[str]:
         yield from (f"{process.name} caught {what}" for what in process.runtime.supervisor.caught)
         if process.ended is not None:
             yield f"{process.name} ended by {process.ended!r}"
-    if reference is None:
-        return
+    if reference is not None:
+        yield from _differences(stage, reference)
+
+
+def _differences(stage: Stage, reference: Outcome) -> Iterator[str]:
+    """What ended otherwise than without a fault, or took more pods."""
     lasting = stage.seam.fault is not None and stage.seam.fault.lasting
-    allowed = _PODS_A_MINUTE if lasting else _PODS_A_FAULT
+    allowed = reference.deleted * (_IN_A_MINUTE if lasting else _ONCE_MORE)
     end = stage.end()
     for app in sorted({*end, *reference.end}):
         if end.get(app) != reference.end.get(app):
             yield f"I7: {app} has {end.get(app)}, and usually {reference.end.get(app)}"
+    for app, missed in stage.invariants.missed.items():
+        if missed > (usually := reference.missed.get(app, 0)):
+            yield f"I3: {missed} pods of {app} were not Ready at once, and usually {usually}"
     for what, here, usual in (
         ("created", stage.created.total(), reference.created),
         ("deleted", stage.deleted.total(), reference.deleted),
@@ -133,6 +143,8 @@ def _violations(stage: Stage, reference: Outcome | None) -> Iterator[str]:
 def _waited(beside: Bystander, seam: Seam) -> Iterator[str]:
     if seam.struck is None or seam.fault is None or seam.fault.family not in (CALL, WATCH):
         return
+    if any(moment.site == NOT_STARTED for moment in seam.history):
+        return  # the configuration was wrong meanwhile: nobody can serve anybody
     longest = longest_wait(seam.fault)
     if beside.waited is None:
         yield "the bystander was never bound"

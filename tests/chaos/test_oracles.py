@@ -112,9 +112,6 @@ def test_a_broken_promise_is_seen(broken, workload, fault, seen, monkeypatch, ca
 
 
 def test_pods_that_come_and_go_needlessly_are_seen():
-    usual = attrs.evolve(reference("burst", 0), created=0, deleted=3)
-    violations = play(Injection("burst"), usual).violations
-    assert violations == (
-        "6 pods were created, and usually 0",
-        "0 pods were deleted, and usually 3",
-    )
+    usual = attrs.evolve(reference("cloud-to-edge", 0), created=0, deleted=1)
+    violations = play(Injection("cloud-to-edge"), usual).violations
+    assert violations == ("4 pods were created, and usually 0",)

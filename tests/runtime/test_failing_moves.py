@@ -4,7 +4,6 @@ import asyncio
 
 import pytest
 
-from kubedsm.cluster.client.port import OutcomeUnknown
 from kubedsm.configuration.settings import load
 from kubedsm.core.world.model import Workload
 from kubedsm.emulator.api.resources import (
@@ -15,9 +14,7 @@ from kubedsm.emulator.api.resources import (
     RESOURCE_QUOTAS,
     SERVICES,
 )
-from kubedsm.emulator.front import Delivery, RequestFault
 from kubedsm.emulator.paper import node
-from support.faults import OUTCOMES, FaultAt
 from support.move_scenes import (
     CONFIGURATION,
     LARGE_CLOUD,
@@ -38,7 +35,6 @@ from support.move_scenes import (
     replacement,
     settle_on_cloud,
 )
-from support.tenants import served
 from support.worlds import emulated
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
@@ -245,60 +241,6 @@ async def test_a_pod_that_asks_not_to_be_disrupted_stays():
         open_edge(world)
         await asyncio.sleep(60)
         assert world.placed("web") == {"c1": 1}
-
-
-async def moved(faults, *, restart=False):
-    """The reference story: two replicas, one of which can move to the edge."""
-    struck = faults.struck
-    async with migrating(LARGE_CLOUD) as world:
-        async with world.scheduler():
-            await settle_on_cloud(world, "web", 2)
-        ready = ReadyPods(world, "web").watch()
-        open_edge(world, node("e1", "edge", "1", "8Gi"))
-        if restart:
-            async with world.scheduler(faults=faults):
-                await asyncio.wait_for(faults.struck.wait(), 60)
-            faults = None
-        async with world.scheduler(faults=faults):
-            if restart:
-                await served(world, seconds=20)
-            await world.until(lambda: world.placed("web") == {"c1": 1, "e1": 1}, 300)
-            if struck.is_set() and not restart:
-                await served(world, seconds=20)
-            await quiet(world, 120)
-            await asyncio.sleep(20)
-            assert cleaned_up(world)
-            assert world.placed("web") == {"c1": 1, "e1": 1}
-        assert ready.lowest == 2
-        assert set(world.invariants.binds.values()) == {1}
-    return ready
-
-
-async def extent():
-    faults = FaultAt()
-    await moved(faults)
-    assert faults.requests > 15
-    return faults.requests, faults.lines
-
-
-@pytest.mark.parametrize("applied", [False, True], ids=["before", "after"])
-async def test_killed_at_any_call_of_a_move(applied):
-    for at in range((await extent())[0]):
-        fault = RequestFault(OutcomeUnknown("killed"), applied=applied)
-        await moved(FaultAt(request=at, fault=fault), restart=True)
-
-
-@pytest.mark.parametrize("outcome", OUTCOMES)
-async def test_any_call_of_a_move_may_fail(outcome):
-    for at in range((await extent())[0]):
-        await moved(FaultAt(request=at, fault=OUTCOMES[outcome]))
-
-
-@pytest.mark.parametrize("seconds", [3.0, 15.0])
-async def test_any_news_of_a_move_may_come_late(seconds):
-    for at in range((await extent())[1]):
-        late = FaultAt(line=at, delivery=lambda line: Delivery((line,), delay=seconds))
-        await moved(late)
 
 
 async def test_a_burst_is_served_first_and_unstarted_groups_are_dropped():
