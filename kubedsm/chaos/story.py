@@ -75,6 +75,8 @@ async def _play(injection: Injection, reference: Outcome | None) -> Outcome:
                 stage.close()
     left = asyncio.all_tasks() - {asyncio.current_task()}
     violations += [f"leaked: {task.get_name()}" for task in left]
+    if cluster.routes.open_watches:
+        violations.append(f"leaked: {cluster.routes.open_watches} watches")
     return Outcome(
         injection,
         stage.end(),

@@ -14,8 +14,10 @@ from kubedsm.cluster.calls import verbs
 from kubedsm.cluster.client.port import Request
 from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.emulator.api.resources import NODES
+from kubedsm.emulator.http.watching import WatchStream
 from kubedsm.runtime.placement_manager import Limits
 from kubedsm.runtime.step_calls import StepCalls
+from kubedsm.runtime.step_checks import Fate
 
 
 def deletions_unheard(monkeypatch):
@@ -88,6 +90,18 @@ def a_task_nobody_waits_for(monkeypatch):
     monkeypatch.setattr(Bystander, "come", come)
 
 
+def too_many_moved(monkeypatch):
+    """Whatever is Ready, all may go."""
+    monkeypatch.setattr("kubedsm.runtime.step_calls.fate", lambda *_, **__: Fate.EVICT)
+
+
+def watches_left_open(monkeypatch):
+    async def left_open(_):
+        pass
+
+    monkeypatch.setattr(WatchStream, "aclose", left_open)
+
+
 @pytest.mark.parametrize(
     ("broken", "workload", "fault", "seen"),
     [
@@ -96,10 +110,12 @@ def a_task_nobody_waits_for(monkeypatch):
         (pods_never_given_back, "cloud-to-edge", "call:create-pods/binding:2:400", "I5: "),
         (unrest, "burst", "call:create-events:0:409", "I6: "),
         (binds_one_at_a_time, "burst", "call:create-pods/binding:0:timeout", "the bystander"),
+        (too_many_moved, "cloud-to-edge", "call:create-pods/binding:2:400", "I3: 1 pods of"),
         (a_bug, "cloud-to-edge", "call:create-events:0:409", "kubedsm-0-1 caught step start"),
         (a_bug, "cloud-to-edge", "call:create-events:0:409", "logged: caught"),
         (deletions_unheard, "scaling", "call:create-events:0:409", "kubedsm-0-1 takes other"),
         (a_task_nobody_waits_for, "burst", "call:create-events:0:409", "leaked: stray"),
+        (watches_left_open, "burst", "watch:pods.MODIFIED:0:broken", "leaked: 9 watches"),
     ],
 )
 def test_a_broken_promise_is_seen(broken, workload, fault, seen, monkeypatch, caught):

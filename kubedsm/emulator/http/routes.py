@@ -104,6 +104,11 @@ class Routes:
             "token": {"POST": self._create_token},
         }
 
+    @property
+    def open_watches(self) -> int:
+        """How many are."""
+        return self._hub.open_streams
+
     def handle(self, request: ApiRequest) -> Answer:
         """Answer at once; a watch's events come later, from the stream."""
         try:

@@ -240,6 +240,11 @@ class WatchHub:
                 stream.offer(change, {})
         return stream
 
+    @property
+    def open_streams(self) -> int:
+        """How many are."""
+        return sum(map(len, self._streams.values()))
+
     def _revision(self) -> int:
         return self._store.revision
 
