@@ -87,6 +87,19 @@ class EmulatedCluster:
         for node in spec.nodes:
             self.api.create(NODES, node)
 
+    def stop_controllers(self) -> None:
+        """Have all but the kubelets do nothing, as if kube-controller-manager had ended."""
+        for controller in self._controllers:
+            controller.stop()
+
+    def start_controllers(self) -> None:
+        for controller in self._controllers:
+            controller.go_on()
+
+    @property
+    def _controllers(self) -> list[Controller]:
+        return [actor for actor in self._actors if not isinstance(actor, Kubelet)]
+
     async def __aenter__(self) -> Self:
         await self._group.__aenter__()
         for actor in self._actors:

@@ -55,6 +55,16 @@ async def test_the_earliest_moment_of_a_key_counts():
     assert controller.noted == [(2.0, "a"), (3.0, "b")]
 
 
+async def test_one_that_is_stopped_makes_up_for_it_when_it_goes_on():
+    controller = Noting()
+    controller.stop()
+    controller.enqueue(A)
+    controller.enqueue_after(B, 2.0)
+    asyncio.get_running_loop().call_later(5.0, controller.go_on)
+    await run_for(controller, 20.0)
+    assert controller.noted == [(5.0, "a"), (5.0, "b")]
+
+
 async def test_a_sooner_moment_is_noticed_while_it_sleeps():
     controller = Noting()
     controller.enqueue_after(A, 50.0)

@@ -44,6 +44,7 @@ class Controller(ABC):
         self._due: dict[Key, float] = {}
         self._timeline: list[tuple[float, Key]] = []
         self._woken = asyncio.Event()
+        self._stopped = False
         self._alarm: asyncio.Task[None] | None = None
         self._alarm_at = 0.0
 
@@ -81,11 +82,19 @@ class Controller(ABC):
         self.enqueue_after(key, left)
         return False
 
+    def stop(self) -> None:
+        """Reconcile nothing until it goes on; keys are noticed all the same."""
+        self._stopped = True
+
+    def go_on(self) -> None:
+        self._stopped = False
+        self._woken.set()
+
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
             while True:
                 self._collect_due()
-                while self._queue:
+                while self._queue and not self._stopped:
                     batch, self._queue = self._queue, {}
                     for key in batch:
                         self._attempt(key)
