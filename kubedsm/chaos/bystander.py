@@ -2,7 +2,7 @@
 
 import asyncio
 
-from kubedsm.chaos.faults import LASTING, Fault
+from kubedsm.chaos.faults import LASTING, WORLD, Fault
 from kubedsm.chaos.invariants import OURS
 from kubedsm.chaos.perturbations import LATE
 from kubedsm.cluster.watching.reflector import LIST_TIMEOUT, SILENT_AFTER
@@ -62,7 +62,7 @@ class Bystander:
 
 def longest_wait(fault: Fault) -> float:
     """Seconds that it may wait: not longer than the scheduler cannot hear of it, or not bind it."""
-    if fault.lasting:
+    if fault.lasting and fault.family != WORLD:
         return LASTING + _BACK_OFF
     if fault.what == "silence":
         return SILENT_AFTER + USUAL

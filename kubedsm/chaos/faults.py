@@ -8,6 +8,8 @@ import orjson
 from kubedsm.cluster.client.port import OutcomeUnknown, Response, Unreachable
 from kubedsm.emulator.front import RequestFault
 
+#: the family of what becomes of nodes, pods and their owners, whoever does it
+WORLD = "world"
 #: seconds that a lasting fault lasts
 LASTING = 60.0
 #: seconds longer than any time-out, after which nobody waits any more; and than that of a write

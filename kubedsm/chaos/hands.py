@@ -3,20 +3,23 @@
 import json
 from typing import Any
 
+from kubedsm.chaos.fitting import free
 from kubedsm.chaos.invariants import OURS
 from kubedsm.emulator.actors import conditions
-from kubedsm.emulator.api.api_server import ApiServer
 from kubedsm.emulator.api.resources import (
     CONFIGMAPS,
     DEPLOYMENTS,
     NAMESPACES,
     NODES,
+    POD_DISRUPTION_BUDGETS,
     PODS,
     PRIORITY_CLASSES,
+    RESOURCE_QUOTAS,
     STATEFUL_SETS,
     Object,
     Resource,
 )
+from kubedsm.emulator.emulated_cluster import EmulatedCluster
 from kubedsm.runtime.config_map import ConfigMapName
 from kubedsm.runtime.configuration_source import KEY
 
@@ -37,8 +40,11 @@ _LEAVES = [
 
 
 class Hands:
-    def __init__(self, api: ApiServer) -> None:
-        self.api = api
+    """What is to be changed, and is not there any more, needs nothing."""
+
+    def __init__(self, cluster: EmulatedCluster) -> None:
+        self._cluster = cluster
+        self.api = cluster.api
         self.configure({})
 
     # Workloads. Their pods carry the label app, which is the workload's name.
@@ -70,24 +76,79 @@ class Hands:
             spec["serviceName"] = name
         self._create(resource, name, spec=spec)
 
-    def scale(self, name: str, replicas: int, resource: Resource = DEPLOYMENTS) -> None:
-        self._patch(resource, name, {"spec": {"replicas": replicas}})
+    def scale(self, name: str, replicas: int) -> None:
+        self._patch(self.kind_of(name), name, {"spec": {"replicas": replicas}})
 
-    def roll_out(self, name: str, resource: Resource = DEPLOYMENTS) -> None:
+    def roll_out(self, name: str) -> None:
         """A template that differs by an annotation."""
-        self._patch(resource, name, _annotated("restarted", "now"))
+        template = {"metadata": {"annotations": {"restarted": "now"}}}
+        self._patch(self.kind_of(name), name, {"spec": {"template": template}})
 
-    def undeploy(self, name: str, resource: Resource = DEPLOYMENTS) -> None:
-        self.api.delete(resource, NAMESPACE, name, propagation="Background")
+    def undeploy(self, name: str) -> None:
+        kind = self.kind_of(name)
+        if self.api.exists(kind, NAMESPACE, name):
+            self.api.delete(kind, NAMESPACE, name, propagation="Background")
+
+    def kind_of(self, name: str) -> Resource:
+        """What a workload is."""
+        return STATEFUL_SETS if self.api.exists(STATEFUL_SETS, NAMESPACE, name) else DEPLOYMENTS
+
+    def replicas(self, name: str) -> int:
+        """That are wanted of it. Raises ApiError if it is not there."""
+        wanted: int = self.api.get(self.kind_of(name), NAMESPACE, name)["spec"]["replicas"]
+        return wanted
 
     def prefer(self, name: str, priority: int) -> None:
         """A priority class."""
         self.api.create(PRIORITY_CLASSES, {"metadata": {"name": name}, "value": priority})
 
+    def forbid_more_pods(self) -> None:
+        """A quota of as many as there are."""
+        hard = {"pods": str(len(self.pods()))}
+        self._create(RESOURCE_QUOTAS, "no-more", spec={"hard": hard})
+
+    def allow_more_pods(self) -> None:
+        self.api.delete(RESOURCE_QUOTAS, NAMESPACE, "no-more")
+
+    def budget(self, name: str, app: str, available: str | int) -> None:
+        """A budget for the workload's pods, of which so many have to be available."""
+        spec = {"minAvailable": available, "selector": {"matchLabels": {"app": app}}}
+        self._create(POD_DISRUPTION_BUDGETS, name, spec=spec)
+
+    def drop_budget(self, name: str) -> None:
+        self.api.delete(POD_DISRUPTION_BUDGETS, NAMESPACE, name)
+
+    def stop_controllers(self) -> None:
+        """As if kube-controller-manager had ended."""
+        self._cluster.stop_controllers()
+
+    def start_controllers(self) -> None:
+        self._cluster.start_controllers()
+
+    # Pods.
+
+    def delete_pod(self, name: str, grace_seconds: int | None = None) -> None:
+        self.api.delete(PODS, NAMESPACE, name, grace_seconds=grace_seconds)
+
+    def bind(self, name: str, node: str) -> None:
+        """As a scheduler does that is not ours."""
+        self.api.bind(NAMESPACE, name, {"target": {"kind": "Node", "name": node}})
+
+    def hold_pod(self, name: str, *, held: bool = True) -> None:
+        """By a finalizer: a deletion comes to no end."""
+        self._patch(PODS, name, {"metadata": {"finalizers": ["example.com/held"] * held}})
+
     # Nodes.
 
     def add_node(self, node: Object) -> None:
-        self.api.create(NODES, node)
+        kept = {"name": node["metadata"]["name"], "labels": node["metadata"]["labels"]}
+        self.api.create(NODES, {**node, "metadata": kept})
+
+    def remove_node(self, name: str) -> Object:
+        """Returns it as it was."""
+        node = self.api.get(NODES, "", name)
+        self.api.delete(NODES, "", name)
+        return node
 
     def lose_node(self, name: str) -> None:
         """It is heard of no more."""
@@ -96,10 +157,28 @@ class Hands:
     def regain_node(self, name: str) -> None:
         self._report(name, "True")
 
-    def remove_node(self, name: str) -> None:
-        self.api.delete(NODES, "", name)
+    def cordon(self, name: str, *, cordoned: bool = True) -> None:
+        self._patch(NODES, name, {"spec": {"unschedulable": cordoned}}, "")
+
+    def resize_node(self, name: str, cpu: str) -> str:
+        """Returns how many cores it had."""
+        node = self.api.get(NODES, "", name)
+        amounts = node["status"]["allocatable"]
+        status = node["status"] | {"allocatable": amounts | {"cpu": cpu}}
+        self.api.update(NODES, {**node, "status": status}, subresource="status")
+        before: str = amounts["cpu"]
+        return before
+
+    def fill_node(self, name: str, filler: str) -> None:
+        """A pod that no scheduler was asked about takes all cores that are free."""
+        requests = {"cpu": f"{free(self.api, name).amount('cpu')}m"}
+        container = {"name": "c", "image": "pause", "resources": {"requests": requests}}
+        spec = {"nodeName": name, "terminationGracePeriodSeconds": 0, "containers": [container]}
+        self._create(PODS, filler, spec=spec)
 
     def _report(self, name: str, ready: str) -> None:
+        if not self.api.exists(NODES, "", name):
+            return
         node = self.api.get(NODES, "", name)
         others = [c for c in conditions.of(node["status"]) if c["type"] != "Ready"]
         now = self.api.store.now()
@@ -127,8 +206,10 @@ class Hands:
 
     # Any object.
 
-    def pods(self, app: str = "") -> list[Object]:
-        return list(self.api.list(PODS, NAMESPACE, labels=f"app={app}" if app else ""))
+    def pods(self) -> list[Object]:
+        """Those of our scheduler."""
+        there = self.api.list(PODS, NAMESPACE)
+        return [pod for pod in there if pod["spec"]["schedulerName"] == OURS]
 
     def _create(
         self, resource: Resource, name: str, namespace: str = NAMESPACE, **content: Any
@@ -136,9 +217,8 @@ class Hands:
         metadata = {"name": name, "namespace": namespace}
         self.api.create(resource, {"metadata": metadata, **content}, namespace=namespace)
 
-    def _patch(self, resource: Resource, name: str, patch: Object) -> None:
-        self.api.patch(resource, NAMESPACE, name, patch, MERGE)
-
-
-def _annotated(key: str, value: str) -> Object:
-    return {"spec": {"template": {"metadata": {"annotations": {key: value}}}}}
+    def _patch(
+        self, resource: Resource, name: str, patch: Object, namespace: str = NAMESPACE
+    ) -> None:
+        if self.api.exists(resource, namespace, name):
+            self.api.patch(resource, namespace, name, patch, MERGE)

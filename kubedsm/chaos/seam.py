@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 import attrs
 
-from kubedsm.chaos.faults import CRASHES, LASTING, OUTCOMES, Fault
+from kubedsm.chaos.faults import CRASHES, LASTING, OUTCOMES, WORLD, Fault
 from kubedsm.chaos.perturbations import Perturbation, perturbation
-from kubedsm.chaos.sites import call_site, event_of
+from kubedsm.chaos.sites import call_site, event_of, target_of
 from kubedsm.cluster.client.port import Request, Response
 from kubedsm.emulator.front import Delivery, RequestFault
 from kubedsm.emulator.http.routes import ApiRequest, Routes
@@ -55,6 +55,8 @@ class Seam:
         self.perturbation: Perturbation | None = None
         #: called when the fault strikes first
         self.on_strike: Callable[[], object] = lambda: None
+        #: has an incident happen, of the pod and at the node that it is about
+        self.on_incident: Callable[[Fault, str, str], object] = lambda *_: None
         #: when the fault struck first, and last
         self.struck: float | None = None
         self.ended = 0.0
@@ -63,19 +65,24 @@ class Seam:
         """The seam as one process has it."""
         return ProcessSeam(self, who)
 
-    def passes(self, who: str, family: str, site: str, about: str = "") -> Fault | None:
-        """Note that it passes. Returns the fault if it strikes here."""
+    def passes(
+        self, who: str, family: str, site: str, about: str = "", node: str = ""
+    ) -> Fault | None:
+        """Note that it passes. Returns the fault if it strikes here, at what passes.
+
+        `node`: which it is about, beside what is known of the pod that it is about.
+        """
         number = self._counted[family, site]
         self._counted[family, site] += 1
         moment = Moment(_now(), who, family, site, number, about)
         self.history.append(moment)
         fault = self.fault
-        if fault is None or (fault.family, fault.site) != (family, site):
+        if fault is None or fault.family not in (family, WORLD) or fault.site != site:
             return None
         if self.struck is None:
             strikes = number == fault.at
         else:
-            strikes = fault.lasting and moment.at <= self.struck + LASTING
+            strikes = fault.lasting and fault.family != WORLD and moment.at <= self.struck + LASTING
         if not strikes:
             return None
         if self.struck is None:
@@ -83,6 +90,9 @@ class Seam:
             self.on_strike()
         self.ended = moment.at
         self.tell(who, f"{_STRUCK} {fault}", about)
+        if fault.family == WORLD:
+            self.on_incident(fault, about, node)
+            return None
         return fault
 
     def tell(self, who: str, what: str, about: str = "") -> None:
@@ -128,7 +138,7 @@ class ProcessSeam:
 
     def on_request(self, request: Request) -> RequestFault | None:
         """As `Faults.on_request`."""
-        fault = self._seam.passes(self._who, CALL, *call_site(request))
+        fault = self._seam.passes(self._who, CALL, *call_site(request), target_of(request))
         if fault is not None:
             return self._outcome(fault.what, request)
         going_on = self._seam.perturbation
@@ -152,7 +162,7 @@ class ProcessSeam:
     def on_line(self, request: Request, line: bytes) -> Delivery | None:
         """As `Faults.on_line`."""
         event = event_of(request, line)
-        fault = self._seam.passes(self._who, WATCH, event.site, event.about)
+        fault = self._seam.passes(self._who, WATCH, event.site, event.about, event.node)
         if fault is not None:
             self._seam.perturbation = perturbation(fault.what, self)
             return self._seam.perturbation.strike(event)

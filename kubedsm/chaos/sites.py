@@ -27,6 +27,11 @@ class Event:
         return "/".join(part for part in self.key if part)
 
     @property
+    def node(self) -> str:
+        """Of a pod that has one."""
+        return str(self.object.get("spec", {}).get("nodeName", ""))
+
+    @property
     def version(self) -> int:
         return int(self.object["metadata"]["resourceVersion"])
 
@@ -40,6 +45,12 @@ def call_site(request: Request) -> tuple[str, str]:
     if asked.verb == "list" and asked.namespace:
         site += ".of-namespace"
     return site, "/".join(part for part in (asked.namespace, asked.name) if part)
+
+
+def target_of(request: Request) -> str:
+    """The node that a binding names."""
+    body = request.body if isinstance(request.body, dict) else {}
+    return str(body.get("target", {}).get("name", ""))
 
 
 def _purpose(request: Request) -> str:

@@ -9,8 +9,10 @@ from functools import partial
 
 import attrs
 
+from kubedsm.chaos.faults import LASTING, Fault
 from kubedsm.chaos.hands import CONFIGURED_BY, NAMESPACE, Hands
-from kubedsm.chaos.invariants import OURS, Invariants
+from kubedsm.chaos.incidents import incident
+from kubedsm.chaos.invariants import Invariants
 from kubedsm.chaos.process import Process
 from kubedsm.chaos.seam import ProcessSeam, Seam
 from kubedsm.chaos.witness import Witness
@@ -19,7 +21,8 @@ from kubedsm.cluster.client.backoff import Doubling
 from kubedsm.configuration.documents import DocumentError
 from kubedsm.configuration.settings import load
 from kubedsm.core.world.model import MIGRATING_LABEL
-from kubedsm.emulator.actors.pod_state import is_active, labels_of, node_of
+from kubedsm.emulator.actors.pod_state import is_active, is_terminating, labels_of, node_of
+from kubedsm.emulator.api.errors import ApiError
 from kubedsm.emulator.api.resources import LEASES, NODES, PODS, Object
 from kubedsm.emulator.api.store import ObjectChange
 from kubedsm.emulator.emulated_cluster import EmulatedCluster
@@ -32,6 +35,8 @@ from plans.steps import Plan
 LATENCY = 0.01
 #: seconds until a scheduler that ended is started again, as the kubelet does
 RESTART = Doubling(1.0, most=16.0)
+#: seconds in which the suggester comes to think again
+SOON = 5.0
 #: seconds without a write after which all is over, and that a run has to come to that
 QUIET, PATIENCE = 30.0, 300.0
 
@@ -66,9 +71,10 @@ class Stage:
     ) -> None:
         self.cluster = cluster
         self.api = cluster.api
-        self.hands = Hands(cluster.api)
+        self.hands = Hands(cluster)
         self.clock = VirtualClock()
         self.seam = seam
+        seam.on_incident = self._happen
         self.invariants = Invariants(self.api)
         self.witness = Witness(self.api)
         #: all that ever ran, by name; an incarnation has a name of its own
@@ -133,29 +139,60 @@ class Stage:
     def running(self) -> list[Process]:
         return [process for process in self.processes.values() if not process.over]
 
-    # What is seen.
+    # The world.
 
-    def pods(self) -> list[Object]:
-        there = self.api.list(PODS, NAMESPACE)
-        return [pod for pod in there if pod["spec"]["schedulerName"] == OURS]
+    def _happen(self, fault: Fault, pod: str, node: str) -> None:
+        self.invariants.excuse()
+        try:
+            end = incident(self.hands, fault.what, pod, node)
+        except ApiError as error:
+            self.seam.tell("", "it cannot happen", error.message)
+            return
+        if end is not None and fault.lasting:
+            self.seam.ended += LASTING
+            asyncio.get_running_loop().call_later(LASTING, self._end, end)
+
+    def _end(self, end: Callable[[], object]) -> None:
+        self.seam.tell("", "it is over")
+        try:
+            end()
+        except ApiError as error:
+            self.seam.tell("", "it was over", error.message)
+        self.invariants.excuse()
+
+    async def begin_anew(self) -> None:
+        """Have other schedulers take over that know nothing of what was."""
+        for process in self.running:
+            process.kill()
+        await self.clock.sleep(QUIET)
+
+    # What is seen.
 
     def end(self) -> End:
         """Where all pods are now."""
         tiers = {n["metadata"]["name"]: labels_of(n) for n in self.api.list(NODES)}
         counted: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        for pod in filter(is_active, self.pods()):
+        for pod in filter(is_active, self.hands.pods()):
             tier = tiers.get(node_of(pod), {}).get("kubedsm.io/tier", "cloud")
             where = tier if node_of(pod) else "waiting"
             counted[labels_of(pod).get("app", "")][where] += 1
         return {app: Placed(**counts) for app, counts in sorted(counted.items())}
 
     def left_behind(self) -> list[str]:
-        """Plans, reservations, claims and marks that are there now."""
-        marked = [pod["metadata"]["name"] for pod in self.pods() if _is_marked(pod)]
-        found = [f"I5: {name} is marked" for name in marked]
+        """Plans, reservations, claims and marks that are there now.
+
+        What is held for a pod until those that make room for it have gone, is not.
+        """
+        pods = self.hands.pods()
+        leaving = any(map(is_terminating, pods))
+        found = [f"I5: {pod['metadata']['name']} is marked" for pod in pods if _is_marked(pod)]
         for process in self.running:
             held = process.runtime.mirror.held
-            found += [f"I5: {process.name} holds {what}" for what in held]
+            found += [
+                f"I5: {process.name} holds {what}"
+                for what in held
+                if not (leaving and what.startswith("nomination"))
+            ]
             if not process.runtime.manager.quiet.is_set():
                 found.append(f"I5: {process.name} has a plan")
         return found
@@ -177,6 +214,14 @@ class Stage:
         for process in self.running:
             for story in process.runtime.manager.stories:
                 self.seam.tell(process.name, "under way", story)
+
+    @property
+    def resting(self) -> bool:
+        """Whether a workload is left alone for a while, and moved again soon after."""
+        return any(
+            process.runtime.manager.move_limits.resting(process.clock.monotonic() - SOON)
+            for process in self.running
+        )
 
     @property
     def quiet_for(self) -> float:
@@ -214,4 +259,4 @@ class _PlansTold(Listener):
 
 
 def _is_marked(pod: Object) -> bool:
-    return MIGRATING_LABEL in labels_of(pod)
+    return MIGRATING_LABEL in labels_of(pod) and not is_terminating(pod)

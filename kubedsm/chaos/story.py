@@ -11,7 +11,8 @@ import structlog
 
 from kubedsm.chaos import bystander
 from kubedsm.chaos.bystander import Bystander, longest_wait
-from kubedsm.chaos.faults import Fault
+from kubedsm.chaos.faults import WORLD, Fault
+from kubedsm.chaos.fitting import out_of_place
 from kubedsm.chaos.seam import CALL, WATCH, Moment, Seam
 from kubedsm.chaos.stage import NOT_STARTED, PATIENCE, QUIET, End, Stage
 from kubedsm.chaos.workloads import WORKLOADS, Workload
@@ -19,7 +20,7 @@ from kubedsm.clock import VirtualClock
 from kubedsm.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
 from kubedsm.replay.virtual_time import run_in_virtual_time
 
-_TIMING = Timing(start_delay=0.5, stop_delay=0.5)
+_TIMING = Timing(start_delay=0.5, stop_delay=0.5, orphan_delay=10.0)
 #: how often all that is moved may be moved once more on account of a fault; and of one that lasts,
 #: for what fails is tried again after ever longer times
 _ONCE_MORE, _IN_A_MINUTE = 1, 8
@@ -72,6 +73,7 @@ async def _play(injection: Injection, reference: Outcome | None) -> Outcome:
                 await _carry_out(workload, stage, beside, reference)
                 violations = [*_violations(stage, reference), *_waited(beside, seam), *errors]
                 stage.tell_plans()
+                violations += await _done_anew(stage)
                 stage.close()
     left = asyncio.all_tasks() - {asyncio.current_task()}
     violations += [f"leaked: {task.get_name()}" for task in left]
@@ -104,8 +106,16 @@ async def _carry_out(
 
 def _settled(stage: Stage, reference: Outcome | None) -> bool:
     due = reference is None or stage.clock.monotonic() >= stage.seam.ended + QUIET
-    as_usual = reference is None or stage.end() == reference.end
+    if _judged_by_itself(stage):
+        as_usual = not stage.resting and not any(out_of_place(stage.api, stage.hands.pods()))
+    else:
+        as_usual = reference is None or stage.end() == reference.end
     return due and as_usual and stage.quiet_for >= QUIET and not stage.left_behind()
+
+
+def _judged_by_itself(stage: Stage) -> bool:
+    """Of what becomes of the world nobody else tells what is right."""
+    return stage.seam.fault is not None and stage.seam.fault.family == WORLD
 
 
 def _violations(stage: Stage, reference: Outcome | None) -> Iterator[str]:
@@ -119,18 +129,17 @@ def _violations(stage: Stage, reference: Outcome | None) -> Iterator[str]:
         yield from (f"{process.name} caught {what}" for what in process.runtime.supervisor.caught)
         if process.ended is not None:
             yield f"{process.name} ended by {process.ended!r}"
-    if reference is not None:
-        yield from _differences(stage, reference)
+    if _judged_by_itself(stage):
+        yield from out_of_place(stage.api, stage.hands.pods())
+    elif reference is not None:
+        yield from _beside(stage, reference)
 
 
-def _differences(stage: Stage, reference: Outcome) -> Iterator[str]:
+def _beside(stage: Stage, reference: Outcome) -> Iterator[str]:
     """What ended otherwise than without a fault, or took more pods."""
     lasting = stage.seam.fault is not None and stage.seam.fault.lasting
     allowed = reference.deleted * (_IN_A_MINUTE if lasting else _ONCE_MORE)
-    end = stage.end()
-    for app in sorted({*end, *reference.end}):
-        if end.get(app) != reference.end.get(app):
-            yield f"I7: {app} has {end.get(app)}, and usually {reference.end.get(app)}"
+    yield from _differences(stage.end(), reference.end, "usually")
     for app, missed in stage.invariants.missed.items():
         if missed > (usually := reference.missed.get(app, 0)):
             yield f"I3: {missed} pods of {app} were not Ready at once, and usually {usually}"
@@ -143,15 +152,31 @@ def _differences(stage: Stage, reference: Outcome) -> Iterator[str]:
 
 
 def _waited(beside: Bystander, seam: Seam) -> Iterator[str]:
-    if seam.struck is None or seam.fault is None or seam.fault.family not in (CALL, WATCH):
+    fault = seam.fault
+    if seam.struck is None or fault is None or fault.family not in (CALL, WATCH, WORLD):
         return
     if any(moment.site == NOT_STARTED for moment in seam.history):
         return  # the configuration was wrong meanwhile: nobody can serve anybody
-    longest = longest_wait(seam.fault)
+    longest = longest_wait(fault)
     if beside.waited is None:
         yield "the bystander was never bound"
     elif beside.waited > longest:
         yield f"the bystander waited for {beside.waited:.1f} s, {longest:.1f} at most"
+
+
+async def _done_anew(stage: Stage) -> list[str]:
+    """Whether who knows nothing of what has happened would have the pods elsewhere."""
+    if not _judged_by_itself(stage):
+        return []
+    before = stage.end()
+    await stage.begin_anew()
+    return list(_differences(before, stage.end(), "from a scheduler started anew"))
+
+
+def _differences(end: End, other: End, whose: str) -> Iterator[str]:
+    for app in sorted({*end, *other}):
+        if end.get(app) != other.get(app):
+            yield f"I7: {app} has {end.get(app)}, and {whose} {other.get(app)}"
 
 
 @contextmanager

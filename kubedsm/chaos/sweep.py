@@ -11,7 +11,8 @@ from functools import cache
 
 import attrs
 
-from kubedsm.chaos.faults import CRASHES, OUTCOMES, Fault
+from kubedsm.chaos.faults import CRASHES, OUTCOMES, WORLD, Fault
+from kubedsm.chaos.incidents import STEPS, incidents
 from kubedsm.chaos.perturbations import PERTURBATIONS
 from kubedsm.chaos.seam import CALL, WATCH, Moment
 from kubedsm.chaos.story import Injection, Outcome, play
@@ -58,6 +59,9 @@ def injections(workloads: Iterable[str], seed: int) -> list[Injection]:
 
 def _faults(history: Sequence[Moment]) -> Iterator[Fault]:
     for index, moment in enumerate(history):
+        if moment.site in STEPS:
+            for what, passing in incidents(moment.site):
+                yield Fault(WORLD, moment.site, moment.number, what, passing)
         if moment.family == CALL:
             yield from _of_call(moment)
         elif moment.family == WATCH:

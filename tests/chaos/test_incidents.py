@@ -1,0 +1,85 @@
+"""What becomes of the world meanwhile: it does happen, it ends, and what it must not lead to shows.
+
+Each oracle that judges the end by itself is shown by a scheduler that breaks the promise.
+"""
+
+import pytest
+
+from kubedsm.chaos import invariants
+from kubedsm.chaos.faults import Fault
+from kubedsm.chaos.incidents import FINAL, INCIDENTS, STEPS, incidents
+from kubedsm.chaos.story import Injection, play
+from kubedsm.chaos.sweep import reference
+from kubedsm.runtime.suggester import Suggester
+
+MINUTE = "/minute"
+
+
+def played(workload, fault):
+    return play(Injection(workload, Fault.parse(fault)), reference(workload, 0))
+
+
+def told(outcome):
+    return {moment.site for moment in outcome.history}
+
+
+@pytest.mark.parametrize("what", INCIDENTS)
+def test_an_incident_happens_and_where_it_passes_leaves_nothing_behind(what):
+    site, passes = "pods.ADDED" if what == "pod-bound" else "patch-pods.detach", what not in FINAL
+    outcome = played("single-replica", f"world:{site}:0:{what}{MINUTE * passes}")
+    assert outcome.struck
+    assert told(outcome) & {"it cannot happen", "it is over", "it was over"} == (
+        {"it is over"} if passes else set()
+    )
+    assert not passes or outcome.end == reference("single-replica", 0).end
+    assert outcome.violations == ()
+
+
+def test_a_pod_that_is_gone_is_not_asked_for():
+    assert not any(what.startswith("pod-") for what, _ in incidents("pods.DELETED"))
+    assert {what for site in STEPS for what, _ in incidents(site)} == set(INCIDENTS)
+
+
+# Oracles.
+
+
+def test_room_that_was_lost_on_the_way_is_nobodys_fault_and_any_other_is(monkeypatch):
+    on_the_way = "world:create-pods/binding:0:node-shrunk"
+    assert played("burst", on_the_way).violations == ()
+    monkeypatch.setattr(invariants, "ON_ITS_WAY", -1.0)
+    assert any("I2" in violation for violation in played("burst", on_the_way).violations)
+
+
+def test_a_pod_that_waits_though_it_fits_is_seen(monkeypatch):
+    async def never(*_, **__):
+        pass
+
+    usual = reference("burst", 0)
+    monkeypatch.setattr("kubedsm.runtime.bind_calls.verbs.bind", never)
+    fault = Fault.parse("world:pods.ADDED:0:node-cordoned/minute")
+    outcome = play(Injection("burst", fault), usual)
+    assert any("I4" in violation for violation in outcome.violations)
+
+
+def test_a_pod_too_many_is_seen(monkeypatch):
+    async def nothing(*_, **__):
+        pass
+
+    usual = reference("owner-deleted", 0)
+    monkeypatch.setattr("kubedsm.runtime.step_calls.pod_writes.evict", nothing)
+    fault = Fault.parse("world:patch-pods.detach:0:one-more")
+    outcome = play(Injection("owner-deleted", fault), usual)
+    assert any("marked" in violation for violation in outcome.violations)
+
+
+def test_moves_that_nobody_thinks_of_any_more_are_seen(monkeypatch):
+    usual = reference("cloud-to-edge", 0)
+    thinks = Suggester._may_think
+
+    def as_long_as_it_is_new(suggester):
+        return suggester.clock.monotonic() > 45 and thinks(suggester)
+
+    monkeypatch.setattr(Suggester, "_may_think", as_long_as_it_is_new)
+    fault = Fault.parse("world:pods.ADDED:0:one-more")
+    outcome = play(Injection("cloud-to-edge", fault), usual)
+    assert any("started anew" in violation for violation in outcome.violations)
