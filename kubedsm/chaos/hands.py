@@ -31,6 +31,7 @@ CONFIGURED_BY = ConfigMapName("kubedsm", "kubedsm")
 _SETTINGS: Object = {
     "suggester": {"period": "1s"},
     "migration": {"price": "0s", "cooldown": "1s", "drainDelay": "1s", "deadline": "10s"},
+    "site": {"settle": "10s"},
 }
 #: seconds after which a pod has to leave a node that does not answer
 _LEAVES = [

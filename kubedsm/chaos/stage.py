@@ -217,9 +217,10 @@ class Stage:
 
     @property
     def resting(self) -> bool:
-        """Whether a workload is left alone for a while, and moved again soon after."""
+        """Whether a workload or a site is left alone, and will be seen to when time has passed."""
         return any(
-            process.runtime.manager.move_limits.resting(process.clock.monotonic() - SOON)
+            process.runtime.manager.move_limits.resting(process.clock.monotonic())
+            or process.runtime.sites.away().unsteady
             for process in self.running
         )
 

@@ -14,7 +14,7 @@ from kubedsm.chaos.bystander import Bystander, longest_wait
 from kubedsm.chaos.faults import WORLD, Fault
 from kubedsm.chaos.fitting import out_of_place
 from kubedsm.chaos.seam import CALL, WATCH, Moment, Seam
-from kubedsm.chaos.stage import NOT_STARTED, PATIENCE, QUIET, End, Stage
+from kubedsm.chaos.stage import NOT_STARTED, PATIENCE, QUIET, SOON, End, Stage
 from kubedsm.chaos.workloads import WORKLOADS, Workload
 from kubedsm.clock import VirtualClock
 from kubedsm.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
@@ -97,11 +97,12 @@ async def _carry_out(
     for number in range(workload.schedulers):
         stage.start(f"kubedsm-{number}")
     await workload.course(stage)
-    course_ended = stage.clock.monotonic()
-    while beside.waits or not _settled(stage, reference):
-        if stage.clock.monotonic() > max(course_ended, stage.seam.ended) + PATIENCE:
-            break
+    course_ended = unsettled = now = stage.clock.monotonic()
+    while now < unsettled + SOON and now <= max(course_ended, stage.seam.ended) + PATIENCE:
         await stage.clock.sleep(1.0)
+        now = stage.clock.monotonic()
+        if beside.waits or not _settled(stage, reference):
+            unsettled = now
 
 
 def _settled(stage: Stage, reference: Outcome | None) -> bool:
@@ -109,7 +110,7 @@ def _settled(stage: Stage, reference: Outcome | None) -> bool:
     if _judged_by_itself(stage):
         as_usual = not stage.resting and not any(out_of_place(stage.api, stage.hands.pods()))
     else:
-        as_usual = reference is None or stage.end() == reference.end
+        as_usual = not stage.resting if reference is None else stage.end() == reference.end
     return due and as_usual and stage.quiet_for >= QUIET and not stage.left_behind()
 
 
