@@ -3,6 +3,7 @@
 import asyncio
 
 from kubedsm.chaos.faults import LASTING, WORLD, Fault
+from kubedsm.chaos.interruptions import INTERRUPTIONS, PROCESS
 from kubedsm.chaos.invariants import OURS
 from kubedsm.chaos.perturbations import LATE
 from kubedsm.cluster.watching.reflector import LIST_TIMEOUT, SILENT_AFTER
@@ -62,6 +63,8 @@ class Bystander:
 
 def longest_wait(fault: Fault) -> float:
     """Seconds that it may wait: not longer than the scheduler cannot hear of it, or not bind it."""
+    if fault.family == PROCESS:
+        return INTERRUPTIONS[fault.what].lasts + USUAL
     if fault.lasting and fault.family != WORLD:
         return LASTING + _BACK_OFF
     if fault.what == "silence":

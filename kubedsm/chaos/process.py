@@ -12,15 +12,22 @@ import attrs
 import structlog
 
 from kubedsm.cluster.calls.leases import LeaseName
-from kubedsm.cluster.client.port import Cluster, ClusterError, Request, Response, Unreachable
-from kubedsm.cluster.client.port import not_sent as _not_sent
+from kubedsm.cluster.client.port import (
+    Cluster,
+    ClusterError,
+    OutcomeUnknown,
+    Request,
+    Response,
+    Unreachable,
+    not_sent,
+)
 from kubedsm.cluster.client.write_gate import WriteGate
 from kubedsm.cluster.joining import NotJoinedError, join
 from kubedsm.configuration.settings import Configuration
 from kubedsm.runtime import leadership
 from kubedsm.runtime.assembly import Runtime
 from kubedsm.runtime.config_map import ConfigMapName
-from kubedsm.runtime.leader_election import Elector, LeaseTimes
+from kubedsm.runtime.leader_election import Elector, LeaseTimes, NotLeadingError
 from kubedsm.runtime.listener import Listener
 
 log = structlog.get_logger()
@@ -73,7 +80,7 @@ class Process:
         self._cut = False
         #: seconds before what the watch of pods says is heard
         self.late = 0.0
-        #: called with each request that is about to be sent, and with each that was answered
+        #: called with each request or watch that is about to be sent, and with each answered one
         self.at_send: Callable[[Request], object] = lambda _: None
         self.at_answer: Callable[[Request], object] = lambda _: None
         #: which requests get lost
@@ -97,7 +104,7 @@ class Process:
         )
         self._task: asyncio.Task[None] | None = None
         #: how it ended, if by an error of its own
-        self.ended: BaseException | None = None
+        self.ended: BaseExceptionGroup[BaseException] | None = None
 
     def start(self, grace: float = 25.0) -> None:
         self._task = self._network.create_task(self._run(grace), name=self.name)
@@ -114,6 +121,11 @@ class Process:
     @property
     def over(self) -> bool:
         return self._task is None or self._task.done()
+
+    @property
+    def failure(self) -> BaseException | None:
+        """How it ended, if not because another process leads."""
+        return None if self.ended is None else self.ended.split(NotLeadingError)[1]
 
     async def wait(self) -> None:
         """Until it is over."""
@@ -145,13 +157,17 @@ class Process:
         self.at_send(request)
         await self._running.wait()
         if not request.may_leave():
-            raise _not_sent(request)
+            raise not_sent(request)
         if self._cut or self.hangs(request):
             await asyncio.sleep(timeout / self.clock.rate)
             await self._running.wait()
             raise Unreachable(f"{request.path}: cut off")
         answer = await self._sent(request, timeout / self.clock.rate)
         await self._running.wait()
+        if self._cut:
+            await asyncio.sleep(timeout / self.clock.rate)
+            await self._running.wait()
+            raise OutcomeUnknown(f"{request.path}: cut off")
         self.at_answer(request)
         return answer
 
@@ -174,10 +190,13 @@ class Process:
         self, request: Request, *, timeout: float
     ) -> AsyncGenerator[AsyncIterator[bytes], None]:
         """As `Cluster.stream`."""
+        self.at_send(request)
+        await self._running.wait()
         if self._cut:
             await asyncio.sleep(timeout / self.clock.rate)
             raise Unreachable(f"{request.path}: cut off")
-        async with self._front.stream(request, timeout=timeout) as lines:
+        async with self._front.stream(request, timeout=timeout / self.clock.rate) as lines:
+            self.at_answer(request)
             yield self._heard(lines, of_pods=request.path.endswith("/pods"))
 
     async def _heard(self, lines: AsyncIterator[bytes], *, of_pods: bool) -> AsyncIterator[bytes]:

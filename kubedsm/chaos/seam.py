@@ -6,11 +6,14 @@ It counts them by site, keeps their history, and has the fault strike at its mom
 import asyncio
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 
 import attrs
 
 from kubedsm.chaos.faults import CRASHES, LASTING, OUTCOMES, WORLD, Fault
+from kubedsm.chaos.interruptions import AWAY, INTERRUPTIONS, PROCESS
 from kubedsm.chaos.perturbations import Perturbation, perturbation
+from kubedsm.chaos.process import Process
 from kubedsm.chaos.sites import call_site, event_of, target_of
 from kubedsm.cluster.client.port import Request, Response
 from kubedsm.emulator.front import Delivery, RequestFault
@@ -77,7 +80,7 @@ class Seam:
         moment = Moment(_now(), who, family, site, number, about)
         self.history.append(moment)
         fault = self.fault
-        if fault is None or fault.family not in (family, WORLD) or fault.site != site:
+        if fault is None or fault.site != site or family not in _seen_at(fault.family):
             return None
         if self.struck is None:
             strikes = number == fault.at
@@ -123,9 +126,20 @@ class ProcessSeam:
     def __init__(self, seam: Seam, who: str) -> None:
         self._seam = seam
         self._who = who
-        #: ends the process
-        self.kill: Callable[[], None] = lambda: None
-        self._dies_after: Request | None = None
+        self._process: Process
+        #: of requests that have not left yet, what becomes of them
+        self._due: list[tuple[Request, Fault]] = []
+        #: what happens when a request has left, or its answer was heard
+        self._then: dict[str, tuple[Request, Callable[[], object]]] = {}
+
+    def attach(self, process: Process) -> None:
+        """To be called before it starts."""
+        self._process = process
+        process.at_send, process.at_answer = self.at_send, self.at_answer
+
+    def kill(self) -> None:
+        """As `Surroundings.kill`."""
+        self._process.kill()
 
     def now(self) -> float:
         """Seconds of virtual time."""
@@ -136,11 +150,31 @@ class ProcessSeam:
         self._seam.tell(self._who, f"listed as of revision {revision}", request.path)
         return self._seam.listed_at(request, revision)
 
+    def at_send(self, request: Request) -> None:
+        """Count a call that is about to leave; as long as the process is stopped, it does not."""
+        fault = self._seam.passes(self._who, CALL, *call_site(request), target_of(request))
+        if fault is None:
+            return
+        if fault.family != PROCESS:
+            self._due.append((request, fault))
+            return
+        interruption = INTERRUPTIONS[fault.what]
+        if interruption.end is not None:
+            asyncio.get_running_loop().call_later(AWAY, interruption.end, self._process)
+            self._seam.ended += AWAY
+        begin = partial(interruption.begin, self._process)
+        if interruption.moment == "before":
+            begin()
+        else:
+            self._then[interruption.moment] = request, begin
+
     def on_request(self, request: Request) -> RequestFault | None:
         """As `Faults.on_request`."""
-        fault = self._seam.passes(self._who, CALL, *call_site(request), target_of(request))
-        if fault is not None:
-            return self._outcome(fault.what, request)
+        self._do("left", request)
+        for due, fault in self._due:
+            if due is request:
+                self._due.remove((due, fault))
+                return self._outcome(fault.what, request)
         going_on = self._seam.perturbation
         return None if going_on is None else going_on.on_request(request)
 
@@ -148,16 +182,20 @@ class ProcessSeam:
         if what in OUTCOMES:
             return OUTCOMES[what]
         if what == "crash-after":
-            self._dies_after = request
+            self._then["after"] = request, self.kill
         else:
             self.kill()
         return CRASHES[what]
 
     def at_answer(self, request: Request) -> None:
-        """Have the process die, once it has gone on with the answer."""
-        if request is self._dies_after:
-            self._dies_after = None
-            asyncio.get_running_loop().call_soon(self.kill)
+        """Have happen what does when the process has gone on with the answer."""
+        self._do("after", request)
+
+    def _do(self, moment: str, request: Request) -> None:
+        awaited, action = self._then.get(moment, (None, None))
+        if awaited is request and action is not None:
+            del self._then[moment]
+            asyncio.get_running_loop().call_soon(action)
 
     def on_line(self, request: Request, line: bytes) -> Delivery | None:
         """As `Faults.on_line`."""
@@ -172,3 +210,8 @@ class ProcessSeam:
 
 def _now() -> float:
     return asyncio.get_running_loop().time()
+
+
+def _seen_at(family: str) -> tuple[str, ...]:
+    """Where the faults of a family strike: a process is disturbed at its calls."""
+    return {PROCESS: (CALL,), WORLD: (CALL, WATCH)}.get(family, (family,))

@@ -13,11 +13,13 @@ from kubedsm.chaos.faults import LASTING, Fault
 from kubedsm.chaos.hands import CONFIGURED_BY, NAMESPACE, Hands
 from kubedsm.chaos.incidents import incident
 from kubedsm.chaos.invariants import Invariants
+from kubedsm.chaos.ledger import Ledger
 from kubedsm.chaos.process import Process
 from kubedsm.chaos.seam import ProcessSeam, Seam
 from kubedsm.chaos.witness import Witness
 from kubedsm.clock import VirtualClock
 from kubedsm.cluster.client.backoff import Doubling
+from kubedsm.cluster.client.port import Cluster
 from kubedsm.configuration.documents import DocumentError
 from kubedsm.configuration.settings import load
 from kubedsm.core.world.model import MIGRATING_LABEL
@@ -85,15 +87,17 @@ class Stage:
         self._tasks = tasks
         self._seed = seed
         self._times = times
+        #: None without an election
+        self.ledger = None if times is None else Ledger(self.api, times.duration)
         self._last_write = 0.0
         self._kept: list[asyncio.Task[None]] = []
         self.api.store.subscribe(self._notice)
 
     # Schedulers.
 
-    def start(self, replica: str) -> None:
+    def start(self, replica: str, rate: float = 1.0) -> None:
         """Have a scheduler run, and started again whenever it ends, as the kubelet does."""
-        self._kept.append(self._tasks.create_task(self._keep(replica)))
+        self._kept.append(self._tasks.create_task(self._keep(replica, rate)))
 
     def close(self) -> None:
         """End all schedulers, and start none again."""
@@ -102,11 +106,11 @@ class Stage:
         for process in self.running:
             process.kill()
 
-    async def _keep(self, replica: str) -> None:
+    async def _keep(self, replica: str, rate: float) -> None:
         for incarnation in itertools.count(1):
             name = f"{replica}-{incarnation}"
             try:
-                process = self._process(name)
+                process = self._process(name, rate)
             except DocumentError as error:
                 self.seam.tell(name, NOT_STARTED, str(error))
             else:
@@ -115,25 +119,33 @@ class Stage:
                 self.seam.tell(process.name, "ended")
             await self.clock.sleep(RESTART.after(incarnation - 1))
 
-    def _process(self, name: str) -> Process:
+    def _process(self, name: str, rate: float) -> Process:
         """Raises DocumentError, as `kubedsm run` does if it is not configured well."""
         seam: ProcessSeam = self.seam.of(name)
         front = EmulatedFront(self.cluster.routes, self.clock, faults=seam, latency=LATENCY)
         process = Process(
             name,
-            self.witness.before(front),
+            self._judged(front, name),
             self._tasks,
             load(self.hands.configuration(), name),
             CONFIGURED_BY,
+            rate=rate,
             times=self._times,
             rng=random.Random(f"{self._seed} {name}"),
             listener=_PlansTold(partial(self.seam.tell, name)),
         )
-        seam.kill = process.kill
-        process.at_answer = seam.at_answer
-        self.witness.runtime = process.runtime
+        seam.attach(process)
         self.processes[name] = process
         return process
+
+    def _judged(self, cluster: Cluster, name: str) -> Cluster:
+        witnessed = self.witness.before(cluster, lambda: self.processes[name].runtime)
+        return witnessed if self.ledger is None else self.ledger.before(witnessed, name)
+
+    @property
+    def leader(self) -> Process | None:
+        """Who holds the Lease."""
+        return None if self.ledger is None else self.processes.get(self.ledger.holder)
 
     @property
     def running(self) -> list[Process]:

@@ -13,6 +13,7 @@ from kubedsm.chaos import bystander
 from kubedsm.chaos.bystander import Bystander, longest_wait
 from kubedsm.chaos.faults import WORLD, Fault
 from kubedsm.chaos.fitting import out_of_place
+from kubedsm.chaos.interruptions import PROCESS
 from kubedsm.chaos.seam import CALL, WATCH, Moment, Seam
 from kubedsm.chaos.stage import NOT_STARTED, PATIENCE, QUIET, SOON, End, Stage
 from kubedsm.chaos.workloads import WORKLOADS, Workload
@@ -71,7 +72,11 @@ async def _play(injection: Injection, reference: Outcome | None) -> Outcome:
             async with asyncio.TaskGroup() as tasks:
                 stage = Stage(cluster, seam, tasks, injection.seed, workload.times)
                 await _carry_out(workload, stage, beside, reference)
-                violations = [*_violations(stage, reference), *_waited(beside, seam), *errors]
+                violations = [
+                    *_violations(stage, reference),
+                    *_waited(beside, seam, workload),
+                    *errors,
+                ]
                 stage.tell_plans()
                 violations += await _done_anew(stage)
                 stage.close()
@@ -94,8 +99,8 @@ async def _play(injection: Injection, reference: Outcome | None) -> Outcome:
 async def _carry_out(
     workload: Workload, stage: Stage, beside: Bystander, reference: Outcome | None
 ) -> None:
-    for number in range(workload.schedulers):
-        stage.start(f"kubedsm-{number}")
+    for number, rate in enumerate(workload.rates):
+        stage.start(f"kubedsm-{number}", rate)
     await workload.course(stage)
     course_ended = unsettled = now = stage.clock.monotonic()
     while now < unsettled + SOON and now <= max(course_ended, stage.seam.ended) + PATIENCE:
@@ -122,14 +127,16 @@ def _judged_by_itself(stage: Stage) -> bool:
 def _violations(stage: Stage, reference: Outcome | None) -> Iterator[str]:
     yield from stage.invariants.wrong
     yield from (f"I3: {what}" for what in stage.witness.wrong)
+    if stage.ledger is not None:
+        yield from stage.ledger.wrong
     yield from stage.left_behind()
     yield from stage.misunderstood()
     if stage.quiet_for < QUIET:
         yield "I6: it does not come to rest"
     for process in stage.processes.values():
         yield from (f"{process.name} caught {what}" for what in process.runtime.supervisor.caught)
-        if process.ended is not None:
-            yield f"{process.name} ended by {process.ended!r}"
+        if process.failure is not None:
+            yield f"{process.name} ended by {process.failure!r}"
     if _judged_by_itself(stage):
         yield from out_of_place(stage.api, stage.hands.pods())
     elif reference is not None:
@@ -152,13 +159,13 @@ def _beside(stage: Stage, reference: Outcome) -> Iterator[str]:
             yield f"{here} pods were {what}, and usually {usual}"
 
 
-def _waited(beside: Bystander, seam: Seam) -> Iterator[str]:
-    fault = seam.fault
-    if seam.struck is None or fault is None or fault.family not in (CALL, WATCH, WORLD):
+def _waited(beside: Bystander, seam: Seam, workload: Workload) -> Iterator[str]:
+    fault, families = seam.fault, (CALL, WATCH, WORLD, PROCESS)
+    if seam.struck is None or fault is None or fault.family not in families:
         return
     if any(moment.site == NOT_STARTED for moment in seam.history):
         return  # the configuration was wrong meanwhile: nobody can serve anybody
-    longest = longest_wait(fault)
+    longest = longest_wait(fault) + workload.handover
     if beside.waited is None:
         yield "the bystander was never bound"
     elif beside.waited > longest:

@@ -13,6 +13,7 @@ import attrs
 
 from kubedsm.chaos.faults import CRASHES, OUTCOMES, WORLD, Fault
 from kubedsm.chaos.incidents import STEPS, incidents
+from kubedsm.chaos.interruptions import INTERRUPTIONS, PROCESS
 from kubedsm.chaos.perturbations import PERTURBATIONS
 from kubedsm.chaos.seam import CALL, WATCH, Moment
 from kubedsm.chaos.story import Injection, Outcome, play
@@ -64,6 +65,8 @@ def _faults(history: Sequence[Moment]) -> Iterator[Fault]:
                 yield Fault(WORLD, moment.site, moment.number, what, passing)
         if moment.family == CALL:
             yield from _of_call(moment)
+            for what in INTERRUPTIONS:
+                yield Fault(PROCESS, moment.site, moment.number, what)
         elif moment.family == WATCH:
             yield from _of_event(moment, history[index + 1 :])
 

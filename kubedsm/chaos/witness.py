@@ -7,8 +7,9 @@ looked at wherever pods are moved, whatever else is looked at.
 import asyncio
 import math
 from collections import defaultdict, deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 
 import attrs
 import orjson
@@ -62,8 +63,6 @@ class Witness:
         self._api = api
         self.asked: list[Asked] = []
         self.wrong: list[str] = []
-        #: what asks, while it runs
-        self.runtime: Runtime | None = None
         #: by uid: how many pods of its app were Ready, it included, when it was last looked at
         self._ready_before: defaultdict[str, deque[int]] = defaultdict(lambda: deque(maxlen=3))
         api.store.subscribe(self._notice)
@@ -75,23 +74,23 @@ class Witness:
         """In order; reads left out."""
         return [a.kind for a in self.asked if a.kind != "GET" and pod in ("", a.pod)]
 
-    def before(self, cluster: Cluster) -> "_Witnessed":
-        """The cluster, with the witness in front of it."""
-        return _Witnessed(cluster, self)
+    def before(self, cluster: Cluster, asks: Callable[[], Runtime]) -> "_Witnessed":
+        """The cluster, with the witness in front of it; `asks` says what asks."""
+        return _Witnessed(cluster, self, asks)
 
-    def note(self, request: Request) -> Asked:
+    def note(self, request: Request, runtime: Runtime) -> Asked:
         asked = Asked(request, asyncio.get_running_loop().time())
         self.asked.append(asked)
-        judge = {
-            "bind": self._judge_bind,
+        judges: dict[str, Callable[[Asked], None]] = {
+            "bind": partial(self._judge_bind, runtime),
             "evict": self._judge_eviction,
             "dry-run": self._judge_uid_of_eviction,
             "detach": self._judge_detaching,
             "reattach": self._judge_reattaching,
             "GET": self._look,
-        }.get(asked.kind)
-        if judge is not None:
-            judge(asked)
+        }
+        if asked.kind in judges:
+            judges[asked.kind](asked)
         return asked
 
     def _require(self, truth: object, otherwise: str) -> None:
@@ -104,11 +103,11 @@ class Witness:
             ready = self._ready_others(pod) + (is_ready(pod) and not is_terminating(pod))
             self._ready_before[pod["metadata"]["uid"]].append(ready)
 
-    def _judge_bind(self, asked: Asked) -> None:
+    def _judge_bind(self, runtime: Runtime, asked: Asked) -> None:
         """The replacement that a move has claimed is not the scheduler's to decide on."""
-        uid, runtime = asked.request.body["metadata"].get("uid"), self.runtime
+        uid = asked.request.body["metadata"].get("uid")
         self._require(uid, f"{asked.pod} bound without its uid")
-        if runtime is not None and runtime.mirror.claimant(uid) is not None:
+        if runtime.mirror.claimant(uid) is not None:
             claimed_and_queued = uid in runtime.queue
             self._require(not claimed_and_queued, f"{asked.pod} is claimed by a move, and queued")
 
@@ -213,9 +212,10 @@ def _detached(pod: Object) -> bool:
 class _Witnessed:
     cluster: Cluster
     witness: Witness
+    asks: Callable[[], Runtime]
 
     async def request(self, request: Request, *, timeout: float) -> Response:
-        asked = self.witness.note(request)
+        asked = self.witness.note(request, self.asks())
         try:
             return await self.cluster.request(request, timeout=timeout)
         finally:

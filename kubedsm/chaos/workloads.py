@@ -25,13 +25,19 @@ class Workload:
     name: str
     course: Callable[[Stage], Awaitable[None]]
     nodes: tuple[Object, ...] = (EDGE, CLOUD)
-    #: schedulers, and of which one leads if there are several
-    schedulers: int = 1
+    #: of each scheduler's clock; of several, one leads
+    rates: tuple[float, ...] = (1.0,)
 
     @property
     def times(self) -> LeaseTimes | None:
         """Of the election, if there is one."""
-        return LeaseTimes() if self.schedulers > 1 else None
+        return LeaseTimes() if len(self.rates) > 1 else None
+
+    @property
+    def handover(self) -> float:
+        """Seconds until somebody leads when nobody does any more."""
+        times = self.times
+        return 0.0 if times is None else (times.duration + times.retry_period) / min(self.rates)
 
 
 async def _burst(stage: Stage) -> None:
@@ -167,6 +173,18 @@ async def _long_quiet(stage: Stage) -> None:
     stage.hands.scale("web", 1)
 
 
+async def _leader_change(stage: Stage) -> None:
+    """The leader is told to end while a pod is detached, and others come and go."""
+    stage.hands.deploy("web", 2)
+    await _edge_opens(stage)
+    await stage.until(lambda: _detached(stage), _BEGUN)
+    if stage.leader is not None:
+        stage.leader.stopping.set()
+    stage.hands.deploy("shop", 3)
+    await stage.clock.sleep(8.0)
+    stage.hands.scale("shop", 1)
+
+
 WORKLOADS = {
     workload.name: workload
     for workload in (
@@ -184,5 +202,8 @@ WORKLOADS = {
         Workload("configuration", _configuration_change),
         Workload("preemption", _preemption),
         Workload("long-quiet", _long_quiet),
+        Workload("leader-change", _leader_change, nodes=(CLOUD,), rates=(1.0, 1.0)),
+        Workload("slow-leader", _leader_change, nodes=(CLOUD,), rates=(0.5, 2.0)),
+        Workload("fast-leader", _leader_change, nodes=(CLOUD,), rates=(2.0, 0.5)),
     )
 }

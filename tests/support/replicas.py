@@ -1,16 +1,14 @@
-"""Several schedulers on one emulated cluster, each a process of its own as far as it can tell.
-
-What arrives at the API server is noted with who sent it.
-"""
+"""Several schedulers on one emulated cluster, each a process of its own as far as it can tell."""
 
 import asyncio
 from contextlib import asynccontextmanager
 
 import attrs
 
+from kubedsm.chaos.ledger import Ledger
 from kubedsm.chaos.process import LEASE, Process
 from kubedsm.configuration.settings import Configuration
-from kubedsm.emulator.api.resources import LEASES, NAMESPACES
+from kubedsm.emulator.api.resources import NAMESPACES
 from kubedsm.emulator.front import EmulatedFront
 from kubedsm.emulator.paper import node
 from kubedsm.runtime.leader_election import LeaseTimes
@@ -18,81 +16,20 @@ from support.worlds import emulated
 
 EDGE, CLOUD = node("e1", "edge", "4", "8Gi"), node("c1", "cloud", "20", "40Gi")
 TIMES = LeaseTimes()
-READS = ("GET", "HEAD")
-
-
-@attrs.frozen
-class Arrival:
-    """A write that reached the API server: when, on the loop's clock, and from whom."""
-
-    at: float
-    who: str
-    method: str
-    path: str
-
-
-class Ledger:
-    """All writes but those of Leases, and who held the Lease since when."""
-
-    def __init__(self, api):
-        self.arrivals = []
-        self.terms = [(0.0, "")]
-        #: when it was last renewed, by holder
-        self.renewals = {}
-        self.releases = []
-        api.store.subscribe(self._notice)
-
-    def _notice(self, change):
-        if change.resource is not LEASES or change.type == "DELETED":
-            return
-        now, holder = asyncio.get_running_loop().time(), change.object["spec"]["holderIdentity"]
-        self.renewals.setdefault(holder, []).append(now)
-        if holder != self.terms[-1][1]:
-            self.terms.append((now, holder))
-
-    @property
-    def holder(self):
-        return self.terms[-1][1]
-
-    def holder_at(self, moment):
-        return next(holder for since, holder in reversed(self.terms) if since <= moment)
-
-    def since(self, who):
-        """When it began to hold the Lease, the last time."""
-        return next(since for since, holder in reversed(self.terms) if holder == who)
-
-    def by(self, who):
-        return [arrival for arrival in self.arrivals if arrival.who == who]
-
-    def check(self, lasts=TIMES.duration):
-        """Every write came from the one who held the Lease, soon enough after its renewal."""
-        for arrival in self.arrivals:
-            assert arrival.who == self.holder_at(arrival.at), arrival
-            renewed = max(at for at in self.renewals[arrival.who] if at <= arrival.at)
-            assert arrival.at < renewed + lasts, arrival
-
-
-class Signed:
-    """The API server's routes, as one client has them."""
-
-    def __init__(self, routes, who, ledger):
-        self._routes, self._who, self._ledger = routes, who, ledger
-
-    def handle(self, request):
-        if request.method not in READS and "/leases" not in request.path:
-            now = asyncio.get_running_loop().time()
-            self._ledger.arrivals.append(Arrival(now, self._who, request.method, request.path))
-        return self._routes.handle(request)
 
 
 class Replica(Process):
     """A process on an API server that it shares with others."""
 
     def __init__(self, name, world, ledger, tasks, rate=1.0, times=TIMES, configuration=None):
-        routes = Signed(world.cluster.routes, name, ledger)
-        front = EmulatedFront(routes, world.clock, latency=0.01)
+        front = EmulatedFront(world.cluster.routes, world.clock, latency=0.01)
         super().__init__(
-            name, front, tasks, configuration or Configuration(), rate=rate, times=times
+            name,
+            ledger.before(front, name),
+            tasks,
+            configuration or Configuration(),
+            rate=rate,
+            times=times,
         )
 
 
@@ -126,7 +63,7 @@ async def replicas(*nodes, busy=True, **settings):
     ):
         world.api.create(NAMESPACES, {"metadata": {"name": LEASE.namespace}})
         load = tasks.create_task(_load(world) if busy else asyncio.sleep(0))
-        several = Replicas(world, Ledger(world.api), tasks, load)
+        several = Replicas(world, Ledger(world.api, TIMES.duration), tasks, load)
         yield several
         for task in tasks._tasks:
             task.cancel()

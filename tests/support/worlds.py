@@ -53,7 +53,7 @@ class World:
             latency=0.01,
             token=self.token,
         )
-        cluster = self.witness.before(self.front)
+        cluster = self.witness.before(self.front, lambda: self.runtime)
         if instruments is not None:
             cluster = MeasuredCluster(cluster, self.clock, instruments.answered)
         self.runtime = Runtime(
@@ -65,7 +65,6 @@ class World:
             listener=instruments,
             source=self.source,
         )
-        self.witness.runtime = self.runtime
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(self.runtime.run())
             tasks.create_task(self._check_books(running))
