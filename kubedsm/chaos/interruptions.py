@@ -6,6 +6,7 @@ from typing import Literal
 import attrs
 
 from kubedsm.chaos.process import Process
+from kubedsm.cluster.watching.reflector import LIST_TIMEOUT
 
 #: seconds for which it is stopped, or cut off: another leads before, even by a clock at half speed
 AWAY = 40.0
@@ -25,7 +26,7 @@ class Interruption:
     begin: Act
     #: what ends it, `AWAY` seconds later
     end: Act | None = None
-    #: seconds for which the process cannot serve anybody, at most
+    #: seconds for which the process serves nobody, at most
     lasts: float = AWAY
 
 
@@ -52,8 +53,8 @@ INTERRUPTIONS = {
     "stopped-before": Interruption("before", Process.freeze, Process.thaw),
     "stopped-left": Interruption("left", Process.freeze, Process.thaw),
     "stopped-after": Interruption("after", Process.freeze, Process.thaw),
-    "cut-before": Interruption("before", Process.cut_off, Process.heal),
-    "cut-left": Interruption("left", Process.cut_off, Process.heal),
+    "cut-before": Interruption("before", Process.cut_off, Process.heal, AWAY + LIST_TIMEOUT),
+    "cut-left": Interruption("left", Process.cut_off, Process.heal, AWAY + LIST_TIMEOUT),
     "leases-lost": Interruption("before", _lose_leases, _lose_nothing),
     "terminated-before": Interruption("before", _terminate, lasts=ENDING),
     "terminated-after": Interruption("after", _terminate, lasts=ENDING),

@@ -18,6 +18,7 @@ from kubedsm.chaos.perturbations import PERTURBATIONS
 from kubedsm.chaos.seam import CALL, WATCH, Moment
 from kubedsm.chaos.story import Injection, Outcome, play
 from kubedsm.chaos.telling import told
+from kubedsm.chaos.workloads import WORKLOADS
 from kubedsm.replay.runner import spread
 
 Cell = tuple[str, str, str]
@@ -55,6 +56,7 @@ def injections(workloads: Iterable[str], seed: int) -> list[Injection]:
         Injection(workload, fault, seed)
         for workload in workloads
         for fault in _faults(reference(workload, seed).history)
+        if fault.family != PROCESS or WORKLOADS[workload].unhurried
     ]
 
 

@@ -28,6 +28,9 @@ class Workload:
     #: of each scheduler's clock; of several, one leads
     rates: tuple[float, ...] = (1.0,)
 
+    #: whether it ends alike if schedulers are away for a while
+    unhurried: bool = True
+
     @property
     def times(self) -> LeaseTimes | None:
         """Of the election, if there is one."""
@@ -198,7 +201,7 @@ WORKLOADS = {
         Workload("rollout", _rollout, nodes=(CLOUD,)),
         Workload("owner-deleted", _owner_deleted, nodes=(CLOUD,)),
         Workload("node-loss", _node_loss, nodes=(*TWO, CLOUD)),
-        Workload("site-loss", _site_loss, nodes=(*SITE, CLOUD)),
+        Workload("site-loss", _site_loss, nodes=(*SITE, CLOUD), unhurried=False),
         Workload("configuration", _configuration_change),
         Workload("preemption", _preemption),
         Workload("long-quiet", _long_quiet),
