@@ -11,8 +11,14 @@ from kubedsm.clock import VirtualClock
 from kubedsm.commands.advising import advise
 from kubedsm.configuration.current import CurrentConfiguration
 from kubedsm.configuration.services import Service
-from kubedsm.configuration.settings import Configuration, MigrationSettings, SiteSettings
+from kubedsm.configuration.settings import (
+    BatchSettings,
+    Configuration,
+    MigrationSettings,
+    SiteSettings,
+)
 from kubedsm.core.goals.lasting import Quiet
+from kubedsm.core.world.change import Change
 from kubedsm.core.world.events import NodeApplied
 from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.core.world.model import Node, Resources, Taint, Workload
@@ -182,6 +188,27 @@ async def test_a_stand_in_says_why_it_is_in_the_cloud():
             }
             for name in stand_ins:
                 assert "north cut off, its pods are replaced in the cloud" in said[name]
+            # Those that come on top are as welcome as any.
+            at_south = where(world)["s"]
+            world.scale("web", 8)
+            await asyncio.sleep(5.0)
+            assert where(world)["s"] == at_south + 2
+
+
+async def test_a_stand_in_waits_for_no_others():
+    patient = Configuration(batch=BatchSettings(idle=30.0, max=30.0))
+    async with two_sites(configuration=patient) as world:
+        world.deploy("web", 6)
+        world.deploy("other", 1)
+        async with world.scheduler():
+            await world.until_bound(7, 40)
+            await asyncio.sleep(30.0)
+            world.cluster.disconnect(*NORTH)
+            await asyncio.sleep(GRACE + TOLERATION - 5.0)
+            await world.until(lambda: len(world.pods()) > 7, 20.0)
+            await asyncio.sleep(1.0)
+            assert where(world).get("c")
+            assert "?" not in where(world)
 
 
 async def test_a_single_lost_node_is_no_cut():
@@ -240,6 +267,19 @@ async def test_a_site_that_flaps_waits_longer_each_time():
     assert await alone.unsteady_after_a_cut() == 10
 
 
+async def test_each_cut_is_told_of_once():
+    alone, told = Alone(), []
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(alone.sites.run(told.append))
+        for heard in (True, False, False, True, False):
+            alone.heard(heard)
+            await asyncio.sleep(5.0)
+            alone.sites.observe(Change(node_after=alone.mirror.nodes()[0]))
+            await asyncio.sleep(5.0)
+        running.cancel()
+    assert told == [set(NORTH), set(NORTH)]
+
+
 async def test_a_site_cut_off_again_before_it_is_steady_is_left_alone_all_the_while():
     async with two_sites() as world:
         world.deploy("web", 6)
@@ -277,6 +317,12 @@ async def test_new_pods_go_to_a_site_that_is_not_steady_only_if_nothing_else_tak
         world.deploy("more", 3)
         await world.until_bound(7, 5)
         assert where(world, "more") == {"c": 1, "n": 2}
+        # Nor is anything moved there before.
+        world.scale("more", 0)
+        await asyncio.sleep(60.0)
+        assert where(world) == {"s": 2, "c": 2}
+        await asyncio.sleep(SETTLE)
+        assert where(world) == {"s": 2, "n": 2}
 
 
 async def test_how_many_sites_are_away_is_measured():
