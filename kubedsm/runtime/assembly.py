@@ -19,7 +19,7 @@ from kubedsm.core.policies.kubedsm import KubeDSM
 from kubedsm.core.policies.policy import MigratingPolicy, Policy
 from kubedsm.core.world.events import ClusterEvent, KindKnown, NodeApplied
 from kubedsm.core.world.mirror import ClusterMirror
-from kubedsm.core.world.model import Pod, Tier, Uid
+from kubedsm.core.world.model import NodeName, Pod, Tier, Uid
 from kubedsm.core.world.surroundings import Surrounding
 from kubedsm.runtime.bind_calls import BindCalls
 from kubedsm.runtime.config_map import ConfigMapName, FollowedConfigMap
@@ -34,7 +34,7 @@ from kubedsm.runtime.ignored_annotations import IgnoredAnnotations
 from kubedsm.runtime.left_behind import LeftBehind
 from kubedsm.runtime.limits import MoveLimits
 from kubedsm.runtime.listener import Listener
-from kubedsm.runtime.moves import Moves
+from kubedsm.runtime.moves import STARTS, WAITS_FOR_REPLACEMENT, Moves
 from kubedsm.runtime.pause_switch import PauseSwitch
 from kubedsm.runtime.placement_manager import Limits, PlacementManager
 from kubedsm.runtime.preemptor import Preemptor
@@ -361,10 +361,16 @@ class Runtime:
             for reflector in self._reflectors:
                 tasks.create_task(self.supervisor.keep("reflector", reflector.run))
             tasks.create_task(self.supervisor.keep("config map", self._config_map.run))
-            alone = partial(self.manager.leave_alone, reason="its site is cut off")
-            tasks.create_task(self.supervisor.keep("sites", partial(self.sites.run, alone)))
+            sites = partial(self.sites.run, self._leave_alone)
+            tasks.create_task(self.supervisor.keep("sites", sites))
             if self._file is not None:
                 tasks.create_task(self.supervisor.keep("configuration", self._file.run))
+
+    def _leave_alone(self, nodes: frozenset[NodeName]) -> None:
+        """Drop the moves that have not begun, and take back what is on its way from or to there."""
+        reason = "a site is cut off"
+        self.manager.give_way(reason)
+        self.manager.give_up(STARTS | WAITS_FOR_REPLACEMENT, reason, nodes)
 
     def _reconfigured(self, before: Configuration) -> None:
         """Have all that depends on the configuration thought about anew."""

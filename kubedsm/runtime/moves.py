@@ -91,8 +91,11 @@ class Moves:
         known = self._moves.get(step.move)
         return None if known is None else known.pod
 
-    def between(self, step: Step, nodes: Container[NodeName]) -> bool:
-        """Whether the step's move comes from one of these nodes, or goes there."""
+    def between(self, steps: Sequence[Step], nodes: Container[NodeName] | None) -> Sequence[Step]:
+        """Those of these steps whose moves come from one of the nodes, or go there; None: all."""
+        return steps if nodes is None else [step for step in steps if self._touches(step, nodes)]
+
+    def _touches(self, step: Step, nodes: Container[NodeName]) -> bool:
         known = self._moves.get(step.move)
         if known is None:
             return False

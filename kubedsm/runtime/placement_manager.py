@@ -27,7 +27,7 @@ from kubedsm.runtime.bind_calls import BindCalls
 from kubedsm.runtime.left_behind import SWEEP, LeftBehind
 from kubedsm.runtime.limits import MoveLimits
 from kubedsm.runtime.listener import Listener
-from kubedsm.runtime.moves import STARTS, WAITS_FOR_REPLACEMENT, Group, Moves
+from kubedsm.runtime.moves import Group, Moves
 from kubedsm.runtime.plan_logging import plan_logged
 from kubedsm.runtime.step_calls import StepCalls, Tell, Wanted, seen
 from kubedsm.runtime.supervisor import Supervisor, Work
@@ -241,23 +241,19 @@ class PlacementManager:
             for step in starts:
                 self.tell(plan_id, CallRefused(step.id, reason))
 
-    def give_up(self, kinds: Container[StepKind], reason: str) -> None:
-        """Let no move start any more, and take the steps of these kinds that wait for refused."""
-        for plan_id, running in list(self._plans.items()):
-            self.tell(plan_id, Cancelled(reason))
-            for step in running.plan.steps:
-                if step.kind in kinds and step.state is StepState.ASKED:
-                    self.tell(plan_id, CallRefused(step.id, reason))
+    def give_up(
+        self, kinds: Container[StepKind], reason: str, nodes: Container[NodeName] | None = None
+    ) -> None:
+        """Let no move start any more, and take the steps of these kinds that wait for refused.
 
-    def leave_alone(self, nodes: Container[NodeName], reason: str) -> None:
-        """Let no move from or to these nodes start, and take back those that have a way back."""
-        self.give_way(reason)
+        With nodes, only of moves from there, or to there.
+        """
         for plan_id, running in list(self._plans.items()):
-            concerned = [step for step in running.plan.steps if self._moves.between(step, nodes)]
-            if concerned:
+            steps = self._moves.between(running.plan.steps, nodes)
+            if steps:
                 self.tell(plan_id, Cancelled(reason))
-            for step in concerned:
-                if step.kind in STARTS | WAITS_FOR_REPLACEMENT:
+            for step in steps:
+                if step.kind in kinds and step.state is StepState.ASKED:
                     self.tell(plan_id, CallRefused(step.id, reason))
 
     def begin(self, plan: Plan) -> None:
