@@ -30,6 +30,7 @@ from kubedsm.core.world.model import (
     Tier,
     Uid,
 )
+from kubedsm.core.world.sites import AWAY_TAINT
 from kubedsm.core.world.snapshot import Snapshot
 from kubedsm.why.explanation import Explanation, NodeAnswer
 
@@ -213,6 +214,8 @@ def _change(pod: Pod, rejection: Rejection | None, free: Resources, tierless: bo
     """What would have to change."""
     if rejection is None:
         return TIER.advice if tierless else None
+    if any(AWAY_TAINT in reason for reason in rejection.reasons):
+        return "wait until the site has been back for a while: site.settle"
     lacking = [
         f"{amount - max(0, free.amount(name))}{_UNITS.get(name, '')} {name}"
         for name, amount in pod.requests.items()

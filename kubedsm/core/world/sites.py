@@ -26,7 +26,7 @@ SITE_LABELS = ("kubedsm.io/site", "topology.kubernetes.io/zone")
 #: what Kubernetes puts on a node whose Ready condition has become Unknown
 _UNREACHABLE = "node.kubernetes.io/unreachable"
 #: of a taint that only decisions see: the rule of taints then keeps pods away, and says why
-_TAINT = "kubedsm.io/site"
+AWAY_TAINT = "kubedsm.io/site"
 #: a site of fewer nodes cannot be told from a lost node
 _FEWEST = 2
 
@@ -123,7 +123,7 @@ class Away:
         return self._closed(snapshot, {node.name: why for node in snapshot.of_tier(Tier.EDGE)})
 
     def _closed(self, snapshot: Snapshot, why: Mapping[NodeName, str]) -> Snapshot:
-        taints = {name: Taint(_TAINT, said, "NoSchedule") for name, said in why.items()}
+        taints = {name: Taint(AWAY_TAINT, said, "NoSchedule") for name, said in why.items()}
         counted = shares_after(snapshot.shares(), self.serving)
         return snapshot.tainted(taints).sharing(counted)
 
