@@ -4,8 +4,11 @@ import asyncio
 
 import pytest
 import structlog
+from hypothesis import settings
 
 from kubedsm.runtime.supervisor import Supervisor
+
+settings.register_profile("long", max_examples=10_000)
 
 
 def pytest_configure() -> None:

@@ -5,12 +5,14 @@ import json
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kubedsm.bench.watched_pods import watch_line
 from kubedsm.cluster.wire import decoding
 from kubedsm.cluster.wire.decoding import WireError
+from support.any_damage import places, put
+from support.examples import examples
 from support.wire_pods import container, made_pod
 
 
@@ -45,11 +47,7 @@ from support.wire_pods import container, made_pod
 )  # fmt: skip
 def test_a_malformed_pod_is_told_in_one_line(path, value, told):
     shown = copy.deepcopy(made_pod())
-    *parents, last = path
-    holder = shown
-    for key in parents:
-        holder = holder[key]
-    holder[last] = value
+    put(shown, path, value)
     encoded = json.dumps(shown).encode()
     line = json.dumps({"type": "ADDED", "object": shown}).encode()
     for read, source in ((decoding.pod, shown), (decoding.pod, encoded), (decoding.pod_line, line)):
@@ -101,24 +99,18 @@ def test_anything_else_is_a_wire_error_too(source):
             read(source)
 
 
+def test_of_two_fields_of_one_name_the_last_counts():
+    encoded = json.dumps(made_pod()).encode()
+    twice = encoded.replace(b'"spec":', b'"spec": {"nodeName": "n2"}, "spec":')
+    assert twice.count(b'"spec":') == 2
+    assert decoding.pod(twice) == decoding.pod(encoded)
+
+
 anything = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=8,
 )
-
-
-def places(value, path=()):
-    """Where something can be replaced: every key and index of a parsed object."""
-    if isinstance(value, dict):
-        items = value.items()
-    elif isinstance(value, list):
-        items = enumerate(value)
-    else:
-        return
-    for key, inner in items:
-        yield (*path, key)
-        yield from places(inner, (*path, key))
 
 
 WHOLE = json.loads(watch_line(random.Random(0)))["object"]
@@ -134,15 +126,11 @@ def complaint(read, source):
     return ""
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.sampled_from(PLACES), anything)
 def test_whatever_is_put_anywhere_it_is_a_pod_or_a_wire_error(place, value):
     spoilt = copy.deepcopy(WHOLE)
-    *parents, last = place
-    holder = spoilt
-    for key in parents:
-        holder = holder[key]
-    holder[last] = value
+    put(spoilt, place, value)
     for read, source in (
         (decoding.pod, spoilt),
         (decoding.pod, json.dumps(spoilt).encode()),
@@ -151,7 +139,7 @@ def test_whatever_is_put_anywhere_it_is_a_pod_or_a_wire_error(place, value):
         assert "\n" not in complaint(read, source)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.integers(0, 4200), st.binary(max_size=4), st.integers(0, 3))
 def test_damaged_bytes_are_a_line_or_a_wire_error(at, bytes_, removed):
     line = watch_line(random.Random(0))

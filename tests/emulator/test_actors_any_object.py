@@ -1,9 +1,9 @@
 """Whatever the API server accepts, no actor ends over it: what is missing, or odd, or both."""
 
 import copy
+import json
 import random
 
-import orjson
 import pytest
 
 from kubedsm.emulator.api.errors import ApiError
@@ -20,9 +20,9 @@ from kubedsm.emulator.api.resources import (
 )
 from kubedsm.emulator.http.bodies import object_in
 from support.actor_world import NS, emulated, template
+from support.any_damage import JUNK, MISSING, places, put
 
 pytestmark = pytest.mark.looptime
-JUNK = (None, True, -1, 0, 2**63, 1.5, "", "x", "-5", "50%", "2026-01-01T00:00:00Z", [], ["x"], {})
 
 
 def furnish(world):
@@ -50,34 +50,21 @@ def furnish(world):
         world.api.create(resource, {"metadata": {"name": "x"}, "spec": spec}, namespace=NS)
 
 
-def places(value, half=None):
-    """Every container and key below those halves of the document that are worth spoiling."""
-    items = value.items() if isinstance(value, dict) else enumerate(value)
-    for key, inner in items:
-        if half is not None or key in ("metadata", "spec", "status"):
-            if half is not None:
-                yield half, value, key
-            if isinstance(inner, dict | list):
-                yield from places(inner, half or key)
-
-
 def spoilt(rng, obj):
     """A copy of which one field is missing or holds something else, and where that is."""
     changed = copy.deepcopy(obj)
-    half, container, key = rng.choice(list(places(changed)))
-    if rng.random() < 0.5:
-        del container[key]
-    else:
-        container[key] = copy.deepcopy(rng.choice(JUNK))
+    halves = ("metadata", "spec", "status")
+    path = rng.choice([p for p in places(changed) if p[0] in halves and len(p) > 1])
+    put(changed, path, MISSING if rng.random() < 0.5 else rng.choice(JUNK))
     changed["metadata"].pop("resourceVersion", None)
-    return changed, half
+    return changed, path[0]
 
 
-def put(api, resource, obj, half):
+def replaced(api, resource, obj, half):
     """As a PUT over HTTP would. Returns what came of it."""
     part = "status" if half == "status" and "status" in resource.subresources else ""
     try:
-        api.update(resource, object_in(resource, orjson.dumps(obj), ""), subresource=part)
+        api.update(resource, object_in(resource, json.dumps(obj).encode(), ""), subresource=part)
     except ApiError as refused:
         return refused.status
     return 200
@@ -95,7 +82,7 @@ async def test_no_actor_ends_for_a_field_that_is_missing_or_odd(seed):
             for _ in range(120):
                 resource = rng.choice([r for r in SERVED if world.api.list(r)])
                 obj, half = spoilt(rng, rng.choice(world.api.list(resource)))
-                status = put(world.api, resource, obj, half)
+                status = replaced(world.api, resource, obj, half)
                 assert status in (200, 400, 404, 409, 422)
                 deeds.append((resource.kind, half, obj[half], status))
                 await world.pass_time(rng.choice((0.0, 0.01, 0.5, 3.0)))

@@ -1,7 +1,7 @@
 """Whatever the API accepts is decided on: what no node can hold waits, and only that."""
 
 import attrs
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kubedsm.core.goals.fragmentation import Measure
@@ -11,13 +11,14 @@ from kubedsm.core.policies.kubedsm import KubeDSM
 from kubedsm.core.rules.fit import unschedulable_message
 from kubedsm.core.world.model import MOST_OF_A_NODE, Node, NodeName, Resources, Tier
 from support.any_objects import objectives, promises, snapshots
+from support.examples import examples
 from support.placement_instances import GPU, node, pod, resources, snapshot
 
 NODES = [node("e1", Tier.EDGE), node("e2", Tier.EDGE), node("c", Tier.CLOUD, 64, 64)]
 POLICY = KubeDSM(lambda _: Promise(), Objective())
 
 
-@settings(deadline=None, max_examples=300)
+@examples(200)
 @given(
     snapshots(),
     promises,

@@ -1,0 +1,184 @@
+"""A scheduler's view of a world in which some objects are not what they are.
+
+What the emulated API server takes is created there. Of anything else, it holds a plain object of
+the same name; what is shown of it, wherever it is read, is the odd one.
+"""
+
+import copy
+import json
+from contextlib import suppress
+
+import orjson
+
+from kubedsm.cluster.client.port import Response
+from kubedsm.cluster.watching import watched
+from kubedsm.cluster.wire.decoding import WireError
+from kubedsm.emulator.api.errors import ApiError
+from kubedsm.emulator.api.resources import (
+    DEPLOYMENTS,
+    NODES,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    PRIORITY_CLASSES,
+    REPLICA_SETS,
+    SERVICES,
+    STATEFUL_SETS,
+    STORAGE_CLASSES,
+)
+from kubedsm.emulator.front import Delivery, RequestFault
+from kubedsm.emulator.http.routes import ApiRequest
+from support.any_damage import places, put
+from support.any_objects import RESOURCES
+from support.tenants import TENANT
+
+_POD = {"containers": [{"name": "c", "image": "x"}], "schedulerName": "kubedsm"}
+_LABELS = {"app": "plain"}
+_WORKLOAD = {
+    "replicas": 1,
+    "selector": {"matchLabels": _LABELS},
+    "template": {"metadata": {"labels": _LABELS}, "spec": _POD},
+}
+_STORED = {
+    PODS: {"spec": _POD},
+    #: whatever it is believed to have, its kubelet refuses nothing
+    NODES: {"status": {"allocatable": dict.fromkeys(RESOURCES, "1E")}},
+    DEPLOYMENTS: {"spec": _WORKLOAD},
+    REPLICA_SETS: {"spec": _WORKLOAD},
+    STATEFUL_SETS: {"spec": _WORKLOAD},
+    POD_DISRUPTION_BUDGETS: {"spec": {"selector": {}}},
+    SERVICES: {"spec": {"ports": [{"port": 80}]}},
+    PRIORITY_CLASSES: {"value": 0},
+    STORAGE_CLASSES: {"provisioner": "x"},
+}
+#: what is bound to a node by another name runs nowhere; and who is gone never comes back
+_IDENTITY = (("metadata",), ("metadata", "name"), ("metadata", "uid"))
+_WATCHED = {by.kind: by for by in (watched.PODS, watched.NODES, *watched.SURROUNDINGS.values())}
+
+
+class Shown:
+    """It is a `Faults`: what is read of an object is changed on its way."""
+
+    def __init__(self, world):
+        self._world = world
+        #: what is put where, by uid
+        self._puts = {}
+        #: those objects, as they were first
+        self.otherwise = []
+
+    def create_all(self, inputs):
+        """Have them come, as far as there may be that many."""
+        for each in inputs:
+            with suppress(ApiError):
+                self._create(each)
+
+    def _create(self, odd):
+        made, puts = self._made(odd)
+        self.show(made, odd.damages, puts)
+        if made["metadata"]["uid"] in self._puts:
+            self.otherwise.append((odd.resource, made))
+
+    def show(self, made, damages, puts=()):
+        """Have an object be shown with this put into it, and then damaged."""
+        puts = [*puts]
+        for where, value in damages:
+            found = list(places(_with(made, puts)))
+            path = found[where % len(found)] if isinstance(where, int) else where
+            if made["kind"] not in ("Node", "ConfigMap") or path not in _IDENTITY:
+                puts.append((path, value))
+        self._puts.pop(made["metadata"]["uid"], None)
+        if puts:
+            self._puts[made["metadata"]["uid"]] = puts
+
+    def _made(self, odd):
+        """The object as it is stored, and what makes it the one to be shown."""
+        resource, given = odd.resource, copy.deepcopy(odd.object)
+        namespace = TENANT if resource.namespaced else ""
+        # A kubelet that refuses what a node is shown to have room for is another matter.
+        if resource is not NODES or not odd.damages:
+            with suppress(ApiError):
+                return self._world.api.create(resource, given, namespace=namespace), []
+        stored = copy.deepcopy(_STORED.get(resource, {}))
+        try:
+            named = stored | {"metadata": _named(given)}
+            made = self._world.api.create(resource, named, namespace=namespace)
+        except ApiError:
+            anonymous = stored | {"metadata": {"generateName": "x-"}}
+            made = self._world.api.create(resource, anonymous, namespace=namespace)
+        metadata = [(("metadata", key), value) for key, value in given["metadata"].items()]
+        rest = [((key,), value) for key, value in given.items() if key != "metadata"]
+        return made, metadata + rest
+
+    def of(self, obj):
+        """The object as it is shown; it is on the node that it is on."""
+        puts = self._puts.get(obj["metadata"].get("uid"))
+        if not puts:
+            return obj
+        shown, node = _with(obj, puts), obj.get("spec", {}).get("nodeName")
+        if node and isinstance(shown.get("spec"), dict):
+            shown["spec"].setdefault("nodeName", node)
+        return shown
+
+    # As `Invariants` ask an API server: by what is shown, as far as it can be read.
+
+    @property
+    def store(self):
+        return self._world.api.store
+
+    def exists(self, resource, namespace, name):
+        obj = self.store.get(resource, namespace, name)
+        return obj is not None and self._wrong_with(obj, resource.kind) is None
+
+    def get(self, *key):
+        return self.of(self._world.api.get(*key))
+
+    def list(self, resource, **query):
+        found = self._world.api.list(resource, **query)
+        return [self.of(obj) for obj in found if self._wrong_with(obj, resource.kind) is None]
+
+    def unreadable(self):
+        """What a watch has to say of the objects that are there: which kind, where, and why."""
+        for resource, made in self.otherwise:
+            metadata = made["metadata"]
+            obj = self.store.get(resource, metadata.get("namespace", ""), metadata["name"])
+            wrong = obj and self._wrong_with(obj, resource.kind)
+            if wrong:
+                yield f"{resource.kind} skipped: ", f"{wrong.path}: {wrong.reason}"
+
+    def _wrong_with(self, obj, kind):
+        by = _WATCHED.get(kind)
+        try:
+            if by is not None:
+                by.read_item(json.dumps(self.of(obj)).encode())
+        except WireError as error:
+            return error
+        return None
+
+    def on_line(self, request, line):
+        event = orjson.loads(line)
+        shown = self.of(event["object"])
+        if shown is event["object"]:
+            return None
+        return Delivery((json.dumps({**event, "object": shown}).encode(),))
+
+    def on_request(self, request):
+        if request.method != "GET" or "watch" in request.query or not self._puts:
+            return None
+        asked = ApiRequest("GET", request.path, request.query)
+        answer = self._world.cluster.routes.handle(asked)
+        body = orjson.loads(answer.body)
+        if "items" in body:
+            body["items"] = [self.of(item) for item in body["items"]]
+        elif "uid" in body.get("metadata", {}):
+            body = self.of(body)
+        return RequestFault(Response(answer.status, json.dumps(body).encode()))
+
+
+def _named(obj):
+    return {k: v for k, v in obj["metadata"].items() if k in ("name", "generateName")}
+
+
+def _with(obj, puts):
+    changed = copy.deepcopy(obj)
+    for path, value in puts:
+        put(changed, path, value)
+    return changed
