@@ -76,6 +76,9 @@ def snapshot(nodes, pods, held=()):
     return Snapshot({n.name: n for n in nodes}, {p.uid: p for p in pods}, free, placed)
 
 
+_NOTHING_SAID = Promise()
+
+
 @attrs.frozen
 class Instance:
     snapshot: Snapshot
@@ -83,7 +86,7 @@ class Instance:
     promised: dict[str, Promise]
 
     def promises(self, workload):
-        return self.promised.get(workload.name, Promise())
+        return self.promised.get(workload.name, _NOTHING_SAID)
 
     def tier(self, tier):
         return self.snapshot.of_tier(tier)

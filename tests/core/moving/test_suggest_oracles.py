@@ -27,7 +27,6 @@ def pairs(case, found):
     return pairs_on_edge(case.snapshot, moved) if case.limits.spread else 0
 
 
-@pytest.mark.parametrize("spread", [False, True])
 @pytest.mark.parametrize(
     ("draw", "seeds", "measure"),
     [
@@ -37,12 +36,12 @@ def pairs(case, found):
         (crowded_case, range(90, 150), Measure.PRODUCT),
     ],
 )
-def test_exact_equals_trying_every_choice_of_moves(draw, seeds, measure, spread, monkeypatch):
+def test_exact_equals_trying_every_choice_of_moves(draw, seeds, measure, monkeypatch):
     monkeypatch.setattr(Rebalancing, "possible", lambda *_: ())  # what comes beside it
     seen, unproven = Counter(), 0
     for seed in seeds:
         case = draw(seed)
-        case = attrs.evolve(case, limits=attrs.evolve(case.limits, spread=spread))
+        case = attrs.evolve(case, limits=attrs.evolve(case.limits, spread=seed % 2 == 0))
         best = enumerated(case, measure)
         found = suggest(case.snapshot, case.promises, case.objective, case.limits, measure=measure)
         moves = len(found.legs) + len(found.awaited)
@@ -72,7 +71,7 @@ def test_exact_equals_trying_every_choice_of_moves(draw, seeds, measure, spread,
 
 def test_exact_equals_it_with_room_kept_free():
     kept = 0
-    for seed in range(120):
+    for seed in range(60):
         case = crowded_case(seed, roomy=True)
         limits = attrs.evolve(case.limits, headroom=0.25)
         held = attrs.evolve(case, limits=limits)
@@ -84,7 +83,7 @@ def test_exact_equals_it_with_room_kept_free():
             legs = len(found.legs) + len(found.awaited)
             assert (found.after.qos, -legs, 0, -found.after.fragmentation) == best.rank, seed
         kept += best.qos < enumerated(case, Measure.UNUSABLE).qos
-    assert kept >= 10
+    assert kept >= 5
 
 
 @pytest.mark.parametrize("measure", list(Measure))

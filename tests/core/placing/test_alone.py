@@ -1,5 +1,6 @@
 """A pod alone goes where the tables would have it, and that is worth as much."""
 
+import itertools
 from collections import Counter
 
 import pytest
@@ -28,12 +29,15 @@ OBJECTIVES = [
 ]
 
 
-@pytest.mark.parametrize("measure", list(Measure))
-@pytest.mark.parametrize(("objective", "promise"), OBJECTIVES)
-@pytest.mark.parametrize("spreading", [True, False])
-def test_a_pod_alone_goes_where_the_tables_would_have_it(objective, promise, measure, spreading):
+#: each on instances of its own
+WAYS = list(enumerate(itertools.product(OBJECTIVES, Measure, [True, False])))
+
+
+@pytest.mark.parametrize(("number", "way"), WAYS)
+def test_a_pod_alone_goes_where_the_tables_would_have_it(number, way):
+    (objective, promise), measure, spreading = way
     ends = Counter()
-    for seed in range(400):
+    for seed in range(100 * number, 100 * (number + 1)):
         case = drawn(seed)
         shot, promises = case.snapshot, (lambda _: promise) if promise else case.promises
         edge, cloud = shot.in_turn(Tier.EDGE), shot.in_turn(Tier.CLOUD)
@@ -62,7 +66,7 @@ def test_a_pod_alone_goes_where_the_tables_would_have_it(objective, promise, mea
             for side in ("edge", "cloud", "fragmentation", "proof"):
                 assert getattr(alone, side) == getattr(tabulated, side), (seed, pod.name, side)
             ends["edge" if alone.edge else "cloud" if alone.cloud else "nowhere"] += 1
-    assert min(ends[end] for end in ("edge", "cloud", "nowhere")) > 20
+    assert min(ends[end] for end in ("edge", "cloud", "nowhere")) > 10
 
 
 def test_what_another_node_says_of_a_pod_is_what_all_the_rules_say():

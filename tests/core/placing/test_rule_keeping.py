@@ -15,7 +15,7 @@ from support.hash_seeds import printed_by_hash_seeds
 from support.rule_instances import ZONE, app, cluster, drawn, drawn_batch, evenly, near, pod, zoned
 
 #: in the suite; KUBEDSM_RULE_BATCHES=100000 makes the long form
-BATCHES = int(os.environ.get("KUBEDSM_RULE_BATCHES", "5000"))
+BATCHES = int(os.environ.get("KUBEDSM_RULE_BATCHES", "2500"))
 
 
 def scheduled(snapshot, pods, bounds=None):
