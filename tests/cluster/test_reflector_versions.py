@@ -1,12 +1,18 @@
 """What a reflector believes: replays, later pods of the same name, lists from the past."""
 
+import asyncio
+import random
+
 import pytest
 
+from kubedsm.clock import VirtualClock
 from kubedsm.cluster.client.port import Unreachable
-from kubedsm.cluster.watching.reflector import STALE_LISTS
+from kubedsm.cluster.watching.reflector import STALE_LISTS, Reflector
+from kubedsm.cluster.watching.watched import PODS
 from support.scripted_cluster import (
     EXPIRED,
     FOREVER,
+    ScriptedCluster,
     bookmark,
     line,
     listed,
@@ -145,3 +151,68 @@ async def test_a_version_from_the_future_leads_to_another_list():
     too_large = refusal(504, "Timeout", (("ResourceVersionTooLarge", "Too large"),))
     played = await play(listed(10), too_large, listed(12), seconds=5)
     assert [watch.version for watch in played.watches] == ["10", "12"]
+
+
+async def test_a_watch_begins_where_the_first_page_was_taken():
+    later = pod("a", 15)
+    played = await play(
+        listed(10, pod("a", 9), more="token"),
+        listed(20, pod("b", 8)),
+        stream(line("MODIFIED", later), FOREVER),
+        seconds=1,
+    )
+    assert [watch.version for watch in played.watches] == ["10"]
+    assert played.told == ["+a@9", "+b@8", "+a@15"]
+
+
+async def test_a_list_that_breaks_off_deletes_nothing():
+    played = await play(
+        listed(10, pod("a", 8), pod("b", 9)),
+        stream(line("ERROR", EXPIRED)),
+        listed(20, pod("a", 8), more="token"),
+        Unreachable("refused"),
+        listed(20, pod("a", 8), pod("b", 9)),
+        seconds=20,
+    )
+    assert played.told == ["+a@8", "+b@9"]
+
+
+async def test_the_late_end_of_a_predecessor_leaves_its_successor_alone():
+    played = await play(
+        listed(10, pod("a", 9, uid="later")),
+        stream(line("DELETED", pod("a", 5, uid="earlier")), FOREVER),
+        seconds=1,
+    )
+    assert played.told == ["+a@9"]
+
+
+async def test_what_was_deleted_is_there_again_after_the_history_was_rewound():
+    played = await play(
+        listed(10, pod("a", 9)),
+        stream(line("DELETED", pod("a", 11)), line("ERROR", EXPIRED)),
+        *[listed(5, pod("a", 4))] * STALE_LISTS,
+        seconds=100,
+    )
+    assert played.told == ["+a@9", "-a:uid-a", "rewound", "+a@4"]
+
+
+async def test_who_asks_for_a_list_waits_for_one_that_is_begun_afterwards():
+    class Slow(ScriptedCluster):
+        async def request(self, request, *, timeout):
+            answer = await super().request(request, timeout=timeout)
+            await asyncio.sleep(1.0)
+            return answer
+
+    clock = VirtualClock()
+    cluster = Slow(clock, [listed(10), listed(11)])
+    reflector = Reflector(cluster, PODS, clock, random.Random(1), nothing, lambda: None, nothing)
+    running = asyncio.create_task(reflector.run())
+    await asyncio.sleep(0.5)
+    await reflector.list_anew()
+    assert clock.monotonic() == pytest.approx(2.0)
+    running.cancel()
+    await asyncio.wait([running])
+
+
+def nothing(_):
+    pass

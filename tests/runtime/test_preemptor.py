@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from kubedsm.cluster.client.port import OutcomeUnknown, Unreachable
+from kubedsm.core.world.model import Resources
 from kubedsm.emulator.api.resources import NODES, POD_DISRUPTION_BUDGETS, PODS, PRIORITY_CLASSES
 from kubedsm.emulator.front import RequestFault
 from kubedsm.emulator.paper import node
@@ -178,6 +179,9 @@ async def test_the_victims_grace_period_is_kept_and_the_room_held_meanwhile():
         urgent(world, cpu="1500m")
         await world.until(lambda: world.events("Preempted"), 5)
         asked = world.clock.monotonic()
+        # It is tried when anything happens to its node, in vain, and keeps what it was promised.
+        world.api.patch(NODES, "", "e1", {"metadata": {"labels": {"a": "b"}}}, MERGE)
+        await asyncio.sleep(1)
         # There is room for one of these, but for what is already promised.
         world.deploy("late", 3, cpu="500m")
         await world.until(lambda: world.placed("urgent") == {"e1": 1}, 40)
@@ -214,6 +218,17 @@ async def test_the_room_is_held_until_the_bind_comes_through():
         assert len(calls.done) == 1
         await asyncio.sleep(1)
         assert settled(world)
+
+
+async def test_a_pod_whose_bind_is_under_way_asks_for_no_more_room():
+    async with preempting() as world, world.scheduler() as runtime:
+        urgent(world, cpu="64")
+        await world.until(lambda: world.events("FailedScheduling"), 5)
+        [pod] = runtime.mirror.pods()
+        assert runtime._preemptor._waiting(pod.uid) == pod
+        runtime.mirror.reserve(pod.uid, "e1", Resources())
+        assert runtime._preemptor._waiting(pod.uid) is None
+        runtime.mirror.release(pod.uid)
 
 
 async def test_room_that_came_free_meanwhile_makes_the_eviction_needless():

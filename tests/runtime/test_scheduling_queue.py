@@ -1,3 +1,4 @@
+import asyncio
 import random
 from itertools import pairwise
 
@@ -5,7 +6,17 @@ import attrs
 import pytest
 
 from kubedsm.clock import SystemClock
-from kubedsm.core.world.model import Pod, PodClass, Resources, SchedulingRules, Uid, Workload
+from kubedsm.core.world.change import Change, Freed
+from kubedsm.core.world.mirror import ClusterMirror
+from kubedsm.core.world.model import (
+    NodeName,
+    Pod,
+    PodClass,
+    Resources,
+    SchedulingRules,
+    Uid,
+    Workload,
+)
 from kubedsm.runtime.scheduling_queue import (
     BROUGHT_FORWARD,
     LONGEST_TURN,
@@ -129,6 +140,22 @@ async def test_a_pod_that_is_not_awaited_is_not_taken_in(queue):
     queue.reconsider()
     assert A.uid not in queue
     assert len(queue) == 0
+
+
+async def test_a_held_pod_is_tried_when_room_comes_free_and_held_so_long_in_all(queue, clock):
+    freed = Change(freed=Freed(NodeName("n1"), Resources(cpu=1)))
+    assert queue.may_hold(A.uid, 3.0)
+    queue.hold(A)
+    await asyncio.sleep(2.0)
+    assert len(queue) == 0
+    queue.help(freed, ClusterMirror())
+    assert queue.pop(9) == ["a"]
+    assert queue.may_hold(A.uid, 3.0)
+    queue.hold(A)
+    await queue.wait_active()
+    assert clock.monotonic() == pytest.approx(3.0)
+    assert queue.pop(9) == ["a"]
+    assert not queue.may_hold(A.uid, 3.0)
 
 
 async def test_help_is_no_use_to_a_pod_that_backs_off(queue):

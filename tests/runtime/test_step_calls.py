@@ -12,9 +12,9 @@ from kubedsm.core.world.model import Uid
 from kubedsm.emulator.api.resources import POD_DISRUPTION_BUDGETS, PODS
 from kubedsm.emulator.front import EmulatedFront, RequestFault
 from kubedsm.emulator.http.routes import Routes
-from plans.events import CallRefused
+from plans.events import CallRefused, OutcomeLost
 from plans.steps import Step, StepKind, StepState
-from support.faults import answer
+from support.faults import OUTCOMES, answer
 from support.still import Still
 
 MARK = MoveMark("p", "web-h1", "u", "e1", "1")
@@ -115,6 +115,25 @@ async def test_a_detaching_that_is_over_when_its_pod_was_read_is_not_sent():
     detach = called.still.step_calls.detach
     await called.during(lambda *asks: detach(step, called.pod, *asks), 5)
     assert called.noted.writes() == []
+
+
+@pytest.mark.parametrize(
+    ("outcome", "told"),
+    [
+        ("lost", OutcomeLost),
+        ("lost-applied", OutcomeLost),
+        ("503", OutcomeLost),
+        ("unreachable", CallRefused),
+        ("403", CallRefused),
+        ("409", CallRefused),
+    ],
+)
+async def test_only_what_was_not_applied_for_sure_refuses_a_detaching(outcome, told):
+    called = Called(lambda request: OUTCOMES[outcome] if request.method == "PATCH" else None)
+    step = asked(StepKind.DETACH, called.pod)
+    detach = called.still.step_calls.detach
+    await called.during(lambda *asks: detach(step, called.pod, *asks), 5)
+    assert [type(event) for event in called.told] == [told]
 
 
 async def test_a_pod_that_cannot_be_read_is_looked_for_ever_more_rarely():

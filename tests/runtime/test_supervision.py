@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from itertools import pairwise
 
 import pytest
 
@@ -14,7 +15,7 @@ from kubedsm.runtime.event_handler import EventHandler
 from kubedsm.runtime.event_recorder import EventRecorder
 from kubedsm.runtime.scheduling_queue import SchedulingQueue
 from kubedsm.runtime.step_calls import StepCalls
-from kubedsm.runtime.supervisor import Supervisor
+from kubedsm.runtime.supervisor import WORKED_AFTER, Supervisor
 from support.rule_instances import pod, zoned
 from support.tenants import moved, served
 from support.worlds import CLOUD, EDGE, emulated
@@ -211,4 +212,22 @@ async def test_a_loop_that_fails_again_and_again_is_named_until_it_works(caught)
     kept.cancel()
     await asyncio.wait([kept])
     assert supervisor.parts() == set()
+    expected(caught)
+
+
+async def test_a_loop_that_has_worked_for_a_while_is_begun_anew_soon(caught):
+    clock, began = VirtualClock(), []
+    supervisor = Supervisor(clock, random.Random(0))
+
+    async def loop():
+        began.append(clock.monotonic())
+        await asyncio.sleep(WORKED_AFTER)
+        raise BrokenError
+
+    keeping = asyncio.create_task(supervisor.keep("part", loop))
+    await asyncio.sleep(9 * WORKED_AFTER)
+    assert max(b - a - WORKED_AFTER for a, b in pairwise(began)) < 2
+    assert max(supervisor.failing().values()) < 2 * WORKED_AFTER
+    keeping.cancel()
+    await asyncio.wait([keeping])
     expected(caught)
