@@ -126,15 +126,17 @@ async def edited(edits):
         made = world.api.create(CONFIGMAPS, made, namespace=NAME.namespace)
         shown = Shown(world)
 
-        def edit(data, damages=()):
+        def edit(data, damages=(), turn=0):
             shown.show(made, damages)
-            world.api.patch(CONFIGMAPS, NAME.namespace, NAME.name, {"data": data}, MERGE)
+            # Even one that changes nothing else is shown anew.
+            patch = {"metadata": {"annotations": {"turn": str(turn)}}, "data": data}
+            world.api.patch(CONFIGMAPS, NAME.namespace, NAME.name, patch, MERGE)
 
         async with world.scheduler(faults=shown) as runtime:
             await neighbour_settles(world)
             world.api.create(NODES, EDGE)
-            for number, (data, damages) in enumerate(edits):
-                edit(data, damages)
+            for number, (data, damages) in enumerate(edits, 1):
+                edit(data, damages, number)
                 Tenant.of(world, "default").deploy(f"some-{number}", 2)
                 await asyncio.sleep(5)
             edit(GOOD)

@@ -63,7 +63,7 @@ def _workloads(draw, **more):
         "metadata": {**draw(_NAMED)},
         "spec": {
             "replicas": draw(st.sampled_from((0, 1, 2, 3))),
-            "minReadySeconds": draw(st.sampled_from((0, 2**31 - 1))),
+            "minReadySeconds": draw(st.sampled_from((0, 0, 599))),
             "selector": {"matchLabels": labels},
             "template": {"metadata": {"labels": labels}, "spec": draw(pod_specs())},
             **more,
