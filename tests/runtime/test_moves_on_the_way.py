@@ -9,7 +9,13 @@ import orjson
 import pytest
 
 from kubedsm.configuration.settings import load
-from kubedsm.emulator.api.resources import DEPLOYMENTS, POD_DISRUPTION_BUDGETS, PODS, REPLICA_SETS
+from kubedsm.emulator.api.resources import (
+    DEPLOYMENTS,
+    NAMESPACES,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    REPLICA_SETS,
+)
 from kubedsm.emulator.front import RequestFault
 from kubedsm.emulator.paper import node
 from plans.migration import restore_plan
@@ -285,6 +291,38 @@ async def test_new_pods_leave_a_group_alone_of_which_a_move_has_started():
         world.deploy("burst", 1)
         await quiet(world)
         assert {a.pod for a in world.witness.of("evict")} == {name(pod) for pod in both}
+        # It is the other one's turn as soon as one is over.
+        assert world.witness.of("detach")[1].at - world.witness.of("evict")[0].at < 5
+
+
+async def test_the_room_of_a_replacement_that_is_bound_counts_once():
+    async with by_hand() as world, world.scheduler():
+        await settle_on_cloud(world, "web", 1)
+        open_edge(world, ONE_PLACE)
+        await asyncio.sleep(0.1)
+        await hand_over(world, [(world.pods("web")[0], "e1", ())])
+        await world.until(lambda: world.witness.of("evict"), 20)
+        assert world.runtime.mirror.free("e1").cpu == 0
+        await quiet(world)
+
+
+async def test_a_move_that_has_become_slow_keeps_no_other_namespace_waiting():
+    async with by_hand(ONE_AT_A_TIME) as world, world.scheduler():
+        world.api.create(NAMESPACES, {"metadata": {"name": "bank"}})
+        world.deploy("web", 1)
+        world.deploy("api", 1, namespace="bank")
+        await world.until(lambda: len(world.runtime.mirror.snapshot().placed) == 2, 9)
+        await asyncio.sleep(2)
+        slow = {"spec": {"minReadySeconds": 900}}
+        world.api.patch(DEPLOYMENTS, "default", "web", slow, MERGE)
+        open_edge(world, node("e1", "edge", "4", "8Gi"))
+        await asyncio.sleep(0.1)
+        await hand_over(world, [(world.pods("web")[0], "e1", ())], plan="first")
+        await asyncio.sleep(1)
+        [api] = world.api.list(PODS, "bank")
+        await hand_over(world, [(api, "e1", ())], plan="second", deadline=60)
+        await world.until(lambda: len(world.witness.of("detach")) == 2, 120)
+        assert world.runtime.manager.under_way == 2
 
 
 async def test_a_workload_is_left_alone_for_its_cooldown():

@@ -166,6 +166,15 @@ async def test_a_bind_that_may_have_been_applied_is_read_live(answer):
         assert scene.mirror.pod(Uid("u1")).node_name == "n2"
 
 
+async def test_after_an_error_of_our_own_the_pod_is_read_live(caught):
+    cluster = ScriptedCluster([ZeroDivisionError()], [live_pod(node="n2")])
+    async with binding(cluster) as scene:
+        await asyncio.sleep(2)
+        assert scene.settled == [("web-1", "done", "")]
+    assert [type(error) for error in caught] == [ZeroDivisionError]
+    caught.clear()
+
+
 async def test_a_bind_that_was_not_applied_after_all_gives_its_room_back():
     async with binding(ScriptedCluster([OutcomeUnknown("reset")], [live_pod()])) as scene:
         await asyncio.sleep(2)

@@ -158,6 +158,14 @@ async def test_a_held_pod_is_tried_when_room_comes_free_and_held_so_long_in_all(
     assert not queue.may_hold(A.uid, 3.0)
 
 
+async def test_a_pod_is_queued_when_its_gates_are_lifted(queue):
+    gated = attrs.evolve(A, gated=True)
+    queue.observe(Change(pod_after=gated), ClusterMirror())
+    assert A.uid not in queue
+    queue.observe(Change(pod_before=gated, pod_after=A), ClusterMirror())
+    assert queue.pop(9) == ["a"]
+
+
 async def test_help_is_no_use_to_a_pod_that_backs_off(queue):
     queue.back_off(A)
     queue.reconsider()

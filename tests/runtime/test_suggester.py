@@ -11,6 +11,7 @@ from kubedsm.configuration.settings import load
 from kubedsm.emulator.api.resources import DEPLOYMENTS, NAMESPACES, NODES, PODS
 from kubedsm.emulator.emulated_cluster import Timing
 from kubedsm.emulator.paper import node
+from plans.advance import bind_plan
 from support.move_scenes import open_edge, settle_on_cloud
 from support.worlds import CLOUD, EDGE, emulated
 
@@ -142,3 +143,19 @@ async def test_a_move_begun_for_a_namespaces_weight_is_worth_it_to_the_end():
             await world.until(lambda: len(on_edge()) == 4, 2)
             world.deploy("web", 4)
             await world.until(lambda: world.placed("web") == {"e1": 4}, 60)
+
+
+async def test_nothing_is_thought_about_while_plans_or_preemptions_are_under_way():
+    async with emulated(CLOUD) as world, world.scheduler() as runtime:
+        world.deploy("web", 1)
+        await world.until_bound(1, 2)
+        await asyncio.sleep(1)
+        thinks, [pod] = runtime.suggester._may_think, runtime.mirror.pods()
+        runtime.suggester._nothing_at = None
+        assert thinks()
+        runtime._preemptor._nominate(pod, "c1")
+        assert not thinks()
+        runtime._preemptor._end(pod.uid)
+        assert thinks()
+        runtime.manager.begin(bind_plan("p", [("elsewhere", "c1")], 10.0))
+        assert not thinks()
