@@ -61,10 +61,19 @@ class Bystander:
                 self.waited = asyncio.get_running_loop().time() - self._came
 
 
-def longest_wait(fault: Fault) -> float:
-    """Seconds that it may wait: not longer than the scheduler cannot hear of it, or not bind it."""
+def longest_wait(fault: Fault, handover: float) -> float:
+    """Seconds that it may wait: not longer than the scheduler cannot hear of it, or not bind it.
+
+    `handover`: seconds until another one leads; 0 if there is none.
+    """
     if fault.family == PROCESS:
-        return INTERRUPTIONS[fault.what].lasts + USUAL
+        interruption = INTERRUPTIONS[fault.what]
+        replaced = handover and interruption.end is not None
+        return USUAL + (handover if replaced else interruption.lasts)
+    return handover + _unserved(fault)
+
+
+def _unserved(fault: Fault) -> float:
     if fault.lasting and fault.family != WORLD:
         return LASTING + _BACK_OFF
     if fault.what == "silence":

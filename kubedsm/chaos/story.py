@@ -21,6 +21,8 @@ from kubedsm.clock import VirtualClock
 from kubedsm.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
 from kubedsm.replay.virtual_time import run_in_virtual_time
 
+#: seconds from one scheduler's start to the next, so that the first leads
+_APART = 0.5
 _TIMING = Timing(start_delay=0.5, stop_delay=0.5, orphan_delay=10.0)
 #: how often all that is moved may be moved once more on account of a fault; and of one that lasts,
 #: for what fails is tried again after ever longer times
@@ -101,6 +103,8 @@ async def _carry_out(
 ) -> None:
     for number, rate in enumerate(workload.rates):
         stage.start(f"kubedsm-{number}", rate)
+        if workload.times is not None:
+            await stage.clock.sleep(_APART)
     await workload.course(stage)
     course_ended = unsettled = now = stage.clock.monotonic()
     while now < unsettled + SOON and now <= max(course_ended, stage.seam.ended) + PATIENCE:
@@ -116,7 +120,11 @@ def _settled(stage: Stage, reference: Outcome | None) -> bool:
         as_usual = not stage.resting and not any(out_of_place(stage.api, stage.hands.pods()))
     else:
         as_usual = not stage.resting if reference is None else stage.end() == reference.end
-    return due and as_usual and stage.quiet_for >= QUIET and not stage.left_behind()
+    return due and as_usual and stage.quiet_for >= QUIET and not _unfinished(stage)
+
+
+def _unfinished(stage: Stage) -> bool:
+    return bool(stage.left_behind()) or any(stage.misunderstood())
 
 
 def _judged_by_itself(stage: Stage) -> bool:
@@ -165,7 +173,7 @@ def _waited(beside: Bystander, seam: Seam, workload: Workload) -> Iterator[str]:
         return
     if any(moment.site == NOT_STARTED for moment in seam.history):
         return  # the configuration was wrong meanwhile: nobody can serve anybody
-    longest = longest_wait(fault) + workload.handover
+    longest = longest_wait(fault, workload.handover)
     if beside.waited is None:
         yield "the bystander was never bound"
     elif beside.waited > longest:

@@ -177,15 +177,19 @@ async def _long_quiet(stage: Stage) -> None:
 
 
 async def _leader_change(stage: Stage) -> None:
-    """The leader is told to end while a pod is detached, and others come and go."""
+    """Pods come and go, then the leader is told to end while one is detached.
+
+    They do for so long that it would be seen if two thought that they lead.
+    """
     stage.hands.deploy("web", 2)
+    stage.hands.deploy("shop", 1)
+    for replicas in (3, 1, 3, 1, 3, 1):
+        await stage.clock.sleep(3.5)
+        stage.hands.scale("shop", replicas)
     await _edge_opens(stage)
     await stage.until(lambda: _detached(stage), _BEGUN)
     if stage.leader is not None:
         stage.leader.stopping.set()
-    stage.hands.deploy("shop", 3)
-    await stage.clock.sleep(8.0)
-    stage.hands.scale("shop", 1)
 
 
 WORKLOADS = {
