@@ -11,10 +11,12 @@ from kubedsm.chaos.story import Injection, play
 from kubedsm.chaos.sweep import reference
 from kubedsm.chaos.workloads import WORKLOADS
 from kubedsm.cluster.calls import verbs
-from kubedsm.cluster.client.port import Request
+from kubedsm.cluster.client.port import Request, not_sent
+from kubedsm.cluster.client.write_gate import READS, WriteGate
 from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.emulator.api.resources import NODES
 from kubedsm.emulator.http.watching import WatchStream
+from kubedsm.runtime.leader_election import Elector
 from kubedsm.runtime.placement_manager import Limits
 from kubedsm.runtime.step_calls import StepCalls
 from kubedsm.runtime.step_checks import Fate
@@ -102,9 +104,38 @@ def watches_left_open(monkeypatch):
     monkeypatch.setattr(WatchStream, "aclose", left_open)
 
 
+def leaders_act_too_long(monkeypatch):
+    monkeypatch.setattr("kubedsm.runtime.leader_election.WINDOW", 0.6)
+
+
+def writes_leave_whenever_they_can(monkeypatch):
+    async def request(gate, request, *, timeout):
+        if request.method in READS or gate.is_open:
+            return await gate._cluster.request(request, timeout=timeout)
+        raise not_sent(request)
+
+    monkeypatch.setattr(WriteGate, "request", request)
+
+
+def nobody_takes_over(monkeypatch):
+    attempt = Elector._attempt
+
+    async def patient(elector):
+        await elector._look()
+        return 5.0 if elector.holder not in ("", elector.identity) else await attempt(elector)
+
+    monkeypatch.setattr(Elector, "_attempt", patient)
+
+
+BIND = "process:create-pods/binding:4"
+
+
 @pytest.mark.parametrize(
     ("broken", "workload", "fault", "seen"),
     [
+        (leaders_act_too_long, "slow-leader", f"{BIND}:leases-lost", "I8: "),
+        (writes_leave_whenever_they_can, "leader-change", f"{BIND}:stopped-before", "I8: "),
+        (nobody_takes_over, "leader-change", f"{BIND}:stopped-after", "the bystander"),
         (books_without_reservations, "scaling", "watch:pods.MODIFIED:0:unseen", "I2: "),
         (binds_without_uid, "burst", "call:create-events:0:409", "I3: "),
         (pods_never_given_back, "cloud-to-edge", "call:create-pods/binding:2:400", "I5: "),

@@ -1,11 +1,13 @@
-"""Two schedulers on one cluster: one acts, the other takes its place, and never both."""
+"""Two schedulers on one cluster, where more than one thing happens, or it matters when.
+
+That one acts, and another takes its place in time: `kubedsm.chaos`, with one fault at any call.
+"""
 
 import asyncio
 
 import pytest
 
 from kubedsm.emulator.api.resources import LEASES, NODES
-from kubedsm.runtime.leader_election import NotLeadingError
 from support.move_scenes import MERGE, When, is_bound
 from support.preemptions import HIGHEST
 from support.replicas import EDGE, LEASE, TIMES, replicas
@@ -13,7 +15,7 @@ from support.replicas import EDGE, LEASE, TIMES, replicas
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
 #: of the first one's clock, and of the other's
-RATES = [(1, 1), (0.5, 2), (2, 0.5), (0.5, 1), (1, 2)]
+RATES = [(0.5, 2), (2, 0.5)]
 
 
 async def first_and_other(several, rates=(1, 1)):
@@ -28,35 +30,6 @@ async def first_and_other(several, rates=(1, 1)):
     assert not other.elector.leading
     assert other.elector.holder == "first"
     return first, other
-
-
-async def test_of_two_that_start_together_one_acts():
-    async with replicas() as several:
-        both = [several.start(name) for name in ("one", "other")]
-        await asyncio.sleep(60)
-        assert sum(replica.elector.leading for replica in both) == 1
-        assert len({write.who for write in several.ledger.writes}) == 1
-        assert len(several.ledger.writes) > 50
-        assert not several.ledger.wrong
-
-
-@pytest.mark.parametrize("rates", RATES)
-@pytest.mark.parametrize("fate", ["kill", "freeze", "cut_off"])
-async def test_the_other_leads_in_time_and_the_first_writes_no_more(fate, rates):
-    async with replicas() as several:
-        first, other = await first_and_other(several, rates)
-        getattr(first, fate)()
-        await several.until_led_by(other, (TIMES.duration + 2) / rates[1])
-        await several.until_written_by(other, 10)
-        if fate != "kill":
-            await asyncio.sleep(7)
-            first.thaw()
-            first.heal()
-            await several.world.until(lambda: first.over, 60)
-            assert first.ended.subgroup(NotLeadingError)
-        await asyncio.sleep(20)
-        assert other.elector.leading
-        assert not several.ledger.wrong
 
 
 @pytest.mark.parametrize("rates", RATES)
@@ -74,7 +47,7 @@ async def test_a_first_that_stops_for_a_moment_again_and_again_goes_on(rates):
         await several.until_written_by(first, 10)
 
 
-@pytest.mark.parametrize("moment", [0, 0.4, 0.8, 1.2, 1.6])
+@pytest.mark.parametrize("moment", [0, 1.2])
 async def test_told_to_stop_it_hands_over_within_two_seconds(moment):
     async with replicas() as several:
         first, other = await first_and_other(several)
@@ -109,27 +82,6 @@ async def test_told_to_stop_when_the_other_has_just_looked_it_hands_over_as_soon
         assert several.ledger.since("other") - told[0] < 2
 
 
-async def test_told_to_stop_under_load_the_last_write_comes_before_the_release():
-    async with replicas() as several:
-        first, other = await first_and_other(several)
-        first.stopping.set()
-        await several.until_led_by(other, 4)
-        await asyncio.sleep(10)
-        [released] = [at for at, holder in several.ledger.terms[1:] if not holder]
-        assert max(write.at for write in several.ledger.by("first")) < released
-        assert not several.ledger.wrong
-
-
-async def test_a_standby_that_is_told_to_stop_just_ends():
-    async with replicas() as several:
-        first, other = await first_and_other(several)
-        other.stopping.set()
-        await several.world.until(lambda: other.over, 2)
-        await asyncio.sleep(20)
-        assert first.elector.leading
-        assert not several.ledger.by("other")
-
-
 async def test_an_outage_for_both_changes_nothing_but_that_nothing_is_written():
     async with replicas() as several:
         first, other = await first_and_other(several)
@@ -154,35 +106,6 @@ async def test_a_lease_that_somebody_deletes_is_made_again_by_its_holder():
         await asyncio.sleep(20)
         assert first.elector.leading
         assert not other.elector.leading
-        assert not several.ledger.wrong
-
-
-@pytest.mark.parametrize("rates", RATES)
-async def test_one_that_cannot_renew_stops_writing_before_the_other_begins(rates):
-    """Although nothing else hinders it: only its renewals get lost."""
-    async with replicas() as several:
-        first, other = await first_and_other(several, rates)
-        first.hangs = lambda request: "/leases" in request.path
-        await several.until_led_by(other, (TIMES.duration + 2) / rates[1])
-        await asyncio.sleep(10)
-        assert not several.ledger.wrong
-
-
-@pytest.mark.parametrize("rates", RATES)
-async def test_a_write_that_was_about_to_be_sent_when_its_process_stopped_is_not(rates):
-    async with replicas() as several:
-        first, other = await first_and_other(several, rates)
-
-        def stop(request):
-            if request.path.endswith("/binding"):
-                first.freeze()
-
-        first.at_send = stop
-        await several.until_led_by(other, (TIMES.duration + 5) / rates[1])
-        await asyncio.sleep(3)
-        first.at_send = lambda request: None
-        first.thaw()
-        await several.world.until(lambda: first.over, 60)
         assert not several.ledger.wrong
 
 
