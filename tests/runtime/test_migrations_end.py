@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
 QUICK = load("suggester: {period: 1s}\nmigration: {cooldown: 1s, drainDelay: 500ms}", "test")
 #: so many in all; a tenth of them a case
-CLUSTERS = 200
+CLUSTERS = 100
 
 
 async def to_rest(seed):
