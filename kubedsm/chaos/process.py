@@ -32,6 +32,8 @@ from kubedsm.runtime.listener import Listener
 
 log = structlog.get_logger()
 
+#: seconds that a scheduler which is told to end may take, as `kubedsm run` does by default
+GRACE = 25.0
 LEASE = LeaseName("kubedsm", "kubedsm")
 
 
@@ -106,7 +108,7 @@ class Process:
         #: how it ended, if by an error of its own
         self.ended: BaseExceptionGroup[BaseException] | None = None
 
-    def start(self, grace: float = 25.0) -> None:
+    def start(self, grace: float = GRACE) -> None:
         self._task = self._network.create_task(self._run(grace), name=self.name)
 
     async def _run(self, grace: float) -> None:

@@ -37,6 +37,8 @@ from plans.steps import Plan
 LATENCY = 0.01
 #: seconds until a scheduler that ended is started again, as the kubelet does
 RESTART = Doubling(1.0, most=16.0)
+#: seconds for an event to be heard of, and for what is decided then to come in
+ON_ITS_WAY = 0.05
 #: seconds in which the suggester comes to think again
 SOON = 5.0
 #: seconds without a write after which all is over, and that a run has to come to that
@@ -154,7 +156,7 @@ class Stage:
     # The world.
 
     def _happen(self, fault: Fault, pod: str, node: str) -> None:
-        self.invariants.excuse()
+        self._excuse()
         try:
             end = incident(self.hands, fault.what, pod, node)
         except ApiError as error:
@@ -170,7 +172,12 @@ class Stage:
             end()
         except ApiError as error:
             self.seam.tell("", "it was over", error.message)
-        self.invariants.excuse()
+        self._excuse()
+
+    def _excuse(self) -> None:
+        """What is on its way was sent by who could not know of what has just happened."""
+        until = self.clock.monotonic() + ON_ITS_WAY
+        self.invariants.excused_until = self.witness.excused_until = until
 
     async def begin_anew(self) -> None:
         """Have other schedulers take over that know nothing of what was."""

@@ -14,6 +14,7 @@ from kubedsm.chaos.bystander import Bystander, longest_wait
 from kubedsm.chaos.faults import WORLD, Fault
 from kubedsm.chaos.fitting import out_of_place
 from kubedsm.chaos.interruptions import PROCESS
+from kubedsm.chaos.process import GRACE
 from kubedsm.chaos.seam import CALL, WATCH, Moment, Seam
 from kubedsm.chaos.stage import NOT_STARTED, PATIENCE, QUIET, SOON, End, Stage
 from kubedsm.chaos.workloads import WORKLOADS, Workload
@@ -174,6 +175,8 @@ def _waited(beside: Bystander, seam: Seam, workload: Workload) -> Iterator[str]:
     if any(moment.site == NOT_STARTED for moment in seam.history):
         return  # the configuration was wrong meanwhile: nobody can serve anybody
     longest = longest_wait(fault, workload.handover)
+    if fault.family == WORLD and workload.handover:
+        longest += GRACE  # a leader that is told to end waits for moves that are held up
     if beside.waited is None:
         yield "the bystander was never bound"
     elif beside.waited > longest:

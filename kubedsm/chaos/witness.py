@@ -63,6 +63,8 @@ class Witness:
         self._api = api
         self.asked: list[Asked] = []
         self.wrong: list[str] = []
+        #: on the clock: until then, what was lost just now may be unknown
+        self.excused_until = 0.0
         #: by uid: how many pods of its app were Ready, it included, when it was last looked at
         self._ready_before: defaultdict[str, deque[int]] = defaultdict(lambda: deque(maxlen=3))
         api.store.subscribe(self._notice)
@@ -121,6 +123,8 @@ class Witness:
         pod = self._pod(asked)
         if pod is None or not _detached(pod):
             return
+        if self._api.clock.monotonic() <= self.excused_until:
+            return  # it was decided on before those that are missing were lost
         wanted = self._wanted(pod)
         ready, before = self._ready_others(pod), self._ready_before[pod["metadata"]["uid"]]
         self._require(

@@ -5,7 +5,7 @@ Each oracle that judges the end by itself is shown by a scheduler that breaks th
 
 import pytest
 
-from kubedsm.chaos import invariants
+from kubedsm.chaos import stage
 from kubedsm.chaos.faults import Fault
 from kubedsm.chaos.incidents import FINAL, INCIDENTS, STEPS, incidents
 from kubedsm.chaos.story import Injection, play
@@ -46,8 +46,17 @@ def test_a_pod_that_is_gone_is_not_asked_for():
 def test_room_that_was_lost_on_the_way_is_nobodys_fault_and_any_other_is(monkeypatch):
     on_the_way = "world:create-pods/binding:0:node-shrunk"
     assert played("burst", on_the_way).violations == ()
-    monkeypatch.setattr(invariants, "ON_ITS_WAY", -1.0)
+    monkeypatch.setattr(stage, "ON_ITS_WAY", -1.0)
     assert any("I2" in violation for violation in played("burst", on_the_way).violations)
+
+
+def test_an_eviction_is_decided_on_what_was_there_a_moment_ago(monkeypatch):
+    sent = "world:create-pods/eviction:1:node-lost"
+    assert played("configuration", sent).violations == ()
+    monkeypatch.setattr(stage, "ON_ITS_WAY", -1.0)
+    assert any(
+        "evicted with" in violation for violation in played("configuration", sent).violations
+    )
 
 
 def test_a_pod_that_waits_though_it_fits_is_seen(monkeypatch):
