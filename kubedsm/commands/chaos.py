@@ -66,7 +66,11 @@ def chaos(
     if fault is not None:
         if len(workloads) != 1:
             raise click.UsageError("--fault needs one --workload")
-        _replay(Injection(workloads[0], fault, seed))
+        injection = Injection(workloads[0], fault, seed)
+        if injection not in injections(workloads, seed):
+            where = f"--workload {workloads[0]} --seed {seed}"
+            raise click.UsageError(f"--fault {fault} finds no such call or event, with {where}")
+        _replay(injection)
         return
     found = injections(workloads or tuple(WORKLOADS), seed)
     planned = chosen(found, number or (SHORT if short else LONG), seed)
@@ -98,8 +102,6 @@ def _replay(injection: Injection) -> None:
     outcome = _played(injection)
     for line in told(outcome):
         click.echo(line)
-    if not outcome.struck:
-        click.echo("the fault did not strike: there is no such call or event")
     sys.exit(1 if outcome.violations else 0)
 
 

@@ -3,6 +3,7 @@
 import json
 
 import attrs
+import pytest
 from click.testing import CliRunner
 
 from kubedsm.chaos import sweep
@@ -68,3 +69,20 @@ def test_of_what_went_wrong_only_what_is_about_it_is_told(monkeypatch):
     assert "BROKEN I7: shop has" in done.stdout
     assert "default/shop-" in done.stdout
     assert "default/web-" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "call:create-pods/binding:99:409",
+        "call:create-cups:0:409",
+        "call:create-pods/binding:0:tea",
+        "tea:create-pods/binding:0:409",
+    ],
+)
+def test_a_fault_that_finds_nothing_is_told_in_one_line(fault):
+    done = ran("--workload", "burst", "--fault", fault)
+    assert done.exit_code == 2
+    assert done.stderr.splitlines()[-1] == (
+        f"Error: --fault {fault} finds no such call or event, with --workload burst --seed 0"
+    )
