@@ -5,7 +5,7 @@ a run is the same as its reference, so that each fault finds its place.
 """
 
 import random
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 
@@ -95,15 +95,25 @@ def _of_event(moment: Moment, later: Sequence[Moment]) -> Iterator[Fault]:
 
 
 def chosen(found: Sequence[Injection], number: int, seed: int) -> list[Injection]:
-    """So many of them, of each cell as many as of any other, drawn; sorted, in the end."""
-    cells: defaultdict[Cell, list[Injection]] = defaultdict(list)
+    """So many of them, drawn; sorted, in the end.
+
+    Of each cell as many as of any other, and in each of each workload, however long that takes.
+    """
+    rng = random.Random(seed)
+    cells: defaultdict[Cell, list[tuple[int, float, Injection]]] = defaultdict(list)
+    of_workload: Counter[tuple[Cell, str]] = Counter()
     drawn = list(found)
-    random.Random(seed).shuffle(drawn)
+    rng.shuffle(drawn)
     for injection in drawn:
         if injection.fault is not None:
-            cells[injection.fault.cell].append(injection)
+            cell = injection.fault.cell
+            of_workload[cell, injection.workload] += 1
+            turn = of_workload[cell, injection.workload]
+            cells[cell].append((turn, rng.random(), injection))
     in_turn = sorted(
-        ((turn, injection) for cell in cells.values() for turn, injection in enumerate(cell)),
+        (turn, injection)
+        for cell in cells.values()
+        for turn, (_, _, injection) in enumerate(sorted(cell))
     )
     return sorted(injection for _, injection in in_turn[:number])
 
