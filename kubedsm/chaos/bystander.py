@@ -69,7 +69,7 @@ def longest_wait(fault: Fault, handover: float) -> float:
     if fault.family == PROCESS:
         interruption = INTERRUPTIONS[fault.what]
         replaced = handover and interruption.end is not None
-        return USUAL + (handover if replaced else interruption.lasts)
+        return USUAL + handover + (0.0 if replaced else interruption.lasts)
     return handover + _unserved(fault)
 
 
