@@ -124,6 +124,10 @@ class Shown:
     def store(self):
         return self._world.api.store
 
+    @property
+    def clock(self):
+        return self._world.clock
+
     def exists(self, resource, namespace, name):
         obj = self.store.get(resource, namespace, name)
         return obj is not None and self._wrong_with(obj, resource.kind) is None
@@ -131,8 +135,10 @@ class Shown:
     def get(self, *key):
         return self.of(self._world.api.get(*key))
 
-    def list(self, resource, **query):
-        found = self._world.api.list(resource, **query)
+    def list(self, resource, namespace="", **query):
+        found = self._world.api.list(resource, namespace, **query)
+        if namespace:
+            return found  # who counts what is Ready there counts what there is
         return [self.of(obj) for obj in found if self._wrong_with(obj, resource.kind) is None]
 
     def unreadable(self):
