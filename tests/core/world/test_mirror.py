@@ -160,6 +160,14 @@ def test_a_reservation_goes_with_its_pod():
     assert made.snapshot().free["n2"].cpu == 4000
 
 
+def test_a_pod_that_is_deleted_before_it_is_bound_gives_its_reservation_back():
+    made = mirror(NodeApplied(node()), PodApplied(pod("a")))
+    made.reserve("a", NodeName("n2"), ONE_CORE.requests)
+    made.apply(PodApplied(pod("a", terminating=True)))
+    assert not made.reserved("a")
+    assert made.snapshot().free["n2"].cpu == 4000
+
+
 def test_delete_and_create_under_one_name_can_come_as_one_change():
     made = mirror(NodeApplied(node()), PodApplied(pod("old", name="st-0", node_name="n2")))
     made.apply(PodApplied(pod("new", name="st-0")))
@@ -230,6 +238,16 @@ def test_a_claim_takes_no_pod_of_another_template():
     made.apply(PodApplied(pod("of-nobody")))
     assert made.claimed_by("move") is None
     made.apply(PodApplied(hashed("new", "h1")))
+    assert made.claimant(Uid("new")) == "move"
+
+
+def test_a_claim_takes_no_pod_that_asks_for_other_room_than_is_held():
+    made = mirror(NodeApplied(node()))
+    made.claim("move", ReplacementClaim.of(pod("old")))
+    larger = PodClass(Resources(cpu=2000, pods=1), SchedulingRules())
+    made.apply(PodApplied(pod("resized", pod_class=larger)))
+    assert made.claimed_by("move") is None
+    made.apply(PodApplied(pod("new")))
     assert made.claimant(Uid("new")) == "move"
 
 
