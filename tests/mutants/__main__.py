@@ -30,7 +30,7 @@ import click
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-NOTICED_BY = "Noticed by: "
+NOTICED_BY = "Noticed by:"
 #: of all, so many must be noticed
 SHARE = 0.95
 #: seconds of CPU for tests that a mutant may make last for ever: its own, and all, in a process
