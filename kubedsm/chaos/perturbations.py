@@ -38,7 +38,11 @@ class Surroundings(Protocol):
 class Perturbation:
     """Does nothing but let the event pass; others do in its place what they say."""
 
+    #: whether it concerns every process, also one that is begun later
+    of_all = False
+
     def __init__(self, surroundings: Surroundings) -> None:
+        #: of the process whose event it struck
         self.surroundings = surroundings
 
     def strike(self, event: Event) -> Delivery | None:
@@ -126,6 +130,8 @@ class TimeTravel(Perturbation):
 
     With `restart` the process ends, too, and the one after it begins with what was.
     """
+
+    of_all = True
 
     def __init__(self, surroundings: Surroundings, *, restart: bool) -> None:
         super().__init__(surroundings)

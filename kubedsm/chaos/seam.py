@@ -175,7 +175,7 @@ class ProcessSeam:
             if due is request:
                 self._due.remove((due, fault))
                 return self._outcome(fault.what, request)
-        going_on = self._seam.perturbation
+        going_on = self._going_on
         return None if going_on is None else going_on.on_request(request)
 
     def _outcome(self, what: str, request: Request) -> RequestFault | None:
@@ -197,6 +197,13 @@ class ProcessSeam:
             del self._then[moment]
             asyncio.get_running_loop().call_soon(action)
 
+    @property
+    def _going_on(self) -> Perturbation | None:
+        """What disturbs this process since the fault has struck."""
+        going_on = self._seam.perturbation
+        concerned = going_on is not None and (going_on.of_all or going_on.surroundings is self)
+        return going_on if concerned else None
+
     def on_line(self, request: Request, line: bytes) -> Delivery | None:
         """As `Faults.on_line`."""
         event = event_of(request, line)
@@ -204,7 +211,7 @@ class ProcessSeam:
         if fault is not None:
             self._seam.perturbation = perturbation(fault.what, self)
             return self._seam.perturbation.strike(event)
-        going_on = self._seam.perturbation
+        going_on = self._going_on
         return None if going_on is None else going_on.on_line(request, event)
 
 
