@@ -10,6 +10,7 @@ import pytest
 from kubedsm.clock import SystemClock
 from kubedsm.cluster.client.port import OutcomeUnknown, Response, Unreachable
 from kubedsm.core.placing.decision import Binding
+from kubedsm.core.world.change import Change
 from kubedsm.core.world.events import NodeApplied, PodApplied, PodDeleted
 from kubedsm.core.world.mirror import ClusterMirror, ReservationError
 from kubedsm.core.world.model import (
@@ -333,6 +334,26 @@ async def test_a_bind_that_cannot_be_carried_out_leaves_the_others_of_its_batch_
     assert manager.quiet.is_set()
     assert [type(error) for error in caught] == [ZeroDivisionError]
     caught.clear()
+
+
+@pytest.mark.parametrize("detached", [False, True])
+async def test_only_a_pod_that_its_owner_lets_go_is_lost_by_our_label(detached):
+    cluster = ScriptedCluster([CREATED])
+    mirror = ClusterMirror()
+    mirror.apply(NodeApplied(EDGE))
+    mirror.apply(PodApplied(POD))
+    parts = plan_runner(cluster, mirror, SystemClock(), limits=LIMITS)
+    before = attrs.evolve(POD, uid=Uid("u0"), detached=detached)
+    bare = Workload("shop", "Pod", "web-0")  # given back, it has no owner until it is adopted
+    after = attrs.evolve(before, detached=False, workload=bare, labels={"kubedsm.io/tier": "edge"})
+    parts.binds.observe(Change(pod_before=before, pod_after=after))
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(parts.manager.run())
+        await asyncio.sleep(0)
+        parts.manager.place([Binding(POD, NodeName("n2"), Tier.EDGE)])
+        await asyncio.sleep(1)
+        running.cancel()
+    assert ("labels" in cluster.requests[0].body["metadata"]) is detached
 
 
 async def test_a_bind_is_asked_for_as_soon_as_another_is_answered():

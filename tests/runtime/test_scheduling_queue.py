@@ -158,6 +158,15 @@ async def test_a_held_pod_is_tried_when_room_comes_free_and_held_so_long_in_all(
     assert not queue.may_hold(A.uid, 3.0)
 
 
+async def test_a_pod_that_asks_for_something_else_is_tried_at_once(queue):
+    queue.back_off(A)
+    smaller = pod("a", cpu=50)
+    queue.observe(Change(pod_before=A, pod_after=A), ClusterMirror())
+    assert len(queue) == 0
+    queue.observe(Change(pod_before=A, pod_after=smaller), ClusterMirror())
+    assert queue.pop(9) == ["a"]
+
+
 async def test_a_pod_is_queued_when_its_gates_are_lifted(queue):
     gated = attrs.evolve(A, gated=True)
     queue.observe(Change(pod_after=gated), ClusterMirror())
