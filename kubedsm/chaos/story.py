@@ -13,9 +13,8 @@ from kubedsm.chaos import bystander
 from kubedsm.chaos.bystander import Bystander, longest_wait
 from kubedsm.chaos.faults import WORLD, Fault
 from kubedsm.chaos.fitting import out_of_place
-from kubedsm.chaos.interruptions import PROCESS
 from kubedsm.chaos.process import GRACE
-from kubedsm.chaos.seam import CALL, WATCH, Moment, Seam
+from kubedsm.chaos.seam import Moment, Seam
 from kubedsm.chaos.stage import NOT_STARTED, PATIENCE, QUIET, SOON, End, Stage
 from kubedsm.chaos.workloads import WORKLOADS, Workload
 from kubedsm.clock import VirtualClock
@@ -169,8 +168,8 @@ def _beside(stage: Stage, reference: Outcome) -> Iterator[str]:
 
 
 def _waited(beside: Bystander, seam: Seam, workload: Workload) -> Iterator[str]:
-    fault, families = seam.fault, (CALL, WATCH, WORLD, PROCESS)
-    if seam.struck is None or fault is None or fault.family not in families:
+    fault = seam.fault
+    if seam.struck is None or fault is None:
         return
     if any(moment.site == NOT_STARTED for moment in seam.history):
         return  # the configuration was wrong meanwhile: nobody can serve anybody
