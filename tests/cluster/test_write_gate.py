@@ -54,6 +54,14 @@ async def test_reads_pass_a_gate_that_is_shut_and_writes_do_not(gate, cluster):
     assert cluster.sent == [READ]
 
 
+async def test_a_write_waits_a_moment_for_a_gate_that_is_about_to_open(gate, cluster):
+    writing = asyncio.ensure_future(gate.request(WRITE, timeout=10))
+    await asyncio.sleep(0.5)
+    assert not cluster.sent
+    gate.open_until(now() + 5)
+    assert (await writing).status == 200
+
+
 async def test_writes_pass_until_the_moment_and_none_after_it(gate, cluster):
     gate.open_until(now() + 5)
     await asyncio.sleep(4.9)

@@ -1,7 +1,9 @@
 """The one place where all writes pass: open until a moment that is put off as long as we lead.
 
-A write that comes later is refused before anything is sent; one that waits for its connection at
-that moment keeps its bytes, and one that is under way is given up. Reads always pass.
+A write that comes later waits a moment, for the answer to a renewal may be there, and not be read
+yet where something held up the event loop; then it is refused before anything is sent. One that
+waits for its connection when the gate shuts keeps its bytes, and one that is under way is given up.
+Reads always pass.
 """
 
 import asyncio
@@ -18,6 +20,8 @@ from kubedsm.cluster.client.port import Cluster, OutcomeUnknown, Request, Respon
 READS = frozenset({"GET", "HEAD"})
 #: seconds; a moment that is nearer has come
 RESOLUTION = 0.001
+#: seconds that a write waits at a shut gate, and between its looks whether it has opened
+PATIENCE, LOOK = 1.0, 0.05
 
 
 class WriteGate:
@@ -68,7 +72,7 @@ class WriteGate:
         """As `Cluster.request`."""
         if request.method in READS:
             return await self._cluster.request(request, timeout=timeout)
-        if not self.is_open:
+        if not await self._opens():
             raise not_sent(request)
         gated = attrs.evolve(request, may_leave=lambda: self.is_open)
         given_up = asyncio.timeout(None)
@@ -85,6 +89,13 @@ class WriteGate:
         except asyncio.CancelledError:
             self._unsettled_until = max(self._until, self._unsettled_until)
             raise
+
+    async def _opens(self) -> bool:
+        """Whether it is open, or opens within a moment."""
+        until = self._clock.monotonic() + PATIENCE
+        while not self.is_open and self._clock.monotonic() < until:
+            await self._clock.sleep(LOOK)
+        return self.is_open
 
     def stream(
         self, request: Request, *, timeout: float
