@@ -61,16 +61,17 @@ class Bystander:
                 self.waited = asyncio.get_running_loop().time() - self._came
 
 
-def longest_wait(fault: Fault, handover: float) -> float:
+def longest_wait(fault: Fault, handover: float, slowest: float) -> float:
     """Seconds that it may wait: not longer than the scheduler cannot hear of it, or not bind it.
 
-    `handover`: seconds until another one leads; 0 if there is none.
+    `handover`: seconds until another one leads; 0 if there is none. `slowest`: the rate of the
+    slowest clock.
     """
     if fault.family == PROCESS:
         interruption = INTERRUPTIONS[fault.what]
         replaced = handover and interruption.end is not None
         return USUAL + handover + (0.0 if replaced else interruption.lasts)
-    return handover + _unserved(fault)
+    return handover + _unserved(fault) / slowest
 
 
 def _unserved(fault: Fault) -> float:

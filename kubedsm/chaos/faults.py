@@ -69,6 +69,7 @@ def answer(
     return Response(status, orjson.dumps(content) if body is None else body)
 
 
+APPLIED_LATE = "timeout-applied-late"
 #: what becomes of a call
 OUTCOMES = {
     "refused": RequestFault(Unreachable("connection refused")),
@@ -88,7 +89,7 @@ OUTCOMES = {
     "503": RequestFault(answer(503, "ServiceUnavailable")),
     "timeout": RequestFault(OutcomeUnknown("nobody answers"), delay=_NEVER),
     "timeout-applied": RequestFault(OutcomeUnknown("nobody answers"), applied=True, delay=_NEVER),
-    "timeout-applied-late": RequestFault(
+    APPLIED_LATE: RequestFault(
         OutcomeUnknown("nobody answers"), applied=True, late=_LATE, delay=_NEVER
     ),
     "reset": RequestFault(OutcomeUnknown("reset inside the body")),

@@ -11,8 +11,9 @@ import structlog
 
 from kubedsm.chaos import bystander
 from kubedsm.chaos.bystander import Bystander, longest_wait
-from kubedsm.chaos.faults import WORLD, Fault
+from kubedsm.chaos.faults import APPLIED_LATE, WORLD, Fault
 from kubedsm.chaos.fitting import out_of_place
+from kubedsm.chaos.interruptions import PROCESS
 from kubedsm.chaos.process import GRACE
 from kubedsm.chaos.seam import Moment, Seam
 from kubedsm.chaos.stage import NOT_STARTED, PATIENCE, QUIET, SOON, End, Stage
@@ -24,9 +25,9 @@ from kubedsm.replay.virtual_time import run_in_virtual_time
 #: seconds from one scheduler's start to the next, so that the first leads
 _APART = 0.5
 _TIMING = Timing(start_delay=0.5, stop_delay=0.5, orphan_delay=10.0)
-#: how often all that is moved may be moved once more on account of a fault; and of one that lasts,
-#: for what fails is tried again after ever longer times
-_ONCE_MORE, _IN_A_MINUTE = 1, 8
+#: how often all that is moved may be moved more on account of a fault: back, while others rest
+#: after a move that failed, and there again; and of one that lasts, for it is tried ever again
+_BACK_AND_FORTH, _IN_A_MINUTE = 2, 8
 
 
 @attrs.frozen(order=True)
@@ -133,7 +134,11 @@ def _judged_by_itself(stage: Stage) -> bool:
 
 
 def _violations(stage: Stage, reference: Outcome | None) -> Iterator[str]:
-    yield from stage.invariants.wrong
+    fault = stage.seam.fault
+    # A bind that was looked up and not found may still come, when its room was given away: no
+    # precondition keeps it out, and the kubelet refuses one of both.
+    late = fault is not None and fault.what == APPLIED_LATE
+    yield from (what for what in stage.invariants.wrong if not (late and what.startswith("I2")))
     yield from (f"I3: {what}" for what in stage.witness.wrong)
     if stage.ledger is not None:
         yield from stage.ledger.wrong
@@ -153,11 +158,14 @@ def _violations(stage: Stage, reference: Outcome | None) -> Iterator[str]:
 
 def _beside(stage: Stage, reference: Outcome) -> Iterator[str]:
     """What ended otherwise than without a fault, or took more pods."""
-    lasting = stage.seam.fault is not None and stage.seam.fault.lasting
-    allowed = reference.deleted * (_IN_A_MINUTE if lasting else _ONCE_MORE)
+    fault = stage.seam.fault
+    lasting = fault is not None and (fault.lasting or fault.family == PROCESS)
+    allowed = reference.deleted * (_IN_A_MINUTE if lasting else _BACK_AND_FORTH)
     yield from _differences(stage.end(), reference.end, "usually")
+    # Whose pods are on a node that is lost, may depend on when they were placed.
+    usually = max(reference.missed.values(), default=0)
     for app, missed in stage.invariants.missed.items():
-        if missed > (usually := reference.missed.get(app, 0)):
+        if missed > usually:
             yield f"I3: {missed} pods of {app} were not Ready at once, and usually {usually}"
     for what, here, usual in (
         ("created", stage.created.total(), reference.created),
@@ -173,7 +181,7 @@ def _waited(beside: Bystander, seam: Seam, workload: Workload) -> Iterator[str]:
         return
     if any(moment.site == NOT_STARTED for moment in seam.history):
         return  # the configuration was wrong meanwhile: nobody can serve anybody
-    longest = longest_wait(fault, workload.handover)
+    longest = longest_wait(fault, workload.handover, min(workload.rates))
     if fault.family == WORLD and workload.handover:
         longest += GRACE  # a leader that is told to end waits for moves that are held up
     if beside.waited is None:

@@ -4,7 +4,9 @@ from functools import cache
 
 import pytest
 
+from kubedsm.chaos.faults import Fault
 from kubedsm.chaos.report import Report
+from kubedsm.chaos.story import Injection
 from kubedsm.chaos.sweep import Verdict, chosen, injections, judge
 from kubedsm.chaos.workloads import WORKLOADS
 from kubedsm.commands.chaos import SHORT
@@ -30,3 +32,18 @@ def test_every_fault_strikes_at_every_kind_of_call_and_event():
     )
     assert len(set(planned)) == SHORT
     assert report.covered == report.cells
+
+
+#: what once broke a promise, and may not be among those that are drawn
+@pytest.mark.parametrize(
+    ("workload", "fault"),
+    [
+        ("cloud-to-edge", "call:get-deployments:3:crash-applied/minute"),
+        ("preemption", "call:create-pods/eviction:0:html-200"),
+        ("preemption", "call:create-pods/eviction:0:html-200/minute"),
+    ],
+)
+def test_what_was_mended_stays_so(workload, fault):
+    verdict = judge(Injection(workload, Fault.parse(fault)))
+    assert verdict.struck
+    assert verdict.violations == ()

@@ -14,6 +14,7 @@ from kubedsm.cluster.client.port import (
     Forbidden,
     Invalid,
     NotFound,
+    OutcomeUnknown,
     ServerError,
     TooManyRequests,
     Unauthorized,
@@ -177,8 +178,10 @@ async def test_a_missing_config_map_is_not_found_and_another_is_read():
 async def test_the_version_shows_whether_an_api_server_answers():
     cluster = AnsweringCluster(exchange_of("discovery", "GET", "/version")["response"])
     assert await verbs.version(cluster, timeout=5.0) == "v1.36.2"
-    with pytest.raises(WireError):
+    with pytest.raises(OutcomeUnknown, match="200 with no JSON object: is it an API server"):
         await verbs.version(AnsweringCluster(b"<html>Welcome</html>"), timeout=5.0)
+    with pytest.raises(WireError):
+        await verbs.version(AnsweringCluster(b"{}"), timeout=5.0)
 
 
 @pytest.mark.parametrize(

@@ -191,7 +191,7 @@ async def get_config_map(
 async def version(cluster: Cluster, *, timeout: float) -> str:
     """The API server's version, such as v1.36.2: shows that it is there and lets us in.
 
-    Raises WireError if what answers is no API server.
+    Raises OutcomeUnknown or WireError if what answers is no API server.
     """
     return decoding.server_version(
         body_of(await cluster.request(Request("GET", "/version"), timeout=timeout))

@@ -65,9 +65,17 @@ def status_error(status: Status, code: int) -> port.ApiStatusError:
 
 
 def body_of(answer: port.Response) -> bytes:
-    """The body of an answer. Raises ApiStatusError for one that is no success."""
+    """The body of an answer.
+
+    Raises ApiStatusError for one that is no success, OutcomeUnknown for one that no API server
+    gives, such as a proxy's page: whether the request came to one, it does not say.
+    """
     if answer.status // 100 != 2:  # noqa: PLR2004  the class of successes
         raise api_error(answer.status, answer.body)
+    if not answer.body.lstrip().startswith(b"{"):
+        raise port.OutcomeUnknown(
+            f"answered {answer.status} with no JSON object: is it an API server?"
+        )
     return answer.body
 
 
