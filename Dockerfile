@@ -25,8 +25,8 @@ FROM ${BASE}
 COPY --from=build /opt/kubedsm /opt/kubedsm
 ENV PATH=/opt/kubedsm/bin:$PATH
 # What the commands import is compiled once, here: in a pod the root is read-only. The base's pip goes.
-RUN kubedsm --version && loadgen --help >/dev/null \
-    && /opt/kubedsm/bin/python -c 'import kubedsm.cluster.client.credentials' \
+RUN kubedsm --help >/dev/null && loadgen --help >/dev/null \
+    && /opt/kubedsm/bin/python -c 'import kubedsm.cluster.client.credentials, kubedsm.thinking.child' \
     && rm -rf /usr/local/bin/pip* /usr/local/lib/python3*/site-packages/pip* /usr/bin/pip* \
        /usr/lib/python3/dist-packages/pip* /usr/lib/python3*/ensurepip /usr/share/python-wheels \
        /usr/local/lib/python3*/ensurepip

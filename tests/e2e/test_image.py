@@ -55,8 +55,10 @@ pytestmark = [
 
 #: what is anywhere, what a shell would find, and which of our files are bytecode
 LOOK = """
-import json, os, pathlib, shutil, sys
-import kubedsm.cli, kubedsm.commands.serving, kubedsm.cluster.client.credentials, loadgen.cli
+import importlib, json, os, pathlib, shutil, sys
+import kubedsm.cli, kubedsm.cluster.client.credentials, kubedsm.thinking.child, loadgen.cli
+for module in kubedsm.cli.MODULES.values():
+    importlib.import_module(module)
 tools = {"pip", "pip3", "ensurepip", "pytest"}
 everywhere = [os.path.join(folder, name) for top in os.listdir("/") if top not in ("proc", "sys")
               for folder, folders, files in os.walk("/" + top) for name in folders + files]
