@@ -96,7 +96,7 @@ async def thinking(monkeypatch, mirror=None, followed=()):
 def alive(pid):
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # the latter if it goes while it is read
         return False
     return state != "Z"
 
