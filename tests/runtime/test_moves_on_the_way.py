@@ -8,6 +8,7 @@ import asyncio
 import orjson
 import pytest
 
+from kubedsm.chaos.faults import answer
 from kubedsm.configuration.settings import load
 from kubedsm.emulator.api.resources import (
     DEPLOYMENTS,
@@ -19,7 +20,6 @@ from kubedsm.emulator.api.resources import (
 from kubedsm.emulator.front import RequestFault
 from kubedsm.emulator.paper import node
 from plans.migration import restore_plan
-from support.faults import answer
 from support.move_scenes import (
     LARGE_CLOUD,
     MERGE,

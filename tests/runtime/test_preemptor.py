@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
+from kubedsm.chaos.faults import answer
 from kubedsm.cluster.client.port import OutcomeUnknown, Unreachable
 from kubedsm.core.world.model import Resources
 from kubedsm.emulator.api.resources import NODES, POD_DISRUPTION_BUDGETS, PODS, PRIORITY_CLASSES
 from kubedsm.emulator.front import RequestFault
 from kubedsm.emulator.paper import node
-from support.faults import answer
 from support.preemptions import (
     DISABLED,
     DISRUPTION,

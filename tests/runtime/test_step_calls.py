@@ -5,6 +5,7 @@ import asyncio
 import attrs
 import pytest
 
+from kubedsm.chaos.faults import answer
 from kubedsm.cluster.calls import pod_writes, verbs
 from kubedsm.cluster.client.port import Conflict, Invalid, Unreachable
 from kubedsm.cluster.wire.move_mark import MoveMark
@@ -14,7 +15,7 @@ from kubedsm.emulator.front import EmulatedFront, RequestFault
 from kubedsm.emulator.http.routes import Routes
 from plans.events import CallRefused, OutcomeLost
 from plans.steps import Step, StepKind, StepState
-from support.faults import OUTCOMES, answer
+from support.faults import OUTCOMES
 from support.still import Still
 
 MARK = MoveMark("p", "web-h1", "u", "e1", "1")

@@ -2,15 +2,10 @@
 
 import asyncio
 
-import orjson
-
-from kubedsm.cluster.client.port import OutcomeUnknown, Response, Unreachable
+from kubedsm.chaos.faults import OUTCOMES as SWEPT
+from kubedsm.chaos.faults import answer
+from kubedsm.cluster.client.port import OutcomeUnknown
 from kubedsm.emulator.front import RequestFault
-
-
-def answer(status, reason, body=None):
-    content = {"kind": "Status", "status": "Failure", "reason": reason, "code": status}
-    return Response(status, orjson.dumps(content) if body is None else body)
 
 
 class FaultAt:
@@ -37,21 +32,12 @@ class FaultAt:
         return None
 
 
-OUTCOMES = {
-    "unreachable": RequestFault(Unreachable("refused")),
+_REFUSALS = ("400", "401", "403", "404", "409", "410", "422", "500-applied", "503", "html")
+#: as the sweep has them; those that nobody has to wait for in their place
+OUTCOMES = {name: SWEPT[name] for name in (*_REFUSALS, "reset-applied")} | {
+    "unreachable": SWEPT["refused"],
     "lost": RequestFault(OutcomeUnknown("timed out")),
     "lost-applied": RequestFault(OutcomeUnknown("timed out"), applied=True),
-    "reset-applied": RequestFault(OutcomeUnknown("reset"), applied=True),
-    "400": RequestFault(answer(400, "BadRequest")),
-    "401": RequestFault(answer(401, "Unauthorized")),
-    "403": RequestFault(answer(403, "Forbidden")),
-    "404": RequestFault(answer(404, "NotFound")),
-    "409": RequestFault(answer(409, "Conflict")),
-    "410": RequestFault(answer(410, "Expired")),
-    "422": RequestFault(answer(422, "Invalid")),
     "429": RequestFault(answer(429, "TooManyRequests")),
-    "500-applied": RequestFault(answer(500, "InternalError"), applied=True),
-    "503": RequestFault(answer(503, "ServiceUnavailable")),
-    "html": RequestFault(answer(502, "", b"<html>Bad Gateway</html>")),
     "empty": RequestFault(answer(200, "", b"")),
 }
