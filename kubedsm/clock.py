@@ -54,4 +54,4 @@ class VirtualClock:
 def deadline_in(seconds: float, clock: Clock) -> Deadline:
     """Until when to think about a decision that is begun now."""
     started = clock.monotonic()
-    return Deadline(lambda: (clock.monotonic() - started) / seconds)
+    return Deadline(lambda: (clock.monotonic() - started) / seconds, seconds)

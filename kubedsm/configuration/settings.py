@@ -47,6 +47,7 @@ from kubedsm.core.moving.suggestion import SuggestLimits
 from kubedsm.core.policies.kubedsm import KubeDSM
 from kubedsm.core.world.model import Tiers, Workload
 from kubedsm.core.world.sites import SITE_LABELS
+from kubedsm.solvers.available import SolverKind, solver_of
 
 API_VERSION = "kubedsm.io/v1alpha1"
 KIND = "KubeDSMConfiguration"
@@ -170,6 +171,15 @@ class MigrationSettings:
 
 
 @attrs.frozen(field_transformer=checked)
+class SolverSettings:
+    """Who is asked beyond the bounds of what can be compared, and for how long."""
+
+    kind: SolverKind = attrs.field(default="highs", metadata=choice(*get_args(SolverKind)))
+    #: seconds, for a batch of pods or one step of a suggestion
+    budget: float = attrs.field(default=1.0, metadata=duration("10ms", "1m"))
+
+
+@attrs.frozen(field_transformer=checked)
 class ObjectiveSettings:
     """See `core.goals.objective`. Alpha, beta and gamma are of the kind `share`.
 
@@ -239,6 +249,7 @@ class Configuration:
     suggester: SuggesterSettings = attrs.field(
         default=SuggesterSettings(), metadata=section(SuggesterSettings)
     )
+    solver: SolverSettings = attrs.field(default=SolverSettings(), metadata=section(SolverSettings))
     migration: MigrationSettings = attrs.field(
         default=MigrationSettings(), metadata=section(MigrationSettings)
     )
@@ -330,6 +341,7 @@ class Configuration:
             self.rate if self.objective.weight == "traffic" else None,
             self.tenants.max_rate,
             self.default_spread,
+            solver_of(self.solver.kind, self.solver.budget),
         )
 
     def rate(self, workload: Workload) -> float | None:

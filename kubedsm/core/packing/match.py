@@ -27,6 +27,7 @@ from kubedsm.core.packing.best_fit import best_fit_increasing
 from kubedsm.core.packing.cost_digits import Digits
 from kubedsm.core.packing.node_loads import NodeLoads, loads_worth_trying, most_on_nodes, places
 from kubedsm.core.packing.problem import Packing, Targets, kinds
+from kubedsm.core.solving.programme import Solver
 from kubedsm.core.world.deadline import NO_DEADLINE, Deadline
 from kubedsm.core.world.model import Node, NodeName, Pod, Resources
 from kubedsm.core.world.node_rows import NodeRows
@@ -43,7 +44,7 @@ _SORTED = 64
 
 @attrs.frozen(slots=True)
 class Bounds:
-    """How much may be computed before a heuristic takes over."""
+    """How much may be computed before a heuristic takes over, and who is asked beside it."""
 
     #: cells of the table, all layers together; 8 bytes each
     states: int = 4_000_000
@@ -52,6 +53,8 @@ class Bounds:
     #: distinct loads of all distinct nodes together
     loads: int = 50_000
     deadline: Deadline = NO_DEADLINE
+    #: what is beyond these bounds is asked of it; None: nobody is asked
+    solver: Solver | None = None
 
 
 @attrs.frozen(eq=False)

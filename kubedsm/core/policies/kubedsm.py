@@ -19,6 +19,7 @@ from kubedsm.core.packing.match import Bounds
 from kubedsm.core.placing.decision import Decision
 from kubedsm.core.placing.immediate import immediate_schedule
 from kubedsm.core.rules.fit import shortages
+from kubedsm.core.solving.programme import Solver
 from kubedsm.core.world.deadline import NO_DEADLINE, Deadline
 from kubedsm.core.world.model import Pod, Tier, Uid
 from kubedsm.core.world.snapshot import Snapshot
@@ -46,6 +47,8 @@ class KubeDSM:
     most_declared: float = 0.0
     #: the replicas of a workload go as far apart as costs no QoS
     default_spread: bool = True
+    #: who is asked beyond the bounds of what can be compared
+    solver: Solver | None = None
 
     def promises_in(self, snapshot: Snapshot) -> Promises:
         """What is promised to each workload, and how much that weighs beside the others there."""
@@ -69,7 +72,7 @@ class KubeDSM:
     def decide(
         self, snapshot: Snapshot, pods: Sequence[Pod], deadline: Deadline = NO_DEADLINE
     ) -> Decision:
-        promises, bounds = self.promises_in(snapshot), Bounds(deadline=deadline)
+        promises, bounds = self.promises_in(snapshot), Bounds(deadline=deadline, solver=self.solver)
         return immediate_schedule(
             snapshot,
             pods,
@@ -120,7 +123,7 @@ class KubeDSM:
             self.limits,
             algorithm=self.algorithm,
             measure=self.measure,
-            bounds=attrs.evolve(SUGGEST_BOUNDS, deadline=deadline),
+            bounds=attrs.evolve(SUGGEST_BOUNDS, deadline=deadline, solver=self.solver),
             movable=movable,
             lasting=lasting,
         )

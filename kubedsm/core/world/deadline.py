@@ -4,6 +4,7 @@ The core has no clock. A decision may be asked for with a deadline, which is loo
 steps; the best that is known then is taken, and said to be unproven.
 """
 
+import math
 from collections.abc import Callable
 
 import attrs
@@ -23,6 +24,21 @@ class Deadline:
 
     #: how much of the time for the decision has been spent; 1 is all of it
     spent: Callable[[], float] = _nothing
+    #: how long all of it is
+    seconds: float = math.inf
+
+    @property
+    def left(self) -> float:
+        """Seconds; for those who cannot be interrupted."""
+        return max(0.0, 1 - self.spent()) * self.seconds
+
+    def part(self, fraction: float) -> "Deadline":
+        """An earlier one: after that part of the time that is left."""
+        begun = self.spent()
+        share = max(1 - begun, 0.0) * fraction
+        if not share:
+            return Deadline(lambda: 1.0, 0.0)
+        return Deadline(lambda: (self.spent() - begun) / share, share * self.seconds)
 
     @property
     def passed(self) -> bool:

@@ -1,0 +1,103 @@
+"""Goals of which each counts only among what is best for those before it.
+
+Each is maximised by itself, and what it came to is required of the ones after it: exactly, if that
+is proven to be the most, and else at least. (Sections 2 and 3 of "Optimising Kubernetes pod
+placement with constraint programming"; a solver need not be able to go on where it stopped, as it
+is given what was found before to begin with.)
+"""
+
+from collections.abc import Sequence
+
+import attrs
+import numpy as np
+
+from kubedsm.core.solving.programme import UNBOUNDED, Ints, Programme, Solver, Status
+from kubedsm.core.world.deadline import Deadline
+
+
+@attrs.frozen(eq=False)
+class Goal:
+    """What is to be as much as can be."""
+
+    name: str
+    #: V
+    weights: Ints
+    #: of the time that is left when its turn comes, the part that it may take
+    part: float = 0.5
+
+
+@attrs.frozen(slots=True)
+class Certificate:
+    """How sure it is that a goal came to no less than it could, given those before it."""
+
+    goal: str
+    status: Status
+    #: what it came to; None if nothing was found
+    value: int | None = None
+    #: the most that it could have come to; None if nothing is known
+    bound: int | None = None
+    #: seconds
+    seconds: float = 0.0
+
+    @property
+    def proven(self) -> bool:
+        return self.status is Status.OPTIMAL
+
+    @property
+    def gap(self) -> float | None:
+        """What may be missing, as a part of the bound; 0 if it is proven."""
+        if self.proven:
+            return 0.0
+        if self.value is None or self.bound is None:
+            return None
+        return max(0.0, (self.bound - self.value) / max(1, abs(self.bound)))
+
+
+@attrs.frozen(eq=False)
+class Found:
+    #: V; None if nothing was found, nor hinted at
+    values: Ints | None
+    #: one for each of the goals
+    certificates: tuple[Certificate, ...]
+
+    @property
+    def proven(self) -> bool:
+        return all(certificate.proven for certificate in self.certificates)
+
+
+def maximised_in_order(
+    programme: Programme,
+    goals: Sequence[Goal],
+    solver: Solver,
+    deadline: Deadline,
+    hint: Ints | None = None,
+) -> Found:
+    """The values that are best for the first goal, and of these for the second, and so on.
+
+    hint: values to begin with. If the programme allows them they are the least that is found: a
+    goal for which the solver finds nothing better keeps them.
+    """
+    best = hint if hint is not None and programme.allows(hint) else None
+    certificates: list[Certificate] = []
+    for goal in goals:
+        begun = deadline.left
+        solved = solver.maximise(
+            programme, goal.weights, deadline.part(goal.part), hint if best is None else best
+        )
+        if solved.values is not None and (
+            best is None or int(goal.weights @ solved.values) > int(goal.weights @ best)
+        ):
+            best = solved.values
+        status = solved.status
+        value = None if best is None else int(goal.weights @ best)
+        if status is not Status.OPTIMAL and value is not None:
+            status = Status.OPTIMAL if value == solved.bound else Status.FEASIBLE
+        seconds = begun - deadline.left if np.isfinite(begun) else 0.0
+        certificates.append(Certificate(goal.name, status, value, solved.bound, seconds))
+        if value is None:
+            # Nothing was found for this one: what comes after it has nothing to keep to.
+            continue
+        columns = np.flatnonzero(goal.weights)
+        most = value if status is Status.OPTIMAL else UNBOUNDED
+        programme = programme.with_row(columns, goal.weights[columns], value, most)
+    return Found(best, tuple(certificates))

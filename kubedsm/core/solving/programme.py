@@ -1,0 +1,140 @@
+"""Linear programmes in whole numbers: values for a solver, and what it says of them."""
+
+import enum
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from kubedsm.core.world.deadline import Deadline
+
+Ints = NDArray[np.int64]
+
+#: No bound: rows are not limited on that side.
+UNBOUNDED = 2**62
+
+
+@attrs.frozen(eq=False)
+class Programme:
+    """V whole numbers from 0 up to `upper`, and M rows: least <= coefficients @ values <= most."""
+
+    #: V
+    upper: Ints
+    #: M + 1: of row i the entries from starts[i] to starts[i + 1]
+    starts: Ints
+    #: of each entry the variable, and what it counts
+    columns: Ints
+    coefficients: Ints
+    #: M, both; -UNBOUNDED and UNBOUNDED where there is none
+    least: Ints
+    most: Ints
+
+    def allows(self, values: Ints) -> bool:
+        """Whether these values, V, keep all rows, to the last unit."""
+        if bool((values < 0).any() or (values > self.upper).any()):
+            return False
+        sums = self._sums(values)
+        return bool((sums >= self.least).all() and (sums <= self.most).all())
+
+    def _sums(self, values: Ints) -> Ints:
+        parts = np.concatenate((np.zeros(1, np.int64), self.coefficients * values[self.columns]))
+        total = parts.cumsum()
+        sums: Ints = total[self.starts[1:]] - total[self.starts[:-1]]
+        return sums
+
+    def with_row(self, columns: Ints, coefficients: Ints, least: int, most: int) -> "Programme":
+        return attrs.evolve(
+            self,
+            starts=np.append(self.starts, self.starts[-1] + len(columns)),
+            columns=np.concatenate((self.columns, columns)),
+            coefficients=np.concatenate((self.coefficients, coefficients)),
+            least=np.append(self.least, least),
+            most=np.append(self.most, most),
+        )
+
+
+class Rows:
+    """A programme being put together; owned by whoever makes it."""
+
+    def __init__(self) -> None:
+        self._upper: list[Ints] = []
+        self._number = 0
+        self._columns: list[Ints] = []
+        self._coefficients: list[Ints] = []
+        self._lengths: list[int] = []
+        self._least: list[int] = []
+        self._most: list[int] = []
+
+    def variables(self, upper: "Ints | Sequence[int]") -> Ints:
+        """New variables, one for each of these bounds; their numbers, in the same shape."""
+        bounds = np.asarray(upper, dtype=np.int64)
+        numbers = np.arange(self._number, self._number + bounds.size).reshape(bounds.shape)
+        self._upper.append(bounds.ravel())
+        self._number += bounds.size
+        return numbers
+
+    def add(
+        self,
+        columns: "Ints | Sequence[int]",
+        coefficients: "Ints | Sequence[int]",
+        least: int = -UNBOUNDED,
+        most: int = UNBOUNDED,
+    ) -> None:
+        """One more row. A variable may be named once."""
+        self._columns.append(np.asarray(columns, dtype=np.int64).ravel())
+        self._coefficients.append(np.asarray(coefficients, dtype=np.int64).ravel())
+        self._lengths.append(self._columns[-1].size)
+        self._least.append(least)
+        self._most.append(most)
+
+    def programme(self) -> Programme:
+        return Programme(
+            _joined(self._upper),
+            np.concatenate(([0], np.cumsum(self._lengths, dtype=np.int64))).astype(np.int64),
+            _joined(self._columns),
+            _joined(self._coefficients),
+            np.array(self._least, dtype=np.int64),
+            np.array(self._most, dtype=np.int64),
+        )
+
+
+def _joined(parts: Iterable[Ints]) -> Ints:
+    return np.concatenate((np.zeros(0, dtype=np.int64), *parts))
+
+
+class Status(enum.StrEnum):
+    """As solvers say it."""
+
+    OPTIMAL = "optimal"
+    FEASIBLE = "feasible"
+    INFEASIBLE = "infeasible"
+    #: nothing was found in the time that there was, nor that there is nothing
+    UNKNOWN = "unknown"
+
+
+@attrs.frozen(eq=False)
+class Solved:
+    status: Status
+    #: V; None unless optimal or feasible. They keep the programme's rows to the last unit
+    values: Ints | None = None
+    #: no values allowed come to more; None if nothing is known
+    bound: int | None = None
+
+
+class Solver(Protocol):
+    """Whoever solves programmes."""
+
+    @property
+    def name(self) -> str:
+        """What it is called where it is said who solved something."""
+
+    def maximise(
+        self, programme: Programme, goal: Ints, deadline: Deadline, hint: Ints | None = None
+    ) -> Solved:
+        """Return the values for which goal @ values is greatest, or the best found in time.
+
+        goal: V, whole numbers. hint: V, values to begin with, which should be allowed. A bit late
+        as deadlines are; `deadline.left` bounds the seconds.
+        """

@@ -1,0 +1,27 @@
+"""Which solvers there are here."""
+
+from functools import cache
+from importlib.util import find_spec
+from typing import Literal
+
+from kubedsm.core.solving.programme import Solver
+
+#: `off`: nobody is asked
+SolverKind = Literal["highs", "off"]
+
+#: the library of each
+LIBRARIES = {"highs": "highspy"}
+
+
+@cache
+def installed(kind: SolverKind) -> bool:
+    return kind in LIBRARIES and find_spec(LIBRARIES[kind]) is not None
+
+
+def solver_of(kind: SolverKind, seconds: float) -> Solver | None:
+    """One that takes no longer than that for each programme; None if there is none here."""
+    if not installed(kind):
+        return None
+    from kubedsm.solvers.highs import Highs  # noqa: PLC0415 - its library may not be there
+
+    return Highs(seconds)

@@ -1,0 +1,84 @@
+"""Goals in their order, against all values that there are."""
+
+import itertools
+import random
+
+import numpy as np
+import pytest
+
+from kubedsm.core.solving.in_order import Certificate, Goal, maximised_in_order
+from kubedsm.core.solving.programme import Rows, Solved, Status
+from kubedsm.core.world.deadline import NO_DEADLINE, Deadline
+from kubedsm.solvers.highs import Highs
+
+
+def drawn(rng):
+    """A programme of few values, and two goals."""
+    rows = Rows()
+    variables = rows.variables([rng.randint(1, 3) for _ in range(4)])
+    for _ in range(3):
+        rows.add(variables, [rng.randint(0, 5) for _ in variables], most=rng.randint(4, 15))
+    goals = [np.array([rng.randint(-2, 3) for _ in variables]) for _ in range(2)]
+    return rows.programme(), goals
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_the_best_for_the_first_goal_and_of_these_for_the_second(seed):
+    programme, goals = drawn(random.Random(seed))
+    every = itertools.product(*(range(n + 1) for n in programme.upper.tolist()))
+    allowed = [v for v in map(np.array, every) if programme.allows(v)]
+    best = max(tuple(int(goal @ v) for goal in goals) for v in allowed)
+    found = maximised_in_order(
+        programme, [Goal("one", goals[0]), Goal("two", goals[1])], Highs(), NO_DEADLINE
+    )
+    assert found.proven
+    assert tuple(c.value for c in found.certificates) == best
+    assert tuple(int(goal @ found.values) for goal in goals) == best
+
+
+class Silent:
+    name = "silent"
+
+    def maximise(self, programme, goal, deadline, hint=None):
+        return Solved(Status.UNKNOWN, bound=7)
+
+
+def test_what_it_began_with_is_kept_where_nothing_better_is_found():
+    rows = Rows()
+    rows.add(rows.variables([5, 5]), [1, 1], most=7)
+    hint = np.array([3, 2])
+    found = maximised_in_order(
+        rows.programme(), [Goal("all", np.array([1, 1]))], Silent(), NO_DEADLINE, hint
+    )
+    assert found.values.tolist() == [3, 2]
+    assert found.certificates == (Certificate("all", Status.FEASIBLE, 5, 7),)
+    assert found.certificates[0].gap == pytest.approx(2 / 7)
+
+
+def test_what_reaches_the_bound_is_proven_whoever_found_it():
+    rows = Rows()
+    rows.add(rows.variables([5, 5]), [1, 1], most=7)
+    goals, hint = [Goal("all", np.array([1, 1]))], np.array([3, 4])
+    assert maximised_in_order(rows.programme(), goals, Silent(), NO_DEADLINE, hint).proven
+
+
+def test_what_is_not_allowed_is_never_the_answer():
+    rows = Rows()
+    rows.add(rows.variables([5]), [1], most=3)
+    goals = [Goal("all", np.array([1]))]
+    found = maximised_in_order(rows.programme(), goals, Silent(), NO_DEADLINE, np.array([4]))
+    assert found.values is None
+
+
+def test_a_goal_takes_its_part_of_the_time_that_is_left():
+    now = 0.0
+    deadline = Deadline(lambda: now / 10, 10.0)
+    now = 2.0
+    nearer = deadline.part(0.5)
+    assert nearer.left == pytest.approx(4.0)
+    now = 6.1
+    assert nearer.passed
+    assert not deadline.passed
+    assert deadline.left == pytest.approx(3.9)
+    now = 11.0
+    assert deadline.part(0.5).passed
