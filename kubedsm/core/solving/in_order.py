@@ -11,7 +11,14 @@ from collections.abc import Sequence
 import attrs
 import numpy as np
 
-from kubedsm.core.solving.programme import UNBOUNDED, Ints, Programme, Solver, Status
+from kubedsm.core.solving.programme import (
+    UNBOUNDED,
+    Ints,
+    Programme,
+    Solved,
+    Solver,
+    Status,
+)
 from kubedsm.core.world.deadline import Deadline
 
 
@@ -24,6 +31,8 @@ class Goal:
     weights: Ints
     #: of the time that is left when its turn comes, the part that it may take
     part: float = 0.5
+    #: what comes after it may cost so much of it: what is lost by rounding the weights
+    slack: int = 0
 
 
 @attrs.frozen(slots=True)
@@ -75,15 +84,20 @@ def maximised_in_order(
     """The values that are best for the first goal, and of these for the second, and so on.
 
     hint: values to begin with. If the programme allows them they are the least that is found: a
-    goal for which the solver finds nothing better keeps them.
+    goal for which the solver finds nothing better keeps them, and if nothing could be better by the
+    bounds of the variables alone the solver is not asked.
     """
     best = hint if hint is not None and programme.allows(hint) else None
     certificates: list[Certificate] = []
     for goal in goals:
         begun = deadline.left
-        solved = solver.maximise(
-            programme, goal.weights, deadline.part(goal.part), hint if best is None else best
-        )
+        limit = int(np.maximum(goal.weights, 0) @ programme.upper)
+        if best is not None and int(goal.weights @ best) == limit:
+            solved = Solved(Status.OPTIMAL, best, limit)
+        else:
+            solved = solver.maximise(
+                programme, goal.weights, deadline.part(goal.part), hint if best is None else best
+            )
         if solved.values is not None and (
             best is None or int(goal.weights @ solved.values) > int(goal.weights @ best)
         ):
@@ -98,6 +112,6 @@ def maximised_in_order(
             # Nothing was found for this one: what comes after it has nothing to keep to.
             continue
         columns = np.flatnonzero(goal.weights)
-        most = value if status is Status.OPTIMAL else UNBOUNDED
-        programme = programme.with_row(columns, goal.weights[columns], value, most)
+        most = value if status is Status.OPTIMAL and not goal.slack else UNBOUNDED
+        programme = programme.with_row(columns, goal.weights[columns], value - goal.slack, most)
     return Found(best, tuple(certificates))

@@ -89,6 +89,14 @@ class Rows:
         self._least.append(least)
         self._most.append(most)
 
+    def add_each(self, columns: Ints, coefficients: Ints, most: Ints) -> None:
+        """A row for each line of these, M x any: no more than so much, M."""
+        self._columns.append(columns.ravel())
+        self._coefficients.append(coefficients.ravel())
+        self._lengths += [columns.shape[1]] * len(columns)
+        self._least += [-UNBOUNDED] * len(columns)
+        self._most += most.tolist()
+
     def programme(self) -> Programme:
         return Programme(
             _joined(self._upper),
