@@ -42,6 +42,14 @@ def even_scores(objective: Objective, prospects: Sequence[Prospect]) -> list[Int
     In units that are the same for all of them, and much finer than those of `Objective.score`:
     rounded to whole units, sums that are equal differ by at most one unit a workload.
     """
+    scores, uneven = scores_and_unevenness(objective, prospects)
+    return [of_score - of_uneven for of_score, of_uneven in zip(scores, uneven, strict=True)]
+
+
+def scores_and_unevenness(
+    objective: Objective, prospects: Sequence[Prospect]
+) -> tuple[list[Ints], list[Ints]]:
+    """What `even_scores` subtracts from what; all unevenness together is EVENNESS at most."""
     greatest = objective.most * max((p.promise.weight for p in prospects), default=0.0)
     unit = min(_FINEST, _GREATEST_SUM / max(1, len(prospects))) / (greatest or 1.0)
     scores = [objective.scores(p.edge, p.total, p.promise, unit) for p in prospects]
@@ -51,7 +59,4 @@ def even_scores(objective: Objective, prospects: Sequence[Prospect]) -> list[Int
         rising = np.where(np.diff(of_prospect) > 0, np.diff(squares), 0.0)
         uneven.append(prospect.promise.weight * np.append(0.0, rising.cumsum()))
     least = EVENNESS / (sum(float(sums[-1]) for sums in uneven) or 1.0)
-    return [
-        of_prospect - np.rint(least * sums).astype(np.int64)
-        for of_prospect, sums in zip(scores, uneven, strict=True)
-    ]
+    return scores, [np.rint(least * sums).astype(np.int64) for sums in uneven]

@@ -49,14 +49,10 @@ def most_on_nodes(packing: Packing, digits: Digits) -> Ints:
     The other pods of n, and the node where one is, leave one of any n nodes empty. So no pod costs
     more, fragmentation aside, than a first one does on the n-th cheapest of the nodes that take it.
     """
-    most = np.minimum(packing.most, packing.counts)
+    most = packing.fitting
     number, ladders = int(packing.counts.sum()), packing.ladders
     charging = ladders is not None or bool(packing.penalties.any())
-    for kind, requests in enumerate(packing.requests):
-        asked = np.flatnonzero(requests)
-        if len(asked):
-            fitting = (packing.free[:, asked] // requests[asked]).min(axis=1)
-            most[:, kind] = np.minimum(most[:, kind], fitting)
+    for kind in range(len(packing.kinds)):
         open_to = np.flatnonzero(most[:, kind])
         if charging and 0 < number <= len(open_to):
             nth = np.arange(most[:, kind].max())

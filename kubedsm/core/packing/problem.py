@@ -29,6 +29,8 @@ from kubedsm.core.world.serving_order import serving_order
 UNLIMITED = 2**31
 #: far enough from the end of 64 bits to add it up
 _MOST_WORTH = 2**61
+#: more than any penalty
+_NOWHERE = 2**20
 Targets = tuple[tuple[Pod, NodeName], ...]
 #: priority, and how far beyond all patience
 Turn = tuple[int, int]
@@ -165,6 +167,23 @@ class Packing:
         """N x S, the nodes of each kind."""
         feasible: NDArray[np.bool_] = self.most > 0
         return feasible
+
+    @property
+    def least_penalties(self) -> Ints:
+        """S, of the nodes of each kind the one that it likes best; 0 if it has none."""
+        least = np.where(self.feasible, self.penalties, _NOWHERE).min(0, initial=_NOWHERE)
+        return np.where(self.feasible.any(axis=0), least, 0)
+
+    @property
+    def fitting(self) -> Ints:
+        """N x S, how many of the pods of each kind the node takes, if none of another come."""
+        fitting: Ints = np.minimum(self.most, self.counts)
+        for kind, requests in enumerate(self.requests):
+            asked = np.flatnonzero(requests)
+            if len(asked):
+                room = (self.free[:, asked] // requests[asked]).min(axis=1)
+                fitting[:, kind] = np.minimum(fitting[:, kind], room)
+        return fitting
 
     @cached_property
     def weights(self) -> tuple[int, ...] | None:

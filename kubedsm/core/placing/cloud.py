@@ -18,8 +18,6 @@ from kubedsm.core.packing.problem import Packing
 from kubedsm.core.world.model import Node, Resources
 
 _MAX_NODE_SCORE = 100
-#: more than any penalty
-_NOWHERE = 2**20
 
 
 def least_allocated_score(allocatable: list[int], requested: list[int]) -> int:
@@ -188,11 +186,9 @@ class CloudRoom:
 
         As if each of these pods could have the node of the cloud that it likes best.
         """
-        packing = self.packing
+        least = self.packing.least_penalties
         on_edge = tuple((limits + 1).tolist())
-        least = np.where(packing.feasible, packing.penalties, _NOWHERE).min(0, initial=_NOWHERE)
-        least = np.where(packing.feasible.any(axis=0), least, 0)
-        return int(least @ packing.counts) - vector_sums(on_edge, least.tolist())
+        return int(least @ self.packing.counts) - vector_sums(on_edge, least.tolist())
 
     def least_charges(self, limits: Ints) -> Ints:
         """What is charged at least for what is left over, for every vector up to the limits."""

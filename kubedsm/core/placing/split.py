@@ -13,7 +13,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from kubedsm.core.goals.evenness import EVENNESS, Prospect, even_scores
+from kubedsm.core.goals.evenness import EVENNESS, Prospect, scores_and_unevenness
 from kubedsm.core.goals.fragmentation import Ints
 from kubedsm.core.goals.objective import Objective, Promises
 from kubedsm.core.packing.match import Bounds
@@ -39,8 +39,16 @@ class Demand:
     counts: Ints
     #: its QoS with 0, 1, 2 ... of the batch's pods on the edge, as `even_scores` have it
     values: Ints
+    #: what `values` are lowered by
+    uneven: Ints
+    prospect: Prospect
     #: the rank of all its kinds has this level
     level: int
+
+    def scores(self, objective: Objective) -> Ints:
+        """Its QoS alone, in nano-units."""
+        prospect = self.prospect
+        return objective.scores(prospect.edge, prospect.total, prospect.promise)
 
     def kinds(self) -> list[int]:
         return [int(kind) for kind in np.flatnonzero(self.counts)]
@@ -59,16 +67,23 @@ def demands(
             if pod.workload not in counts:
                 counts[pod.workload] = np.zeros(len(packing.kinds), dtype=np.int64)
             counts[pod.workload][kind] += 1
-    prospects, levels = [], []
-    for workload in sorted(counts):
+    named = sorted(counts)
+    prospects = []
+    for workload in named:
         share = shares.get(workload, Share())
         edge = share.edge + np.arange(int(counts[workload].sum()) + 1)
         prospects.append(Prospect(edge, share.total, promises(workload)))
-        levels.append(packing.kinds[int(counts[workload].argmax())].rank.level)
-    values = even_scores(objective, prospects)
+    scores, uneven = scores_and_unevenness(objective, prospects)
     return tuple(
-        Demand(workload, counts[workload], of_workload, level)
-        for workload, of_workload, level in zip(sorted(counts), values, levels, strict=True)
+        Demand(
+            workload,
+            counts[workload],
+            scores[at] - uneven[at],
+            uneven[at],
+            prospects[at],
+            packing.kinds[int(counts[workload].argmax())].rank.level,
+        )
+        for at, workload in enumerate(named)
     )
 
 
