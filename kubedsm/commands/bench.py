@@ -1,6 +1,7 @@
 """`kubedsm bench`: one side beside the other, and the ratio."""
 
 import asyncio
+import math
 import random
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import click
 import structlog
 from rich.console import Console
+from rich.progress import Progress
 
 from kubedsm.bench import bare_loop, burst, cluster_burst, footprint
 from kubedsm.bench import match as bench_match
@@ -25,8 +27,11 @@ from kubedsm.commands.tables import (
     cluster_burst_table,
     scale_table,
     sites_table,
+    solve_table,
 )
 from kubedsm.emulator.paper import paper_cluster
+from kubedsm.replay.runner import processors
+from kubedsm.solvers.available import installed
 
 
 def _names(_: click.Context, __: click.Parameter, value: str) -> tuple[str, ...]:
@@ -68,6 +73,71 @@ def suggest(output: str) -> None:
     from kubedsm.bench import suggest as bench_suggest  # noqa: PLC0415  of no use elsewhere
 
     _report(bench_suggest.run().as_json(), output)
+
+
+@bench.command("solve")
+@click.option(
+    "-n",
+    "--number",
+    type=click.IntRange(1, 10_000),
+    default=200,
+    help="Batches; half as many clusters.",
+)
+@click.option("--seed", type=click.IntRange(0), default=0, help="Draws them.")
+@click.option(
+    "--seconds", type=click.FloatRange(0), default=1.0, help="Of the solver, for each programme."
+)
+@click.option(
+    "--nodes",
+    type=click.IntRange(1),
+    show_default="none: by seconds",
+    help="Of the solver's search, instead of seconds: the same results, however busy the machine.",
+)
+@click.option(
+    "--oracle-seconds",
+    "patience",
+    type=click.FloatRange(1),
+    default=math.inf,
+    show_default="no limit",
+    help="How long the best may be looked for; beyond that it is a bound.",
+)
+@click.option(
+    "--jobs", type=click.IntRange(1, 1024), show_default="one a processor", help="Processes."
+)
+@output
+def solve(
+    number: int,
+    seed: int,
+    seconds: float,
+    nodes: int | None,
+    patience: float,
+    jobs: int | None,
+    output: str,
+) -> None:
+    """Decisions beyond the bounds, beside the best there is (20 minutes).
+
+    Batches to place, and clusters of 9 to 16 workloads to move pods in until nothing more is
+    suggested: KubeDSM with its solver and without, kube-scheduler's rules, and the best, which
+    HiGHS finds by a model of its own.
+    """
+    if not installed("highs"):
+        raise click.ClickException("highspy is not installed: the best cannot be found")
+    from kubedsm.bench.solve import run as bench_solve  # noqa: PLC0415  of no use elsewhere
+
+    planned = bench_solve.tasks(
+        number,
+        seed,
+        seconds=math.inf if nodes else seconds,
+        nodes=nodes,
+        patience=patience,
+    )
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        at = progress.add_task("instances", total=sum(map(len, planned)))
+        result = bench_solve.run(*planned, jobs or processors(), lambda: progress.advance(at))
+    if output == "json":
+        print_json(result.as_json())
+    else:
+        Console().print(solve_table(result))
 
 
 @bench.command("ingest")

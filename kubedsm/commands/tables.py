@@ -10,6 +10,7 @@ from rich.text import Text
 from kubedsm.bench.cluster_burst import ClusterBurstResult
 from kubedsm.bench.scale.paired import ScaleResult
 from kubedsm.bench.soak.verdict import SoakResult
+from kubedsm.bench.solve.verdict import SolveResult
 from kubedsm.commands.offline import OfflinePlacement
 from kubedsm.core.goals.objective import NANO
 from kubedsm.core.rules.fit import unschedulable_message
@@ -100,6 +101,20 @@ def sites_table(result: dict[str, Any]) -> RenderableType:
             "serving, at edge: parts of what is wanted; unheard: pod-seconds not known to be Ready"
         ),
     )
+
+
+def solve_table(result: SolveResult) -> RenderableType:
+    """A row for each way to decide, and one for the best there is."""
+    titles = f"{len(result.placed)} batches", f"{len(result.moved)} clusters to move pods in"
+    parts: list[RenderableType] = []
+    for title, rows in zip(titles, (result.placing, result.moving), strict=True):
+        headings = tuple(dict.fromkeys(name for row in rows.values() for name in row))
+        cells = (
+            (way, *(f"{row[name]:.4g}" if name in row else "" for name in headings))
+            for way, row in rows.items()
+        )
+        parts.append(table(("", *headings), cells, title=title, numbers=headings))
+    return Group(*parts, *map(Text, result.sentences))
 
 
 def soak_table(result: SoakResult) -> RenderableType:

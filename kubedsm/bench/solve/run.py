@@ -1,0 +1,213 @@
+"""Decisions and suggestions beyond the bounds, with a solver and without, beside the best."""
+
+import itertools
+import math
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TypeVar
+
+import attrs
+
+from kubedsm.bench.instances import DisagreementError
+from kubedsm.bench.solve.best import ROUNDING, Best
+from kubedsm.bench.solve.instances import Instance, batches, crowded
+from kubedsm.bench.solve.oracle import best_moves, best_placement
+from kubedsm.bench.solve.verdict import Moved, Moves, Placed, SolveResult, Standing, Way
+from kubedsm.core.goals.objective import NANO, quality
+from kubedsm.core.moving.suggestion import Suggestion, SuggestLimits
+from kubedsm.core.policies.in_turn import InTurn, Room
+from kubedsm.core.policies.kube_scheduler import kube_scheduler
+from kubedsm.core.policies.kubedsm import KubeDSM
+from kubedsm.core.policies.policy import Policy
+from kubedsm.core.rules.fit import shortages
+from kubedsm.core.world.model import Pod, Share, Tier, Workload, shares_after
+from kubedsm.core.world.serving_order import levels_of
+from kubedsm.core.world.snapshot import Snapshot
+from kubedsm.replay.runner import spread
+from kubedsm.solvers.highs import Highs
+
+T = TypeVar("T")
+
+#: suggestions, after which one that still finds something does not come to an end
+_ROUNDS = 200
+
+
+@attrs.frozen
+class Task:
+    instance: Instance
+    #: of the solver, for each programme: one of the two, or nothing
+    seconds: float = math.inf
+    nodes: int | None = None
+    #: of the oracle
+    patience: float = math.inf
+
+    def kubedsm(self, *, solving: bool) -> KubeDSM:
+        solver = Highs(self.seconds, self.nodes) if solving else None
+        return KubeDSM(self.instance.promises, self.instance.objective, solver=solver)
+
+
+def tasks(
+    number: int, seed: int, *, seconds: float, nodes: int | None, patience: float
+) -> tuple[list[Task], list[Task]]:
+    """So many batches to place, and half as many clusters to move pods in."""
+
+    def each(instances: "itertools.islice[Instance]") -> list[Task]:
+        return [Task(instance, seconds, nodes, patience) for instance in instances]
+
+    return (
+        each(itertools.islice(batches(seed), number)),
+        each(itertools.islice(crowded(seed), (number + 1) // 2)),
+    )
+
+
+def run(
+    to_place: Sequence[Task], to_move: Sequence[Task], jobs: int, on_done: Callable[[], object]
+) -> SolveResult:
+    def done(work: Callable[[Task], T], tasks: Sequence[Task]) -> Iterator[T]:
+        for result in spread(work, tasks, jobs):
+            on_done()
+            yield result
+
+    return SolveResult(tuple(done(place, to_place)), tuple(done(move, to_move)))
+
+
+def place(task: Task) -> Placed:
+    """Raises DisagreementError if a decision is impossible, or better than the best."""
+    instance = task.instance
+    policies: dict[Way, Policy] = {
+        Way.SOLVED: task.kubedsm(solving=True),
+        Way.UNSOLVED: task.kubedsm(solving=False),
+        Way.KUBE_SCHEDULER: InTurn(kube_scheduler, instance.promises, instance.objective),
+    }
+    ways = {way: placed_by(policy, instance) for way, policy in policies.items()}
+    best = best_placement(instance, task.patience)
+    for standing in ways.values():
+        _check(instance, standing, best)
+    return Placed(
+        instance.name,
+        len(instance.batch),
+        len(instance.snapshot.nodes),
+        _qos(instance, instance.snapshot.shares()),
+        ways,
+        best,
+    )
+
+
+def move(task: Task) -> Moved:
+    """Raises DisagreementError if a suggestion is impossible, or better than the best."""
+    instance, limits = task.instance, SuggestLimits()
+    best, reachable = (best_moves(instance, each, task.patience) for each in (limits, None))
+    (before,) = _qos(instance, instance.snapshot.shares())
+    ways = {way: _moves(task, way, limits) for way in (Way.SOLVED, Way.UNSOLVED)}
+    for of in ways.values():
+        for gain, reach in ((of.first, best.qos[0]), (of.last, reachable.qos[0])):
+            if before + gain > reach.bound + ROUNDING:
+                raise DisagreementError(f"{instance.name}: moves that are better than the best")
+        if of.proven and before + of.first < best.qos[0].found - ROUNDING:
+            raise DisagreementError(f"{instance.name}: proven, and worse than the best")
+    return Moved(
+        instance.name,
+        len(instance.promised),
+        len(instance.snapshot.pods),
+        ways,
+        best.qos[0].found - before,
+        reachable.qos[0].found - before,
+        best.proven and reachable.proven,
+        best.seconds + reachable.seconds,
+    )
+
+
+def _moves(task: Task, way: Way, limits: SuggestLimits) -> Moves:
+    instance, policy = task.instance, task.kubedsm(solving=way is Way.SOLVED)
+    snapshot = instance.snapshot
+    reached: list[float] = []
+    longest, proven = 0.0, False
+    for _ in range(_ROUNDS):
+        found, seconds = _timed(partial(policy.suggest, snapshot, _anything))
+        longest = max(longest, seconds)
+        if not reached:
+            proven = found.proven
+        reached.append(quality(snapshot.shares(), instance.promises, instance.objective) / NANO)
+        if not found.moves:
+            first = reached[min(1, len(reached) - 1)]
+            return Moves(
+                first - reached[0], reached[-1] - reached[0], proven, len(reached) - 1, longest
+            )
+        snapshot = carried_out(snapshot, found, limits)
+    raise DisagreementError(f"{instance.name}: moving does not come to an end")
+
+
+def _anything(_: Pod) -> None:
+    return None
+
+
+def carried_out(snapshot: Snapshot, found: Suggestion, limits: SuggestLimits) -> Snapshot:
+    """The snapshot after the legs, one after the other, each made before the old pod goes.
+
+    Raises DisagreementError if one of them finds no room, or if they are more than the limits say.
+    """
+    if len(found.legs) + len(found.awaited) > limits.max_moves:
+        raise DisagreementError(f"{len(found.legs)} legs")
+    free, over = dict(snapshot.free), set[str]()
+    for leg in found.legs:
+        requests = leg.move.pod.requests
+        if shortages(requests, free[leg.target]) or not leg.needs <= over:
+            raise DisagreementError(f"{leg.name} finds no room on {leg.target}")
+        free[leg.target] -= requests
+        free[leg.source] += requests
+        over.add(leg.name)
+    return snapshot.with_placed({move.pod.uid: move.target for move in found.moves})
+
+
+def placed_by(policy: Policy, instance: Instance) -> Standing:
+    """Raises DisagreementError if a node does not take what is bound to it."""
+    snapshot, rng = instance.snapshot, random.Random(instance.name)
+    decision, seconds = _timed(partial(policy.place, snapshot, instance.batch, rng))
+    room = Room.of(snapshot)
+    for pod, node, _ in decision.bindings:
+        if node not in [taking.name for taking in room.fitting(pod)]:
+            raise DisagreementError(f"{instance.name}: {node} does not take {pod}")
+        room.put(pod, snapshot.nodes[node])
+    levels = sorted({pod.pod_class.priority for pod in instance.batch}, reverse=True)
+    placed = Counter(binding.pod.pod_class.priority for binding in decision.bindings)
+    more = Counter(b.pod.workload for b in decision.bindings if b.tier is Tier.EDGE)
+    return Standing(
+        tuple(placed[level] for level in levels),
+        _qos(instance, shares_after(snapshot.shares(), more)),
+        decision.proof.placed and decision.proof.qos,
+        seconds,
+    )
+
+
+def _qos(instance: Instance, shares: Mapping[Workload, Share]) -> tuple[float, ...]:
+    """In points, of the workloads of the batch, or else of all, by level."""
+    pods = instance.batch or instance.snapshot.pods.values()
+    by_level: dict[int, dict[Workload, Share]] = {}
+    levels = levels_of(pods) or {pod.workload: 0 for pod in pods}
+    for workload, level in levels.items():
+        by_level.setdefault(level, {})[workload] = shares[workload]
+    return tuple(
+        quality(by_level[level], instance.promises, instance.objective) / NANO
+        for level in sorted(by_level, reverse=True)
+    )
+
+
+def _check(instance: Instance, standing: Standing, best: Best) -> None:
+    """That it is no better than what nothing can be better than, and no worse if it is proven."""
+    reached = zip((*standing.placed, *standing.qos), (*best.placed, *best.qos), strict=True)
+    for value, reach in reached:
+        if value > reach.bound + ROUNDING:
+            raise DisagreementError(f"{instance.name}: a decision that is better than the best")
+        if value < reach.found - ROUNDING and standing.proven:
+            raise DisagreementError(f"{instance.name}: proven, and worse than the best")
+        if value < reach.bound - ROUNDING:
+            return
+
+
+def _timed(what: Callable[[], T]) -> tuple[T, float]:
+    begun = time.process_time()
+    result = what()
+    return result, time.process_time() - begun
