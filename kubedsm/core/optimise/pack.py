@@ -1,0 +1,149 @@
+"""The whole cluster packed anew, for the pods that nothing takes (seed 1 of the specifications).
+
+"Optimising Kubernetes pod placement with constraint programming", with plans that leave no gap
+where the paper evicts first, and with edge shares. The most pods by priority; then the greatest
+QoS; then the fewest evictions and moves. What is found counts only if it is strictly better than
+what is: more pods of some priority have a node, and no fewer of any higher one.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import attrs
+
+from kubedsm.core.goals.fragmentation import Ints
+from kubedsm.core.goals.gains import Gain, Gains
+from kubedsm.core.goals.objective import Objective, Promises
+from kubedsm.core.moving.movable import Movable, default_movable
+from kubedsm.core.moving.move_groups import Moves, disruptions, gains_of
+from kubedsm.core.moving.suggestion import Leg, Reason
+from kubedsm.core.optimise.bounds import most_placed
+from kubedsm.core.optimise.carrying_out import Plan, plan_of
+from kubedsm.core.optimise.packing_search import Search
+from kubedsm.core.optimise.problem import Problem
+from kubedsm.core.packing.match import Bounds
+from kubedsm.core.solving.in_order import Certificate
+from kubedsm.core.solving.programme import Status
+from kubedsm.core.world.model import Pod
+from kubedsm.core.world.snapshot import Snapshot
+
+#: Of the time that there is, what goes to the search before a solver is asked.
+_SEARCHING = 0.4
+
+
+@attrs.frozen(slots=True)
+class Packed:
+    """How the cluster is packed: nothing is to be done unless that places more pods.
+
+    The evicted pods go first; then the legs can be carried out in their order, and in any other in
+    which each comes after those that it needs, and no pod is ever missing; then the awaited pods
+    come.
+    """
+
+    #: pods with a node, of ours and by priority, of those that may be moved or wait; the highest
+    #: priority first
+    before: Mapping[int, int]
+    after: Mapping[int, int]
+    moves: Moves = ()
+    legs: tuple[Leg, ...] = ()
+    awaited: Moves = ()
+    evicted: tuple[Pod, ...] = ()
+    #: how sure it is that no more can be had, goal by goal
+    certificates: tuple[Certificate, ...] = ()
+
+    @property
+    def proven(self) -> bool:
+        """Nothing better exists in any respect."""
+        return all(certificate.proven for certificate in self.certificates)
+
+    @property
+    def better(self) -> bool:
+        """Whether there is anything to be done."""
+        return bool(self.awaited)
+
+
+def pack(
+    snapshot: Snapshot,
+    promises: Promises,
+    objective: Objective,
+    bounds: Bounds,
+    movable: Movable,
+    *,
+    tier_share: float = 0.6,  # noqa: ARG001 - of the solver, which is not asked yet
+    allow_evictions: bool = False,
+    gaps: bool = False,
+) -> Packed:
+    """What to do so that more of the pods that wait have a node.
+
+    movable: why a pod must stay where it is, or None; what `default_movable` forbids stays anyway.
+    allow_evictions: pods of lower priority may go for those of a higher one that wait.
+    gaps: pods that move may be missing meanwhile, as if all left before any came; the plan then has
+    no legs.
+    """
+    forbidden = default_movable(snapshot)
+
+    def reason_to_stay(pod: Pod) -> Reason | None:
+        return forbidden(pod) or movable(pod)
+
+    gains = Gains.of(snapshot, promises, objective)
+    problem = Problem.of(snapshot, reason_to_stay, gains, allow_evictions=allow_evictions)
+    before = problem.placed(problem.old)
+    choice = _Choice(problem, gains, gaps=gaps)
+    if any(problem.waiting):
+        search = Search(problem)
+        search.start(problem.old)
+        search.improve(bounds.deadline.part(_SEARCHING))
+        choice.offer(search.loads)
+    plan, after = choice.plan, choice.placed
+    return Packed(
+        _by_priority(problem, before),
+        _by_priority(problem, after),
+        plan.moves,
+        plan.legs,
+        plan.awaited,
+        plan.evicted,
+        _certificates(problem, after),
+    )
+
+
+class _Choice:
+    """The best plan so far."""
+
+    def __init__(self, problem: Problem, gains: Gains, *, gaps: bool) -> None:
+        self._problem, self._gains, self._gaps = problem, gains, gaps
+        self.plan = Plan()
+        self.placed = problem.placed(problem.old)
+
+    def offer(self, loads: Ints) -> None:
+        plan = plan_of(self._problem, loads, gaps=self._gaps)
+        placed = self._placed(plan)
+        if placed > self.placed or (
+            placed == self.placed and self._worth(plan) > self._worth(self.plan)
+        ):
+            self.plan, self.placed = plan, placed
+
+    def _placed(self, plan: Plan) -> tuple[int, ...]:
+        placed = list(self._problem.placed(self._problem.old))
+        at = {priority: tier for tier, priority in enumerate(self._problem.priorities)}
+        for pod in plan.evicted:
+            placed[at[pod.pod_class.priority]] -= 1
+        for move in plan.awaited:
+            placed[at[move.pod.pod_class.priority]] += 1
+        return tuple(placed)
+
+    def _worth(self, plan: Plan) -> tuple[int, Gain, int]:
+        gain = gains_of(self._gains, (*plan.moves, *plan.awaited))
+        return -len(plan.evicted), gain, -disruptions(plan.moves)
+
+
+def _by_priority(problem: Problem, placed: Iterable[int]) -> dict[int, int]:
+    return dict(zip(problem.priorities, placed, strict=True))
+
+
+def _certificates(problem: Problem, placed: tuple[int, ...]) -> tuple[Certificate, ...]:
+    found = []
+    for priority, value, bound in zip(
+        problem.priorities, placed, most_placed(problem, placed), strict=True
+    ):
+        status = Status.OPTIMAL if value == bound else Status.FEASIBLE
+        found.append(Certificate(f"placed of priority {priority}", status, value, bound))
+    return tuple(found)

@@ -1,0 +1,225 @@
+"""Packing by trying: some nodes are emptied and packed anew, again and again.
+
+All nodes at once to begin with, pods by priority and size; then a few nodes at a time, drawn at
+random: what they hold and what waits is put into them again by best fit, in an order with some
+noise. What is no worse is kept: first the most pods with a node, by priority, and room that is
+free in one piece, so that the next has a place; then, with as many, the fewest away from their old
+nodes. (Large neighbourhood search, as in Shaw's "Using constraint programming and local search
+methods to solve vehicle routing problems".)
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from kubedsm.core.goals.fragmentation import Ints
+from kubedsm.core.optimise.problem import Problem
+from kubedsm.core.world.deadline import Deadline
+
+#: Nodes that are packed anew at a time, at most.
+_NODES = 4
+#: So many rounds, and so many more a node; the deadline may come before.
+_ROUNDS, _ROUNDS_A_NODE = 400, 60
+#: Of these the part that goes to moving less.
+_RESTORING = 0.3
+#: How often each of two is done, where neither is always better.
+_EVEN = 0.5
+#: How often pods that had a node go first, and how often those of higher priority do.
+_OLD_FIRST, _BY_TIER = 0.4, 0.3
+#: Random numbers drawn at a time.
+_DRAWN = 4096
+
+#: Pods without a node, by tier.
+_Out = list[int]
+
+
+class Search:
+    """A placement that gets better; owned by whoever looks for one."""
+
+    def __init__(self, problem: Problem, seed: int = 0) -> None:
+        packing = problem.packing
+        #: the resources of which there may be too little
+        scarce = (packing.requests > 0).any(axis=0) & (
+            packing.free.min(axis=0) < packing.counts @ packing.requests
+        )
+        self._problem = problem
+        self._room: list[list[int]] = packing.free[:, scarce].tolist()
+        self._asks: list[list[int]] = packing.requests[:, scarce].tolist()
+        self._parts = (1 / np.maximum(packing.free.max(axis=0), 1))[scarce].tolist()
+        self._size = [sum(map(float.__mul__, map(float, a), self._parts)) for a in self._asks]
+        self._tier = problem.tiers.tolist()
+        self._most = packing.most.tolist()
+        self._old = problem.old.tolist()
+        self._spare = (packing.counts - problem.least).tolist()
+        #: by row, the kinds of the pods there; and of those that have no node
+        self._on: list[list[int]] = []
+        self._out: list[int] = []
+        self._random = _numbers(seed)
+
+    @property
+    def loads(self) -> Ints:
+        loads = self._problem.packing.nothing()
+        for row, kinds in enumerate(self._on):
+            for kind in kinds:
+                loads[row, kind] += 1
+        return loads
+
+    def start(self, loads: Ints) -> None:
+        self._on = [
+            [kind for kind, number in enumerate(row) for _ in range(number)]
+            for row in loads.tolist()
+        ]
+        left = (self._problem.packing.counts - loads.sum(axis=0)).tolist()
+        self._out = [kind for kind, number in enumerate(left) for _ in range(number)]
+
+    def improve(self, deadline: Deadline) -> None:
+        rounds = _ROUNDS + _ROUNDS_A_NODE * len(self._on)
+        restoring = deadline.part(1.0)
+        packing = deadline.part(1 - _RESTORING)
+        for _ in range(rounds):
+            if packing.passed or not self._out:
+                break
+            self._round(restoring=False)
+        for _ in range(int(rounds * _RESTORING)):
+            if restoring.passed:
+                break
+            self._round(restoring=True)
+
+    def _round(self, *, restoring: bool) -> None:
+        rows = self._drawn_rows()
+        kept, pool = self._taken_out(rows, restoring=restoring)
+        outside = [k for k in self._out if not any(self._most[row][k] for row in rows)]
+        waiting = [k for k in self._out if any(self._most[row][k] for row in rows)]
+        after, out = self._packed(kept, pool, waiting, restoring=restoring)
+        out += outside
+        if not self._allowed(out):
+            return
+        before = {row: self._on[row] for row in rows}
+        was, now = self._counted(self._out), self._counted(out)
+        judged = self._moved if restoring else self._torn
+        if now < was or (now == was and judged(after) <= judged(before)):
+            for row, kinds in after.items():
+                self._on[row] = kinds
+            self._out = out
+
+    def _drawn_rows(self) -> list[int]:
+        number = len(self._on)
+        wanted = min(number, 2 + int(next(self._random) * (_NODES - 1)))
+        rows: set[int] = set()
+        while len(rows) < wanted:
+            rows.add(int(next(self._random) * number))
+        return sorted(rows)
+
+    def _taken_out(
+        self, rows: Sequence[int], *, restoring: bool
+    ) -> tuple[dict[int, list[int]], list[int]]:
+        """What stays on these nodes, and what does not."""
+        part = 1.0 if next(self._random) < _EVEN else next(self._random)
+        kept: dict[int, list[int]] = {}
+        pool: list[int] = []
+        for row in rows:
+            kept[row] = []
+            home = list(self._old[row])
+            for kind in self._on[row]:
+                home[kind] -= 1
+                stays = restoring and home[kind] >= 0 and next(self._random) < _EVEN
+                if stays or next(self._random) > part:
+                    kept[row].append(kind)
+                else:
+                    pool.append(kind)
+        return kept, pool
+
+    def _packed(
+        self,
+        kept: dict[int, list[int]],
+        pool: list[int],
+        waiting: list[int],
+        *,
+        restoring: bool,
+    ) -> tuple[dict[int, list[int]], list[int]]:
+        """What is on them then, and which of the pool and of those that wait are not."""
+        size, rng = self._size, self._random
+        noise = next(rng) * 0.4
+        after = {row: list(kinds) for row, kinds in kept.items()}
+        free = {row: self._left(row, kinds) for row, kinds in kept.items()}
+        tier = self._tier
+        first = next(rng)
+        sized = [(size[k] * (1 + noise * next(rng)), k) for k in pool]
+        more = [(size[k] * (1 + noise * next(rng)), k) for k in waiting]
+        if first < _OLD_FIRST:
+            order = [k for _, k in sorted(sized, reverse=True)]
+            order += [k for _, _, k in sorted((tier[k], s, k) for s, k in more)]
+        elif first < _OLD_FIRST + _BY_TIER:
+            order = [k for _, _, k in sorted((tier[k], -s, k) for s, k in sized + more)]
+        else:
+            order = [k for _, k in sorted(sized + more, reverse=True)]
+        out: list[int] = []
+        for kind in order:
+            row = self._best(kind, free, after, restoring=restoring)
+            if row is None:
+                out.append(kind)
+            else:
+                after[row].append(kind)
+                free[row] = list(map(int.__sub__, free[row], self._asks[kind]))
+        return after, out
+
+    def _left(self, row: int, kinds: Sequence[int]) -> list[int]:
+        left = self._room[row]
+        for kind in kinds:
+            left = list(map(int.__sub__, left, self._asks[kind]))
+        return left
+
+    def _best(
+        self,
+        kind: int,
+        free: dict[int, list[int]],
+        after: dict[int, list[int]],
+        *,
+        restoring: bool,
+    ) -> int | None:
+        """The node that it fills best; if they are to go home, one from which it came."""
+        asks, parts, best, least = self._asks[kind], self._parts, None, float("inf")
+        for row, left in free.items():
+            if not self._most[row][kind] or any(map(int.__gt__, asks, left)):
+                continue
+            there = after[row].count(kind)
+            if there >= self._most[row][kind]:
+                continue
+            rest = sum(map(float.__mul__, map(float, left), parts))
+            if restoring and there < self._old[row][kind]:
+                rest -= 1000
+            if rest < least:
+                best, least = row, rest
+        return best
+
+    def _counted(self, out: Sequence[int]) -> _Out:
+        counted = [0] * len(self._problem.priorities)
+        for kind in out:
+            counted[self._tier[kind]] += 1
+        return counted
+
+    def _allowed(self, out: Sequence[int]) -> bool:
+        """Whether all that must have a node have one."""
+        return all(out.count(kind) <= self._spare[kind] for kind in set(out))
+
+    def _torn(self, on: dict[int, list[int]]) -> float:
+        total = 0.0
+        for row, kinds in on.items():
+            left = self._left(row, kinds)
+            total -= sum(map(float.__mul__, map(float, left), self._parts)) ** 2
+        return total
+
+    def _moved(self, on: dict[int, list[int]]) -> float:
+        total = 0
+        for row, kinds in on.items():
+            home = list(self._old[row])
+            for kind in kinds:
+                home[kind] -= 1
+            total += sum(n for n in home if n > 0)
+        return float(total)
+
+
+def _numbers(seed: int) -> Iterator[float]:
+    rng = np.random.default_rng(seed)
+    while True:
+        yield from rng.random(_DRAWN).tolist()
