@@ -24,7 +24,7 @@ def keys(content, prefix=""):
 
 
 #: keys that are in no dump of the defaults
-UNSET = ["latencyTarget", "mode", "rate", "fairness.namespaces"]
+UNSET = ["latencyTarget", "mode", "rate", "fairness.namespaces", "optimiser.mode"]
 DUMPED = sorted(keys(msgspec.yaml.decode(dump(Configuration()))))
 
 

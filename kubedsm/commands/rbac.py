@@ -69,7 +69,7 @@ def rbac(
 def _used(configuration: Configuration) -> set[str]:
     """The names of the features that the configuration uses."""
     off = {
-        "migrations": configuration.suggester.mode != "apply",
+        "migrations": "apply" not in {configuration.suggester.mode, configuration.packing_mode},
         "preemption": configuration.preemption != "enabled",
     }
     return {feature.name for feature in FEATURES if not off.get(feature.name, False)}

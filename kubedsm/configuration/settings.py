@@ -63,6 +63,10 @@ _LABEL_KEY = text(re.compile(rf"(?:{SUBDOMAIN}/)?{_VALUE}"), "a label key, such 
 _LABEL_KEYS = several(_LABEL_KEY)
 _LABEL_VALUES = several(text(re.compile(_VALUE), "a label value, such as edge"))
 
+#: whether moves are carried out, only reported, or not looked for
+ApplyMode = Literal["apply", "suggest", "off"]
+_APPLY_MODE = choice(*get_args(ApplyMode))
+
 
 @attrs.frozen(field_transformer=checked)
 class _TierLabels:
@@ -141,9 +145,7 @@ class EdgeSettings:
 
 @attrs.frozen(field_transformer=checked)
 class SuggesterSettings:
-    mode: Literal["apply", "suggest", "off"] = attrs.field(
-        default="apply", metadata=choice("apply", "suggest", "off")
-    )
+    mode: ApplyMode = attrs.field(default="apply", metadata=_APPLY_MODE)
     algorithm: Literal["exact", "paper"] = attrs.field(
         default="exact", metadata=choice("exact", "paper")
     )
@@ -154,6 +156,21 @@ class SuggesterSettings:
     max_cloud_to_edge: int = attrs.field(default=5, metadata=whole(0, 1000))
     max_edge_reorder: int = attrs.field(default=3, metadata=whole(0, 1000))
     defragment: bool = attrs.field(default=False, metadata=flag())
+
+
+@attrs.frozen(field_transformer=checked)
+class OptimiserSettings:
+    """When pods are moved for others that no node takes; see `runtime.packer`."""
+
+    #: None: as the suggester's
+    mode: ApplyMode | None = attrs.field(default=None, metadata=_APPLY_MODE)
+    trigger: Literal["stuck"] = attrs.field(default="stuck", metadata=choice("stuck"))
+    #: seconds, both
+    delay: float = attrs.field(default=2.0, metadata=duration("100ms", "24h"))
+    budget: float = attrs.field(default=10.0, metadata=duration("10ms", "10m"))
+    #: of the budget, what is kept for the tiers of priority in equal parts
+    tier_share: float = attrs.field(default=0.6, metadata=number(0, 1))
+    allow_evictions: bool = attrs.field(default=False, metadata=flag())
 
 
 @attrs.frozen(field_transformer=checked)
@@ -250,6 +267,9 @@ class Configuration:
         default=SuggesterSettings(), metadata=section(SuggesterSettings)
     )
     solver: SolverSettings = attrs.field(default=SolverSettings(), metadata=section(SolverSettings))
+    optimiser: OptimiserSettings = attrs.field(
+        default=OptimiserSettings(), metadata=section(OptimiserSettings)
+    )
     migration: MigrationSettings = attrs.field(
         default=MigrationSettings(), metadata=section(MigrationSettings)
     )
@@ -347,6 +367,11 @@ class Configuration:
     def rate(self, workload: Workload) -> float | None:
         """The requests/s that the operator says it answers."""
         return self._said_of(workload).rate
+
+    @property
+    def packing_mode(self) -> ApplyMode:
+        """Whether pods are moved for others that no node takes."""
+        return self.optimiser.mode or self.suggester.mode
 
     def migration_mode(self, workload: Workload) -> Mode:
         return self._said_of(workload).mode or self.migration.mode

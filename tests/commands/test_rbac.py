@@ -41,6 +41,12 @@ def test_the_component_that_only_suggests_has_what_it_prints_for_that():
     assert "eviction" not in given
 
 
+def test_packing_needs_what_moving_needs(tmp_path):
+    config = tmp_path / "config.yaml"
+    config.write_text("{suggester: {mode: off}, optimiser: {mode: apply}}")
+    assert ("ClusterRole", "create", "pods/eviction") in rights("--config", config)
+
+
 def test_a_right_is_given_once():
     given = [
         (role["kind"], group, resource, verb)

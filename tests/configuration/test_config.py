@@ -29,6 +29,7 @@ tiers: {label: kubedsm.io/tier, edge: [edge], cloud: [cloud]}
 batch: {idle: 5ms, max: 200ms, size: 256, budget: 500ms}
 suggester: {mode: apply, algorithm: exact, period: 3s, budget: 2s, maxMoves: 6, maxCloudToEdge: 5,
             maxEdgeReorder: 3, defragment: false}
+optimiser: {trigger: stuck, delay: 2s, budget: 10s, tierShare: .6, allowEvictions: false}
 migration: {mode: surge, maxConcurrent: 3, maxPerNode: 3, maxPerWorkload: 3, price: 17s,
             cooldown: 0s, drainDelay: 2s, deadline: 60s}
 objective: {kind: share, alpha: 1, beta: 0.1, gamma: 0}
@@ -96,6 +97,13 @@ def test_json_is_read_too():
 
 def test_a_bare_off_is_a_mode_though_yaml_reads_it_as_false():
     assert load("suggester: {mode: off}", "x").suggester.mode == "off"
+
+
+def test_pods_are_packed_as_they_are_moved_unless_it_is_said_otherwise():
+    assert load("", "x").packing_mode == "apply"
+    assert load("suggester: {mode: suggest}", "x").packing_mode == "suggest"
+    assert load("{suggester: {mode: off}, optimiser: {mode: apply}}", "x").packing_mode == "apply"
+    assert load("optimiser: {mode: off}", "x").packing_mode == "off"
 
 
 def test_labels_of_the_tiers_may_be_one_or_several():
@@ -185,6 +193,9 @@ REFUSALS: dict[str | bytes, str] = {
     ),
     "suggester: {mode: [apply]}": "suggester.mode: a list is not apply, suggest or off",
     "suggester: {algorithm: fast}": "suggester.algorithm: 'fast' is not exact or paper",
+    "optimiser: {trigger: always}": "optimiser.trigger: 'always' is not stuck",
+    "optimiser: {delay: 0s}": "optimiser.delay: 0s is not between 100ms and 24h",
+    "optimiser: {tierShare: 2}": "optimiser.tierShare: 2 is not between 0 and 1",
     "objective: {beta: -0.1}": "objective.beta: -0.1 is not between 0 and 1000",
     "migration: {price: 25h}": "migration.price: 25h is not between 0s and 24h",
     "suggester: {defragment: 1}": "suggester.defragment: 1 is not true or false",

@@ -12,6 +12,7 @@ from kubedsm.configuration.settings import (
     Latency,
     MigrationSettings,
     ObjectiveSettings,
+    OptimiserSettings,
     SuggesterSettings,
 )
 from kubedsm.core.world.model import Tiers
@@ -93,6 +94,14 @@ configurations = st.builds(
         max_cloud_to_edge=st.integers(0, 1000),
         max_edge_reorder=st.integers(0, 1000),
         defragment=st.booleans(),
+    ),
+    optimiser=st.builds(
+        OptimiserSettings,
+        mode=st.sampled_from(["apply", "suggest", "off", None]),
+        delay=seconds(0.1, 86400),
+        budget=seconds(0.01, 600),
+        tier_share=st.floats(0, 1),
+        allow_evictions=st.booleans(),
     ),
     migration=st.builds(
         MigrationSettings,

@@ -89,7 +89,7 @@ TIERS = Feature(
 )
 MIGRATIONS = Feature(
     "migrations",
-    "move running pods (suggester.mode: apply, and `kubedsm suggest --apply`)",
+    "move running pods (suggester.mode or optimiser.mode: apply, and `kubedsm suggest --apply`)",
     (
         *_OWNER_AND_ITS_PODS,
         *_rights("list", CORE, "services"),
