@@ -111,12 +111,12 @@ class EdgeProblem:
 
     def only(self, workloads: Iterable[Workload]) -> "EdgeProblem":
         """The same, with all pods of other workloads left where they are."""
-        kept = sorted(at for workload in set(workloads) for at in self._items_of[workload])
+        kept = sorted(at for workload in set(workloads) for at in self.items_by_workload[workload])
         items = tuple(self.items[i] for i in kept)
         return attrs.evolve(self, items=items, spread=self.spread.only(kept))
 
     @cached_property
-    def _items_of(self) -> Mapping[Workload, Sequence[int]]:
+    def items_by_workload(self) -> Mapping[Workload, Sequence[int]]:
         """Which items are of which workload."""
         found: dict[Workload, list[int]] = {}
         for at, item in enumerate(self.items):
@@ -213,7 +213,7 @@ class EdgeProblem:
 
     @property
     def workloads(self) -> tuple[Workload, ...]:
-        return tuple(self._items_of)
+        return tuple(self.items_by_workload)
 
     @cached_property
     def awaited(self) -> Mapping[Workload, int]:

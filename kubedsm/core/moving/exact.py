@@ -1,5 +1,6 @@
 """The best few moves there are: `suggest` in its exact form."""
 
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Self
 
@@ -14,6 +15,7 @@ from kubedsm.core.moving.edge_problem import EdgeProblem
 from kubedsm.core.moving.move_groups import Moves, legs_of, stopovers
 from kubedsm.core.moving.move_order import Impasse
 from kubedsm.core.moving.pairing import pair
+from kubedsm.core.moving.solved_changes import SolvedChanges
 from kubedsm.core.moving.proposal import Proposal, Question, allowed_of
 
 #: Of solutions that cannot be carried out, that many are passed over.
@@ -22,6 +24,12 @@ _TRIES = 6
 _REPAIRS, _REPAIR_STATES = 16, 60_000
 #: Workloads looked at together when all are too many: those that lack most, that can spare most.
 _LACKING, _SPARING = 4, 2
+
+#: Of the time for thinking, how much is spent on what comes without a solver.
+_QUICKLY = 0.25
+
+#: What says which changes are best, the best first. Raises TooManyError.
+Finder = Callable[[Question], Iterator[Solution]]
 
 
 def suggest_exact(question: Question) -> Proposal:
@@ -32,10 +40,27 @@ def suggest_exact(question: Question) -> Proposal:
     fewer moves, if that is still too much. What is found then is good, but not proven.
     """
     try:
-        found = _best(question)
+        found = _best(question, best_changes)
     except TooManyError:
-        found = _best_of_some(question)
+        found = _beyond(question)
     return found if question.problem.cloud.certain else attrs.evolve(found, proven=False)
+
+
+def _beyond(question: Question) -> Proposal:
+    """The better of what is best of some workloads and what the solver finds, if there is one."""
+    deadline = question.bounds.deadline
+    quick = attrs.evolve(question.bounds, deadline=deadline.part(_QUICKLY))
+    found = _best_of_some(attrs.evolve(question, bounds=quick))
+    if question.bounds.solver is None:
+        return found
+    asked = SolvedChanges(question.bounds.solver)
+    try:
+        solved = _best(question, asked)
+    except TooManyError:
+        return found
+    proven = solved.proven and asked.proven
+    better = max(solved, found, key=lambda each: (question.net(each.moves), -legs_of(each.moves)))
+    return attrs.evolve(better, proven=proven and better is solved, certificate=asked.certificate)
 
 
 def _best_of_some(question: Question) -> Proposal:
@@ -56,7 +81,7 @@ def _best_of_some(question: Question) -> Proposal:
         while most and not bounds.deadline.passed:
             try:
                 fewer = attrs.evolve(part.limits, max_moves=most)
-                found = _best(attrs.evolve(part, limits=fewer))
+                found = _best(attrs.evolve(part, limits=fewer), best_changes)
             except TooManyError:
                 most = most * 3 // 4
                 continue
@@ -67,13 +92,13 @@ def _best_of_some(question: Question) -> Proposal:
     return Proposal(proven=False, states=states)
 
 
-def _best(question: Question) -> Proposal:
+def _best(question: Question, changes: Finder) -> Proposal:
     """The best solution that the rules about other pods allow.
 
     Where they refuse one, no more pods of the kind are sent there than they allowed, and the best
     is looked for again. What they allow of a refused one may be better still.
     """
-    found = _first(question)
+    found = _first(question, changes)
     problem = question.problem
     refused: list[Impasse] = []
     states = found.states
@@ -83,7 +108,7 @@ def _best(question: Question) -> Proposal:
         impasse = found.refused[0]
         refused.append(impasse)
         problem = _narrowed(problem, impasse)
-        found = _first(attrs.evolve(question, problem=problem))
+        found = _first(attrs.evolve(question, problem=problem), changes)
         states += found.states
     if not refused or problem.rules is None:
         return found
@@ -117,7 +142,7 @@ def _allowed(problem: EdgeProblem, impasse: Impasse) -> int:
     )
 
 
-def _first(question: Question) -> Proposal:
+def _first(question: Question, changes: Finder) -> Proposal:
     """The best solution that can be carried out, when all its legs are paid; with the fewest legs.
 
     Or the first one that rules about other pods refuse, if it comes before. It takes at least two
@@ -129,7 +154,7 @@ def _first(question: Question) -> Proposal:
     chosen: _Chosen | None = None
     states = passed_over = 0
     waited = False
-    for solution in best_changes(question):
+    for solution in changes(question):
         states = solution.states
         if chosen is not None and not chosen.may_yield_to(solution):
             break
@@ -146,12 +171,14 @@ def _first(question: Question) -> Proposal:
             other = _Chosen.of(solution, moves, question.price)
             if other.pays and (chosen is None or other.rank > chosen.rank):
                 chosen = other
+            if chosen is not None and chosen.rank >= solution.rank:
+                break
     if chosen is None and waited:
-        held = _first(attrs.evolve(question, vacating=False))
+        held = _first(attrs.evolve(question, vacating=False), changes)
         return attrs.evolve(held, proven=False, states=states + held.states)
     if chosen is None and passed_over and limits.max_edge_reorder > 1:
         single = attrs.evolve(limits, max_edge_reorder=1)
-        simpler = _first(attrs.evolve(question, limits=single))
+        simpler = _first(attrs.evolve(question, limits=single), changes)
         return attrs.evolve(simpler, proven=False, states=states + simpler.states)
     found = () if chosen is None else chosen.moves
     return Proposal(found, proven=not passed_over, states=states)

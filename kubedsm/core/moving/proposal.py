@@ -13,6 +13,7 @@ from kubedsm.core.moving.move_order import Impasse, order_of
 from kubedsm.core.moving.suggestion import Move, MoveKind, SuggestLimits
 from kubedsm.core.packing.match import Bounds
 from kubedsm.core.rules.feasibility import Feasibility
+from kubedsm.core.solving.in_order import Certificate
 from kubedsm.core.world.model import NodeName, Resources, Tier, Uid, Workload
 
 
@@ -60,6 +61,8 @@ class Proposal:
     states: int = 0
     #: what would have been better, had the rules about other pods allowed it
     refused: tuple[Impasse, ...] = ()
+    #: how much more there might be, where it is not proven
+    certificate: Certificate | None = None
 
 
 def allowed_of(

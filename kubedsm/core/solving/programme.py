@@ -67,6 +67,11 @@ class Rows:
         self._least: list[int] = []
         self._most: list[int] = []
 
+    @property
+    def number(self) -> int:
+        """How many variables there are."""
+        return self._number
+
     def variables(self, upper: "Ints | Sequence[int]") -> Ints:
         """New variables, one for each of these bounds; their numbers, in the same shape."""
         bounds = np.asarray(upper, dtype=np.int64)

@@ -1,0 +1,101 @@
+"""The best changes of the edge, as a solver finds them: what is beyond the bounds of the DP."""
+
+from collections.abc import Iterator, Sequence
+
+import attrs
+import numpy as np
+
+from kubedsm.core.goals.gains import worthwhile
+from kubedsm.core.goals.worths import less_price
+from kubedsm.core.moving.best_changes import Solution, TooManyError
+from kubedsm.core.moving.edge_changes import fragmentation_changes
+from kubedsm.core.moving.integer_changes import ChangesProgramme
+from kubedsm.core.moving.proposal import Question
+from kubedsm.core.solving.in_order import Certificate, Found, Goal, maximised_in_order
+from kubedsm.core.solving.programme import UNBOUNDED, Ints, Solver
+
+#: Variables of a programme beyond which no solver finds much in the time there is.
+_MOST_VARIABLES = 40_000
+#: Of the time that is left, what a goal may take when others follow.
+_PART = 0.7
+
+
+class SolvedChanges:
+    """Asks a solver, in place of `best_changes`, and keeps what it has proven."""
+
+    def __init__(self, solver: Solver) -> None:
+        self._solver = solver
+        #: of the first programme: no moves within the limits are worth more than its bound
+        self.certificate: Certificate | None = None
+        #: whether all were solved to the end
+        self.proven = True
+
+    def __call__(self, question: Question) -> Iterator[Solution]:
+        """The changes that give more QoS, best first; none has all of one before in it.
+
+        One that is not proven to be the best is the last. Raises TooManyError.
+        """
+        made = ChangesProgramme(question)
+        if made.size > _MOST_VARIABLES:
+            raise TooManyError
+        gains, first, number = question.gains, self.certificate is None, 0
+        levels = sorted({gains.level[workload] for workload in question.problem.workloads})
+        while levels and not question.bounds.deadline.passed:
+            found, certificate = self._found(made, question, levels)
+            if first and not number:
+                self.certificate = certificate
+            self.proven = self.proven and found.proven
+            solution = None
+            if found.values is not None:
+                solution = _solution(question, made.changes(found.values))
+            if solution is None:
+                if not found.proven:
+                    return
+                made.keep(question, levels.pop(0))
+            else:
+                number += 1
+                yield solution
+                if not found.proven:
+                    return
+                made.forbid(solution.changes)
+
+    def _found(
+        self, made: ChangesProgramme, question: Question, levels: Sequence[int]
+    ) -> tuple[Found, Certificate]:
+        """What is best at the first of the levels, then at the others, then with fewest moves."""
+        worths, price = question.worths, question.price
+        leading, beside = made.gained(worths, levels[0], price)
+        goals = [Goal("worth", leading, _PART)]
+        goals += [Goal("worth", made.gained(worths, level)[0], _PART) for level in levels[1:]]
+        goals.append(Goal("moves", -made.moves(), 1.0))
+        programme = made.programme()
+        if price:
+            columns, least = made.gained(question.gains, levels[0])
+            programme = programme.with_row(columns.nonzero()[0], columns[columns != 0], -least, UNBOUNDED)
+        found = maximised_in_order(programme, goals, self._solver, question.bounds.deadline)
+        certificate = found.certificates[0]
+        value, bound = (
+            None if amount is None else amount + beside
+            for amount in (certificate.value, certificate.bound)
+        )
+        return found, attrs.evolve(certificate, value=value, bound=bound)
+
+
+def _solution(question: Question, changes: Ints) -> Solution | None:
+    """None if that is worth nothing."""
+    problem = question.problem
+    difference = changes.sum(axis=0)
+    moves = int(np.abs(changes).sum() + np.abs(difference).sum()) // 2
+    waiting = np.array([len(item.waiting) for item in problem.items], dtype=np.int64)
+    awaited = int(np.clip(difference, 0, waiting).sum())
+    cost = question.price * (moves - awaited * (1 + question.limits.max_moves))
+    workloads = [item.workload for item in problem.items]
+    gains = question.gains.of_vectors(workloads, difference[None])
+    worths = question.worths.of_vectors(workloads, difference[None])
+    net = less_price(worths, np.array([cost]))
+    if not (worthwhile(gains)[0] and worthwhile(net)[0]):
+        return None
+    nodes = np.flatnonzero(changes.any(axis=1))
+    spread = int(problem.spread.added(nodes, changes[nodes]).sum())
+    added = int(fragmentation_changes(problem, nodes, problem.free, changes[nodes]).sum())
+    return Solution(changes, tuple(net[0].tolist()), moves, spread, added, 0)
