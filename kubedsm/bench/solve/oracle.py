@@ -44,11 +44,10 @@ class _Model:
         self.highs.addConstr(row)
 
     def fits(self, room: Mapping[str, float], pods: Sequence[tuple[PodClass, Any]]) -> None:
-        for resource, free in room.items():
-            each = [(_amounts(kind.requests)[resource], number) for kind, number in pods]
-            asked = [amount * number for amount, number in each if amount]
-            if asked:
-                self.demand(_sum(asked) <= max(0.0, free))
+        wanted = [(_amounts(kind.requests), number) for kind, number in pods]
+        for resource in {resource for amounts, _ in wanted for resource in amounts}:
+            asked = [a[resource] * number for a, number in wanted if resource in a]
+            self.demand(_sum(asked) <= max(0.0, room.get(resource, 0.0)))
 
     def worth(self, instance: Instance, workload: Workload, on_edge: Any, total: int) -> Any:
         """What it is worth, in points, that so many of the workload's pods are on the edge."""
@@ -199,8 +198,8 @@ def _kinds(pods: Iterable[Pod]) -> dict[_Kind, list[Pod]]:
 
 
 def _amounts(of: Resources) -> dict[str, float]:
-    """In numbers of about one size."""
-    return {"cpu": of.cpu, "memory": of.memory / MI, "pods": of.pods}
+    """In numbers of about one size; none of 0."""
+    return {n: a / MI if n == "memory" else float(a) for n, a in of.items() if a}
 
 
 def _sum(terms: Sequence[Any]) -> Any:

@@ -1,0 +1,97 @@
+"""Beyond the bounds: never fewer pods than one at a time, and how far from the best.
+
+The long form is `kubedsm bench solve`.
+"""
+
+import itertools
+
+import attrs
+import pytest
+
+from kubedsm.bench.instances import DisagreementError
+from kubedsm.bench.solve.instances import Instance, batches
+from kubedsm.bench.solve.oracle import best_moves, best_placement
+from kubedsm.bench.solve.run import carried_out, placed_by
+from kubedsm.core.goals.objective import NANO, Objective, Promise
+from kubedsm.core.moving.suggest import suggest
+from kubedsm.core.moving.suggestion import Leg, Move, MoveKind, SuggestLimits
+from kubedsm.core.placing.decision import Binding, Decision
+from kubedsm.core.placing.immediate import immediate_schedule
+from kubedsm.core.world.model import Tier
+from support.placement_instances import drawn, node, resources, snapshot
+from support.suggest_instances import crowded_case, running
+
+SEEDS = range(60)
+
+
+def instance(of, objective, batch=()):
+    """Every workload of a case or instance of the tests has its promise."""
+    workloads = {each.workload for each in of.snapshot.pods.values()}
+    promised = {workload: of.promises(workload) for workload in workloads}
+    return Instance("drawn", of.snapshot, batch, promised, objective)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_oracle_knows_no_better_than_a_proven_decision(seed):
+    of, objective = drawn(seed), Objective(gamma=seed % 2 * 10)
+    decision = immediate_schedule(of.snapshot, of.batch, of.promises, objective)
+    best = best_placement(instance(of, objective, of.batch))
+    assert decision.proof.placed
+    assert decision.proof.qos
+    assert best.proven
+    assert sum(reach.found for reach in best.placed) == len(decision.bindings)
+    waiting = {each.workload for each in of.batch}
+    others = sum(
+        objective.score(share.edge, share.total, promise.qos, promise.weight)
+        for workload, share in of.snapshot.shares().items()
+        if workload not in waiting
+        for promise in [of.promises(workload)]
+    )
+    expected = (decision.score_after - others) / NANO
+    assert sum(reach.found for reach in best.qos) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("number", range(40))
+def test_the_oracle_knows_no_better_than_proven_moves(number):
+    case = next(itertools.islice(all_running(), number, None))
+    found = suggest(case.snapshot, case.promises, case.objective, case.limits)
+    best = best_moves(instance(case, case.objective), case.limits)
+    assert found.proven
+    assert best.proven
+    assert best.qos[0].found == pytest.approx(found.after.qos / NANO)
+
+
+def all_running():
+    """Cases with room in the cloud for whatever leaves the edge, so that all moves can be made."""
+    cases = (crowded_case(seed, roomy=True) for seed in itertools.count())
+    return (case for case in cases if len(case.snapshot.placed) == len(case.snapshot.pods))
+
+
+def test_moves_without_room_are_noticed():
+    """Two pods that want each other's node: there is room for neither before the other is gone."""
+    pods = [running(f"{name}-0", name, resources(2), f"edge-{name}") for name in "ab"]
+    nodes = [node("edge-a", Tier.EDGE, 2), node("edge-b", Tier.EDGE, 2), node("cloud", Tier.CLOUD)]
+    shot, limits = snapshot(nodes, pods), SuggestLimits()
+    moves = [
+        Move(each, each.node_name, nodes[1 - at].name, MoveKind.EDGE_TO_EDGE)
+        for at, each in enumerate(pods)
+    ]
+    nothing = suggest(shot, lambda _: Promise(), Objective(), limits)
+    for legs, why in (
+        ([Leg(moves[0], moves[0].source, moves[0].target)], "finds no room"),
+        ([Leg(moves[0], moves[0].source, moves[0].target)] * 7, "7 legs"),
+    ):
+        with pytest.raises(DisagreementError, match=why):
+            carried_out(shot, attrs.evolve(nothing, moves=tuple(moves), legs=tuple(legs)), limits)
+
+
+def test_a_node_that_does_not_take_a_pod_is_noticed():
+    of = next(batches(0))
+    everything = of.snapshot.of_tier(Tier.EDGE)[0]
+
+    class Careless:
+        def place(self, snapshot, pods, *_):
+            return Decision(tuple(Binding(each, everything.name, Tier.EDGE) for each in pods))
+
+    with pytest.raises(DisagreementError, match=f"{everything.name} does not take"):
+        placed_by(Careless(), of)
