@@ -166,8 +166,7 @@ def _crowded(name: str) -> Instance:
         _node(at, edge_nodes, rng.randint(1, 5), rng.randint(1, 6), rng.choice((3, 5, 110, 110)))
         for at in range(edge_nodes)
     ]
-    cloud = rng.choice(((400, 500), (60, 64)))
-    nodes += [_node(edge_nodes + at, edge_nodes, *cloud, 250) for at in range(cloud_nodes)]
+    nodes += [_node(edge_nodes + at, edge_nodes, 400, 500, 250) for at in range(cloud_nodes)]
     running = _running(rng, services, nodes, rng.randint(4, 8) * len(services))
     return _instance(name, rng, services, nodes, running, [])
 
