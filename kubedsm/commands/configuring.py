@@ -13,7 +13,7 @@ from rich.console import Console
 
 from kubedsm.cluster.client.kubernetes import KubernetesCluster
 from kubedsm.commands import offline
-from kubedsm.commands.console import log_to, output, print_json, until_interrupted
+from kubedsm.commands.console import log_to, output, print_json, remark, until_interrupted
 from kubedsm.commands.inputs import config_map_name, kubeconfig_context, kubeconfig_file, read_dump
 from kubedsm.configuration.documents import content
 from kubedsm.configuration.origins import DEFAULT, Origins, mistakes
@@ -24,6 +24,7 @@ from kubedsm.core.world.snapshot import Snapshot
 from kubedsm.core.world.wishes import MIGRATION_ANNOTATION, QOS_ANNOTATION, RATE_ANNOTATION
 from kubedsm.runtime.config_map import ConfigMapName
 from kubedsm.runtime.configuration_source import said_in
+from kubedsm.solvers.available import lacking
 from kubedsm.thinking.moves_to_make import migration_of
 from kubedsm.why.table import table
 
@@ -90,6 +91,8 @@ def show(
         elif path is not None:
             text, source = content(path, LONGEST), path
         origins = Origins.of(load(text, source), text, source)
+        if said := lacking(origins.configuration.solver.kind):
+            remark(said)
         workloads: list[ShownWorkload] = []
         if dump_path is not None:
             configuration = origins.configuration

@@ -37,6 +37,7 @@ from kubedsm.runtime import leadership
 from kubedsm.runtime.assembly import Runtime
 from kubedsm.runtime.config_map import ConfigMapName
 from kubedsm.runtime.configuration_source import said_in
+from kubedsm.solvers.available import lacking
 from kubedsm.why.server import PORT, Diagnostics
 
 
@@ -194,6 +195,8 @@ class _Serving:
                     diagnostics=diagnostics.url or "none",
                     metrics=monitoring.url or f"none: {monitoring.unavailable}",
                 )
+                if said := lacking(configuration.solver.kind):
+                    log.warning(said)
                 self.stop.heeded = True
                 await leadership.serve(runtime, elector, self.stop.asked, self.grace_period)
                 for task in beside:

@@ -18,6 +18,16 @@ def installed(kind: SolverKind) -> bool:
     return kind in LIBRARIES and find_spec(LIBRARIES[kind]) is not None
 
 
+def lacking(kind: SolverKind) -> str:
+    """What comes of it that its library is not installed; nothing if it is, or nobody is asked."""
+    if kind == "off" or installed(kind):
+        return ""
+    return (
+        f"solver: {LIBRARIES[kind]} is not installed:"
+        " beyond the bounds decisions are by heuristics, and not proven"
+    )
+
+
 def solver_of(kind: SolverKind, seconds: float) -> Solver | None:
     """One that takes no longer than that for each programme; None if there is none here."""
     if not installed(kind):

@@ -1,0 +1,108 @@
+"""Without the solver's library everything works, and says what could not be proven."""
+
+import json
+import signal
+import sys
+
+import pytest
+
+from kubedsm.solvers import available
+from support import command_line
+from support.dumps import dump_of, node, pod
+from support.processes import Process, Server, kubedsm, write
+
+NOT_INSTALLED = (
+    "solver: highspy is not installed: beyond the bounds decisions are by heuristics,"
+    " and not proven"
+)
+
+
+@pytest.fixture
+def not_installed(tmp_path, monkeypatch):
+    """Here and in all processes that are started importing it fails, as if it were not there."""
+    write(tmp_path, "sitecustomize.py", "import sys\nsys.modules['highspy'] = None\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setitem(sys.modules, "highspy", None)
+    available.installed.cache_clear()
+    yield
+    available.installed.cache_clear()
+
+
+def owned_by(service, number, **more):
+    owner = {"kind": "StatefulSet", "name": service, "controller": True}
+    return pod(f"{service}-{number}", ownerReferences=[owner], **more)
+
+
+@pytest.fixture
+def batch(tmp_path):
+    """Eight services of ten pods, and nodes that cannot hold all of them."""
+    nodes = [node(f"e{at}", "edge", cpu="9500m", memory="16Gi") for at in range(5)]
+    pods = [
+        owned_by(f"w{at}", number, cpu=f"{500 + 130 * at}m", memory=f"{2000 - 150 * at}Mi")
+        for at in range(8)
+        for number in range(10)
+    ]
+    dump = dump_of(*nodes, node("c1", "cloud", cpu="9"), *pods)
+    return write(tmp_path, "batch.json", dump.decode())
+
+
+@pytest.fixture
+def running(tmp_path):
+    """Ten services with most of their pods in the cloud, and an edge that is almost full."""
+    nodes = [node(f"e{at}", "edge", cpu=f"{700 + 90 * at}m") for at in range(10)]
+    pods = [
+        owned_by(f"w{at}", number, cpu=f"{600 + 70 * at}m", node="c1" if number else f"e{at}")
+        for at in range(10)
+        for number in range(4)
+    ]
+    for each in pods:
+        each["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
+    dump = dump_of(*nodes, node("c1", "cloud", cpu="400", memory="900Gi"), *pods)
+    return write(tmp_path, "running.json", dump.decode())
+
+
+@pytest.mark.usefixtures("not_installed")
+def test_commands_decide_and_say_that_it_is_not_proven(batch, running):
+    placed = kubedsm("place", "--from", batch, "-o", "json")
+    assert (placed.returncode, "Traceback" in placed.stderr) == (0, False)
+    said = json.loads(placed.stdout)
+    assert len(said["bindings"]) + len(said["unplaced"]) == 80
+    assert said["proven"] is False
+    suggested = command_line.kubedsm("suggest", "--from", running, "-o", "json")
+    assert (suggested.returncode, "Traceback" in suggested.stderr) == (0, False)
+    assert json.loads(suggested.stdout)["proven"] is False
+    playing = ("replay", "1.5-.4", "--policies", "kubedsm", "-o", "json", "--jobs", "1")
+    played = command_line.kubedsm(*playing)
+    assert (played.returncode, played.stderr) == (0, "")
+    refused = command_line.kubedsm("bench", "solve", "-n", "1")
+    assert refused.returncode == 1
+    assert refused.stderr == (
+        "kubedsm: error: highspy is not installed: the best cannot be found\n"
+    )
+
+
+@pytest.mark.usefixtures("not_installed")
+def test_it_is_said_once_what_that_means(tmp_path):
+    shown = command_line.kubedsm("config", "show")
+    assert (shown.returncode, shown.stderr) == (0, f"kubedsm: {NOT_INSTALLED}\n")
+    off = write(tmp_path, "off.yaml", "solver: {kind: 'off'}\n")
+    shown = command_line.kubedsm("config", "show", off)
+    assert (shown.returncode, shown.stderr) == (0, "")
+
+
+@pytest.mark.http
+@pytest.mark.usefixtures("not_installed")
+def test_the_scheduler_says_so_when_it_starts_and_places_all_the_same():
+    with (
+        Server() as server,
+        Process(
+            *("run", "--kubeconfig", server.kubeconfig, "--diagnostics-port", "0"),
+            *("--leader-elect=false", "-o", "json"),
+        ) as scheduler,
+    ):
+        server.deploy("web", 20)
+        server.until(lambda: server.bound() == 20)
+        code, out, err = scheduler.stop(signal.SIGTERM)
+    assert (code, err) == (0, "")
+    events = [json.loads(line)["event"] for line in out.splitlines()]
+    assert events.count(NOT_INSTALLED) == 1
