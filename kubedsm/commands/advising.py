@@ -12,7 +12,7 @@ from rich.text import Text
 
 from kubedsm.clock import Clock
 from kubedsm.cluster.client.port import Cluster
-from kubedsm.commands.tables import shares_table
+from kubedsm.commands.tables import shares_table, unproven_lines
 from kubedsm.configuration.settings import Configuration
 from kubedsm.core.goals.lasting import ASSUMED
 from kubedsm.core.goals.objective import NANO
@@ -48,6 +48,7 @@ class Advice:
             "score": {"before": _score(suggestion.before), "after": _score(suggestion.after)},
             "rejected": [{"pod": str(r.pod), "reason": r.reason} for r in suggestion.rejected],
             "proven": suggestion.proven,
+            "certificates": [each.as_json() for each in suggestion.certificates],
             "limits": _limits(self.configuration),
         }
 
@@ -130,6 +131,7 @@ def advice_tables(advice: Advice, milliseconds: float) -> RenderableType:
             f"found in {milliseconds:.1f} ms"
         )
     )
+    parts += unproven_lines(advice.suggestion.certificates)
     if price := advice.configuration.migration.price:
         priced = f"a move costs {price:g} s of a pod at the edge"
         parts.append(Text(f"{priced}; nothing learned, gains are taken to last {ASSUMED:g} s"))

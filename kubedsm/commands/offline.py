@@ -50,6 +50,7 @@ class OfflinePlacement:
             },
             "proven": decision.proven,
             "provenOf": decision.proof.as_json(),
+            "certificates": [each.as_json() for each in decision.certificates],
         }
 
 

@@ -1,6 +1,6 @@
 """Results as tables for people."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -14,6 +14,7 @@ from kubedsm.bench.solve.verdict import SolveResult
 from kubedsm.commands.offline import OfflinePlacement
 from kubedsm.core.goals.objective import NANO
 from kubedsm.core.rules.fit import unschedulable_message
+from kubedsm.core.solving.in_order import Certificate
 from kubedsm.core.world.model import Share, Workload
 from kubedsm.why.table import table
 
@@ -38,8 +39,14 @@ def placement_tables(placement: OfflinePlacement, milliseconds: float) -> Render
             f"{decision.proof.words}, "
             f"decided in {milliseconds:.1f} ms"
         ),
+        *unproven_lines(decision.certificates),
     ]
     return Group(*parts)
+
+
+def unproven_lines(certificates: Iterable[Certificate]) -> list[Text]:
+    """What there might be at most, where that is not proven to be what there is."""
+    return [Text(each.words) for each in certificates if not each.proven]
 
 
 def shares_table(before: Mapping[Workload, Share], after: Mapping[Workload, Share]) -> Table:

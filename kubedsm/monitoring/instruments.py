@@ -5,6 +5,7 @@ Names are kube-scheduler's and client-go's where the meaning is the same.
 
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import get_args
 
 import attrs
 from prometheus_client import Counter, Histogram
@@ -12,11 +13,12 @@ from prometheus_client.registry import CollectorRegistry
 
 from kubedsm.clock import Clock
 from kubedsm.core.moving.suggestion import Move, MoveKind
+from kubedsm.core.solving.in_order import Certificate
 from kubedsm.core.world.change import Change
 from kubedsm.core.world.model import Pod, Uid
 from kubedsm.monitoring.measured_cluster import Answered
 from kubedsm.monitoring.registry import Registry
-from kubedsm.runtime.listener import Listener, Result
+from kubedsm.runtime.listener import DecisionKind, Listener, Result
 from kubedsm.why.entries import MoveOutcome
 from plans.steps import LOST, Plan, StepKind, StepState
 
@@ -26,6 +28,8 @@ FINE = tuple(0.001 * 2**n for n in range(15))
 COARSE = tuple(0.005 * 2**n for n in range(17))
 #: seconds; nothing should take the event loop for more than .05
 LAGS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+#: parts, from a thousandth
+GAPS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 #: kube-scheduler's last label of the attempts that a pod took
 MOST_ATTEMPTS = 15
 
@@ -88,6 +92,22 @@ class Instruments(Listener):
             "Thinking, by what about: a batch of new pods, or a suggestion of moves.",
             ["kind"],
             buckets=FINE,
+            registry=registry,
+        )
+        self._unproven = Counter(
+            "kubedsm_unproven_decisions",
+            "Decisions, by what about, of which it is not proven that there is no better one.",
+            ["kind"],
+            registry=registry,
+        )
+        for kind in get_args(DecisionKind):
+            self._unproven.labels(kind)
+        self._gaps = Histogram(
+            "kubedsm_decision_gap_ratio",
+            "Of unproven decisions, by what about, and by goal: how much there might be more, as a"
+            " part of the most that there can be.",
+            ["kind", "goal"],
+            buckets=GAPS,
             registry=registry,
         )
         self._bind_seconds = Histogram(
@@ -234,6 +254,13 @@ class Instruments(Listener):
         self._thought.labels("suggestion").observe(seconds)
         for move in moves:
             self._suggested.labels(_label(move.kind), mode).inc()
+
+    def unproven(self, kind: DecisionKind, certificates: Sequence[Certificate]) -> None:
+        self._unproven.labels(kind).inc()
+        for certificate in certificates:
+            if certificate.gap is not None:
+                goal = certificate.goal.lower().replace(" ", "_")
+                self._gaps.labels(kind, goal).observe(certificate.gap)
 
     def bind_ended(self, seconds: float) -> None:
         self._bind_seconds.observe(seconds)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from kubedsm.core.moving.suggestion import Move
+from kubedsm.core.solving.in_order import Certificate
 from kubedsm.core.world.change import Change
 from kubedsm.core.world.model import Pod
 from kubedsm.why.entries import MoveOutcome
@@ -11,6 +12,9 @@ from plans.steps import Plan
 
 #: of an attempt to schedule a pod; late: there was no time left to think about it
 Result = Literal["scheduled", "unschedulable", "error", "late"]
+
+#: what is decided on: new pods, or pods that run
+DecisionKind = Literal["batch", "suggestion"]
 
 
 class Listener:
@@ -39,6 +43,9 @@ class Listener:
 
     def suggested(self, moves: Sequence[Move], mode: str, seconds: float) -> None:
         """A suggestion was thought about for so long, and came to these moves."""
+
+    def unproven(self, kind: DecisionKind, certificates: Sequence[Certificate]) -> None:
+        """A decision might be better, by what is known of its goals, as far as anything is."""
 
     def bind_ended(self, seconds: float) -> None:
         """A bind that is no move's was seen, or has failed, so long after it was asked for."""

@@ -15,6 +15,7 @@ from kubedsm.core.placing.decision import Decision
 from kubedsm.core.policies.kubedsm import KubeDSM
 from kubedsm.core.policies.policy import Policy
 from kubedsm.core.rules.fit import unschedulable_message
+from kubedsm.core.solving.in_order import unproven
 from kubedsm.core.world.deadline import Deadline
 from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.core.world.model import NodeName, Pod, Uid
@@ -136,6 +137,8 @@ class Scheduler:
         self.preemptor.consider(decision.unplaced)
         seconds = self.clock.monotonic() - started
         self.listener.batch_decided(pods, seconds)
+        if not decision.proven:
+            self.listener.unproven("batch", decision.certificates)
         log.info(
             "batch",
             pods=len(pods),
@@ -143,6 +146,7 @@ class Scheduler:
             unplaced=len(decision.unplaced),
             late=len(decision.late),
             proven=decision.proven,
+            **({"unproven": told} if (told := unproven(decision.certificates)) else {}),
             milliseconds=round(1000 * seconds, 2),
         )
 

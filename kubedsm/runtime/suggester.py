@@ -15,6 +15,7 @@ from kubedsm.core.goals.gains import Gains, leading
 from kubedsm.core.moving.move_groups import edge_changes
 from kubedsm.core.moving.rebalance import on_one_node
 from kubedsm.core.moving.suggestion import Leg, Move, MoveKind, Suggestion
+from kubedsm.core.solving.in_order import unproven
 from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.core.world.model import Uid, shares_after
 from kubedsm.core.world.sites import Away
@@ -145,6 +146,8 @@ class Suggester:
         suggestion = suggested.suggestion
         seconds = self.clock.monotonic() - began
         self.listener.suggested(suggestion.moves, settings.mode, seconds)
+        if not suggestion.proven:
+            self.listener.unproven("suggestion", suggestion.certificates)
         if not suggestion.moves:
             self._nothing_at = None if suggested.rests else state
             wait = self.changes.worth_another_look() if suggestion.may_pay_later else math.inf
@@ -157,6 +160,7 @@ class Suggester:
             "suggestion",
             moves=[f"{m.pod} {m.source} -> {m.target}" for m in suggestion.moves],
             proven=suggestion.proven,
+            **({"unproven": told} if (told := unproven(suggestion.certificates)) else {}),
             mode=settings.mode,
         )
         if settings.mode == "suggest":

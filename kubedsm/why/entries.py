@@ -9,6 +9,7 @@ import attrs
 import msgspec
 
 from kubedsm.core.moving.suggestion import Leg, Move
+from kubedsm.core.solving.in_order import Certificate
 from kubedsm.core.world.model import NodeName, Pod, Tier, Uid
 from kubedsm.why.explanation import MoveAnswer
 
@@ -104,6 +105,8 @@ class Entry:
     qos_before: float
     qos_after: float
     proven: bool
+    #: of goals that are not proven
+    certificates: tuple[Certificate, ...] = ()
     pods: tuple[PodChoice, ...] = ()
     moves: tuple[MoveOutcome, ...] = ()
 
@@ -116,6 +119,7 @@ class Entry:
             "moves": [msgspec.to_builtins(move.answer(self.at)) for move in self.moves],
             "qos": {"before": self.qos_before, "after": self.qos_after},
             "proven": self.proven,
+            "certificates": [each.as_json() for each in self.certificates],
         }
 
     def concerns(self, name: str) -> bool:

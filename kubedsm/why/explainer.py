@@ -11,6 +11,7 @@ import msgspec
 
 from kubedsm.core.policies.kubedsm import KubeDSM
 from kubedsm.core.rules.fit import counted_reasons
+from kubedsm.core.solving.in_order import unproven
 from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.core.world.model import NodeName, Pod, Uid
 from kubedsm.core.world.snapshot import Snapshot
@@ -103,12 +104,18 @@ class Decisions:
         basis = self.record.basis(chosen.entry) if chosen is not None else None
         if chosen is None or basis is None:
             return ""
+        parts = self._why(pod, chosen, basis)
+        if told := unproven(chosen.entry.certificates):
+            parts.append(f"not proven, {told}")
+        return "; ".join(parts)
+
+    def _why(self, pod: Pod, chosen: Chosen, basis: Basis) -> list[str]:
         if chosen.move is not None:
             move = chosen.move
-            return f"in place of {move.pod} on {move.source}: {move.kind}, {move.purpose}"
+            return [f"in place of {move.pod} on {move.source}: {move.kind}, {move.purpose}"]
         node = basis.snapshot.nodes.get(chosen.node or NodeName(""))
         if node is None:
-            return ""
+            return []
         parts = [f"{node.tier} node"]
         workload = pod.workload
         if workload in basis.shares_before and workload in basis.shares_after:
@@ -123,7 +130,7 @@ class Decisions:
         count = len(basis.snapshot.nodes)
         fitted = f"{count - len(rejections)} of {count} nodes fitted"
         parts.append(f"{fitted}, {counted_reasons(rejections)}" if rejections else fitted)
-        return "; ".join(parts)
+        return parts
 
     def _explainer_of(self, entry: Entry, basis: Basis) -> Explainer:
         if self._explainer is None or self._explainer[0] != entry.number:

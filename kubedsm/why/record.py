@@ -85,6 +85,7 @@ class DecisionRecord:
             decision.score_before / NANO,
             decision.score_after / NANO,
             decision.proven,
+            decision.certificates,
             pods=tuple(choices),
         )
         before, after = decision.shares_before, decision.shares_after
@@ -105,6 +106,7 @@ class DecisionRecord:
             before.qos / NANO,
             after.qos / NANO,
             suggestion.proven,
+            suggestion.certificates,
             moves=tuple(moves),
         )
         self._add(entry, Basis(snapshot, before.shares, after.shares))

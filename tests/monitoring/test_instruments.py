@@ -8,13 +8,15 @@ import pytest
 from kubedsm.clock import VirtualClock
 from kubedsm.cluster.client.port import Unreachable
 from kubedsm.configuration.settings import load
+from kubedsm.core.solving.in_order import Certificate
+from kubedsm.core.solving.programme import Status
 from kubedsm.core.world.change import Change
 from kubedsm.emulator.front import RequestFault
 from kubedsm.monitoring.instruments import Instruments
 from kubedsm.monitoring.registry import written
 from support.answering_cluster import POD
 from support.faults import OUTCOMES
-from support.metered import Metered
+from support.metered import Metered, total
 from support.move_scenes import (
     LARGE_CLOUD,
     AtRequest,
@@ -256,3 +258,16 @@ async def test_worker_processes_and_what_they_do_not_answer_are_counted():
             unanswered = "kubedsm_unanswered_questions_total"
             assert metered(unanswered, question="preemption") == 1
             assert metered(unanswered, question="suggestion") == 0
+
+
+async def test_what_is_not_proven_is_counted_with_its_gap_and_no_priority_for_a_label():
+    instruments = Instruments(VirtualClock(), "kubedsm", "server:443")
+    placed = Certificate("pods placed", Status.FEASIBLE, 188, 203, of="priority 100")
+    instruments.unproven("batch", (placed, Certificate("QoS", Status.FEASIBLE, 3)))
+    instruments.unproven("batch", ())
+    text = written(instruments.registry).decode()
+    assert total(text, "kubedsm_unproven_decisions_total", kind="batch") == 2
+    assert total(text, "kubedsm_unproven_decisions_total", kind="suggestion") == 0
+    gaps = "kubedsm_decision_gap_ratio"
+    assert total(text, f"{gaps}_count") == 1
+    assert total(text, f"{gaps}_sum", kind="batch", goal="pods_placed") == pytest.approx(15 / 203)

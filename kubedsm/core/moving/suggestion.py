@@ -7,6 +7,7 @@ from typing import NamedTuple
 import attrs
 from attrs import validators
 
+from kubedsm.core.solving.in_order import Certificate
 from kubedsm.core.world.model import MIGRATING_LABEL, NodeName, Pod, Share, Workload
 
 
@@ -171,8 +172,15 @@ class Suggestion:
     rejected: tuple[NotTaken, ...] = ()
     #: nothing better exists within the limits; never said of the paper's form
     proven: bool = True
+    #: of what the moves are worth, if it is not proven and anything is known
+    certificate: Certificate | None = None
     #: how many states were compared
     states: int = 0
+
+    @property
+    def certificates(self) -> tuple[Certificate, ...]:
+        """As those of a `Decision`."""
+        return () if self.certificate is None or self.proven else (self.certificate,)
 
     @property
     def may_pay_later(self) -> bool:

@@ -25,6 +25,7 @@ from kubedsm.core.placing.replica_ladders import ReplicaLadders
 from kubedsm.core.placing.split import Picks, Split, best_split, demands
 from kubedsm.core.placing.spread_bound import reached
 from kubedsm.core.rules.rejection import Rejection
+from kubedsm.core.solving.in_order import Certificate
 from kubedsm.core.world.deadline import Deadline
 from kubedsm.core.world.model import NodeName, Pod, Share, Tier, Uid, Workload
 
@@ -56,6 +57,8 @@ class Decision:
     fragmentation: int = 0
     #: of what nothing better exists
     proof: Proof = attrs.field(factory=Proof)
+    #: of goals that are not proven, in their order: what they came to, and could at most
+    certificates: tuple[Certificate, ...] = ()
     shares_before: Mapping[Workload, Share] = attrs.field(factory=dict)
     shares_after: Mapping[Workload, Share] = attrs.field(factory=dict)
     #: of each pod its class and a node, each by itself, say all

@@ -6,7 +6,8 @@ placement with constraint programming"; a solver need not be able to go on where
 is given what was found before to begin with.)
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import attrs
 import numpy as np
@@ -33,6 +34,10 @@ class Goal:
     part: float = 0.5
     #: what comes after it may cost so much of it: what is lost by rounding the weights
     slack: int = 0
+    #: whose, if that is not said by the name: `priority 100`
+    of: str = ""
+    #: how many make one of what people are told
+    unit: int = 1
 
 
 @attrs.frozen(slots=True)
@@ -47,6 +52,9 @@ class Certificate:
     bound: int | None = None
     #: seconds
     seconds: float = 0.0
+    #: as in `Goal`
+    of: str = ""
+    unit: int = 1
 
     @property
     def proven(self) -> bool:
@@ -60,6 +68,35 @@ class Certificate:
         if self.value is None or self.bound is None:
             return None
         return max(0.0, (self.bound - self.value) / max(1, abs(self.bound)))
+
+    @property
+    def words(self) -> str:
+        """Such as `pods placed: 188 of at most 203 (gap 7 %)`."""
+        goal = f"{self.goal} of {self.of}" if self.of else self.goal
+        if self.value is None:
+            return f"{goal}: nothing found"
+        if self.bound is None or self.gap is None:
+            return f"{goal}: {self._told(self.value):g}, and no bound is known"
+        most = f"{self._told(self.value):g} of at most {self._told(self.bound):g}"
+        return f"{goal}: {most} (gap {100 * self.gap:.1f} %)"
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "goal": self.goal,
+            "of": self.of or None,
+            "value": self._told(self.value),
+            "bound": self._told(self.bound),
+            "gap": None if self.gap is None else round(self.gap, 6),
+            "proven": self.proven,
+        }
+
+    def _told(self, amount: int | None) -> float | None:
+        return amount if amount is None or self.unit == 1 else amount / self.unit
+
+
+def unproven(certificates: Iterable[Certificate]) -> str:
+    """What is not proven of a decision, in a line; nothing if there is nothing."""
+    return "; ".join(each.words for each in certificates if not each.proven)
 
 
 @attrs.frozen(eq=False)
@@ -107,7 +144,9 @@ def maximised_in_order(
         if status is not Status.OPTIMAL and value is not None:
             status = Status.OPTIMAL if value == solved.bound else Status.FEASIBLE
         seconds = begun - deadline.left if np.isfinite(begun) else 0.0
-        certificates.append(Certificate(goal.name, status, value, solved.bound, seconds))
+        certificates.append(
+            Certificate(goal.name, status, value, solved.bound, seconds, goal.of, goal.unit)
+        )
         if value is None:
             # Nothing was found for this one: what comes after it has nothing to keep to.
             continue

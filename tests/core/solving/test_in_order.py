@@ -6,7 +6,7 @@ import random
 import numpy as np
 import pytest
 
-from kubedsm.core.solving.in_order import Certificate, Goal, maximised_in_order
+from kubedsm.core.solving.in_order import Certificate, Goal, maximised_in_order, unproven
 from kubedsm.core.solving.programme import Rows, Solved, Status
 from kubedsm.core.world.deadline import NO_DEADLINE, Deadline
 from kubedsm.solvers.highs import Highs
@@ -82,3 +82,35 @@ def test_a_goal_takes_its_part_of_the_time_that_is_left():
     assert deadline.left == pytest.approx(3.9)
     now = 11.0
     assert deadline.part(0.5).passed
+
+
+def test_what_is_not_proven_is_told_in_what_people_count_in():
+    placed = Certificate("pods placed", Status.FEASIBLE, 188, 203)
+    qos = Certificate("QoS", Status.FEASIBLE, 1_500, 2_000, of="priority 100", unit=1_000)
+    known = Certificate("evenness", Status.OPTIMAL, 3, 3)
+    nothing = Certificate("preferences", Status.UNKNOWN)
+    unbounded = Certificate("moves", Status.FEASIBLE, -4)
+    assert unproven((placed, known, qos)) == (
+        "pods placed: 188 of at most 203 (gap 7.4 %);"
+        " QoS of priority 100: 1.5 of at most 2 (gap 25.0 %)"
+    )
+    assert nothing.words == "preferences: nothing found"
+    assert unbounded.words == "moves: -4, and no bound is known"
+    assert not unproven((known,))
+    assert qos.as_json() == {
+        "goal": "QoS",
+        "of": "priority 100",
+        "value": 1.5,
+        "bound": 2.0,
+        "gap": 0.25,
+        "proven": False,
+    }
+
+
+def test_a_goal_says_whose_it_is_and_in_which_unit():
+    rows = Rows()
+    rows.add(rows.variables([5]), [1], most=3)
+    goal = Goal("QoS", np.array([1]), of="priority 7", unit=10)
+    found = maximised_in_order(rows.programme(), [goal], Highs(), NO_DEADLINE)
+    assert found.certificates[0].as_json()["of"] == "priority 7"
+    assert found.certificates[0].as_json()["value"] == 0.3
