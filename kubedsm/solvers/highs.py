@@ -65,6 +65,10 @@ class Highs:
             highs.setOptionValue("time_limit", seconds)
         if self.nodes is not None:
             highs.setOptionValue("mip_max_nodes", self.nodes)
+        if seconds < math.inf:
+            # It may pass before its time, for something more urgent.
+            for event in (highs.cbMipInterrupt, highs.cbSimplexInterrupt):
+                event.subscribe(lambda asked: asked.interrupt(deadline.passed))
         highs.passModel(_model(programme, goal / scale, tighter))
         if hint is not None:
             solution = highspy.HighsSolution()

@@ -53,6 +53,8 @@ class Answered:
 
 #: what the scheduler says
 Said = Call | Configured | Asked
+#: instead of a frame of that: an urgent question comes next, and need not wait for a long thought
+URGENT = b"!"
 
 
 class OutOfStepError(Exception):
@@ -66,10 +68,38 @@ class _Clock(SystemClock):
         return time.monotonic()
 
 
+class Heard:
+    """What the scheduler has said, as far as it has not been taken in."""
+
+    def __init__(self) -> None:
+        self.frames: SimpleQueue[bytes] = SimpleQueue()
+        # Each is counted by a thread of its own.
+        self._urgent = self._answered = 0
+
+    @property
+    def urgent(self) -> bool:
+        """Whether an urgent question waits for its answer."""
+        return self._urgent > self._answered
+
+    def answered(self) -> None:
+        """Take note that an urgent question has its answer."""
+        self._answered += 1
+
+    def listen(self, stdin: BinaryIO) -> None:
+        """In a thread of its own, so that whoever writes never has to wait for a long thought."""
+        while frame := read(stdin):
+            if frame == URGENT:
+                self._urgent += 1
+            else:
+                self.frames.put(frame)
+        os._exit(0)
+
+
 class Child:
     """What the worker process knows. The first it is told is how it is configured."""
 
-    def __init__(self, configured: Configured) -> None:
+    def __init__(self, configured: Configured, heard: Heard) -> None:
+        self._heard = heard
         self._followed: set[Uid] = set()
         self._configuration = _configuration(configured)
         self._mirror = ToldMirror(
@@ -81,6 +111,7 @@ class Child:
             lambda: self._configuration,
             lambda: self._configuration.policy,
             _Clock(),
+            lambda: heard.urgent,
         )
 
     def take(self, said: Said) -> Answered | None:
@@ -103,6 +134,9 @@ class Child:
             return Answered(asked.number, pickled_answer(asked.question.answered(self._known)))
         except Exception:  # noqa: BLE001 - told where all that is caught is told
             return Answered(asked.number, error=traceback.format_exc())
+        finally:
+            if asked.question.urgent:
+                self._heard.answered()
 
 
 def _configuration(said: Configured) -> Configuration:
@@ -111,25 +145,18 @@ def _configuration(said: Configured) -> Configuration:
 
 def serve(stdin: BinaryIO, stdout: BinaryIO) -> None:
     """Answer what is asked; for ever, as the end of the input ends the process."""
-    frames: SimpleQueue[bytes] = SimpleQueue()
-    Thread(target=_listen, args=(stdin, frames), daemon=True).start()
+    heard = Heard()
+    Thread(target=heard.listen, args=(stdin,), daemon=True).start()
     child: Child | None = None
     while True:
-        for said in unpickled(frames.get()):
+        for said in unpickled(heard.frames.get()):
             if child is None:
-                child = Child(said)
+                child = Child(said, heard)
                 continue
             answered = child.take(said)
             if answered is not None:
                 stdout.write(framed(pickled(answered)))
                 stdout.flush()
-
-
-def _listen(stdin: BinaryIO, frames: "SimpleQueue[bytes]") -> None:
-    """In a thread of its own, so that whoever writes never has to wait for a long thought."""
-    while frame := read(stdin):
-        frames.put(frame)
-    os._exit(0)
 
 
 def main() -> None:

@@ -51,8 +51,8 @@ def unpickled(data: bytes) -> Any:
     return pickle.loads(data)  # noqa: S301 - of the process that started this one, or that it started
 
 
-def unpickled_answer(data: bytes, pod: Callable[[Uid], Pod | None]) -> Any:
-    """The answer, with each pod as it is now. Raises KeyError for one that is gone."""
+def unpickled_answer(data: bytes, pod: Callable[[Uid], Pod]) -> Any:
+    """The answer, with the pods of these uids."""
     return _AnswerUnpickler(io.BytesIO(data), pod).load()
 
 
@@ -109,12 +109,9 @@ class _AnswerPickler(pickle.Pickler):
 
 
 class _AnswerUnpickler(pickle.Unpickler):
-    def __init__(self, stream: io.BytesIO, pod: Callable[[Uid], Pod | None]) -> None:
+    def __init__(self, stream: io.BytesIO, pod: Callable[[Uid], Pod]) -> None:
         super().__init__(stream)
         self._pod = pod
 
     def persistent_load(self, pid: Uid) -> Pod:
-        pod = self._pod(pid)
-        if pod is None:
-            raise KeyError(pid)
-        return pod
+        return self._pod(pid)

@@ -4,7 +4,6 @@ from functools import cache
 
 import attrs
 
-from kubedsm.clock import deadline_in
 from kubedsm.configuration.services import Mode
 from kubedsm.configuration.settings import Configuration
 from kubedsm.core.goals.lasting import Quiet
@@ -19,7 +18,8 @@ from kubedsm.thinking.questions import Known
 @attrs.frozen(slots=True)
 class Suggested:
     suggestion: Suggestion
-    #: whether anything was left alone only because it is, or was, being moved
+    #: whether anything was left alone only because it is, or was, being moved; or for want of time,
+    #: as an urgent question came
     rests: bool
 
 
@@ -28,6 +28,7 @@ class MovesToMake:
     """Asked of a policy that moves pods."""
 
     name = "suggestion"
+    urgent = False
     #: workloads of which a pod is being moved, and that were moved a moment ago
     moving: frozenset[Workload]
     resting: frozenset[Workload]
@@ -54,10 +55,10 @@ class MovesToMake:
         suggestion = policy.suggest(
             snapshot,
             movable,
-            deadline_in(self.budget, known.clock),
+            known.deadline(self),
             cache(self.quiet.lasting),
         )
-        return Suggested(suggestion, rests=bool(rests))
+        return Suggested(suggestion, rests=bool(rests) or known.interrupted())
 
     def _rest(self, pod: Pod, known: Known) -> Reason | None:
         if pod.uid in known.followed or pod.workload in self.moving:

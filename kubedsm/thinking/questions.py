@@ -5,13 +5,14 @@ a worker process takes its time, and whoever asked it has to look whether the an
 """
 
 from collections.abc import Callable, Container
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import attrs
 
-from kubedsm.clock import Clock
+from kubedsm.clock import Clock, deadline_in
 from kubedsm.configuration.settings import Configuration
 from kubedsm.core.policies.policy import Policy
+from kubedsm.core.world.deadline import Deadline
 from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.core.world.model import Uid
 
@@ -34,6 +35,15 @@ class Known:
     configuration: Callable[[], Configuration]
     policy: Callable[[], Policy]
     clock: Clock
+    #: whether an urgent question has come, that waits for the answer to the one thought about
+    interrupted: Callable[[], bool] = lambda: False
+
+    def deadline(self, question: "Question[Any]") -> Deadline:
+        """Until when to think about it; unless it is urgent, only until one comes that is."""
+        deadline = deadline_in(question.budget, self.clock)
+        if question.urgent:
+            return deadline
+        return Deadline(lambda: max(deadline.spent(), float(self.interrupted())), deadline.seconds)
 
 
 class Question(Protocol[A_co]):
@@ -46,6 +56,10 @@ class Question(Protocol[A_co]):
     @property
     def budget(self) -> float:
         """Seconds that it may be thought about; answers are a bit late, as deadlines are."""
+
+    @property
+    def urgent(self) -> bool:
+        """Whether pods wait for the answer: what is not urgent is then answered as it is known."""
 
     def answered(self, known: Known) -> A_co:
         """Think about it."""

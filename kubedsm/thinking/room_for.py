@@ -4,7 +4,6 @@ from collections.abc import Mapping
 
 import attrs
 
-from kubedsm.clock import deadline_in
 from kubedsm.core.placing.preemption import Budget, Preemption, PreemptionSearch
 from kubedsm.core.world.model import NodeName, Pod, Resources, Uid
 from kubedsm.core.world.snapshot import Snapshot
@@ -34,6 +33,7 @@ class RoomFor:
     """
 
     name = "preemption"
+    urgent = True
     budget = BUDGET
     pod: Pod
     #: what is held for it and for pods that matter less: free to it
@@ -55,7 +55,7 @@ class RoomFor:
             self.leaving,
             known.followed,
             self.budgets or (),
-            deadline_in(self.budget, known.clock),
+            known.deadline(self),
         )
         if self.node is not None:
             found = search.on(self.node)

@@ -2,7 +2,8 @@
 
 It is told what the mirror is told, in the same order, gathered for a moment; a new one first the
 calls that make its mirror, a few in each turn of the event loop. A question comes after all that
-the mirror has been told by then, so that both are about the same cluster.
+the mirror has been told by then, so that both are about the same cluster. It is answered when those
+before it are; an urgent one has these answered with what is known by then.
 """
 
 import asyncio
@@ -10,7 +11,7 @@ import random
 import sys
 from collections import deque
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from itertools import chain, islice
 from typing import Protocol, TypeVar
 
@@ -23,7 +24,7 @@ from kubedsm.configuration.fields import document
 from kubedsm.configuration.settings import Configuration
 from kubedsm.core.world.model import Uid
 from kubedsm.said_by_cause import SaidByCause
-from kubedsm.thinking.child import Answered, Asked, Configured, Said
+from kubedsm.thinking.child import URGENT, Answered, Asked, Configured, Said
 from kubedsm.thinking.frames import LENGTH, framed, pickled, unpickled, unpickled_answer
 from kubedsm.thinking.questions import NoAnswerError, Question
 from kubedsm.thinking.told_mirror import ToldMirror
@@ -86,9 +87,10 @@ class Worker:
         self._process: asyncio.subprocess.Process | None = None
         #: of a process that is up to date, but for what it has yet to be told
         self._stdin: asyncio.StreamWriter | None = None
+        #: one question at a time that is not urgent
         self._asking = asyncio.Lock()
         self._number = 0
-        self._answer: asyncio.Future[Answered] | None = None
+        self._answers: dict[int, asyncio.Future[Answered]] = {}
         configuration.observe(self._reconfigured)
 
     async def run(self) -> None:
@@ -105,8 +107,8 @@ class Worker:
             await self._clock.sleep(backoff.failed())
 
     async def ask(self, question: Question[T]) -> T:
-        """Return the answer. Raises NoAnswerError, and WrongAnswerError."""
-        async with self._asking:
+        """Return the answer, with pods as they were. Raises NoAnswerError, and WrongAnswerError."""
+        async with nullcontext() if question.urgent else self._asking:
             try:
                 return await self._answered(question)
             except NoAnswerError as error:
@@ -118,27 +120,28 @@ class Worker:
         if self._stdin is None:
             raise NoAnswerError("the worker is not up to date yet")
         self._number += 1
-        asked = Asked(self._number, question, frozenset(self._followed), self._mirror.changes)
-        self._answer = asyncio.get_running_loop().create_future()
+        number, pods = self._number, self._mirror.snapshot().pods
+        asked = Asked(number, question, frozenset(self._followed), self._mirror.changes)
+        answer = self._answers[number] = asyncio.get_running_loop().create_future()
         self._to_tell.append(asked)
+        if question.urgent:
+            self._stdin.write(framed(URGENT))
         _say(self._stdin, self._taken(len(self._to_tell)))
         seconds = question.budget + PATIENCE
         try:
             async with asyncio.timeout(seconds):
-                answered = await self._answer
+                answered = await answer
         except TimeoutError:
             if self._process is not None:
                 self._process.kill()
             raise NoAnswerError(f"the worker took more than {seconds:g} s") from None
         finally:
-            self._answer = None
+            del self._answers[number]
         if answered.error:
             raise WrongAnswerError(answered.error)
-        try:
-            answer: T = unpickled_answer(answered.answer, self._mirror.pod)
-        except KeyError as gone:
-            raise NoAnswerError(f"the answer is about a pod that is gone: {gone}") from None
-        return answer
+        # About the cluster as it was: some may be gone by now.
+        found: T = unpickled_answer(answered.answer, pods.__getitem__)
+        return found
 
     async def _one_life(self) -> None:
         """Start a process, and go on until it is gone. Raises WorkerEndedError and OSError."""
@@ -161,8 +164,9 @@ class Worker:
         finally:
             self._mirror.tell = self._stdin = self._process = None
             self._to_tell.clear()
-            if self._answer is not None and not self._answer.done():
-                self._answer.set_exception(NoAnswerError("the worker ended"))
+            for answer in self._answers.values():
+                if not answer.done():
+                    answer.set_exception(NoAnswerError("the worker ended"))
             await _ended(process, process.stdin)
 
     async def _keep_told(self, stdin: asyncio.StreamWriter) -> None:
@@ -192,8 +196,8 @@ class Worker:
             while True:
                 (length,) = LENGTH.unpack(await stdout.readexactly(LENGTH.size))
                 answered: Answered = unpickled(await stdout.readexactly(length))
-                waiting = self._answer
-                if waiting and not waiting.done() and answered.number == self._number:
+                waiting = self._answers.get(answered.number)
+                if waiting is not None and not waiting.done():
                     waiting.set_result(answered)
         with suppress(TimeoutError):
             async with asyncio.timeout(GRACE):

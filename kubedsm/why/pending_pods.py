@@ -3,7 +3,6 @@
 import attrs
 import msgspec
 
-from kubedsm.clock import deadline_in
 from kubedsm.core.world.model import Pod, Uid
 from kubedsm.thinking.questions import Known
 from kubedsm.why.answers import Explainer
@@ -15,13 +14,14 @@ class PendingPods:
     """`told`: what is remembered of the decision about each, or only its name."""
 
     name = "explanation"
+    urgent = False
     #: then nodes are told of no more pods
     budget = 5.0
     told: tuple[tuple[Uid, Explanation], ...]
 
     def answered(self, known: Known) -> bytes:
         """The JSON of it, for it may be long."""
-        snapshot, deadline = known.mirror.snapshot(), deadline_in(self.budget, known.clock)
+        snapshot, deadline = known.mirror.snapshot(), known.deadline(self)
         explainer = Explainer(snapshot, known.configuration().policy)
         present = (told for told in self.told if told[0] in snapshot.pods)
         said = [

@@ -2,10 +2,14 @@
 
 import hashlib
 import os
+import random
 import time
 
 import attrs
+import numpy as np
 
+from kubedsm.core.solving.programme import Rows
+from kubedsm.solvers.highs import Highs
 from support.histories import state_of
 
 
@@ -14,6 +18,7 @@ class State:
     """Of all that its mirror knows, a digest."""
 
     name = "state"
+    urgent = False
     budget = 1.0
 
     def answered(self, known):
@@ -25,6 +30,7 @@ class Process:
     """Who it is: the id of the process, how nice it is, and its session."""
 
     name = "process"
+    urgent = False
     budget = 1.0
 
     def answered(self, known):
@@ -38,6 +44,7 @@ class Dawdle:
     seconds: float
     budget: float = 60.0
     name = "dawdle"
+    urgent = False
 
     def answered(self, known):
         time.sleep(self.seconds)
@@ -45,10 +52,26 @@ class Dawdle:
 
 
 @attrs.frozen
+class Ponder:
+    """As long as there is time: whether it was interrupted."""
+
+    budget: float
+    urgent: bool = False
+    name = "ponder"
+
+    def answered(self, known):
+        deadline = known.deadline(self)
+        while not deadline.passed:
+            time.sleep(0.001)
+        return known.interrupted()
+
+
+@attrs.frozen
 class Broken:
     """A mistake."""
 
     name = "broken"
+    urgent = False
     budget = 1.0
 
     def answered(self, known):
@@ -61,8 +84,28 @@ class PodNamed:
     """The pod of that uid."""
 
     uid: str
+    urgent: bool = False
     name = "pod"
     budget = 1.0
 
     def answered(self, known):
         return known.mirror.pod(self.uid)
+
+
+@attrs.frozen
+class Solve:
+    """A programme that cannot be solved to the end: how far its solver came."""
+
+    budget: float
+    urgent = False
+    name = "solve"
+
+    def answered(self, known):
+        rng = random.Random(1)
+        rows = Rows()
+        numbers = rows.variables([5] * 60)
+        for _ in range(200):
+            weights = [rng.randrange(1, 1000) for _ in numbers]
+            rows.add(numbers, weights, most=sum(weights) // 3)
+        goal = np.array([rng.randrange(1, 1000) for _ in numbers])
+        return Highs().maximise(rows.programme(), goal, known.deadline(self)).status

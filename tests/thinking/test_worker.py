@@ -16,6 +16,7 @@ import support
 from kubedsm.clock import SystemClock
 from kubedsm.configuration.current import CurrentConfiguration
 from kubedsm.core.goals.lasting import Quiet
+from kubedsm.core.solving.programme import Status
 from kubedsm.core.world.events import NodeApplied, NodeDeleted, PodApplied, PodDeleted
 from kubedsm.core.world.model import Tiers, Uid
 from kubedsm.runtime.listener import Listener
@@ -27,7 +28,7 @@ from kubedsm.thinking.room_for import RoomFor
 from kubedsm.thinking.told_mirror import ToldMirror
 from kubedsm.thinking.worker import Worker, WrongAnswerError
 from support.histories import happen, happen_beside, state_of
-from support.questions import Broken, Dawdle, PodNamed, Process, State
+from support.questions import Broken, Dawdle, PodNamed, Ponder, Process, Solve, State
 from support.suggest_instances import drawn_case
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.http]
@@ -266,19 +267,52 @@ async def test_one_that_is_out_of_step_is_made_anew(monkeypatch):
         assert on.counts.started == 2
 
 
-async def test_an_answer_about_a_pod_that_is_gone_is_none(monkeypatch):
+async def test_an_answer_is_about_the_pods_as_they_were(monkeypatch):
     rng = random.Random(0)
     async with thinking(monkeypatch) as on:
         await on.started()
         while not on.mirror.pods():
             happen(on.mirror, rng, 1)
         pod = on.mirror.pods()[0]
-        assert await on.worker.ask(PodNamed(pod.uid)) is pod
         asking = asyncio.ensure_future(on.worker.ask(PodNamed(pod.uid)))
         await asyncio.sleep(0)
         on.mirror.apply(PodDeleted(pod.uid, pod.namespace, pod.name))
-        with pytest.raises(NoAnswerError, match="gone"):
-            await asking
+        assert await asking is pod
+
+
+async def test_an_urgent_question_interrupts_those_that_are_not(monkeypatch):
+    async with thinking(monkeypatch) as on:
+        await on.started()
+        long = [asyncio.ensure_future(on.worker.ask(Ponder(600.0))) for _ in range(2)]
+        await asyncio.sleep(0.1)
+        happen(on.mirror, random.Random(2), 1)
+        async with asyncio.timeout(60):
+            assert await on.worker.ask(PodNamed(Uid("x"), urgent=True)) is None
+            assert await long[0]
+        # What was asked behind it has the time that it was given.
+        done, _ = await asyncio.wait(long[1:], timeout=0.3)
+        assert not done
+        long[1].cancel()
+
+
+async def test_an_urgent_question_is_not_interrupted(monkeypatch):
+    async with thinking(monkeypatch) as on:
+        await on.started()
+        urgent = Ponder(0.2, urgent=True), PodNamed(Uid("x"), urgent=True)
+        asked = [asyncio.ensure_future(on.worker.ask(question)) for question in urgent]
+        began = on.worker._clock.monotonic()
+        assert await asyncio.gather(*asked) == [True, None]
+        assert on.worker._clock.monotonic() - began >= 0.2
+
+
+async def test_the_solver_of_a_question_that_is_interrupted_stops(monkeypatch):
+    async with thinking(monkeypatch) as on:
+        await on.started()
+        solving = asyncio.ensure_future(on.worker.ask(Solve(600.0)))
+        await asyncio.sleep(1.0)
+        async with asyncio.timeout(60):
+            await on.worker.ask(PodNamed(Uid("x"), urgent=True))
+            assert await solving is not Status.OPTIMAL
 
 
 async def test_before_it_is_up_to_date_it_answers_nothing(monkeypatch):
