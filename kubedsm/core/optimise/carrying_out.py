@@ -65,6 +65,20 @@ def plan_of(problem: Problem, loads: Ints, *, gaps: bool) -> Plan:
     return Plan(order.moves, order.legs(order.moves), came, evicted)
 
 
+def loads_after(problem: Problem, plan: Plan) -> Ints:
+    """Where the pods are once the plan is carried out."""
+    loads = problem.old.copy()
+    rows = {name: row for row, name in enumerate(problem.names)}
+    for move in (*plan.moves, *plan.awaited):
+        loads[rows[move.target], problem.kind_of[move.pod.uid]] += 1
+    for pod, source in [(p, p.node_name) for p in plan.evicted] + [
+        (move.pod, move.source) for move in plan.moves
+    ]:
+        if source is not None:
+            loads[rows[source], problem.kind_of[pod.uid]] -= 1
+    return loads
+
+
 def _transfers(problem: Problem, loads: Ints) -> tuple[Moves, Moves, tuple[Pod, ...]]:
     """Which pods move, which of those that wait come, and which have no place any more."""
     moves: list[Move] = []

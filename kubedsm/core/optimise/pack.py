@@ -16,13 +16,12 @@ from kubedsm.core.goals.objective import Objective, Promises
 from kubedsm.core.moving.movable import Movable, default_movable
 from kubedsm.core.moving.move_groups import Moves, disruptions, gains_of
 from kubedsm.core.moving.suggestion import Leg, Reason
-from kubedsm.core.optimise.bounds import most_placed
-from kubedsm.core.optimise.carrying_out import Plan, plan_of
+from kubedsm.core.optimise.carrying_out import Plan, loads_after, plan_of
 from kubedsm.core.optimise.packing_search import Search
+from kubedsm.core.optimise.phases import Form, GoalOrder, Phases, Weighing
 from kubedsm.core.optimise.problem import Problem
 from kubedsm.core.packing.match import Bounds
 from kubedsm.core.solving.in_order import Certificate
-from kubedsm.core.solving.programme import Status
 from kubedsm.core.world.model import Pod
 from kubedsm.core.world.snapshot import Snapshot
 
@@ -47,7 +46,7 @@ class Packed:
     legs: tuple[Leg, ...] = ()
     awaited: Moves = ()
     evicted: tuple[Pod, ...] = ()
-    #: how sure it is that no more can be had, goal by goal
+    #: how sure it is that no more can be had, goal by goal, with or without a gap
     certificates: tuple[Certificate, ...] = ()
 
     @property
@@ -68,9 +67,11 @@ def pack(
     bounds: Bounds,
     movable: Movable,
     *,
-    tier_share: float = 0.6,  # noqa: ARG001 - of the solver, which is not asked yet
+    tier_share: float = 0.6,
     allow_evictions: bool = False,
     gaps: bool = False,
+    weighing: Weighing = "keep",
+    order: GoalOrder = "placed first",
 ) -> Packed:
     """What to do so that more of the pods that wait have a node.
 
@@ -86,22 +87,26 @@ def pack(
 
     gains = Gains.of(snapshot, promises, objective)
     problem = Problem.of(snapshot, reason_to_stay, gains, allow_evictions=allow_evictions)
-    before = problem.placed(problem.old)
+    phases = Phases(problem, gains, Form(tier_share, weighing, order))
     choice = _Choice(problem, gains, gaps=gaps)
+    found = None
     if any(problem.waiting):
         search = Search(problem)
         search.start(problem.old)
         search.improve(bounds.deadline.part(_SEARCHING))
         choice.offer(search.loads)
-    plan, after = choice.plan, choice.placed
+        if bounds.solver is not None:
+            loads, found = phases.solved(bounds.solver, bounds.deadline, search.loads)
+            choice.offer(loads)
+    plan = choice.plan
     return Packed(
-        _by_priority(problem, before),
-        _by_priority(problem, after),
+        _by_priority(problem, problem.placed(problem.old)),
+        _by_priority(problem, choice.placed),
         plan.moves,
         plan.legs,
         plan.awaited,
         plan.evicted,
-        _certificates(problem, after),
+        phases.certificates(loads_after(problem, plan), found),
     )
 
 
@@ -115,20 +120,11 @@ class _Choice:
 
     def offer(self, loads: Ints) -> None:
         plan = plan_of(self._problem, loads, gaps=self._gaps)
-        placed = self._placed(plan)
+        placed = self._problem.placed(loads_after(self._problem, plan))
         if placed > self.placed or (
             placed == self.placed and self._worth(plan) > self._worth(self.plan)
         ):
             self.plan, self.placed = plan, placed
-
-    def _placed(self, plan: Plan) -> tuple[int, ...]:
-        placed = list(self._problem.placed(self._problem.old))
-        at = {priority: tier for tier, priority in enumerate(self._problem.priorities)}
-        for pod in plan.evicted:
-            placed[at[pod.pod_class.priority]] -= 1
-        for move in plan.awaited:
-            placed[at[move.pod.pod_class.priority]] += 1
-        return tuple(placed)
 
     def _worth(self, plan: Plan) -> tuple[int, Gain, int]:
         gain = gains_of(self._gains, (*plan.moves, *plan.awaited))
@@ -137,13 +133,3 @@ class _Choice:
 
 def _by_priority(problem: Problem, placed: Iterable[int]) -> dict[int, int]:
     return dict(zip(problem.priorities, placed, strict=True))
-
-
-def _certificates(problem: Problem, placed: tuple[int, ...]) -> tuple[Certificate, ...]:
-    found = []
-    for priority, value, bound in zip(
-        problem.priorities, placed, most_placed(problem, placed), strict=True
-    ):
-        status = Status.OPTIMAL if value == bound else Status.FEASIBLE
-        found.append(Certificate(f"placed of priority {priority}", status, value, bound))
-    return tuple(found)

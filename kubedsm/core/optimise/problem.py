@@ -6,7 +6,7 @@ of them goes where is only said once it is known how many are to be where.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Self
 
 import attrs
@@ -45,6 +45,8 @@ class Problem:
     tiers: Ints
     #: the priority of each tier
     priorities: tuple[int, ...]
+    #: S, whose pods they are; None where no edge share is worth anything
+    workloads: tuple[Workload | None, ...]
     #: None if no rule about other pods concerns these
     rules: EdgeRules | None
 
@@ -64,7 +66,8 @@ class Problem:
         waiting = [pod for pod in pods if not pod.requests.beyond_any_node]
         rules = EdgeRules.of(snapshot, running)
         emptied = attrs.evolve(rows, room=_emptied(rows, snapshot, [*running, *waiting], running))
-        kinds = _kinds([*running, *waiting], emptied, rules, gains)
+        found = _kinds([*running, *waiting], emptied, rules, gains)
+        kinds = [kind for kind, _ in found]
         packing = Packing.of(kinds, emptied)
         old = _counted(kinds, rows)
         room = np.maximum(packing.free, old @ packing.requests)
@@ -75,7 +78,8 @@ class Problem:
         if allow_evictions:
             waits = [tier for tier, n in zip(tiers, packing.counts - least, strict=True) if n]
             least[tiers > min(waits, default=len(priorities))] = 0
-        return cls(snapshot, packing, old, least, tiers, tuple(priorities), rules)
+        workloads = tuple(workload for _, workload in found)
+        return cls(snapshot, packing, old, least, tiers, tuple(priorities), workloads, rules)
 
     @cached_property
     def names(self) -> tuple[NodeName, ...]:
@@ -102,12 +106,12 @@ class Problem:
         return tuple(tuple(pod for pod in k.pods if pod.node_name is None) for k in kinds)
 
     @cached_property
-    def _kind_of(self) -> Mapping[Uid, int]:
+    def kind_of(self) -> Mapping[Uid, int]:
         return {pod.uid: at for at, kind in enumerate(self.packing.kinds) for pod in kind.pods}
 
     def open_to(self, pod: Pod) -> list[NodeName]:
         """The nodes that may take the pod, in name order; room aside."""
-        column = self.packing.most[:, self._kind_of[pod.uid]]
+        column = self.packing.most[:, self.kind_of[pod.uid]]
         return [self.names[row] for row in np.flatnonzero(column).tolist()]
 
     def placed(self, loads: Ints) -> tuple[int, ...]:
@@ -139,24 +143,28 @@ def _emptied(rows: NodeRows, snapshot: Snapshot, pods: Iterable[Pod], gone: Iter
 
 def _kinds(
     pods: Iterable[Pod], rows: NodeRows, rules: EdgeRules | None, gains: Gains
-) -> tuple[Kind, ...]:
+) -> list[tuple[Kind, Workload | None]]:
+    @cache
+    def worth(workload: Workload) -> bool:
+        share = gains.shares.get(workload)
+        if share is None:
+            return False
+        changes = (share.total - share.edge, -share.edge)
+        return any(gains.of_workload(workload, change) for change in changes)
+
     alike: dict[_Alike, list[Pod]] = {}
     for pod in pods:
         key = pod.pod_class if rules is None else rules.feasibility.equivalence(pod)
-        share = gains.shares.get(pod.workload)
-        counts = share is not None and gains.of_workload(pod.workload, share.total - share.edge)
-        counts = counts or (share is not None and gains.of_workload(pod.workload, -share.edge))
-        alike.setdefault((key, pod.workload if counts else None), []).append(pod)
+        alike.setdefault((key, pod.workload if worth(pod.workload) else None), []).append(pod)
     found = []
-    for members in alike.values():
+    for (_, workload), members in alike.items():
         members.sort(key=serving_order)
         one = members[0]
         mask = open_nodes(one.pod_class, rows.index) if rules is None else rules.open_to(one)
         fitting = rows.mask & mask & ~rows.room.short(one.requests)
-        found.append(
-            Kind(one.requests, tuple(members), fitting, Rank(priority=one.pod_class.priority))
-        )
-    return tuple(sorted(found, key=lambda kind: serving_order(kind.pods[0])))
+        rank = Rank(priority=one.pod_class.priority)
+        found.append((Kind(one.requests, tuple(members), fitting, rank), workload))
+    return sorted(found, key=lambda entry: serving_order(entry[0].pods[0]))
 
 
 def _counted(kinds: Sequence[Kind], rows: NodeRows) -> Ints:

@@ -12,14 +12,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from kubedsm.core.solving.programme import (
-    UNBOUNDED,
-    Ints,
-    Programme,
-    Solved,
-    Solver,
-    Status,
-)
+from kubedsm.core.solving.programme import UNBOUNDED, Ints, Programme, Solved, Solver, Status
 from kubedsm.core.world.deadline import Deadline
 
 
@@ -34,6 +27,8 @@ class Goal:
     part: float = 0.5
     #: what comes after it may cost so much of it: what is lost by rounding the weights
     slack: int = 0
+    #: it cannot come to more, whoever knows that; a solver is not asked for what does
+    most: int | None = None
     #: whose, if that is not said by the name: `priority 100`
     of: str = ""
     #: how many make one of what people are told
@@ -129,6 +124,7 @@ def maximised_in_order(
     for goal in goals:
         begun = deadline.left
         limit = int(np.maximum(goal.weights, 0) @ programme.upper)
+        limit = limit if goal.most is None else min(limit, goal.most)
         if best is not None and int(goal.weights @ best) == limit:
             solved = Solved(Status.OPTIMAL, best, limit)
         else:
@@ -141,11 +137,12 @@ def maximised_in_order(
             best = solved.values
         status = solved.status
         value = None if best is None else int(goal.weights @ best)
+        bound = min((n for n in (solved.bound, goal.most) if n is not None), default=None)
         if status is not Status.OPTIMAL and value is not None:
-            status = Status.OPTIMAL if value == solved.bound else Status.FEASIBLE
+            status = Status.OPTIMAL if value == bound else Status.FEASIBLE
         seconds = begun - deadline.left if np.isfinite(begun) else 0.0
         certificates.append(
-            Certificate(goal.name, status, value, solved.bound, seconds, goal.of, goal.unit)
+            Certificate(goal.name, status, value, bound, seconds, goal.of, goal.unit)
         )
         if value is None:
             # Nothing was found for this one: what comes after it has nothing to keep to.
