@@ -1,0 +1,148 @@
+"""The instances of "Priority Matters" (arXiv 2511.08373), as its authors' program draws them.
+
+Nodes are all alike, and just as large as makes the requests of all pods the usage's share of them.
+Pods come in ReplicaSets, one set after the other.
+"""
+
+import random
+from collections.abc import Iterator, Sequence
+from itertools import count, islice
+
+import attrs
+import msgspec
+
+from kubedsm.core.policies.arrivals import served
+from kubedsm.core.policies.in_turn import Room
+from kubedsm.core.policies.kube_scheduler import scores, total_scores
+from kubedsm.core.world.model import (
+    Node,
+    NodeName,
+    Pod,
+    PodClass,
+    Resources,
+    SchedulingRules,
+    Tier,
+    Uid,
+    Workload,
+)
+from kubedsm.core.world.snapshot import Snapshot
+
+NODES, PODS_PER_NODE, PRIORITIES = (4, 8, 16, 32), (4, 8), (1, 2, 4)
+#: percent of all nodes that all pods together request
+USAGES = (90, 95, 100, 105)
+#: those below this are drawn until a scheduler that places one pod at a time leaves one waiting
+_FULL = 100
+_REPLICAS = (1, 4)
+_CPU = (100, 1000)  # millicores
+_MEMORY = (100 * 10**6, 1000 * 10**6)  # bytes
+_MOST_POINTS = 100
+_NAMESPACE = "default"
+
+
+class Shape(msgspec.Struct, frozen=True, order=True, rename="camel"):
+    """What instances have in common that differ in their draws alone."""
+
+    nodes: int
+    pods_per_node: int
+    priorities: int
+    #: percent
+    usage: int
+
+
+@attrs.frozen
+class Instance:
+    #: its nodes, with nothing on them
+    empty: Snapshot
+    #: the pods of one ReplicaSet each, as they come
+    arrivals: tuple[tuple[Pod, ...], ...]
+
+
+def instance(shape: Shape, seed: int) -> Instance:
+    """The instance of that seed. Sizes, requests and priorities are drawn each by themselves, so
+    that shapes that differ in the usage alone have the same pods.
+    """
+    purposes = ("sizes", "cpu", "memory", "priorities")
+    sizes, cpu, memory, priorities = (random.Random(f"{seed} {purpose}") for purpose in purposes)
+    number = left = shape.nodes * shape.pods_per_node
+    arrivals: list[tuple[Pod, ...]] = []
+    while left:
+        size = _between(sizes, _REPLICAS[0], min(_REPLICAS[1], left))
+        left -= size
+        requests = Resources(_between(cpu, *_CPU), _between(memory, *_MEMORY), 1)
+        pod_class = PodClass(requests, SchedulingRules(), _between(priorities, 1, shape.priorities))
+        arrivals.append(_replicas(f"rs-{len(arrivals) + 1:03}", size, pod_class))
+    asked = [pod.requests for pods in arrivals for pod in pods]
+    room = Resources(
+        _capacity([each.cpu for each in asked], shape),
+        _capacity([each.memory for each in asked], shape),
+        number,
+    )
+    return Instance(_nodes(shape.nodes, room), tuple(arrivals))
+
+
+def seeds(shape: Shape, number: int) -> list[int]:
+    """The seeds that are looked at: the first ones, from 1 on.
+
+    Where everything might fit, the first ones of which kube-scheduler leaves a pod waiting if it
+    takes the first of equally good nodes and nobody preempts.
+    """
+    if shape.usage >= _FULL:
+        return [*range(1, number + 1)]
+    return [*islice((seed for seed in count(1) if _leaves_some(instance(shape, seed))), number)]
+
+
+def shapes(priorities: Sequence[int]) -> Iterator[Shape]:
+    for nodes in NODES:
+        for pods_per_node in PODS_PER_NODE:
+            for levels in priorities:
+                for usage in USAGES:
+                    yield Shape(nodes, pods_per_node, levels, usage)
+
+
+def by_name(pod: Pod, fitting: Sequence[Node], room: Room, _rng: random.Random) -> Node:
+    """What the authors select seeds with: kube-scheduler, to which names are worth something.
+
+    It is said to break ties by name; but in their program the first node has 100 points more than
+    the last one, as much as LeastAllocated can give, and those between them their part of it.
+    """
+    totals = total_scores(scores(pod, fitting, room))
+    last = max(1, len(fitting) - 1)
+    bonus = (_MOST_POINTS * (last - place) // last for place in range(len(fitting)))
+    best = max(zip(totals, bonus, fitting, strict=True), key=lambda rated: rated[0] + rated[1])
+    return best[2]
+
+
+def _leaves_some(one: Instance) -> bool:
+    rng = random.Random(0)
+    after = served(one.empty, one.arrivals, by_name, rng, preempting=False).snapshot
+    return len(after.placed) < len(after.pods)
+
+
+def _between(rng: random.Random, least: int, most: int) -> int:
+    # Python may change any of the other draws.
+    return least + int(rng.random() * (most - least + 1))
+
+
+def _capacity(requests: Sequence[int], shape: Shape) -> int:
+    in_all = _divided(100 * sum(requests), shape.usage)
+    return max(*requests, _divided(in_all, shape.nodes))
+
+
+def _divided(amount: int, by: int) -> int:
+    """Rounded up."""
+    return -(-amount // by)
+
+
+def _replicas(name: str, size: int, pod_class: PodClass) -> tuple[Pod, ...]:
+    workload = Workload(_NAMESPACE, "ReplicaSet", name)
+    return tuple(
+        Pod(Uid(f"{name}-{n}"), _NAMESPACE, f"{name}-{n}", workload, pod_class, "kubedsm")
+        for n in range(1, size + 1)
+    )
+
+
+def _nodes(number: int, room: Resources) -> Snapshot:
+    names = [NodeName(f"node-{n:02}") for n in range(1, number + 1)]
+    labels = {name: {"kubernetes.io/hostname": str(name)} for name in names}
+    nodes = {name: Node(name, labels[name], room, tier=Tier.EDGE) for name in names}
+    return Snapshot(nodes, {}, dict.fromkeys(names, room), {})
