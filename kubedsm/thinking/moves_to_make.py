@@ -12,6 +12,7 @@ from kubedsm.core.moving.suggestion import Cause, Reason, Suggestion
 from kubedsm.core.policies.policy import MigratingPolicy
 from kubedsm.core.world.model import Pod, Workload
 from kubedsm.core.world.sites import NOTHING_AWAY, Away
+from kubedsm.core.world.snapshot import Snapshot
 from kubedsm.thinking.questions import Known
 
 
@@ -24,10 +25,9 @@ class Suggested:
 
 
 @attrs.frozen(slots=True)
-class MovesToMake:
-    """Asked of a policy that moves pods."""
+class AboutMoves:
+    """What is to be heeded by whoever thinks about moves."""
 
-    name = "suggestion"
     urgent = False
     #: workloads of which a pod is being moved, and that were moved a moment ago
     moving: frozenset[Workload]
@@ -36,34 +36,48 @@ class MovesToMake:
     budget: float
     away: Away = NOTHING_AWAY
 
-    def answered(self, known: Known) -> Suggested:
-        """Raise TypeError if the policy moves nothing."""
-        policy = known.policy()
-        if not isinstance(policy, MigratingPolicy):
-            raise TypeError(f"{policy} moves nothing")
-        configuration, rests = known.configuration(), set[Workload]()
-        snapshot, kept = known.mirror.snapshot(), kept_by(self.away)
-        if self.away:
-            snapshot = self.away.left_alone(snapshot)
+    def seen(self, known: Known) -> Snapshot:
+        """The cluster as far as it is not away."""
+        snapshot = known.mirror.snapshot()
+        return self.away.left_alone(snapshot) if self.away else snapshot
 
-        def movable(pod: Pod) -> Reason | None:
+    def movable(self, known: Known, rests: set[Workload]) -> Movable:
+        """Why pods must not be moved; those that only rest, or are being moved, are noted."""
+        configuration, kept = known.configuration(), kept_by(self.away)
+
+        def reason(pod: Pod) -> Reason | None:
             why = kept(pod) or reason_to_stay(pod, configuration) or self._rest(pod, known)
             if why is not None and why.cause in _RESTS:
                 rests.add(pod.workload)
             return why
 
-        suggestion = policy.suggest(
-            snapshot,
-            movable,
-            known.deadline(self),
-            cache(self.quiet.lasting),
-        )
-        return Suggested(suggestion, rests=bool(rests) or known.interrupted())
+        return reason
 
     def _rest(self, pod: Pod, known: Known) -> Reason | None:
         if pod.uid in known.followed or pod.workload in self.moving:
             return Cause.WORKLOAD_MOVING.of()
         return Cause.WORKLOAD_RESTING.of() if pod.workload in self.resting else None
+
+
+@attrs.frozen(slots=True)
+class MovesToMake(AboutMoves):
+    """Asked of a policy that moves pods."""
+
+    name = "suggestion"
+
+    def answered(self, known: Known) -> Suggested:
+        """Raise TypeError if the policy moves nothing."""
+        policy = known.policy()
+        if not isinstance(policy, MigratingPolicy):
+            raise TypeError(f"{policy} moves nothing")
+        rests = set[Workload]()
+        suggestion = policy.suggest(
+            self.seen(known),
+            self.movable(known, rests),
+            known.deadline(self),
+            cache(self.quiet.lasting),
+        )
+        return Suggested(suggestion, rests=bool(rests) or known.interrupted())
 
 
 _RESTS = frozenset({Cause.WORKLOAD_MOVING, Cause.WORKLOAD_RESTING})

@@ -35,10 +35,14 @@ class Move:
     gain: float = 0.0
     #: it is made so that no single node holds all of its workload
     rebalances: bool = False
+    #: it is made so that these pods, which wait, have room
+    room_for: str = ""
 
     @property
     def purpose(self) -> str:
         """What it is made for."""
+        if self.room_for:
+            return f"so that there is room for {self.room_for}"
         if self.rebalances:
             return f"so that no single node holds all of {self.pod.workload}"
         return f"{self.gain:+.3f} points of QoS a move"

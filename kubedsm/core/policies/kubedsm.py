@@ -15,6 +15,7 @@ from kubedsm.core.goals.wishes import as_wished, or_declared
 from kubedsm.core.moving.movable import Movable
 from kubedsm.core.moving.suggest import SUGGEST_BOUNDS, suggest
 from kubedsm.core.moving.suggestion import Suggestion, SuggestLimits
+from kubedsm.core.optimise.pack import Packed, pack
 from kubedsm.core.packing.match import Bounds
 from kubedsm.core.placing.decision import Decision
 from kubedsm.core.placing.immediate import immediate_schedule
@@ -126,4 +127,24 @@ class KubeDSM:
             bounds=attrs.evolve(SUGGEST_BOUNDS, deadline=deadline, solver=self.solver),
             movable=movable,
             lasting=lasting,
+        )
+
+    def pack(
+        self,
+        snapshot: Snapshot,
+        movable: Movable,
+        deadline: Deadline = NO_DEADLINE,
+        *,
+        tier_share: float = 0.6,
+        allow_evictions: bool = False,
+    ) -> Packed:
+        """Find what has to move so that more of the pods that wait have a node."""
+        return pack(
+            snapshot,
+            self.promises_in(snapshot),
+            self.objective,
+            Bounds(deadline=deadline, solver=self.solver),
+            movable,
+            tier_share=tier_share,
+            allow_evictions=allow_evictions,
         )
