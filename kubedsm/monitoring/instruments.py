@@ -18,7 +18,7 @@ from kubedsm.core.world.change import Change
 from kubedsm.core.world.model import Pod, Uid
 from kubedsm.monitoring.measured_cluster import Answered
 from kubedsm.monitoring.registry import Registry
-from kubedsm.runtime.listener import DecisionKind, Listener, Result
+from kubedsm.runtime.listener import DecisionKind, Listener, Packing, Result
 from kubedsm.why.entries import MoveOutcome
 from plans.steps import LOST, Plan, StepKind, StepState
 
@@ -89,7 +89,8 @@ class Instruments(Listener):
         )
         self._thought = Histogram(
             "kubedsm_decision_duration_seconds",
-            "Thinking, by what about: a batch of new pods, or a suggestion of moves.",
+            "Thinking, by what about: a batch of new pods, a suggestion of moves, or packing all"
+            " pods anew.",
             ["kind"],
             buckets=FINE,
             registry=registry,
@@ -138,6 +139,16 @@ class Instruments(Listener):
             ["kind", "mode"],
             registry=registry,
         )
+        self._packings = Counter(
+            "kubedsm_packings",
+            "Times that all pods were thought about anew for some that no node takes, by what is"
+            " done about it: applied, proposed, nothing, or overtaken (nothing, for the cluster was"
+            " another one by then).",
+            ["result"],
+            registry=registry,
+        )
+        for result in get_args(Packing):
+            self._packings.labels(result)
         self._migrations = Counter(
             "kubedsm_migrations",
             "Moves of pods that are over, by result: completed, taken_back (the old pod was given"
@@ -202,11 +213,11 @@ class Instruments(Listener):
         self._unanswered = Counter(
             "kubedsm_unanswered_questions",
             "Questions that the worker process did not answer, for it ended, was not there yet, or"
-            " took too long; they are asked again: suggestion, preemption, explanation.",
+            " took too long; they are asked again: suggestion, packing, preemption, explanation.",
             ["question"],
             registry=registry,
         )
-        for question in ("suggestion", "preemption", "explanation"):
+        for question in ("suggestion", "packing", "preemption", "explanation"):
             self._unanswered.labels(question)
 
     def changed(self, change: Change) -> None:
@@ -261,6 +272,10 @@ class Instruments(Listener):
             if certificate.gap is not None:
                 goal = certificate.goal.lower().replace(" ", "_")
                 self._gaps.labels(kind, goal).observe(certificate.gap)
+
+    def packed(self, result: Packing, seconds: float) -> None:
+        self._thought.labels("packing").observe(seconds)
+        self._packings.labels(result).inc()
 
     def bind_ended(self, seconds: float) -> None:
         self._bind_seconds.observe(seconds)

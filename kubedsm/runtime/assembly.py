@@ -35,6 +35,7 @@ from kubedsm.runtime.left_behind import LeftBehind
 from kubedsm.runtime.limits import MoveLimits
 from kubedsm.runtime.listener import Listener
 from kubedsm.runtime.moves import STARTS, WAITS_FOR_REPLACEMENT, Moves
+from kubedsm.runtime.packer import Packer
 from kubedsm.runtime.pause_switch import PauseSwitch
 from kubedsm.runtime.placement_manager import Limits, PlacementManager
 from kubedsm.runtime.preemptor import Preemptor
@@ -118,6 +119,7 @@ class Runtime:
         self._config_map = self._followed_config_map(source, namespace, instance)
         self._pause_switch = PauseSwitch(self._config_map, self._said)
         self.suggester = self._finder_of_moves()
+        self.packer = self._packer()
         self._tiers = TierKeeper(self.mirror, configuration.scheduler_name, self._recorder.retiered)
         self._handler = self._event_handler(binds)
         self._reflectors = self._followers(rng)
@@ -212,7 +214,7 @@ class Runtime:
     def _runner_of_plans(self, followed: dict[Uid, str], binds: BindCalls) -> PlacementManager:
         timeout = self._limits.request_timeout
         step_calls = StepCalls(self._cluster, self._clock, timeout, self.configuration, self._said)
-        moves = Moves(
+        self._moves = Moves(
             self.mirror,
             MoveLimits(self.configuration),
             self._clock,
@@ -232,7 +234,7 @@ class Runtime:
             self._clock,
             binds,
             step_calls,
-            moves,
+            self._moves,
             left_behind,
             self._bound,
             self.supervisor,
@@ -274,6 +276,11 @@ class Runtime:
             changes=self._changes,
             sites=self.sites,
         )
+
+    def _packer(self) -> Packer | None:
+        if self.suggester is None or not isinstance(self._policy(), KubeDSM):
+            return None
+        return Packer.beside(self.suggester, self._moves, self._preemptor)
 
     def _event_handler(self, binds: BindCalls) -> EventHandler:
         ours = self.configuration.current.scheduler_name
@@ -350,6 +357,8 @@ class Runtime:
             tasks.create_task(keep("preemptor", self._preemptor.run))
             if self.suggester is not None:
                 tasks.create_task(keep("suggester", self.suggester.run))
+            if self.packer is not None:
+                tasks.create_task(keep("packer", self.packer.run))
 
     async def catch_up(self) -> None:
         """Return when all pods are known as they are now, or were at some moment from now on."""
@@ -405,7 +414,8 @@ class Runtime:
         completed = ended.outcome is Outcome.COMPLETED
         text = f"Move to {target} {ended.outcome}: {ended.reason}"
         if completed:
-            purpose = f", {ended.move.purpose}" if ended.move.rebalances else ""
+            tells = ended.move.rebalances or ended.move.room_for
+            purpose = f", {ended.move.purpose}" if tells else ""
             text = f"Moved to {target}{purpose}"
         log.info("move ended", pod=str(pod), outcome=ended.outcome, reason=ended.reason)
         self._workload_events.moved(ended)

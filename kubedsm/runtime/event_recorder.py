@@ -161,6 +161,11 @@ class EventRecorder:
     def not_preempted(self, pod: Pod, text: str) -> None:
         self._add(Note(pod, "PreemptionFailed", text, topic="preempting", warning=True))
 
+    def packing(self, pod: Pod, reason: str, text: str) -> None:
+        """Say what came of looking for room by moving others; the same again is counted."""
+        warning = reason == "PackingFailed"
+        self._add(Note(pod, reason, text, topic="packing", warning=warning, once=True))
+
     def mark_ignored(self, pod: Pod) -> None:
         text = f"Carries {MIGRATING_LABEL}, but no move of ours took it from its owner; ignored"
         self._add(Note(pod, "MigrationMarkIgnored", text, warning=True))

@@ -12,6 +12,8 @@ from plans.steps import Plan
 
 #: of an attempt to schedule a pod; late: there was no time left to think about it
 Result = Literal["scheduled", "unschedulable", "error", "late"]
+#: overtaken: the cluster was another one by then
+Packing = Literal["applied", "proposed", "nothing", "overtaken"]
 
 #: what is decided on: new pods, or pods that run
 DecisionKind = Literal["batch", "suggestion"]
@@ -46,6 +48,9 @@ class Listener:
 
     def unproven(self, kind: DecisionKind, certificates: Sequence[Certificate]) -> None:
         """A decision might be better, by what is known of its goals, as far as anything is."""
+
+    def packed(self, result: Packing, seconds: float) -> None:
+        """It was thought about room for stuck pods for so long, and this is done about it."""
 
     def bind_ended(self, seconds: float) -> None:
         """A bind that is no move's was seen, or has failed, so long after it was asked for."""

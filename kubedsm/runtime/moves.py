@@ -4,7 +4,7 @@ A group of moves is one plan. Its moves start as the limits allow; a group of wh
 started yet gives way to a burst of new pods.
 """
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 
 import attrs
 
@@ -35,6 +35,9 @@ class Group:
     moves: tuple[MoveOutcome, ...]
     #: asked when the first of them starts: whether they are still worth their disruption
     worth: Callable[[], bool]
+    #: made for pods that wait: then that is asked when any of them starts, and while it is so they
+    #: do not give way
+    for_others: bool = False
 
 
 @attrs.define(slots=True)
@@ -109,10 +112,22 @@ class Moves:
     def give_way(self) -> Iterator[tuple[str, list[Step]]]:
         """Give up the plans of which no move has started, with the starts of theirs that wait."""
         for plan_id, group in list(self._groups.items()):
-            if not group.begun:
+            if not (group.begun or group.group.for_others):
                 group.gave_way = True
                 mine = [m for m in self._waiting if self._moves[m].plan_id == plan_id]
                 yield plan_id, [self._waiting.pop(move) for move in mine]
+
+    def under_way(self, plan_ids: Iterable[str]) -> bool:
+        """Whether any of these is."""
+        return any(plan_id in self._groups for plan_id in plan_ids)
+
+    def still_to_come(self, plan_ids: Collection[str]) -> set[NodeName]:
+        """The nodes on which moves of these plans have yet to take their room."""
+        return {
+            NodeName(move.order.target)
+            for move in self._moves.values()
+            if move.plan_id in plan_ids and not move.ended and move.accepted is None
+        }
 
     def wait(self, step: Step) -> None:
         """Let the start wait for its turn."""
@@ -145,7 +160,9 @@ class Moves:
         move = self._moves[step.move]
         group = self._groups[move.plan_id]
         reason = self._reserve(step, pod)
-        if not reason and not group.begun and not group.group.worth():
+        asks = group.group.for_others or not group.begun
+        if not reason and asks and not group.group.worth():
+            group.gave_way |= group.group.for_others
             reason = "the group is not worth it any more"
         if not reason:
             group.begun = True
@@ -154,6 +171,7 @@ class Moves:
         return reason
 
     def _reserve(self, step: Step, pod: Pod) -> str:
+        self._mirror.withdraw(pod.uid, silently=True)  # if its room was kept for it
         snapshot = self._mirror.snapshot()
         if snapshot.surroundings.namespace_terminating(pod.namespace):
             return Cause.NAMESPACE_TERMINATING

@@ -7,7 +7,7 @@ this is forgotten in a crash, and none of it is missed: evicted pods are gone, a
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import attrs
@@ -74,6 +74,8 @@ class Preemptor:
     _wanted: dict[Uid, None] = attrs.field(factory=dict, init=False)
     _wake: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
     _nominations: dict[Uid, Nomination] = attrs.field(factory=dict, init=False)
+    #: pods for which room is made otherwise
+    _kept: set[Uid] = attrs.field(factory=set, init=False)
     #: pods whose eviction was granted, and that are still there
     _leaving: set[Uid] = attrs.field(factory=set, init=False)
     #: until when nodes are left alone, for each pod
@@ -98,7 +100,7 @@ class Preemptor:
         """Make room for those of these pods that may have it, for no node takes them."""
         if not self.enabled:
             return
-        self._wanted.update(dict.fromkeys(uids))
+        self._wanted.update(dict.fromkeys(uid for uid in uids if uid not in self._kept))
         if self._wanted:
             self._wake.set()
 
@@ -147,6 +149,26 @@ class Preemptor:
                 nomination = self._nominations.get(uid)
                 if nomination is not None and not self.mirror.reserved(uid):
                     self.mirror.nominate(nomination.pod, nomination.node)
+
+    def keep(self, pod: Pod, node: NodeName) -> None:
+        """Hold room that others make for the pod, until `give_back`, or it is bound or gone."""
+        self._kept.add(pod.uid)
+        if pod.uid not in self._nominations:
+            self._nominations[pod.uid] = Nomination(pod, node)
+            self.mirror.nominate(pod, node)
+            self._try_again(pod.uid)
+
+    def give_back(self, uid: Uid) -> None:
+        self._kept.discard(uid)
+        self._end(uid)
+
+    async def make_way(self, victims: Sequence[Pod], by: Pod) -> None:
+        """Have all of these evicted, if all of them may go. Raises EvictionRefusedError."""
+        for dry_run in (True, False):
+            for victim in victims:
+                granted = await self._request(victim, dry_run=dry_run)
+                if granted and not dry_run and victim.node_name is not None:
+                    self.recorder.preempted(victim, by, victim.node_name)
 
     def unbound(self, pod: Pod) -> None:
         """Hold the room again for a pod whose bind failed."""

@@ -89,6 +89,10 @@ class SchedulingQueue:
         unschedulable = len(self._unschedulable) - self._unschedulable.ready
         return QueueStatistics(len(self), len(self._backing_off), unschedulable)
 
+    def refused(self) -> frozenset[Uid]:
+        """The pods that every node rejects."""
+        return frozenset(self._unschedulable)
+
     def rejected_by(self) -> Counter[str]:
         """How many unschedulable pods each rule keeps waiting; a pod counts for each of its."""
         return self._unschedulable.rejected_by()

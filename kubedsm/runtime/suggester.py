@@ -3,7 +3,8 @@
 import asyncio
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 
 import attrs
 import structlog
@@ -120,9 +121,13 @@ class Suggester:
             await self.clock.sleep(_LOOK)
 
     def _may_think(self) -> bool:
+        due = self._state != self._nothing_at or self.clock.monotonic() >= self._again_at
+        return due and self.calm()
+
+    def calm(self) -> bool:
+        """Whether moves may begin."""
         return (
-            (self._state != self._nothing_at or self.clock.monotonic() >= self._again_at)
-            and len(self.queue) == 0
+            len(self.queue) == 0
             and self.manager.at_rest()
             and not self.preempting()
             and not self.paused()
@@ -153,7 +158,8 @@ class Suggester:
             wait = self.changes.worth_another_look() if suggestion.may_pay_later else math.inf
             self._again_at = self.clock.monotonic() + wait
             return
-        if self._state[1:] != state[1:] or not self._still_holds(snapshot, suggestion):
+        holds = self._may_think() and self.unchanged(snapshot, suggestion.legs)
+        if self._state[1:] != state[1:] or not holds:
             log.info("suggestion overtaken", moves=len(suggestion.moves))
             return
         log.info(
@@ -171,33 +177,46 @@ class Suggester:
             return
         self.begin(snapshot, suggestion)
 
-    def _still_holds(self, snapshot: Snapshot, suggestion: Suggestion) -> bool:
-        """Whether moves may begin, and of these pods and nodes nothing has changed meanwhile.
+    def unchanged(self, snapshot: Snapshot, legs: Iterable[Leg]) -> bool:
+        """Whether of these pods and nodes nothing has changed since.
 
         Whether they are worth it, and go, is looked at again when each begins.
         """
         now = self.mirror.snapshot()
-        return self._may_think() and all(
+        return all(
             now.pods.get(leg.move.pod.uid) == snapshot.pods.get(leg.move.pod.uid)
             and now.nodes.get(leg.target) == snapshot.nodes.get(leg.target)
-            for leg in suggestion.legs
+            for leg in legs
         )
 
-    def begin(self, snapshot: Snapshot, suggestion: Suggestion) -> None:
-        """Have the moves done, each group that can be carried out as one plan."""
+    def begin(
+        self,
+        snapshot: Snapshot,
+        suggestion: Suggestion,
+        needed: Callable[[int], bool] | None = None,
+    ) -> dict[int, str]:
+        """Have the moves done, each group that can be carried out as one plan: ids, by group.
+
+        needed: asked before each move whether it is made at all, by its group; without, whether a
+        group gains what it is made for is asked when it begins.
+        """
         waiting = [awaited.pod.uid for awaited in suggestion.awaited]
         groups: dict[str, Group] = {}
+        plans: dict[int, str] = {}
         choices: list[MoveOutcome] = []
-        for _, legs in by_group(suggestion):
+        for number, legs in by_group(suggestion):
             plan_id = f"plan-{next(self._plans)}"
             moves = [leg.move for leg in legs if not leg.continues]
             orders = tuple(order_of(plan_id, leg, self.configuration.current) for leg in legs)
             outcomes = tuple(planned(o.id, leg) for o, leg in zip(orders, legs, strict=True))
             choices += outcomes
-            groups[plan_id] = Group(orders, outcomes, self._worth(moves, waiting))
+            worth = partial(needed, number) if needed else self._worth(moves, waiting)
+            plans[number] = plan_id
+            groups[plan_id] = Group(orders, outcomes, worth, for_others=needed is not None)
         self.record.suggestion(snapshot, suggestion, choices)
         for plan_id, group in groups.items():
             self.manager.migrate(plan_id, group)
+        return plans
 
     def _worth(self, moves: Sequence[Move], waiting: Sequence[Uid]) -> Callable[[], bool]:
         def worth() -> bool:

@@ -57,6 +57,9 @@ class UnschedulablePods:
         """Return how many there are, those that may be tried among them."""
         return len(self._kind_of)
 
+    def __iter__(self) -> Iterator[Uid]:
+        return iter(self._kind_of)
+
     def __contains__(self, uid: Uid) -> bool:
         return uid in self._kind_of
 

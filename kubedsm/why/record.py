@@ -6,7 +6,7 @@ before.
 """
 
 from collections import OrderedDict, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import attrs
@@ -60,6 +60,7 @@ class DecisionRecord:
     _bases: OrderedDict[int, Basis] = attrs.field(factory=OrderedDict, init=False)
     #: where a pod was last placed, or why not: entries by its uid, or by that of its move
     _placed_by: dict[str, int] = attrs.field(factory=dict, init=False)
+    _packing: Mapping[Uid, str] = attrs.field(factory=dict, init=False)
 
     def batch(self, snapshot: Snapshot, decision: Decision, messages: Mapping[Uid, str]) -> None:
         """Note a batch; `messages` say of its pods that fit nowhere why not.
@@ -122,6 +123,19 @@ class DecisionRecord:
         self._entries[entry.number] = attrs.evolve(entry, moves=moves)
         if ended.replacement is not None:
             self._placed_by[ended.replacement.uid] = entry.number
+
+    def packing_found(self, told: Mapping[Uid, str]) -> None:
+        """Note what packing found for each pod that every node refuses."""
+        self._packing = told
+
+    def packing_for(self, uid: Uid) -> str:
+        """What packing found last for the pod; empty if it was not about it."""
+        return self._packing.get(uid, "")
+
+    def moves_of(self, plan_ids: Container[str]) -> list[MoveOutcome]:
+        """How the moves of these plans stand."""
+        moves = (move for entry in self._entries.values() for move in entry.moves)
+        return [move for move in moves if move.id.partition("/")[0] in plan_ids]
 
     def newest_first(self) -> Iterator[Entry]:
         return iter(reversed(self._entries.values()))

@@ -15,8 +15,8 @@ from kubedsm.core.moving.edge_problem import EdgeProblem
 from kubedsm.core.moving.move_groups import Moves, legs_of, stopovers
 from kubedsm.core.moving.move_order import Impasse
 from kubedsm.core.moving.pairing import pair
-from kubedsm.core.moving.solved_changes import SolvedChanges
 from kubedsm.core.moving.proposal import Proposal, Question, allowed_of
+from kubedsm.core.moving.solved_changes import SolvedChanges
 
 #: Of solutions that cannot be carried out, that many are passed over.
 _TRIES = 6

@@ -11,16 +11,14 @@ those of two on one node. What is found is written out and looked at, as what th
 """
 
 from collections.abc import Iterable
-from functools import cached_property
 
 import attrs
 import numpy as np
-from numpy.typing import NDArray
 
 from kubedsm.core.goals.gains import Gains
 from kubedsm.core.moving.edge_problem import signed_row
 from kubedsm.core.moving.proposal import Question
-from kubedsm.core.solving.programme import UNBOUNDED, Ints, Programme, Rows
+from kubedsm.core.solving.programme import Ints, Programme, Rows
 from kubedsm.core.world.model import Workload
 
 #: No variable.
@@ -154,7 +152,9 @@ class ChangesProgramme:
         for item, requests in enumerate(problem.requests):
             asked = requests > 0
             fits = most_left[:, asked] // requests[asked]
-            come[:, item] = np.minimum(come[:, item], np.maximum(fits.min(axis=1, initial=limits.max_moves), 0))
+            come[:, item] = np.minimum(
+                come[:, item], np.maximum(fits.min(axis=1, initial=limits.max_moves), 0)
+            )
         leave = np.minimum(present, self._away + limits.max_edge_reorder)
         if not limits.headroom:
             leave *= come.any(axis=1)[:, None]
@@ -208,7 +208,9 @@ class ChangesProgramme:
                     [comes] = rows.variables([1]).tolist()
                     number = int(asked.sum())
                     ones = [1] * number
-                    rows.add([*come[asked], comes], [*ones, -self._limits.max_moves * number], most=0)
+                    rows.add(
+                        [*come[asked], comes], [*ones, -self._limits.max_moves * number], most=0
+                    )
                     rows.add([*columns, comes], [*counts, -free], most=0)
                 else:
                     rows.add(columns, counts, most=free)

@@ -71,7 +71,9 @@ class SolvedChanges:
         programme = made.programme()
         if price:
             columns, least = made.gained(question.gains, levels[0])
-            programme = programme.with_row(columns.nonzero()[0], columns[columns != 0], -least, UNBOUNDED)
+            programme = programme.with_row(
+                columns.nonzero()[0], columns[columns != 0], -least, UNBOUNDED
+            )
         found = maximised_in_order(programme, goals, self._solver, question.bounds.deadline)
         certificate = found.certificates[0]
         value, bound = (

@@ -1,0 +1,168 @@
+"""When room is looked for by packing: not again and again, and not against the rules."""
+
+import asyncio
+
+import attrs
+import pytest
+from structlog.testing import capture_logs
+
+from kubedsm.configuration.settings import load
+from kubedsm.core.world.sites import Away
+from kubedsm.emulator.api.resources import DEPLOYMENTS, NODES, PODS
+from kubedsm.thinking.questions import NoAnswerError
+from support.move_scenes import MERGE
+from support.packings import APPLY, Counting, half_full, in_pieces, large, placed, settled
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+STAYS = {"metadata": {"annotations": {"kubedsm.io/do-not-disrupt": "true"}}}
+
+
+def of(logs, event):
+    return [line for line in logs if line["event"] == event]
+
+
+def annotated(world, app):
+    """Let none of its pods be moved."""
+    for pod in world.pods(app):
+        world.api.patch(PODS, "default", pod["metadata"]["name"], STAYS, MERGE)
+
+
+async def test_it_is_asked_once_the_same_pods_have_waited_for_the_delay():
+    patient = attrs.evolve(APPLY, optimiser=attrs.evolve(APPLY.optimiser, delay=20.0))
+    async with in_pieces(configuration=patient) as world, world.scheduler() as runtime:
+        thinker = Counting(runtime)
+        await half_full(world)
+        for number in range(12):
+            large(world, f"large{number}")
+            await asyncio.sleep(5)
+            assert thinker.asked == []
+        await world.until(lambda: thinker.asked, 45)
+
+
+async def test_what_nothing_can_be_done_about_is_asked_once_and_said_once():
+    async with in_pieces() as world, world.scheduler() as runtime:
+        thinker = Counting(runtime)
+        await half_full(world)
+        annotated(world, "web")
+        with capture_logs() as logs:
+            large(world)
+            await asyncio.sleep(620)
+        assert len(thinker.asked) == 1
+        assert len(of(logs, "packing")) == 1
+        assert placed(world) == 0
+        before = world.invariants.writes
+        await asyncio.sleep(280)
+        assert world.invariants.writes <= before + 1  # that it still waits is counted
+
+
+async def test_a_restless_cluster_is_asked_about_ever_less_often():
+    async with in_pieces() as world, world.scheduler() as runtime:
+        thinker = Counting(runtime)
+        await half_full(world)
+        annotated(world, "web")
+        with capture_logs() as logs:
+            large(world)
+            for number in range(1200):
+                patch = {"metadata": {"labels": {"second": str(number)}}}
+                world.api.patch(NODES, "", "n1", patch, MERGE)
+                await asyncio.sleep(0.5)
+        assert len(thinker.asked) <= 16
+        assert len(of(logs, "packing")) == 1
+
+
+async def test_new_pods_are_thought_about_though_others_were_in_vain():
+    async with in_pieces(nodes=3) as world, world.scheduler() as runtime:
+        thinker = Counting(runtime)
+        await half_full(world, 3)
+        world.deploy("hopeless", 1, cpu="5")
+        await asyncio.sleep(100)
+        assert len(thinker.asked) == 1
+        large(world)
+        await world.until(lambda: placed(world) == 1, 30)
+        assert placed(world, "hopeless") == 0
+
+
+async def test_a_tenant_whose_pods_come_and_go_does_not_keep_others_moving():
+    async with in_pieces() as world, world.scheduler():
+        await half_full(world)
+        with capture_logs() as logs:
+            for _ in range(40):
+                large(world)
+                await asyncio.sleep(15)
+                world.api.delete(DEPLOYMENTS, "default", "large")
+                await asyncio.sleep(15)
+        assert len(of(logs, "move")) <= 4
+
+
+@pytest.mark.parametrize(
+    "settings",
+    ["optimiser: {mode: off}", "suggester: {mode: off}", "migration: {mode: off}"],
+)
+async def test_nothing_is_moved_where_that_is_off(settings):
+    async with in_pieces(configuration=load(settings, "test")) as world, world.scheduler():
+        await half_full(world)
+        large(world)
+        await asyncio.sleep(60)
+        assert placed(world) == 0
+        assert not world.events("Migrated")
+
+
+async def test_in_the_mode_suggest_it_is_only_said():
+    settings = "{suggester: {mode: off}, optimiser: {mode: suggest}}"
+    async with in_pieces(configuration=load(settings, "test")) as world:
+        async with world.scheduler() as runtime:
+            await half_full(world)
+            with capture_logs() as logs:
+                large(world)
+                await asyncio.sleep(300)
+            [line] = of(logs, "packing")
+            assert (line["placed"], line["mode"], len(line["moves"])) == (1, "suggest", 1)
+            [event] = world.events("PackingProposed")
+            assert event["message"].startswith("Packing: 1 moves would make room on n")
+            [waiting] = [pod for pod in runtime.mirror.pods() if pod.waits_for_node]
+            said = runtime.decisions.record.packing_for(waiting.uid)
+            assert said.startswith("1 moves would, mode is suggest, make room on n")
+        assert placed(world) == 0
+
+
+async def test_nothing_is_thought_about_while_moving_is_paused():
+    async with in_pieces() as world, world.scheduler() as runtime:
+        thinker, paused = Counting(runtime), [True]
+        runtime.suggester.paused = lambda: paused[0]
+        await half_full(world)
+        large(world)
+        await asyncio.sleep(60)
+        assert thinker.asked == []
+        paused[0] = False
+        await world.until(lambda: placed(world) == 1, 30)
+
+
+async def test_pods_of_a_site_that_is_away_are_not_moved():
+    async with in_pieces(tier="edge") as world, world.scheduler() as runtime:
+        await half_full(world)
+        names = frozenset({"n1", "n2"})
+        runtime.packer.sites = type("Cut", (), {"away": lambda _: Away({"north": names})})()
+        large(world)
+        await asyncio.sleep(60)
+        assert placed(world) == 0
+        assert not world.events("Migrated")
+
+
+async def test_without_an_answer_it_is_asked_again():
+    async with in_pieces() as world, world.scheduler() as runtime:
+        silent = [3]
+
+        def gone(_):
+            if silent[0]:
+                silent[0] -= 1
+                thinker.meanwhile = gone
+                raise NoAnswerError("it ended")
+
+        thinker = Counting(runtime, meanwhile=gone)
+        await half_full(world)
+        large(world)
+        await world.until(lambda: placed(world) == 1, 60)
+        assert silent == [0]
+        await asyncio.sleep(5)
+        assert settled(world)

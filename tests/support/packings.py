@@ -1,0 +1,66 @@
+"""Clusters with room for a pod in pieces, which moving others puts together."""
+
+import asyncio
+
+from kubedsm.configuration.settings import load
+from kubedsm.emulator.paper import node
+from support.worlds import emulated
+
+#: moves are for room alone
+APPLY = load(
+    """
+suggester: {mode: off}
+optimiser: {mode: apply}
+migration: {drainDelay: 1s, deadline: 10s}
+""",
+    "test",
+)
+
+
+def in_pieces(*, tier="cloud", configuration=APPLY, nodes=2, **world):
+    """Nodes of 4 cores."""
+    made = (node(f"n{number}", tier, "4", "8Gi") for number in range(1, nodes + 1))
+    return emulated(*made, configuration=configuration, **world)
+
+
+async def half_full(world, pods=2, **pod_spec):
+    """Pods of 2 cores, each on a node of its own."""
+    world.deploy("web", pods, cpu="2", **pod_spec)
+    await world.until_bound(pods, 3)
+    await asyncio.sleep(2)
+    assert sorted(world.placed("web").values()) == [1] * pods
+
+
+def large(world, name="large", **pod_spec):
+    """One that only fits if two of the others are together."""
+    return world.deploy(name, 1, cpu="3", **pod_spec)
+
+
+def placed(world, app="large"):
+    return sum(number for name, number in world.placed(app).items() if name is not None)
+
+
+def settled(world):
+    """Whether nothing is held any more, and nothing under way."""
+    runtime = world.runtime
+    mirror, preemptor = runtime.mirror, runtime._preemptor
+    held = mirror._reservations or mirror._claims or preemptor._nominations or preemptor._kept
+    return runtime.manager.quiet.is_set() and not held
+
+
+class Counting:
+    """Passes questions on, and remembers those about packing; `meanwhile` happens as it thinks."""
+
+    def __init__(self, runtime, seconds=0.0, meanwhile=None):
+        self.asked, self.seconds, self.meanwhile = [], seconds, meanwhile
+        self._thinker = runtime.thinker
+        runtime.packer.thinker = self
+
+    async def ask(self, question):
+        self.asked.append(question)
+        answer = await self._thinker.ask(question)
+        meanwhile, self.meanwhile = self.meanwhile, None
+        if meanwhile is not None:
+            meanwhile(answer)
+        await asyncio.sleep(self.seconds)
+        return answer
