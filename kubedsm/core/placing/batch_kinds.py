@@ -66,11 +66,13 @@ def judged_kinds(
     ranks: Mapping[Uid, Rank] | None = None,
     *,
     preferences: bool = True,
+    told_apart: bool = False,
 ) -> tuple[Kind, ...]:
     """The kinds of these pods on the nodes of `feasibility`, in canonical order.
 
     Pods of which a node takes no two are only of a kind with their like. Others may be of a kind
-    though rules look at them differently: whether those are kept is seen afterwards, pod by pod.
+    though rules look at them differently, unless they are to be told apart: whether those are kept
+    is seen afterwards, pod by pod.
     """
     alike: dict[tuple[EquivalenceClass, Rank], list[Pod]] = {}
     for pod in pods:
@@ -93,7 +95,7 @@ def judged_kinds(
             open_to.tobytes(),
             rank,
             disliked,
-            candidate if once.any() else None,
+            candidate if told_apart or once.any() else None,
         )
         merged.setdefault(kind, (open_to, once if once.any() else None, []))[2].extend(members)
     return in_order(

@@ -124,7 +124,7 @@ def make_decision(
         cloud_loads = _filled_up(cloud, cloud_loads, left)
         left = edge.counts - loads.sum(axis=0) - cloud_loads.sum(axis=0)
         loads = _filled_up(edge, loads, left)
-    chosen, others = _by_pick(edge, picks)
+    chosen, others = by_pick(edge, picks)
     taken = cloud_loads.sum(axis=0).tolist()
     for kind, pods in enumerate(others):
         chosen[kind] += pods[taken[kind] :]
@@ -179,7 +179,7 @@ def _best_vector(table: MatchTable, split: Split, cloud: CloudRoom) -> Ints:
     return np.array(np.unravel_index(cheapest, costs.shape), dtype=np.int64)
 
 
-def _by_pick(packing: Packing, picks: Picks) -> tuple[list[list[Pod]], list[list[Pod]]]:
+def by_pick(packing: Packing, picks: Picks) -> tuple[list[list[Pod]], list[list[Pod]]]:
     """The pods of each kind that the picks mean, and the others; both in their order."""
     chosen: list[list[Pod]] = []
     others: list[list[Pod]] = []

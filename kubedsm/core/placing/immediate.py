@@ -2,9 +2,10 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import attrs
+import numpy as np
 
 from kubedsm.core.goals.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.core.goals.objective import Objective, Promises, quality
@@ -14,11 +15,15 @@ from kubedsm.core.packing.problem import NO_RANK, Kind, Packing, Rank, Turn, kin
 from kubedsm.core.placing.alone import place_alone
 from kubedsm.core.placing.batch_kinds import is_plain, judged_kinds
 from kubedsm.core.placing.decision import Binding, Choice, Decision, make_decision
+from kubedsm.core.placing.integer_choice import Also
 from kubedsm.core.placing.proof import Proof, plain_proof
 from kubedsm.core.placing.ranks import ranks_of
 from kubedsm.core.placing.replica_ladders import ReplicaLadders
-from kubedsm.core.placing.rule_keeping import keep_rules
+from kubedsm.core.placing.rule_keeping import Kept, keep_rules
+from kubedsm.core.placing.rule_rows import RuleRows
 from kubedsm.core.placing.settling import WouldGain
+from kubedsm.core.placing.solved_again import Attempt, solved, solved_again
+from kubedsm.core.placing.split import demands
 from kubedsm.core.rules.class_verdicts import rejections
 from kubedsm.core.rules.feasibility import Feasibility
 from kubedsm.core.rules.rejection import Rejection
@@ -94,33 +99,26 @@ def _plain(problem: "_Problem", ordered: Sequence[Pod]) -> Decision:
 
 def _ruled(problem: "_Problem", set_aside: Sequence[Pod]) -> Decision:
     """Of pods with demands of other pods, or of what surrounds them."""
-    snapshot, batch = problem.snapshot, problem.batch
-    feasibility = Feasibility.of(snapshot)
+    snapshot, feasibility = problem.snapshot, Feasibility.of(problem.snapshot)
     choice, indifferent = _judged(problem, feasibility)
-    bindings = problem.bindings(choice)
-    kept = keep_rules(
-        feasibility,
-        snapshot.surroundings,
-        [(binding.pod, binding.node) for binding in bindings],
-        _others(batch, bindings),
-        problem.would_gain,
-        problem.turn,
-        problem.bounds.deadline,
-        proven=choice.proven,
-        spread=problem.spread,
-    )
-    placed = [(pod, node, snapshot.nodes[node].tier) for pod, node in kept.placed]
-    bindings = tuple(Binding(pod, node, tier) for pod, node, tier in placed if tier is not None)
+    solver = problem.bounds.solver
+    best = first = Attempt(choice, problem.kept(feasibility, choice, anew=solver is None))
+    bounding = [first.choice]
+    if solver is not None and not first.kept.as_planned:
+        for attempt in problem.solved_again(feasibility, first):
+            best = max(best, attempt, key=problem.merit)
+            bounding += [attempt.choice] if attempt.bounding else []
+            if problem.proof(best, bounding).qos:
+                break
+    bindings = problem.kept_bindings(best.kept)
     room = _room_after(snapshot, bindings)
+    proof = problem.proof(best, bounding)
+    if best is first and indifferent:
+        proof = attrs.evolve(proof, preferences=False, spread=False, fragmentation=False)
+    unplaced = {**best.kept.rejections, **_why_not(snapshot, bindings, set_aside)}
     fragmentation = problem.fragmentation.of(problem.edge.nodes, room)
-    proof = problem.plain_proof(bindings)
-    if choice.proven and kept.as_planned:
-        proof = choice.proof
-        if indifferent:
-            proof = attrs.evolve(proof, preferences=False, spread=False, fragmentation=False)
-    unplaced = {**kept.rejections, **_why_not(snapshot, bindings, set_aside)}
     decision = problem.decision(bindings, unplaced, fragmentation, proof)
-    return attrs.evolve(decision, late=kept.late)
+    return attrs.evolve(decision, late=best.kept.late)
 
 
 @attrs.frozen(eq=False)
@@ -163,14 +161,11 @@ class _Problem:
         return self.choice(kinds(self.batch, self.edge + self.cloud, self.ranks))
 
     def choice(self, batch_kinds: Sequence[Kind]) -> Choice:
-        measured = [vector for vector, _ in self.fragmentation.mix]
-        replicas = at_edge = in_cloud = None
+        replicas = None
         if self.spread is not None:
             replicas = ReplicaLadders.of(batch_kinds, self.edge + self.cloud, self.spread)
-            at_edge, in_cloud = replicas.on(self.edge), replicas.on(self.cloud)
         return make_decision(
-            Packing.of(batch_kinds, self.edge, measured, at_edge),
-            Packing.of(batch_kinds, self.cloud, ladders=in_cloud),
+            *self.packings(batch_kinds, replicas),
             self.shares,
             self.promises,
             self.objective,
@@ -178,6 +173,90 @@ class _Problem:
             self.bounds,
             replicas,
         )
+
+    def packings(
+        self, batch_kinds: Sequence[Kind], replicas: ReplicaLadders | None = None
+    ) -> tuple[Packing, Packing]:
+        """Of the edge and of the cloud."""
+        measured = [vector for vector, _ in self.fragmentation.mix]
+        at_edge, in_cloud = (
+            None if replicas is None else replicas.on(rows) for rows in (self.edge, self.cloud)
+        )
+        return (
+            Packing.of(batch_kinds, self.edge, measured, at_edge),
+            Packing.of(batch_kinds, self.cloud, ladders=in_cloud),
+        )
+
+    def kept(self, feasibility: Feasibility, choice: Choice, *, anew: bool) -> Kept:
+        """What rules of pods about pods leave of a choice."""
+        bindings = self.bindings(choice)
+        return keep_rules(
+            feasibility,
+            self.snapshot.surroundings,
+            [(binding.pod, binding.node) for binding in bindings],
+            _others(self.batch, bindings),
+            self.would_gain,
+            self.turn,
+            self.bounds.deadline,
+            proven=choice.proof.placed,
+            spread=self.spread,
+            anew=anew,
+        )
+
+    def solved_again(self, feasibility: Feasibility, first: Attempt) -> Iterator[Attempt]:
+        """What a solver makes of it, and what can be kept of that."""
+        batch_kinds = judged_kinds(
+            self.batch, feasibility, self.snapshot.surroundings, self.ranks, told_apart=True
+        )
+        packings = edge, cloud = self.packings(batch_kinds)
+        rule_rows = RuleRows(
+            feasibility.scene,
+            [feasibility.equivalence(kind.pods[0]) for kind in batch_kinds],
+            np.concatenate([packing.rows.positions for packing in packings]),
+            np.concatenate([packing.fitting for packing in packings]),
+            edge.counts,
+        )
+
+        def choose(also: Also) -> Choice | None:
+            return solved(
+                edge,
+                cloud,
+                demands(edge, self.shares, self.promises, self.objective),
+                self.objective,
+                self.fragmentation,
+                self.bounds,
+                self.spread,
+                also,
+            )
+
+        def keep(choice: Choice, *, anew: bool) -> Kept:
+            return self.kept(feasibility, choice, anew=anew)
+
+        return solved_again(
+            first, rule_rows, feasibility.equivalence, choose, keep, self.bounds.deadline
+        )
+
+    def merit(self, attempt: Attempt) -> tuple[object, ...]:
+        placed, worth = self.standing(self.kept_bindings(attempt.kept))
+        return placed, attempt.kept.sound, worth, attempt.kept.as_planned
+
+    def proof(self, attempt: Attempt, bounding: Iterable[Choice]) -> Proof:
+        """bounding: choices that no placement is better than, as far as these are proven."""
+        if attempt.kept.as_planned and attempt.bounding and attempt.choice.proven:
+            return attempt.choice.proof
+        bindings = self.kept_bindings(attempt.kept)
+        proof, reached = self.plain_proof(bindings), self.standing(bindings)
+        for choice in bounding:
+            bound = self.standing(self.bindings(choice))
+            if choice.proof.placed and reached[0] == bound[0]:
+                qos = proof.qos or (choice.proof.qos and reached == bound)
+                proof = attrs.evolve(proof, placed=True, qos=qos)
+        return proof
+
+    def kept_bindings(self, kept: Kept) -> tuple[Binding, ...]:
+        """In an order in which each keeps its rules as it comes."""
+        placed = [(pod, node, self.snapshot.nodes[node].tier) for pod, node in kept.placed]
+        return tuple(Binding(pod, node, tier) for pod, node, tier in placed if tier is not None)
 
     def bindings(self, choice: Choice) -> tuple[Binding, ...]:
         """In the order in which the pods are served."""
@@ -192,9 +271,8 @@ class _Problem:
         more = Counter(b.pod.workload for b in bindings if b.tier is Tier.EDGE)
         return shares_after(self.shares, more)
 
-    def standing(self, choice: Choice) -> tuple[list[int], list[int]]:
-        """What a choice is worth before preferences: pods by their turn, then QoS by level."""
-        bindings = self.bindings(choice)
+    def standing(self, bindings: Sequence[Binding]) -> tuple[list[int], list[int]]:
+        """What they are worth before preferences: pods by their turn, then QoS by level."""
         turns = Counter(self.turn(binding.pod) for binding in bindings)
         placed = [turns[turn] for turn in sorted(set(map(self.turn, self.batch)), reverse=True)]
         after, levels = self.shares_after(bindings), levels_of(self.batch) or {}
@@ -265,7 +343,8 @@ def _judged(problem: _Problem, feasibility: Feasibility) -> tuple[Choice, bool]:
     indifferent = problem.choice(
         judged_kinds(batch, feasibility, snapshot.surroundings, ranks, preferences=False)
     )
-    better = problem.standing(indifferent) > problem.standing(choice)
+    standings = [problem.standing(problem.bindings(each)) for each in (choice, indifferent)]
+    better = standings[1] > standings[0]
     return (indifferent, True) if indifferent.proven or better else (choice, False)
 
 

@@ -11,11 +11,13 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
 import attrs
+import numpy as np
 
 from kubedsm.core.placing.settling import Settling
 from kubedsm.core.rules.feasibility import EquivalenceClass
 from kubedsm.core.world.deadline import OutOfTimeError
-from kubedsm.core.world.model import Node, NodeName, Pod, Uid
+from kubedsm.core.world.model import NodeName, Pod, Uid
+from kubedsm.core.world.node_index import Ints, Mask
 from kubedsm.core.world.residents import Selection
 
 #: How often those that stayed out are served first.
@@ -30,7 +32,7 @@ class _Start:
     wanted: Mapping[Uid, NodeName]
     #: these go there, if they may
     drawn: frozenset[Uid] = frozenset()
-    domain: frozenset[NodeName] = frozenset()
+    domain: Mask | None = None
 
 
 def begun_anew(
@@ -53,7 +55,7 @@ def begun_anew(
 
     best, enough = batch, served(most)
     try:
-        for start in _starts(batch, ordered, wanted):
+        for start in _starts(batch, ordered, wanted, begin):
             if served(best.placed) >= enough:
                 break
             for other in _begun(start, ordered, begin):
@@ -71,8 +73,8 @@ def _begun(
     for _ in range(_ROUNDS):
         tried = begin()
         tried.deadline.check()
-        domain = tried.nodes.named(start.domain)
-        tried.drawn.update(dict.fromkeys(start.drawn, domain))
+        if start.domain is not None:
+            tried.drawn.update(dict.fromkeys(start.drawn, start.domain))
         tried.place_in_line(sorted(ordered, key=lambda pod: pod.uid not in first), start.wanted)
         homes = _oldest_first(tried, ordered)
         came = {uid: number for number, uid in enumerate(homes)}
@@ -97,7 +99,10 @@ def _oldest_first(batch: Settling, ordered: Iterable[Pod]) -> dict[Uid, NodeName
 
 
 def _starts(
-    batch: Settling, ordered: Sequence[Pod], wanted: Mapping[Uid, NodeName]
+    batch: Settling,
+    ordered: Sequence[Pod],
+    wanted: Mapping[Uid, NodeName],
+    begin: Callable[[], Settling],
 ) -> Iterator[_Start]:
     """As planned; with no plan; in one domain after the other those that somebody would be near."""
     yield _Start(wanted)
@@ -112,18 +117,43 @@ def _starts(
             or any(s.covers(pod.namespace, pod.labels, batch.surroundings) for s in near)
         )
         others = {uid: node for uid, node in wanted.items() if uid not in drawn}
+        group = [pod for pod in ordered if pod.uid in drawn]
         for key in sorted({term.topology_key for term in terms}):
-            for domain in _roomiest(key, batch.nodes.nodes):
+            for domain in _most_holding(key, group, begin()):
                 yield _Start(others, drawn, domain)
 
 
-def _roomiest(key: str, nodes: Iterable[Node]) -> list[frozenset[NodeName]]:
-    """The largest domains of that key, so many as are worth a try."""
-    domains: dict[str, list[Node]] = {}
-    for node in nodes:
-        if key in node.labels:
-            domains.setdefault(node.labels[key], []).append(node)
-    largest = sorted(
-        domains.items(), key=lambda entry: (-sum(n.allocatable.cpu for n in entry[1]), entry[0])
-    )
-    return [frozenset(node.name for node in members) for _, members in largest[:_DOMAINS]]
+def _most_holding(key: str, group: Iterable[Pod], batch: Settling) -> list[Mask]:
+    """The domains of that key that hold most of these pods, so many as are worth a try.
+
+    As far as room and the other rules go, and filled by large pods first. Of equal ones those that
+    hold more of them on the edge.
+    """
+    column, on_edge = batch.nodes.label(key), batch.on_edge
+    order = np.lexsort((~on_edge, column.codes))
+    held = np.zeros((2, len(column.values)), dtype=np.int64)
+    taken: defaultdict[str, Ints] = defaultdict(lambda: np.zeros(len(order), dtype=np.int64))
+    for alike in _alike(group, batch):
+        fits = np.where(batch.open.feasibility.openable(alike[0]), len(alike), 0)
+        asked = {name: amount for name, amount in alike[0].requests.items() if amount}
+        for name, amount in asked.items():
+            free = np.maximum(batch.room.column(name) - taken[name], 0)
+            fits = np.minimum(fits, free // amount)
+        # Those before it in its domain take them first.
+        before = fits[order].cumsum() - fits[order]
+        codes = column.codes[order]
+        before -= before[np.searchsorted(codes, codes)]
+        fits[order] = np.clip(len(alike) - before, 0, fits[order])
+        for name, amount in asked.items():
+            taken[name] += amount * fits
+        held += column.sums(fits), column.sums(fits, on_edge)
+    best = np.lexsort((*-held[::-1],))
+    return [column.codes == code for code in best[:_DOMAINS].tolist() if held[0, code]]
+
+
+def _alike(pods: Iterable[Pod], batch: Settling) -> list[list[Pod]]:
+    """Large ones first."""
+    alike: dict[EquivalenceClass, list[Pod]] = {}
+    for pod in pods:
+        alike.setdefault(batch.open.like(pod), []).append(pod)
+    return sorted(alike.values(), key=lambda of: (-of[0].requests.cpu, -of[0].requests.memory))

@@ -12,6 +12,7 @@ would place.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 
 import attrs
 
@@ -40,6 +41,8 @@ class Kept:
     as_planned: bool
     #: those that there was no time for
     late: tuple[Pod, ...] = ()
+    #: each keeps its rules with all the others in place
+    sound: bool = True
 
 
 def keep_rules(
@@ -53,16 +56,17 @@ def keep_rules(
     *,
     proven: bool = False,
     spread: ReplicaSpread | None = None,
+    anew: bool = True,
 ) -> Kept:
     """What of these placements the rules allow, after mending what they do not.
 
     proven: no more pods can be placed than are planned, those of the greatest turn first.
+    anew: where pods stay out that kube-scheduler, which takes one pod after the other and lets the
+    later ones break the rules of the earlier, might place, that is done instead.
 
-    Greater turns are settled first, so that they never stay out for lesser ones. A pod that was
-    left over gets a node too, if the others of its turn leave one to it.
-
-    If kube-scheduler, which takes one pod after the other and lets the later ones break the rules
-    of the earlier, might place more of them, that is done instead.
+    Greater turns are settled first, so that they never stay out for lesser ones; all at once where
+    that is so by the plan, and all of it can be kept. A pod that was left over gets a node too, if
+    the others of its turn leave one to it.
 
     Once the deadline has passed the others are placed in turn, fairly between namespaces, as far as
     that is possible in as much time again: each keeps its rules as it comes, though those that want
@@ -75,6 +79,7 @@ def keep_rules(
     wanted = {pod.uid: node for pod, node in planned}
     ordered = sorted(concerned, key=serving_order)
     ordered.sort(key=turn, reverse=True)
+    by_turn = [list(level) for _, level in groupby(ordered, key=turn)]
 
     def begun(*, forgetful: bool = False) -> Settling:
         return Settling(
@@ -94,12 +99,16 @@ def keep_rules(
     late: list[Pod] = []
     settled = True
     try:
-        _settle(batch, ordered, wanted)
+        for levels in ([ordered], by_turn) if proven and len(by_turn) > 1 else (by_turn,):
+            batch = begun()
+            _settle(batch, levels, wanted)
+            if batch.homes == wanted:
+                break
     except OutOfTimeError:
         settled = False
         late = batch.place_in_turn(fairly(ordered), wanted)
     as_planned = settled and batch.homes == wanted
-    if settled and not as_planned:
+    if anew and settled and not as_planned:
         most = wanted if proven else {pod.uid for pod in ordered}
         batch = begun_anew(batch, ordered, wanted, most, lambda: begun(forgetful=True))
     out = [pod for pod in ordered if pod.uid not in batch.placed and pod not in late]
@@ -108,6 +117,7 @@ def keep_rules(
         {pod.uid: batch.rejections(pod) for pod in out},
         as_planned=as_planned,
         late=tuple(late),
+        sound=settled and not batch.forgetful,
     )
 
 
@@ -125,17 +135,18 @@ def fairly(pods: Iterable[Pod]) -> list[Pod]:
     return [pod for _, _, pod in sorted(rounds, key=lambda entry: entry[:2])]
 
 
-def _settle(batch: Settling, ordered: Sequence[Pod], wanted: Mapping[Uid, NodeName]) -> None:
-    """Greater turns first; raises OutOfTimeError."""
-    for turn in sorted(set(map(batch.turn, ordered)), reverse=True):
-        level = [pod for pod in ordered if batch.turn(pod) == turn]
+def _settle(
+    batch: Settling, levels: Sequence[Sequence[Pod]], wanted: Mapping[Uid, NodeName]
+) -> None:
+    """One level after the other; raises OutOfTimeError."""
+    for level in levels:
         batch.settle([(p, wanted[p.uid]) for p in level if p.uid in wanted])
         batch.retry(p for p in level if p.uid not in batch.placed)
         batch.make_sound()
     if batch.homes != wanted:
         batch.promote()
     for _ in range(_ROUNDS):
-        batch.retry(pod for pod in ordered if pod.uid not in batch.placed)
+        batch.retry(pod for level in levels for pod in level if pod.uid not in batch.placed)
         if not batch.make_sound():
             break
     while batch.make_sound():  # each time with fewer pods

@@ -23,7 +23,7 @@ from kubedsm.core.rules.plugins import PRE_ENQUEUES
 from kubedsm.core.rules.pod_affinity import deserted
 from kubedsm.core.rules.preferences import indifferent, penalties
 from kubedsm.core.rules.rejection import Rejection
-from kubedsm.core.rules.scene import EquivalenceClass
+from kubedsm.core.rules.scene import EquivalenceClass, Scene
 from kubedsm.core.rules.skews import Skews
 from kubedsm.core.world.model import Node, NodeName, Pod, PodAffinityTerm, Uid
 from kubedsm.core.world.node_index import Ints, Mask, NodeIndex, Positions
@@ -42,6 +42,10 @@ class Feasibility:
     @classmethod
     def of(cls, snapshot: Snapshot) -> "Feasibility":
         return cls(ClusterView.of(snapshot))
+
+    @property
+    def scene(self) -> Scene:
+        return self._view.scene
 
     @property
     def index(self) -> NodeIndex:

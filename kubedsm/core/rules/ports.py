@@ -11,7 +11,7 @@ from kubedsm.core.world.model import EVERY_ADDRESS, HostPort
 NO_FREE_PORTS = "node(s) didn't have free ports for the requested pod ports"
 
 
-def _clash(wanted: HostPort, held: HostPort) -> bool:
+def clash(wanted: HostPort, held: HostPort) -> bool:
     return (wanted.port, wanted.protocol) == (held.port, held.protocol) and (
         wanted.ip == held.ip or EVERY_ADDRESS in (wanted.ip, held.ip)
     )
@@ -22,7 +22,7 @@ def node_ports(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNo
     full: set[int] = set()
     for wanted in candidate.rules.ports:
         for held, users in residents.ports.items():
-            if _clash(wanted, held):
+            if clash(wanted, held):
                 full.update(residents.where(users).tolist())
     if full:
         yield RejectedNodes(scene.nodes.at(full), (NO_FREE_PORTS,))
@@ -30,7 +30,7 @@ def node_ports(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNo
 
 def _port_freed(change: Change, candidate: EquivalenceClass, _: Cluster) -> bool:
     return change.gone is not None and any(
-        _clash(wanted, held)
+        clash(wanted, held)
         for wanted in candidate.rules.ports
         for held in change.gone.pod_class.rules.ports
     )
