@@ -59,6 +59,8 @@ class Highs:
         highs = highspy.Highs()
         highs.setOptionValue("output_flag", False)
         highs.setOptionValue("threads", 1)
+        # After a restart it has called optimal what was not (1.15.1).
+        highs.setOptionValue("mip_allow_restart", False)
         highs.setOptionValue("mip_rel_gap", 0.0)
         highs.setOptionValue("mip_abs_gap", min(1e-6, 0.5 / scale))
         if math.isfinite(seconds):
