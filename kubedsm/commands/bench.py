@@ -97,9 +97,8 @@ def suggest(output: str) -> None:
     "--oracle-seconds",
     "patience",
     type=click.FloatRange(1),
-    default=math.inf,
-    show_default="no limit",
-    help="How long the best may be looked for; beyond that it is a bound.",
+    default=60.0,
+    help="How long the best may be looked for; what is not found by then is bounded.",
 )
 @click.option(
     "--jobs", type=click.IntRange(1, 1024), show_default="one a processor", help="Processes."

@@ -1,6 +1,10 @@
 """The best that there is, as far as it is known."""
 
+from collections.abc import Mapping
+
 import attrs
+
+from kubedsm.core.world.model import NodeName, Uid
 
 #: of points of QoS: what comes of adding them up
 ROUNDING = 1e-6
@@ -26,6 +30,8 @@ class Best:
     qos: tuple[Reach, ...]
     #: of CPU time
     seconds: float
+    #: where the pods that are moved go
+    targets: Mapping[Uid, NodeName] = attrs.field(factory=dict)
 
     @property
     def proven(self) -> bool:

@@ -19,7 +19,7 @@ from kubedsm.bench.solve.instances import Instance
 from kubedsm.core.goals.objective import NANO
 from kubedsm.core.moving.suggestion import SuggestLimits
 from kubedsm.core.rules.feasibility import Feasibility
-from kubedsm.core.world.model import NodeName, Pod, PodClass, Resources, Share, Tier, Workload
+from kubedsm.core.world.model import NodeName, Pod, PodClass, Resources, Share, Tier, Uid, Workload
 
 _Kind = tuple[Workload, PodClass]
 
@@ -74,6 +74,11 @@ class _Model:
             found, bound = float(round(found)), float(math.floor(bound + ROUNDING))
         self.demand(goal >= found - (0.5 if whole else ROUNDING))
         return Reach(found, bound)
+
+    def value(self, number: Any) -> int:
+        """What it is in what was found last."""
+        value: float = self.highs.val(number)
+        return round(value)
 
     def _left(self) -> float:
         return max(1.0, self._until - time.monotonic())
@@ -132,7 +137,18 @@ def best_moves(instance: Instance, limits: SuggestLimits | None, seconds: float 
         model.demand(inside <= limits.max_edge_reorder)
         model.demand(coming <= limits.max_cloud_to_edge)
         model.demand(inside + coming + leaving <= limits.max_moves)
-    return Best((), _most_qos(model, instance, numbers, kinds), time.process_time() - begun)
+    qos = _most_qos(model, instance, numbers, kinds)
+    targets: dict[Uid, NodeName] = {}
+    for kind, pods in kinds.items():
+        left = Counter({name: model.value(number) for name, number in numbers[kind].items()})
+        moved = []
+        for pod in pods:
+            if left[snapshot.placed[pod.uid]]:
+                left[snapshot.placed[pod.uid]] -= 1
+            else:
+                moved.append(pod.uid)
+        targets |= zip(moved, left.elements(), strict=True)
+    return Best((), qos, time.process_time() - begun, targets)
 
 
 def _flow(

@@ -33,6 +33,7 @@ T = TypeVar("T")
 
 #: suggestions, after which one that still finds something does not come to an end
 _ROUNDS = 200
+_LIMITS = SuggestLimits()
 
 
 @attrs.frozen
@@ -98,10 +99,10 @@ def place(task: Task) -> Placed:
 
 def move(task: Task) -> Moved:
     """Raises DisagreementError if a suggestion is impossible, or better than the best."""
-    instance, limits = task.instance, SuggestLimits()
-    best, reachable = (best_moves(instance, each, task.patience) for each in (limits, None))
+    instance = task.instance
+    best, reachable = (best_moves(instance, each, task.patience) for each in (_LIMITS, None))
     (before,) = _qos(instance, instance.snapshot.shares())
-    ways = {way: _moves(task, way, limits) for way in (Way.SOLVED, Way.UNSOLVED)}
+    ways = {way: _moves(task, way) for way in (Way.SOLVED, Way.UNSOLVED, Way.BEST)}
     for of in ways.values():
         for gain, reach in ((of.first, best.qos[0]), (of.last, reachable.qos[0])):
             if before + gain > reach.bound + ROUNDING:
@@ -116,28 +117,34 @@ def move(task: Task) -> Moved:
         best.qos[0].found - before,
         reachable.qos[0].found - before,
         best.proven and reachable.proven,
-        best.seconds + reachable.seconds,
     )
 
 
-def _moves(task: Task, way: Way, limits: SuggestLimits) -> Moves:
-    instance, policy = task.instance, task.kubedsm(solving=way is Way.SOLVED)
+def _moves(task: Task, way: Way) -> Moves:
+    """Move pods until nothing more is suggested."""
+    instance = task.instance
     snapshot = instance.snapshot
-    reached: list[float] = []
+    reached = _qos(instance, snapshot.shares())
     longest, proven = 0.0, False
-    for _ in range(_ROUNDS):
-        found, seconds = _timed(partial(policy.suggest, snapshot, _anything))
-        longest = max(longest, seconds)
-        if not reached:
-            proven = found.proven
-        reached.append(quality(snapshot.shares(), instance.promises, instance.objective) / NANO)
-        if not found.moves:
-            first = reached[min(1, len(reached) - 1)]
-            return Moves(
-                first - reached[0], reached[-1] - reached[0], proven, len(reached) - 1, longest
-            )
-        snapshot = carried_out(snapshot, found, limits)
+    for number in range(_ROUNDS):
+        (after, said), seconds = _timed(partial(_moved, task, way, snapshot))
+        longest, proven = max(longest, seconds), said if not number else proven
+        gained = _qos(instance, after.shares())[0]
+        if after is snapshot or gained < reached[-1] + ROUNDING:
+            first, last = (points - reached[0] for points in (reached[:2][-1], reached[-1]))
+            return Moves(first, last, proven, number, longest)
+        reached += (gained,)
+        snapshot = after
     raise DisagreementError(f"{instance.name}: moving does not come to an end")
+
+
+def _moved(task: Task, way: Way, snapshot: Snapshot) -> tuple[Snapshot, bool]:
+    """The snapshot after the next moves, and whether they are proven to be the best."""
+    if way is Way.BEST:
+        best = best_moves(attrs.evolve(task.instance, snapshot=snapshot), _LIMITS, task.patience)
+        return snapshot.with_placed(best.targets), best.proven
+    found = task.kubedsm(solving=way is Way.SOLVED).suggest(snapshot, _anything)
+    return carried_out(snapshot, found, _LIMITS) if found.moves else snapshot, found.proven
 
 
 def _anything(_: Pod) -> None:
