@@ -28,6 +28,7 @@ from kubedsm.runtime.configuration_source import (
     ConfigurationFile,
     ConfigurationNews,
 )
+from kubedsm.runtime.deciding import Deciding
 from kubedsm.runtime.event_handler import EventHandler
 from kubedsm.runtime.event_recorder import EventRecorder
 from kubedsm.runtime.ignored_annotations import IgnoredAnnotations
@@ -35,6 +36,7 @@ from kubedsm.runtime.left_behind import LeftBehind
 from kubedsm.runtime.limits import MoveLimits
 from kubedsm.runtime.listener import Listener
 from kubedsm.runtime.moves import STARTS, WAITS_FOR_REPLACEMENT, Moves
+from kubedsm.runtime.outcomes import Outcomes
 from kubedsm.runtime.packer import Packer
 from kubedsm.runtime.pause_switch import PauseSwitch
 from kubedsm.runtime.placement_manager import Limits, PlacementManager
@@ -45,6 +47,7 @@ from kubedsm.runtime.sites import Sites
 from kubedsm.runtime.step_calls import StepCalls
 from kubedsm.runtime.suggester import Suggester
 from kubedsm.runtime.supervisor import Supervisor
+from kubedsm.runtime.thoughts import Thoughts
 from kubedsm.runtime.tier_marks import TierKeeper
 from kubedsm.runtime.workload_changes import WorkloadChanges
 from kubedsm.runtime.workload_events import WorkloadEvents
@@ -114,6 +117,9 @@ class Runtime:
         )
         self._preemptor = self._maker_of_room()
         self.sites = Sites(self.mirror, self.configuration, clock, self.synced)
+        self._outcomes = Outcomes(
+            self.queue, self.manager, self._recorder, self._record, self._preemptor, self._listener
+        )
         self._scheduler = self._decider(chance, binds)
         self._file: ConfigurationFile | None = None
         self._config_map = self._followed_config_map(source, namespace, instance)
@@ -172,24 +178,20 @@ class Runtime:
         )
 
     def _decider(self, chance: random.Random, binds: BindCalls) -> Scheduler:
-        return Scheduler(
-            mirror=self.mirror,
-            queue=self.queue,
-            manager=self.manager,
-            binds=binds,
-            recorder=self._recorder,
-            record=self._record,
-            preemptor=self._preemptor,
-            configuration=self.configuration,
-            policy=self._policy,
-            clock=self._clock,
-            rng=chance,
-            synced=self.synced,
-            supervisor=self.supervisor,
-            listener=self._listener,
-            changes=self._changes,
-            sites=self.sites,
+        deciding = Deciding(
+            self.mirror,
+            self.queue,
+            self.configuration,
+            self._policy,
+            self._clock,
+            chance,
+            self._changes,
+            self.sites,
         )
+        thoughts = Thoughts(
+            self.queue, deciding, self._outcomes, self.thinker, self.supervisor, self._clock
+        )
+        return Scheduler(deciding, self._outcomes, thoughts, binds, self.synced, self.supervisor)
 
     def _followed_config_map(
         self, source: Path | ConfigMapName | None, namespace: str, instance: str
@@ -353,6 +355,7 @@ class Runtime:
             keep = self.supervisor.keep
             tasks.create_task(keep("sweep", partial(self.manager.sweep, self.synced)))
             tasks.create_task(keep("scheduler", self._scheduler.run))
+            tasks.create_task(keep("thoughts", self._scheduler.thoughts.run))
             tasks.create_task(keep("worker", self.thinker.run))
             tasks.create_task(keep("preemptor", self._preemptor.run))
             if self.suggester is not None:
@@ -398,7 +401,7 @@ class Runtime:
         await self._recorder.flushed()
 
     def _bound(self, pod: Pod, step: Step) -> None:
-        self._scheduler.settled(pod, step)
+        self._outcomes.settled(pod, step)
 
     def _released(self, pod: Pod) -> None:
         """Place a pod that a move claimed and has no use for any more, if it still waits."""

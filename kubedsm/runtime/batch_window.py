@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 
 from kubedsm.clock import Clock
 from kubedsm.configuration.settings import BatchSettings
@@ -9,14 +10,23 @@ from kubedsm.runtime.scheduling_queue import RESOLUTION, SchedulingQueue
 
 
 async def batch_window(
-    queue: SchedulingQueue, clock: Clock, batch: BatchSettings, closed: asyncio.Event
+    queue: SchedulingQueue,
+    clock: Clock,
+    batch: BatchSettings,
+    closed: asyncio.Event,
+    full: Callable[[], int],
 ) -> None:
-    """Wait until no new pod came for `idle` seconds, or the batch is `max` old or `size` big.
+    """Wait until no new pod came for `idle` seconds, or the batch is `max` old, or full.
 
-    Or until `closed` is set, before.
+    Or until `closed` is set, before. It is asked how many pods are a full one once there are
+    `size`.
     """
-    opened = clock.monotonic()
-    while len(queue) < batch.size and not closed.is_set():
+    opened, most = clock.monotonic(), batch.size
+    while not closed.is_set():
+        if len(queue) >= most:
+            most = full()
+            if len(queue) >= most:
+                return
         closes = min(queue.last_arrival + batch.idle, opened + batch.max)
         remaining = closes - clock.monotonic()
         if remaining < RESOLUTION:

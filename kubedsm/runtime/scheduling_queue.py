@@ -70,6 +70,8 @@ class SchedulingQueue:
         #: those backing off that only wait for room about to come free; until when each pod may
         self._held: set[Uid] = set()
         self._hold_until: dict[Uid, float] = {}
+        #: thought about for longer, or waiting for the end of that
+        self._apart: dict[Uid, None] = {}
         self._failures: dict[Uid, int] = {}
         self._cause: dict[Uid, Cause] = {}
         self._failing: dict[Cause, _Failing] = {}
@@ -85,9 +87,15 @@ class SchedulingQueue:
         return uid in self._pods
 
     @property
+    def busy(self) -> bool:
+        """Whether any pod is ready to be decided on, or thought about."""
+        return bool(self._apart) or len(self) > 0
+
+    @property
     def statistics(self) -> QueueStatistics:
         unschedulable = len(self._unschedulable) - self._unschedulable.ready
-        return QueueStatistics(len(self), len(self._backing_off), unschedulable)
+        active = len(self) + len(self._apart)
+        return QueueStatistics(active, len(self._backing_off), unschedulable)
 
     def refused(self) -> frozenset[Uid]:
         """The pods that every node rejects."""
@@ -136,6 +144,28 @@ class SchedulingQueue:
         self._take_out(pod.uid)
         self._wait_until(self._hold_until[pod.uid], pod)
         self._held.add(pod.uid)
+
+    def set_apart(self, pod: Pod) -> None:
+        """Keep the pod, which is thought about, until it is placed, put elsewhere or brought back.
+
+        Whatever makes it another one to decide on takes it from there, as from any other queue.
+        """
+        self._take_out(pod.uid)
+        self._pods[pod.uid] = pod
+        self._apart[pod.uid] = None
+
+    def apart(self, uid: Uid) -> Pod | None:
+        """The pod as it is now, if it still is apart."""
+        return self._pods[uid] if uid in self._apart else None
+
+    def place(self, uid: Uid) -> None:
+        """Let a pod go that was apart: its bind is asked for."""
+        self._take_out(uid)
+
+    def bring_back(self) -> None:
+        """Make all that are apart ready to be decided on."""
+        for uid in list(self._apart):
+            self.add(self._pods[uid])
 
     def wait_for_help(self, pod: Pod, rules: frozenset[str]) -> None:
         """Try the pod again when a node may take it that rejects it now, by one of these rules."""
@@ -260,6 +290,7 @@ class SchedulingQueue:
     def _take_out(self, uid: Uid) -> None:
         self._pods.pop(uid, None)
         self._held.discard(uid)
+        self._apart.pop(uid, None)
         self._backing_off.pop(uid, None)
         self._active.discard(uid)
         self._unschedulable.discard(uid)

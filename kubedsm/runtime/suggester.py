@@ -127,7 +127,7 @@ class Suggester:
     def calm(self) -> bool:
         """Whether moves may begin."""
         return (
-            len(self.queue) == 0
+            not self.queue.busy
             and self.manager.at_rest()
             and not self.preempting()
             and not self.paused()

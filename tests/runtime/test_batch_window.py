@@ -41,7 +41,11 @@ async def closes_after(queue, *gaps, size=100, closed_after=None):
         await queue.wait_active()
         opened = asyncio.get_running_loop().time()
         await batch_window(
-            queue, SystemClock(), BatchSettings(idle=0.5, max=2.0, size=size), closed
+            queue,
+            SystemClock(),
+            BatchSettings(idle=0.5, max=2.0, size=size),
+            closed,
+            lambda: size,
         )
         seconds, pods = asyncio.get_running_loop().time() - opened, len(queue)
         arriving.cancel()

@@ -21,12 +21,15 @@ from kubedsm.core.placing.decision import Decision
 from kubedsm.core.placing.immediate import immediate_schedule
 from kubedsm.core.rules.fit import shortages
 from kubedsm.core.solving.programme import Solver
-from kubedsm.core.world.deadline import NO_DEADLINE, Deadline
+from kubedsm.core.world.deadline import NO_DEADLINE, Deadline, OutOfTimeError
 from kubedsm.core.world.model import Pod, Tier, Uid
 from kubedsm.core.world.snapshot import Snapshot
 
 if TYPE_CHECKING:
     import random
+
+#: classes of pods, times nodes: what is more is not looked at in no time
+_AT_ONCE = 40_000
 
 
 @attrs.frozen
@@ -109,6 +112,29 @@ class KubeDSM:
                 free[binding.node] -= binding.pod.requests
                 bound.append(binding)
         return attrs.evolve(ahead, bindings=tuple(bound)), tuple(waiting)
+
+    def at_once(
+        self,
+        snapshot: Snapshot,
+        pods: Sequence[Pod],
+        leaving: Collection[Uid],
+        deadline: Deadline,
+    ) -> tuple[Decision, tuple[Pod, ...]] | None:
+        """Decide ahead, if that is done in time and a longer thought would gain nothing.
+
+        It would not place more pods, nor come to a greater QoS. The solver is not asked.
+        """
+        classes = {pod.pod_class for pod in pods}
+        if len(classes) * len(snapshot.nodes) > _AT_ONCE:
+            return None
+        hasty, strictly = attrs.evolve(self, solver=None), attrs.evolve(deadline, strict=True)
+        try:
+            decision, held = hasty.decide_ahead(snapshot, pods, leaving, strictly)
+        except OutOfTimeError:
+            return None
+        proof = decision.proof
+        enough = self.solver is None or len(pods) <= 1 or (proof.placed and proof.qos)
+        return (decision, held) if enough else None
 
     def suggest(
         self,

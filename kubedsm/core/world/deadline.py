@@ -26,6 +26,8 @@ class Deadline:
     spent: Callable[[], float] = _nothing
     #: how long all of it is
     seconds: float = math.inf
+    #: what is not decided by then is not wanted: whoever looks gets an OutOfTimeError
+    strict: bool = False
 
     @property
     def left(self) -> float:
@@ -42,13 +44,16 @@ class Deadline:
 
     @property
     def passed(self) -> bool:
-        """Nothing better is looked for any more."""
-        return self.spent() >= 1
+        """Nothing better is looked for any more. Raises OutOfTimeError if it is strict."""
+        passed = self.spent() >= 1
+        if passed and self.strict:
+            raise OutOfTimeError
+        return passed
 
     @property
     def long_passed(self) -> bool:
         """As much again has gone by: what has not been decided is left for the next time."""
-        return self.spent() >= 2  # noqa: PLR2004 - as much again
+        return self.passed and self.spent() >= 2  # noqa: PLR2004 - as much again
 
     def check(self) -> None:
         """Raise OutOfTimeError once it has passed."""

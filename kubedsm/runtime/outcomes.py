@@ -1,0 +1,130 @@
+"""What comes of decisions about batches: binds are asked for, and the other pods told why not."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import attrs
+import structlog
+
+from kubedsm.core.placing.decision import Decision
+from kubedsm.core.rules.feasibility import Rejection
+from kubedsm.core.rules.fit import unschedulable_message
+from kubedsm.core.solving.in_order import unproven
+from kubedsm.core.world.model import NodeName, Pod, Uid
+from kubedsm.core.world.snapshot import Snapshot
+from kubedsm.runtime.event_recorder import EventRecorder
+from kubedsm.runtime.listener import Listener
+from kubedsm.runtime.placement_manager import PlacementManager
+from kubedsm.runtime.preemptor import Preemptor
+from kubedsm.runtime.scheduling_queue import SchedulingQueue
+from kubedsm.said_by_cause import cause_of
+from kubedsm.why.record import DecisionRecord
+from plans.steps import Step, StepState
+
+log = structlog.get_logger()
+
+#: of a pod and each node
+Rejections = Mapping[NodeName, Rejection]
+
+
+@attrs.frozen(slots=True)
+class Outcomes:
+    queue: SchedulingQueue
+    manager: PlacementManager
+    recorder: EventRecorder
+    record: DecisionRecord
+    preemptor: Preemptor
+    listener: Listener
+
+    def place(
+        self, snapshot: Snapshot, decision: Decision, messages: Mapping[Uid, str] | None = None
+    ) -> None:
+        """In the same breath as the snapshot was taken."""
+        self.manager.place(decision.bindings)
+        self.record.batch(snapshot, decision, messages or {})
+
+    def say_why_not(self, snapshot: Snapshot, unplaced: Mapping[Uid, Rejections]) -> dict[Uid, str]:
+        """Have these pods wait, in the same breath as the snapshot was taken; what they are told.
+
+        So each is back in the queue, with the rules that rejected it, before the next event is
+        handled that could help it.
+        """
+        found = _unschedulable(snapshot, unplaced)
+        for uid, why in found.items():
+            pod = snapshot.pods[uid]
+            if why.everywhere:
+                self.queue.wait_for_help(pod, why.rules)
+            else:
+                # A node would take it: it needs another decision, and nothing has to happen first.
+                self.queue.back_off(pod)
+            self.listener.attempt_ended(pod, "unschedulable")
+            self.recorder.failed_scheduling(pod, why.message)
+        return {uid: why.message for uid, why in found.items()}
+
+    def late(self, pods: Iterable[Pod]) -> None:
+        """There was no time for these."""
+        for pod in pods:
+            self.queue.back_off(pod)
+            self.listener.attempt_ended(pod, "late")
+
+    def failed(self, pods: Sequence[Pod]) -> None:
+        """Deciding on these failed, by a mistake of ours."""
+        for pod in pods:
+            self.queue.back_off(pod)
+            self.listener.attempt_ended(pod, "error")
+            self.recorder.failed_scheduling(pod, "an error of the scheduler's own; see its log")
+
+    def ended(self, pods: Sequence[Pod], seconds: float, bound: int, decision: Decision) -> None:
+        """All is decided about a batch, of which so many are to be bound: by this, at last."""
+        self.listener.batch_decided(pods, seconds)
+        if not decision.proven:
+            self.listener.unproven("batch", decision.certificates)
+        log.info(
+            "batch",
+            pods=len(pods),
+            bound=bound,
+            unplaced=len(decision.unplaced),
+            late=len(decision.late),
+            proven=decision.proven,
+            **({"unproven": told} if (told := unproven(decision.certificates)) else {}),
+            milliseconds=round(1000 * seconds, 2),
+        )
+
+    def settled(self, pod: Pod, step: Step) -> None:
+        """Take note of how a bind ended."""
+        if step.state is StepState.DONE:
+            self.queue.bound(pod.uid)
+            self.listener.attempt_ended(pod, "scheduled")
+            self.recorder.scheduled(pod, NodeName(step.node))
+            return
+        if pod.waits_for_node:
+            self.listener.attempt_ended(pod, "error")
+            self.queue.back_off(pod, cause_of(step.reason, pod.name, pod.uid, step.node))
+            self.recorder.failed_scheduling(
+                pod, f"binding rejected: {step.reason}", reason="SchedulerError"
+            )
+            self.preemptor.unbound(pod)
+
+
+@attrs.frozen(slots=True)
+class _Unschedulable:
+    """Why a pod was not placed."""
+
+    message: str
+    rules: frozenset[str]
+    #: no node would take it
+    everywhere: bool
+
+
+def _unschedulable(
+    snapshot: Snapshot, unplaced: Mapping[Uid, Rejections]
+) -> dict[Uid, _Unschedulable]:
+    # By identity: pods that are alike share their rejections, one for each of the nodes.
+    read: dict[int, _Unschedulable] = {}
+    for rejections in unplaced.values():
+        if id(rejections) not in read:
+            read[id(rejections)] = _Unschedulable(
+                unschedulable_message(rejections),
+                frozenset(rejected.rule for rejected in rejections.values()),
+                rejections.keys() >= snapshot.nodes.keys(),
+            )
+    return {uid: read[id(rejections)] for uid, rejections in unplaced.items()}
