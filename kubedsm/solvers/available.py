@@ -5,12 +5,15 @@ from importlib.util import find_spec
 from typing import Literal
 
 from kubedsm.core.solving.programme import Solver
+from kubedsm.solvers.cp_sat import CpSat
 
 #: `off`: nobody is asked
-SolverKind = Literal["highs", "off"]
+SolverKind = Literal["highs", "cp-sat", "off"]
 
 #: the library of each
-LIBRARIES = {"highs": "highspy"}
+LIBRARIES = {"highs": "highspy", "cp-sat": "ortools"}
+#: what brings it, where it is not there anyway
+_EXTRAS = {"cp-sat": " (pip install 'kubedsm[exact]')"}
 
 
 @cache
@@ -23,7 +26,7 @@ def lacking(kind: SolverKind) -> str:
     if kind == "off" or installed(kind):
         return ""
     return (
-        f"solver: {LIBRARIES[kind]} is not installed:"
+        f"solver: {LIBRARIES[kind]} is not installed{_EXTRAS.get(kind, '')}:"
         " beyond the bounds decisions are by heuristics, and not proven"
     )
 
@@ -32,6 +35,8 @@ def solver_of(kind: SolverKind, seconds: float) -> Solver | None:
     """One that takes no longer than that for each programme; None if there is none here."""
     if not installed(kind):
         return None
+    if kind == "cp-sat":
+        return CpSat(seconds)
     from kubedsm.solvers.highs import Highs  # noqa: PLC0415 - its library may not be there
 
     return Highs(seconds)
