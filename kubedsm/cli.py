@@ -35,6 +35,7 @@ MODULES = {
     "demo": "kubedsm.commands.demo",
     "emulate": "kubedsm.commands.emulating",
     "explain": "kubedsm.commands.explaining",
+    "pack": "kubedsm.commands.packing",
     "place": "kubedsm.commands.deciding",
     "rbac": "kubedsm.commands.rbac",
     "replay": "kubedsm.replay.command",

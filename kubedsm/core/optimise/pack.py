@@ -11,14 +11,14 @@ from collections.abc import Iterable, Mapping
 import attrs
 
 from kubedsm.core.goals.fragmentation import Ints
-from kubedsm.core.goals.gains import Gain, Gains
+from kubedsm.core.goals.gains import Gains
 from kubedsm.core.goals.objective import Objective, Promises
 from kubedsm.core.moving.movable import Movable, default_movable
-from kubedsm.core.moving.move_groups import Moves, disruptions, gains_of
+from kubedsm.core.moving.move_groups import Moves, disruptions
 from kubedsm.core.moving.suggestion import Leg, Reason
 from kubedsm.core.optimise.carrying_out import Plan, loads_after, plan_of
 from kubedsm.core.optimise.packing_search import Search
-from kubedsm.core.optimise.phases import Form, GoalOrder, Phases, Weighing
+from kubedsm.core.optimise.phases import PLACED, Form, GoalOrder, Phases, Weighing
 from kubedsm.core.optimise.problem import Problem
 from kubedsm.core.packing.match import Bounds
 from kubedsm.core.solving.in_order import Certificate
@@ -55,6 +55,12 @@ class Packed:
         return all(certificate.proven for certificate in self.certificates)
 
     @property
+    def placed_proven(self) -> bool:
+        """No more pods can have a node, whatever is moved."""
+        goals = (each for each in self.certificates if each.goal == PLACED)
+        return all(certificate.proven for certificate in goals)
+
+    @property
     def better(self) -> bool:
         """Whether there is anything to be done."""
         return bool(self.awaited)
@@ -88,7 +94,7 @@ def pack(
     gains = Gains.of(snapshot, promises, objective)
     problem = Problem.of(snapshot, reason_to_stay, gains, allow_evictions=allow_evictions)
     phases = Phases(problem, gains, Form(tier_share, weighing, order))
-    choice = _Choice(problem, gains, gaps=gaps)
+    choice = _Choice(problem, phases, gaps=gaps)
     found = None
     if any(problem.waiting):
         search = Search(problem)
@@ -101,34 +107,34 @@ def pack(
     plan = choice.plan
     return Packed(
         _by_priority(problem, problem.placed(problem.old)),
-        _by_priority(problem, choice.placed),
+        _by_priority(problem, problem.placed(choice.loads)),
         plan.moves,
         plan.legs,
         plan.awaited,
         plan.evicted,
-        phases.certificates(loads_after(problem, plan), found),
+        phases.certificates(choice.loads, found),
     )
 
 
 class _Choice:
     """The best plan so far."""
 
-    def __init__(self, problem: Problem, gains: Gains, *, gaps: bool) -> None:
-        self._problem, self._gains, self._gaps = problem, gains, gaps
-        self.plan = Plan()
-        self.placed = problem.placed(problem.old)
+    def __init__(self, problem: Problem, phases: Phases, *, gaps: bool) -> None:
+        self._problem, self._phases, self._gaps = problem, phases, gaps
+        self.plan, self.loads = Plan(), problem.old
 
     def offer(self, loads: Ints) -> None:
-        plan = plan_of(self._problem, loads, gaps=self._gaps)
-        placed = self._problem.placed(loads_after(self._problem, plan))
-        if placed > self.placed or (
-            placed == self.placed and self._worth(plan) > self._worth(self.plan)
+        """Take it if it places more than what is; and of such plans the best."""
+        problem, plan = self._problem, plan_of(self._problem, loads, gaps=self._gaps)
+        after = loads_after(problem, plan)
+        if problem.placed(after) > problem.placed(problem.old) and (
+            not self.plan.awaited
+            or self._standing(plan, after) > self._standing(self.plan, self.loads)
         ):
-            self.plan, self.placed = plan, placed
+            self.plan, self.loads = plan, after
 
-    def _worth(self, plan: Plan) -> tuple[int, Gain, int]:
-        gain = gains_of(self._gains, (*plan.moves, *plan.awaited))
-        return -len(plan.evicted), gain, -disruptions(plan.moves)
+    def _standing(self, plan: Plan, after: Ints) -> tuple[tuple[int, ...], int]:
+        return self._phases.standing(after), -disruptions(plan.moves)
 
 
 def _by_priority(problem: Problem, placed: Iterable[int]) -> dict[int, int]:

@@ -11,6 +11,7 @@ tier may move for one of a lower. Between the two is the QoS of the edge shares,
 anything. `by_tier` is the paper's order.
 """
 
+from collections.abc import Sequence
 from typing import Literal
 
 import attrs
@@ -18,6 +19,7 @@ import numpy as np
 
 from kubedsm.core.goals.fragmentation import Ints
 from kubedsm.core.goals.gains import Gains
+from kubedsm.core.goals.objective import NANO
 from kubedsm.core.optimise.bounds import most_placed
 from kubedsm.core.optimise.problem import Problem
 from kubedsm.core.solving.in_order import Certificate, Found, Goal, maximised_in_order
@@ -30,6 +32,9 @@ Weighing = Literal["keep", "evict"]
 #: When a tier's moves count: after all tiers are placed, or before the next tier is.
 GoalOrder = Literal["placed first", "by tier"]
 
+#: Of a priority: its pods that have a node. Of all, or of a priority: its pods that stay; and where
+#: pods may go too, m2.
+PLACED, STAYING, KEPT = "placed", "staying", "kept (3 a pod that stays, 1 that moves)"
 #: A pod that moves stays 2 less than it did.
 _LEAST_DISTURBANCE = 2
 
@@ -75,6 +80,11 @@ class Phases:
         loads[self._open] = found.values[self._y]
         return loads, found
 
+    def standing(self, loads: Ints) -> tuple[int, ...]:
+        """What each goal comes to: the greater, the better."""
+        values = self.values(loads)
+        return tuple(int(goal.weights @ values) for goal in self.goals(loads))
+
     def certificates(self, loads: Ints, found: Found | None) -> tuple[Certificate, ...]:
         """How sure it is that no loads are better than these.
 
@@ -90,7 +100,9 @@ class Phases:
             bound = min((n for n in bounds if n is not None), default=None)
             status = Status.OPTIMAL if value == bound else Status.FEASIBLE
             seconds = known.seconds if known else 0.0
-            certificates.append(Certificate(goal.name, status, value, bound, seconds))
+            certificates.append(
+                Certificate(goal.name, status, value, bound, seconds, goal.of, goal.unit)
+            )
             exact = exact and known is not None and known.value == value
         return tuple(certificates)
 
@@ -117,47 +129,58 @@ class Phases:
             columns = self._at[problem.packing.most[:, kind] > 0, kind]
             rows.add([*columns, kept], [*np.ones_like(columns), -1], least=0)
 
-    def goals(self, hint: Ints) -> list[Goal]:
-        problem, form = self._problem, self._form
-        placed = problem.placed(hint)
-        first, then = [], []
-        for tier, most in enumerate(most_placed(problem, placed)):
-            priority = problem.priorities[tier]
-            weights = self._nothing()
-            weights[self._y] = problem.tiers[self._open[1]] == tier
-            first.append(Goal(f"placed of priority {priority}", weights, most=most))
-        tiers = range(len(placed)) if form.order == "by tier" else [None]
-        for of in tiers:
-            name = "kept" if of is None else f"kept of priority {problem.priorities[of]}"
-            weights = self._keeping(of)
-            most = int(np.maximum(weights, 0) @ self._programme.upper)
-            if of is None and form.weighing == "keep" and self._disturbs(hint):
-                most -= _LEAST_DISTURBANCE
-            then.append(Goal(name, weights, most=most))
+    def goals(self, loads: Ints) -> list[Goal]:
+        """In their order. loads: what they cannot come to is said as far as it follows from what
+        is placed there.
+        """
+        form, placed = self._form, self._problem.placed(loads)
+        first = [
+            Goal(PLACED, self._placing(tier), most=most, of=self._named(tier))
+            for tier, most in enumerate(most_placed(self._problem, placed))
+        ]
         if form.order == "by tier":
+            then = [self._keeping(tier, placed) for tier in range(len(placed))]
             goals = [goal for pair in zip(first, then, strict=True) for goal in pair]
         else:
-            goals = [*first, *self._steps.goals(self._nothing()), *then]
+            qos = self._steps.goals(self._nothing())
+            goals = [*first, *qos, self._keeping(None, placed)]
         parts = _parts(len(goals), form.tier_share)
         return [attrs.evolve(g, part=part) for g, part in zip(goals, parts, strict=True)]
 
-    def _disturbs(self, loads: Ints) -> bool:
-        """Whether it places what no node has room for unless another pod leaves."""
-        problem = self._problem
-        packing = problem.packing
-        free = packing.free - problem.old @ packing.requests
-        fits = (free[:, None, :] >= packing.requests[None, :, :]).all(axis=2) & (packing.most > 0)
-        more = loads.sum(axis=0) > problem.old.sum(axis=0)
-        return bool((more & ~fits.any(axis=0)).any())
+    def _named(self, tier: int) -> str:
+        return f"priority {self._problem.priorities[tier]}"
 
-    def _keeping(self, tier: int | None) -> Ints:
+    def _placing(self, tier: int) -> Ints:
+        """m1 of a tier."""
+        weights = self._nothing()
+        weights[self._y] = self._problem.tiers[self._open[1]] == tier
+        return weights
+
+    def _keeping(self, tier: int | None, placed: Sequence[int]) -> Goal:
         """m2 of a tier, or of all; without what is a constant."""
-        weighing = self._form.weighing
+        evicting = self._form.weighing == "evict"
         tiers, weights = self._problem.tiers, self._nothing()
         weights[self._stay] = 2 if tier is None else 2 * (tiers[self._homes[1]] == tier)
         kept = 1 if tier is None else tiers[self._loose] == tier
-        weights[self._kept] = kept if weighing == "keep" else -1 * kept
-        return weights
+        weights[self._kept] = -1 * kept if evicting else kept
+        most = int(np.maximum(weights, 0) @ self._programme.upper)
+        if tier is None and not evicting and self._disturbs(placed):
+            most -= _LEAST_DISTURBANCE
+        name, unit = (STAYING, 2) if not len(self._loose) else (KEPT, 1)
+        return Goal(
+            name, weights, most=most, unit=unit, of="" if tier is None else self._named(tier)
+        )
+
+    def _disturbs(self, placed: Sequence[int]) -> bool:
+        """Whether so many of each tier can only be placed if some pod leaves its node."""
+        problem = self._problem
+        packing, had = problem.packing, problem.old.sum(axis=0)
+        free = packing.free - problem.old @ packing.requests
+        fits = (free[:, None, :] >= packing.requests[None, :, :]).all(axis=2) & (packing.most > 0)
+        most = np.where(fits.any(axis=0), packing.counts, had)
+        return any(
+            number > int(most[problem.tiers == tier].sum()) for tier, number in enumerate(placed)
+        )
 
     def _nothing(self) -> Ints:
         return np.zeros(len(self._programme.upper), dtype=np.int64)
@@ -213,7 +236,7 @@ class _Steps:
             weights = by_level.setdefault(level, nothing.copy())
             weights[numbers] = self._worths(workload, len(numbers))
         return [
-            Goal(f"QoS of level {level}", weights, most=int(weights.sum()))
+            Goal("QoS", weights, most=int(weights.sum()), of=f"level {level}", unit=int(NANO))
             for level, weights in sorted(by_level.items())
         ]
 

@@ -11,7 +11,7 @@ from support.suggest_instances import running
 
 
 def nothing_promised(_):
-    return Promise(qos=0)
+    return Promise(weight=0)
 
 
 def packed(of, **how):

@@ -1,0 +1,159 @@
+"""`kubedsm pack`: what would make room for the pods that wait, if all others could be moved."""
+
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import attrs
+import click
+from rich.console import Console, Group, RenderableType
+from rich.text import Text
+
+from kubedsm.commands import offline
+from kubedsm.commands.advising import stages
+from kubedsm.commands.console import output, print_json, remark
+from kubedsm.commands.inputs import config_file, configuration_at, read_dump
+from kubedsm.configuration.settings import Configuration
+from kubedsm.core.optimise.pack import Packed
+from kubedsm.core.world.deadline import Deadline
+from kubedsm.core.world.model import Pod
+from kubedsm.core.world.sites import Away
+from kubedsm.core.world.snapshot import Snapshot
+from kubedsm.solvers.available import lacking
+from kubedsm.thinking.moves_to_make import kept_by, migration_of, reason_to_stay
+from kubedsm.why.table import table
+
+
+@attrs.frozen(slots=True)
+class PackAdvice:
+    """A packing, and whom it leaves waiting."""
+
+    packed: Packed
+    configuration: Configuration
+    #: those of ours that wait all the same
+    waiting: tuple[Pod, ...]
+
+    @property
+    def words(self) -> str:
+        """What it comes to, and how sure that is."""
+        packed = self.packed
+        if packed.better:
+            return (
+                f"Pods that get a node: {len(packed.awaited)}, left waiting: {len(self.waiting)},"
+                f" moved: {len(packed.moves)}, evicted: {len(packed.evicted)}."
+            )
+        if not self.waiting:
+            return "No pod waits for a node."
+        if packed.placed_proven:
+            return "Moving pods makes room for none of those that wait: proven."
+        return "Nothing was found that makes room for any of those that wait; not proven."
+
+    def as_json(self) -> dict[str, Any]:
+        packed = self.packed
+        return {
+            "moves": [
+                {
+                    "pod": str(move.pod),
+                    "from": move.source,
+                    "to": move.target,
+                    "stopover": move.stopover,
+                    "kind": move.kind,
+                    "mode": migration_of(move.pod, self.configuration),
+                }
+                for move in packed.moves
+            ],
+            "order": [list(stage) for stage in stages(packed.legs)],
+            "evicted": [str(pod) for pod in packed.evicted],
+            "awaited": [{"pod": str(move.pod), "node": move.target} for move in packed.awaited],
+            "waiting": [str(pod) for pod in self.waiting],
+            "placed": [
+                {"priority": priority, "before": before, "after": packed.after[priority]}
+                for priority, before in packed.before.items()
+            ],
+            "certificates": [
+                {**certificate.as_json(), "seconds": round(certificate.seconds, 3)}
+                for certificate in packed.certificates
+            ],
+            "proven": packed.proven,
+            "placedProven": packed.placed_proven,
+        }
+
+
+def advise(snapshot: Snapshot, configuration: Configuration) -> PackAdvice:
+    """How this snapshot would be packed; it takes as long as the optimiser may think."""
+    started = time.monotonic()
+    away = Away.seen(snapshot, configuration.site.label)
+    kept, seen = kept_by(away), away.left_alone(snapshot) if away else snapshot
+    settings = configuration.optimiser
+    packed = configuration.policy.pack(
+        seen,
+        lambda pod: kept(pod) or reason_to_stay(pod, configuration),
+        Deadline(lambda: (time.monotonic() - started) / settings.budget, settings.budget),
+        tier_share=settings.tier_share,
+        allow_evictions=settings.allow_evictions,
+    )
+    coming = {move.pod.uid for move in packed.awaited}
+    waiting = snapshot.schedulable(snapshot.pods.values())
+    return PackAdvice(packed, configuration, tuple(p for p in waiting if p.uid not in coming))
+
+
+@click.command()
+@click.option(
+    "--from",
+    "dump_path",
+    required=True,
+    type=click.Path(allow_dash=True),
+    help="What `kubectl get nodes,pods -A -o json` printed; - for standard input.",
+)
+@config_file
+@output
+def pack(dump_path: str, config_path: str | None, output: str) -> None:
+    """Say how moving pods would make room for those that wait.
+
+    No pod that is moved is missing meanwhile, and what is moved comes to a node that takes it. Pods
+    are evicted only with optimiser.allowEvictions, and only for pods of higher priority.
+    """
+    configuration = configuration_at(config_path)
+    if said := lacking(configuration.solver.kind):
+        remark(said)
+    snapshot = offline.mirror_of(read_dump(dump_path), configuration).snapshot()
+    started = time.perf_counter()
+    advice = advise(snapshot, configuration)
+    elapsed = 1000 * (time.perf_counter() - started)
+    if output == "json":
+        print_json(advice.as_json() | {"elapsedMs": round(elapsed, 3)})
+    else:
+        Console().print(_tables(advice, elapsed))
+
+
+def _tables(advice: PackAdvice, milliseconds: float) -> RenderableType:
+    said, parts = advice.as_json(), list[RenderableType]()
+    if said["moves"]:
+        headings = ("pod", "from", "to", "kind", "mode")
+        rows = ([str(move[heading]) for heading in headings] for move in said["moves"])
+        parts.append(table(headings, rows, title="moves"))
+        parts.append(Text(f"order: {'; then '.join(', '.join(s) for s in said['order'])}"))
+    if said["evicted"]:
+        parts.append(Text(f"evicted before: {', '.join(said['evicted'])}"))
+    if said["awaited"]:
+        rows = ([come["pod"], come["node"]] for come in said["awaited"])
+        parts.append(table(("pod", "node"), rows, title="get a node"))
+    if said["waiting"]:
+        parts.append(table(("pod",), ([pod] for pod in said["waiting"]), title="wait all the same"))
+    if said["certificates"]:
+        parts.append(_certificates(said["certificates"]))
+    return Group(*parts, Text(f"{advice.words} Found in {milliseconds:.1f} ms."))
+
+
+def _certificates(certificates: Iterable[dict[str, Any]]) -> RenderableType:
+    headings = ("goal", "reached", "at most", "proven")
+    rows = (
+        (
+            f"{each['goal']} of {each['of']}" if each["of"] else each["goal"],
+            f"{each['value']:g}",
+            "unknown" if each["bound"] is None else f"{each['bound']:g}",
+            "yes" if each["proven"] else "no",
+        )
+        for each in certificates
+    )
+    return table(headings, rows, title="how sure", numbers=headings[1:3])

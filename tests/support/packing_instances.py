@@ -1,0 +1,111 @@
+"""Small clusters with pods that wait, and all the ways to pack them."""
+
+import itertools
+import random
+
+import attrs
+
+from kubedsm.core.goals.gains import Gains
+from kubedsm.core.goals.objective import Objective, Promise
+from kubedsm.core.rules.fit import shortages
+from kubedsm.core.world.model import Tier
+from support.placement_instances import node, pod, resources, snapshot
+
+OBJECTIVE = Objective()
+
+
+def nothing_promised(_):
+    return Promise(weight=0)
+
+
+def all_promised(_):
+    return Promise()
+
+
+def drawn(seed, most=6, priorities=(0, 1)):
+    """Two or three nodes, and pods that came one after the other to some node that took them."""
+    rng = random.Random(seed)
+    tiers = [rng.choice((Tier.EDGE, Tier.CLOUD)) for _ in range(rng.choice((2, 3, 3)))]
+    nodes = [
+        node(f"n{at}", tier, rng.choice((4, 5, 6)), rng.choice((4, 5, 6)))
+        for at, tier in enumerate(tiers)
+    ]
+    services = {
+        name: (resources(rng.randint(1, 4), rng.randint(1, 4)), rng.choice(priorities))
+        for name in "abcd"[: rng.randint(2, 4)]
+    }
+    free = {n.name: n.allocatable for n in nodes}
+    pods = []
+    for number in range(rng.randint(most - 2, most)):
+        service = rng.choice(list(services))
+        requests, priority = services[service]
+        fitting = [name for name in free if not shortages(requests, free[name])]
+        on = rng.choice(fitting) if fitting and rng.random() < 0.9 else None
+        if on is not None:
+            free[on] -= requests
+        made = pod(f"{service}{number}", service, requests, on=on, priority=priority)
+        ready = on is not None
+        pinned = "for a reason" if rng.random() < 0.1 else ""
+        phase = "Running" if ready else "Pending"
+        pods.append(attrs.evolve(made, phase=phase, ready=ready, pinned=pinned))
+    return snapshot(nodes, pods)
+
+
+@attrs.frozen(order=True)
+class Worth:
+    """The more the better."""
+
+    #: by priority, the highest first
+    placed: tuple
+    qos: tuple
+    kept: int
+
+
+def best_of_all(of, promises, *, allow_evictions=False, stays=3, moves=1):
+    """By trying every node, and none, for every pod that may be anywhere."""
+    gains = Gains.of(of, promises, OBJECTIVE)
+    pods = [p for p in of.pods.values() if p.node_name is None or not p.pinned]
+    waiting = [p.pod_class.priority for p in pods if p.node_name is None]
+    highest = max(waiting, default=None)
+    levels = sorted({p.pod_class.priority for p in pods}, reverse=True)
+    free = dict(of.free)
+    for each in pods:
+        if each.node_name is not None:
+            free[each.node_name] += each.requests
+    choices = []
+    for each in pods:
+        evictable = allow_evictions and highest is not None and each.pod_class.priority < highest
+        none = [None] if each.node_name is None or evictable else []
+        choices.append([*free, *none])
+    best = None
+    for targets in itertools.product(*choices):
+        left = dict(free)
+        for each, target in zip(pods, targets, strict=True):
+            if target is not None:
+                left[target] -= each.requests
+        if any(min(r.cpu, r.memory, r.pods) < 0 for r in left.values()):
+            continue
+        found = worth(of, gains, levels, dict(zip(pods, targets, strict=True)), stays, moves)
+        best = found if best is None or found > best else best
+    return best
+
+
+def worth(of, gains, levels, targets, stays=3, moves=1):
+    placed = tuple(
+        sum(t is not None and p.pod_class.priority == level for p, t in targets.items())
+        for level in levels
+    )
+    changes = {}
+    for each, target in targets.items():
+        edge = [n is not None and of.nodes[n].tier is Tier.EDGE for n in (each.node_name, target)]
+        changes[each.workload] = changes.get(each.workload, 0) + edge[1] - edge[0]
+    had = [(p, t) for p, t in targets.items() if p.node_name is not None]
+    kept = sum(0 if t is None else stays if t == p.node_name else moves for p, t in had)
+    return Worth(placed, gains.of_changes(changes), kept)
+
+
+def targets_of(of, packed):
+    """Of each pod that may be anywhere, where it is in the end."""
+    targets = {p: p.node_name for p in of.pods.values() if p.node_name is None or not p.pinned}
+    targets |= {move.pod: move.target for move in (*packed.moves, *packed.awaited)}
+    return targets | dict.fromkeys(packed.evicted)
