@@ -25,6 +25,7 @@ from kubedsm.commands.soaking import soak
 from kubedsm.commands.tables import (
     bench_table,
     cluster_burst_table,
+    pack_table,
     scale_table,
     sites_table,
     solve_table,
@@ -137,6 +138,31 @@ def solve(
         print_json(result.as_json())
     else:
         Console().print(solve_table(result))
+
+
+@bench.command("pack")
+@click.option("-n", "--instances", type=click.IntRange(1, 1000), default=3, help="Of each size.")
+@click.option(
+    "--seconds", type=click.FloatRange(0.1, 1000), default=1.0, help="That each may take."
+)
+@click.option(
+    "--gaps/--no-gaps",
+    default=True,
+    help="Whether pods that move may be missing meanwhile, as in the paper.",
+)
+@output
+def pack(instances: int, seconds: float, gaps: bool, output: str) -> None:
+    """Packing all pods, with each solver beside none (60 s).
+
+    The instances of "Priority Matters", 4 x 4 to 32 x 8, full to the brim, without evictions.
+    """
+    from kubedsm.bench import pack as bench_pack  # noqa: PLC0415  of no use elsewhere
+
+    results = bench_pack.run(instances, seconds, gaps=gaps)
+    if output == "json":
+        print_json([result.as_json() for result in results])
+    else:
+        Console().print(pack_table(results))
 
 
 @bench.command("ingest")

@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kubedsm.bench.cluster_burst import ClusterBurstResult
+from kubedsm.bench.pack import PackResult
 from kubedsm.bench.scale.paired import ScaleResult
 from kubedsm.bench.soak.verdict import SoakResult
 from kubedsm.bench.solve.verdict import SolveResult
@@ -88,6 +89,23 @@ def scale_table(result: ScaleResult) -> RenderableType:
     headings = ("ms of CPU, medians", "KubeDSM", "beside", "ratio")
     pairs = table(headings, rows, title=str(result.size), numbers=headings[1:])
     return Group(pairs, bench_table(result.running.as_json())) if result.running else pairs
+
+
+def pack_table(results: Iterable[PackResult]) -> RenderableType:
+    headings = ("nodes x pods", "solver", "placed", "moved", "most proven", "all proven", "s")
+    rows = (
+        (
+            f"{each.nodes} x {each.pods_per_node}",
+            each.solver,
+            f"{each.placed}/{each.waiting}",
+            str(each.moves),
+            f"{each.placed_proven}/{each.instances}",
+            f"{each.proven}/{each.instances}",
+            f"{each.seconds:.2f}",
+        )
+        for each in results
+    )
+    return table(headings, rows, numbers=headings[2:])
 
 
 def sites_table(result: dict[str, Any]) -> RenderableType:
