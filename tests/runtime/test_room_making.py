@@ -1,0 +1,211 @@
+"""Room made by moving others, end to end: nothing is missing meanwhile, nothing made in vain."""
+
+import asyncio
+
+import attrs
+import pytest
+from structlog.testing import capture_logs
+
+from kubedsm.emulator.api.resources import DEPLOYMENTS, NODES, PODS
+from kubedsm.emulator.emulated_cluster import Timing
+from support.move_scenes import MERGE, ReadyPods, When, becomes_unready, is_bound, is_detached
+from support.packings import APPLY, Counting, half_full, in_pieces, large, placed, settled
+from support.preemptions import HIGH
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+#: so that there is time for something else to happen
+SLOW = Timing(start_delay=5.0, stop_delay=5.0)
+
+
+def of(logs, event):
+    return [line for line in logs if line["event"] == event]
+
+
+@pytest.mark.parametrize("tier", ["edge", "cloud"])
+async def test_two_pods_are_moved_together_for_a_third(tier):
+    async with in_pieces(tier=tier) as world, world.scheduler() as runtime:
+        await half_full(world)
+        ready = ReadyPods(world, "web").watch()
+        with capture_logs() as logs:
+            large(world)
+            await world.until(lambda: placed(world) == 1, 30)
+            await asyncio.sleep(5)
+        assert sorted(world.placed("web").values()) == [2]
+        assert ready.lowest == 2
+        assert settled(world)
+        [line] = of(logs, "packing")
+        assert (line["stuck"], line["placed"], len(line["moves"])) == (1, 1, 1)
+        assert all("optimal" in said for said in line["certificate"] if said.startswith("placed"))
+        [ended] = of(logs, "packing ended")
+        assert (ended["moved"], ended["placed"], ended["left"]) == (1, 1, 0)
+        [event] = world.events("Packed")
+        name = world.pods("large")[0]["metadata"]["name"]
+        assert event["message"] == f"Packing: moved 1 pod to make room for default/{name}"
+        assert event["involvedObject"]["name"] == name
+        [moved] = world.events("Migrated")
+        assert f"so that there is room for default/{name}" in moved["message"]
+        assert runtime.packer._in_vain == 0
+        before = world.invariants.writes
+        await asyncio.sleep(200)
+        assert world.invariants.writes == before
+
+
+async def test_several_wait_for_several_moves():
+    async with in_pieces(nodes=6) as world, world.scheduler():
+        await half_full(world, 6)
+        ready = ReadyPods(world, "web").watch()
+        for name in ("one", "two", "three"):
+            large(world, name)
+        await world.until(lambda: all(placed(world, n) for n in ("one", "two", "three")), 90)
+        assert ready.lowest == 6
+        await asyncio.sleep(20)
+        assert settled(world)
+
+
+async def overtaken(world, runtime, happens):
+    """What is logged when that happens while it is thought about room."""
+    await half_full(world)
+    Counting(runtime, 0.3, meanwhile=lambda answer: happens(answer.suggestion))
+    with capture_logs() as logs:
+        large(world)
+        await world.until(lambda: of(logs, "packing overtaken"), 20)
+    assert not of(logs, "move")
+    return logs
+
+
+async def test_nothing_is_moved_for_a_pod_that_is_gone_by_then():
+    async with in_pieces() as world, world.scheduler() as runtime:
+        await overtaken(world, runtime, lambda _: world.api.delete(DEPLOYMENTS, "default", "large"))
+        await asyncio.sleep(60)
+        assert not world.events("Migrated")
+        assert settled(world)
+
+
+async def test_nothing_is_moved_where_the_pod_to_move_is_gone_by_then():
+    async with in_pieces() as world, world.scheduler() as runtime:
+        await overtaken(
+            world,
+            runtime,
+            lambda found: world.api.delete(PODS, "default", found.moves[0].pod.name),
+        )
+
+
+async def test_nothing_is_moved_to_a_node_that_is_another_one_by_then():
+    async with in_pieces(nodes=2) as world, world.scheduler() as runtime:
+        cordoned = {"spec": {"unschedulable": True}}
+        await overtaken(
+            world,
+            runtime,
+            lambda found: world.api.patch(NODES, "", found.moves[0].target, cordoned, MERGE),
+        )
+
+
+async def test_nothing_is_moved_where_new_pods_took_the_room_by_then():
+    async with in_pieces() as world, world.scheduler() as runtime:
+
+        def more(found):
+            where = {"kubernetes.io/hostname": found.moves[0].target}
+            world.deploy("quick", 1, nodeSelector=where)
+
+        await overtaken(world, runtime, more)
+        assert placed(world, "quick") == 1
+
+
+async def test_new_pods_are_placed_while_it_is_thought_about():
+    async with in_pieces() as world, world.scheduler() as runtime:
+        await half_full(world)
+        thinker = Counting(runtime, 30.0)
+        large(world)
+        await world.until(lambda: thinker.asked, 20)
+        world.deploy("quick", 1)
+        await world.until(lambda: placed(world, "quick") == 1, 1)
+
+
+async def test_the_room_is_held_for_the_pod_that_it_is_made_for():
+    async with in_pieces(timing=SLOW) as world, world.scheduler():
+        await half_full(world)
+        await asyncio.sleep(5)
+        large(world)
+        await world.until(lambda: [p for p in world.pods("web") if is_detached(p)], 20)
+        large(world, "newer")
+        await world.until(lambda: placed(world) == 1, 60)
+        await asyncio.sleep(30)
+        assert placed(world, "newer") == 0
+        assert settled(world)
+
+
+async def test_room_is_not_held_against_a_pod_that_matters_more():
+    async with in_pieces(timing=SLOW) as world, world.scheduler():
+        await half_full(world)
+        await asyncio.sleep(5)
+        large(world)
+        await world.until(lambda: [p for p in world.pods("web") if is_detached(p)], 20)
+        large(world, "urgent", priorityClassName=HIGH)
+        await world.until(lambda: placed(world, "urgent") == 1, 60)
+        await asyncio.sleep(30)
+        assert placed(world) == 0
+        assert settled(world)
+
+
+async def test_moves_that_have_not_begun_are_not_made_for_a_pod_that_is_gone():
+    one_by_one = attrs.evolve(APPLY, migration=attrs.evolve(APPLY.migration, max_concurrent=1))
+    async with (
+        in_pieces(configuration=one_by_one, nodes=3, timing=SLOW) as world,
+        world.scheduler(),
+    ):
+        world.deploy("web", 6, cpu="1")
+        await world.until_bound(6, 3)
+        await asyncio.sleep(8)
+        assert sorted(world.placed("web").values()) == [2, 2, 2]
+        world.deploy("large", 1, cpu="4")
+        await world.until(lambda: [p for p in world.pods("web") if is_detached(p)], 60)
+        world.api.delete(DEPLOYMENTS, "default", "large")
+        await asyncio.sleep(60)
+        assert len(world.events("Migrated")) == 1
+        assert settled(world)
+
+
+async def test_a_move_that_fails_ends_it_and_the_room_is_given_back():
+    async with in_pieces(timing=SLOW) as world, world.scheduler():
+        await half_full(world)
+        await asyncio.sleep(5)
+        known = {pod["metadata"]["uid"] for pod in world.pods()}
+        new = lambda pod: pod["metadata"]["uid"] not in known and is_bound(pod)  # noqa: E731
+        When(world, new, lambda pod: becomes_unready(world, pod))
+        large(world)
+        await world.until(lambda: world.events("PackingFailed"), 60)
+        [event] = world.events("PackingFailed")
+        assert event["type"] == "Warning"
+        assert "Packing: no room was made: " in event["message"]
+        await asyncio.sleep(10)
+        ready = ReadyPods(world, "web")
+        assert ready.count() == 2
+
+
+async def test_a_node_that_is_lost_meanwhile_is_no_end():
+    async with in_pieces(nodes=3, timing=SLOW) as world, world.scheduler() as runtime:
+        await half_full(world, 3)
+        await asyncio.sleep(5)
+        large(world)
+        await world.until(lambda: [p for p in world.pods("web") if is_detached(p)], 20)
+        [moving] = [pod for pod in runtime.mirror.pods() if pod.detached]
+        [held] = [r for r in runtime.mirror._reservations.values() if r.node != moving.node_name]
+        world.api.delete(NODES, "", held.node)
+        await asyncio.sleep(200)
+        assert settled(world)
+
+
+async def test_what_a_dead_process_left_is_repaired_and_the_room_made_after_all():
+    async with in_pieces(timing=SLOW) as world:
+        async with world.scheduler():
+            await half_full(world)
+            await asyncio.sleep(5)
+            ready = ReadyPods(world, "web").watch()
+            large(world)
+            await world.until(lambda: [p for p in world.pods("web") if is_detached(p)], 20)
+        async with world.scheduler(seed=1):
+            await world.until(lambda: placed(world) == 1, 120)
+            await asyncio.sleep(20)
+            assert ready.lowest == 2
+            assert settled(world)
