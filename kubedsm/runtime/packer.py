@@ -164,15 +164,12 @@ class Packer:
         now = self.mirror.snapshot()
         targets = {leg.target for leg in suggestion.legs}
         targets |= {move.target for move in suggestion.awaited}
+        known = (now.pods.get(move.pod.uid) for move in suggestion.awaited)
+        waiting = [pod for pod in known if pod is not None]
         return (
             self.suggester.calm()
             and self.suggester.unchanged(snapshot, suggestion.legs)
-            and all(
-                (pod := now.pods.get(awaited.pod.uid)) is not None
-                and pod.waits_for_node
-                and pod.uid not in now.placed
-                for awaited in suggestion.awaited
-            )
+            and len(now.schedulable(waiting)) == len(suggestion.awaited)
             and all(
                 node in now.nodes and not shortages(snapshot.free[node], now.free[node])
                 for node in targets

@@ -34,6 +34,7 @@ class Recalled:
     bound: bool
     moves: tuple[MoveAnswer, ...] = ()
     summary: str = ""
+    packing: str = ""
 
 
 @attrs.define
@@ -80,6 +81,7 @@ class Decisions:
             now is not None and now.node_name is not None,
             tuple(move.answer(at) for at, move in moves.get(uid, ())),
             "" if now is None else self.summary(now),
+            self.record.packing_for(uid) if now is not None and now.waits_for_node else "",
         )
 
     def pending(self) -> PendingPods:
@@ -167,6 +169,7 @@ def _header(recalled: Recalled) -> Explanation:
         decided_at=rfc3339(chosen.entry.at),
         moves=recalled.moves,
         summary=recalled.summary or None,
+        packing=recalled.packing or None,
     )
 
 

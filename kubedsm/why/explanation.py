@@ -63,6 +63,8 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel"):
     moves: tuple[MoveAnswer, ...] = ()
     #: why it was put where it was, in a line
     summary: str | None = None
+    #: of a pod that every node refused: what was found when all were thought to be packed anew
+    packing: str | None = None
 
     def as_json(self) -> dict[str, Any]:
         said: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self))

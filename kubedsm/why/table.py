@@ -51,6 +51,8 @@ def _outcome(said: Explanation) -> Iterator[str]:
         yield f"Decided at {decided}: {said.message if chosen is None else f'put on {chosen}'}"
         if said.summary:
             yield f"Because: {said.summary}"
+        if said.packing:
+            yield f"Packing: {said.packing}"
     elif chosen is None:
         yield said.message or ""
     else:

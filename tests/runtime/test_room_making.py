@@ -1,6 +1,7 @@
 """Room made by moving others, end to end: nothing is missing meanwhile, nothing made in vain."""
 
 import asyncio
+from contextlib import asynccontextmanager
 
 import attrs
 import pytest
@@ -8,9 +9,17 @@ from structlog.testing import capture_logs
 
 from kubedsm.emulator.api.resources import DEPLOYMENTS, NODES, PODS
 from kubedsm.emulator.emulated_cluster import Timing
-from support.move_scenes import MERGE, ReadyPods, When, becomes_unready, is_bound, is_detached
+from support.move_scenes import (
+    MERGE,
+    ReadyPods,
+    When,
+    becomes_unready,
+    is_bound,
+    is_detached,
+    is_ready,
+)
 from support.packings import APPLY, Counting, half_full, in_pieces, large, placed, settled
-from support.preemptions import HIGH
+from support.preemptions import HIGH, Evictions, budget
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
@@ -128,10 +137,10 @@ async def test_the_room_is_held_for_the_pod_that_it_is_made_for():
         await asyncio.sleep(5)
         large(world)
         await world.until(lambda: [p for p in world.pods("web") if is_detached(p)], 20)
-        large(world, "newer")
-        await world.until(lambda: placed(world) == 1, 60)
-        await asyncio.sleep(30)
+        world.deploy("newer", 1, cpu="2")
+        await world.until(lambda: placed(world) == 1, 30)
         assert placed(world, "newer") == 0
+        await asyncio.sleep(30)
         assert settled(world)
 
 
@@ -148,7 +157,18 @@ async def test_room_is_not_held_against_a_pod_that_matters_more():
         assert settled(world)
 
 
-async def test_moves_that_have_not_begun_are_not_made_for_a_pod_that_is_gone():
+async def test_nothing_is_moved_when_that_is_paused_by_then():
+    async with in_pieces() as world, world.scheduler() as runtime:
+
+        def pause(_):
+            runtime.suggester.paused = lambda: True
+
+        await overtaken(world, runtime, pause)
+
+
+@asynccontextmanager
+async def two_moves():
+    """Two pods have to go for one that waits, one after the other; the first is on its way."""
     one_by_one = attrs.evolve(APPLY, migration=attrs.evolve(APPLY.migration, max_concurrent=1))
     async with (
         in_pieces(configuration=one_by_one, nodes=3, timing=SLOW) as world,
@@ -160,10 +180,25 @@ async def test_moves_that_have_not_begun_are_not_made_for_a_pod_that_is_gone():
         assert sorted(world.placed("web").values()) == [2, 2, 2]
         world.deploy("large", 1, cpu="4")
         await world.until(lambda: [p for p in world.pods("web") if is_detached(p)], 60)
+        yield world
+
+
+async def test_what_is_left_is_not_done_when_a_move_has_failed():
+    async with two_moves() as world:
+        with capture_logs() as logs:
+            [new] = [p for p in world.pods("web") if not is_ready(p)]
+            becomes_unready(world, new)
+            await world.until(lambda: world.events("PackingFailed"), 60)
+        assert not of(logs, "move")
+
+
+async def test_moves_that_have_not_begun_are_not_made_for_a_pod_that_is_gone():
+    async with two_moves() as world:
         world.api.delete(DEPLOYMENTS, "default", "large")
-        await asyncio.sleep(60)
+        await world.until(lambda: settled(world), 60)
         assert len(world.events("Migrated")) == 1
-        assert settled(world)
+        # That the other was not made is nobody's failure.
+        assert not world.runtime.manager.move_limits.resting(world.clock.monotonic())
 
 
 async def test_a_move_that_fails_ends_it_and_the_room_is_given_back():
@@ -209,3 +244,55 @@ async def test_what_a_dead_process_left_is_repaired_and_the_room_made_after_all(
             await asyncio.sleep(20)
             assert ready.lowest == 2
             assert settled(world)
+
+
+@pytest.mark.parametrize("protected", [False, True])
+async def test_pods_of_lower_priority_go_for_others_only_by_leave_of_their_budgets(protected):
+    """One of 3 is evicted from a node, one of 2 goes there, and one of 3 gets its room."""
+    evicting = attrs.evolve(APPLY, optimiser=attrs.evolve(APPLY.optimiser, allow_evictions=True))
+    calls = Evictions()
+    async with (
+        in_pieces(configuration=evicting, faults=calls) as world,
+        world.scheduler(),
+    ):
+        world.deploy("web", 1, cpu="2", priorityClassName=HIGH)
+        world.deploy("low", 1, cpu="3")
+        await world.until_bound(2, 3)
+        await asyncio.sleep(2)
+        if protected:
+            budget(world, 0)
+            await asyncio.sleep(1)
+        ready = ReadyPods(world, "web").watch()
+        large(world, priorityClassName=HIGH)
+        if protected:
+            await world.until(lambda: world.events("PackingFailed"), 30)
+            await asyncio.sleep(60)
+            assert (placed(world), placed(world, "low"), len(calls.done)) == (0, 1, 0)
+        else:
+            await world.until(lambda: placed(world) == 1, 30)
+            await asyncio.sleep(20)
+            assert placed(world, "low") == 0
+            assert len(world.events("Preempted")) == 1
+        assert ready.lowest == 1
+        assert settled(world)
+
+
+async def test_what_comes_in_place_of_an_evicted_pod_does_not_get_its_room():
+    """Both of the moves need it: the pods that are moved, and the one that waits."""
+    evicting = attrs.evolve(APPLY, optimiser=attrs.evolve(APPLY.optimiser, allow_evictions=True))
+    async with in_pieces(configuration=evicting, nodes=3) as world, world.scheduler():
+        await half_full(world, 3, priorityClassName=HIGH)
+        world.deploy("low", 2, cpu="1250m")
+        await world.until_bound_of("low", 2, 3)
+        await asyncio.sleep(2)
+        ready = ReadyPods(world, "web").watch()
+        with capture_logs() as logs:
+            world.deploy("large", 1, cpu="3200m", priorityClassName=HIGH)
+            await world.until(lambda: placed(world) == 1, 60)
+        [line] = of(logs, "packing")
+        assert (len(line["moves"]), len(line["evicted"])) == (1, 1)
+        assert sorted(world.placed("web").values()) == [1, 2]
+        assert ready.lowest == 3
+        await asyncio.sleep(20)
+        assert placed(world, "low") == 1
+        assert settled(world)
