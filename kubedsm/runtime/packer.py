@@ -31,7 +31,7 @@ from kubedsm.runtime.sites import Sites
 from kubedsm.runtime.suggester import REST, Suggester
 from kubedsm.runtime.workload_changes import WorkloadChanges
 from kubedsm.thinking.questions import NoAnswerError, Thinker
-from kubedsm.thinking.room_by_packing import Packing, RoomByPacking
+from kubedsm.thinking.room_by_packing import Packing, RoomByPacking, counted
 from kubedsm.why.entries import MoveOutcome, Outcome
 from kubedsm.why.record import DecisionRecord
 
@@ -181,10 +181,11 @@ class Packer:
         found = packing.suggestion
         told = dict(packing.left)
         if found is not None:
-            count = len(found.legs)
-            does = "are being made to" if mode == "apply" else f"would, mode is {mode},"
-            text = f"{count} moves {does} make room"
-            told |= {move.pod.uid: f"{text} on {move.target}" for move in found.awaited}
+            does = (
+                "make room on {}" if mode == "apply" else "would make room on {}, mode is suggest"
+            )
+            text = f"{counted(len(found.legs), 'move')} {does}"
+            told |= {move.pod.uid: text.format(move.target) for move in found.awaited}
         self.record.packing_found(told)
         said = refused, mode, tuple(found.moves) if found else (), packing.evicted
         if said == self._said:
@@ -205,8 +206,9 @@ class Packer:
         proposed = [MoveOutcome("", move, Outcome.PROPOSED) for move in found.moves]
         self.record.suggestion(snapshot, found, proposed)
         moves = ", ".join(f"{m.pod} {m.source} -> {m.target}" for m in found.moves[:3])
+        count = counted(len(found.legs), "move")
         for awaited in found.awaited:
-            text = f"Packing: {len(found.legs)} moves would make room on {awaited.target}: {moves}"
+            text = f"Packing: {count} would make room on {awaited.target}: {moves}"
             self.recorder.packing(awaited.pod, "PackingProposed", text)
 
 

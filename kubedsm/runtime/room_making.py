@@ -24,7 +24,7 @@ from kubedsm.runtime.placement_manager import PlacementManager
 from kubedsm.runtime.preemptor import EvictionRefusedError, Preemptor
 from kubedsm.runtime.scheduling_queue import SchedulingQueue
 from kubedsm.runtime.suggester import Suggester
-from kubedsm.thinking.room_by_packing import Packing
+from kubedsm.thinking.room_by_packing import Packing, counted
 from kubedsm.why.entries import Outcome
 from kubedsm.why.record import DecisionRecord
 
@@ -157,8 +157,7 @@ class RoomMaking:
         there = [self.mirror.pod(move.pod.uid) for move in going.found.awaited]
         placed = [pod for pod in there if pod is not None and not pod.waits_for_node]
         for pod in placed:
-            pods = "1 pod" if moved == 1 else f"{moved} pods"
-            text = f"Packing: moved {pods} to make room for {pod}"
+            text = f"Packing: moved {counted(moved, 'pod')} to make room for {pod}"
             self.recorder.packing(pod, "Packed", text)
         left = [move.pod for move in self._waiting(going)]
         for pod in left:

@@ -25,8 +25,7 @@ NO_ROOM = "all free room together would not hold it, or no node would if it were
 NONE_PROVEN = "no packing of the pods that may be moved places more: proven"
 NONE_FOUND = "no packing of the pods that may be moved was found that places more; not proven"
 BELOW_PRICE = (
-    "{} moves would make room, but it is worth {:.1f} pod-seconds, not more than their price of"
-    " {:.1f}"
+    "{} would make room, but it is worth {:.1f} pod-seconds, not more than their price of {:.1f}"
 )
 
 
@@ -40,7 +39,8 @@ class Packing:
     certificates: tuple[Certificate, ...] = ()
     #: what keeps the other pods that were refused
     left: Mapping[Uid, str] = attrs.field(factory=dict)
-    #: whether pods were left alone only because they are, or were, being moved
+    #: whether any were left alone only because they are, or were, being moved; or for want of
+    #: time, as an urgent question came
     rests: bool = False
     #: whether moves were left out that are worth more the longer what they gain is to last
     may_pay_later: bool = False
@@ -80,7 +80,7 @@ class RoomByPacking(AboutMoves):
             if worth > cost:
                 paying.append(part)
             else:
-                told = BELOW_PRICE.format(part.disruptions, worth, cost)
+                told = BELOW_PRICE.format(counted(part.disruptions, "move"), worth, cost)
                 left |= {move.pod.uid: told for move in part.awaited}
         awaited = {move.pod.uid for part in paying for move in part.awaited}
         return Packing(
@@ -91,6 +91,10 @@ class RoomByPacking(AboutMoves):
             rests=bool(rests) or known.interrupted(),
             may_pay_later=len(awaited) < len(packed.awaited),
         )
+
+
+def counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _only(snapshot: Snapshot, waiting: Container[Uid]) -> Snapshot:

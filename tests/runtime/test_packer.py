@@ -1,15 +1,18 @@
 """When room is looked for by packing: not again and again, and not against the rules."""
 
 import asyncio
+import io
 
 import attrs
 import pytest
+from rich.console import Console
 from structlog.testing import capture_logs
 
 from kubedsm.configuration.settings import load
 from kubedsm.core.world.sites import Away
 from kubedsm.emulator.api.resources import DEPLOYMENTS, NODES, PODS
 from kubedsm.thinking.questions import NoAnswerError
+from kubedsm.why.table import explanation_table
 from support.move_scenes import MERGE
 from support.packings import APPLY, Counting, half_full, in_pieces, large, placed, settled
 
@@ -124,10 +127,16 @@ async def test_in_the_mode_suggest_it_is_only_said():
             [line] = of(logs, "packing")
             assert (line["placed"], line["mode"], len(line["moves"])) == (1, "suggest", 1)
             [event] = world.events("PackingProposed")
-            assert event["message"].startswith("Packing: 1 moves would make room on n")
-            [waiting] = [pod for pod in runtime.mirror.pods() if pod.waits_for_node]
-            said = runtime.decisions.record.packing_for(waiting.uid)
-            assert said.startswith("1 moves would, mode is suggest, make room on n")
+            assert event["message"].startswith("Packing: 1 move would make room on n")
+            decisions = runtime.decisions
+            [(uid, name)] = decisions.named(world.pods("large")[0]["metadata"]["name"]).items()
+            [told] = decisions.explain([decisions.recall(uid, name)])
+            assert told.packing.startswith("1 move would make room on n")
+            assert told.packing.endswith(", mode is suggest")
+            assert told.as_json()["packing"] == told.packing
+            shown = Console(file=io.StringIO(), width=200)
+            shown.print(explanation_table(told))
+            assert f"Packing: {told.packing}" in shown.file.getvalue()
         assert placed(world) == 0
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from kubedsm.emulator.api.resources import LEASES, NODES
 from support.move_scenes import MERGE, When, is_bound
+from support.packings import APPLY, PIECES, half_full, large, placed
 from support.preemptions import HIGHEST
 from support.replicas import EDGE, LEASE, TIMES, replicas
 
@@ -147,3 +148,21 @@ async def test_a_new_leader_knows_what_the_first_did_last_however_late_its_watch
         assert world.placed("web") == {"e1": 4}
         assert world.placed("zoned") == {None: 4}
         assert not several.ledger.wrong
+
+
+async def test_only_the_one_that_leads_moves_pods_to_make_room():
+    async with replicas(*PIECES, busy=False) as several:
+        world = several.world
+        first = several.start("first", configuration=APPLY)
+        await several.until_led_by(first, 5)
+        other = several.start("other", configuration=APPLY)
+        await other.runtime.synced.wait()
+        await half_full(world)
+        large(world)
+        await world.until(lambda: placed(world) == 1, 30)
+        await asyncio.sleep(10)
+        assert len(world.events("Packed")) == 1
+        assert len(world.events("Migrated")) == 1
+        assert not several.ledger.wrong
+        assert not several.ledger.by("other")
+        assert not other.runtime.mirror.held

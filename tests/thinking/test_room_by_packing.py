@@ -27,10 +27,19 @@ def pieces(count=2, *, more=(), tier=Tier.CLOUD):
 NOTHING_LEARNED = Quiet()
 
 
-def asked(seen, refused=None, settings="", quiet=NOTHING_LEARNED, **about):
+def asked(
+    seen, refused=None, settings="", quiet=NOTHING_LEARNED, interrupted=lambda: False, **about
+):
     configuration = load(settings, "test")
     mirror = SimpleNamespace(snapshot=lambda: seen)
-    known = Known(mirror, (), lambda: configuration, lambda: configuration.policy, FixedClock(0.0))
+    known = Known(
+        mirror,
+        (),
+        lambda: configuration,
+        lambda: configuration.policy,
+        FixedClock(),
+        interrupted,
+    )
     waiting = {p.uid for p in seen.pods.values() if p.waits_for_node}
     about = {"moving": frozenset(), "resting": frozenset(), "away": Away(), **about}
     question = RoomByPacking(
@@ -95,6 +104,12 @@ def test_what_may_not_be_moved_stays_and_that_is_proven():
     assert (off.suggestion, off.rests) == (None, False)
 
 
+def test_what_is_not_thought_about_to_the_end_may_be_asked_again():
+    seen = pieces(1)
+    assert asked(seen, settings="migration: {mode: off}", interrupted=lambda: True).rests
+    assert not asked(pieces(1)).rests
+
+
 def test_pods_at_sites_that_are_away_stay():
     seen = pieces(1, tier=Tier.EDGE)
     packing = asked(seen, away=Away({"north": frozenset(seen.nodes)}))
@@ -111,7 +126,7 @@ def test_moves_are_made_if_the_pods_that_get_room_are_worth_more_than_their_pric
     assert len(packing.suggestion.legs) == 1
     assert packing.may_pay_later
     [why] = packing.left.values()
-    assert why.startswith("1 moves would make room, but it is worth 1")
+    assert why.startswith("1 move would make room, but it is worth 1")
     assert awaited(asked(seen, quiet=quiet, settings="migration: {price: 0s}")) == {"w0", "w1"}
 
 

@@ -7,6 +7,7 @@ import signal
 from collections import Counter
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import attrs
 import pytest
@@ -18,18 +19,20 @@ from kubedsm.configuration.current import CurrentConfiguration
 from kubedsm.core.goals.lasting import Quiet
 from kubedsm.core.solving.programme import Status
 from kubedsm.core.world.events import NodeApplied, NodeDeleted, PodApplied, PodDeleted
-from kubedsm.core.world.model import Tiers, Uid
+from kubedsm.core.world.model import Tier, Tiers, Uid
 from kubedsm.runtime.listener import Listener
 from kubedsm.said_by_cause import SaidByCause
 from kubedsm.thinking import worker as worker_module
 from kubedsm.thinking.moves_to_make import MovesToMake
 from kubedsm.thinking.questions import InProcess, Known, NoAnswerError
+from kubedsm.thinking.room_by_packing import RoomByPacking
 from kubedsm.thinking.room_for import RoomFor
 from kubedsm.thinking.told_mirror import ToldMirror
 from kubedsm.thinking.worker import Worker, WrongAnswerError
+from support import placement_instances as made
 from support.histories import happen, happen_beside, state_of
 from support.questions import Broken, Dawdle, PodNamed, Ponder, Process, Solve, State
-from support.suggest_instances import drawn_case
+from support.suggest_instances import drawn_case, running
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.http]
 
@@ -170,6 +173,21 @@ async def test_its_answers_are_those_that_are_worked_out_here(monkeypatch):
             seen["found"] += here.found is not None
             seen["coming"] += here.coming is not None
     assert all(seen[kind] for kind in ("moves", "found", "coming")), seen
+
+
+async def test_packing_is_found_there_as_it_is_here(monkeypatch):
+    nodes = [made.node(f"n{i}", Tier.CLOUD, 4) for i in range(2)]
+    pods = [running(f"r{i}", f"r{i}", made.resources(2), on=f"n{i}") for i in range(2)]
+    waits = made.pod("w", "w", made.resources(3))
+    about = frozenset(), frozenset(), Quiet(), 5.0
+    question = RoomByPacking(*about, refused=frozenset({waits.uid, Uid("urgent")}))
+    async with thinking(monkeypatch) as on:
+        await on.started()
+        now_is(on.mirror, SimpleNamespace(snapshot=made.snapshot(nodes, [*pods, waits])))
+        here, there = await on.here.ask(question), await on.worker.ask(question)
+    assert there.suggestion == here.suggestion
+    assert len(there.suggestion.moves) == 1
+    assert there.left == here.left
 
 
 async def test_a_configuration_that_is_changed_is_the_one_it_answers_by(monkeypatch):
