@@ -132,7 +132,7 @@ def _sums_over(parts: Iterable[Ints]) -> Ints:
     return reduce(lambda sums, more: sums[..., None] + more, parts, np.zeros((), np.int64))
 
 
-def _at_most(loads: Ints, counts: Ints) -> Ints:
+def at_most(loads: Ints, counts: Ints) -> Ints:
     """The placement without what exceeds so many pods of each kind, last nodes first."""
     kept: Ints = np.minimum(loads.cumsum(axis=0), counts)
     kept[1:] -= kept[:-1].copy()
@@ -156,9 +156,16 @@ class CloudRoom:
         return cls(packing, whole, None if complete else tabulate(packing, None, bounds))
 
     @property
+    def endless(self) -> Ints | None:
+        """S, if the cloud takes so many of each kind, whatever else, and none of its nodes more."""
+        surely: Ints = self.whole.sum(axis=0)
+        ever = self.packing.counts * self.packing.feasible.any(axis=0)
+        return surely if (surely == ever).all() else None
+
+    @property
     def exact(self) -> bool:
         """Whether `capacity` is the most that can be placed, and not only what surely can."""
-        return self.table is not None or int(self.whole.sum()) == int(self.packing.counts.sum())
+        return self.table is not None or self.endless is not None
 
     def capacity(self, limits: Ints) -> Ints:
         """What the cloud takes of what is left over, for every vector on the edge: its worth.
@@ -216,7 +223,7 @@ class CloudRoom:
         if int(spread.sum()) == int(counts.sum()):
             return spread
         if self.table is None:
-            kept = _at_most(self.whole, counts)
+            kept = at_most(self.whole, counts)
             return max(spread, kept, key=self.packing.worth)
         within = np.minimum(counts, self.table.limits).tolist()
         part = tuple(slice(n + 1) for n in within)

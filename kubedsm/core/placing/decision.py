@@ -14,13 +14,15 @@ import numpy as np
 
 from kubedsm.core.goals.fragmentation import Fragmentation, Ints
 from kubedsm.core.goals.objective import Objective, Promises
-from kubedsm.core.packing.best_fit import BestFit, by_size
+from kubedsm.core.packing.best_fit import BestFit
 from kubedsm.core.packing.match import UNREACHABLE, Bounds, MatchTable, tabulate, vector_sums
 from kubedsm.core.packing.problem import Packing, Targets
+from kubedsm.core.placing.beyond import chosen_beyond
+from kubedsm.core.placing.by_heuristics import Placement
 from kubedsm.core.placing.cloud import CloudRoom
 from kubedsm.core.placing.dealing import DealtTier
 from kubedsm.core.placing.greedy import pick_greedily
-from kubedsm.core.placing.proof import NO_PROOF, Proof
+from kubedsm.core.placing.proof import Proof
 from kubedsm.core.placing.replica_ladders import ReplicaLadders
 from kubedsm.core.placing.split import Picks, Split, best_split, demands
 from kubedsm.core.placing.spread_bound import reached
@@ -57,7 +59,8 @@ class Decision:
     fragmentation: int = 0
     #: of what nothing better exists
     proof: Proof = attrs.field(factory=Proof)
-    #: of goals that are not proven, in their order: what they came to, and could at most
+    #: of what is not proven, what it came to, and what it could have come to at most: pods placed,
+    #: and the QoS that the batch adds, in nano-units
     certificates: tuple[Certificate, ...] = ()
     shares_before: Mapping[Workload, Share] = attrs.field(factory=dict)
     shares_after: Mapping[Workload, Share] = attrs.field(factory=dict)
@@ -79,6 +82,8 @@ class Choice:
     #: of all edge nodes together
     fragmentation: int
     proof: Proof
+    #: of what is not proven
+    certificates: tuple[Certificate, ...] = ()
 
     @property
     def proven(self) -> bool:
@@ -109,21 +114,21 @@ def make_decision(
     table = tabulate(edge, fragmentation, bounds) if edge.weights is not None else None
     split = best_split(members, table.limits, bounds) if table else None
     cloud_room = CloudRoom.of(cloud, bounds)
-    bound = 0
+    bound, proof = 0, Proof()
+    certificates: tuple[Certificate, ...] = ()
     if table is None or split is None:
-        proof = NO_PROOF
-        picks, loads = pick_greedily(edge, members, bounds.deadline)
+        room = BestFit(edge)
+        picks, loads = pick_greedily(edge, members, room, bounds.deadline), room.loads
     else:
-        proof = Proof() if cloud_room.exact else NO_PROOF
         vector = _best_vector(table, split, cloud_room)
         picks, loads = split.picks(vector), table.loads(vector)
         bound = table.charges(vector)
     cloud_loads = cloud_room.place(edge.counts - loads.sum(axis=0))
-    if not proof.placed:
-        left = edge.counts - loads.sum(axis=0) - cloud_loads.sum(axis=0)
-        cloud_loads = _filled_up(cloud, cloud_loads, left)
-        left = edge.counts - loads.sum(axis=0) - cloud_loads.sum(axis=0)
-        loads = _filled_up(edge, loads, left)
+    if table is None or split is None or not cloud_room.exact:
+        first = Placement(picks, loads, cloud_loads)
+        beyond = chosen_beyond(edge, cloud_room, members, objective, first, bounds)
+        picks, loads, cloud_loads = attrs.astuple(beyond.placement, recurse=False)
+        proof, certificates, bound = beyond.proof, beyond.certificates, 0
     chosen, others = by_pick(edge, picks)
     taken = cloud_loads.sum(axis=0).tolist()
     for kind, pods in enumerate(others):
@@ -139,7 +144,7 @@ def make_decision(
         on_edge, in_cloud = (tier.targets for tier in tiers)
         loads = tiers[0].loads
     fragmented = fragmentation.costs(edge.axes, edge.allocatable, edge.room_after(loads))
-    return Choice(on_edge, in_cloud, int(fragmented.sum()), proof)
+    return Choice(on_edge, in_cloud, int(fragmented.sum()), proof, certificates)
 
 
 def _spread_out(
@@ -164,7 +169,7 @@ def _spread_out(
     if moves:
         even, _ = reached(replicas, tiers, ladders)
         seen = False
-    return attrs.evolve(proof, spread=even, fragmentation=seen)
+    return attrs.evolve(proof, spread=even, fragmentation=seen and proof.fragmentation)
 
 
 def _best_vector(table: MatchTable, split: Split, cloud: CloudRoom) -> Ints:
@@ -194,13 +199,3 @@ def by_pick(packing: Packing, picks: Picks) -> tuple[list[list[Pod]], list[list[
         chosen.append(sides[0])
         others.append(sides[1])
     return chosen, others
-
-
-def _filled_up(packing: Packing, loads: Ints, counts: Ints) -> Ints:
-    """The placement with so many more pods of each kind, as far as they fit."""
-    room = BestFit(packing, loads)
-    for kind in by_size(packing):
-        for _ in range(int(counts[kind])):
-            if not room.place(kind):
-                break
-    return room.loads

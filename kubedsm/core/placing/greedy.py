@@ -20,16 +20,38 @@ from kubedsm.core.world.deadline import Deadline
 _Candidate = tuple[int, int, float, int, int, int]
 
 
+class DrawnIn:
+    """An edge that has so many pods of each kind already, and takes others from elsewhere."""
+
+    def __init__(self, room: BestFit, there: Ints, elsewhere: Ints) -> None:
+        """room: with those that are there. elsewhere: how many could come of each kind."""
+        self._room = room
+        self._there = there.tolist()
+        self.elsewhere = elsewhere.copy()
+
+    @property
+    def loads(self) -> Ints:
+        return self._room.loads
+
+    def place(self, kind: int) -> bool:
+        if self._there[kind]:
+            self._there[kind] -= 1
+            return True
+        if not self.elsewhere[kind] or not self._room.place(kind):
+            return False
+        self.elsewhere[kind] -= 1
+        return True
+
+
 def pick_greedily(
-    edge: Packing, members: Sequence[Demand], deadline: Deadline
-) -> tuple[Picks, Ints]:
-    """Whose pods go to the edge, and their placement, N x S.
+    edge: Packing, members: Sequence[Demand], room: BestFit | DrawnIn, deadline: Deadline
+) -> Picks:
+    """Whose pods are put into the room.
 
     This is what is done when there is no time for anything better, so it may take as much again.
     """
     size = sizes(edge)
-    gains = [_steepest(member.values.tolist()) for member in members]
-    room = BestFit(edge)
+    gains = [steepest(member.values.tolist()) for member in members]
     picks: Picks = {}
     taken = [0] * len(members)
 
@@ -52,10 +74,10 @@ def pick_greedily(
         for other in members[m].kinds():
             if picks.get((members[m].workload, other), 0) < int(members[m].counts[other]):
                 heapq.heappush(candidates, candidate(m, other))
-    return picks, room.loads
+    return picks
 
 
-def _steepest(values: Sequence[int]) -> list[float]:
+def steepest(values: Sequence[int]) -> list[float]:
     """From each of the values but the last, the steepest way up to any that comes later."""
 
     def slope(start: int, end: int) -> float:

@@ -92,9 +92,9 @@ def _plain(problem: "_Problem", ordered: Sequence[Pod]) -> Decision:
     choice = problem.alone(batch[0]) if len(batch) == 1 else problem.plain_choice()
     bindings = problem.bindings(choice)
     unplaced = _why_not(snapshot, bindings, _others(ordered, bindings))
-    proof = choice.proof if choice.proven else problem.plain_proof(bindings)
+    proof = choice.proof.or_else(problem.plain_proof(bindings))
     decision = problem.decision(bindings, unplaced, choice.fragmentation, proof)
-    return attrs.evolve(decision, plain=True)
+    return attrs.evolve(decision, plain=True, certificates=choice.certificates)
 
 
 def _ruled(problem: "_Problem", set_aside: Sequence[Pod]) -> Decision:

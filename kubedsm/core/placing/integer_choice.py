@@ -15,14 +15,17 @@ import attrs
 import numpy as np
 
 from kubedsm.core.goals.fragmentation import Ints
-from kubedsm.core.goals.objective import Objective
+from kubedsm.core.goals.objective import NANO, Objective
 from kubedsm.core.packing.problem import Packing
 from kubedsm.core.placing.split import Demand, Picks
 from kubedsm.core.solving.in_order import Goal
 from kubedsm.core.solving.programme import Programme, Rows
+from kubedsm.core.world.node_index import Mask
 
 #: Called with the rows and the N x S variables, to add rows and variables to them.
 Also = Callable[[Rows, Ints], None]
+#: What the goals are called.
+PLACED, QOS, EVEN, LIKED = "pods placed", "QoS", "evenness", "preferences"
 #: by how much gains that are equal differ at most for being rounded
 _ROUNDED = 2
 
@@ -109,9 +112,9 @@ def integer_choice(
     least = cloud.penalties if roomy is None else cloud.least_penalties[None]
     disliked = _weights(size, loads, -np.concatenate((edge.penalties, least)))
     goals = (
-        *_most_placed(edge, placed, size),
-        *_most_worth(members, steps, objective, size),
-        Goal("preferences", disliked),
+        *(Goal(PLACED, _weights(size, placed, kinds), of=turn) for turn, kinds in turns_of(edge)),
+        *_worth_most(members, steps, objective, size),
+        Goal(LIKED, disliked),
     )
     return IntegerChoice(members, programme, goals, loads, placed, owners, kinds, taken, steps)
 
@@ -144,34 +147,38 @@ def _equal(rows: Rows, these: Ints, those: Ints) -> None:
     rows.add(np.concatenate((these, those)), signs, 0, 0)
 
 
-def _most_placed(packing: Packing, placed: Ints, size: int) -> Iterator[Goal]:
+def turns_of(packing: Packing) -> Iterator[tuple[str, Mask]]:
+    """Of each turn, the greatest first: what it is called, and its kinds."""
     turns = [kind.rank.turn for kind in packing.kinds]
     for turn in sorted(set(turns), reverse=True):
-        of_turn = np.array([each == turn for each in turns], dtype=np.int64)
-        priority, overdue = turn
-        which = f" of priority {priority}" if len({each for each, _ in turns}) > 1 else ""
-        which += f" overdue {overdue}-fold" if len({each for _, each in turns}) > 1 else ""
-        yield Goal(f"pods{which} placed", _weights(size, placed, of_turn))
+        several = [len(set(part)) > 1 for part in zip(*turns, strict=True)]
+        parts = zip(("priority", "overdue"), turn, several, strict=True)
+        called = ", ".join(f"{part} {number}" for part, number, told in parts if told)
+        yield called, np.array([each == turn for each in turns], dtype=np.bool_)
 
 
-def _most_worth(
+def levels_of(members: Sequence[Demand]) -> Iterator[tuple[str, list[int]]]:
+    """Of each level, the greatest first: what it is called, and which members have it."""
+    levels = sorted({member.level for member in members}, reverse=True)
+    for level in levels:
+        called = f"priority {level}" if len(levels) > 1 else ""
+        yield called, [at for at, member in enumerate(members) if member.level == level]
+
+
+def _worth_most(
     members: Sequence[Demand], steps: Sequence[Ints], objective: Objective, size: int
 ) -> Iterator[Goal]:
-    """QoS by level, then evenness by level."""
-    levels = sorted({member.level for member in members}, reverse=True)
-    for name in ("QoS", "evenness"):
-        for level in levels:
-            weights, slack = np.zeros(size, dtype=np.int64), 0
-            for member, of_member in zip(members, steps, strict=True):
-                if member.level == level:
-                    values = member.scores(objective) if name == "QoS" else -member.uneven
-                    weights[of_member] = np.diff(values)
-                    slack += 1
-            which = f" of priority {level}" if len(levels) > 1 else ""
-            yield Goal(f"{name}{which}", weights, slack=slack)
+    scores = [member.scores(objective) for member in members]
+    uneven = [-member.uneven for member in members]
+    for name, values, unit in ((QOS, scores, int(NANO)), (EVEN, uneven, 1)):
+        for called, of_level in levels_of(members):
+            weights = np.zeros(size, dtype=np.int64)
+            for at in of_level:
+                weights[steps[at]] = np.diff(values[at])
+            yield Goal(name, weights, slack=len(of_level), of=called, unit=unit)
 
 
-def _weights(size: int, variables: Ints, weights: Ints) -> Ints:
+def _weights(size: int, variables: Ints, weights: Ints | Mask) -> Ints:
     every = np.zeros(size, dtype=np.int64)
     every[variables] = weights
     return every

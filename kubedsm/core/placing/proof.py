@@ -1,5 +1,7 @@
 """Of what a decision about a batch is known that nothing better exists."""
 
+from operator import or_
+
 import attrs
 
 _WORDS = {
@@ -29,6 +31,10 @@ class Proof:
     @property
     def whole(self) -> bool:
         return all(self.as_json().values())
+
+    def or_else(self, other: "Proof") -> "Proof":
+        """What one of them knows, of the same decision."""
+        return Proof(*map(or_, attrs.astuple(self), attrs.astuple(other)))
 
     @property
     def words(self) -> str:

@@ -125,7 +125,7 @@ def maximised_in_order(
         begun = deadline.left
         limit = int(np.maximum(goal.weights, 0) @ programme.upper)
         limit = limit if goal.most is None else min(limit, goal.most)
-        if best is not None and int(goal.weights @ best) == limit:
+        if best is not None and int(goal.weights @ best) >= limit - goal.slack:
             solved = Solved(Status.OPTIMAL, best, limit)
         else:
             solved = solver.maximise(
@@ -137,9 +137,10 @@ def maximised_in_order(
             best = solved.values
         status = solved.status
         value = None if best is None else int(goal.weights @ best)
-        bound = min((n for n in (solved.bound, goal.most) if n is not None), default=None)
+        bound = limit if solved.bound is None else min(limit, solved.bound)
         if status is not Status.OPTIMAL and value is not None:
-            status = Status.OPTIMAL if value == bound else Status.FEASIBLE
+            reached = value >= bound - goal.slack
+            status = Status.OPTIMAL if reached else Status.FEASIBLE
         seconds = begun - deadline.left if np.isfinite(begun) else 0.0
         certificates.append(
             Certificate(goal.name, status, value, bound, seconds, goal.of, goal.unit)

@@ -50,7 +50,8 @@ def test_the_pod_that_adds_most_for_its_size_comes_first():
         edge = Packing.of(of_batch, rows)
         objective = Objective(gamma=10, beta=(0.0, 0.5)[seed % 2], alpha=1.0)
         members = demands(edge, case.snapshot.shares(), case.promises, objective)
-        picks, loads = pick_greedily(edge, members, NO_DEADLINE)
+        room = BestFit(edge)
+        picks, loads = pick_greedily(edge, members, room, NO_DEADLINE), room.loads
         expected, placed = literal_pick(edge, members)
         assert (picks, loads.tolist()) == (expected, placed.tolist()), seed
         full += 0 < loads.sum() < edge.counts.sum()

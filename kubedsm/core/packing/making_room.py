@@ -1,0 +1,129 @@
+"""More pods into a placement, where those that are there make room by going to other nodes.
+
+A chain: a pod comes to a node, one that was there goes to another node, where it may drive out one
+more, and the last of them finds room. Or it stays out, if a pod of a greater turn comes for it.
+"""
+
+import numpy as np
+
+from kubedsm.core.goals.fragmentation import Ints
+from kubedsm.core.packing.best_fit import by_size, sizes
+from kubedsm.core.packing.problem import Packing
+from kubedsm.core.world.deadline import Deadline
+from kubedsm.core.world.node_index import Mask
+
+_NOWHERE = -1
+
+
+def with_room_made(
+    packing: Packing, loads: Ints, chain: int, tries: int, deadline: Deadline
+) -> Ints:
+    """The placement, N x S, with as many pods more as can be brought in so; N x S.
+
+    Greater turns first, then lesser sizes. None goes for one of its own turn or a lesser.
+
+    chain: how many others change nodes for a pod at most, at least 1. tries: how often one is
+    taken from its node to see whether that helps; those that need not drive out others are not
+    counted.
+    """
+    making = _Making(packing, loads, tries, deadline)
+    order = by_size(packing)
+    again = True
+    while again:
+        again = False
+        for kind in order:
+            while making.left[kind] and making.bring(kind, chain):
+                again = True
+    return making.loads
+
+
+class _Making:
+    """The nodes as pods are brought to them; owned by `with_room_made`."""
+
+    def __init__(self, packing: Packing, loads: Ints, tries: int, deadline: Deadline) -> None:
+        self.packing, self.loads = packing, loads.copy()
+        self.room = packing.room_after(loads)
+        self.left = packing.counts - loads.sum(axis=0)
+        self._tries, self._deadline = tries, deadline
+        self._turns = [kind.rank.turn for kind in packing.kinds]
+        self._size = np.array(sizes(packing))
+        self._scale = np.maximum(packing.allocatable[:, :2].max(axis=0, initial=1), 1)
+
+    def bring(self, kind: int, chain: int) -> bool:
+        """Put one more pod of the kind somewhere; False, and nothing has changed, if it cannot."""
+        if self._deadline.passed:
+            return False
+        if not (self._put_somewhere(kind, chain, _NOWHERE) or self._drive_out(kind)):
+            return False
+        self.left[kind] -= 1
+        return True
+
+    def _put_somewhere(self, kind: int, chain: int, avoided: int) -> bool:
+        fits = self._fits()
+        fitting = fits[:, kind].copy()
+        if avoided != _NOWHERE:
+            fitting[avoided] = False
+        if fitting.any():
+            left = (self.room[:, :2] / self._scale).sum(axis=1)
+            self._put(kind, int(np.where(fitting, left, np.inf).argmin()))
+            return True
+        if not chain:
+            return False
+        in_the_way = self._in_the_way(kind)
+        if avoided != _NOWHERE:
+            in_the_way[avoided] = False
+        elsewhere = fits.sum(axis=0) - fits > 0
+        for node, other in self._least(in_the_way & elsewhere)[:1]:
+            self._exchange(kind, other, node)
+            return self._put_somewhere(other, 0, node)
+        if chain == 1:
+            return False
+        for node, other in self._least(in_the_way):
+            if self._tries <= 0 or self._deadline.passed:
+                return False
+            self._tries -= 1
+            self._exchange(kind, other, node)
+            if self._put_somewhere(other, chain - 1, node):
+                return True
+            self._exchange(other, kind, node)
+        return False
+
+    def _drive_out(self, kind: int) -> bool:
+        """Put one more where one of a lesser turn has to go, which stays out."""
+        lesser = np.array([turn < self._turns[kind] for turn in self._turns], dtype=np.bool_)
+        for node, other in self._least(self._in_the_way(kind) & lesser)[:1]:
+            self._exchange(kind, other, node)
+            self.left[other] += 1
+            return True
+        return False
+
+    def _put(self, kind: int, node: int, number: int = 1) -> None:
+        self.loads[node, kind] += number
+        self.room[node] -= number * self.packing.requests[kind]
+
+    def _exchange(self, kind: int, other: int, node: int) -> None:
+        """One of a kind instead of one of another."""
+        self._put(other, node, -1)
+        self._put(kind, node)
+
+    def _fits(self) -> Mask:
+        """N x S, whether the node takes one more."""
+        packing = self.packing
+        enough = (self.room[:, None] >= packing.requests).all(axis=2)
+        fits: Mask = enough & (self.loads < packing.most)
+        return fits
+
+    def _in_the_way(self, kind: int) -> Mask:
+        """N x S, whether the node would take the pod without one of another kind."""
+        packing = self.packing
+        enough = (self.room[:, None] + packing.requests >= packing.requests[kind]).all(axis=2)
+        enough[:, kind] = False
+        takes = self.loads[:, kind] < packing.most[:, kind]
+        in_the_way: Mask = enough & (self.loads > 0) & takes[:, None]
+        return in_the_way
+
+    def _least(self, mask: Mask) -> list[tuple[int, int]]:
+        """The nodes and kinds, the smallest kinds first."""
+        nodes, kinds = np.nonzero(mask)
+        order = self._size[kinds].argsort(kind="stable")
+        return list(zip(nodes[order].tolist(), kinds[order].tolist(), strict=True))

@@ -1,0 +1,100 @@
+"""What is chosen of a batch beyond the bounds of the tables, and how sure that is.
+
+Heuristics place it, each in its way, and the best of that is where the solver begins, if there is
+one. Of what neither proves it is said what it came to, and what it could have come to at most.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import attrs
+
+from kubedsm.core.goals.fragmentation import Ints
+from kubedsm.core.goals.objective import Objective
+from kubedsm.core.packing.match import Bounds
+from kubedsm.core.packing.problem import Packing
+from kubedsm.core.placing import relaxed
+from kubedsm.core.placing.by_heuristics import Placement, best_by_heuristics
+from kubedsm.core.placing.cloud import CloudRoom
+from kubedsm.core.placing.integer_choice import (
+    EVEN,
+    LIKED,
+    PLACED,
+    QOS,
+    IntegerChoice,
+    integer_choice,
+)
+from kubedsm.core.placing.proof import NO_PROOF, Proof
+from kubedsm.core.placing.split import Demand
+from kubedsm.core.solving.in_order import Certificate, maximised_in_order
+from kubedsm.core.solving.programme import Programme, Solved, Status
+from kubedsm.core.world.deadline import Deadline
+
+#: What a solver is not asked about, since it would hardly have begun when its time is up.
+_MOST_VARIABLES = 40_000
+
+
+@attrs.frozen(eq=False)
+class Beyond:
+    placement: Placement
+    proof: Proof
+    #: of what is not proven; how even the shares are is in units that would tell nobody anything
+    certificates: tuple[Certificate, ...]
+
+
+def chosen_beyond(
+    edge: Packing,
+    cloud: CloudRoom,
+    members: Sequence[Demand],
+    objective: Objective,
+    first: Placement,
+    bounds: Bounds,
+) -> Beyond:
+    """As good a choice as can be had; `first` is one that was found quickly."""
+    placement = best_by_heuristics(edge, cloud.packing, members, first, bounds.deadline)
+    posed = integer_choice(edge, cloud.packing, members, objective, roomy=cloud.endless)
+    limits = relaxed.bounds(edge, cloud.packing, members, objective)
+    goals = [attrs.evolve(goal, most=limits.get((goal.name, goal.of))) for goal in posed.goals]
+    solver = bounds.solver if posed.loads.size <= _MOST_VARIABLES else None
+    hint = posed.hint(placement.on_edge, placement.in_cloud, placement.picks)
+    found = maximised_in_order(posed.programme, goals, solver or _Nobody(), bounds.deadline, hint)
+    if found.values is not None and solver is not None:
+        placement = _read(posed, found.values, cloud, len(edge.free))
+    told = tuple(c for c in found.certificates if c.goal != EVEN and not c.proven)
+    return Beyond(placement, _proof(found.certificates), told)
+
+
+class _Nobody:
+    """Where no solver is asked."""
+
+    name = "none"
+
+    def maximise(
+        self,
+        programme: Programme,  # noqa: ARG002 - there is nobody to look at it
+        goal: Ints,  # noqa: ARG002
+        deadline: Deadline,  # noqa: ARG002
+        hint: Ints | None = None,  # noqa: ARG002
+    ) -> Solved:
+        return Solved(Status.UNKNOWN)
+
+
+def _read(posed: IntegerChoice, values: Ints, cloud: CloudRoom, nodes: int) -> Placement:
+    """What the values mean, `nodes` at the edge; the cloud's pods spread out, if they can be."""
+    on_edge, in_cloud = values[posed.loads[:nodes]], values[posed.loads[nodes:]]
+    spread, disliked = cloud.place(in_cloud.sum(axis=0)), cloud.packing.penalties
+    if cloud.endless is not None or (
+        spread.sum() == in_cloud.sum() and (spread * disliked).sum() <= (in_cloud * disliked).sum()
+    ):
+        in_cloud = spread
+    return Placement(posed.picks(values), on_edge, in_cloud)
+
+
+def _proof(certificates: Iterable[Certificate]) -> Proof:
+    """What of it has been proven; preferences come after evenness."""
+    doubtful = {certificate.goal for certificate in certificates if not certificate.proven}
+    return attrs.evolve(
+        NO_PROOF,
+        placed=PLACED not in doubtful,
+        qos=QOS not in doubtful,
+        preferences=not doubtful & {EVEN, LIKED},
+    )
