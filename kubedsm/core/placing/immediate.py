@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import attrs
-import numpy as np
 
 from kubedsm.core.goals.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.core.goals.objective import Objective, Promises, quality
@@ -208,20 +207,14 @@ class _Problem:
         batch_kinds = judged_kinds(
             self.batch, feasibility, self.snapshot.surroundings, self.ranks, told_apart=True
         )
-        packings = edge, cloud = self.packings(batch_kinds)
-        rule_rows = RuleRows(
-            feasibility.scene,
-            [feasibility.equivalence(kind.pods[0]) for kind in batch_kinds],
-            np.concatenate([packing.rows.positions for packing in packings]),
-            np.concatenate([packing.fitting for packing in packings]),
-            edge.counts,
-        )
+        edge, cloud = self.packings(batch_kinds)
+        members = demands(edge, self.shares, self.promises, self.objective)
 
         def choose(also: Also) -> Choice | None:
             return solved(
                 edge,
                 cloud,
-                demands(edge, self.shares, self.promises, self.objective),
+                members,
                 self.objective,
                 self.fragmentation,
                 self.bounds,
@@ -233,7 +226,12 @@ class _Problem:
             return self.kept(feasibility, choice, anew=anew)
 
         return solved_again(
-            first, rule_rows, feasibility.equivalence, choose, keep, self.bounds.deadline
+            first,
+            RuleRows.of(feasibility, edge, cloud),
+            feasibility.equivalence,
+            choose,
+            keep,
+            self.bounds.deadline,
         )
 
     def merit(self, attempt: Attempt) -> tuple[object, ...]:

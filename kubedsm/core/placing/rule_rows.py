@@ -8,13 +8,15 @@ others found one there, or was the first of its group, and there is only one.
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
-from typing import TypeVar
+from typing import Self, TypeVar
 
 import attrs
 import numpy as np
 
+from kubedsm.core.packing.problem import Packing
+from kubedsm.core.rules.feasibility import EquivalenceClass, Feasibility
 from kubedsm.core.rules.ports import clash
-from kubedsm.core.rules.scene import EquivalenceClass, Scene
+from kubedsm.core.rules.scene import Scene
 from kubedsm.core.rules.spread import Domains, domains_of
 from kubedsm.core.rules.volumes import shared_disk
 from kubedsm.core.solving.programme import Ints, Rows
@@ -44,6 +46,18 @@ class RuleRows:
     counts: Ints
     #: spread constraints are kept with all others in place, not just by each pod as it comes
     sound: bool = False
+
+    @classmethod
+    def of(cls, feasibility: Feasibility, edge: Packing, cloud: Packing) -> Self:
+        """Both packings have the same kinds; the nodes of the edge come first."""
+        packings = edge, cloud
+        return cls(
+            feasibility.scene,
+            [feasibility.equivalence(kind.pods[0]) for kind in edge.kinds],
+            np.concatenate([packing.rows.positions for packing in packings]),
+            np.concatenate([packing.fitting for packing in packings]),
+            edge.counts,
+        )
 
     @property
     def lenient(self) -> bool:

@@ -12,7 +12,19 @@ from kubedsm.core.placing.decision import Binding
 from kubedsm.core.placing.immediate import immediate_schedule
 from kubedsm.core.world.model import HostPort, Tier
 from support.hash_seeds import printed_by_hash_seeds
-from support.rule_instances import ZONE, app, cluster, drawn, drawn_batch, evenly, near, pod, zoned
+from support.placement_instances import resources
+from support.rule_instances import (
+    HOST,
+    ZONE,
+    app,
+    cluster,
+    drawn,
+    drawn_batch,
+    evenly,
+    near,
+    pod,
+    zoned,
+)
 
 #: in the suite; KUBEDSM_RULE_BATCHES=100000 makes the long form
 BATCHES = int(os.environ.get("KUBEDSM_RULE_BATCHES", "2500"))
@@ -166,3 +178,13 @@ def test_a_pod_of_lower_priority_goes_for_one_that_had_to_wait_for_another():
     lesser = pod("lesser", {"app": "c"}, spread=(even,), **here)
     decision = waiting_in(nodes, [*first, awaited, lesser])
     assert decision.unplaced.keys() == {lesser.uid}
+
+
+def test_a_group_goes_to_the_domain_that_holds_all_of_it():
+    """Though nine others are larger, and full."""
+    together = near(app("a"), key=HOST)
+    pods = [pod(f"p{n}", {"app": "a"}, affinity=(together,)) for n in range(4)]
+    large = [zoned(f"e{n}", cpu=16) for n in range(9)]
+    there = [pod(f"old{n}", on=f"e{n}", requests=resources(14, 1)) for n in range(9)]
+    decision = waiting_in([*large, zoned("last", tier=Tier.CLOUD, cpu=5)], pods, *there)
+    assert nodes_of(decision) == ["last"] * 4

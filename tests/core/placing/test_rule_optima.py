@@ -2,42 +2,20 @@
 
 import os
 import random
-from collections import Counter, defaultdict
+from collections import Counter
 
 import pytest
 
-from kubedsm.core.goals.objective import Objective, Promise
+from kubedsm.core.goals.objective import Objective
 from kubedsm.core.placing.immediate import immediate_schedule
 from kubedsm.core.policies.registry import POLICIES
-from kubedsm.core.rules.feasibility import Feasibility
 from kubedsm.core.world.serving_order import serving_order
+from support.batch_orders import best_of_all, most_served, promises, served
 from support.placement_literal import standing
 from support.rule_instances import drawn_batch
 
 #: in the suite; KUBEDSM_RULE_BATCHES=100000 makes the long form
 BATCHES = int(os.environ.get("KUBEDSM_RULE_BATCHES", "5000"))
-
-
-def promises(workload):
-    return Promise(0.5 if workload.name.endswith("-0") else 1.0)
-
-
-def best_of_all(snapshot, batch):
-    """The best that any order and any choice of nodes reaches, each pod seeing those before it."""
-    found = {}
-
-    def extend(feasibility, homes):
-        key = frozenset(homes.items())
-        if key in found:
-            return
-        found[key] = standing(snapshot, batch, homes, promises)
-        for p in batch:
-            if p.uid not in homes:
-                for name in feasibility.feasible(p):
-                    extend(feasibility.with_pod(p, name), {**homes, p.uid: name})
-
-    extend(Feasibility.of(snapshot), {})
-    return max(found.values())
 
 
 def test_a_proven_decision_is_the_best_and_the_others_are_mostly():
@@ -78,31 +56,6 @@ def test_where_the_first_order_that_comes_to_mind_places_fewer(seed):
     assert served(batch, decision) == most_served(snapshot, batch)
 
 
-def most_served(snapshot, batch):
-    """Trying everything; of pods that are alike it is all the same which."""
-    kinds = defaultdict(list)
-    for p in batch:
-        kinds[p.pod_class, tuple(p.labels.items()), p.namespace].append(p)
-    names = {p.uid: n for n, alike in enumerate(kinds.values()) for p in alike}
-    known, best = set(), served_by(batch, ())
-
-    def extend(feasibility, there):
-        nonlocal best
-        best = max(best, served_by(batch, [p for p, _ in there]))
-        homes = {p.uid for p, _ in there}
-        for alike in kinds.values():
-            for p in [p for p in alike if p.uid not in homes][:1]:
-                for name in feasibility.feasible(p):
-                    with_it = [*there, (p, name)]
-                    key = frozenset(Counter((names[q.uid], n) for q, n in with_it).items())
-                    if key not in known:
-                        known.add(key)
-                        extend(feasibility.with_pod(p, name), with_it)
-
-    extend(Feasibility.of(snapshot), [])
-    return best
-
-
 def test_hardly_ever_does_kube_scheduler_place_more_one_by_one():
     seen = Counter()
     for seed in range(500):
@@ -117,13 +70,3 @@ def test_hardly_ever_does_kube_scheduler_place_more_one_by_one():
     # There it was lucky with its nodes.
     assert seen["theirs"] <= 2, seen
     assert seen["ours"] >= 10, seen
-
-
-def served(batch, decision):
-    return served_by(batch, [binding.pod for binding in decision.bindings])
-
-
-def served_by(batch, placed):
-    """How many pods have a node, those of the highest priority first."""
-    found = Counter(p.pod_class.priority for p in placed)
-    return [found[p] for p in sorted({p.pod_class.priority for p in batch}, reverse=True)]
