@@ -9,15 +9,18 @@ import attrs
 import pytest
 
 from kubedsm.bench.instances import DisagreementError
-from kubedsm.bench.solve.instances import Instance, batches
+from kubedsm.bench.solve.instances import Instance, batches, crowded
 from kubedsm.bench.solve.oracle import best_moves, best_placement
-from kubedsm.bench.solve.run import carried_out, placed_by
+from kubedsm.bench.solve.run import Task, carried_out, move, placed_by
+from kubedsm.bench.solve.verdict import Way
 from kubedsm.core.goals.objective import NANO, Objective, Promise
 from kubedsm.core.moving.suggest import suggest
 from kubedsm.core.moving.suggestion import Leg, Move, MoveKind, SuggestLimits
 from kubedsm.core.placing.decision import Binding, Decision
 from kubedsm.core.placing.immediate import immediate_schedule
+from kubedsm.core.policies.kubedsm import KubeDSM
 from kubedsm.core.world.model import Tier
+from kubedsm.solvers.highs import Highs
 from support.placement_instances import drawn, node, resources, snapshot
 from support.suggest_instances import crowded_case, running
 
@@ -95,3 +98,29 @@ def test_a_node_that_does_not_take_a_pod_is_noticed():
 
     with pytest.raises(DisagreementError, match=f"{everything.name} does not take"):
         placed_by(Careless(), of)
+
+
+#: of its search, whatever it finds by then; where that is little, the bound is still one
+NODES = 40
+
+
+def test_suggestions_beyond_the_bounds_gain_what_the_best_do():
+    parts = []
+    for of in itertools.islice(crowded(0), 5):
+        asked = KubeDSM(of.promises, of.objective, solver=Highs(nodes=NODES))
+        found = asked.suggest(of.snapshot, lambda _: None)
+        carried_out(of.snapshot, found, SuggestLimits())
+        gained = (found.after.qos - found.before.qos) / NANO
+        best = best_moves(of, SuggestLimits()).qos[0].found - found.before.qos / NANO
+        assert gained <= best + 1e-6
+        assert found.proven or found.certificate.bound / NANO >= best - 1e-6
+        parts.append(gained / best)
+    assert sum(parts) / len(parts) >= 0.97
+
+
+def test_suggestion_after_suggestion_reaches_what_can_be_reached():
+    of = next(crowded(0))
+    judged = move(Task(of, nodes=NODES))
+    assert judged.of_best(Way.SOLVED) >= 0.97
+    assert judged.of_reachable(Way.SOLVED) >= 0.985
+    assert judged.of_reachable(Way.UNSOLVED) < judged.of_reachable(Way.SOLVED)

@@ -107,8 +107,8 @@ def move(task: Task) -> Moved:
         for gain, reach in ((of.first, best.qos[0]), (of.last, reachable.qos[0])):
             if before + gain > reach.bound + ROUNDING:
                 raise DisagreementError(f"{instance.name}: moves that are better than the best")
-        if of.proven and before + of.first < best.qos[0].found - ROUNDING:
-            raise DisagreementError(f"{instance.name}: proven, and worse than the best")
+        if before + of.bound < best.qos[0].found - ROUNDING:
+            raise DisagreementError(f"{instance.name}: moves that are better than the bound")
     return Moved(
         instance.name,
         len(instance.promised),
@@ -125,26 +125,38 @@ def _moves(task: Task, way: Way) -> Moves:
     instance = task.instance
     snapshot = instance.snapshot
     reached = _qos(instance, snapshot.shares())
-    longest, proven = 0.0, False
+    longest, bound = 0.0, math.inf
     for number in range(_ROUNDS):
-        (after, said), seconds = _timed(partial(_moved, task, way, snapshot))
-        longest, proven = max(longest, seconds), said if not number else proven
-        gained = _qos(instance, after.shares())[0]
-        if after is snapshot or gained < reached[-1] + ROUNDING:
+        (after, most), seconds = _timed(partial(_moved, task, way, snapshot))
+        longest, bound = max(longest, seconds), bound if number else most
+        if after is snapshot:
             first, last = (points - reached[0] for points in (reached[:2][-1], reached[-1]))
-            return Moves(first, last, proven, number, longest)
-        reached += (gained,)
+            return Moves(first, last, bound, number, longest)
+        reached += _qos(instance, after.shares())
         snapshot = after
     raise DisagreementError(f"{instance.name}: moving does not come to an end")
 
 
-def _moved(task: Task, way: Way, snapshot: Snapshot) -> tuple[Snapshot, bool]:
-    """The snapshot after the next moves, and whether they are proven to be the best."""
+def _moved(task: Task, way: Way, snapshot: Snapshot) -> tuple[Snapshot, float]:
+    """The snapshot after the next moves, if any, and the most they could gain for all it is known.
+
+    In points.
+    """
     if way is Way.BEST:
+        (before,) = _qos(task.instance, snapshot.shares())
         best = best_moves(attrs.evolve(task.instance, snapshot=snapshot), _LIMITS, task.patience)
-        return snapshot.with_placed(best.targets), best.proven
+        gained = best.qos[0].found - before > ROUNDING
+        return (
+            snapshot.with_placed(best.targets) if gained else snapshot,
+            best.qos[0].bound - before,
+        )
     found = task.kubedsm(solving=way is Way.SOLVED).suggest(snapshot, _anything)
-    return carried_out(snapshot, found, _LIMITS) if found.moves else snapshot, found.proven
+    known, most = found.certificate, math.inf
+    if found.proven:
+        most = (found.after.qos - found.before.qos) / NANO
+    elif known is not None and known.bound is not None:
+        most = known.bound / known.unit
+    return carried_out(snapshot, found, _LIMITS) if found.moves else snapshot, most
 
 
 def _anything(_: Pod) -> None:

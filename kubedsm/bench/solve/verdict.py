@@ -85,11 +85,15 @@ class Moves:
     #: points of QoS, of the first suggestion, and when nothing more is suggested
     first: float
     last: float
-    #: nothing better than the first suggestion is within the limits
-    proven: bool
+    #: the most that the first one could gain, as far as that is known by who made it
+    bound: float
     rounds: int
     #: of CPU time, of the suggestion that took longest
     seconds: float
+
+    @property
+    def proven(self) -> bool:
+        return self.bound <= self.first + ROUNDING
 
 
 @attrs.frozen(slots=True)
