@@ -1,16 +1,23 @@
 """`kubedsm place --from`: the decisions of dumps, and dumps of every broken kind."""
 
+import io
 import json
 
+import attrs
 import orjson
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 
 from kubedsm.cluster.wire import dump as dumps
 from kubedsm.commands import offline
+from kubedsm.commands.tables import placement_tables
 from kubedsm.configuration.documents import DocumentError
 from kubedsm.configuration.settings import Configuration, load
+from kubedsm.core.placing.proof import NO_PROOF
+from kubedsm.core.solving.in_order import Certificate
+from kubedsm.core.solving.programme import Status
 from support.dumps import dump_of, node, pod
 
 
@@ -210,3 +217,16 @@ def test_nothing_in_a_dump_makes_it_crash(data):
     orjson.dumps(placed)
     known = {str(event.pod) for event in read.events if hasattr(event, "pod")}
     assert {binding["pod"] for binding in placed["bindings"]} <= known
+
+
+def test_what_is_not_proven_is_told_with_the_most_there_could_be():
+    dump = dumps.read(dump_of(node("e1", "edge", cpu="2"), pod("web-1")), "dump")
+    placement = offline.place(dump, Configuration())
+    placed = Certificate("pods placed", Status.FEASIBLE, 188, 203)
+    less_sure = attrs.evolve(placement.decision, proof=NO_PROOF, certificates=(placed,))
+    placement = attrs.evolve(placement, decision=less_sure)
+    console = Console(file=io.StringIO(), width=200)
+    console.print(placement_tables(placement, 1.0))
+    assert "not proven optimal" in console.file.getvalue()
+    assert "pods placed: 188 of at most 203 (gap 7.4 %)" in console.file.getvalue()
+    assert placement.as_json()["certificates"] == [placed.as_json()]

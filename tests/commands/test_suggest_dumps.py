@@ -2,6 +2,7 @@
 
 import io
 
+import attrs
 import orjson
 import pytest
 from rich.console import Console
@@ -9,6 +10,8 @@ from rich.console import Console
 from kubedsm.cluster.wire import dump as dumps
 from kubedsm.commands import advising, offline
 from kubedsm.configuration.settings import Configuration, load
+from kubedsm.core.solving.in_order import Certificate
+from kubedsm.core.solving.programme import Status
 from support.dumps import dump_of, node, pod
 
 HASH = "5b576d85cf"
@@ -119,3 +122,17 @@ def test_of_those_on_one_node_one_goes_elsewhere_and_it_is_said_what_for():
 def test_a_stateful_pod_would_be_recreated():
     said = said_of(EDGE, CLOUD, running("db-0", "c1", workload="db", kind="StatefulSet"))
     assert [move["mode"] for move in said["moves"]] == ["recreate"]
+
+
+def test_what_is_not_proven_is_told_with_the_most_there_could_be():
+    dump = dumps.read(dump_of(EDGE, CLOUD, running("web-1", "c1")), "dump")
+    mirror = offline.mirror_of(dump, Configuration())
+    advice = advising.advise(mirror.snapshot(), Configuration())
+    worth = Certificate("worth", Status.FEASIBLE, 3_000_000_000, 4_000_000_000, unit=10**9)
+    less_sure = attrs.evolve(advice.suggestion, proven=False, certificate=worth)
+    advice = attrs.evolve(advice, suggestion=less_sure)
+    console = Console(file=io.StringIO(), width=200)
+    console.print(advising.advice_tables(advice, 1.0))
+    assert "not proven optimal within the limits" in console.file.getvalue()
+    assert "worth: 3 of at most 4 (gap 25.0 %)" in console.file.getvalue()
+    assert advice.as_json()["certificates"] == [worth.as_json()]

@@ -6,6 +6,7 @@ import attrs
 import numpy as np
 
 from kubedsm.core.goals.gains import worthwhile
+from kubedsm.core.goals.objective import NANO
 from kubedsm.core.goals.worths import less_price
 from kubedsm.core.moving.best_changes import Solution, TooManyError
 from kubedsm.core.moving.edge_changes import fragmentation_changes
@@ -65,8 +66,8 @@ class SolvedChanges:
         """What is best at the first of the levels, then at the others, then with fewest moves."""
         worths, price = question.worths, question.price
         leading, beside = made.gained(worths, levels[0], price)
-        goals = [Goal("worth", leading, _PART)]
-        goals += [Goal("worth", made.gained(worths, level)[0], _PART) for level in levels[1:]]
+        gained = [leading, *(made.gained(worths, level)[0] for level in levels[1:])]
+        goals = [Goal("worth", weights, _PART, unit=int(NANO)) for weights in gained]
         goals.append(Goal("moves", -made.moves(), 1.0))
         programme = made.programme()
         if price:

@@ -22,7 +22,7 @@ from kubedsm.core.moving.move_groups import Moves, Order, edge_changes, gains_of
 from kubedsm.core.moving.not_taken import Outcome, not_taken
 from kubedsm.core.moving.pairing import pair
 from kubedsm.core.moving.paper.paper_suggester import suggest_paper
-from kubedsm.core.moving.proposal import Question, allowed_of
+from kubedsm.core.moving.proposal import Proposal, Question, allowed_of
 from kubedsm.core.moving.rebalance import Rebalancing, on_one_node
 from kubedsm.core.moving.reorder_edge import reorder_edge
 from kubedsm.core.moving.suggestion import (
@@ -37,6 +37,8 @@ from kubedsm.core.moving.suggestion import (
 )
 from kubedsm.core.moving.take_groups import Taken, take_groups
 from kubedsm.core.packing.match import Bounds
+from kubedsm.core.solving.in_order import Certificate
+from kubedsm.core.solving.programme import Status
 from kubedsm.core.world.model import (
     NodeName,
     Pod,
@@ -164,8 +166,19 @@ def _found(
         awaited=tuple(move for move in moves if move.source is None),
         rejected=not_taken(outcome, gains, reason_to_stay),
         proven=found.proven,
+        certificate=_certified(question, found, tuple(moves)),
         states=found.states,
     )
+
+
+def _certified(question: Question, found: Proposal, moves: Moves) -> Certificate | None:
+    """What is known about the highest priority that could gain, and what these moves bring it."""
+    if found.certificate is None:
+        return None
+    level = min(question.gains.level[workload] for workload in question.problem.workloads)
+    value = question.net(moves)[level]
+    status = Status.OPTIMAL if value == found.certificate.bound else Status.FEASIBLE
+    return attrs.evolve(found.certificate, value=value, status=status)
 
 
 def _fragmented(snapshot: Snapshot, fragmentation: Fragmentation) -> int:
