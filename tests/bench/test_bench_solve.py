@@ -11,13 +11,15 @@ import pytest
 from kubedsm.bench.instances import DisagreementError
 from kubedsm.bench.solve.instances import Instance, batches, crowded
 from kubedsm.bench.solve.oracle import best_moves, best_placement
-from kubedsm.bench.solve.run import Task, carried_out, move, placed_by
+from kubedsm.bench.solve.run import Task, carried_out, move, place, placed_by
 from kubedsm.bench.solve.verdict import Way
 from kubedsm.core.goals.objective import NANO, Objective, Promise
 from kubedsm.core.moving.suggest import suggest
 from kubedsm.core.moving.suggestion import Leg, Move, MoveKind, SuggestLimits
 from kubedsm.core.placing.decision import Binding, Decision
 from kubedsm.core.placing.immediate import immediate_schedule
+from kubedsm.core.policies.in_turn import InTurn
+from kubedsm.core.policies.kube_scheduler import kube_scheduler
 from kubedsm.core.policies.kubedsm import KubeDSM
 from kubedsm.core.world.model import Tier
 from kubedsm.solvers.highs import Highs
@@ -104,9 +106,27 @@ def test_a_node_that_does_not_take_a_pod_is_noticed():
 NODES = 40
 
 
+def test_a_batch_beyond_the_bounds_never_has_fewer_pods_placed_than_one_at_a_time():
+    """Without a solver, too. Pods of higher priority come first."""
+    for of in itertools.islice(batches(0), 12):
+        beside = placed_by(InTurn(kube_scheduler, of.promises, of.objective), of)
+        assert placed_by(KubeDSM(of.promises, of.objective), of).placed >= beside.placed
+
+
+@pytest.mark.parametrize("number", [0, 2, 4, 9])
+def test_with_a_solver_as_many_are_placed_as_can_be(number):
+    of = next(itertools.islice(batches(0), number, None))
+    judged = place(Task(of, nodes=NODES))
+    assert judged.best.proven
+    assert judged.not_fewer(Way.SOLVED)
+    assert judged.most(Way.SOLVED)
+    assert judged.part(Way.SOLVED) > 0.99
+    assert judged.ways[Way.UNSOLVED].placed <= judged.ways[Way.SOLVED].placed
+
+
 def test_suggestions_beyond_the_bounds_gain_what_the_best_do():
     parts = []
-    for of in itertools.islice(crowded(0), 5):
+    for of in itertools.islice(crowded(0), 3):
         asked = KubeDSM(of.promises, of.objective, solver=Highs(nodes=NODES))
         found = asked.suggest(of.snapshot, lambda _: None)
         carried_out(of.snapshot, found, SuggestLimits())

@@ -29,6 +29,8 @@ class _Model:
         """seconds: for everything that is asked."""
         self._until = time.monotonic() + seconds
         self.highs = highspy.Highs()
+        #: as they were found last; all variables there are going to be are made before
+        self._values: list[float] = []
         for option, value in {
             "output_flag": False,
             "threads": 1,
@@ -65,20 +67,25 @@ class _Model:
         self.highs.setOptionValue("time_limit", self.highs.getRunTime() + self._left())
         self.highs.maximize(goal)
         info = self.highs.getInfo()
-        if info.primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
+        if info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible:
+            self._values = list(self.highs.getSolution().col_value)
+        if not self._values:
             raise TimeoutError("nothing was found in the time that there was")
-        found, bound = info.objective_function_value, info.mip_dual_bound
+        found, bound = goal.evaluate(self._values), info.mip_dual_bound
         if self.highs.getModelStatus() == highspy.HighsModelStatus.kOptimal:
             bound = found
         if whole:
             found, bound = float(round(found)), float(math.floor(bound + ROUNDING))
         self.demand(goal >= found - (0.5 if whole else ROUNDING))
+        begin = highspy.HighsSolution()
+        begin.col_value = self._values
+        self.highs.setSolution(begin)
         return Reach(found, bound)
 
     def value(self, number: Any) -> int:
         """What it is in what was found last."""
-        value: float = self.highs.val(number)
-        return round(value)
+        at: int = number.index
+        return round(self._values[at])
 
     def _left(self) -> float:
         return max(1.0, self._until - time.monotonic())
@@ -103,15 +110,15 @@ def best_placement(instance: Instance, seconds: float = math.inf) -> Best:
     by_priority: dict[int, list[Any]] = {kind[1].priority: [] for kind in kinds}
     for kind, of in numbers.items():
         by_priority[kind[1].priority] += of.values()
+    worths = _worths(model, instance, numbers, kinds)
     placed = [
         model.most(_sum(by_priority[priority]), whole=True)
         if by_priority[priority]
         else Reach(0.0, 0.0)
         for priority in sorted(by_priority, reverse=True)
     ]
-    return Best(
-        tuple(placed), _most_qos(model, instance, numbers, kinds), time.process_time() - begun
-    )
+    qos = [model.most(worth, whole=False) for worth in worths]
+    return Best(tuple(placed), tuple(qos), time.process_time() - begun)
 
 
 def best_moves(instance: Instance, limits: SuggestLimits | None, seconds: float = math.inf) -> Best:
@@ -137,7 +144,7 @@ def best_moves(instance: Instance, limits: SuggestLimits | None, seconds: float 
         model.demand(inside <= limits.max_edge_reorder)
         model.demand(coming <= limits.max_cloud_to_edge)
         model.demand(inside + coming + leaving <= limits.max_moves)
-    qos = _most_qos(model, instance, numbers, kinds)
+    qos = [model.most(worth, whole=False) for worth in _worths(model, instance, numbers, kinds)]
     targets: dict[Uid, NodeName] = {}
     for kind, pods in kinds.items():
         left = Counter({name: model.value(number) for name, number in numbers[kind].items()})
@@ -148,7 +155,7 @@ def best_moves(instance: Instance, limits: SuggestLimits | None, seconds: float 
             else:
                 moved.append(pod.uid)
         targets |= zip(moved, left.elements(), strict=True)
-    return Best((), qos, time.process_time() - begun, targets)
+    return Best((), tuple(qos), time.process_time() - begun, targets)
 
 
 def _flow(
@@ -175,13 +182,13 @@ def _flow(
     return inside, coming, leaving
 
 
-def _most_qos(
+def _worths(
     model: _Model,
     instance: Instance,
     numbers: Mapping[_Kind, Mapping[NodeName, Any]],
     kinds: Mapping[_Kind, Sequence[Pod]],
-) -> tuple[Reach, ...]:
-    """The pods of `numbers` come on top of those that run, if they are a batch."""
+) -> list[Any]:
+    """QoS by level. The pods of `numbers` come on top of those that run, if they are a batch."""
     snapshot = instance.snapshot
     shares = snapshot.shares()
     edge = {node.name for node in snapshot.of_tier(Tier.EDGE)}
@@ -201,9 +208,7 @@ def _most_qos(
         ]
         on_edge = _sum(counted) + at_edge if counted else at_edge
         worths[level].append(model.worth(instance, workload, on_edge, share.total))
-    return tuple(
-        model.most(_sum(worths[level]), whole=False) for level in sorted(worths, reverse=True)
-    )
+    return [_sum(worths[level]) for level in sorted(worths, reverse=True)]
 
 
 def _kinds(pods: Iterable[Pod]) -> dict[_Kind, list[Pod]]:

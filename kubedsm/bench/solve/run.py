@@ -18,6 +18,7 @@ from kubedsm.bench.solve.oracle import best_moves, best_placement
 from kubedsm.bench.solve.verdict import Moved, Moves, Placed, SolveResult, Standing, Way
 from kubedsm.core.goals.objective import NANO, quality
 from kubedsm.core.moving.suggestion import Suggestion, SuggestLimits
+from kubedsm.core.placing.integer_choice import QOS
 from kubedsm.core.policies.in_turn import InTurn, Room
 from kubedsm.core.policies.kube_scheduler import kube_scheduler
 from kubedsm.core.policies.kubedsm import KubeDSM
@@ -87,6 +88,7 @@ def place(task: Task) -> Placed:
     best = best_placement(instance, task.patience)
     for standing in ways.values():
         _check(instance, standing, best)
+        _check_bound(instance, standing, best)
     return Placed(
         instance.name,
         len(instance.batch),
@@ -197,6 +199,7 @@ def placed_by(policy: Policy, instance: Instance) -> Standing:
         tuple(placed[level] for level in levels),
         _qos(instance, shares_after(snapshot.shares(), more)),
         decision.proof.placed and decision.proof.qos,
+        decision.certificates,
         seconds,
     )
 
@@ -224,6 +227,19 @@ def _check(instance: Instance, standing: Standing, best: Best) -> None:
             raise DisagreementError(f"{instance.name}: proven, and worse than the best")
         if value < reach.bound - ROUNDING:
             return
+
+
+def _check_bound(instance: Instance, standing: Standing, best: Best) -> None:
+    """That the best is within what is told of the first goal that is not proven."""
+    for certificate in standing.certificates[:1]:
+        levels = sorted({pod.pod_class.priority for pod in instance.batch}, reverse=True)
+        at = levels.index(int(certificate.of.removeprefix("priority "))) if certificate.of else 0
+        most, reached = best.placed[at].found, 0.0
+        if certificate.goal == QOS:
+            most, reached = best.qos[at].found, _qos(instance, instance.snapshot.shares())[at]
+        bound = certificate.bound
+        if bound is not None and reached + bound / certificate.unit < most - ROUNDING:
+            raise DisagreementError(f"{instance.name}: {certificate.words}, but there is {most:g}")
 
 
 def _timed(what: Callable[[], T]) -> tuple[T, float]:

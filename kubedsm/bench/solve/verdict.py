@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 
 from kubedsm.bench.solve.best import ROUNDING, Best
+from kubedsm.core.solving.in_order import Certificate
 
 
 class Way(enum.StrEnum):
@@ -28,6 +29,8 @@ class Standing:
     qos: tuple[float, ...]
     #: nothing is better than the one and, given that, the other
     proven: bool
+    #: of goals that are not proven
+    certificates: tuple[Certificate, ...]
     #: of CPU time
     seconds: float
 
@@ -71,6 +74,7 @@ class Placed:
                     "placed": of.placed,
                     "qosPart": round(self.part(way), 4) if self.most(way) else None,
                     "proven": of.proven,
+                    "certificates": [each.as_json() for each in of.certificates],
                     "seconds": round(of.seconds, 3),
                 }
                 for way, of in self.ways.items()
