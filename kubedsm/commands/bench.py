@@ -314,6 +314,22 @@ async def _burst(pods: int, rounds: int, silence: float, keepalive: float) -> bu
 _SIZES = "Of each size, separated by commas."
 
 
+@bench.command("loop")
+@click.option("--nodes", type=click.IntRange(1, 100_000), default=1000, help="How many.")
+@click.option("--pods", type=click.IntRange(1, 1_000_000), default=10_000, help="That run there.")
+@output
+def loop(nodes: int, pods: int, output: str) -> None:
+    """How long hard bursts hold the event loop up, by who did it (10 s).
+
+    The longest turn of each part of the scheduler, and the longest of what is done in them.
+    """
+    from kubedsm.bench.scale import holding  # noqa: PLC0415  of no use elsewhere
+
+    log_to(level="ERROR")
+    held = holding.run(Size(nodes, pods))
+    _report({str(each.burst): each.as_json() for each in held}, output)
+
+
 @bench.command("scale")
 @click.option("--nodes", default="100,1000,5000", callback=_sizes, help=_SIZES)
 @click.option("--pods", default="1000,10000,50000", callback=_sizes, help=_SIZES)

@@ -21,8 +21,9 @@ from kubedsm.thinking.pods_to_place import PodsToPlace, View, as_it_is
 
 #: seconds of the event loop for one decision; then it is thought about elsewhere, or by rough rules
 AT_ONCE = 0.025
-#: pods, of which so many can be placed by rough rules in that time, however different they are
-HASTY = 64
+#: pods that can be decided on and reserved for in one turn of the loop; and of those, how many by
+#: rough rules, however different they are
+MOST, HASTY = 256, 64
 
 
 @attrs.frozen(slots=True)
@@ -84,6 +85,8 @@ class Deciding:
         if not isinstance(policy, KubeDSM):
             deadline = deadline_in(budget, self.clock)
             return Decided(snapshot, policy.place(snapshot, pods, self.rng, deadline))
+        if len(pods) > MOST:
+            return None
         deadline = deadline_in(min(budget, AT_ONCE), self.clock)
         decided = policy.at_once(snapshot, pods, self._leaving(pods), deadline)
         return decided and Decided(snapshot, *decided)

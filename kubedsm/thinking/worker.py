@@ -84,6 +84,8 @@ class Worker:
         #: what it has yet to be told, and whether there is anything
         self._to_tell: deque[Said] = deque()
         self._news = asyncio.Event()
+        #: set when there is a question among it
+        self._asked = asyncio.Event()
         self._process: asyncio.subprocess.Process | None = None
         #: of a process that is up to date, but for what it has yet to be told
         self._stdin: asyncio.StreamWriter | None = None
@@ -123,10 +125,10 @@ class Worker:
         number, pods = self._number, self._mirror.snapshot().pods
         asked = Asked(number, question, frozenset(self._followed), self._mirror.changes)
         answer = self._answers[number] = asyncio.get_running_loop().create_future()
-        self._to_tell.append(asked)
         if question.urgent:
             self._stdin.write(framed(URGENT))
-        _say(self._stdin, self._taken(len(self._to_tell)))
+        self._tell(asked)
+        self._asked.set()
         seconds = question.budget + PATIENCE
         try:
             async with asyncio.timeout(seconds):
@@ -179,7 +181,10 @@ class Worker:
         while True:
             await self._news.wait()
             self._news.clear()
-            await self._clock.sleep(GATHER)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(GATHER):
+                    await self._asked.wait()
+            self._asked.clear()
             while chunk := self._taken(AT_ONCE):
                 await self._said_to(stdin, chunk)
 
