@@ -92,12 +92,10 @@ class TakingIn:
             if pod is None:
                 continue
             now = Binding(pod, binding.node, binding.tier)
-            if pod.pod_class == binding.pod.pod_class and _holds(snapshot, feasibility, now):
+            if _holds(snapshot, feasibility, now):
                 feasibility = feasibility.with_pod(pod, now.node)
                 queue.place(pod.uid)
                 kept.append(now)
-            else:
-                queue.add(pod)
         self.outcomes.manager.place(kept)
         self._placed += kept
 
@@ -113,7 +111,7 @@ class TakingIn:
         feasibility = Feasibility.of(snapshot)
         alike: dict[EquivalenceClass, Rejections] = {}
         unplaced: dict[Uid, Rejections] = {}
-        for pod in snapshot.schedulable(self._apart(pods)):
+        for pod in self._apart(pods):
             kind = feasibility.equivalence(pod)
             if kind not in alike:
                 alike[kind] = feasibility.rejections(pod)
@@ -128,7 +126,6 @@ def _holds(snapshot: Snapshot, feasibility: Feasibility, binding: Binding) -> bo
     return (
         node is not None
         and node.tier is binding.tier
-        and bool(snapshot.schedulable([binding.pod]))
         and feasibility.rejection(binding.pod, node.name) is None
     )
 

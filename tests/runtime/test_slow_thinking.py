@@ -2,13 +2,11 @@
 
 import asyncio
 
-import attrs
 import pytest
 from structlog.testing import capture_logs
 
 from kubedsm.emulator.api.resources import NODES, PODS
 from kubedsm.emulator.paper import node
-from kubedsm.thinking.questions import NoAnswerError
 from support.move_scenes import (
     LARGE_CLOUD,
     MERGE,
@@ -18,36 +16,9 @@ from support.move_scenes import (
     settle_on_cloud,
 )
 from support.preemptions import SMALL, Evictions, filled, preempting, settled, urgent
+from support.slow_thinking import SlowThinker
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
-
-
-@attrs.define
-class SlowThinker:
-    """Answers after a while, or not at all, as things were when it was asked."""
-
-    thinker: object
-    seconds: float
-    #: so often it does not answer
-    silent: int = 0
-    asked: list = attrs.field(factory=list)
-    #: called while it thinks
-    meanwhile: object = None
-
-    async def ask(self, question):
-        self.asked.append(question)
-        answer = await self.thinker.ask(question)
-        meanwhile, self.meanwhile = self.meanwhile, None
-        if meanwhile is not None:
-            meanwhile(answer)
-        await asyncio.sleep(self.seconds)
-        if self.silent:
-            self.silent -= 1
-            raise NoAnswerError("it ended")
-        return answer
-
-    async def run(self):
-        pass
 
 
 def slow(runtime, seconds, **more):
