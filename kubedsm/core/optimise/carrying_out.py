@@ -46,23 +46,41 @@ def plan_of(problem: Problem, loads: Ints, *, gaps: bool) -> Plan:
     moves, awaited, evicted = _transfers(problem, loads)
     if gaps:
         return Plan(moves, (), awaited, evicted)
+    return _carried_out(problem, moves, awaited, evicted)
+
+
+def trimmed(problem: Problem, plan: Plan) -> Plan:
+    """The same without what makes no room for anything that comes."""
+    for pod in (*plan.evicted, *(move.pod for move in plan.moves)):
+        left = loads_after(problem, plan)
+        row, kind = problem.names.index(pod.node_name), problem.kind_of[pod.uid]
+        left[row, kind] += 1
+        if (left[row] @ problem.packing.requests > problem.packing.free[row]).any():
+            continue
+        moves = tuple(move for move in plan.moves if move.pod.uid != pod.uid)
+        evicted = tuple(other for other in plan.evicted if other.uid != pod.uid)
+        fewer = _carried_out(problem, moves, plan.awaited, evicted)
+        if len(fewer.moves) == len(moves) and len(fewer.awaited) == len(plan.awaited):
+            plan = fewer
+    return plan
+
+
+def _carried_out(problem: Problem, moves: Moves, awaited: Moves, evicted: tuple[Pod, ...]) -> Plan:
+    """As far as it can be."""
     free = dict(problem.snapshot.free)
     for pod in evicted:
         if pod.node_name is not None:
             free[pod.node_name] += pod.requests
     order = _startable(problem, moves, free)
+    came = _placed(problem, awaited, _after(free, order.moves))
     if problem.rules is not None:
         feasibility = problem.rules.feasibility
         for pod in evicted:
             feasibility = feasibility.without_pod(pod.uid)
-        both = (*order.moves, *_placed(problem, awaited, _after(free, order.moves)))
-        order, _ = allowed_of(feasibility, both, free)
+        order, _ = allowed_of(feasibility, (*order.moves, *came), free)
         came = tuple(move for move in order.moves if move.source is None)
-        moves = tuple(move for move in order.moves if move.source is not None)
-        return Plan(moves, order.legs(moves), came, evicted)
-    came = _placed(problem, awaited, _after(free, order.moves))
-    order = _needed(problem, order, came, free)
-    return Plan(order.moves, order.legs(order.moves), came, evicted)
+    made = tuple(move for move in order.moves if move.source is not None)
+    return Plan(made, order.legs(made), came, evicted)
 
 
 def loads_after(problem: Problem, plan: Plan) -> Ints:
@@ -186,18 +204,3 @@ def _placed(problem: Problem, awaited: Moves, room: _Room) -> Moves:
         found.append(Move(pod, None, target, None))
         room[target] -= pod.requests
     return tuple(found)
-
-
-def _needed(
-    problem: Problem, order: Order, came: Moves, free: Mapping[NodeName, Resources]
-) -> Order:
-    """The same without those moves that make no room for anything that comes."""
-    for move in sorted(order.moves, key=lambda m: str(m.pod), reverse=True):
-        room = _after(free, (*order.moves, *came))
-        if move.source is None or shortages(move.pod.requests, room[move.source]):
-            continue
-        fewer = tuple(other for other in order.moves if other.pod.uid != move.pod.uid)
-        without = _startable(problem, fewer, free)
-        if len(without.moves) == len(fewer):
-            order = without
-    return order

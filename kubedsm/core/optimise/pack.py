@@ -16,7 +16,7 @@ from kubedsm.core.goals.objective import Objective, Promises
 from kubedsm.core.moving.movable import Movable, default_movable
 from kubedsm.core.moving.move_groups import Moves, disruptions
 from kubedsm.core.moving.suggestion import Leg, Reason
-from kubedsm.core.optimise.carrying_out import Plan, loads_after, plan_of
+from kubedsm.core.optimise.carrying_out import Plan, loads_after, plan_of, trimmed
 from kubedsm.core.optimise.packing_search import Search
 from kubedsm.core.optimise.phases import PLACED, Form, GoalOrder, Phases, Weighing
 from kubedsm.core.optimise.problem import Problem
@@ -25,8 +25,8 @@ from kubedsm.core.solving.in_order import Certificate
 from kubedsm.core.world.model import Pod
 from kubedsm.core.world.snapshot import Snapshot
 
-#: Of the time that there is, what goes to the search before a solver is asked.
-_SEARCHING = 0.4
+#: Of the time that is left, what goes to small steps, and to the search before a solver is asked.
+_STEPPING, _SEARCHING = 0.2, 0.4
 
 
 @attrs.frozen(slots=True)
@@ -99,12 +99,13 @@ def pack(
     if any(problem.waiting):
         search = Search(problem)
         search.start(problem.old)
+        search.improve_by_steps(bounds.deadline.part(_STEPPING), choice.carries_out)
         search.improve(bounds.deadline.part(_SEARCHING))
         choice.offer(search.loads)
         if bounds.solver is not None:
             loads, found = phases.solved(bounds.solver, bounds.deadline, search.loads)
             choice.offer(loads)
-    plan = choice.plan
+    plan = choice.trim()
     return Packed(
         _by_priority(problem, problem.placed(problem.old)),
         _by_priority(problem, problem.placed(choice.loads)),
@@ -123,8 +124,12 @@ class _Choice:
         self._problem, self._phases, self._gaps = problem, phases, gaps
         self.plan, self.loads = Plan(), problem.old
 
-    def offer(self, loads: Ints) -> None:
-        """Take it if it places more than what is; and of such plans the best."""
+    def carries_out(self, loads: Ints) -> bool:
+        """Offered, and whether its plan comes to as many pods with a node."""
+        return self._problem.placed(self.offer(loads)) >= self._problem.placed(loads)
+
+    def offer(self, loads: Ints) -> Ints:
+        """Take it if it places more than what is, and of such plans the best; where it leads."""
         problem, plan = self._problem, plan_of(self._problem, loads, gaps=self._gaps)
         after = loads_after(problem, plan)
         if problem.placed(after) > problem.placed(problem.old) and (
@@ -132,6 +137,14 @@ class _Choice:
             or self._standing(plan, after) > self._standing(self.plan, self.loads)
         ):
             self.plan, self.loads = plan, after
+        return after
+
+    def trim(self) -> Plan:
+        """The best plan, without what it does not need."""
+        if not self._gaps:
+            self.plan = trimmed(self._problem, self.plan)
+            self.loads = loads_after(self._problem, self.plan)
+        return self.plan
 
     def _standing(self, plan: Plan, after: Ints) -> tuple[tuple[int, ...], int]:
         return self._phases.standing(after), -disruptions(plan.moves)

@@ -8,7 +8,8 @@ nodes. (Large neighbourhood search, as in Shaw's "Using constraint programming a
 methods to solve vehicle routing problems".)
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,8 +30,14 @@ _OLD_FIRST, _BY_TIER = 0.4, 0.3
 #: Random numbers drawn at a time.
 _DRAWN = 4096
 
-#: Pods without a node, by tier.
-_Out = list[int]
+#: Some of the nodes, by row, and the kinds of the pods on them.
+_Nodes = dict[int, list[int]]
+
+
+class _Found(NamedTuple):
+    on: _Nodes
+    #: the kinds of the pods without a node
+    out: list[int]
 
 
 class Search:
@@ -54,6 +61,7 @@ class Search:
         #: by row, the kinds of the pods there; and of those that have no node
         self._on: list[list[int]] = []
         self._out: list[int] = []
+        self._rounds = _ROUNDS + _ROUNDS_A_NODE * len(problem.names)
         self._random = _numbers(seed)
 
     @property
@@ -73,34 +81,54 @@ class Search:
         self._out = [kind for kind, number in enumerate(left) for _ in range(number)]
 
     def improve(self, deadline: Deadline) -> None:
-        rounds = _ROUNDS + _ROUNDS_A_NODE * len(self._on)
-        restoring = deadline.part(1.0)
+        """Place more, and then move less."""
         packing = deadline.part(1 - _RESTORING)
-        for _ in range(rounds):
+        for _ in range(self._rounds):
             if packing.passed or not self._out:
                 break
-            self._round(restoring=False)
-        for _ in range(int(rounds * _RESTORING)):
-            if restoring.passed:
+            self._go_on(self._repacked(restoring=False), self._torn)
+        for _ in range(int(self._rounds * _RESTORING)):
+            if deadline.passed:
                 break
-            self._round(restoring=True)
+            self._go_on(self._repacked(restoring=True), self._moved)
 
-    def _round(self, *, restoring: bool) -> None:
+    def improve_by_steps(self, deadline: Deadline, takes: Callable[[Ints], bool]) -> None:
+        """Place more, by few moves at a time, as far as each step is taken."""
+        for _ in range(self._rounds):
+            if deadline.passed or not self._out:
+                break
+            found, before = self._repacked(restoring=True), (list(self._on), self._out)
+            if found is not None and self._counted(found.out) < self._counted(self._out):
+                self._become(found)
+                if not takes(self.loads):
+                    self._on, self._out = before
+
+    def _repacked(self, *, restoring: bool) -> "_Found | None":
+        """With some nodes packed anew; None if pods that must have a node would have none."""
         rows = self._drawn_rows()
         kept, pool = self._taken_out(rows, restoring=restoring)
-        outside = [k for k in self._out if not any(self._most[row][k] for row in rows)]
-        waiting = [k for k in self._out if any(self._most[row][k] for row in rows)]
+        waiting: list[int] = []
+        outside: list[int] = []
+        for kind in self._out:
+            open_here = any(self._most[row][kind] for row in rows)
+            (waiting if open_here else outside).append(kind)
         after, out = self._packed(kept, pool, waiting, restoring=restoring)
-        out += outside
-        if not self._allowed(out):
+        found = _Found(after, out + outside)
+        return found if self._allowed(found.out) else None
+
+    def _go_on(self, found: "_Found | None", judged: Callable[[_Nodes], float]) -> None:
+        """From there, if that is no worse."""
+        if found is None:
             return
-        before = {row: self._on[row] for row in rows}
-        was, now = self._counted(self._out), self._counted(out)
-        judged = self._moved if restoring else self._torn
-        if now < was or (now == was and judged(after) <= judged(before)):
-            for row, kinds in after.items():
-                self._on[row] = kinds
-            self._out = out
+        was, now = self._counted(self._out), self._counted(found.out)
+        before = {row: self._on[row] for row in found.on}
+        if now < was or (now == was and judged(found.on) <= judged(before)):
+            self._become(found)
+
+    def _become(self, found: "_Found") -> None:
+        for row, kinds in found.on.items():
+            self._on[row] = kinds
+        self._out = found.out
 
     def _drawn_rows(self) -> list[int]:
         number = len(self._on)
@@ -110,12 +138,10 @@ class Search:
             rows.add(int(next(self._random) * number))
         return sorted(rows)
 
-    def _taken_out(
-        self, rows: Sequence[int], *, restoring: bool
-    ) -> tuple[dict[int, list[int]], list[int]]:
+    def _taken_out(self, rows: Sequence[int], *, restoring: bool) -> tuple[_Nodes, list[int]]:
         """What stays on these nodes, and what does not."""
         part = 1.0 if next(self._random) < _EVEN else next(self._random)
-        kept: dict[int, list[int]] = {}
+        kept: _Nodes = {}
         pool: list[int] = []
         for row in rows:
             kept[row] = []
@@ -131,12 +157,12 @@ class Search:
 
     def _packed(
         self,
-        kept: dict[int, list[int]],
+        kept: _Nodes,
         pool: list[int],
         waiting: list[int],
         *,
         restoring: bool,
-    ) -> tuple[dict[int, list[int]], list[int]]:
+    ) -> tuple[_Nodes, list[int]]:
         """What is on them then, and which of the pool and of those that wait are not."""
         size, rng = self._size, self._random
         noise = next(rng) * 0.4
@@ -172,8 +198,8 @@ class Search:
     def _best(
         self,
         kind: int,
-        free: dict[int, list[int]],
-        after: dict[int, list[int]],
+        free: _Nodes,
+        after: _Nodes,
         *,
         restoring: bool,
     ) -> int | None:
@@ -192,7 +218,7 @@ class Search:
                 best, least = row, rest
         return best
 
-    def _counted(self, out: Sequence[int]) -> _Out:
+    def _counted(self, out: Sequence[int]) -> list[int]:
         counted = [0] * len(self._problem.priorities)
         for kind in out:
             counted[self._tier[kind]] += 1
@@ -202,14 +228,14 @@ class Search:
         """Whether all that must have a node have one."""
         return all(out.count(kind) <= self._spare[kind] for kind in set(out))
 
-    def _torn(self, on: dict[int, list[int]]) -> float:
+    def _torn(self, on: _Nodes) -> float:
         total = 0.0
         for row, kinds in on.items():
             left = self._left(row, kinds)
             total -= sum(map(float.__mul__, map(float, left), self._parts)) ** 2
         return total
 
-    def _moved(self, on: dict[int, list[int]]) -> float:
+    def _moved(self, on: _Nodes) -> float:
         total = 0
         for row, kinds in on.items():
             home = list(self._old[row])
