@@ -16,7 +16,7 @@ Result = Literal["scheduled", "unschedulable", "error", "late"]
 Packing = Literal["applied", "proposed", "nothing", "overtaken"]
 
 #: what is decided on: new pods, or pods that run
-DecisionKind = Literal["batch", "suggestion"]
+DecisionKind = Literal["batch", "suggestion", "packing"]
 
 
 class Listener:

@@ -16,7 +16,6 @@ from kubedsm.cluster.client.backoff import Doubling
 from kubedsm.configuration.current import CurrentConfiguration
 from kubedsm.core.moving.suggestion import Suggestion
 from kubedsm.core.rules.fit import shortages
-from kubedsm.core.solving.in_order import Certificate
 from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.core.world.model import Uid
 from kubedsm.core.world.sites import Away
@@ -123,6 +122,8 @@ class Packer:
         if not refused <= self._thought_of:
             self._in_vain = 0
         self._thought_of = refused
+        if not all(certificate.proven for certificate in packing.certificates):
+            self.listener.unproven("packing", packing.certificates)
         mode = self.configuration.current.packing_mode
         self._tell(refused, packing, mode, seconds)
         if packing.suggestion is None or mode != "apply":
@@ -197,7 +198,7 @@ class Packer:
             placed=len(found.awaited) if found else 0,
             moves=[f"{m.pod} {m.source} -> {m.target}" for m in found.moves] if found else [],
             evicted=[str(pod) for pod in packing.evicted],
-            certificate=list(map(_certified, packing.certificates)),
+            certificate=[certificate.words for certificate in packing.certificates],
             mode=mode,
             seconds=round(seconds, 3),
         )
@@ -210,7 +211,3 @@ class Packer:
         for awaited in found.awaited:
             text = f"Packing: {count} would make room on {awaited.target}: {moves}"
             self.recorder.packing(awaited.pod, "PackingProposed", text)
-
-
-def _certified(certificate: Certificate) -> str:
-    return f"{certificate.goal}: {certificate.value} of {certificate.bound}, {certificate.status}"

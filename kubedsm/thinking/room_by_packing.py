@@ -36,6 +36,7 @@ class Packing:
     #: moves that make room, and which pods are to have it; None if there are none
     suggestion: Suggestion | None = None
     evicted: tuple[Pod, ...] = ()
+    #: how sure it is that nothing better could be done; none if nothing was thought about
     certificates: tuple[Certificate, ...] = ()
     #: what keeps the other pods that were refused
     left: Mapping[Uid, str] = attrs.field(factory=dict)
@@ -70,9 +71,7 @@ class RoomByPacking(AboutMoves):
             tier_share=settings.tier_share,
             allow_evictions=settings.allow_evictions,
         )
-        # Not by how much QoS, or how many moves: what keeps a pod waiting is how many are placed.
-        most = all(c.proven for c in packed.certificates if c.goal.startswith("placed"))
-        left |= dict.fromkeys(waiting, NONE_PROVEN if most else NONE_FOUND)
+        left |= dict.fromkeys(waiting, NONE_PROVEN if packed.placed_proven else NONE_FOUND)
         paying = []
         for part in parts_of(packed.legs, packed.awaited, packed.evicted):
             worth = sum(self.quiet.lasting(move.pod.workload) for move in part.awaited)
@@ -84,7 +83,7 @@ class RoomByPacking(AboutMoves):
                 left |= {move.pod.uid: told for move in part.awaited}
         awaited = {move.pod.uid for part in paying for move in part.awaited}
         return Packing(
-            _suggestion(seen, policy, packed, paying) if awaited else None,
+            suggestion_of(seen, policy, packed, paying) if awaited else None,
             tuple(pod for part in paying for pod in part.evicted),
             packed.certificates,
             {uid: why for uid, why in left.items() if uid not in awaited},
@@ -107,7 +106,7 @@ def _only(snapshot: Snapshot, waiting: Container[Uid]) -> Snapshot:
     return snapshot.instead(others)
 
 
-def _suggestion(
+def suggestion_of(
     snapshot: Snapshot, policy: KubeDSM, packed: Packed, parts: Sequence[Part]
 ) -> Suggestion:
     """The parts as its groups."""
