@@ -1,7 +1,5 @@
-"""`kubedsm suggest`: what would be moved now, and why; and how it is carried out."""
+"""`kubedsm suggest`: what would be moved now, and why."""
 
-import asyncio
-import random
 from collections.abc import Iterable
 from typing import Any
 
@@ -10,8 +8,6 @@ from rich.console import Group as Lines
 from rich.console import RenderableType
 from rich.text import Text
 
-from kubedsm.clock import Clock
-from kubedsm.cluster.client.port import Cluster
 from kubedsm.commands.tables import shares_table, unproven_lines
 from kubedsm.configuration.settings import Configuration
 from kubedsm.core.goals.lasting import ASSUMED
@@ -19,10 +15,8 @@ from kubedsm.core.goals.objective import NANO
 from kubedsm.core.moving.suggestion import ClusterScore, Leg, Suggestion
 from kubedsm.core.world.sites import Away
 from kubedsm.core.world.snapshot import Snapshot
-from kubedsm.runtime.assembly import Runtime
-from kubedsm.runtime.listener import Listener
 from kubedsm.thinking.moves_to_make import kept_by, migration_of, reason_to_stay
-from kubedsm.why.entries import MoveOutcome, Outcome, move_as_json
+from kubedsm.why.entries import move_as_json
 from kubedsm.why.table import table
 
 
@@ -136,44 +130,3 @@ def advice_tables(advice: Advice, milliseconds: float) -> RenderableType:
         priced = f"a move costs {price:g} s of a pod at the edge"
         parts.append(Text(f"{priced}; nothing learned, gains are taken to last {ASSUMED:g} s"))
     return Lines(*parts)
-
-
-async def read_snapshot(
-    cluster: Cluster, configuration: Configuration, clock: Clock, rng: random.Random
-) -> Snapshot:
-    """The cluster as it is now."""
-    runtime = Runtime(cluster, configuration, clock, rng)
-    async with asyncio.TaskGroup() as tasks:
-        following = tasks.create_task(runtime.follow())
-        await runtime.synced.wait()
-        following.cancel()
-    return runtime.mirror.snapshot()
-
-
-class _Ends(Listener):
-    def __init__(self) -> None:
-        self.ended: list[MoveOutcome] = []
-
-    def move_ended(self, ended: MoveOutcome) -> None:
-        if ended.outcome is not Outcome.DROPPED:
-            self.ended.append(ended)
-
-
-async def carry_out(
-    cluster: Cluster, advice: Advice, clock: Clock, rng: random.Random
-) -> list[MoveOutcome]:
-    """Carry the advice out, as the scheduler would, and wait for the end of it."""
-    quiet = attrs.evolve(
-        advice.configuration, suggester=attrs.evolve(advice.configuration.suggester, mode="off")
-    )
-    ends = _Ends()
-    runtime = Runtime(cluster, quiet, clock, rng, listener=ends)
-    async with asyncio.TaskGroup() as tasks:
-        running = tasks.create_task(runtime.run())
-        await runtime.synced.wait()
-        if runtime.suggester is not None:
-            runtime.suggester.begin(runtime.mirror.snapshot(), advice.suggestion)
-        while not runtime.manager.quiet.is_set():
-            await runtime.manager.quiet.wait()
-        running.cancel()
-    return ends.ended

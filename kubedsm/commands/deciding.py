@@ -1,6 +1,5 @@
 """`kubedsm place` and `kubedsm suggest`: decisions, shown and on request carried out."""
 
-import random
 import time
 from pathlib import Path
 from typing import Any
@@ -8,13 +7,9 @@ from typing import Any
 import click
 from rich.console import Console
 
-from kubedsm.clock import Clock, SystemClock
-from kubedsm.cluster.client.kubernetes import KubernetesCluster
-from kubedsm.cluster.client.port import Cluster
-from kubedsm.cluster.joining import TIMEOUT, greet
 from kubedsm.commands import advising, offline
-from kubedsm.commands.console import log_to, output, print_json, remark, until_interrupted
-from kubedsm.commands.electing import Election, election_of, leader_election
+from kubedsm.commands.console import log_to, output, print_json, remark
+from kubedsm.commands.electing import election_of, leader_election
 from kubedsm.commands.inputs import (
     config_file,
     configuration_at,
@@ -22,10 +17,11 @@ from kubedsm.commands.inputs import (
     kubeconfig_file,
     read_dump,
 )
+from kubedsm.commands.on_cluster import Act, ask_cluster
 from kubedsm.commands.tables import placement_tables
 from kubedsm.configuration.settings import Configuration
 from kubedsm.core.world.snapshot import Snapshot
-from kubedsm.why.entries import MoveOutcome
+from kubedsm.runtime.assembly import Runtime
 
 
 @click.command()
@@ -93,33 +89,16 @@ def suggest(
         _say(snapshot, configuration, output)
         return
 
-    async def ask() -> None:
-        clock, rng = SystemClock(), random.Random()
-        async with await KubernetesCluster.connect(kubeconfig_path, context) as cluster:
-            await greet(cluster, timeout=TIMEOUT)
-            snapshot = await advising.read_snapshot(cluster, configuration, clock, rng)
-            advice = _say(snapshot, configuration, output)
-            if carry_out and advice.suggestion.moves:
-                for ended in await _carried_out(cluster, election, advice, clock, rng):
-                    reason = f": {ended.reason}" if ended.reason else ""
-                    remark(f"{ended.move.pod} to {ended.move.target} {ended.outcome}{reason}")
+    def said(snapshot: Snapshot) -> Act | None:
+        advice = _say(snapshot, configuration, output)
 
-    until_interrupted(ask())
+        async def act(runtime: Runtime) -> None:
+            if runtime.suggester is not None:
+                runtime.suggester.begin(runtime.mirror.snapshot(), advice.suggestion)
 
+        return act if carry_out and advice.suggestion.moves else None
 
-async def _carried_out(
-    cluster: Cluster,
-    election: Election | None,
-    advice: advising.Advice,
-    clock: Clock,
-    rng: random.Random,
-) -> list[MoveOutcome]:
-    """Raises NotLeadingError, ClusterError or WireError if it may not be."""
-    if election is None:
-        return await advising.carry_out(cluster, advice, clock, rng)
-    elector, written = election.elector(cluster, clock)
-    async with elector.held(remark):
-        return await advising.carry_out(written, advice, clock, rng)
+    ask_cluster(kubeconfig_path, context, configuration, election, said)
 
 
 def _say(snapshot: Snapshot, configuration: Configuration, output: str) -> advising.Advice:

@@ -14,7 +14,7 @@ from kubedsm.cluster.client.port import ClusterError
 from kubedsm.cluster.joining import TIMEOUT, greet
 from kubedsm.cluster.wire.dump import Malformed
 from kubedsm.cluster.wire.errors import WireError
-from kubedsm.commands import advising, offline
+from kubedsm.commands import offline
 from kubedsm.commands.console import log_to, output, print_json, remark, until_interrupted
 from kubedsm.commands.inputs import (
     config_file,
@@ -23,6 +23,7 @@ from kubedsm.commands.inputs import (
     kubeconfig_file,
     read_dump,
 )
+from kubedsm.commands.on_cluster import read_snapshot
 from kubedsm.configuration.settings import Configuration
 from kubedsm.core.world.model import Pod
 from kubedsm.core.world.snapshot import Snapshot
@@ -128,7 +129,7 @@ async def _from_cluster(
     try:
         async with await KubernetesCluster.connect(kubeconfig_path, context) as cluster:
             await greet(cluster, timeout=TIMEOUT)
-            snapshot = await advising.read_snapshot(cluster, configuration, clock, rng)
+            snapshot = await read_snapshot(cluster, configuration, clock, rng)
             pods = _pods(pod_name, snapshot, ())
             explainer = _explainer(snapshot, configuration)
             return [await client.from_cluster(cluster, explainer, pod) for pod in pods]

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -11,16 +12,27 @@ from rich.text import Text
 
 from kubedsm.commands import offline
 from kubedsm.commands.advising import stages
-from kubedsm.commands.console import output, print_json, remark
-from kubedsm.commands.inputs import config_file, configuration_at, read_dump
+from kubedsm.commands.console import log_to, output, print_json, remark
+from kubedsm.commands.electing import election_of, leader_election
+from kubedsm.commands.inputs import (
+    config_file,
+    configuration_at,
+    kubeconfig_context,
+    kubeconfig_file,
+    read_dump,
+)
+from kubedsm.commands.on_cluster import Act, ask_cluster
 from kubedsm.configuration.settings import Configuration
 from kubedsm.core.optimise.pack import Packed
+from kubedsm.core.optimise.parts import parts_of
 from kubedsm.core.world.deadline import Deadline
 from kubedsm.core.world.model import Pod
 from kubedsm.core.world.sites import Away
 from kubedsm.core.world.snapshot import Snapshot
+from kubedsm.runtime.assembly import Runtime
 from kubedsm.solvers.available import lacking
 from kubedsm.thinking.moves_to_make import kept_by, migration_of, reason_to_stay
+from kubedsm.thinking.room_by_packing import Packing, suggestion_of
 from kubedsm.why.table import table
 
 
@@ -28,10 +40,20 @@ from kubedsm.why.table import table
 class PackAdvice:
     """A packing, and whom it leaves waiting."""
 
+    snapshot: Snapshot
     packed: Packed
     configuration: Configuration
     #: those of ours that wait all the same
     waiting: tuple[Pod, ...]
+
+    async def carry_out(self, runtime: Runtime) -> None:
+        """Whatever it costs: whoever asks for it has seen that."""
+        packed, policy = self.packed, self.configuration.policy
+        parts = list(parts_of(packed.legs, packed.awaited, packed.evicted))
+        found = suggestion_of(self.snapshot, policy, packed, parts)
+        if runtime.packer is not None:
+            packing = Packing(found, packed.evicted, packed.certificates)
+            await runtime.packer.making.carry_out(runtime.mirror.snapshot(), packing)
 
     @property
     def words(self) -> str:
@@ -94,29 +116,59 @@ def advise(snapshot: Snapshot, configuration: Configuration) -> PackAdvice:
     )
     coming = {move.pod.uid for move in packed.awaited}
     waiting = snapshot.schedulable(snapshot.pods.values())
-    return PackAdvice(packed, configuration, tuple(p for p in waiting if p.uid not in coming))
+    left = tuple(pod for pod in waiting if pod.uid not in coming)
+    return PackAdvice(seen, packed, configuration, left)
 
 
 @click.command()
 @click.option(
     "--from",
     "dump_path",
-    required=True,
     type=click.Path(allow_dash=True),
-    help="What `kubectl get nodes,pods -A -o json` printed; - for standard input.",
+    show_default="none: ask the cluster",
+    help="Pack what `kubectl get nodes,pods -A -o json` printed; - for standard input.",
 )
 @config_file
+@kubeconfig_file
+@kubeconfig_context
+@click.option("--apply", "carry_out", is_flag=True, help="Carry it out, and wait for the end.")
+@leader_election
 @output
-def pack(dump_path: str, config_path: str | None, output: str) -> None:
-    """Say how moving pods would make room for those that wait.
+def pack(
+    dump_path: str | None,
+    config_path: str | None,
+    kubeconfig_path: Path | None,
+    context: str | None,
+    carry_out: bool,
+    output: str,
+    **elect: Any,
+) -> None:
+    """Say how moving pods would make room for those that wait; with --apply, make it.
 
     No pod that is moved is missing meanwhile, and what is moved comes to a node that takes it. Pods
     are evicted only with optimiser.allowEvictions, and only for pods of higher priority.
+
+    --apply acts as the scheduler meanwhile. It takes the scheduler's Lease, and refuses to act if
+    another process leads.
     """
-    configuration = configuration_at(config_path)
+    if dump_path is not None and carry_out:
+        raise click.UsageError("--apply needs a cluster, not a dump")
+    log_to(level="ERROR")
+    configuration, election = configuration_at(config_path), election_of(**elect)
     if said := lacking(configuration.solver.kind):
         remark(said)
-    snapshot = offline.mirror_of(read_dump(dump_path), configuration).snapshot()
+
+    def said_of(snapshot: Snapshot) -> Act | None:
+        advice = _say(snapshot, configuration, output)
+        return advice.carry_out if carry_out and advice.packed.better else None
+
+    if dump_path is not None:
+        said_of(offline.mirror_of(read_dump(dump_path), configuration).snapshot())
+    else:
+        ask_cluster(kubeconfig_path, context, configuration, election, said_of)
+
+
+def _say(snapshot: Snapshot, configuration: Configuration, output: str) -> PackAdvice:
     started = time.perf_counter()
     advice = advise(snapshot, configuration)
     elapsed = 1000 * (time.perf_counter() - started)
@@ -124,6 +176,7 @@ def pack(dump_path: str, config_path: str | None, output: str) -> None:
         print_json(advice.as_json() | {"elapsedMs": round(elapsed, 3)})
     else:
         Console().print(_tables(advice, elapsed))
+    return advice
 
 
 def _tables(advice: PackAdvice, milliseconds: float) -> RenderableType:

@@ -91,4 +91,6 @@ def test_what_cannot_be_read_is_one_line(tmp_path):
     assert (ended.returncode, ended.stdout) == (1, "")
     assert ended.stderr.startswith("kubedsm: error: ")
     assert ended.stderr.count("\n") == 1
-    assert kubedsm("pack").returncode == 2
+    ended = kubedsm("pack", "--from", dump, "--apply")
+    assert ended.returncode == 2
+    assert "--apply needs a cluster, not a dump" in ended.stderr

@@ -89,7 +89,7 @@ TIERS = Feature(
 )
 MIGRATIONS = Feature(
     "migrations",
-    "move running pods (suggester.mode or optimiser.mode: apply, and `kubedsm suggest --apply`)",
+    "move running pods (suggester.mode or optimiser.mode: apply, `kubedsm suggest|pack --apply`)",
     (
         *_OWNER_AND_ITS_PODS,
         *_rights("list", CORE, "services"),
@@ -118,7 +118,7 @@ CONFIGURATION = Feature(
 )
 LEADER_ELECTION = Feature(
     "leader-election",
-    "act only while holding the Lease (`kubedsm run`, `kubedsm suggest --apply`)",
+    "act only while holding the Lease (`kubedsm run`, `kubedsm suggest|pack --apply`)",
     _rights("create get update", COORDINATION, "leases", own=True),
 )
 EXPLAIN = Feature(
