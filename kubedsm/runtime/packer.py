@@ -27,7 +27,7 @@ from kubedsm.runtime.preemptor import Preemptor
 from kubedsm.runtime.room_making import RoomMaking
 from kubedsm.runtime.scheduling_queue import SchedulingQueue
 from kubedsm.runtime.sites import Sites
-from kubedsm.runtime.suggester import REST, Suggester
+from kubedsm.runtime.suggester import LOOK, PATIENCE, REST, Suggester
 from kubedsm.runtime.workload_changes import WorkloadChanges
 from kubedsm.thinking.questions import NoAnswerError, Thinker
 from kubedsm.thinking.room_by_packing import Packing, RoomByPacking, counted
@@ -134,6 +134,7 @@ class Packer:
             wait = self.changes.worth_another_look() if packing.may_pay_later else math.inf
             self._again_at = now + wait
             return
+        await self._calm()
         if self._state[1:] != state[1:] or not self._still_holds(snapshot, packing.suggestion):
             log.info("packing overtaken", pods=len(packing.suggestion.awaited))
             self.listener.packed("overtaken", seconds)
@@ -143,6 +144,12 @@ class Packer:
             self._in_vain, self._thought_of = 0, frozenset()
         else:
             self._came_to_nothing(None)
+
+    async def _calm(self) -> None:
+        """Return when moves may begin, but wait no longer than is sensible."""
+        until = self.clock.monotonic() + PATIENCE
+        while not self.suggester.calm() and self.clock.monotonic() < until:
+            await self.clock.sleep(LOOK)
 
     def _question(self, refused: frozenset[Uid], away: Away) -> RoomByPacking:
         limits = self.making.manager.move_limits

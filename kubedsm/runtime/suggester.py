@@ -39,7 +39,7 @@ log = structlog.get_logger()
 #: Times as long as a suggestion took, the next is put off: new pods are placed meanwhile.
 REST = 9
 #: Seconds from one look to the next at whether all has settled, and that are waited for that.
-_LOOK, _PATIENCE = 0.1, 10.0
+LOOK, PATIENCE = 0.1, 10.0
 
 
 @attrs.define
@@ -116,9 +116,9 @@ class Suggester:
         """
         if not self.configuration.current.migration.price:
             return
-        until = self.clock.monotonic() + _PATIENCE
+        until = self.clock.monotonic() + PATIENCE
         while self.changes.settling() and self.clock.monotonic() < until:
-            await self.clock.sleep(_LOOK)
+            await self.clock.sleep(LOOK)
 
     def _may_think(self) -> bool:
         due = self._state != self._nothing_at or self.clock.monotonic() >= self._again_at

@@ -131,6 +131,24 @@ async def test_new_pods_are_placed_while_it_is_thought_about():
         await world.until(lambda: placed(world, "quick") == 1, 1)
 
 
+async def test_a_bind_that_is_under_way_then_is_waited_for():
+    async with in_pieces(nodes=3) as world, world.scheduler() as runtime:
+        await half_full(world, 2)
+
+        def more(found):
+            world.deploy("quick", 1, nodeSelector={"kubernetes.io/hostname": "n3"})
+
+        # It is known of the new pod, and it is not bound yet.
+        Counting(runtime, 0.015, meanwhile=more)
+        world.deploy("fills", 1, cpu="2")
+        await world.until(lambda: placed(world, "fills") == 1, 5)
+        with capture_logs() as logs:
+            large(world)
+            await world.until(lambda: placed(world) == 1, 20)
+        assert placed(world, "quick") == 1
+        assert not of(logs, "packing overtaken")
+
+
 async def test_the_room_is_held_for_the_pod_that_it_is_made_for():
     async with in_pieces(timing=SLOW) as world, world.scheduler():
         await half_full(world)
