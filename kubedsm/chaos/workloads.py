@@ -15,6 +15,7 @@ EDGE, CLOUD = node("e1", "edge", "4", "8Gi"), node("c1", "cloud", "20", "40Gi")
 ONE_PLACE = node("e1", "edge", "1", "8Gi")
 TWO = tuple(node(name, "edge", "2", "8Gi") for name in ("e1", "e2"))
 SITE = tuple(node(name, "edge", "2", "8Gi", zone="north") for name in ("e1", "e2"))
+IN_PIECES = tuple(node(name, "cloud", "2", "8Gi") for name in ("c1", "c2"))
 AT_THE_EDGE: Object = {"nodeSelector": {"kubedsm.io/tier": "edge"}}
 #: seconds that are waited for a move to begin, or to come to its middle
 _BEGUN = 10.0
@@ -152,6 +153,13 @@ async def _preemption(stage: Stage) -> None:
     stage.hands.deploy("camera", 1, priorityClassName="more", **AT_THE_EDGE)
 
 
+async def _packing(stage: Stage) -> None:
+    """A pod comes that only has room if two others are on one node, which are on two."""
+    stage.hands.deploy("web", 2)
+    await stage.clock.sleep(4.0)
+    stage.hands.deploy("large", 1, cpu="2")
+
+
 async def _edge_opens(stage: Stage) -> None:
     await stage.clock.sleep(4.0)
     stage.hands.add_node(EDGE)
@@ -208,6 +216,7 @@ WORKLOADS = {
         Workload("site-loss", _site_loss, nodes=(*SITE, CLOUD), unhurried=False),
         Workload("configuration", _configuration_change),
         Workload("preemption", _preemption),
+        Workload("packing", _packing, nodes=IN_PIECES),
         Workload("long-quiet", _long_quiet),
         Workload("leader-change", _leader_change, nodes=(CLOUD,), rates=(1.0, 1.0)),
         Workload("slow-leader", _leader_change, nodes=(CLOUD,), rates=(0.5, 2.0)),

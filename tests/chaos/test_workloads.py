@@ -12,7 +12,10 @@ def test_a_workload_ends_well_and_always_the_same(workload):
     assert play(Injection(workload, None, 1), reference(workload, 0)).violations == ()
 
 
-MOVED = {"cloud-to-edge", "edge-to-cloud", "swap", "single-replica", "rollout", "owner-deleted"}
+MOVED = {
+    *("cloud-to-edge", "edge-to-cloud", "swap", "single-replica", "rollout", "owner-deleted"),
+    "packing",
+}
 
 
 @pytest.mark.parametrize("workload", sorted(MOVED))
