@@ -23,6 +23,7 @@ from kubedsm.replay.virtual_time import run_in_virtual_time
 from kubedsm.runtime.config_map import ConfigMapName
 from loadgen.generators import normal
 from loadgen.scenario import dumps
+from support.packings import half_full, in_pieces, large, placed
 from support.replicas import replicas
 from support.worlds import CLOUD, emulated
 
@@ -92,6 +93,14 @@ async def one_leads_and_is_stopped():
         await several.world.until(lambda: leader.over, 5)
 
 
+async def room_is_made():
+    """A pod that no node takes gets the room of one that is moved."""
+    async with in_pieces() as world, world.scheduler():
+        await half_full(world)
+        large(world)
+        await world.until(lambda: placed(world), 30)
+
+
 async def edited(file):
     """A configuration that changes in a ConfigMap, for better and for worse, and one in a file."""
     name = ConfigMapName("kubedsm", "kubedsm")
@@ -109,7 +118,7 @@ async def edited(file):
 
 
 def test_the_walks_are_walked(tmp_path):
-    """A short replay, in which pods are moved, `run`, an edit, and a leader's life come by all."""
+    """A short replay with moves, `run`, room made, an edit, and a leader's life come by all."""
     scenario, configuration = tmp_path / "short.json", tmp_path / "config.yaml"
     scenario.write_text(dumps(normal(1.5, 0.4, seed=1, cycles=3, cycle_seconds=40)))
     # In so short a time nothing is worth a move that costs something.
@@ -128,6 +137,7 @@ def test_the_walks_are_walked(tmp_path):
         replayed = CliRunner().invoke(replay, [*arguments, str(configuration)])
         begun = CliRunner().invoke(run, [*nowhere, str(configuration)])
         run_in_virtual_time(one_leads_and_is_stopped())
+        run_in_virtual_time(room_is_made())
         run_in_virtual_time(edited(configuration))
     finally:
         sys.setprofile(before)

@@ -152,7 +152,7 @@ class Packer:
             await self.clock.sleep(LOOK)
 
     def _question(self, refused: frozenset[Uid], away: Away) -> RoomByPacking:
-        limits = self.making.manager.move_limits
+        limits = self.suggester.manager.move_limits
         return RoomByPacking(
             limits.moving(),
             limits.resting(self.clock.monotonic()),
@@ -189,10 +189,10 @@ class Packer:
         found = packing.suggestion
         told = dict(packing.left)
         if found is not None:
-            does = (
-                "make room on {}" if mode == "apply" else "would make room on {}, mode is suggest"
-            )
-            text = f"{counted(len(found.legs), 'move')} {does}"
+            moves = counted(len(found.legs), "move")
+            text = f"{moves} would make room on {{}}, mode is {mode}"
+            if mode == "apply":
+                text = f"room is being made on {{}}: {moves}"
             told |= {move.pod.uid: text.format(move.target) for move in found.awaited}
         self.record.packing_found(told)
         said = refused, mode, tuple(found.moves) if found else (), packing.evicted

@@ -20,7 +20,6 @@ from kubedsm.core.world.model import NodeName, Pod, Uid
 from kubedsm.core.world.snapshot import Snapshot
 from kubedsm.runtime.event_recorder import EventRecorder
 from kubedsm.runtime.moves import Moves
-from kubedsm.runtime.placement_manager import PlacementManager
 from kubedsm.runtime.preemptor import EvictionRefusedError, Preemptor
 from kubedsm.runtime.scheduling_queue import SchedulingQueue
 from kubedsm.runtime.suggester import Suggester
@@ -42,7 +41,6 @@ _LOST = frozenset({Outcome.DROPPED, Outcome.FAILED, Outcome.TAKEN_BACK})
 class RoomMaking:
     mirror: ClusterMirror
     queue: SchedulingQueue
-    manager: PlacementManager
     moves: Moves
     suggester: Suggester
     preemptor: Preemptor
@@ -56,7 +54,6 @@ class RoomMaking:
         return cls(
             mirror=suggester.mirror,
             queue=suggester.queue,
-            manager=suggester.manager,
             moves=moves,
             suggester=suggester,
             preemptor=preemptor,
@@ -161,6 +158,7 @@ class RoomMaking:
             self.recorder.packing(pod, "Packed", text)
         left = [move.pod for move in self._waiting(going)]
         for pod in left:
+            self.record.packing_came_to(pod.uid, f"no room was made: {why}")
             self.recorder.packing(pod, "PackingFailed", f"Packing: no room was made: {why}")
         log.info("packing ended", moved=moved, placed=len(placed), left=len(left))
         return bool(placed)

@@ -128,6 +128,10 @@ class DecisionRecord:
         """Note what packing found for each pod that every node refuses."""
         self._packing = told
 
+    def packing_came_to(self, uid: Uid, told: str) -> None:
+        """Note what became of what packing found for the pod."""
+        self._packing = {**self._packing, uid: told}
+
     def packing_for(self, uid: Uid) -> str:
         """What packing found last for the pod; empty if it was not about it."""
         return self._packing.get(uid, "")

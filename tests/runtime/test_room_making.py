@@ -220,7 +220,7 @@ async def test_moves_that_have_not_begun_are_not_made_for_a_pod_that_is_gone():
 
 
 async def test_a_move_that_fails_ends_it_and_the_room_is_given_back():
-    async with in_pieces(timing=SLOW) as world, world.scheduler():
+    async with in_pieces(timing=SLOW) as world, world.scheduler() as runtime:
         await half_full(world)
         await asyncio.sleep(5)
         known = {pod["metadata"]["uid"] for pod in world.pods()}
@@ -231,6 +231,9 @@ async def test_a_move_that_fails_ends_it_and_the_room_is_given_back():
         [event] = world.events("PackingFailed")
         assert event["type"] == "Warning"
         assert "Packing: no room was made: " in event["message"]
+        [waiting] = [pod for pod in runtime.mirror.pods() if pod.waits_for_node]
+        told = runtime.decisions.record.packing_for(waiting.uid)
+        assert f"Packing: {told}" == event["message"]
         await asyncio.sleep(10)
         ready = ReadyPods(world, "web")
         assert ready.count() == 2
