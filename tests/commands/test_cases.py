@@ -10,6 +10,7 @@ from kubedsm.commands import advising, offline
 from kubedsm.configuration.settings import Configuration, load_file
 from kubedsm.core.moving.suggestion import MoveKind
 from kubedsm.core.world.model import Tier
+from kubedsm.solvers.highs import Highs
 from support.recorded import CASES
 
 PRICE = Configuration().migration.price
@@ -109,6 +110,21 @@ def test_all_are_placed_that_kube_scheduler_might_place_one_by_one(name, number)
     dump, configuration = read(name)
     decision = offline.place(dump, configuration).decision
     assert (len(decision.bindings), len(decision.unplaced)) == (number, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "number", "qos"), [("place-big-7", 200, -3.05), ("place-big-43", 128, -1.36)]
+)
+@pytest.mark.parametrize("solver", [None, Highs(nodes=1)], ids=["without", "highs"])
+def test_all_are_placed_beyond_the_bounds(name, number, qos, solver):
+    dump, configuration = read(name)
+    snapshot = offline.mirror_of(dump, configuration).snapshot()
+    policy = attrs.evolve(configuration.policy, solver=solver)
+    decision = policy.decide(snapshot, snapshot.schedulable(snapshot.pods.values()))
+    assert (len(decision.bindings), decision.proof.placed) == (number, True)
+    assert solver is None or decision.score_after / 1e9 >= qos
+    [qos_left] = decision.certificates
+    assert (qos_left.goal, qos_left.gap > 0) == ("QoS", True)
 
 
 def test_pods_of_a_higher_priority_leave_the_zones_as_even_as_others_need_them():
