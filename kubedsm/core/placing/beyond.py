@@ -34,11 +34,13 @@ _MOST_VARIABLES = 40_000
 
 
 @attrs.frozen(eq=False)
-class Beyond:
+class Chosen:
     placement: Placement
     proof: Proof
     #: of what is not proven; how even the shares are is in units that would tell nobody anything
-    certificates: tuple[Certificate, ...]
+    certificates: tuple[Certificate, ...] = ()
+    #: what the edge charges for it at least
+    charged: int = 0
 
 
 def chosen_beyond(
@@ -48,7 +50,7 @@ def chosen_beyond(
     objective: Objective,
     first: Placement,
     bounds: Bounds,
-) -> Beyond:
+) -> Chosen:
     """As good a choice as can be had; `first` is one that was found quickly."""
     placement = best_by_heuristics(edge, cloud.packing, members, first, bounds.deadline)
     posed = integer_choice(edge, cloud.packing, members, objective, roomy=cloud.endless)
@@ -60,7 +62,7 @@ def chosen_beyond(
     if found.values is not None and solver is not None:
         placement = _read(posed, found.values, cloud, len(edge.free))
     told = tuple(c for c in found.certificates if c.goal != EVEN and not c.proven)
-    return Beyond(placement, _proof(found.certificates), told)
+    return Chosen(placement, _proof(found.certificates), told)
 
 
 class _Nobody:

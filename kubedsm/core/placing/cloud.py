@@ -155,6 +155,13 @@ class CloudRoom:
         complete = int(whole.sum()) == int(packing.counts.sum())
         return cls(packing, whole, None if complete else tabulate(packing, None, bounds))
 
+    def only(self, kinds: Ints, bounds: Bounds) -> "CloudRoom":
+        """For these of its kinds alone."""
+        packing = self.packing.only(kinds)
+        if self.endless is None:
+            return CloudRoom.of(packing, bounds)
+        return CloudRoom(packing, self.whole[:, kinds], None)
+
     @property
     def endless(self) -> Ints | None:
         """S, if the cloud takes so many of each kind, whatever else, and none of its nodes more."""

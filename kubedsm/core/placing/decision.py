@@ -7,6 +7,7 @@ compares sums of resources only; here a vector counts only if `match` really pla
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import attrs
@@ -17,14 +18,15 @@ from kubedsm.core.goals.objective import Objective, Promises
 from kubedsm.core.packing.best_fit import BestFit
 from kubedsm.core.packing.match import UNREACHABLE, Bounds, MatchTable, tabulate, vector_sums
 from kubedsm.core.packing.problem import Packing, Targets
-from kubedsm.core.placing.beyond import chosen_beyond
+from kubedsm.core.placing.beyond import Chosen, chosen_beyond
 from kubedsm.core.placing.by_heuristics import Placement
 from kubedsm.core.placing.cloud import CloudRoom
 from kubedsm.core.placing.dealing import DealtTier
 from kubedsm.core.placing.greedy import pick_greedily
+from kubedsm.core.placing.parts import chosen_by_parts, parts_of
 from kubedsm.core.placing.proof import Proof
 from kubedsm.core.placing.replica_ladders import ReplicaLadders
-from kubedsm.core.placing.split import Picks, Split, best_split, demands
+from kubedsm.core.placing.split import Demand, Picks, Split, best_split, demands
 from kubedsm.core.placing.spread_bound import reached
 from kubedsm.core.rules.rejection import Rejection
 from kubedsm.core.solving.in_order import Certificate
@@ -106,45 +108,62 @@ def make_decision(
     Most pods placed at all, those of the highest priority first of all; then the greatest QoS of
     the workloads of the highest level, then of the next ones; then the most even shares; then where
     pods like to be; then the replicas of each workload as far apart as can be; then the least
-    fragmentation of the edge; then the first vector in lexicographic order. Beyond the bounds pods
-    are picked by QoS gained for their size, of equal ones that of the workload with the lowest
-    share, and the choice is not proven.
+    fragmentation of the edge; then the first vector in lexicographic order. Beyond the bounds
+    replicas and fragmentation are left to heuristics, and what is not proven says by how much it
+    may be less than it could.
     """
     members = demands(edge, shares, promises, objective)
-    table = tabulate(edge, fragmentation, bounds) if edge.weights is not None else None
-    split = best_split(members, table.limits, bounds) if table else None
     cloud_room = CloudRoom.of(cloud, bounds)
-    bound, proof = 0, Proof()
-    certificates: tuple[Certificate, ...] = ()
-    if table is None or split is None:
-        room = BestFit(edge)
-        picks, loads = pick_greedily(edge, members, room, bounds.deadline), room.loads
-    else:
-        vector = _best_vector(table, split, cloud_room)
-        picks, loads = split.picks(vector), table.loads(vector)
-        bound = table.charges(vector)
-    cloud_loads = cloud_room.place(edge.counts - loads.sum(axis=0))
-    if table is None or split is None or not cloud_room.exact:
-        first = Placement(picks, loads, cloud_loads)
-        beyond = chosen_beyond(edge, cloud_room, members, objective, first, bounds)
-        picks, loads, cloud_loads = attrs.astuple(beyond.placement, recurse=False)
-        proof, certificates, bound = beyond.proof, beyond.certificates, 0
+    made = chosen_of(
+        edge, cloud_room, members, bounds, objective=objective, fragmentation=fragmentation
+    )
+    picks, loads, cloud_loads = attrs.astuple(made.placement, recurse=False)
     chosen, others = by_pick(edge, picks)
     taken = cloud_loads.sum(axis=0).tolist()
     for kind, pods in enumerate(others):
         chosen[kind] += pods[taken[kind] :]
-    parts = (edge, loads, chosen), (cloud, cloud_loads, others)
+    proof, parts = made.proof, ((edge, loads, chosen), (cloud, cloud_loads, others))
     if replicas is None:
         on_edge, in_cloud = (packing.targets(of, pods) for packing, of, pods in parts)
     else:
         spread = replicas.spread.copy()
         tiers = [DealtTier.of(packing, of, pods, spread) for packing, of, pods in parts]
-        ladders = bound, cloud_room.least_charged(cloud_loads.sum(axis=0))
+        ladders = made.charged, cloud_room.least_charged(cloud_loads.sum(axis=0))
         proof = _spread_out(replicas, tiers, ladders, proof, bounds.deadline)
         on_edge, in_cloud = (tier.targets for tier in tiers)
         loads = tiers[0].loads
     fragmented = fragmentation.costs(edge.axes, edge.allocatable, edge.room_after(loads))
-    return Choice(on_edge, in_cloud, int(fragmented.sum()), proof, certificates)
+    return Choice(on_edge, in_cloud, int(fragmented.sum()), proof, made.certificates)
+
+
+def chosen_of(
+    edge: Packing,
+    cloud: CloudRoom,
+    members: Sequence[Demand],
+    bounds: Bounds,
+    *,
+    objective: Objective,
+    fragmentation: Fragmentation,
+) -> Chosen:
+    """What goes where, but not which pod; by the tables where these hold it."""
+    table = tabulate(edge, fragmentation, bounds) if edge.weights is not None else None
+    split = best_split(members, table.limits, bounds) if table else None
+    charged = 0
+    if table is None or split is None or not cloud.exact:
+        parts = parts_of(edge, cloud, members)
+        if len(parts) > 1:
+            choose = partial(chosen_of, objective=objective, fragmentation=fragmentation)
+            return chosen_by_parts(parts, edge, cloud, members, bounds, choose)
+    if table is None or split is None:
+        room = BestFit(edge)
+        picks, loads = pick_greedily(edge, members, room, bounds.deadline), room.loads
+    else:
+        vector = _best_vector(table, split, cloud)
+        picks, loads, charged = split.picks(vector), table.loads(vector), table.charges(vector)
+    placement = Placement(picks, loads, cloud.place(edge.counts - loads.sum(axis=0)))
+    if table is None or split is None or not cloud.exact:
+        return chosen_beyond(edge, cloud, members, objective, placement, bounds)
+    return Chosen(placement, Proof(), charged=charged)
 
 
 def _spread_out(

@@ -167,7 +167,7 @@ def best_split(members: Sequence[Demand], limits: Ints, bounds: Bounds) -> Split
     """The best split of every vector up to the limits, or None beyond the bounds."""
     greatest = tuple(limits.tolist())
     components = []
-    for kinds in _linked(members, len(greatest)):
+    for kinds in linked([member.kinds() for member in members], len(greatest)):
         involved = tuple(m for m in members if m.kinds() and m.kinds()[0] in kinds)
         shape = tuple(greatest[kind] + 1 for kind in kinds)
         cells = int(np.prod(shape))
@@ -204,11 +204,10 @@ def _convolved(
     return tuple(layers)
 
 
-def _linked(members: Iterable[Demand], number: int) -> list[tuple[int, ...]]:
-    """The kinds, put together where a workload has pods of both."""
+def linked(together: Iterable[Sequence[int]], number: int) -> list[tuple[int, ...]]:
+    """So many kinds, put together where any of these has both."""
     group = list(range(number))
-    for member in members:
-        kinds = member.kinds()
+    for kinds in together:
         for kind in kinds[1:]:
             old, new = group[kind], group[kinds[0]]
             group = [new if g == old else g for g in group]
