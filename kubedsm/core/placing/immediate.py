@@ -203,36 +203,38 @@ class _Problem:
         )
 
     def solved_again(self, feasibility: Feasibility, first: Attempt) -> Iterator[Attempt]:
-        """What a solver makes of it, and what can be kept of that."""
+        """What a solver makes of it, and what can be kept of that; then without the solver."""
         batch_kinds = judged_kinds(
             self.batch, feasibility, self.snapshot.surroundings, self.ranks, told_apart=True
         )
         edge, cloud = self.packings(batch_kinds)
         members = demands(edge, self.shares, self.promises, self.objective)
 
-        def choose(also: Also) -> Choice | None:
+        # What it leaves is for the orders that would be tried without it.
+        bounds = attrs.evolve(self.bounds, deadline=self.bounds.deadline.part(0.5))
+
+        def choose(also: Also, begun: Kept) -> Choice | None:
             return solved(
                 edge,
                 cloud,
                 members,
                 self.objective,
                 self.fragmentation,
-                self.bounds,
+                bounds,
                 self.spread,
                 also,
+                begun,
             )
 
         def keep(choice: Choice, *, anew: bool) -> Kept:
             return self.kept(feasibility, choice, anew=anew)
 
-        return solved_again(
-            first,
-            RuleRows.of(feasibility, edge, cloud),
-            feasibility.equivalence,
-            choose,
-            keep,
-            self.bounds.deadline,
+        rules = RuleRows.of(feasibility, edge, cloud)
+        yield from solved_again(
+            first, rules, feasibility.equivalence, choose, keep, bounds.deadline
         )
+        if not self.bounds.deadline.passed:
+            yield Attempt(first.choice, keep(first.choice, anew=True))
 
     def merit(self, attempt: Attempt) -> tuple[object, ...]:
         placed, worth = self.standing(self.kept_bindings(attempt.kept))

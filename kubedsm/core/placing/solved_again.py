@@ -10,6 +10,7 @@ from functools import partial
 from typing import Protocol
 
 import attrs
+import numpy as np
 
 from kubedsm.core.goals.fragmentation import Fragmentation
 from kubedsm.core.goals.objective import Objective
@@ -18,13 +19,14 @@ from kubedsm.core.packing.match import Bounds
 from kubedsm.core.packing.problem import Packing
 from kubedsm.core.placing.dealing import DealtTier
 from kubedsm.core.placing.decision import Choice, by_pick
-from kubedsm.core.placing.integer_choice import Also, integer_choice
+from kubedsm.core.placing.integer_choice import Also, IntegerChoice, integer_choice
 from kubedsm.core.placing.proof import NO_PROOF, Proof
 from kubedsm.core.placing.rule_keeping import Kept
 from kubedsm.core.placing.rule_rows import RuleRows
 from kubedsm.core.placing.split import Demand
 from kubedsm.core.rules.feasibility import EquivalenceClass
 from kubedsm.core.solving.in_order import Certificate, maximised_in_order
+from kubedsm.core.solving.programme import UNBOUNDED, Ints
 from kubedsm.core.world.deadline import Deadline
 from kubedsm.core.world.model import Pod
 
@@ -53,20 +55,23 @@ def solved_again(
     first: Attempt,
     rule_rows: RuleRows,
     like: Callable[[Pod], EquivalenceClass],
-    choose: Callable[[Also], Choice | None],
+    choose: Callable[[Also, Kept], Choice | None],
     keep: Keep,
     deadline: Deadline,
 ) -> Iterator[Attempt]:
     """What else was tried.
 
     First with all constraints to be kept in the end. Where that is more than kube-scheduler would
-    see to, also with each pod to keep its own as it comes only; `keep` is told which.
+    see to, also with each pod to keep its own as it comes only; `keep` is told which. `choose` is
+    given what was kept the last time, to begin with.
     """
+    attempt = first
     in_the_way = set(map(like, first.moved))
     for sound in (True, False) if rule_rows.lenient else (True,):
         rules = attrs.evolve(rule_rows, sound=sound)
         while not deadline.passed:
-            choice = choose(partial(rules.add, concerned=frozenset(in_the_way)))
+            concerned = frozenset(in_the_way)
+            choice = choose(partial(rules.add, concerned=concerned), attempt.kept)
             if choice is None:
                 break
             kept = keep(choice, anew=not sound)
@@ -76,7 +81,6 @@ def solved_again(
             if more <= in_the_way:
                 break
             in_the_way |= more
-    yield Attempt(first.choice, keep(first.choice, anew=True))
 
 
 def solved(
@@ -88,12 +92,14 @@ def solved(
     bounds: Bounds,
     spread: ReplicaSpread | None,
     also: Also,
+    begun: Kept,
 ) -> Choice | None:
-    """The choice that a solver makes; None if it finds none in time."""
+    """The choice that a solver makes, no worse than what is begun with; None without an answer."""
     if bounds.solver is None:
         return None
     made = integer_choice(edge, cloud, members, objective, also)
-    found = maximised_in_order(made.programme, made.goals, bounds.solver, bounds.deadline)
+    hint = _completed(made, _loads(edge, cloud, begun), bounds)
+    found = maximised_in_order(made.programme, made.goals, bounds.solver, bounds.deadline, hint)
     if found.values is None:
         return None
     loads = found.values[made.loads]
@@ -109,11 +115,33 @@ def solved(
     return Choice(at_edge, at_cloud, int(fragmented.sum()), _proof(found.certificates))
 
 
+def _loads(edge: Packing, cloud: Packing, kept: Kept) -> Ints:
+    """N x S, edge and cloud."""
+    rows = {node.name: at for at, node in enumerate((*edge.nodes, *cloud.nodes))}
+    kinds = {pod.uid: number for number, kind in enumerate(edge.kinds) for pod in kind.pods}
+    loads = np.zeros((len(rows), len(edge.kinds)), dtype=np.int64)
+    for pod, node in kept.placed:
+        loads[rows[node], kinds[pod.uid]] += 1
+    return loads
+
+
+def _completed(made: IntegerChoice, loads: Ints, bounds: Bounds) -> Ints | None:
+    """All values where the loads are these; None if the programme does not allow them."""
+    upper = made.programme.upper.copy()
+    if bounds.solver is None or (loads > upper[made.loads]).any():
+        return None
+    upper[made.loads] = loads
+    columns, ones = made.loads.ravel(), np.ones(loads.size, dtype=np.int64)
+    only = attrs.evolve(made.programme, upper=upper)
+    only = only.with_row(columns, ones, int(loads.sum()), UNBOUNDED)
+    return bounds.solver.maximise(only, np.zeros_like(upper), bounds.deadline).values
+
+
 def _proof(certificates: Iterable[Certificate]) -> Proof:
-    open_goals = [c.goal.split()[0] for c in certificates if not c.proven]
+    left = " ".join(certificate.goal for certificate in certificates if not certificate.proven)
     return attrs.evolve(
         NO_PROOF,
-        placed="pods" not in open_goals,
-        qos=not {"QoS", "evenness"} & set(open_goals),
-        preferences="preferences" not in open_goals,
+        placed="pods" not in left,
+        qos="QoS" not in left,
+        preferences="evenness" not in left and "preferences" not in left,
     )
