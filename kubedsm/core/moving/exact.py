@@ -1,7 +1,8 @@
 """The best few moves there are: `suggest` in its exact form."""
 
-from collections.abc import Callable, Iterator
-from itertools import islice
+from collections.abc import Callable, Collection, Iterator
+from functools import partial
+from itertools import cycle, islice
 from typing import Self
 
 import attrs
@@ -16,14 +17,18 @@ from kubedsm.core.moving.move_groups import Moves, legs_of, stopovers
 from kubedsm.core.moving.move_order import Impasse
 from kubedsm.core.moving.pairing import pair
 from kubedsm.core.moving.proposal import Proposal, Question, allowed_of
-from kubedsm.core.moving.solved_changes import SolvedChanges
+from kubedsm.core.moving.relaxation import most_gained
+from kubedsm.core.moving.solved_changes import MOST_PAIRS, SolvedChanges
+from kubedsm.core.solving.in_order import Certificate
+from kubedsm.core.solving.programme import Status
+from kubedsm.core.world.model import Workload
 
 #: Of solutions that cannot be carried out, that many are passed over.
 _TRIES = 6
 #: Refusals by rules about other pods, and states, after which no other way is looked for.
 _REPAIRS, _REPAIR_STATES = 16, 60_000
-#: Workloads looked at together when all are too many: those that lack most, that can spare most.
-_LACKING, _SPARING = 4, 2
+#: Workloads that are looked at next when all are too many: those that lack most, and spare most.
+_LACKING, _SPARING = 2, 1
 
 #: Of the time for thinking, how much is spent on what comes without a solver.
 _QUICKLY = 0.25
@@ -35,9 +40,10 @@ Finder = Callable[[Question], Iterator[Solution]]
 def suggest_exact(question: Question) -> Proposal:
     """The best moves within the limits.
 
-    Beyond the bounds only some workloads are looked at together, those farthest below their
-    promises with those that can spare most, then the next, until there is something to do; and
-    fewer moves, if that is still too much. What is found then is good, but not proven.
+    Beyond the bounds of the DP only some workloads are looked at together, those farthest below
+    their promises with those that can spare most; then what is moved for them with the next, as
+    long as that is better; and a solver is asked about all of them, or as many as it can cope with.
+    The better is taken, with what is proven of it.
     """
     try:
         found = _best(question, best_changes)
@@ -48,48 +54,98 @@ def suggest_exact(question: Question) -> Proposal:
 
 def _beyond(question: Question) -> Proposal:
     """The better of what is best of some workloads and what the solver finds, if there is one."""
-    deadline = question.bounds.deadline
-    quick = attrs.evolve(question.bounds, deadline=deadline.part(_QUICKLY))
+    bounds, deadline = question.bounds, question.bounds.deadline
+    quick = attrs.evolve(bounds, deadline=deadline.part(_QUICKLY if bounds.solver else 1.0))
     found = _best_of_some(attrs.evolve(question, bounds=quick))
-    if question.bounds.solver is None:
-        return found
-    asked = SolvedChanges(question.bounds.solver)
-    try:
-        solved = _best(question, asked)
-    except TooManyError:
-        return found
-    proven = solved.proven and asked.proven
-    better = max(solved, found, key=lambda each: (question.net(each.moves), -legs_of(each.moves)))
-    return attrs.evolve(better, proven=proven and better is solved, certificate=asked.certificate)
+    asked = None
+    if bounds.solver is not None:
+        asked = SolvedChanges(bounds.solver)
+        part = _as_many_as_can_be_solved(question, found.moves)
+        solved = _best(part, asked)
+        proven = solved.proven and asked.proven and part is question
+        solved = attrs.evolve(solved, proven=proven, states=found.states)
+        found = max(found, solved, key=partial(_rank, question))
+        asked = asked if part is question else None
+    return attrs.evolve(found, certificate=_certificate(question, found, asked))
+
+
+def _as_many_as_can_be_solved(question: Question, moves: Moves) -> Question:
+    """All workloads; or those that are moved, and then those that lack most."""
+    problem = question.problem
+    most = MOST_PAIRS // max(1, len(problem.changeable))
+    if len(problem.items) <= most:
+        return question
+    chosen = {move.pod.workload for move in moves}
+    for some in _together(question):
+        more = chosen.union(some)
+        if sum(len(problem.items_by_workload[workload]) for workload in more) > most:
+            break
+        chosen = more
+    return attrs.evolve(question, problem=problem.only(chosen))
+
+
+def _certificate(question: Question, found: Proposal, asked: SolvedChanges | None) -> Certificate:
+    """How much more there might be than was found."""
+    bounds = [most_gained(question)]
+    seconds = 0.0
+    if asked is not None and asked.certificate is not None:
+        seconds = asked.certificate.seconds
+        if asked.certificate.bound is not None:
+            bounds.append((asked.level, asked.certificate.bound))
+    # Where nothing is to be gained at a level, it is proven at the next.
+    level = max(level for level, _ in bounds)
+    bound = min(most for at, most in bounds if at == level)
+    value = question.net(found.moves)[level]
+    status = Status.OPTIMAL if found.proven or value >= bound else Status.FEASIBLE
+    goal = "pod-seconds gained" if question.price else "QoS gained"
+    return Certificate(goal, status, value, max(value, bound), seconds, unit=round(NANO))
 
 
 def _best_of_some(question: Question) -> Proposal:
-    problem, gains, bounds = question.problem, question.gains, question.bounds
+    """What is best of some workloads, then of those that it moves and some others, and so on."""
+    best = Proposal(proven=False)
+    states, improved = 0, True
+    while improved:
+        improved = False
+        for some in _together(question):
+            if question.bounds.deadline.passed:
+                break
+            moved = {move.pod.workload for move in best.moves}
+            if moved.issuperset(some):
+                continue
+            found = _best_in(question, moved.union(some))
+            states += found.states
+            if _rank(question, found) > _rank(question, best):
+                best, improved = found, True
+    return attrs.evolve(best, proven=False, states=states)
+
+
+def _rank(question: Question, found: Proposal) -> tuple[Gain, int]:
+    return question.net(found.moves), -legs_of(found.moves)
+
+
+def _together(question: Question) -> Iterator[list[Workload]]:
+    """Some that lack most, with some of those that can spare most; then the next."""
+    problem, gains = question.problem, question.gains
     supplied = {item.workload for item in problem.items if item.supply}
     ordered = sorted(problem.workloads, key=lambda w: (gains.urgency(w), w))
-    states = 0
-    lacking = [w for w in ordered if w in supplied]
+    lacking = [w for w in ordered if w in supplied and question.may_gain(w)]
+    sparing = cycle(reversed(ordered))
     for start in range(0, len(lacking), _LACKING):
-        if bounds.deadline.passed:
-            break
-        some = lacking[start : start + _LACKING]
-        some += list(islice((w for w in reversed(ordered) if w not in some), _SPARING))
-        if not any(map(question.may_gain, some)):
-            continue
-        part = attrs.evolve(question, problem=problem.only(some))
-        most = part.limits.max_moves
-        while most and not bounds.deadline.passed:
-            try:
-                fewer = attrs.evolve(part.limits, max_moves=most)
-                found = _best(attrs.evolve(part, limits=fewer), best_changes)
-            except TooManyError:
-                most = most * 3 // 4
-                continue
-            states += found.states
-            if found.moves:
-                return attrs.evolve(found, proven=False, states=states)
-            break
-    return Proposal(proven=False, states=states)
+        yield [*lacking[start : start + _LACKING], *islice(sparing, _SPARING)]
+
+
+def _best_in(question: Question, workloads: Collection[Workload]) -> Proposal:
+    """The best of these workloads alone; of fewer moves if there are too many."""
+    problem = question.problem.only(workloads)
+    most = question.limits.max_moves
+    while most and not question.bounds.deadline.passed:
+        limits = attrs.evolve(question.limits, max_moves=most)
+        try:
+            return _best(attrs.evolve(question, problem=problem, limits=limits), best_changes)
+        except TooManyError:
+            most = most * 3 // 4
+    return Proposal(proven=False)
 
 
 def _best(question: Question, changes: Finder) -> Proposal:
@@ -168,20 +224,30 @@ def _first(question: Question, changes: Finder) -> Proposal:
             if passed_over == _TRIES:
                 break
         else:
-            other = _Chosen.of(solution, moves, question.price)
-            if other.pays and (chosen is None or other.rank > chosen.rank):
-                chosen = other
+            this = _Chosen.of(solution, moves, question.price)
+            if this.pays and (chosen is None or this.rank > chosen.rank):
+                chosen = this
             if chosen is not None and chosen.rank >= solution.rank:
                 break
-    if chosen is None and waited:
-        held = _first(attrs.evolve(question, vacating=False), changes)
-        return attrs.evolve(held, proven=False, states=states + held.states)
-    if chosen is None and passed_over and limits.max_edge_reorder > 1:
-        single = attrs.evolve(limits, max_edge_reorder=1)
-        simpler = _first(attrs.evolve(question, limits=single), changes)
-        return attrs.evolve(simpler, proven=False, states=states + simpler.states)
+    simpler = _simpler(question, waited=waited) if chosen is None and passed_over else None
+    if simpler is not None:
+        other = _first(simpler, changes)
+        return attrs.evolve(other, proven=False, states=states + other.states)
     found = () if chosen is None else chosen.moves
     return Proposal(found, proven=not passed_over, states=states)
+
+
+def _simpler(question: Question, *, waited: bool) -> Question | None:
+    """The same without what was in the way of solutions that were passed over.
+
+    waited: whether some of those waited for room in the cloud.
+    """
+    if waited:
+        return attrs.evolve(question, vacating=False)
+    if question.limits.max_edge_reorder <= 1:
+        return None
+    single = attrs.evolve(question.limits, max_edge_reorder=1)
+    return attrs.evolve(question, limits=single)
 
 
 def _held_now(problem: EdgeProblem, solution: Solution) -> bool:

@@ -11,6 +11,7 @@ those of two on one node. What is found is written out and looked at, as what th
 """
 
 from collections.abc import Iterable
+from itertools import pairwise
 
 import attrs
 import numpy as np
@@ -38,7 +39,7 @@ class _Steps:
         """What each step adds."""
         differences = range(self.lowest, self.lowest + len(self.steps) + 1)
         values = [gains.of_workload(self.workload, n) for n in differences]
-        return [after - before for before, after in zip(values, values[1:], strict=False)]
+        return [after - before for before, after in pairwise(values)]
 
 
 class ChangesProgramme:
@@ -128,7 +129,7 @@ class ChangesProgramme:
         rows.add(made, [1] * len(made), most=len(made) - 1)
 
     def _acting(self) -> Ints:
-        """Of the changeable nodes, of those alike no more than there are moves: one comes to each."""
+        """The nodes to change; of those alike no more than there are moves: pods come to each."""
         problem = self._problem
         at = problem.changeable
         clashing = [mask[at] for mask, _, _ in problem.clashes]
@@ -146,18 +147,18 @@ class ChangesProgramme:
         problem, limits, at = self._problem, self._limits, self._nodes
         present = np.minimum(problem.present[at], limits.max_moves)
         inside = np.minimum(problem.staying - present, limits.max_edge_reorder)
-        come = np.minimum(problem.most[at], problem.supply + inside)
+        come: Ints = np.minimum(problem.most[at], problem.supply + inside)
         come = np.minimum(come, limits.max_moves)
         most_left = problem.free[at] + problem.present[at] @ problem.requests
         for item, requests in enumerate(problem.requests):
-            asked = requests > 0
+            asked = np.flatnonzero(requests)
             fits = most_left[:, asked] // requests[asked]
             come[:, item] = np.minimum(
                 come[:, item], np.maximum(fits.min(axis=1, initial=limits.max_moves), 0)
             )
-        leave = np.minimum(present, self._away + limits.max_edge_reorder)
+        leave: Ints = np.minimum(present, self._away + limits.max_edge_reorder)
         if not limits.headroom:
-            leave *= come.any(axis=1)[:, None]
+            leave[~come.any(axis=1)] = 0
         return self._variables(come), self._variables(leave)
 
     def _variables(self, upper: Ints) -> Ints:
@@ -252,7 +253,7 @@ class ChangesProgramme:
             lowest = -min(int(self._away[at].sum()), most)
             highest = min(int(problem.supply[at].sum()), most)
             steps = rows.variables(np.ones(highest - lowest, dtype=np.int64))
-            for one, following in zip(steps.tolist(), steps[1:].tolist(), strict=False):
+            for one, following in pairwise(steps.tolist()):
                 rows.add([one, following], [1, -1], 0)
             columns = [*self._moved[1, at], *self._moved[2, at], *self._moved[3, at], *steps]
             signs = [*[1] * (2 * len(at)), *[-1] * (len(at) + len(steps))]

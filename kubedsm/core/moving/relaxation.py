@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from kubedsm.core.goals.fragmentation import Ints
 from kubedsm.core.moving.edge_problem import EdgeProblem
+from kubedsm.core.moving.proposal import Question
 from kubedsm.core.packing.ladders import alike
 
 _FAR = -(2**61)
@@ -74,3 +75,28 @@ def reachable(differences: Ints, touches: Ints, added: Ints, weighing: Ints) -> 
     leave = np.clip((touches - surplus) // 2, 0, most)
     kept: NDArray[np.bool_] = (differences @ weighing.T <= added[come, leave]).all(axis=1)
     return kept
+
+
+def most_gained(question: Question) -> tuple[int, int]:
+    """A level of priority, above which nothing can be gained, and no less than can be gained there.
+
+    Net, in nano-units: if pods came from everywhere, and found room wherever they like.
+    """
+    problem, limits, gains = question.problem, question.limits, question.worths
+    most, by_level = limits.max_moves, dict[int, Ints]()
+    for workload, items in problem.items_by_workload.items():
+        supply = int(problem.supply[list(items)].sum())
+        waiting = min(problem.awaited.get(workload, 0), most)
+        number = np.arange(min(supply, waiting + limits.max_cloud_to_edge, most) + 1)
+        worth = np.array([gains.of_workload(workload, n) for n in number.tolist()])
+        worth += question.price * (np.minimum(number, waiting) * (1 + most) - number)
+        level = gains.level[workload]
+        before = by_level.get(level, np.zeros(most + 1, dtype=np.int64))
+        ways = before.copy()
+        for n in number[1:].tolist():
+            np.maximum(ways[n:], before[: most + 1 - n] + worth[n], out=ways[n:])
+        by_level[level] = ways
+    best = {level: int(ways.max()) for level, ways in sorted(by_level.items())}
+    return next(
+        ((level, value) for level, value in best.items() if value > 0), (max(best, default=0), 0)
+    )

@@ -8,15 +8,15 @@ import numpy as np
 from kubedsm.core.goals.gains import worthwhile
 from kubedsm.core.goals.objective import NANO
 from kubedsm.core.goals.worths import less_price
-from kubedsm.core.moving.best_changes import Solution, TooManyError
+from kubedsm.core.moving.best_changes import Solution
 from kubedsm.core.moving.edge_changes import fragmentation_changes
 from kubedsm.core.moving.integer_changes import ChangesProgramme
 from kubedsm.core.moving.proposal import Question
 from kubedsm.core.solving.in_order import Certificate, Found, Goal, maximised_in_order
 from kubedsm.core.solving.programme import UNBOUNDED, Ints, Solver
 
-#: Variables of a programme beyond which no solver finds much in the time there is.
-_MOST_VARIABLES = 40_000
+#: Nodes times items beyond which no solver finds much in the time there is.
+MOST_PAIRS = 15_000
 #: Of the time that is left, what a goal may take when others follow.
 _PART = 0.7
 
@@ -28,23 +28,26 @@ class SolvedChanges:
         self._solver = solver
         #: of the first programme: no moves within the limits are worth more than its bound
         self.certificate: Certificate | None = None
+        #: of which levels it speaks
+        self.level = 0
         #: whether all were solved to the end
         self.proven = True
 
     def __call__(self, question: Question) -> Iterator[Solution]:
         """The changes that give more QoS, best first; none has all of one before in it.
 
-        One that is not proven to be the best is the last. Raises TooManyError.
+        One that is not proven to be the best is the last.
         """
         made = ChangesProgramme(question)
-        if made.size > _MOST_VARIABLES:
-            raise TooManyError
         gains, first, number = question.gains, self.certificate is None, 0
         levels = sorted({gains.level[workload] for workload in question.problem.workloads})
-        while levels and not question.bounds.deadline.passed:
+        while levels:
+            if question.bounds.deadline.passed:
+                self.proven = False
+                return
             found, certificate = self._found(made, question, levels)
             if first and not number:
-                self.certificate = certificate
+                self.certificate, self.level = certificate, levels[0]
             self.proven = self.proven and found.proven
             solution = None
             if found.values is not None:

@@ -168,6 +168,7 @@ def _found(
         proven=found.proven,
         certificate=_certified(question, found, tuple(moves)),
         states=found.states,
+        certificate=found.certificate,
     )
 
 

@@ -176,7 +176,8 @@ class Suggestion:
     rejected: tuple[NotTaken, ...] = ()
     #: nothing better exists within the limits; never said of the paper's form
     proven: bool = True
-    #: of what the moves are worth, if it is not proven and anything is known
+    #: of what the moves proposed are worth, and any might be, at the highest priority at which
+    #: anything might be gained; None within the bounds
     certificate: Certificate | None = None
     #: how many states were compared
     states: int = 0

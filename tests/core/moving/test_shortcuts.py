@@ -13,7 +13,6 @@ from kubedsm.core.moving.edge_changes import Changes, changes_within
 from kubedsm.core.moving.edge_pods import EdgePods
 from kubedsm.core.moving.edge_problem import EdgeProblem
 from kubedsm.core.moving.movable import default_movable
-from kubedsm.core.moving.proposal import Question
 from kubedsm.core.moving.rebalance import on_one_node
 from kubedsm.core.moving.suggest import SUGGEST_BOUNDS, suggest
 from kubedsm.core.packing.match import Bounds
@@ -33,7 +32,7 @@ def suggested(case, bounds):
 
 @pytest.fixture
 def thorough(monkeypatch):
-    """Every node, every change on every node, every group of workloads."""
+    """Every node, every change on every node."""
 
     def pass_over_nothing():
         everywhere = property(lambda problem: np.arange(len(problem.nodes)))
@@ -44,7 +43,6 @@ def thorough(monkeypatch):
         monkeypatch.setattr(
             relaxation, "alike", lambda looks: (np.arange(len(looks)), np.arange(len(looks)))
         )
-        monkeypatch.setattr(Question, "may_gain", lambda *_: True)
 
     return pass_over_nothing
 
