@@ -168,7 +168,6 @@ def _found(
         proven=found.proven,
         certificate=_certified(question, found, tuple(moves)),
         states=found.states,
-        certificate=found.certificate,
     )
 
 
