@@ -82,7 +82,7 @@ def suggest(output: str) -> None:
     "--number",
     type=click.IntRange(1, 10_000),
     default=200,
-    help="Batches; half as many clusters.",
+    help="Batches; half as many with rules, and clusters.",
 )
 @click.option("--seed", type=click.IntRange(0), default=0, help="Draws them.")
 @click.option(
@@ -116,9 +116,9 @@ def solve(
 ) -> None:
     """Decisions beyond the bounds, beside the best there is (20 minutes).
 
-    Batches to place, and clusters of 9 to 16 workloads to move pods in until nothing more is
-    suggested: KubeDSM with its solver and without, kube-scheduler's rules, and the best, which
-    HiGHS finds by a model of its own.
+    Batches to place, half as many with rules among their pods, and as many clusters of 9 to 16
+    workloads to move pods in until nothing more is suggested: KubeDSM with its solver and without,
+    kube-scheduler's rules, and the best, which HiGHS finds by a model of its own.
     """
     if not installed("highs"):
         raise click.ClickException("highspy is not installed: the best cannot be found")

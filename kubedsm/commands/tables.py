@@ -130,9 +130,13 @@ def sites_table(result: dict[str, Any]) -> RenderableType:
 
 def solve_table(result: SolveResult) -> RenderableType:
     """A row for each way to decide, and one for the best there is."""
-    titles = f"{len(result.placed)} batches", f"{len(result.moved)} clusters to move pods in"
+    titles = (
+        f"{len(result.placed)} batches",
+        f"{len(result.ruled)} batches with rules among their pods",
+        f"{len(result.moved)} clusters to move pods in",
+    )
     parts: list[RenderableType] = []
-    for title, rows in zip(titles, (result.placing, result.moving), strict=True):
+    for title, rows in zip(titles, result.tables.values(), strict=True):
         headings = tuple(dict.fromkeys(name for row in rows.values() for name in row))
         cells = (
             (way, *(f"{row[name]:.4g}" if name in row else "" for name in headings))

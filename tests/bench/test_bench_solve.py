@@ -11,6 +11,7 @@ import pytest
 from kubedsm.bench.instances import DisagreementError
 from kubedsm.bench.solve.instances import Instance, batches, crowded
 from kubedsm.bench.solve.oracle import best_moves, best_placement
+from kubedsm.bench.solve.ruled import ruled
 from kubedsm.bench.solve.run import Task, carried_out, move, place, placed_by
 from kubedsm.bench.solve.verdict import Way
 from kubedsm.core.goals.objective import NANO, Objective, Promise
@@ -122,6 +123,15 @@ def test_with_a_solver_as_many_are_placed_as_can_be(number):
     assert judged.most(Way.SOLVED)
     assert judged.part(Way.SOLVED) > 0.99
     assert judged.ways[Way.UNSOLVED].placed <= judged.ways[Way.SOLVED].placed
+
+
+@pytest.mark.parametrize("number", [4, 9])
+def test_rules_among_pods_cost_no_placement_that_they_allow(number):
+    of = next(itertools.islice(ruled(0), number, None))
+    judged = place(Task(of, nodes=NODES))
+    assert judged.best.proven
+    assert judged.not_fewer(Way.UNSOLVED)
+    assert judged.most(Way.SOLVED)
 
 
 def test_suggestions_beyond_the_bounds_gain_what_the_best_do():

@@ -9,8 +9,10 @@ import math
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import permutations
 from typing import Any
 
+import attrs
 import highspy
 
 from kubedsm.bench.instances import MI
@@ -19,7 +21,21 @@ from kubedsm.bench.solve.instances import Instance
 from kubedsm.core.goals.objective import NANO
 from kubedsm.core.moving.suggestion import SuggestLimits
 from kubedsm.core.rules.feasibility import Feasibility
-from kubedsm.core.world.model import NodeName, Pod, PodClass, Resources, Share, Tier, Uid, Workload
+from kubedsm.core.world.model import (
+    NodeName,
+    Pod,
+    PodClass,
+    Resources,
+    SchedulingRules,
+    Share,
+    Tier,
+    Uid,
+    Workload,
+)
+from kubedsm.core.world.snapshot import Snapshot
+
+#: more pods than any workload of a batch has
+_MANY = 100
 
 _Kind = tuple[Workload, PodClass]
 
@@ -96,10 +112,12 @@ def best_placement(instance: Instance, seconds: float = math.inf) -> Best:
     begun = time.process_time()
     snapshot, model = instance.snapshot, _Model(seconds)
     kinds = _kinds(instance.batch)
+    # What others of the batch may bring about is no part of what a node takes by itself.
+    alone = [_without_rules(pods[0]) for pods in kinds.values()]
     feasibility = Feasibility.of(snapshot)
     numbers: dict[_Kind, dict[NodeName, Any]] = defaultdict(dict)
-    for kind, pods in kinds.items():
-        for name in feasibility.feasible(pods[0]):
+    for (kind, pods), pod in zip(kinds.items(), alone, strict=True):
+        for name in feasibility.feasible(pod):
             if snapshot.nodes[name].tier is not None:
                 numbers[kind][name] = model.number(len(pods))
         if numbers[kind]:
@@ -107,6 +125,8 @@ def best_placement(instance: Instance, seconds: float = math.inf) -> Best:
     for name in snapshot.nodes:
         here = [(kind[1], of[name]) for kind, of in numbers.items() if name in of]
         model.fits(_amounts(snapshot.free[name]), here)
+    for (_, pod_class), of in numbers.items():
+        _keep_rules(model, snapshot, pod_class.rules, of)
     by_priority: dict[int, list[Any]] = {kind[1].priority: [] for kind in kinds}
     for kind, of in numbers.items():
         by_priority[kind[1].priority] += of.values()
@@ -119,6 +139,37 @@ def best_placement(instance: Instance, seconds: float = math.inf) -> Best:
     ]
     qos = [model.most(worth, whole=False) for worth in worths]
     return Best(tuple(placed), tuple(qos), time.process_time() - begun)
+
+
+def _without_rules(pod: Pod) -> Pod:
+    rules = attrs.evolve(pod.pod_class.rules, affinity=(), anti_affinity=(), spread=())
+    return attrs.evolve(pod, pod_class=attrs.evolve(pod.pod_class, rules=rules))
+
+
+def _keep_rules(
+    model: _Model, snapshot: Snapshot, rules: SchedulingRules, numbers: Mapping[NodeName, Any]
+) -> None:
+    """Rules of a kind about its own pods, of which none runs yet; there are no others."""
+
+    def in_domains(key: str) -> list[Any]:
+        """Of each domain, how many are in it."""
+        names: dict[str, list[NodeName]] = defaultdict(list)
+        for name, node in snapshot.nodes.items():
+            names[node.labels[key]].append(name)
+        return [_sum([numbers[name] for name in of if name in numbers]) for of in names.values()]
+
+    for term in rules.anti_affinity:
+        for number in in_domains(term.topology_key):
+            model.demand(number + 0 <= 1)
+    for constraint in rules.spread:
+        for number, other in permutations(in_domains(constraint.topology_key), 2):
+            model.demand(number - other <= constraint.max_skew)
+    for term in rules.affinity:
+        domains = in_domains(term.topology_key)
+        chosen = [model.number(1) for _ in domains]
+        model.demand(_sum(chosen) <= 1)
+        for number, this in zip(domains, chosen, strict=True):
+            model.demand(number <= _MANY * this)
 
 
 def best_moves(instance: Instance, limits: SuggestLimits | None, seconds: float = math.inf) -> Best:

@@ -15,6 +15,7 @@ from kubedsm.bench.instances import DisagreementError
 from kubedsm.bench.solve.best import ROUNDING, Best
 from kubedsm.bench.solve.instances import Instance, batches, crowded
 from kubedsm.bench.solve.oracle import best_moves, best_placement
+from kubedsm.bench.solve.ruled import ruled
 from kubedsm.bench.solve.verdict import Moved, Moves, Placed, SolveResult, Standing, Way
 from kubedsm.core.goals.objective import NANO, quality
 from kubedsm.core.moving.suggestion import Suggestion, SuggestLimits
@@ -53,27 +54,34 @@ class Task:
 
 def tasks(
     number: int, seed: int, *, seconds: float, nodes: int | None, patience: float
-) -> tuple[list[Task], list[Task]]:
-    """So many batches to place, and half as many clusters to move pods in."""
+) -> tuple[list[Task], list[Task], list[Task]]:
+    """So many batches to place, half as many with rules, and as many clusters to move pods in."""
 
     def each(instances: "itertools.islice[Instance]") -> list[Task]:
         return [Task(instance, seconds, nodes, patience) for instance in instances]
 
     return (
         each(itertools.islice(batches(seed), number)),
+        each(itertools.islice(ruled(seed), (number + 1) // 2)),
         each(itertools.islice(crowded(seed), (number + 1) // 2)),
     )
 
 
 def run(
-    to_place: Sequence[Task], to_move: Sequence[Task], jobs: int, on_done: Callable[[], object]
+    plain: Sequence[Task],
+    with_rules: Sequence[Task],
+    to_move: Sequence[Task],
+    jobs: int,
+    on_done: Callable[[], object],
 ) -> SolveResult:
     def done(work: Callable[[Task], T], tasks: Sequence[Task]) -> Iterator[T]:
         for result in spread(work, tasks, jobs):
             on_done()
             yield result
 
-    return SolveResult(tuple(done(place, to_place)), tuple(done(move, to_move)))
+    return SolveResult(
+        tuple(done(place, plain)), tuple(done(place, with_rules)), tuple(done(move, to_move))
+    )
 
 
 def place(task: Task) -> Placed:

@@ -143,36 +143,27 @@ class Moved:
 @attrs.frozen
 class SolveResult:
     placed: Sequence[Placed]
+    #: batches with rules among their pods
+    ruled: Sequence[Placed]
     moved: Sequence[Moved]
 
     def as_json(self) -> dict[str, Any]:
         return {
             "batches": [each.as_json() for each in self.placed],
+            "ruledBatches": [each.as_json() for each in self.ruled],
             "clusters": [each.as_json() for each in self.moved],
-            "placing": self.placing,
-            "moving": self.moving,
+            **self.tables,
             "said": self.sentences,
         }
 
     @property
-    def placing(self) -> dict[str, dict[str, float]]:
-        """Of all batches, in each way."""
-        of = self.placed
-        rows: dict[str, dict[str, float]] = {}
-        for way in (Way.SOLVED, Way.UNSOLVED, Way.KUBE_SCHEDULER):
-            alike = [each.part(way) for each in of if each.most(way)]
-            rows[way.value] = {
-                "placed": sum(sum(each.ways[way].placed) for each in of),
-                "mostPlaced": len(alike),
-                "notFewer": sum(each.not_fewer(way) for each in of),
-                **_parts("qos", alike),
-                **_thought([(each.ways[way].proven, each.ways[way].seconds) for each in of]),
-            }
-        rows["best"] = {
-            "placed": sum(int(reach.found) for each in of for reach in each.best.placed),
-            **_thought([(each.best.proven, each.best.seconds) for each in of]),
+    def tables(self) -> dict[str, dict[str, dict[str, float]]]:
+        """What all of a kind come to, in each way."""
+        return {
+            "placing": placing(self.placed),
+            "placingByRules": placing(self.ruled),
+            "moving": self.moving,
         }
-        return rows
 
     @property
     def moving(self) -> dict[str, dict[str, float]]:
@@ -190,16 +181,37 @@ class SolveResult:
 
     @property
     def sentences(self) -> list[str]:
-        ours = self.placing[Way.SOLVED.value]
+        said = []
+        for of, which in ((self.placed, ""), (self.ruled, ", with rules among pods")):
+            ours = placing(of)[Way.SOLVED.value]
+            fewer, most = (f"{ours[each]:g} of {len(of)}" for each in ("notFewer", "mostPlaced"))
+            said += [
+                f"never fewer pods than kube-scheduler{which}: {fewer}",
+                f"the most pods there can be: {most}, with {ours['qos']:.1%} of the best QoS",
+            ]
         moves = self.moving[Way.SOLVED.value]
-        fewer, most = (f"{ours[of]:g} of {len(self.placed)}" for of in ("notFewer", "mostPlaced"))
         each_time = self.moving[Way.BEST.value]["reached"]
         reached = f"{moves['reached']:.1%} of all there is (the best each time: {each_time:.1%})"
-        return [
-            f"never fewer pods than kube-scheduler: {fewer}",
-            f"the most pods there can be: {most}, with {ours['qos']:.1%} of the best QoS",
-            f"moves: {moves['first']:.1%} of the best, {reached}",
-        ]
+        return [*said, f"moves: {moves['first']:.1%} of the best, {reached}"]
+
+
+def placing(of: Sequence[Placed]) -> dict[str, dict[str, float]]:
+    """What these batches come to, in each way."""
+    rows: dict[str, dict[str, float]] = {}
+    for way in (Way.SOLVED, Way.UNSOLVED, Way.KUBE_SCHEDULER):
+        alike = [each.part(way) for each in of if each.most(way)]
+        rows[way.value] = {
+            "placed": sum(sum(each.ways[way].placed) for each in of),
+            "mostPlaced": len(alike),
+            "notFewer": sum(each.not_fewer(way) for each in of),
+            **_parts("qos", alike),
+            **_thought([(each.ways[way].proven, each.ways[way].seconds) for each in of]),
+        }
+    rows["best"] = {
+        "placed": sum(int(reach.found) for each in of for reach in each.best.placed),
+        **_thought([(each.best.proven, each.best.seconds) for each in of]),
+    }
+    return rows
 
 
 def _part(got: float, best: float) -> float:
