@@ -130,6 +130,7 @@ class KubeDSM:
         hasty, strictly = attrs.evolve(self, solver=None), attrs.evolve(deadline, strict=True)
         try:
             decision, held = hasty.decide_ahead(snapshot, pods, leaving, strictly)
+            strictly.check()
         except OutOfTimeError:
             return None
         proof = decision.proof
