@@ -213,7 +213,8 @@ class Instruments(Listener):
         self._unanswered = Counter(
             "kubedsm_unanswered_questions",
             "Questions that the worker process did not answer, for it ended, was not there yet, or"
-            " took too long; they are asked again: suggestion, packing, preemption, explanation.",
+            " took too long; they are asked again: suggestion, packing, preemption, explanation; or"
+            " it is done without an answer: placing.",
             ["question"],
             registry=registry,
         )

@@ -1,12 +1,17 @@
 import math
+from pathlib import Path
 
 import pytest
 
+import support
 from kubedsm.bench.instances import DisagreementError
+from kubedsm.bench.scale import holding
+from kubedsm.bench.scale.holding import HardBurst
 from kubedsm.bench.scale.lag import LAG, Lag, lag_in
 from kubedsm.bench.scale.paired import paired
 from kubedsm.bench.scale.run import run
 from kubedsm.bench.scale.world import Batch, Size, mirror, rebuilt
+from kubedsm.runtime import deciding
 
 
 def test_a_size_is_read_decided_and_suggested_by_both_sides():
@@ -58,3 +63,17 @@ def test_lag_is_that_of_the_looks_between_two_scrapes():
     lag = lag_in(scrape(0, 500, 1000), scrape(600, 1499, 2000))
     assert lag == Lag(1000, p50=0.001, p99=0.05, p999=0.05, max=math.inf)
     assert lag_in(scrape(0, 0, 7), scrape(3, 4, 11)) == Lag(4, 0.001, 0.05, 0.05, 0.05)
+
+
+@pytest.mark.http
+def test_all_pods_of_a_burst_are_bound_or_told_why_not_while_turns_are_timed(monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(Path(support.__file__).parents[1]))
+    monkeypatch.setattr(deciding, "MOST", 20)
+    bursts = HardBurst(15, 3), HardBurst(60, 20, 32_000)
+    few, many = (held.as_json() for held in holding.run(Size(8, 40), bursts))
+    assert few["bound"] == 15
+    assert few["longestTurnMs"]["scheduler"] > 0
+    assert 0 < many["bound"] < 60
+    assert many["longestTurnMs"]["thoughts"] > 0
+    for step in ("placing what was thought", "saying why not", "record", "snapshot"):
+        assert many["longestStepMs"][step] > 0

@@ -20,10 +20,12 @@ from kubedsm.core.goals.lasting import Quiet
 from kubedsm.core.solving.programme import Status
 from kubedsm.core.world.events import NodeApplied, NodeDeleted, PodApplied, PodDeleted
 from kubedsm.core.world.model import Tier, Tiers, Uid
+from kubedsm.core.world.sites import Away
 from kubedsm.runtime.listener import Listener
 from kubedsm.said_by_cause import SaidByCause
 from kubedsm.thinking import worker as worker_module
 from kubedsm.thinking.moves_to_make import MovesToMake
+from kubedsm.thinking.pods_to_place import PodsToPlace, as_it_is
 from kubedsm.thinking.questions import InProcess, Known, NoAnswerError
 from kubedsm.thinking.room_by_packing import RoomByPacking
 from kubedsm.thinking.room_for import RoomFor
@@ -169,10 +171,17 @@ async def test_its_answers_are_those_that_are_worked_out_here(monkeypatch):
             room = RoomFor(urgent, {}, frozenset(), budgets=())
             here = await on.here.ask(room)
             assert await on.worker.ask(room) == here, seed
+            away = Away(cut={"x": frozenset(list(on.mirror.snapshot().nodes)[:1])})
+            for view in (as_it_is, away.apart, away.in_cloud):
+                placing = PodsToPlace((urgent.uid,), 0.0, 60.0, view=view)
+                placed = await on.here.ask(placing)
+                assert await on.worker.ask(placing) == placed, seed
+                seen["placed"] += len(placed.decision.bindings)
+                seen["refused"] += len(placed.refused)
             seen["moves"] += len(suggested.suggestion.moves)
             seen["found"] += here.found is not None
             seen["coming"] += here.coming is not None
-    assert all(seen[kind] for kind in ("moves", "found", "coming")), seen
+    assert all(seen[kind] for kind in ("moves", "found", "coming", "placed", "refused")), seen
 
 
 async def test_packing_is_found_there_as_it_is_here(monkeypatch):
