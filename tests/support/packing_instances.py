@@ -51,23 +51,11 @@ def drawn(seed, most=6, priorities=(0, 1)):
     return snapshot(nodes, pods)
 
 
-@attrs.frozen(order=True)
-class Worth:
-    """The more the better."""
-
-    #: by priority, the highest first
-    placed: tuple
-    qos: tuple
-    kept: int
-
-
-def best_of_all(of, promises, *, allow_evictions=False, stays=3, moves=1):
+def best_of_all(of, promises, worth, *, allow_evictions=False):
     """By trying every node, and none, for every pod that may be anywhere."""
     gains = Gains.of(of, promises, OBJECTIVE)
     pods = [p for p in of.pods.values() if p.node_name is None or not p.pinned]
-    waiting = [p.pod_class.priority for p in pods if p.node_name is None]
-    highest = max(waiting, default=None)
-    levels = sorted({p.pod_class.priority for p in pods}, reverse=True)
+    highest = max((p.pod_class.priority for p in pods if p.node_name is None), default=None)
     free = dict(of.free)
     for each in pods:
         if each.node_name is not None:
@@ -85,23 +73,45 @@ def best_of_all(of, promises, *, allow_evictions=False, stays=3, moves=1):
                 left[target] -= each.requests
         if any(min(r.cpu, r.memory, r.pods) < 0 for r in left.values()):
             continue
-        found = worth(of, gains, levels, dict(zip(pods, targets, strict=True)), stays, moves)
+        found = worth(of, gains, dict(zip(pods, targets, strict=True)))
         best = found if best is None or found > best else best
     return best
 
 
-def worth(of, gains, levels, targets, stays=3, moves=1):
-    placed = tuple(
-        sum(t is not None and p.pod_class.priority == level for p, t in targets.items())
-        for level in levels
+def placed(targets):
+    """By priority, the highest first."""
+    counts = dict.fromkeys(sorted({p.pod_class.priority for p in targets}, reverse=True), 0)
+    for each, target in targets.items():
+        counts[each.pod_class.priority] += target is not None
+    return tuple(counts.values())
+
+
+def kept(targets, stays=3, moves=1):
+    had = [(pod, target) for pod, target in targets.items() if pod.node_name is not None]
+    return sum(
+        0 if target is None else stays if target == pod.node_name else moves for pod, target in had
     )
+
+
+def usual(of, gains, targets):
+    """The more the better: pods placed, QoS, pods kept."""
     changes = {}
     for each, target in targets.items():
         edge = [n is not None and of.nodes[n].tier is Tier.EDGE for n in (each.node_name, target)]
         changes[each.workload] = changes.get(each.workload, 0) + edge[1] - edge[0]
-    had = [(p, t) for p, t in targets.items() if p.node_name is not None]
-    kept = sum(0 if t is None else stays if t == p.node_name else moves for p, t in had)
-    return Worth(placed, gains.of_changes(changes), kept)
+    return placed(targets), gains.of_changes(changes), kept(targets)
+
+
+def evicting(of, gains, targets):
+    """As the authors' program weighs it."""
+    return placed(targets), kept(targets, stays=1, moves=-1)
+
+
+def by_tier(of, gains, targets):
+    """In the paper's order."""
+    priorities = sorted({p.pod_class.priority for p in targets}, reverse=True)
+    tiers = [{p: t for p, t in targets.items() if p.pod_class.priority == n} for n in priorities]
+    return tuple((placed(tier), kept(tier)) for tier in tiers)
 
 
 def targets_of(of, packed):

@@ -9,6 +9,7 @@ and then those that wait have what room there is.
 from collections.abc import Iterable, Mapping
 
 import attrs
+import numpy as np
 
 from kubedsm.core.goals.fragmentation import Ints
 from kubedsm.core.moving.move_groups import Moves, Order, needs_of, startable
@@ -25,6 +26,8 @@ _KINDS = {
     (Tier.CLOUD, Tier.EDGE): MoveKind.CLOUD_TO_EDGE,
     (Tier.CLOUD, Tier.CLOUD): MoveKind.CLOUD_TO_CLOUD,
 }
+#: What the rules about other pods did not allow where it was tried.
+Refused = tuple[tuple[Pod, NodeName], ...]
 _Room = dict[NodeName, Resources]
 
 
@@ -36,6 +39,7 @@ class Plan:
     legs: tuple[Leg, ...] = ()
     awaited: Moves = ()
     evicted: tuple[Pod, ...] = ()
+    refused: Refused = ()
 
 
 def plan_of(problem: Problem, loads: Ints, *, gaps: bool) -> Plan:
@@ -67,6 +71,7 @@ def trimmed(problem: Problem, plan: Plan) -> Plan:
 
 def _carried_out(problem: Problem, moves: Moves, awaited: Moves, evicted: tuple[Pod, ...]) -> Plan:
     """As far as it can be."""
+    refused: Refused = ()
     free = dict(problem.snapshot.free)
     for pod in evicted:
         if pod.node_name is not None:
@@ -77,10 +82,11 @@ def _carried_out(problem: Problem, moves: Moves, awaited: Moves, evicted: tuple[
         feasibility = problem.rules.feasibility
         for pod in evicted:
             feasibility = feasibility.without_pod(pod.uid)
-        order, _ = allowed_of(feasibility, (*order.moves, *came), free)
+        order, impasses = allowed_of(feasibility, (*order.moves, *came), free)
+        refused = tuple((each.move.pod, each.move.target) for each in impasses)
         came = tuple(move for move in order.moves if move.source is None)
     made = tuple(move for move in order.moves if move.source is not None)
-    return Plan(made, order.legs(made), came, evicted)
+    return Plan(made, order.legs(made), came, evicted, refused)
 
 
 def loads_after(problem: Problem, plan: Plan) -> Ints:
@@ -105,7 +111,8 @@ def _transfers(problem: Problem, loads: Ints) -> tuple[Moves, Moves, tuple[Pod, 
     tier_of = {node.name: node.tier for node in problem.packing.nodes}
     changes = loads - problem.old
     room = problem.packing.free - problem.old @ problem.packing.requests
-    for kind, column in enumerate(changes.T.tolist()):
+    moving = problem.kept(loads) - np.minimum(loads, problem.old).sum(axis=0)
+    for kind, (column, number) in enumerate(zip(changes.T.tolist(), moving.tolist(), strict=True)):
         leaving = [
             pod
             for row, change in enumerate(column)
@@ -116,13 +123,13 @@ def _transfers(problem: Problem, loads: Ints) -> tuple[Moves, Moves, tuple[Pod, 
         # A pod that moves needs its new room beside its old one: it goes where most is free.
         places.sort(key=lambda row: (-int(room[row].min()), row))
         names = [problem.names[row] for row in places]
-        for pod, name in zip(leaving, names, strict=False):
+        for pod, name in zip(leaving[:number], names, strict=False):
             source = pod.node_name
             if source is not None:
                 way = _KINDS[tier_of[source] or Tier.CLOUD, tier_of[name] or Tier.CLOUD]
                 moves.append(Move(pod, source, name, way))
-        evicted += leaving[len(names) :]
-        coming = zip(problem.waiting[kind], names[len(leaving) :], strict=False)
+        evicted += leaving[number:]
+        coming = zip(problem.waiting[kind], names[number:], strict=False)
         awaited += [Move(pod, None, name, None) for pod, name in coming]
     return tuple(moves), tuple(awaited), tuple(evicted)
 

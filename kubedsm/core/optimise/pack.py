@@ -16,17 +16,21 @@ from kubedsm.core.goals.objective import Objective, Promises
 from kubedsm.core.moving.movable import Movable, default_movable
 from kubedsm.core.moving.move_groups import Moves, disruptions
 from kubedsm.core.moving.suggestion import Leg, Reason
-from kubedsm.core.optimise.carrying_out import Plan, loads_after, plan_of, trimmed
+from kubedsm.core.optimise.carrying_out import Plan, Refused, loads_after, plan_of, trimmed
 from kubedsm.core.optimise.packing_search import Search
 from kubedsm.core.optimise.phases import PLACED, Form, GoalOrder, Phases, Weighing
 from kubedsm.core.optimise.problem import Problem
 from kubedsm.core.packing.match import Bounds
-from kubedsm.core.solving.in_order import Certificate
+from kubedsm.core.solving.in_order import Certificate, Found
+from kubedsm.core.solving.programme import Solver
+from kubedsm.core.world.deadline import Deadline
 from kubedsm.core.world.model import Pod
 from kubedsm.core.world.snapshot import Snapshot
 
 #: Of the time that is left, what goes to small steps, and to the search before a solver is asked.
 _STEPPING, _SEARCHING = 0.2, 0.4
+#: How often it is tried with what the rules about other pods allow.
+_TRIES, _EVEN = 4, 0.5
 
 
 @attrs.frozen(slots=True)
@@ -93,18 +97,21 @@ def pack(
 
     gains = Gains.of(snapshot, promises, objective)
     problem = Problem.of(snapshot, reason_to_stay, gains, allow_evictions=allow_evictions)
-    phases = Phases(problem, gains, Form(tier_share, weighing, order))
+    problem = attrs.evolve(problem, evict_rather=weighing == "evict")
+    form = Form(tier_share, weighing, order)
+    phases = Phases(problem, gains, form)
     choice = _Choice(problem, phases, gaps=gaps)
-    found = None
-    if any(problem.waiting):
-        search = Search(problem)
-        search.start(problem.old)
-        search.improve_by_steps(bounds.deadline.part(_STEPPING), choice.carries_out)
-        search.improve(bounds.deadline.part(_SEARCHING))
-        choice.offer(search.loads)
-        if bounds.solver is not None:
-            loads, found = phases.solved(bounds.solver, bounds.deadline, search.loads)
-            choice.offer(loads)
+    known: list[Found] = []
+    limited, tries = problem, _TRIES if problem.rules is not None else 1
+    for left in reversed(range(tries if any(problem.waiting) else 0)):
+        deadline = bounds.deadline.part(_EVEN if left else 1.0)
+        model = phases if limited is problem else Phases(limited, gains, form)
+        refused = _searched(limited, model, choice, known, bounds.solver, deadline)
+        if not refused:
+            break
+        limited = limited.without(refused)
+    # What is known of all that there is; later it is not looked at any more.
+    found = known[0] if known else None
     plan = choice.trim()
     return Packed(
         _by_priority(problem, problem.placed(problem.old)),
@@ -117,6 +124,27 @@ def pack(
     )
 
 
+def _searched(
+    problem: Problem,
+    phases: Phases,
+    choice: "_Choice",
+    known: list[Found],
+    solver: Solver | None,
+    deadline: Deadline,
+) -> Refused:
+    """Offer what is found, and note what the solver knows; what rules about other pods refuse."""
+    search = Search(problem)
+    search.start(choice.loads)
+    search.improve_by_steps(deadline.part(_STEPPING), choice.carries_out)
+    search.improve(deadline.part(_SEARCHING))
+    refused = choice.offer(search.loads)
+    if solver is None:
+        return refused
+    loads, found = phases.solved(solver, deadline, search.loads)
+    known.append(found)
+    return refused + choice.offer(loads)
+
+
 class _Choice:
     """The best plan so far."""
 
@@ -126,18 +154,23 @@ class _Choice:
 
     def carries_out(self, loads: Ints) -> bool:
         """Offered, and whether its plan comes to as many pods with a node."""
-        return self._problem.placed(self.offer(loads)) >= self._problem.placed(loads)
+        plan = self._offered(loads)
+        after = loads_after(self._problem, plan)
+        return self._problem.placed(after) >= self._problem.placed(loads)
 
-    def offer(self, loads: Ints) -> Ints:
-        """Take it if it places more than what is, and of such plans the best; where it leads."""
+    def offer(self, loads: Ints) -> Refused:
+        """Take it if it is better, and say what is refused of it."""
+        return self._offered(loads).refused
+
+    def _offered(self, loads: Ints) -> Plan:
+        """Taken if it places more than what is, and is the best of such plans."""
         problem, plan = self._problem, plan_of(self._problem, loads, gaps=self._gaps)
         after = loads_after(problem, plan)
         if problem.placed(after) > problem.placed(problem.old) and (
-            not self.plan.awaited
-            or self._standing(plan, after) > self._standing(self.plan, self.loads)
+            self._standing(plan, after) > self._standing(self.plan, self.loads)
         ):
             self.plan, self.loads = plan, after
-        return after
+        return plan
 
     def trim(self) -> Plan:
         """The best plan, without what it does not need."""

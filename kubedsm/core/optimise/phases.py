@@ -127,7 +127,10 @@ class Phases:
             rows.add([y, stay], [1, -1], least=0)
         for kept, kind in zip(self._kept.tolist(), self._loose.tolist(), strict=True):
             columns = self._at[problem.packing.most[:, kind] > 0, kind]
-            rows.add([*columns, kept], [*np.ones_like(columns), -1], least=0)
+            waiting = len(problem.waiting[kind])
+            rows.add([*columns, kept], [*np.ones_like(columns), -1], least=0, most=waiting)
+            stay = self._stay[self._homes[1] == kind]
+            rows.add([*stay, kept], [*-np.ones_like(stay), 1], least=0)
 
     def goals(self, loads: Ints) -> list[Goal]:
         """In their order. loads: what they cannot come to is said as far as it follows from what
@@ -189,8 +192,7 @@ class Phases:
         values = self._nothing()
         values[self._y] = loads[self._open]
         values[self._stay] = np.minimum(loads, self._problem.old)[self._homes]
-        had = self._problem.old.sum(axis=0)
-        values[self._kept] = np.minimum(loads.sum(axis=0), had)[self._loose]
+        values[self._kept] = self._problem.kept(loads)[self._loose]
         self._steps.fill(values, loads)
         return values
 

@@ -49,6 +49,8 @@ class Problem:
     workloads: tuple[Workload | None, ...]
     #: None if no rule about other pods concerns these
     rules: EdgeRules | None
+    #: of a kind those that wait come before any moves, even if such a pod has to go for it
+    evict_rather: bool = False
 
     @classmethod
     def of(
@@ -114,21 +116,28 @@ class Problem:
         column = self.packing.most[:, self.kind_of[pod.uid]]
         return [self.names[row] for row in np.flatnonzero(column).tolist()]
 
+    def without(self, refused: Iterable[tuple[Pod, NodeName]]) -> Self:
+        """The same with no more pods of these kinds on those nodes than there are."""
+        most = self.packing.most.copy()
+        for pod, node in refused:
+            at = self.names.index(node), self.kind_of[pod.uid]
+            most[at] = self.old[at]
+        return attrs.evolve(self, packing=attrs.evolve(self.packing, most=most))
+
     def placed(self, loads: Ints) -> tuple[int, ...]:
         """How many pods of each tier have a node."""
         counts = np.bincount(self.tiers, loads.sum(axis=0), minlength=len(self.priorities))
         return tuple(counts.astype(np.int64).tolist())
 
-    def allows(self, loads: Ints) -> bool:
-        """Whether the nodes have room for it, and all that must have a node have one."""
-        packing, totals = self.packing, loads.sum(axis=0)
-        return bool(
-            (loads >= 0).all()
-            and (loads <= packing.most).all()
-            and (totals >= self.least).all()
-            and (totals <= packing.counts).all()
-            and (loads @ packing.requests <= packing.free).all()
-        )
+    def kept(self, loads: Ints) -> Ints:
+        """S, how many pods that had a node have one, the same or another."""
+        counts, had = loads.sum(axis=0), self.old.sum(axis=0)
+        most: Ints = np.minimum(counts, had)
+        if not self.evict_rather:
+            return most
+        stay, waiting = np.minimum(loads, self.old).sum(axis=0), self.packing.counts - had
+        fewest: Ints = np.maximum(self.least, np.maximum(stay, counts - waiting))
+        return fewest
 
 
 def _emptied(rows: NodeRows, snapshot: Snapshot, pods: Iterable[Pod], gone: Iterable[Pod]) -> Room:
