@@ -143,7 +143,7 @@ def pack(
     output: str,
     **elect: Any,
 ) -> None:
-    """Say how moving pods would make room for those that wait; with --apply, make it.
+    """Say what moves would make room for pods; with --apply, make it.
 
     No pod that is moved is missing meanwhile, and what is moved comes to a node that takes it. Pods
     are evicted only with optimiser.allowEvictions, and only for pods of higher priority.
