@@ -6,7 +6,7 @@ one that stops over where there is room. What cannot be carried out all the same
 and then those that wait have what room there is.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Mapping
 
 import attrs
 import numpy as np
@@ -16,7 +16,7 @@ from kubedsm.core.moving.move_groups import Moves, Order, needs_of, startable
 from kubedsm.core.moving.proposal import allowed_of
 from kubedsm.core.moving.suggestion import Leg, Move, MoveKind
 from kubedsm.core.optimise.problem import Problem
-from kubedsm.core.rules.fit import shortages
+from kubedsm.core.world.deadline import Deadline
 from kubedsm.core.world.model import NodeName, Pod, Resources, Tier, Uid
 from kubedsm.core.world.serving_order import serving_order
 
@@ -28,7 +28,8 @@ _KINDS = {
 }
 #: What the rules about other pods did not allow where it was tried.
 Refused = tuple[tuple[Pod, NodeName], ...]
-_Room = dict[NodeName, Resources]
+#: Stopovers that are looked for in one plan, at most.
+_STOPOVERS = 8
 
 
 @attrs.frozen(eq=False)
@@ -53,20 +54,32 @@ def plan_of(problem: Problem, loads: Ints, *, gaps: bool) -> Plan:
     return _carried_out(problem, moves, awaited, evicted)
 
 
-def trimmed(problem: Problem, plan: Plan) -> Plan:
-    """The same without what makes no room for anything that comes."""
-    for pod in (*plan.evicted, *(move.pod for move in plan.moves)):
-        left = loads_after(problem, plan)
-        row, kind = problem.names.index(pod.node_name), problem.kind_of[pod.uid]
-        left[row, kind] += 1
-        if (left[row] @ problem.packing.requests > problem.packing.free[row]).any():
-            continue
-        moves = tuple(move for move in plan.moves if move.pod.uid != pod.uid)
-        evicted = tuple(other for other in plan.evicted if other.uid != pod.uid)
-        fewer = _carried_out(problem, moves, plan.awaited, evicted)
-        if len(fewer.moves) == len(moves) and len(fewer.awaited) == len(plan.awaited):
-            plan = fewer
+def trimmed(problem: Problem, plan: Plan, deadline: Deadline) -> Plan:
+    """The same without what makes no room for anything that comes, as far as there is time."""
+    gone = (*plan.evicted, *(move.pod for move in plan.moves))
+    room, needless = problem.room_after(loads_after(problem, plan)), set[Uid]()
+    for pod in gone:
+        row, asks = problem.row_of[pod.node_name or ""], problem.asks_of(pod)
+        if (room[row] >= asks).all():
+            room[row] -= asks
+            needless.add(pod.uid)
+    fewer = _without(problem, plan, needless)
+    if fewer is not None:
+        return fewer
+    for uid in needless:
+        if deadline.passed:
+            break
+        plan = _without(problem, plan, {uid}) or plan
     return plan
+
+
+def _without(problem: Problem, plan: Plan, gone: Container[Uid]) -> Plan | None:
+    """The plan without these moves and evictions; None if it needs them."""
+    moves = tuple(move for move in plan.moves if move.pod.uid not in gone)
+    evicted = tuple(pod for pod in plan.evicted if pod.uid not in gone)
+    fewer = _carried_out(problem, moves, plan.awaited, evicted)
+    same = len(fewer.moves) == len(moves) and len(fewer.awaited) == len(plan.awaited)
+    return fewer if same else None
 
 
 def _carried_out(problem: Problem, moves: Moves, awaited: Moves, evicted: tuple[Pod, ...]) -> Plan:
@@ -77,7 +90,8 @@ def _carried_out(problem: Problem, moves: Moves, awaited: Moves, evicted: tuple[
         if pod.node_name is not None:
             free[pod.node_name] += pod.requests
     order = _startable(problem, moves, free)
-    came = _placed(problem, awaited, _after(free, order.moves))
+    before = loads_after(problem, Plan(order.moves, evicted=evicted))
+    came = _placed(problem, awaited, problem.room_after(before))
     if problem.rules is not None:
         feasibility = problem.rules.feasibility
         for pod in evicted:
@@ -92,7 +106,7 @@ def _carried_out(problem: Problem, moves: Moves, awaited: Moves, evicted: tuple[
 def loads_after(problem: Problem, plan: Plan) -> Ints:
     """Where the pods are once the plan is carried out."""
     loads = problem.old.copy()
-    rows = {name: row for row, name in enumerate(problem.names)}
+    rows = problem.row_of
     for move in (*plan.moves, *plan.awaited):
         loads[rows[move.target], problem.kind_of[move.pod.uid]] += 1
     for pod, source in [(p, p.node_name) for p in plan.evicted] + [
@@ -156,58 +170,44 @@ def _stopovers(
 ) -> dict[Uid, NodeName]:
     """Where moves that wait in a circle may stop over, beside all that comes there."""
     found: dict[Uid, NodeName] = {}
-    spare = dict(free)
+    spare = problem.rows_of(free)
     for move in moves:
-        spare[move.target] -= move.pod.requests
-    while True:
+        spare[problem.row_of[move.target]] -= problem.asks_of(move.pod)
+    while len(found) < _STOPOVERS:
         done = startable(dict(needs), found)
         stuck = [move for move in moves if move.pod.uid not in done]
         wanted = {uid for move in stuck for uid in needs[move.pod.uid]}
         stuck = [m for m in stuck if m.pod.uid in wanted and m.pod.uid not in found]
         for move in sorted(stuck, key=lambda m: (m.pod.requests.cpu, m.pod.requests.memory)):
-            node = _stopover(problem, move, spare)
-            if node is not None:
-                found[move.pod.uid] = node
-                spare[node] -= move.pod.requests
+            fitting = problem.fitting(move.pod, spare)
+            fitting = [
+                row for row in fitting if problem.names[row] not in (move.source, move.target)
+            ]
+            if fitting:
+                row = max(fitting, key=lambda row: (spare[row].min(), -row))
+                found[move.pod.uid] = problem.names[row]
+                spare[row] -= problem.asks_of(move.pod)
                 break
         else:
-            return found
+            break
+    return found
 
 
-def _stopover(problem: Problem, move: Move, spare: Mapping[NodeName, Resources]) -> NodeName | None:
-    open_to = problem.open_to(move.pod)
-    fitting = [
-        name
-        for name in open_to
-        if name not in {move.source, move.target} and not shortages(move.pod.requests, spare[name])
-    ]
-    return max(fitting, key=lambda name: (spare[name].cpu, name), default=None)
-
-
-def _after(free: Mapping[NodeName, Resources], moves: Iterable[Move]) -> _Room:
-    after = dict(free)
-    for move in moves:
-        after[move.target] -= move.pod.requests
-        if move.source is not None:
-            after[move.source] += move.pod.requests
-    return after
-
-
-def _placed(problem: Problem, awaited: Moves, room: _Room) -> Moves:
+def _placed(problem: Problem, awaited: Moves, room: Ints) -> Moves:
     """Pods that wait, where there is room for them: those and there first that were meant."""
-    meant = {move.pod.uid: move.target for move in awaited}
+    meant = {move.pod.uid: problem.row_of[move.target] for move in awaited}
     waiting = [pod for of_kind in problem.waiting for pod in of_kind]
     waiting.sort(
         key=lambda pod: (-pod.pod_class.priority, pod.uid not in meant, *serving_order(pod))
     )
     found: list[Move] = []
     for pod in waiting:
-        names = [name for name in problem.open_to(pod) if not shortages(pod.requests, room[name])]
-        if not names:
+        fitting = problem.fitting(pod, room)
+        if not fitting:
             continue
-        target = meant.get(pod.uid)
-        if target not in names:
-            target = min(names, key=lambda name: (room[name].cpu, room[name].memory, name))
-        found.append(Move(pod, None, target, None))
-        room[target] -= pod.requests
+        row = meant.get(pod.uid)
+        if row not in fitting:
+            row = min(fitting, key=lambda at: (int(room[at].min()), at))
+        found.append(Move(pod, None, problem.names[row], None))
+        room[row] -= problem.asks_of(pod)
     return tuple(found)

@@ -112,7 +112,7 @@ def pack(
         limited = limited.without(refused)
     # What is known of all that there is; later it is not looked at any more.
     found = known[0] if known else None
-    plan = choice.trim()
+    plan = choice.trim(bounds.deadline)
     return Packed(
         _by_priority(problem, problem.placed(problem.old)),
         _by_priority(problem, problem.placed(choice.loads)),
@@ -172,10 +172,10 @@ class _Choice:
             self.plan, self.loads = plan, after
         return plan
 
-    def trim(self) -> Plan:
+    def trim(self, deadline: Deadline) -> Plan:
         """The best plan, without what it does not need."""
         if not self._gaps:
-            self.plan = trimmed(self._problem, self.plan)
+            self.plan = trimmed(self._problem, self.plan, deadline)
             self.loads = loads_after(self._problem, self.plan)
         return self.plan
 

@@ -19,7 +19,8 @@ from kubedsm.core.moving.movable import Movable
 from kubedsm.core.packing.problem import Kind, Packing, Rank
 from kubedsm.core.rules.class_verdicts import open_nodes
 from kubedsm.core.rules.feasibility import EquivalenceClass
-from kubedsm.core.world.model import NodeName, Pod, PodClass, Uid, Workload
+from kubedsm.core.world.model import NodeName, Pod, PodClass, Resources, Uid, Workload
+from kubedsm.core.world.node_index import column_of
 from kubedsm.core.world.node_rows import NodeRows
 from kubedsm.core.world.room import Room
 from kubedsm.core.world.serving_order import serving_order
@@ -111,10 +112,35 @@ class Problem:
     def kind_of(self) -> Mapping[Uid, int]:
         return {pod.uid: at for at, kind in enumerate(self.packing.kinds) for pod in kind.pods}
 
-    def open_to(self, pod: Pod) -> list[NodeName]:
-        """The nodes that may take the pod, in name order; room aside."""
-        column = self.packing.most[:, self.kind_of[pod.uid]]
-        return [self.names[row] for row in np.flatnonzero(column).tolist()]
+    @cached_property
+    def row_of(self) -> Mapping[str, int]:
+        return {name: row for row, name in enumerate(self.names)}
+
+    def asks_of(self, pod: Pod) -> Ints:
+        """R"""
+        asks: Ints = self.packing.requests[self.kind_of[pod.uid]]
+        return asks
+
+    def rows_of(self, free: Mapping[NodeName, Resources]) -> Ints:
+        """N x R, below zero too."""
+        return amounts_of_all([free[name] for name in self.names], self.packing.axes)
+
+    def room_after(self, loads: Ints) -> Ints:
+        """N x R, what is free once so many are there, where that is less than nothing too."""
+        room: Ints = self._free - (loads - self.old) @ self.packing.requests
+        return room
+
+    @cached_property
+    def _free(self) -> Ints:
+        return self.rows_of(self.snapshot.free)
+
+    def fitting(self, pod: Pod, room: Ints) -> list[int]:
+        """The rows that take the pod, with that room."""
+        kind = self.kind_of[pod.uid]
+        asks = self.packing.requests[kind]
+        enough = ((room >= asks) | (asks == 0)).all(axis=1)
+        found: list[int] = np.flatnonzero(enough & (self.packing.most[:, kind] > 0)).tolist()
+        return found
 
     def without(self, refused: Iterable[tuple[Pod, NodeName]]) -> Self:
         """The same with no more pods of these kinds on those nodes than there are."""
@@ -138,6 +164,10 @@ class Problem:
         stay, waiting = np.minimum(loads, self.old).sum(axis=0), self.packing.counts - had
         fewest: Ints = np.maximum(self.least, np.maximum(stay, counts - waiting))
         return fewest
+
+
+def amounts_of_all(listed: Sequence[Resources], axes: Sequence[str]) -> Ints:
+    return np.stack([column_of(listed, axis) for axis in axes], axis=1)
 
 
 def _emptied(rows: NodeRows, snapshot: Snapshot, pods: Iterable[Pod], gone: Iterable[Pod]) -> Room:
