@@ -126,14 +126,14 @@ def _transfers(problem: Problem, loads: Ints) -> tuple[Moves, Moves, tuple[Pod, 
     changes = loads - problem.old
     room = problem.packing.free - problem.old @ problem.packing.requests
     moving = problem.kept(loads) - np.minimum(loads, problem.old).sum(axis=0)
-    for kind, (column, number) in enumerate(zip(changes.T.tolist(), moving.tolist(), strict=True)):
+    for kind in np.flatnonzero((changes != 0).any(axis=0)).tolist():
+        column, number = changes[:, kind], int(moving[kind])
         leaving = [
             pod
-            for row, change in enumerate(column)
-            if change < 0
-            for pod in problem.running[kind][row][change:]
+            for row in np.flatnonzero(column < 0).tolist()
+            for pod in problem.running[kind][row][int(column[row]) :]
         ]
-        places = [row for row, change in enumerate(column) for _ in range(max(0, change))]
+        places = np.repeat(np.arange(len(column)), np.maximum(column, 0)).tolist()
         # A pod that moves needs its new room beside its old one: it goes where most is free.
         places.sort(key=lambda row: (-int(room[row].min()), row))
         names = [problem.names[row] for row in places]

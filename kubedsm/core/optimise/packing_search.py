@@ -23,6 +23,8 @@ _NODES = 4
 _ROUNDS, _ROUNDS_A_NODE = 400, 60
 #: Of these the part that goes to moving less.
 _RESTORING = 0.3
+#: One of them is the one with most room of so many.
+_LOOKED_AT = 3
 #: How often each of two is done, where neither is always better.
 _EVEN = 0.5
 #: How often pods that had a node go first, and how often those of higher priority do.
@@ -53,7 +55,7 @@ class Search:
         self._room: list[list[int]] = packing.free[:, scarce].tolist()
         self._asks: list[list[int]] = packing.requests[:, scarce].tolist()
         self._parts = (1 / np.maximum(packing.free.max(axis=0), 1))[scarce].tolist()
-        self._size = [sum(map(float.__mul__, map(float, a), self._parts)) for a in self._asks]
+        self._size = [self._size_of(asks) for asks in self._asks]
         self._tier = problem.tiers.tolist()
         self._most = packing.most.tolist()
         self._old = problem.old.tolist()
@@ -133,7 +135,8 @@ class Search:
     def _drawn_rows(self) -> list[int]:
         number = len(self._on)
         wanted = min(number, 2 + int(next(self._random) * (_NODES - 1)))
-        rows: set[int] = set()
+        drawn = [int(next(self._random) * number) for _ in range(_LOOKED_AT)]
+        rows = {max(drawn, key=lambda row: self._size_of(self._left(row, self._on[row])))}
         while len(rows) < wanted:
             rows.add(int(next(self._random) * number))
         return sorted(rows)
@@ -189,6 +192,9 @@ class Search:
                 free[row] = list(map(int.__sub__, free[row], self._asks[kind]))
         return after, out
 
+    def _size_of(self, amounts: Sequence[int]) -> float:
+        return sum(map(float.__mul__, map(float, amounts), self._parts))
+
     def _left(self, row: int, kinds: Sequence[int]) -> list[int]:
         left = self._room[row]
         for kind in kinds:
@@ -204,14 +210,14 @@ class Search:
         restoring: bool,
     ) -> int | None:
         """The node that it fills best; if they are to go home, one from which it came."""
-        asks, parts, best, least = self._asks[kind], self._parts, None, float("inf")
+        asks, best, least = self._asks[kind], None, float("inf")
         for row, left in free.items():
             if not self._most[row][kind] or any(map(int.__gt__, asks, left)):
                 continue
             there = after[row].count(kind)
             if there >= self._most[row][kind]:
                 continue
-            rest = sum(map(float.__mul__, map(float, left), parts))
+            rest = self._size_of(left)
             if restoring and there < self._old[row][kind]:
                 rest -= 1000
             if rest < least:
@@ -232,7 +238,7 @@ class Search:
         total = 0.0
         for row, kinds in on.items():
             left = self._left(row, kinds)
-            total -= sum(map(float.__mul__, map(float, left), self._parts)) ** 2
+            total -= self._size_of(left) ** 2
         return total
 
     def _moved(self, on: _Nodes) -> float:
