@@ -150,7 +150,9 @@ class RoomMaking:
     def _ended(self, going: "_Underway") -> bool:
         moves = self.record.moves_of(set(going.plans.values()))
         moved = sum(move.outcome is Outcome.COMPLETED for move in moves)
-        why = next((m.reason for m in moves if m.outcome in _LOST and m.reason), "it took too long")
+        late = self.clock.monotonic() >= going.until
+        otherwise = "it took too long" if late else "others have it"
+        why = next((m.reason for m in moves if m.outcome in _LOST and m.reason), otherwise)
         there = [self.mirror.pod(move.pod.uid) for move in going.found.awaited]
         placed = [pod for pod in there if pod is not None and not pod.waits_for_node]
         for pod in placed:

@@ -239,6 +239,40 @@ async def test_a_move_that_fails_ends_it_and_the_room_is_given_back():
         assert ready.count() == 2
 
 
+async def test_room_that_others_took_all_the_same_is_given_up():
+    """Other schedulers do not know for whom it is held."""
+    async with in_pieces(timing=SLOW) as world, world.scheduler() as runtime:
+        await half_full(world)
+        await asyncio.sleep(5)
+        large(world)
+        await world.until(lambda: [p for p in world.pods("web") if is_detached(p)], 20)
+        [moving] = [pod for pod in runtime.mirror.pods() if pod.detached]
+        container = {"name": "c", "image": "x", "resources": {"requests": {"cpu": "2"}}}
+        spec = {"schedulerName": "other", "nodeName": moving.node_name, "containers": [container]}
+        world.api.create(PODS, {"metadata": {"name": "other"}, "spec": spec}, namespace="default")
+        await world.until(lambda: world.events("PackingFailed"), 60)
+        [event] = world.events("PackingFailed")
+        assert event["message"] == "Packing: no room was made: others have it"
+        assert placed(world) == 0
+        await asyncio.sleep(1)
+        assert settled(world)
+
+
+async def test_a_packing_that_takes_too_long_is_given_up_with_its_room():
+    """A pod that is moved does not go for longer than all of it may take."""
+    endless = Timing(start_delay=0.5, stop_delay=5000.0)
+    async with in_pieces(timing=endless) as world, world.scheduler():
+        await half_full(world, terminationGracePeriodSeconds=6000)
+        large(world)
+        await world.until(lambda: world.events("PackingFailed"), 140)
+        assert world.clock.monotonic() > 100
+        [event] = world.events("PackingFailed")
+        assert event["message"] == "Packing: no room was made: it took too long"
+        runtime = world.runtime
+        assert not runtime._preemptor._nominations
+        assert not runtime.mirror.held_for([runtime.mirror.pods()[-1].uid])
+
+
 async def test_a_node_that_is_lost_meanwhile_is_no_end():
     async with in_pieces(nodes=3, timing=SLOW) as world, world.scheduler() as runtime:
         await half_full(world, 3)
