@@ -14,18 +14,20 @@ from kubedsm.core.packing.problem import NO_RANK, Kind, Packing, Rank, Turn, kin
 from kubedsm.core.placing.alone import place_alone
 from kubedsm.core.placing.batch_kinds import is_plain, judged_kinds
 from kubedsm.core.placing.decision import Binding, Choice, Decision, make_decision
-from kubedsm.core.placing.integer_choice import Also
+from kubedsm.core.placing.integer_choice import PLACED, QOS, Also
 from kubedsm.core.placing.proof import Proof, plain_proof
 from kubedsm.core.placing.ranks import ranks_of
 from kubedsm.core.placing.replica_ladders import ReplicaLadders
 from kubedsm.core.placing.rule_keeping import Kept, keep_rules
 from kubedsm.core.placing.rule_rows import RuleRows
 from kubedsm.core.placing.settling import WouldGain
+from kubedsm.core.placing.shortfalls import amounts, shortfalls
 from kubedsm.core.placing.solved_again import Attempt, solved, solved_again
 from kubedsm.core.placing.split import demands
 from kubedsm.core.rules.class_verdicts import rejections
 from kubedsm.core.rules.feasibility import Feasibility
 from kubedsm.core.rules.rejection import Rejection
+from kubedsm.core.solving.in_order import Certificate
 from kubedsm.core.world.model import (
     NodeName,
     Pod,
@@ -93,7 +95,8 @@ def _plain(problem: "_Problem", ordered: Sequence[Pod]) -> Decision:
     unplaced = _why_not(snapshot, bindings, _others(ordered, bindings))
     proof = choice.proof.or_else(problem.plain_proof(bindings))
     decision = problem.decision(bindings, unplaced, choice.fragmentation, proof)
-    return attrs.evolve(decision, plain=True, certificates=choice.certificates)
+    certificates = problem.certificates(bindings, choice, proof)
+    return attrs.evolve(decision, plain=True, certificates=certificates)
 
 
 def _ruled(problem: "_Problem", set_aside: Sequence[Pod]) -> Decision:
@@ -117,7 +120,8 @@ def _ruled(problem: "_Problem", set_aside: Sequence[Pod]) -> Decision:
     unplaced = {**best.kept.rejections, **_why_not(snapshot, bindings, set_aside)}
     fragmentation = problem.fragmentation.of(problem.edge.nodes, room)
     decision = problem.decision(bindings, unplaced, fragmentation, proof)
-    return attrs.evolve(decision, late=best.kept.late)
+    certificates = problem.certificates(bindings, first.choice, proof)
+    return attrs.evolve(decision, late=best.kept.late, certificates=certificates)
 
 
 @attrs.frozen(eq=False)
@@ -273,16 +277,43 @@ class _Problem:
 
     def standing(self, bindings: Sequence[Binding]) -> tuple[list[int], list[int]]:
         """What they are worth before preferences: pods by their turn, then QoS by level."""
-        turns = Counter(self.turn(binding.pod) for binding in bindings)
-        placed = [turns[turn] for turn in sorted(set(map(self.turn, self.batch)), reverse=True)]
+        placed, worth = self.by_turn(bindings), self.by_level(bindings)
+        return (
+            [placed[turn] for turn in sorted(placed, reverse=True)],
+            [worth[level] for level in sorted(worth, reverse=True)],
+        )
+
+    def by_turn(self, bindings: Iterable[Binding]) -> dict[Turn, int]:
+        """How many of their pods have each turn of the batch."""
+        placed = dict.fromkeys(map(self.turn, self.batch), 0)
+        for binding in bindings:
+            placed[self.turn(binding.pod)] += 1
+        return placed
+
+    def by_level(self, bindings: Iterable[Binding]) -> dict[int, int]:
+        """The QoS of the workloads of the batch that have each level."""
         after, levels = self.shares_after(bindings), levels_of(self.batch) or {}
         by_level: dict[int, dict[Workload, Share]] = {}
         for pod in self.batch:
             if pod.workload in after:
                 level = by_level.setdefault(levels.get(pod.workload, 0), {})
                 level[pod.workload] = after[pod.workload]
-        ordered = sorted(by_level.items(), reverse=True, key=lambda entry: entry[0])
-        return placed, [quality(of, self.promises, self.objective) for _, of in ordered]
+        return {
+            level: quality(of_level, self.promises, self.objective)
+            for level, of_level in by_level.items()
+        }
+
+    def certificates(
+        self, bindings: Sequence[Binding], most: Choice, proof: Proof
+    ) -> tuple[Certificate, ...]:
+        """Of what is not proven; `most` is no worse than any placement, but for its own."""
+        none, known = self.by_level(()), {PLACED: proof.placed, QOS: proof.qos}
+        reached, best = (
+            amounts(self.by_turn(of), {at: n - none[at] for at, n in self.by_level(of).items()})
+            for of in (bindings, self.bindings(most))
+        )
+        found = shortfalls(reached, best, most.certificates)
+        return tuple(each for each in found if not known[each.goal])
 
     def turn(self, pod: Pod) -> Turn:
         """Pods with a greater one are placed before any number with a lesser."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from kubedsm.core.goals.fragmentation import Ints
 from kubedsm.core.goals.objective import NANO, Objective
-from kubedsm.core.packing.problem import Packing
+from kubedsm.core.packing.problem import Packing, Turn
 from kubedsm.core.placing.split import Demand, Picks
 from kubedsm.core.solving.in_order import Goal
 from kubedsm.core.solving.programme import Programme, Rows
@@ -147,22 +147,27 @@ def _equal(rows: Rows, these: Ints, those: Ints) -> None:
     rows.add(np.concatenate((these, those)), signs, 0, 0)
 
 
+def turn_called(turn: Turn) -> str:
+    priority, overdue = turn
+    return f"priority {priority}, overdue {overdue}" if overdue else f"priority {priority}"
+
+
 def turns_of(packing: Packing) -> Iterator[tuple[str, Mask]]:
     """Of each turn, the greatest first: what it is called, and its kinds."""
     turns = [kind.rank.turn for kind in packing.kinds]
     for turn in sorted(set(turns), reverse=True):
-        several = [len(set(part)) > 1 for part in zip(*turns, strict=True)]
-        parts = zip(("priority", "overdue"), turn, several, strict=True)
-        called = ", ".join(f"{part} {number}" for part, number, told in parts if told)
-        yield called, np.array([each == turn for each in turns], dtype=np.bool_)
+        yield turn_called(turn), np.array([each == turn for each in turns], dtype=np.bool_)
+
+
+def level_called(level: int) -> str:
+    return f"priority {level}"
 
 
 def levels_of(members: Sequence[Demand]) -> Iterator[tuple[str, list[int]]]:
     """Of each level, the greatest first: what it is called, and which members have it."""
-    levels = sorted({member.level for member in members}, reverse=True)
-    for level in levels:
-        called = f"priority {level}" if len(levels) > 1 else ""
-        yield called, [at for at, member in enumerate(members) if member.level == level]
+    for level in sorted({member.level for member in members}, reverse=True):
+        of_level = [at for at, member in enumerate(members) if member.level == level]
+        yield level_called(level), of_level
 
 
 def _worth_most(

@@ -65,10 +65,6 @@ def chosen_by_parts(
     return Chosen(
         Placement(picks, on_edge, in_cloud),
         Proof(*map(all, known)),
-        tuple(
-            attrs.evolve(each, of=", ".join(filter(None, (each.of, f"part {at} of {len(parts)}"))))
-            for at, part in enumerate(made, 1)
-            for each in part.certificates
-        ),
+        tuple(each for part in made for each in part.certificates),
         sum(part.charged for part in made),
     )

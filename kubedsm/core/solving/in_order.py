@@ -135,20 +135,29 @@ def maximised_in_order(
             best is None or int(goal.weights @ solved.values) > int(goal.weights @ best)
         ):
             best = solved.values
-        status = solved.status
-        value = None if best is None else int(goal.weights @ best)
         bound = limit if solved.bound is None else min(limit, solved.bound)
-        if status is not Status.OPTIMAL and value is not None:
-            reached = value >= bound - goal.slack
-            status = Status.OPTIMAL if reached else Status.FEASIBLE
         seconds = begun - deadline.left if np.isfinite(begun) else 0.0
-        certificates.append(
-            Certificate(goal.name, status, value, bound, seconds, goal.of, goal.unit)
+        certificate = Certificate(
+            goal.name, solved.status, None, bound, seconds, goal.of, goal.unit
         )
+        certificates.append(certificate if best is None else _reached(certificate, goal, best))
+        value, status = certificates[-1].value, certificates[-1].status
         if value is None:
             # Nothing was found for this one: what comes after it has nothing to keep to.
             continue
         columns = np.flatnonzero(goal.weights)
         most = value if status is Status.OPTIMAL and not goal.slack else UNBOUNDED
         programme = programme.with_row(columns, goal.weights[columns], value - goal.slack, most)
+    if best is not None:
+        # What was kept to at least may be more since.
+        certificates = [_reached(*of, best) for of in zip(certificates, goals, strict=True)]
     return Found(best, tuple(certificates))
+
+
+def _reached(certificate: Certificate, goal: Goal, values: Ints) -> Certificate:
+    """With what these values come to."""
+    value, bound, status = int(goal.weights @ values), certificate.bound, certificate.status
+    if status is not Status.OPTIMAL:
+        proven = bound is not None and value >= bound - goal.slack
+        status = Status.OPTIMAL if proven else Status.FEASIBLE
+    return attrs.evolve(certificate, value=value, status=status)

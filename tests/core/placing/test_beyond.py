@@ -75,8 +75,8 @@ def test_no_choice_exceeds_the_bounds_of_the_relaxation():
         for member in members:
             scores = member.scores(objective)
             gained += int(scores[on_edge.count(member.workload)] - scores[0])
-        assert gained <= limits.get((QOS, ""), 0) + len(members)
-        tight += gained > 0 and gained == limits[QOS, ""]
+        assert gained <= limits.get((QOS, "priority 0"), 0) + len(members)
+        tight += gained > 0 and gained == limits[QOS, "priority 0"]
     assert tight >= 10
 
 
