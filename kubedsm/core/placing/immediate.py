@@ -307,7 +307,10 @@ class _Problem:
         self, bindings: Sequence[Binding], most: Choice, proof: Proof
     ) -> tuple[Certificate, ...]:
         """Of what is not proven; `most` is no worse than any placement, but for its own."""
-        none, known = self.by_level(()), {PLACED: proof.placed, QOS: proof.qos}
+        known = {PLACED: proof.placed, QOS: proof.qos}
+        if all(known.values()):
+            return ()
+        none = self.by_level(())
         reached, best = (
             amounts(self.by_turn(of), {at: n - none[at] for at, n in self.by_level(of).items()})
             for of in (bindings, self.bindings(most))
