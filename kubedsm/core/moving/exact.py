@@ -64,7 +64,7 @@ def _beyond(question: Question) -> Proposal:
         solved = _best(part, asked)
         proven = solved.proven and asked.proven and part is question
         solved = attrs.evolve(solved, proven=proven, states=found.states)
-        found = max(found, solved, key=partial(_rank, question))
+        found = max(solved, found, key=partial(_rank, question))
         asked = asked if part is question else None
     return attrs.evolve(found, certificate=_certificate(question, found, asked))
 
