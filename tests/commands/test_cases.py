@@ -8,6 +8,7 @@ import pytest
 from kubedsm.cluster.wire import dump as dumps
 from kubedsm.commands import advising, offline
 from kubedsm.configuration.settings import Configuration, load_file
+from kubedsm.core.goals.objective import NANO
 from kubedsm.core.moving.suggestion import MoveKind
 from kubedsm.core.world.model import Tier
 from kubedsm.solvers.highs import Highs
@@ -161,6 +162,35 @@ def after_all_rounds(name):
 
 def test_a_promise_out_of_reach_of_one_suggestion_is_kept_after_the_next():
     assert after_all_rounds("h09-seven-moves-gamma") == ({"shop/x": (7, 7)}, 7)
+
+
+def solved(name):
+    """The snapshot, and a configuration that gives a solver time, and takes moves for free."""
+    dump, configuration = read(name)
+    configuration = attrs.evolve(
+        configuration,
+        migration=attrs.evolve(configuration.migration, price=0.0),
+        solver=attrs.evolve(configuration.solver, kind="highs", budget=60.0),
+    )
+    return offline.mirror_of(dump, configuration).snapshot(), configuration
+
+
+def test_with_many_workloads_the_best_moves_are_found():
+    found = advising.advise(*solved("suggest-manyw-7")).suggestion
+    assert (qos_after(found), round(found.before.qos / NANO, 3)) == (86.862, 24.8)
+    assert found.proven
+    assert found.certificate.bound == found.after.qos - found.before.qos
+
+
+def test_with_many_workloads_all_is_reached_in_the_end():
+    """Any number of moves at once would gain 88.2."""
+    snapshot, configuration = solved("suggest-manyw-11")
+    gains = []
+    while (found := advising.advise(snapshot, configuration).suggestion).moves:
+        gains.append((found.after.qos - found.before.qos) / NANO)
+        snapshot = snapshot.with_placed({move.pod.uid: move.target for move in found.moves})
+    assert round(gains[0], 3) == 51.04
+    assert sum(gains) > 0.985 * 88.232
 
 
 def test_pods_are_not_moved_halfway_to_a_promise():

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import attrs
 import numpy as np
 
-from kubedsm.core.goals.gains import worthwhile
+from kubedsm.core.goals.gains import LEAST_GAIN, worthwhile
 from kubedsm.core.goals.objective import NANO
 from kubedsm.core.goals.worths import less_price
 from kubedsm.core.moving.best_changes import Solution
@@ -19,6 +19,8 @@ from kubedsm.core.solving.programme import UNBOUNDED, Ints, Solver
 MOST_PAIRS = 15_000
 #: Of the time that is left, what a goal may take when others follow.
 _PART = 0.7
+#: Of solutions that are of no use, so many are passed over.
+_TRIES = 6
 
 
 class SolvedChanges:
@@ -41,7 +43,7 @@ class SolvedChanges:
         made = ChangesProgramme(question)
         gains, first, number = question.gains, self.certificate is None, 0
         levels = sorted({gains.level[workload] for workload in question.problem.workloads})
-        while levels:
+        while levels and number < _TRIES:
             if question.bounds.deadline.passed:
                 self.proven = False
                 return
@@ -49,19 +51,19 @@ class SolvedChanges:
             if first and not number:
                 self.certificate, self.level = certificate, levels[0]
             self.proven = self.proven and found.proven
-            solution = None
-            if found.values is not None:
-                solution = _solution(question, made.changes(found.values))
-            if solution is None:
-                if not found.proven:
-                    return
-                made.keep(question, levels.pop(0))
-            else:
+            if found.values is not None and (certificate.value or 0) > LEAST_GAIN * NANO:
                 number += 1
-                yield solution
-                if not found.proven:
-                    return
-                made.forbid(solution.changes)
+                changes = made.changes(found.values)
+                solution = _solution(question, changes)
+                if solution is not None:
+                    yield solution
+                else:
+                    self.proven = False
+                made.forbid(changes)
+            else:
+                made.keep(question, levels.pop(0))
+            if not found.proven:
+                return
 
     def _found(
         self, made: ChangesProgramme, question: Question, levels: Sequence[int]
@@ -88,7 +90,7 @@ class SolvedChanges:
 
 
 def _solution(question: Question, changes: Ints) -> Solution | None:
-    """None if that is worth nothing."""
+    """None if that gives no more QoS, as for a pod that waits, or one that stays for longer."""
     problem = question.problem
     difference = changes.sum(axis=0)
     moves = int(np.abs(changes).sum() + np.abs(difference).sum()) // 2
