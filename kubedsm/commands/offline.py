@@ -8,6 +8,7 @@ from kubedsm.cluster.wire.dump import Dump, Malformed
 from kubedsm.configuration.settings import Configuration
 from kubedsm.core.goals.objective import NANO
 from kubedsm.core.placing.decision import Decision
+from kubedsm.core.world.deadline import NO_DEADLINE, Deadline
 from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.core.world.snapshot import Snapshot
 
@@ -61,12 +62,14 @@ def mirror_of(dump: Dump, configuration: Configuration) -> ClusterMirror:
     return mirror
 
 
-def place(dump: Dump, configuration: Configuration) -> OfflinePlacement:
+def place(
+    dump: Dump, configuration: Configuration, deadline: Deadline = NO_DEADLINE
+) -> OfflinePlacement:
     """Decide for the pods of a dump that wait for us, as one batch."""
     ours = configuration.scheduler_name
     snapshot = mirror_of(dump, configuration).snapshot()
     waiting_for_us = snapshot.schedulable(snapshot.pods.values())
-    decision = configuration.policy.decide(snapshot, waiting_for_us)
+    decision = configuration.policy.decide(snapshot, waiting_for_us, deadline)
     waiting = [pod for pod in snapshot.pods.values() if pod.waits_for_node]
     return OfflinePlacement(
         snapshot,

@@ -10,6 +10,7 @@ from kubedsm.commands import advising, offline
 from kubedsm.configuration.settings import Configuration, load_file
 from kubedsm.core.goals.objective import NANO
 from kubedsm.core.moving.suggestion import MoveKind
+from kubedsm.core.world.deadline import Deadline
 from kubedsm.core.world.model import Tier
 from kubedsm.solvers.highs import Highs
 from support.recorded import CASES
@@ -126,6 +127,11 @@ def test_all_are_placed_beyond_the_bounds(name, number, qos, solver):
     assert solver is None or decision.score_after / 1e9 >= qos
     [qos_left] = decision.certificates
     assert (qos_left.goal, qos_left.gap > 0) == ("QoS", True)
+
+
+def test_a_dump_is_thought_about_no_longer_than_it_may():
+    found = offline.place(*read("place-big-7"), Deadline(lambda: 1.0, 1.0))
+    assert not found.decision.proof.placed
 
 
 def test_pods_of_a_higher_priority_leave_the_zones_as_even_as_others_need_them():
