@@ -10,7 +10,6 @@ from kubedsm.core.goals.fragmentation import Ints
 from kubedsm.core.packing.best_fit import by_size, sizes
 from kubedsm.core.packing.problem import Packing
 from kubedsm.core.world.deadline import Deadline
-from kubedsm.core.world.node_index import Mask
 
 _NOWHERE = -1
 
@@ -48,6 +47,9 @@ class _Making:
         self._turns = [kind.rank.turn for kind in packing.kinds]
         self._size = np.array(sizes(packing))
         self._scale = np.maximum(packing.allocatable[:, :2].max(axis=0, initial=1), 1)
+        #: N x S, whether the node takes one more
+        self._fits = np.empty(loads.shape, dtype=np.bool_)
+        self._look_at(slice(None))
 
     def bring(self, kind: int, chain: int) -> bool:
         """Put one more pod of the kind somewhere; False, and nothing has changed, if it cannot."""
@@ -59,26 +61,25 @@ class _Making:
         return True
 
     def _put_somewhere(self, kind: int, chain: int, avoided: int) -> bool:
-        fits = self._fits()
-        fitting = fits[:, kind].copy()
-        if avoided != _NOWHERE:
-            fitting[avoided] = False
-        if fitting.any():
-            left = (self.room[:, :2] / self._scale).sum(axis=1)
-            self._put(kind, int(np.where(fitting, left, np.inf).argmin()))
+        """`chain` as told; `avoided`: the node that it has just left."""
+        fitting = np.flatnonzero(self._fits[:, kind])
+        fitting = fitting[fitting != avoided]
+        if len(fitting):
+            left = (self.room[fitting, :2] / self._scale).sum(axis=1)
+            self._put(kind, int(fitting[left.argmin()]))
             return True
         if not chain:
             return False
-        in_the_way = self._in_the_way(kind)
-        if avoided != _NOWHERE:
-            in_the_way[avoided] = False
-        elsewhere = fits.sum(axis=0) - fits > 0
-        for node, other in self._least(in_the_way & elsewhere)[:1]:
+        nodes, others = self._in_the_way(kind, avoided)
+        elsewhere = self._fits.sum(axis=0)[others] > self._fits[nodes, others]
+        if elsewhere.any():
+            first = int(elsewhere.argmax())
+            node, other = int(nodes[first]), int(others[first])
             self._exchange(kind, other, node)
             return self._put_somewhere(other, 0, node)
         if chain == 1:
             return False
-        for node, other in self._least(in_the_way):
+        for node, other in zip(nodes.tolist(), others.tolist(), strict=True):
             if self._tries <= 0 or self._deadline.passed:
                 return False
             self._tries -= 1
@@ -90,40 +91,39 @@ class _Making:
 
     def _drive_out(self, kind: int) -> bool:
         """Put one more where one of a lesser turn has to go, which stays out."""
-        lesser = np.array([turn < self._turns[kind] for turn in self._turns], dtype=np.bool_)
-        for node, other in self._least(self._in_the_way(kind) & lesser)[:1]:
-            self._exchange(kind, other, node)
-            self.left[other] += 1
-            return True
+        for node, other in zip(*map(np.ndarray.tolist, self._in_the_way(kind)), strict=True):
+            if self._turns[other] < self._turns[kind]:
+                self._exchange(kind, other, node)
+                self.left[other] += 1
+                return True
         return False
 
     def _put(self, kind: int, node: int, number: int = 1) -> None:
         self.loads[node, kind] += number
         self.room[node] -= number * self.packing.requests[kind]
+        self._look_at(node)
 
     def _exchange(self, kind: int, other: int, node: int) -> None:
         """One of a kind instead of one of another."""
         self._put(other, node, -1)
         self._put(kind, node)
 
-    def _fits(self) -> Mask:
-        """N x S, whether the node takes one more."""
+    def _look_at(self, nodes: slice | int) -> None:
         packing = self.packing
-        enough = (self.room[:, None] >= packing.requests).all(axis=2)
-        fits: Mask = enough & (self.loads < packing.most)
-        return fits
+        enough = (self.room[nodes][..., None, :] >= packing.requests).all(axis=-1)
+        self._fits[nodes] = enough & (self.loads[nodes] < packing.most[nodes])
 
-    def _in_the_way(self, kind: int) -> Mask:
-        """N x S, whether the node would take the pod without one of another kind."""
+    def _in_the_way(self, kind: int, avoided: int = _NOWHERE) -> tuple[Ints, Ints]:
+        """The nodes that would take the pod without one of another kind, and these kinds.
+
+        The smallest first.
+        """
         packing = self.packing
-        enough = (self.room[:, None] + packing.requests >= packing.requests[kind]).all(axis=2)
-        enough[:, kind] = False
-        takes = self.loads[:, kind] < packing.most[:, kind]
-        in_the_way: Mask = enough & (self.loads > 0) & takes[:, None]
-        return in_the_way
-
-    def _least(self, mask: Mask) -> list[tuple[int, int]]:
-        """The nodes and kinds, the smallest kinds first."""
-        nodes, kinds = np.nonzero(mask)
-        order = self._size[kinds].argsort(kind="stable")
-        return list(zip(nodes[order].tolist(), kinds[order].tolist(), strict=True))
+        nodes, others = np.nonzero(self.loads)
+        room = self.room[nodes] + packing.requests[others]
+        enough = (room >= packing.requests[kind]).all(axis=1)
+        enough &= (self.loads[:, kind] < packing.most[:, kind])[nodes]
+        enough &= (others != kind) & (nodes != avoided)
+        nodes, others = nodes[enough], others[enough]
+        order = self._size[others].argsort(kind="stable")
+        return nodes[order], others[order]
