@@ -30,7 +30,7 @@ from kubedsm.core.solving.programme import Programme, Solved, Status
 from kubedsm.core.world.deadline import Deadline
 
 #: What a solver is not asked about, since it would hardly have begun when its time is up.
-_MOST_VARIABLES = 40_000
+MOST_VARIABLES = 40_000
 
 
 @attrs.frozen(eq=False)
@@ -56,13 +56,13 @@ def chosen_beyond(
     posed = integer_choice(edge, cloud.packing, members, objective, roomy=cloud.endless)
     limits = relaxed.bounds(edge, cloud.packing, members, objective)
     goals = [attrs.evolve(goal, most=limits.get((goal.name, goal.of))) for goal in posed.goals]
-    solver = bounds.solver if posed.loads.size <= _MOST_VARIABLES else None
+    solver = bounds.solver if posed.loads.size <= MOST_VARIABLES else None
     hint = posed.hint(placement.on_edge, placement.in_cloud, placement.picks)
     found = maximised_in_order(posed.programme, goals, solver or _Nobody(), bounds.deadline, hint)
     if found.values is not None and solver is not None:
         placement = _read(posed, found.values, cloud, len(edge.free))
     told = tuple(c for c in found.certificates if c.goal != EVEN and not c.proven)
-    return Chosen(placement, _proof(found.certificates), told)
+    return Chosen(placement, proof_of(found.certificates), told)
 
 
 class _Nobody:
@@ -91,7 +91,7 @@ def _read(posed: IntegerChoice, values: Ints, cloud: CloudRoom, nodes: int) -> P
     return Placement(posed.picks(values), on_edge, in_cloud)
 
 
-def _proof(certificates: Iterable[Certificate]) -> Proof:
+def proof_of(certificates: Iterable[Certificate]) -> Proof:
     """What of it has been proven; preferences come after evenness."""
     doubtful = {certificate.goal for certificate in certificates if not certificate.proven}
     return attrs.evolve(

@@ -5,7 +5,7 @@ they were planned for, as rows of a programme; then those that are in the way of
 so on. Whether a plan can be kept is always seen by keeping it: the rows only guide, and prove.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -17,15 +17,15 @@ from kubedsm.core.goals.objective import Objective
 from kubedsm.core.goals.replica_spread import ReplicaSpread
 from kubedsm.core.packing.match import Bounds
 from kubedsm.core.packing.problem import Packing
+from kubedsm.core.placing.beyond import proof_of
 from kubedsm.core.placing.dealing import DealtTier
 from kubedsm.core.placing.decision import Choice, by_pick
-from kubedsm.core.placing.integer_choice import Also, IntegerChoice, integer_choice
-from kubedsm.core.placing.proof import NO_PROOF, Proof
+from kubedsm.core.placing.integer_choice import PLACED, QOS, Also, IntegerChoice, integer_choice
 from kubedsm.core.placing.rule_keeping import Kept
 from kubedsm.core.placing.rule_rows import RuleRows
 from kubedsm.core.placing.split import Demand
 from kubedsm.core.rules.feasibility import EquivalenceClass
-from kubedsm.core.solving.in_order import Certificate, maximised_in_order
+from kubedsm.core.solving.in_order import maximised_in_order
 from kubedsm.core.solving.programme import UNBOUNDED, Ints
 from kubedsm.core.world.deadline import Deadline
 from kubedsm.core.world.model import Pod
@@ -112,7 +112,9 @@ def solved(
         there = spread.copy()
         at_edge, at_cloud = (DealtTier.of(*part, there).targets for part in parts)
     fragmented = fragmentation.costs(edge.axes, edge.allocatable, edge.room_after(on_edge))
-    return Choice(at_edge, at_cloud, int(fragmented.sum()), _proof(found.certificates))
+    proof = proof_of(found.certificates)
+    told = tuple(c for c in found.certificates if c.goal in (PLACED, QOS) and not c.proven)
+    return Choice(at_edge, at_cloud, int(fragmented.sum()), proof, told)
 
 
 def _loads(edge: Packing, cloud: Packing, kept: Kept) -> Ints:
@@ -121,7 +123,8 @@ def _loads(edge: Packing, cloud: Packing, kept: Kept) -> Ints:
     kinds = {pod.uid: number for number, kind in enumerate(edge.kinds) for pod in kind.pods}
     loads = np.zeros((len(rows), len(edge.kinds)), dtype=np.int64)
     for pod, node in kept.placed:
-        loads[rows[node], kinds[pod.uid]] += 1
+        if node in rows:
+            loads[rows[node], kinds[pod.uid]] += 1
     return loads
 
 
@@ -135,13 +138,3 @@ def _completed(made: IntegerChoice, loads: Ints, bounds: Bounds) -> Ints | None:
     only = attrs.evolve(made.programme, upper=upper)
     only = only.with_row(columns, ones, int(loads.sum()), UNBOUNDED)
     return bounds.solver.maximise(only, np.zeros_like(upper), bounds.deadline).values
-
-
-def _proof(certificates: Iterable[Certificate]) -> Proof:
-    left = " ".join(certificate.goal for certificate in certificates if not certificate.proven)
-    return attrs.evolve(
-        NO_PROOF,
-        placed="pods" not in left,
-        qos="QoS" not in left,
-        preferences="evenness" not in left and "preferences" not in left,
-    )

@@ -124,3 +124,12 @@ def test_pods_of_a_higher_priority_that_need_one_of_a_lower_come_to_it():
     snapshot, batch = ruled_batch(25)
     assert served(batch, decided(snapshot, batch, None)) == [13, 1]
     assert served(batch, decided(snapshot, batch)) == [14, 1]
+
+
+def test_what_is_not_proven_is_told_with_its_bound():
+    snapshot, batch = ruled_batch(22)
+    before, ours = decided(snapshot, batch, None), decided(snapshot, batch)
+    placed, *_ = before.certificates
+    assert (placed.goal, placed.value) == ("pods placed", len(before.bindings))
+    assert placed.bound >= len(ours.bindings) > placed.value
+    assert not ours.certificates
