@@ -133,3 +133,9 @@ def test_what_is_not_proven_is_told_with_its_bound():
     assert (placed.goal, placed.value) == ("pods placed", len(before.bindings))
     assert placed.bound >= len(ours.bindings) > placed.value
     assert not ours.certificates
+
+
+@pytest.mark.parametrize("seed", [4, 10, 111])
+def test_rules_in_the_way_of_the_second_plan_are_kept_by_the_third(seed):
+    snapshot, batch = ruled_batch(seed)
+    assert decided(snapshot, batch).proof.qos
