@@ -1,9 +1,8 @@
 """Goals of which each counts only among what is best for those before it.
 
-Each is maximised by itself, and what it came to is required of the ones after it: exactly, if that
-is proven to be the most, and else at least. (Sections 2 and 3 of "Optimising Kubernetes pod
-placement with constraint programming"; a solver need not be able to go on where it stopped, as it
-is given what was found before to begin with.)
+Each is maximised by itself, and what it came to is required of the ones after it, at least.
+(Sections 2 and 3 of "Optimising Kubernetes pod placement with constraint programming"; a solver
+need not be able to go on where it stopped, as it is given what was found before to begin with.)
 """
 
 from collections.abc import Iterable, Sequence
@@ -141,13 +140,14 @@ def maximised_in_order(
             goal.name, solved.status, None, bound, seconds, goal.of, goal.unit
         )
         certificates.append(certificate if best is None else _reached(certificate, goal, best))
-        value, status = certificates[-1].value, certificates[-1].status
+        value = certificates[-1].value
         if value is None:
             # Nothing was found for this one: what comes after it has nothing to keep to.
             continue
         columns = np.flatnonzero(goal.weights)
-        most = value if status is Status.OPTIMAL and not goal.slack else UNBOUNDED
-        programme = programme.with_row(columns, goal.weights[columns], value - goal.slack, most)
+        # Not the bound as well: between two great numbers a solver may find nothing.
+        least = value - goal.slack
+        programme = programme.with_row(columns, goal.weights[columns], least, UNBOUNDED)
     if best is not None:
         # What was kept to at least may be more since.
         certificates = [_reached(*of, best) for of in zip(certificates, goals, strict=True)]

@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from kubedsm.core.goals.fragmentation import Measure
-from kubedsm.core.goals.gains import leading
+from kubedsm.core.goals.gains import Gains, leading
 from kubedsm.core.goals.lasting import assumed
 from kubedsm.core.goals.worths import Worths
 from kubedsm.core.moving import exact
@@ -25,8 +25,10 @@ NOTHING = attrs.evolve(SUGGEST_BOUNDS, loads=0)
 SOLVED = attrs.evolve(NOTHING, solver=Highs(seconds=600))
 
 
-def question_of(case, bounds=SUGGEST_BOUNDS):
+def question_of(case, bounds=SUGGEST_BOUNDS, levels=1):
     problem, gains = problem_of(case, Measure.UNUSABLE)
+    priorities = {workload: at % levels for at, workload in enumerate(sorted(gains.shares))}
+    gains = Gains(gains.shares, case.promises, case.objective, priorities)
     worths = Worths(gains, assumed, problem.awaited) if case.limits.price else gains
     return Question(problem, gains, worths, case.limits, bounds)
 
@@ -36,23 +38,24 @@ def many_case():
 
 
 @pytest.mark.parametrize(
-    ("draw", "seeds", "limits"),
+    ("draw", "seeds", "levels", "limits"),
     [
-        (drawn_case, range(40), {}),
-        (crowded_case, range(30), {}),
-        (crowded_case, range(60, 80), {"price": 5.0, "headroom": 0.1}),
-        (wide_case, range(6), {}),
-        (ruled_case, range(25), {}),
+        (drawn_case, range(40), 1, {}),
+        (crowded_case, range(20), 1, {}),
+        (crowded_case, range(20, 40), 3, {}),
+        (crowded_case, range(60, 80), 2, {"price": 5.0, "headroom": 0.1}),
+        (wide_case, range(6), 2, {}),
+        (ruled_case, range(25), 1, {}),
     ],
 )
-def test_the_moves_are_worth_what_those_of_the_dp_are(draw, seeds, limits):
+def test_the_moves_are_worth_what_those_of_the_dp_are(draw, seeds, levels, limits):
     seen = Counter()
     for seed in seeds:
         case = draw(seed)
         case = attrs.evolve(case, limits=attrs.evolve(case.limits, **limits))
-        question = question_of(case)
+        question = question_of(case, levels=levels)
         best = suggest_exact(question)
-        found = suggest_exact(question_of(case, SOLVED))
+        found = suggest_exact(question_of(case, SOLVED, levels))
         worth, most = question.net(found.moves), question.net(best.moves)
         if found.proven or best.proven:
             assert worth <= most or not best.proven, seed
