@@ -9,6 +9,7 @@ import attrs
 import pytest
 
 from kubedsm.cluster.client.port import Request
+from kubedsm.configuration import settings
 from kubedsm.configuration.settings import Configuration, MigrationSettings
 from kubedsm.emulator.emulated_cluster import ClusterSpec
 from kubedsm.emulator.paper import node
@@ -49,6 +50,13 @@ def test_kubedsm_is_above_kube_scheduler_and_random():
         for policy in ("kubedsm", "kube-scheduler", "random", "cloud-first")
     )
     assert ours > max(others)
+
+
+def test_nobody_is_asked_whose_answers_depend_on_the_machine(monkeypatch):
+    asked = set()
+    monkeypatch.setattr(settings, "solver_of", lambda kind, _: asked.add(kind))
+    carry_out(short("kubedsm"))
+    assert asked == {"off"}
 
 
 def test_twins_have_the_same_on_an_edge_for_half_of_them():
