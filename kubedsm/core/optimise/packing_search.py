@@ -1,11 +1,10 @@
 """Packing by trying: some nodes are emptied and packed anew, again and again.
 
-All nodes at once to begin with, pods by priority and size; then a few nodes at a time, drawn at
-random: what they hold and what waits is put into them again by best fit, in an order with some
-noise. What is no worse is kept: first the most pods with a node, by priority, and room that is
-free in one piece, so that the next has a place; then, with as many, the fewest away from their old
-nodes. (Large neighbourhood search, as in Shaw's "Using constraint programming and local search
-methods to solve vehicle routing problems".)
+A few at a time, drawn at random: what they hold and what waits is put into them again by best fit,
+in an order with some noise. What is no worse is kept: first the most pods with a node, by priority,
+and room that is free in one piece, so that the next has a place; then, with as many, the fewest
+away from their old nodes. (Large neighbourhood search, as in Shaw's "Using constraint programming
+and local search methods to solve vehicle routing problems".)
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -23,6 +22,8 @@ _NODES = 4
 _ROUNDS, _ROUNDS_A_NODE = 400, 60
 #: Of these the part that goes to moving less.
 _RESTORING = 0.3
+#: How much orders and fits are off, at most; and how often pods go home that are to move less.
+_NOISE, _HOMING = 0.4, 0.95
 #: One of them is the one with most room of so many.
 _LOOKED_AT = 3
 #: How often each of two is done, where neither is always better.
@@ -168,7 +169,8 @@ class Search:
     ) -> tuple[_Nodes, list[int]]:
         """What is on them then, and which of the pool and of those that wait are not."""
         size, rng = self._size, self._random
-        noise = next(rng) * 0.4
+        noise = next(rng) * _NOISE
+        homing = restoring and next(rng) < _HOMING
         after = {row: list(kinds) for row, kinds in kept.items()}
         free = {row: self._left(row, kinds) for row, kinds in kept.items()}
         tier = self._tier
@@ -184,7 +186,7 @@ class Search:
             order = [k for _, k in sorted(sized + more, reverse=True)]
         out: list[int] = []
         for kind in order:
-            row = self._best(kind, free, after, restoring=restoring)
+            row = self._best(kind, free, after, noise, homing=homing)
             if row is None:
                 out.append(kind)
             else:
@@ -206,10 +208,11 @@ class Search:
         kind: int,
         free: _Nodes,
         after: _Nodes,
+        noise: float,
         *,
-        restoring: bool,
+        homing: bool,
     ) -> int | None:
-        """The node that it fills best; if they are to go home, one from which it came."""
+        """The node that it fills best, more or less; if it is to go home, one that it came from."""
         asks, best, least = self._asks[kind], None, float("inf")
         for row, left in free.items():
             if not self._most[row][kind] or any(map(int.__gt__, asks, left)):
@@ -217,8 +220,8 @@ class Search:
             there = after[row].count(kind)
             if there >= self._most[row][kind]:
                 continue
-            rest = self._size_of(left)
-            if restoring and there < self._old[row][kind]:
+            rest = self._size_of(left) * (1 + noise * next(self._random))
+            if homing and there < self._old[row][kind]:
                 rest -= 1000
             if rest < least:
                 best, least = row, rest

@@ -1,8 +1,8 @@
 """The whole cluster as one packing: pods that may be anywhere, and pods that wait for a node.
 
 As in `packing`, pods that are interchangeable are a kind, and a placement is a matrix of counts.
-Here a kind has pods that run, at most one number of them on each node, and pods that wait: which
-of them goes where is only said once it is known how many are to be where.
+Here a kind has pods that run and pods that wait: which of them goes where is only said once it is
+known how many are to be where.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
