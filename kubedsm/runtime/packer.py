@@ -124,26 +124,35 @@ class Packer:
         self._thought_of = refused
         if not all(certificate.proven for certificate in packing.certificates):
             self.listener.unproven("packing", packing.certificates)
-        mode = self.configuration.current.packing_mode
+        if self._state[1:] != state[1:]:
+            self._overtaken(seconds)
+            return
+        mode, found = self.configuration.current.packing_mode, packing.suggestion
         self._tell(refused, packing, mode, seconds)
-        if packing.suggestion is None or mode != "apply":
-            if packing.suggestion is not None:
-                self._propose(snapshot, packing.suggestion)
-            self.listener.packed("proposed" if packing.suggestion else "nothing", seconds)
-            self._came_to_nothing(None if packing.rests else state)
-            wait = self.changes.worth_another_look() if packing.may_pay_later else math.inf
-            self._again_at = now + wait
+        if found is not None and mode == "apply":
+            await self._calm()
+            if self._state[1:] == state[1:] and self._still_holds(snapshot, found):
+                await self._apply(snapshot, packing, seconds)
+            else:
+                self._overtaken(seconds)
             return
-        await self._calm()
-        if self._state[1:] != state[1:] or not self._still_holds(snapshot, packing.suggestion):
-            log.info("packing overtaken", pods=len(packing.suggestion.awaited))
-            self.listener.packed("overtaken", seconds)
-            return
+        if found is not None:
+            self._propose(snapshot, found)
+        self.listener.packed("nothing" if found is None else "proposed", seconds)
+        self._came_to_nothing(None if packing.rests else state)
+        wait = self.changes.worth_another_look() if packing.may_pay_later else math.inf
+        self._again_at = now + wait
+
+    async def _apply(self, snapshot: Snapshot, packing: Packing, seconds: float) -> None:
         self.listener.packed("applied", seconds)
         if await self.making.carry_out(snapshot, packing):
             self._in_vain, self._thought_of = 0, frozenset()
         else:
             self._came_to_nothing(None)
+
+    def _overtaken(self, seconds: float) -> None:
+        log.info("packing overtaken")
+        self.listener.packed("overtaken", seconds)
 
     async def _calm(self) -> None:
         """Return when moves may begin, but wait no longer than is sensible."""

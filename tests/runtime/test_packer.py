@@ -74,6 +74,17 @@ async def test_a_restless_cluster_is_asked_about_ever_less_often():
         assert len(of(logs, "packing")) == 1
 
 
+async def test_no_more_than_a_tenth_of_the_time_is_spent_on_thinking():
+    async with in_pieces() as world, world.scheduler() as runtime:
+        thinker = Counting(runtime, 2.5)
+        await half_full(world)
+        annotated(world, "web")
+        for number in range(40):
+            large(world, f"large{number}")
+            await asyncio.sleep(5)
+        assert 5 <= len(thinker.asked) <= 200 / 25 + 1
+
+
 async def test_new_pods_are_thought_about_though_others_were_in_vain():
     async with in_pieces(nodes=3) as world, world.scheduler() as runtime:
         thinker = Counting(runtime)

@@ -1,6 +1,7 @@
 """Room made by moving others, end to end: nothing is missing meanwhile, nothing made in vain."""
 
 import asyncio
+import math
 from contextlib import asynccontextmanager
 
 import attrs
@@ -9,6 +10,7 @@ from structlog.testing import capture_logs
 
 from kubedsm.emulator.api.resources import DEPLOYMENTS, NODES, PODS
 from kubedsm.emulator.emulated_cluster import Timing
+from kubedsm.runtime.room_making import _Underway
 from support.move_scenes import (
     MERGE,
     ReadyPods,
@@ -149,8 +151,13 @@ async def test_a_bind_that_is_under_way_then_is_waited_for():
         assert not of(logs, "packing overtaken")
 
 
-async def test_the_room_is_held_for_the_pod_that_it_is_made_for():
-    async with in_pieces(timing=SLOW) as world, world.scheduler():
+@pytest.mark.parametrize("preemption", ["disabled", "enabled"])
+async def test_the_room_is_held_for_the_pod_that_it_is_made_for(preemption):
+    configuration = attrs.evolve(APPLY, preemption=preemption)
+    async with (
+        in_pieces(configuration=configuration, timing=SLOW) as world,
+        world.scheduler(),
+    ):
         await half_full(world)
         await asyncio.sleep(5)
         large(world)
@@ -182,6 +189,15 @@ async def test_nothing_is_moved_when_that_is_paused_by_then():
             runtime.suggester.paused = lambda: True
 
         await overtaken(world, runtime, pause)
+
+
+async def test_nothing_is_moved_by_a_configuration_that_holds_no_more():
+    async with in_pieces() as world, world.scheduler() as runtime:
+
+        def switch_off(_):
+            runtime.configuration.replace("suggester: {mode: off}", "test", 0.0)
+
+        await overtaken(world, runtime, switch_off)
 
 
 @asynccontextmanager
@@ -217,6 +233,33 @@ async def test_moves_that_have_not_begun_are_not_made_for_a_pod_that_is_gone():
         assert len(world.events("Migrated")) == 1
         # That the other was not made is nobody's failure.
         assert not world.runtime.manager.move_limits.resting(world.clock.monotonic())
+
+
+async def test_moves_that_have_not_begun_are_not_made_once_moving_is_paused():
+    async with two_moves() as world:
+        world.runtime.suggester.paused = lambda: True
+        await world.until(lambda: world.events("PackingFailed"), 60)
+        assert len(world.events("Migrated")) == 1
+        assert settled(world)
+
+
+async def test_room_is_held_once_no_more_moves_have_to_come_there_and_not_twice():
+    async with in_pieces() as world, world.scheduler() as runtime:
+        runtime.suggester.paused = lambda: True
+        await half_full(world)
+        large(world)
+        await asyncio.sleep(5)
+        question = runtime.packer._question(runtime.queue.refused(), runtime.sites.away())
+        found = (await runtime.thinker.ask(question)).suggestion
+        [waits] = found.awaited
+        going, held = _Underway(found, math.inf), runtime._preemptor._nominations
+        runtime.packer.making._hold(going, {waits.target})
+        assert not held
+        runtime.packer.making._hold(going, set())
+        assert list(held) == [waits.pod.uid]
+        runtime._preemptor.give_back(waits.pod.uid)  # or another pod that matters more has it
+        runtime.packer.making._hold(going, set())
+        assert not held
 
 
 async def test_a_move_that_fails_ends_it_and_the_room_is_given_back():
