@@ -1,7 +1,7 @@
 """The command `kubedsm replay`."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from kubedsm.emulator.cluster_file import load as load_cluster
 from kubedsm.emulator.paper import paper_cluster
 from kubedsm.replay import presets, tuning
 from kubedsm.replay.evaluation import tables as markdown_tables
+from kubedsm.replay.packing import command as packing
 from kubedsm.replay.page import page
 from kubedsm.replay.report import Report, report, tables
 from kubedsm.replay.runner import Outcome, carry_out_all, processors
@@ -25,21 +26,40 @@ from kubedsm.replay.services import load as load_services
 from kubedsm.replay.sources import runs, sources
 from kubedsm.replay.variants import BASELINES, CONTENDERS, UnknownPolicyError, contender
 from kubedsm.replay.world import Run, Setup
+from kubedsm.solvers.available import LIBRARIES, SolverKind
 from loadgen.scenario import ScenarioError
 
 DEFAULT_POLICIES = (KUBEDSM, *BASELINES)
-_PAPER, _TUNING = "paper", "tuning"
+_PAPER, _TUNING, _PACKING = "paper", "tuning", "packing"
 
 
 @click.command()
 @click.argument("scenarios", nargs=-1, metavar="[SCENARIO]...")
 @click.option(
     "--preset",
-    type=click.Choice([_PAPER, _TUNING]),
+    type=click.Choice([_PAPER, _TUNING, _PACKING]),
     help="`paper`: its ten scenarios, all policies. `tuning`: KubeDSM with each setting changed in"
-    " turn, on those, on 20 random clusters, and under loads that oscillate.",
+    " turn, on those, on 20 random clusters, and under loads that oscillate. `packing`: whole"
+    " clusters packed anew, beside kube-scheduler; no emulation.",
 )
-@click.option("--full", is_flag=True, help="With --preset: 5 seeds, and all of docs/evaluation.md.")
+@click.option(
+    "--full",
+    is_flag=True,
+    help="With --preset: 5 seeds, and all of docs/evaluation.md; packing: 100, docs/packing.md.",
+)
+@click.option(
+    "--solver",
+    type=click.Choice([*LIBRARIES, "off"]),
+    show_default="highs, if it is installed",
+    help="With --preset packing: who is asked beside the heuristic.",
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0.01, 3600),
+    multiple=True,
+    show_default="1; with --full, 1, 10 and 20",
+    help="With --preset packing: how long to pack. Again for another limit.",
+)
 @click.option(
     "--policies",
     help=f"With commas between, of: {', '.join(CONTENDERS)}; or settings of KubeDSM, such as"
@@ -68,7 +88,7 @@ _PAPER, _TUNING = "paper", "tuning"
 @click.option(
     "--seeds",
     type=click.IntRange(1, 1000),
-    show_default="1; with --full, 5",
+    show_default="1; with --full, 5; packing: 2, 100",
     help="How many, from 1 on.",
 )
 @click.option(
@@ -87,6 +107,8 @@ def replay(
     *,
     preset: str | None,
     full: bool,
+    solver: SolverKind | None,
+    seconds: tuple[float, ...],
     policies: str | None,
     cluster_name: str,
     services_path: str | None,
@@ -101,10 +123,13 @@ def replay(
     The cluster is emulated, and the policies' results stand side by side.
     A SCENARIO is a DrStress file, or MEAN-SIGMA (such as 1.5-.4) for the paper's recipe.
     """
-    if bool(scenarios) == bool(preset):
-        raise click.UsageError("give scenarios, or --preset: one of the two")
-    if full and not preset:
-        raise click.UsageError("--full needs --preset")
+    _check(scenarios, preset, full=full, packs=bool(solver or seconds))
+    if preset == _PACKING:
+        if (policies, services_path, config_path, cluster_name) != (None, None, None, _PAPER):
+            raise click.UsageError("--preset packing has clusters, pods and policies of its own")
+        with _problems():
+            packing.run(packing.plan(seeds, seconds, full=full), solver, jobs, out, output)
+        return
     with _problems():
         setup = _setup(cluster_name, services_path, config_path)
         chosen = _policies(policies, setup)
@@ -130,6 +155,15 @@ def replay(
         with _problems():
             (out / "results.json").write_bytes(_json(found))
             write(found, out)
+
+
+def _check(scenarios: Sequence[str], preset: str | None, *, full: bool, packs: bool) -> None:
+    if bool(scenarios) == bool(preset):
+        raise click.UsageError("give scenarios, or --preset: one of the two")
+    if full and not preset:
+        raise click.UsageError("--full needs --preset")
+    if packs and preset != _PACKING:
+        raise click.UsageError("--solver and --seconds need --preset packing")
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """A report as one HTML page that needs nothing else."""
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
 from kubedsm.replay.report import EMULATED, HEADINGS, Report, rows_of
@@ -21,36 +21,43 @@ figcaption { color: #555; }
 
 def page(found: Report, pictures: Mapping[str, bytes]) -> str:
     """pictures: PNG files by name."""
-    head = "".join(f"<th>{escape(heading)}</th>" for heading in HEADINGS)
-    body = "\n".join(
-        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
-        for row in rows_of(found)
-    )
     figures = "\n".join(_figure(name, content) for name, content in pictures.items())
     seeds = max(row["seeds"] for row in found["means"])
+    about = f"<p>Everything here was {EMULATED}; seeds for each scenario and policy: {seeds}.</p>"
+    return document("kubedsm replay", f"{about}\n{html_table(HEADINGS, rows_of(found))}\n{figures}")
+
+
+def document(title: str, body: str) -> str:
+    """body: HTML."""
     return f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>kubedsm replay</title>
+<title>{escape(title)}</title>
 <style>{_STYLE}</style>
 </head>
 <body>
-<h1>kubedsm replay</h1>
-<p>Everything here was {EMULATED}; seeds for each scenario and policy: {seeds}.</p>
-<div class="scroll">
+<h1>{escape(title)}</h1>
+{body}
+</body>
+</html>
+"""
+
+
+def html_table(headings: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    head = "".join(f"<th>{escape(heading)}</th>" for heading in headings)
+    body = "\n".join(
+        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>" for line in lines
+    )
+    return f"""<div class="scroll">
 <table>
 <thead><tr>{head}</tr></thead>
 <tbody>
 {body}
 </tbody>
 </table>
-</div>
-{figures}
-</body>
-</html>
-"""
+</div>"""
 
 
 def _figure(name: str, content: bytes) -> str:

@@ -32,6 +32,8 @@ NODES, PODS_PER_NODE, PRIORITIES = (4, 8, 16, 32), (4, 8), (1, 2, 4)
 USAGES = (90, 95, 100, 105)
 #: those below this are drawn until a scheduler that places one pod at a time leaves one waiting
 _FULL = 100
+#: the authors have none of these: hardly one in a thousand leaves a pod waiting
+_LEFT_OUT = (32, 8, 90)
 _REPLICAS = (1, 4)
 _CPU = (100, 1000)  # millicores
 _MEMORY = (100 * 10**6, 1000 * 10**6)  # bytes
@@ -84,7 +86,7 @@ def seeds(shape: Shape, number: int) -> list[int]:
     """The seeds that are looked at: the first ones, from 1 on.
 
     Where everything might fit, the first ones of which kube-scheduler leaves a pod waiting if it
-    takes the first of equally good nodes and nobody preempts.
+    prefers nodes by name and nobody preempts, which does not depend on priorities.
     """
     if shape.usage >= _FULL:
         return [*range(1, number + 1)]
@@ -96,7 +98,8 @@ def shapes(priorities: Sequence[int]) -> Iterator[Shape]:
         for pods_per_node in PODS_PER_NODE:
             for levels in priorities:
                 for usage in USAGES:
-                    yield Shape(nodes, pods_per_node, levels, usage)
+                    if (nodes, pods_per_node, usage) != _LEFT_OUT:
+                        yield Shape(nodes, pods_per_node, levels, usage)
 
 
 def by_name(pod: Pod, fitting: Sequence[Node], room: Room, _rng: random.Random) -> Node:

@@ -1,6 +1,6 @@
 """Many instances, spread over processes; what is done is kept, and not done again."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -11,6 +11,9 @@ from kubedsm.replay.packing.attempts import Attempt, attempt
 from kubedsm.replay.packing.instances import PRIORITIES, Shape, seeds, shapes
 from kubedsm.replay.runner import spread
 from kubedsm.solvers.available import SolverKind, solver_of
+
+#: seconds for a programme that is solved to the end; calls have their own limits
+_PATIENCE = 600.0
 
 Case = tuple[Shape, int]
 
@@ -24,9 +27,15 @@ class Plan:
     limits: Sequence[float]
 
     def cases(self, jobs: int) -> list[Case]:
-        planned = list(shapes(self.priorities))
+        """All shapes with one seed, then with the next: what is stopped is a smaller plan."""
+        planned = list(shapes([1]))
         chosen = spread(partial(seeds, number=self.seeds), planned, jobs)
-        return [(shape, seed) for shape, of in zip(planned, chosen, strict=True) for seed in of]
+        return [
+            (msgspec.structs.replace(shape, priorities=priorities), seed)
+            for at_once in zip(*chosen, strict=True)
+            for shape, seed in zip(planned, at_once, strict=True)
+            for priorities in self.priorities
+        ]
 
 
 SHORT = Plan(seeds=2, priorities=(4,), limits=(1.0,))
@@ -45,10 +54,10 @@ def attempts(
         lines = kept.read_bytes().splitlines()
         read = (msgspec.json.decode(line, type=Attempt) for line in lines)
         done = {(each.shape, each.seed): each for each in read}
-    found = [done[case] for case in cases if case in done and _whole(done[case], limits)]
-    yield from found
-    known = {(each.shape, each.seed) for each in found}
-    left = [case for case in cases if case not in known]
+    meant = {(seconds, True) for seconds in limits} | {(min(limits), False)}
+    found = {case: _only(meant, done[case]) for case in cases if case in done}
+    yield from (each for each in found.values() if each is not None)
+    left = [case for case in cases if found.get(case) is None]
     for each in spread(partial(_attempt, limits=limits, solver=solver), left, jobs):
         if kept is not None:
             with kept.open("ab") as file:
@@ -57,9 +66,14 @@ def attempts(
 
 
 def _attempt(case: Case, limits: Sequence[float], solver: SolverKind) -> Attempt:
-    return attempt(*case, limits, solver_of(solver, max(limits)))
+    return attempt(*case, limits, solver_of(solver, _PATIENCE))
 
 
-def _whole(one: Attempt, limits: Sequence[float]) -> bool:
-    """Whether it was called with each of the limits."""
-    return not one.calls or {call.seconds for call in one.calls} >= set(limits)
+def _only(meant: Collection[tuple[float, bool]], one: Attempt) -> Attempt | None:
+    """The attempt with these calls alone: their seconds, and whether gaps were allowed.
+
+    None if some of them were not made.
+    """
+    calls = tuple(call for call in one.calls if (call.seconds, call.gaps) in meant)
+    whole = not one.calls or len(calls) == len(meant)
+    return msgspec.structs.replace(one, calls=calls) if whole else None

@@ -1,0 +1,88 @@
+"""`kubedsm replay --preset packing`: the sweep, and what is written of it."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import attrs
+import click
+import msgspec
+from rich.console import Console
+from rich.progress import Progress
+
+from kubedsm.replay.packing.attempts import Attempt
+from kubedsm.replay.packing.page import page
+from kubedsm.replay.packing.sweep import FULL, SHORT, Plan, attempts
+from kubedsm.replay.packing.tables import COMPUTED, tables
+from kubedsm.replay.runner import processors
+from kubedsm.solvers.available import SolverKind, installed, lacking
+
+
+def plan(seeds: int | None, seconds: Sequence[float], *, full: bool) -> Plan:
+    usual = FULL if full else SHORT
+    return attrs.evolve(usual, seeds=seeds or usual.seeds, limits=seconds or usual.limits)
+
+
+def run(
+    planned: Plan, solver: SolverKind | None, jobs: int | None, out: Path | None, output: str
+) -> None:
+    """Raises OSError, and UsageError if the solver that is asked for is not installed."""
+    if solver is None:
+        solver = "highs" if installed("highs") else "off"
+    if missing := lacking(solver):
+        raise click.UsageError(missing)
+    jobs = jobs or processors()
+    done = _carry_out(planned, solver, jobs, out)
+    about = _about(solver, jobs)
+    made = tables(done, about)
+    if output == "json":
+        sys.stdout.buffer.write(_json(done, solver, jobs) + b"\n")
+        sys.stdout.buffer.flush()
+    else:
+        click.echo(made, nl=False)
+    if out is not None:
+        (out / "results.json").write_bytes(_reproducible(done) + b"\n")
+        (out / "tables.md").write_text(made, encoding="utf-8")
+        (out / "index.html").write_text(page(done, about), encoding="utf-8")
+
+
+def _carry_out(plan: Plan, solver: SolverKind, jobs: int, out: Path | None) -> list[Attempt]:
+    console = Console(stderr=True)
+    kept = None
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        kept = out / f"calls-{solver}.jsonl"
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        drawing = progress.add_task("drawing instances", total=None)
+        cases = plan.cases(jobs)
+        progress.remove_task(drawing)
+        task = progress.add_task("packing", total=len(cases))
+        done = []
+        try:
+            for each in attempts(cases, plan.limits, solver, jobs, kept):
+                done.append(each)
+                progress.advance(task)
+        except msgspec.DecodeError as error:
+            raise click.ClickException(f"{kept}: {error}") from None
+    return sorted(done, key=lambda each: (each.shape, each.seed))
+
+
+def _about(solver: SolverKind, jobs: int) -> str:
+    asked = "the heuristic alone" if solver == "off" else f"the heuristic and {solver}"
+    return f"{COMPUTED}; {asked}, on {processors()} processors, {jobs} calls at a time"
+
+
+def _json(done: Sequence[Attempt], solver: SolverKind, jobs: int) -> bytes:
+    """All of it; under `calls` of each stands what depends on the time that the machine took."""
+    return msgspec.json.encode(
+        {"emulated": False, "solver": solver, "jobs": jobs, "instances": done}
+    )
+
+
+def _reproducible(done: Sequence[Attempt]) -> bytes:
+    """What is the same wherever and whenever it is computed."""
+    instances = [
+        {name: value for name, value in msgspec.to_builtins(each).items() if name != "calls"}
+        for each in done
+    ]
+    return msgspec.json.encode({"emulated": False, "instances": instances})

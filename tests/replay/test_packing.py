@@ -1,0 +1,320 @@
+"""`kubedsm replay --preset packing`: instances, what they are called, and the tables."""
+
+import json
+from collections import Counter
+
+import attrs
+import msgspec
+import pytest
+
+from kubedsm.core.optimise.pack import Packed
+from kubedsm.core.solving.in_order import Certificate
+from kubedsm.core.solving.programme import Status
+from kubedsm.core.world.model import Resources
+from kubedsm.replay.packing import command, sweep
+from kubedsm.replay.packing.attempts import (
+    Attempt,
+    Call,
+    Category,
+    attempt,
+    category,
+    holds,
+    placed_proven,
+)
+from kubedsm.replay.packing.instances import PRIORITIES, Shape, instance, seeds, shapes
+from kubedsm.replay.packing.sweep import Plan, attempts
+from kubedsm.replay.packing.tables import tables
+from kubedsm.solvers.highs import Highs
+from support.command_line import kubedsm
+
+TINY = Shape(4, 4, 4, 95)
+#: seconds, far more than is needed: what is found does not depend on them
+PLENTY = 600.0
+
+
+@pytest.mark.parametrize("shape", [Shape(4, 4, 1, 90), Shape(8, 4, 2, 100), Shape(8, 1, 4, 105)])
+@pytest.mark.parametrize("seed", range(1, 6))
+def test_instances_are_as_they_are_described(shape, seed):
+    one = instance(shape, seed)
+    assert one.arrivals == instance(shape, seed).arrivals
+    sizes = [len(pods) for pods in one.arrivals]
+    assert sum(sizes) == shape.nodes * shape.pods_per_node
+    assert set(sizes) <= {1, 2, 3, 4}
+    for pods in one.arrivals:
+        assert len({(pod.pod_class, pod.workload) for pod in pods}) == 1
+        assert 100 <= pods[0].requests.cpu <= 1000
+        assert 100e6 <= pods[0].requests.memory <= 1000e6
+        assert 1 <= pods[0].pod_class.priority <= shape.priorities
+    nodes = list(one.empty.nodes.values())
+    assert len(nodes) == shape.nodes
+    assert len({node.allocatable for node in nodes}) == 1
+    for resource in ("cpu", "memory"):
+        asked = [getattr(pod.requests, resource) for pods in one.arrivals for pod in pods]
+        room = getattr(nodes[0].allocatable, resource)
+        exact = sum(asked) * 100 / shape.usage / shape.nodes
+        assert room == max(asked) or exact <= room < exact + 2
+        assert room >= max(asked)
+
+
+def test_a_seed_has_the_same_pods_at_every_usage():
+    drawn = [instance(Shape(4, 4, 4, usage), 7).arrivals for usage in (90, 95, 100, 105)]
+    assert drawn == drawn[:1] * 4
+    assert drawn[0] != instance(TINY, 8).arrivals
+
+
+def test_draws_are_uniform():
+    sizes, priorities = Counter(), Counter()
+    for seed in range(100):
+        drawn = instance(Shape(8, 8, 4, 100), seed).arrivals
+        sizes.update(len(pods) for pods in drawn[:-4])
+        priorities.update(pods[0].pod_class.priority for pods in drawn)
+    for counts in (sizes, priorities):
+        assert counts.keys() == {1, 2, 3, 4}
+        assert max(counts.values()) < 1.25 * min(counts.values())
+
+
+def test_the_first_seeds_never_change():
+    assert seeds(Shape(4, 4, 1, 90), 6) == [1, 2, 3, 5, 6, 7]
+    assert seeds(Shape(4, 8, 1, 95), 6) == [1, 2, 3, 4, 5, 6]
+    assert seeds(Shape(32, 8, 1, 100), 3) == [1, 2, 3]
+    first = instance(TINY, 1).arrivals[0]
+    assert len(first) == 1
+    assert first[0].requests == Resources(167, 359810528, 1)
+    assert first[0].pod_class.priority == 4
+
+
+def test_those_shapes_that_the_authors_have():
+    planned = list(shapes(PRIORITIES))
+    assert len(planned) == len(set(planned)) == 4 * 2 * 3 * 4 - 3
+    assert not [shape for shape in planned if (shape.nodes, shape.pods_per_node) == (32, 8)
+                and shape.usage == 90]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "proven", "expected"),
+    [
+        ((2, 3), (2, 4), True, Category.BETTER_AND_OPTIMAL),
+        ((2, 3), (2, 4), False, Category.BETTER),
+        # one more of the first priority counts more than any number of the second
+        ((2, 9), (3, 0), False, Category.BETTER),
+        ((2, 3), (2, 3), True, Category.KWOK_OPTIMAL),
+        ((2, 3), (2, 3), False, Category.FAILURE),
+        ((2, 3), (1, 9), False, Category.FAILURE),
+        ((2, 3), (1, 9), True, Category.FAILURE),
+    ],
+)
+def test_what_an_outcome_is_called(theirs, ours, proven, expected):
+    assert category(theirs, ours, proven=proven) is expected
+    assert category(theirs, ours, proven=proven, holds=False) is Category.FAILURE
+
+
+def test_a_node_holds_no_more_than_it_has_room_for():
+    one = instance(TINY, 1)
+    pod, (name, room) = one.arrivals[0][0], next(iter(one.empty.free.items()))
+    full = attrs.evolve(one.empty, pods={pod.uid: pod}, free={**one.empty.free, name: pod.requests})
+    assert holds(full.with_placed({pod.uid: name}))
+    tight = {**one.empty.free, name: pod.requests - Resources(1)}
+    assert not holds(attrs.evolve(full, free=tight).with_placed({pod.uid: name}))
+    assert room.cpu >= pod.requests.cpu
+
+
+def test_what_moves_need_not_be_proven_the_least():
+    placed = Certificate("placed of priority 2", Status.OPTIMAL, 3, 3)
+    kept = Certificate("kept", Status.FEASIBLE, 3, 4)
+    assert placed_proven(Packed({2: 3}, {2: 3}, certificates=(placed, kept)))
+    other = attrs.evolve(placed, status=Status.FEASIBLE, bound=4)
+    assert not placed_proven(Packed({2: 3}, {2: 3}, certificates=(placed, other)))
+
+
+@pytest.fixture(scope="module")
+def two():
+    """Two tiny instances, packed by a solver that is no faster on a faster machine."""
+    return [attempt(TINY, seed, [PLENTY, 2 * PLENTY], Highs(nodes=200)) for seed in (1, 2)]
+
+
+def test_tiny_instances_are_packed_to_the_end(two):
+    for each in two:
+        steady, first, again = each.calls
+        assert (steady.gaps, first.gaps, again.gaps) == (False, True, True)
+        assert first.category is Category.BETTER_AND_OPTIMAL
+        assert first.placed > each.placed >= each.start
+        assert first.placed >= steady.placed
+        assert all(ours <= most for ours, most in zip(first.placed, each.pods, strict=True))
+        # what is proven is not tried again
+        assert (again.took == first.took) == first.proven
+        assert each.paper is not None
+        assert each.paper <= first.placed
+    assert [each.calls[1].proven for each in two] == [True, False]
+
+
+def test_an_instance_that_leaves_nothing_to_pack_is_not_called():
+    roomy = Shape(4, 4, 2, 50)
+    each = attempt(roomy, 1, [PLENTY], None)
+    assert each.placed == each.start == each.pods
+    assert each.calls == ()
+
+
+def test_what_was_done_is_not_done_again(tmp_path):
+    kept = tmp_path / "calls.jsonl"
+    steady, short, long = (
+        call(Category.BETTER, 1.0, gaps=False),
+        call(Category.BETTER, 1.0),
+        call(Category.BETTER_AND_OPTIMAL, 10.0),
+    )
+    done = [of(TINY, steady, short, long, seed=1), of(TINY, seed=2)]
+    kept.write_bytes(b"".join(msgspec.json.encode(each) + b"\n" for each in done))
+    cases = [(TINY, 1), (TINY, 2)]
+    assert list(attempts(cases, [1.0, 10.0], "off", 1, kept)) == done
+    assert list(attempts(cases, [1.0], "off", 1, kept)) == [of(TINY, steady, short), done[1]]
+    assert len(kept.read_bytes().splitlines()) == 2
+    # one more, and one with another limit
+    more = [*cases, (TINY, 3)]
+    made = list(attempts(more, [PLENTY], "off", 1, kept))
+    assert [(each.seed, len(each.calls)) for each in made] == [(2, 0), (1, 2), (3, 2)]
+    assert {each.seed: each for each in attempts(more, [PLENTY], "off", 1, kept)} == {
+        each.seed: each for each in made
+    }
+    assert len(kept.read_bytes().splitlines()) == 4
+
+
+def test_a_plan_has_the_same_seeds_for_all_priorities(monkeypatch):
+    monkeypatch.setattr(sweep, "shapes", lambda _: [Shape(4, 4, 1, 90), Shape(4, 4, 1, 105)])
+    assert Plan(2, (1, 4), (1.0,)).cases(1) == [
+        (Shape(4, 4, priorities, usage), seed)
+        for seed in (1, 2)
+        for usage in (90, 105)
+        for priorities in (1, 4)
+    ]
+
+
+def call(category, seconds=1.0, *, gaps=True, **more):
+    given = {"took": 0.5, "proven": True, "placed": (1,), "cpu": 2.0, "memory": 3.0}
+    given |= {"moves": 4, "evictions": 1} | more
+    return Call(seconds=seconds, gaps=gaps, category=category, **given)
+
+
+def of(shape, *calls, seed=1, paper=None):
+    return Attempt(shape, seed, (9,), (5,), 2, (5,), paper, calls)
+
+
+def lines_of(title, *made):
+    (found,) = [
+        part for part in tables(made, "by hand").split("## ") if part.startswith(f"{title}\n")
+    ]
+    return [line for line in found.splitlines() if line.startswith("| ") and "---" not in line]
+
+
+def test_tables_have_ours_beside_what_was_published():
+    made = [
+        of(TINY, call(Category.BETTER)),
+        of(TINY, call(Category.KWOK_OPTIMAL, took=1.5)),
+        of(TINY, call(Category.FAILURE, proven=False)),
+        of(TINY),
+        # other priorities than the published figures are of
+        of(Shape(4, 4, 1, 95), call(Category.FAILURE)),
+    ]
+    assert lines_of("At a glance", *made) == [
+        "| within | calls | better or proven equal | better | proven equal | failures |",
+        "| 1 s | 3 | 66.7 (63.3) (goal: 95) | 33.3 (44.2) | 33.3 (19.1) | 33.3 |",
+    ]
+    assert lines_of("By nodes", *made) == [
+        "| within | Failures | No Calls | KWOK Optimal | Better | Better&Optimal |",
+        "| 1 s, 4 nodes | 25 (2) | 25 (15) | 25 (42) | 25 (2) | 0 (38) |",
+    ]
+    assert lines_of("By priorities", *made)[1:] == [
+        "| 1 s, 1 | 100 | 0 | 0 | 0 | 0 |",
+        "| 1 s, 4 | 25 | 25 | 25 | 25 | 0 |",
+    ]
+    assert lines_of("What it cost", *made)[1:] == [
+        "| 1 s, 4 x 4 | 0.75 | 1.50 | 4.0 | 1.00 | 2.00 | 75 |"
+    ]
+    titles = [line for line in tables(made, "by hand").splitlines() if line.startswith("## ")]
+    assert "## Figure 4: better, and proven the best" not in titles
+
+
+def test_figure_4_and_table_1_are_of_ten_seconds():
+    made = [
+        of(TINY, call(Category.BETTER, 1.0), call(Category.BETTER_AND_OPTIMAL, 10.0, took=3.0)),
+        of(Shape(8, 8, 4, 95), call(Category.BETTER, 10.0)),
+    ]
+    assert lines_of("Figure 4: better, and proven the best", *made)[1:] == [
+        "| 0.95 | 100 (39) | - (69) | - (60) | - (17) |"
+    ]
+    assert lines_of("Table 1: seconds, and what is requested by pods placed", *made)[1:] == [
+        "| 0.95: seconds | 3.0 (0.9) | - (1.7) | - (5.0) | - (9.8) | - (1.1) | 0.5 (1.5) |",
+        "| 0.95: cpu, % | 2.0 (2.4) | - (3.3) | - (3.6) | - (4.3) | - (2.6) | 2.0 (2.9) |",
+        "| 0.95: memory, % | 3.0 (2.4) | - (3.3) | - (3.7) | - (4.3) | - (2.6) | 3.0 (2.9) |",
+    ]
+
+
+def test_calls_without_gaps_and_the_papers_order_have_tables_of_their_own():
+    steady = call(Category.FAILURE, gaps=False)
+    made = [
+        of(TINY, steady, call(Category.BETTER), paper=(5,)),
+        of(TINY, steady, call(Category.BETTER), paper=(6,)),
+    ]
+    assert lines_of("Without a gap", *made)[1:] == ["| 1 s, 4 nodes | 100 | 0 | 0 | 0 | 0 | 0.0 |"]
+    assert lines_of("The paper's order, solved to the end", *made)[1:] == [
+        "| 0.95 | 2 | 50 (57) | 50 (39) |"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("1.5-.4", "--solver", "highs"), "--solver and --seconds need --preset packing"),
+        (("1.5-.4", "--seconds", 2), "--solver and --seconds need --preset packing"),
+        (
+            ("--preset", "packing", "--policies", "kubedsm"),
+            "--preset packing has clusters, pods and policies of its own",
+        ),
+    ],
+)
+def test_wrong_usage_is_told_in_one_line(arguments, complaint):
+    done = kubedsm("replay", *arguments)
+    assert done.returncode == 2
+    assert done.stderr == f"kubedsm: error: {complaint} (see kubedsm replay --help)\n"
+
+
+@pytest.fixture
+def tiny(monkeypatch):
+    """A short form of two instances, of which no result depends on the machine."""
+    monkeypatch.setattr(sweep, "shapes", lambda _: [Shape(4, 4, 1, 95), Shape(4, 4, 1, 105)])
+    monkeypatch.setattr(sweep, "solver_of", lambda *_: Highs(nodes=50))
+    monkeypatch.setattr(command, "SHORT", Plan(1, (4,), (PLENTY,)))
+
+
+def packed(*arguments):
+    return kubedsm("replay", "--preset", "packing", "--seeds", 1, "--jobs", 1, *arguments)
+
+
+def test_the_command_from_end_to_end(tmp_path, tiny):
+    done = packed("--out", tmp_path, "-o", "json")
+    assert (done.returncode, done.stderr) == (0, "")
+    found = json.loads(done.stdout)
+    assert found["emulated"] is False
+    assert [each["shape"]["usage"] for each in found["instances"]] == [95, 105]
+    assert found["instances"][0]["calls"][1]["category"] == "Better&Optimal"
+    written = json.loads((tmp_path / "results.json").read_text())
+    assert written["instances"][0]["shape"]["podsPerNode"] == 4
+    assert "calls" not in written["instances"][0]
+    assert (
+        (tmp_path / "tables.md")
+        .read_text()
+        .startswith("## How\n\nComputed on snapshots: nothing is emulated")
+    )
+    page = (tmp_path / "index.html").read_text()
+    assert "nothing is emulated" in page
+    assert "<h2>By nodes</h2>" in page
+    again = packed("--out", tmp_path)
+    assert again.stdout.endswith((tmp_path / "tables.md").read_text())
+    assert len((tmp_path / "calls-highs.jsonl").read_bytes().splitlines()) == 2
+
+
+def test_a_file_of_something_else_is_told_in_one_line(tmp_path, tiny):
+    kept = tmp_path / "calls-highs.jsonl"
+    kept.write_bytes(b"nothing of the kind\n")
+    done = packed("--out", tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"kubedsm: error: {kept}: JSON is malformed")
+    assert len(done.stderr.splitlines()) == 1
