@@ -37,10 +37,12 @@ def sites(seed, most=3):
             nodes.append(node(f"c{site}", Tier.CLOUD, 2, 3, taints=[taint]))
         for service in (f"{site}0", f"{site}1"):
             requests = resources(rng.choice((0.5, 1, 1.5)), rng.choice((0.5, 1, 2)))
+            both = site == "b" and seed % 5 == 0  # one of its workloads runs on both sites
+            of = "a0" if both and service == "b0" else service
             for at in range(rng.randint(1, most)):
                 priority = 10 * (seed % 3 == 0 and at % 2)
                 named = f"{service}-{at}"
-                pods.append(pod(named, service, requests, rules=rules, priority=priority))
+                pods.append(pod(named, of, requests, rules=rules, priority=priority))
     if cloud != "own":
         nodes.append(node("c", Tier.CLOUD, *((64, 64) if cloud == "endless" else (2, 3))))
     promised = {p.workload.name: Promise(rng.choice((0.5, 1.0)), rng.choice((1, 2))) for p in pods}

@@ -52,7 +52,7 @@ def test_what_rules_among_pods_cost_may_be_missing():
 
 def test_of_what_comes_after_a_goal_that_was_missed_nothing_is_known():
     best = amounts({(10, 0): 3, (0, 0): 5}, {0: 700})
-    reached = amounts({(10, 0): 3, (0, 0): 4}, {0: 900})
+    reached = amounts({(10, 0): 3, (0, 0): 4}, {0: 600})
     assert list(shortfalls(reached, best, ())) == [
         Certificate(PLACED, Status.FEASIBLE, 4, 5, of="priority 0")
     ]
