@@ -147,6 +147,12 @@ def test_tiny_instances_are_packed_to_the_end(two):
     assert [each.calls[1].proven for each in two] == [True, False]
 
 
+def test_without_gaps_not_all_can_be_moved():
+    steady, loose = attempt(Shape(8, 4, 4, 95), 3, [PLENTY], None).calls
+    assert (steady.gaps, loose.gaps) == (False, True)
+    assert steady.placed < loose.placed
+
+
 def test_an_instance_that_leaves_nothing_to_pack_is_not_called():
     roomy = Shape(4, 4, 2, 50)
     each = attempt(roomy, 1, [PLENTY], None)
