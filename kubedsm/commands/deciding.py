@@ -20,7 +20,6 @@ from kubedsm.commands.inputs import (
 from kubedsm.commands.on_cluster import Act, ask_cluster
 from kubedsm.commands.tables import placement_tables
 from kubedsm.configuration.settings import Configuration
-from kubedsm.core.world.deadline import Deadline
 from kubedsm.core.world.snapshot import Snapshot
 from kubedsm.runtime.assembly import Runtime
 
@@ -40,9 +39,7 @@ def place(dump_path: str, config_path: str | None, output: str) -> None:
     configuration = configuration_at(config_path)
     dump = read_dump(dump_path)
     started = time.perf_counter()
-    budget = max(configuration.batch.budget, configuration.solver.budget)
-    deadline = Deadline(lambda: (time.perf_counter() - started) / budget, budget)
-    placement = offline.place(dump, configuration, deadline)
+    placement = offline.place(dump, configuration, offline.batch_deadline(configuration))
     elapsed = 1000 * (time.perf_counter() - started)
     if placement.foreign:
         remark(

@@ -1,5 +1,6 @@
 """Decisions about a dump: what the scheduler would do, without a cluster."""
 
+import time
 from typing import Any
 
 import attrs
@@ -53,6 +54,17 @@ class OfflinePlacement:
             "provenOf": decision.proof.as_json(),
             "certificates": [each.as_json() for each in decision.certificates],
         }
+
+
+def within(seconds: float) -> Deadline:
+    """Until when to think about what is begun now."""
+    started = time.monotonic()
+    return Deadline(lambda: (time.monotonic() - started) / seconds, seconds)
+
+
+def batch_deadline(configuration: Configuration) -> Deadline:
+    """As the scheduler has it for a batch that it thinks about."""
+    return within(max(configuration.batch.budget, configuration.solver.budget))
 
 
 def mirror_of(dump: Dump, configuration: Configuration) -> ClusterMirror:

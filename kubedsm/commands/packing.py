@@ -25,7 +25,7 @@ from kubedsm.commands.on_cluster import Act, ask_cluster
 from kubedsm.configuration.settings import Configuration
 from kubedsm.core.optimise.pack import Packed
 from kubedsm.core.optimise.parts import parts_of
-from kubedsm.core.world.deadline import Deadline
+from kubedsm.core.placing.decision import Binding
 from kubedsm.core.world.model import Pod
 from kubedsm.core.world.sites import Away
 from kubedsm.core.world.snapshot import Snapshot
@@ -45,6 +45,8 @@ class PackAdvice:
     configuration: Configuration
     #: those of ours that wait all the same
     waiting: tuple[Pod, ...]
+    #: those that get a node without that, by being scheduled
+    scheduled: tuple[Binding, ...] = ()
 
     async def carry_out(self, runtime: Runtime) -> None:
         """Whatever it costs: whoever asks for it has seen that."""
@@ -64,6 +66,9 @@ class PackAdvice:
                 f"Pods that get a node: {len(packed.awaited)}, left waiting: {len(self.waiting)},"
                 f" moved: {len(packed.moves)}, evicted: {len(packed.evicted)}."
             )
+        if not self.waiting and self.scheduled:
+            number = len(self.scheduled)
+            return f"Nothing has to be moved: the nodes take all pods that wait ({number})."
         if not self.waiting:
             return "No pod waits for a node."
         if packed.placed_proven:
@@ -86,6 +91,7 @@ class PackAdvice:
             ],
             "order": [list(stage) for stage in stages(packed.legs)],
             "evicted": [str(pod) for pod in packed.evicted],
+            "scheduled": [{"pod": str(pod), "node": node} for pod, node, _ in self.scheduled],
             "awaited": [{"pod": str(move.pod), "node": move.target} for move in packed.awaited],
             "waiting": [str(pod) for pod in self.waiting],
             "placed": [
@@ -102,22 +108,27 @@ class PackAdvice:
 
 
 def advise(snapshot: Snapshot, configuration: Configuration) -> PackAdvice:
-    """How this snapshot would be packed; it takes as long as the optimiser may think."""
-    started = time.monotonic()
+    """How this snapshot would be packed; it takes as long as the optimiser may think.
+
+    For those pods only that are left waiting when the others are scheduled.
+    """
+    policy = configuration.policy
+    waiting = snapshot.schedulable(snapshot.pods.values())
+    scheduled = policy.decide(snapshot, waiting, offline.batch_deadline(configuration)).bindings
+    snapshot = snapshot.with_placed({pod.uid: node for pod, node, _ in scheduled})
     away = Away.seen(snapshot, configuration.site.label)
     kept, seen = kept_by(away), away.left_alone(snapshot) if away else snapshot
     settings = configuration.optimiser
-    packed = configuration.policy.pack(
+    packed = policy.pack(
         seen,
         lambda pod: kept(pod) or reason_to_stay(pod, configuration),
-        Deadline(lambda: (time.monotonic() - started) / settings.budget, settings.budget),
+        offline.within(settings.budget),
         tier_share=settings.tier_share,
         allow_evictions=settings.allow_evictions,
     )
-    coming = {move.pod.uid for move in packed.awaited}
-    waiting = snapshot.schedulable(snapshot.pods.values())
+    coming = {binding.pod.uid for binding in scheduled} | {m.pod.uid for m in packed.awaited}
     left = tuple(pod for pod in waiting if pod.uid not in coming)
-    return PackAdvice(seen, packed, configuration, left)
+    return PackAdvice(seen, packed, configuration, left, scheduled)
 
 
 @click.command()
@@ -193,7 +204,9 @@ def _tables(advice: PackAdvice, milliseconds: float) -> RenderableType:
         parts.append(table(("pod", "node"), rows, title="get a node"))
     if said["waiting"]:
         parts.append(table(("pod",), ([pod] for pod in said["waiting"]), title="wait all the same"))
-    if said["certificates"]:
+    if said["scheduled"] and advice.waiting:
+        parts.append(Text(f"need no move: {', '.join(each['pod'] for each in said['scheduled'])}"))
+    if said["certificates"] and (advice.packed.better or advice.waiting):
         parts.append(_certificates(said["certificates"]))
     return Group(*parts, Text(f"{advice.words} Found in {milliseconds:.1f} ms."))
 

@@ -66,6 +66,14 @@ def test_it_says_that_nothing_makes_room_and_whether_that_is_proven(said_of):
     assert "No pod waits for a node." in said_of(*IN_PIECES, output="text")
 
 
+def test_pods_that_are_scheduled_as_they_are_need_no_packing(said_of):
+    said = said_of(*IN_PIECES, waiting("large"), waiting("small", memory="1Gi"))
+    assert [each["pod"] for each in said["scheduled"]] == ["shop/small"]
+    assert [each["pod"] for each in said["awaited"]] == ["shop/large"]
+    told = said_of(*TWO, waiting("large"), output="text")
+    assert "Nothing has to be moved: the nodes take all pods that wait (1)." in told
+
+
 def test_pods_of_lower_priority_go_only_if_that_is_allowed(said_of):
     full = [TWO[0], running("a", "c1", memory="4Gi")]
     waits = waiting("large", memory="4Gi", priority=10)

@@ -151,7 +151,9 @@ class Phases:
         return [attrs.evolve(g, part=part) for g, part in zip(goals, parts, strict=True)]
 
     def _named(self, tier: int) -> str:
-        return f"priority {self._problem.priorities[tier]}"
+        """Nothing, where there is no other."""
+        priorities = self._problem.priorities
+        return f"priority {priorities[tier]}" if len(priorities) > 1 else ""
 
     def _placing(self, tier: int) -> Ints:
         """m1 of a tier."""
@@ -237,8 +239,9 @@ class _Steps:
             level = self._gains.level[workload]
             weights = by_level.setdefault(level, nothing.copy())
             weights[numbers] = self._worths(workload, len(numbers))
+        named = {level: f"level {level}" if len(by_level) > 1 else "" for level in by_level}
         return [
-            Goal("QoS", weights, most=int(weights.sum()), of=f"level {level}", unit=int(NANO))
+            Goal("QoS", weights, most=int(weights.sum()), of=named[level], unit=int(NANO))
             for level, weights in sorted(by_level.items())
         ]
 
