@@ -114,7 +114,7 @@ def solve(
     jobs: int | None,
     output: str,
 ) -> None:
-    """Decisions beyond the bounds, beside the best there is (20 minutes).
+    """Decisions beyond the bounds, beside the best (20 minutes).
 
     Batches to place, half as many with rules among their pods, and as many clusters of 9 to 16
     workloads to move pods in until nothing more is suggested: KubeDSM with its solver and without,
@@ -319,7 +319,7 @@ _SIZES = "Of each size, separated by commas."
 @click.option("--pods", type=click.IntRange(1, 1_000_000), default=10_000, help="That run there.")
 @output
 def loop(nodes: int, pods: int, output: str) -> None:
-    """How long hard bursts hold the event loop up, by who did it (10 s).
+    """How long hard bursts hold the event loop up (10 s).
 
     The longest turn of each part of the scheduler, and the longest of what is done in them.
     """

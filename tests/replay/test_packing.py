@@ -172,12 +172,6 @@ def packable(name, priority, cores, on=None, *, running=False):
     return attrs.evolve(made, phase=phase, pod_class=pod_class)
 
 
-def test_without_gaps_not_all_can_be_moved():
-    steady, loose = attempt(Shape(8, 4, 4, 95), 3, [PLENTY], None).calls
-    assert (steady.gaps, loose.gaps) == (False, True)
-    assert steady.placed < loose.placed
-
-
 def test_an_instance_that_leaves_nothing_to_pack_is_not_called():
     roomy = Shape(4, 4, 2, 50)
     each = attempt(roomy, 1, [PLENTY], None)

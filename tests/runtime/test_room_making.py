@@ -47,7 +47,7 @@ async def test_two_pods_are_moved_together_for_a_third(tier):
         assert settled(world)
         [line] = of(logs, "packing")
         assert (line["stuck"], line["placed"], len(line["moves"])) == (1, 1, 1)
-        assert line["certificate"][0] == "placed of priority 0: 3 of at most 3 (gap 0.0 %)"
+        assert line["certificate"][0] == "placed: 3 of at most 3 (gap 0.0 %)"
         [ended] = of(logs, "packing ended")
         assert (ended["moved"], ended["placed"], ended["left"]) == (1, 1, 0)
         [event] = world.events("Packed")
@@ -138,7 +138,9 @@ async def test_a_bind_that_is_under_way_then_is_waited_for():
         await half_full(world, 2)
 
         def more(found):
-            world.deploy("quick", 1, nodeSelector={"kubernetes.io/hostname": "n3"})
+            [move], [awaited] = found.suggestion.moves, found.suggestion.awaited
+            [apart] = {"n1", "n2", "n3"} - {move.target, awaited.target}
+            world.deploy("quick", 1, nodeSelector={"kubernetes.io/hostname": apart})
 
         # It is known of the new pod, and it is not bound yet.
         Counting(runtime, 0.015, meanwhile=more)
