@@ -19,7 +19,7 @@ from kubedsm.bench.solve.ruled import ruled
 from kubedsm.bench.solve.verdict import Moved, Moves, Placed, SolveResult, Standing, Way
 from kubedsm.core.goals.objective import NANO, quality
 from kubedsm.core.moving.suggestion import Suggestion, SuggestLimits
-from kubedsm.core.placing.integer_choice import QOS
+from kubedsm.core.placing.beyond.integer_choice import QOS
 from kubedsm.core.policies.in_turn import InTurn, Room
 from kubedsm.core.policies.kube_scheduler import kube_scheduler
 from kubedsm.core.policies.kubedsm import KubeDSM

@@ -11,11 +11,11 @@ from kubedsm.core.goals.replica_spread import ReplicaSpread
 from kubedsm.core.packing.match import Bounds
 from kubedsm.core.packing.problem import NO_RANK, Kind, Packing, Rank, Turn, kinds
 from kubedsm.core.placing.alone import place_alone
+from kubedsm.core.placing.beyond.integer_choice import PLACED, QOS
+from kubedsm.core.placing.beyond.shortfalls import amounts, shortfalls
 from kubedsm.core.placing.decision import Binding, Choice, Decision, make_decision
-from kubedsm.core.placing.integer_choice import PLACED, QOS
 from kubedsm.core.placing.proof import Proof, plain_proof
 from kubedsm.core.placing.replica_ladders import ReplicaLadders
-from kubedsm.core.placing.shortfalls import amounts, shortfalls
 from kubedsm.core.rules.class_verdicts import rejections
 from kubedsm.core.rules.rejection import Rejection
 from kubedsm.core.solving.in_order import Certificate

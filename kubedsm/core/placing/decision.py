@@ -18,12 +18,12 @@ from kubedsm.core.goals.objective import Objective, Promises
 from kubedsm.core.packing.best_fit import BestFit
 from kubedsm.core.packing.match import UNREACHABLE, Bounds, MatchTable, tabulate, vector_sums
 from kubedsm.core.packing.problem import Packing, Targets
-from kubedsm.core.placing.beyond import Chosen, chosen_beyond
-from kubedsm.core.placing.by_heuristics import Placement
+from kubedsm.core.placing.beyond.by_heuristics import Placement
+from kubedsm.core.placing.beyond.choosing import Chosen, chosen_beyond
+from kubedsm.core.placing.beyond.greedy import pick_greedily
+from kubedsm.core.placing.beyond.parts import chosen_by_parts, parts_of
 from kubedsm.core.placing.cloud import CloudRoom
 from kubedsm.core.placing.dealing import DealtTier
-from kubedsm.core.placing.greedy import pick_greedily
-from kubedsm.core.placing.parts import chosen_by_parts, parts_of
 from kubedsm.core.placing.proof import Proof
 from kubedsm.core.placing.replica_ladders import ReplicaLadders
 from kubedsm.core.placing.split import Demand, Picks, Split, best_split, demands

@@ -5,10 +5,10 @@ import pytest
 
 from kubedsm.core.goals.fragmentation import Fragmentation
 from kubedsm.core.packing.match import Bounds
+from kubedsm.core.placing.beyond.integer_choice import PLACED, QOS
+from kubedsm.core.placing.beyond.relaxed import bounds as relaxed_bounds
 from kubedsm.core.placing.cloud import CloudRoom
 from kubedsm.core.placing.decision import make_decision
-from kubedsm.core.placing.integer_choice import PLACED, QOS
-from kubedsm.core.placing.relaxed import bounds as relaxed_bounds
 from kubedsm.core.placing.split import demands
 from kubedsm.core.solving.programme import Solved, Status
 from kubedsm.core.world.deadline import Deadline

@@ -2,7 +2,7 @@ import numpy as np
 
 from kubedsm.core.packing.problem import Packing
 from kubedsm.core.placing.batch_kinds import judged_kinds
-from kubedsm.core.placing.few_of_each import few_of_each
+from kubedsm.core.placing.beyond.few_of_each import few_of_each
 from kubedsm.core.rules.feasibility import Feasibility
 from kubedsm.core.world.model import Tier
 from support.rule_instances import HOST, ZONE, app, cluster, near, pod, zoned

@@ -5,7 +5,7 @@ import attrs
 from kubedsm.core.goals.objective import Objective
 from kubedsm.core.packing.best_fit import BestFit, sizes
 from kubedsm.core.packing.problem import Packing, Rank, kinds
-from kubedsm.core.placing.greedy import pick_greedily
+from kubedsm.core.placing.beyond.greedy import pick_greedily
 from kubedsm.core.placing.split import demands
 from kubedsm.core.world.deadline import NO_DEADLINE
 from kubedsm.core.world.model import Tier

@@ -5,9 +5,9 @@ import pytest
 
 from kubedsm.core.goals.fragmentation import Fragmentation
 from kubedsm.core.packing.match import Bounds
+from kubedsm.core.placing.beyond.integer_choice import LIKED, integer_choice
 from kubedsm.core.placing.cloud import CloudRoom
 from kubedsm.core.placing.decision import make_decision
-from kubedsm.core.placing.integer_choice import LIKED, integer_choice
 from kubedsm.core.placing.split import demands
 from kubedsm.core.solving.in_order import maximised_in_order
 from kubedsm.core.world.deadline import NO_DEADLINE

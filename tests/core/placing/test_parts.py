@@ -9,10 +9,10 @@ from kubedsm.core.goals.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.core.goals.objective import Objective, Promise
 from kubedsm.core.packing.match import Bounds, tabulate
 from kubedsm.core.packing.problem import Packing, kinds
+from kubedsm.core.placing.beyond.parts import chosen_by_parts, parts_of
 from kubedsm.core.placing.cloud import CloudRoom
 from kubedsm.core.placing.decision import chosen_of
 from kubedsm.core.placing.immediate import immediate_schedule
-from kubedsm.core.placing.parts import chosen_by_parts, parts_of
 from kubedsm.core.placing.ranks import ranks_of
 from kubedsm.core.placing.split import demands
 from kubedsm.core.world.model import SchedulingRules, Taint, Tier, Toleration

@@ -10,9 +10,9 @@ import pytest
 from kubedsm.core.goals.objective import Objective
 from kubedsm.core.packing.problem import Packing
 from kubedsm.core.placing.batch_kinds import judged_kinds
-from kubedsm.core.placing.integer_choice import integer_choice
+from kubedsm.core.placing.beyond.integer_choice import integer_choice
+from kubedsm.core.placing.beyond.rule_rows import RuleRows
 from kubedsm.core.placing.ranks import ranks_of
-from kubedsm.core.placing.rule_rows import RuleRows
 from kubedsm.core.placing.split import demands
 from kubedsm.core.rules.feasibility import Feasibility
 from kubedsm.core.solving.in_order import maximised_in_order

@@ -4,9 +4,9 @@ import attrs
 
 from kubedsm.core.goals.objective import Objective, Promise
 from kubedsm.core.packing.match import Bounds
+from kubedsm.core.placing.beyond.integer_choice import PLACED, QOS
+from kubedsm.core.placing.beyond.shortfalls import amounts, shortfalls
 from kubedsm.core.placing.immediate import immediate_schedule
-from kubedsm.core.placing.integer_choice import PLACED, QOS
-from kubedsm.core.placing.shortfalls import amounts, shortfalls
 from kubedsm.core.solving.in_order import Certificate
 from kubedsm.core.solving.programme import Status
 from support.placement_instances import drawn

@@ -12,10 +12,9 @@ from kubedsm.core.goals.fragmentation import Ints
 from kubedsm.core.goals.objective import Objective
 from kubedsm.core.packing.match import Bounds
 from kubedsm.core.packing.problem import Packing
-from kubedsm.core.placing import relaxed
-from kubedsm.core.placing.by_heuristics import Placement, best_by_heuristics
-from kubedsm.core.placing.cloud import CloudRoom
-from kubedsm.core.placing.integer_choice import (
+from kubedsm.core.placing.beyond import relaxed
+from kubedsm.core.placing.beyond.by_heuristics import Placement, best_by_heuristics
+from kubedsm.core.placing.beyond.integer_choice import (
     EVEN,
     LIKED,
     PLACED,
@@ -23,6 +22,7 @@ from kubedsm.core.placing.integer_choice import (
     IntegerChoice,
     integer_choice,
 )
+from kubedsm.core.placing.cloud import CloudRoom
 from kubedsm.core.placing.proof import NO_PROOF, Proof
 from kubedsm.core.placing.split import Demand
 from kubedsm.core.solving.in_order import Certificate, maximised_in_order

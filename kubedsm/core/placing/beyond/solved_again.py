@@ -17,12 +17,18 @@ from kubedsm.core.goals.objective import Objective
 from kubedsm.core.goals.replica_spread import ReplicaSpread
 from kubedsm.core.packing.match import Bounds
 from kubedsm.core.packing.problem import Packing
-from kubedsm.core.placing.beyond import proof_of
+from kubedsm.core.placing.beyond.choosing import proof_of
+from kubedsm.core.placing.beyond.integer_choice import (
+    PLACED,
+    QOS,
+    Also,
+    IntegerChoice,
+    integer_choice,
+)
+from kubedsm.core.placing.beyond.rule_rows import RuleRows
 from kubedsm.core.placing.dealing import DealtTier
 from kubedsm.core.placing.decision import Choice, by_pick
-from kubedsm.core.placing.integer_choice import PLACED, QOS, Also, IntegerChoice, integer_choice
 from kubedsm.core.placing.rule_keeping import Kept
-from kubedsm.core.placing.rule_rows import RuleRows
 from kubedsm.core.placing.split import Demand
 from kubedsm.core.rules.feasibility import EquivalenceClass
 from kubedsm.core.solving.in_order import maximised_in_order

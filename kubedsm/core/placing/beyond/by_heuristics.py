@@ -15,8 +15,8 @@ from kubedsm.core.goals.fragmentation import Ints
 from kubedsm.core.packing.best_fit import BestFit, best_fit_increasing, by_size
 from kubedsm.core.packing.making_room import with_room_made
 from kubedsm.core.packing.problem import Packing
+from kubedsm.core.placing.beyond.greedy import DrawnIn, pick_greedily
 from kubedsm.core.placing.cloud import at_most, least_allocated_scores
-from kubedsm.core.placing.greedy import DrawnIn, pick_greedily
 from kubedsm.core.placing.split import Demand, Picks
 from kubedsm.core.world.deadline import Deadline
 from kubedsm.core.world.model import Workload

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from kubedsm.core.goals.objective import NANO
 from kubedsm.core.packing.problem import Turn
-from kubedsm.core.placing.integer_choice import PLACED, QOS, level_called, turn_called
+from kubedsm.core.placing.beyond.integer_choice import PLACED, QOS, level_called, turn_called
 from kubedsm.core.solving.in_order import Certificate
 from kubedsm.core.solving.programme import Status
 

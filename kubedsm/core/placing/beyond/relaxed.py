@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from kubedsm.core.goals.fragmentation import Ints
 from kubedsm.core.goals.objective import Objective
 from kubedsm.core.packing.problem import Packing
-from kubedsm.core.placing.greedy import steepest
-from kubedsm.core.placing.integer_choice import PLACED, QOS, levels_of, turns_of
+from kubedsm.core.placing.beyond.greedy import steepest
+from kubedsm.core.placing.beyond.integer_choice import PLACED, QOS, levels_of, turns_of
 from kubedsm.core.placing.split import Demand
 from kubedsm.core.world.node_index import Mask
 

@@ -16,8 +16,8 @@ import numpy as np
 from kubedsm.core.goals.fragmentation import Ints
 from kubedsm.core.packing.match import Bounds
 from kubedsm.core.packing.problem import Packing
-from kubedsm.core.placing.beyond import Chosen
-from kubedsm.core.placing.by_heuristics import Placement
+from kubedsm.core.placing.beyond.by_heuristics import Placement
+from kubedsm.core.placing.beyond.choosing import Chosen
 from kubedsm.core.placing.cloud import CloudRoom
 from kubedsm.core.placing.proof import Proof
 from kubedsm.core.placing.split import Demand, Picks, linked
