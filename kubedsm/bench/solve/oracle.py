@@ -52,6 +52,8 @@ class _Model:
             "threads": 1,
             "mip_rel_gap": 0.0,
             "mip_abs_gap": ROUNDING,
+            # Begun anew it has called optimal what was not (1.15.1).
+            "mip_allow_restart": False,
         }.items():
             self.highs.setOptionValue(option, value)
 

@@ -230,7 +230,8 @@ def _check(instance: Instance, standing: Standing, best: Best) -> None:
     reached = zip((*standing.placed, *standing.qos), (*best.placed, *best.qos), strict=True)
     for value, reach in reached:
         if value > reach.bound + ROUNDING:
-            raise DisagreementError(f"{instance.name}: a decision that is better than the best")
+            said = f"{(*standing.placed, *standing.qos)}, {(*best.placed, *best.qos)}"
+            raise DisagreementError(f"{instance.name}: better than the best: {said}")
         if value < reach.found - ROUNDING and standing.proven:
             raise DisagreementError(f"{instance.name}: proven, and worse than the best")
         if value < reach.bound - ROUNDING:
