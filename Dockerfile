@@ -17,6 +17,8 @@ RUN --mount=type=secret,id=pip.conf,target=/etc/pip.conf \
     python3 -m pip --python /opt/kubedsm/bin/python install --no-cache-dir --no-compile .
 RUN find /opt/kubedsm \( -type d -name tests -o -name '*_test.py' -o -name 'test_*.py' \
     -o -name '*_tests.*.so' \) -prune -exec rm -r {} +
+# The wheel of highspy has its library twice; this name of it nobody asks for.
+RUN find /opt/kubedsm -path '*/highspy/libhighs.so.1.*' -delete
 # Importing kubernetes_asyncio imports its 900 generated modules. They need no source.
 RUN cd /opt/kubedsm/lib/python3*/site-packages/kubernetes_asyncio/client \
     && python3 -m compileall -qb . && find . -name '*.py' -delete
@@ -26,7 +28,7 @@ COPY --from=build /opt/kubedsm /opt/kubedsm
 ENV PATH=/opt/kubedsm/bin:$PATH
 # What the commands import is compiled once, here: in a pod the root is read-only. The base's pip goes.
 RUN kubedsm --help >/dev/null && loadgen --help >/dev/null \
-    && /opt/kubedsm/bin/python -c 'import kubedsm.cluster.client.credentials, kubedsm.thinking.child' \
+    && /opt/kubedsm/bin/python -c 'import kubedsm.cluster.client.credentials, kubedsm.solvers.highs, kubedsm.thinking.child' \
     && rm -rf /usr/local/bin/pip* /usr/local/lib/python3*/site-packages/pip* /usr/bin/pip* \
        /usr/lib/python3/dist-packages/pip* /usr/lib/python3*/ensurepip /usr/share/python-wheels \
        /usr/local/lib/python3*/ensurepip

@@ -41,7 +41,7 @@ _Kind = tuple[Workload, PodClass]
 
 
 class _Model:
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, seed: int = 0) -> None:
         """seconds: for everything that is asked."""
         self._until = time.monotonic() + seconds
         self.highs = highspy.Highs()
@@ -54,6 +54,7 @@ class _Model:
             "mip_abs_gap": ROUNDING,
             # Begun anew it has called optimal what was not (1.15.1).
             "mip_allow_restart": False,
+            "random_seed": seed,
         }.items():
             self.highs.setOptionValue(option, value)
 
@@ -109,10 +110,13 @@ class _Model:
         return max(1.0, self._until - time.monotonic())
 
 
-def best_placement(instance: Instance, seconds: float = math.inf) -> Best:
-    """Most pods placed, by priority; then the greatest QoS, by the priority of workloads."""
+def best_placement(instance: Instance, seconds: float = math.inf, seed: int = 0) -> Best:
+    """Most pods placed, by priority; then the greatest QoS, by the priority of workloads.
+
+    seed: of the order in which HiGHS looks.
+    """
     begun = time.process_time()
-    snapshot, model = instance.snapshot, _Model(seconds)
+    snapshot, model = instance.snapshot, _Model(seconds, seed)
     kinds = _kinds(instance.batch)
     # What others of the batch may bring about is no part of what a node takes by itself.
     alone = [_without_rules(pods[0]) for pods in kinds.values()]

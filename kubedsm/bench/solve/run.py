@@ -35,6 +35,8 @@ T = TypeVar("T")
 
 #: suggestions, after which one that still finds something does not come to an end
 _ROUNDS = 200
+#: how often the oracle is asked, where a decision is better than its best
+_ORACLES = 3
 _LIMITS = SuggestLimits()
 
 
@@ -93,7 +95,10 @@ def place(task: Task) -> Placed:
         Way.KUBE_SCHEDULER: InTurn(kube_scheduler, instance.promises, instance.objective),
     }
     ways = {way: placed_by(policy, instance) for way, policy in policies.items()}
-    best = best_placement(instance, task.patience)
+    for seed in range(_ORACLES):
+        best = best_placement(instance, task.patience, seed)
+        if not any(_better(standing, best) for standing in ways.values()):
+            break
     for standing in ways.values():
         _check(instance, standing, best)
         _check_bound(instance, standing, best)
@@ -223,6 +228,18 @@ def _qos(instance: Instance, shares: Mapping[Workload, Share]) -> tuple[float, .
         quality(by_level[level], instance.promises, instance.objective) / NANO
         for level in sorted(by_level, reverse=True)
     )
+
+
+def _better(standing: Standing, best: Best) -> bool:
+    """Whether it is better than what nothing is said to be better than.
+
+    Every pod of it was checked: then HiGHS was wrong, as it is on few programmes in a thousand.
+    """
+    reached = zip((*standing.placed, *standing.qos), (*best.placed, *best.qos), strict=True)
+    for value, reach in reached:
+        if abs(value - reach.bound) > ROUNDING:
+            return value > reach.bound
+    return False
 
 
 def _check(instance: Instance, standing: Standing, best: Best) -> None:
