@@ -20,6 +20,8 @@ _TIGHTER = 4e-6
 #: what is nearer to the next whole number than this is that number
 _WHOLE = 1e-6
 _RELATIVE = 1e-9
+#: the presolve rule for parallel rows and columns, as a bit
+_PARALLEL = 1 << 13
 _LEAST_SECONDS = 0.001
 
 
@@ -59,8 +61,9 @@ class Highs:
         highs = highspy.Highs()
         highs.setOptionValue("output_flag", False)
         highs.setOptionValue("threads", 1)
-        # After a restart it has called optimal what was not (1.15.1).
+        # After a restart, and by that rule, it has called optimal what was not (1.15.1).
         highs.setOptionValue("mip_allow_restart", False)
+        highs.setOptionValue("presolve_rule_off", _PARALLEL)
         highs.setOptionValue("mip_rel_gap", 0.0)
         highs.setOptionValue("mip_abs_gap", min(1e-6, 0.5 / scale))
         if math.isfinite(seconds):

@@ -153,3 +153,11 @@ def test_suggestion_after_suggestion_reaches_what_can_be_reached():
     judged = move(Task(of, nodes=NODES))
     assert judged.of_best(Way.SOLVED) >= 0.97
     assert judged.of_reachable(Way.SOLVED) >= 0.985
+
+
+def test_what_is_proven_is_the_best_where_columns_are_parallel():
+    """HiGHS 1.15.1 proves less than there is, unless it is kept from joining them."""
+    of = next(each for each in batches(0) if each.name == "batch 0.187")
+    judged = place(Task(of, nodes=NODES))
+    assert judged.best.proven
+    assert judged.ways[Way.SOLVED].proven

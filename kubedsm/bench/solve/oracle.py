@@ -52,8 +52,10 @@ class _Model:
             "threads": 1,
             "mip_rel_gap": 0.0,
             "mip_abs_gap": ROUNDING,
-            # Begun anew it has called optimal what was not (1.15.1).
+            # Begun anew, and by its rule for parallel rows and columns, it has called optimal what
+            # was not (1.15.1).
             "mip_allow_restart": False,
+            "presolve_rule_off": 1 << 13,
             "random_seed": seed,
         }.items():
             self.highs.setOptionValue(option, value)
