@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 import structlog
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import Progress
 
 from kubedsm.bench import bare_loop, burst, cluster_burst, footprint
@@ -134,10 +134,7 @@ def solve(
     with Progress(console=Console(stderr=True), transient=True) as progress:
         at = progress.add_task("instances", total=sum(map(len, planned)))
         result = bench_solve.run(*planned, jobs or processors(), lambda: progress.advance(at))
-    if output == "json":
-        print_json(result.as_json())
-    else:
-        Console().print(solve_table(result))
+    _say(result.as_json(), solve_table(result), output)
 
 
 @bench.command("pack")
@@ -159,10 +156,7 @@ def pack(instances: int, seconds: float, gaps: bool, output: str) -> None:
     from kubedsm.bench import pack as bench_pack  # noqa: PLC0415  of no use elsewhere
 
     results = bench_pack.run(instances, seconds, gaps=gaps)
-    if output == "json":
-        print_json([result.as_json() for result in results])
-    else:
-        Console().print(pack_table(results))
+    _say([result.as_json() for result in results], pack_table(results), output)
 
 
 @bench.command("ingest")
@@ -289,10 +283,7 @@ def burst_command(
     until_interrupted(measured())
     if not found:
         raise click.Abort
-    if output == "json":
-        print_json(found[0].as_json())
-    else:
-        Console().print(cluster_burst_table(found[0]))
+    _say(found[0].as_json(), cluster_burst_table(found[0]), output)
 
 
 async def _burst(pods: int, rounds: int, silence: float, keepalive: float) -> burst.BurstResult:
@@ -363,10 +354,7 @@ def scale(
     log_to(level="ERROR")
     for size in map(Size, nodes, pods):
         result = bench_scale.run(size, rounds=rounds, suggestions=suggestions, seconds=seconds)
-        if output == "json":
-            print_json(result.as_json())
-        else:
-            Console().print(scale_table(result))
+        _say(result.as_json(), scale_table(result), output)
 
 
 @bench.command("idle")
@@ -439,14 +427,15 @@ def site(output: str) -> None:
 
     log_to(level="ERROR")
     result = sites.run()
-    if output == "json":
-        print_json(result)
-    else:
-        Console().print(sites_table(result))
+    _say(result, sites_table(result), output)
 
 
 def _report(rows: dict[str, Any], output: str) -> None:
+    _say(rows, bench_table(rows), output)
+
+
+def _say(said: Any, shown: RenderableType, output: str) -> None:
     if output == "json":
-        print_json(rows)
+        print_json(said)
     else:
-        Console().print(bench_table(rows))
+        Console().print(shown)
