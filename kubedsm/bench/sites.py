@@ -12,7 +12,8 @@ import attrs
 
 from kubedsm.clock import VirtualClock
 from kubedsm.cluster.client.port import Cluster
-from kubedsm.configuration.settings import Configuration, SiteSettings
+from kubedsm.configuration.sections import SiteSettings
+from kubedsm.configuration.settings import Configuration
 from kubedsm.core.policies.policy import Policy
 from kubedsm.core.policies.registry import POLICIES
 from kubedsm.emulator.actors.pod_state import is_ready, is_terminating, node_of

@@ -8,12 +8,8 @@ import attrs
 
 from kubedsm.clock import Clock
 from kubedsm.cluster.wire import decoding
-from kubedsm.configuration.settings import (
-    Configuration,
-    MigrationSettings,
-    SiteSettings,
-    SuggesterSettings,
-)
+from kubedsm.configuration.sections import MigrationSettings, SiteSettings, SuggesterSettings
+from kubedsm.configuration.settings import Configuration
 from kubedsm.core.world.model import Node, Tiers
 from kubedsm.demo.disconnection import BEGINS, ENDS, Course, with_site
 from kubedsm.demo.observer import Observer

@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import Callable
 
 from kubedsm.clock import Clock
-from kubedsm.configuration.settings import BatchSettings
+from kubedsm.configuration.sections import BatchSettings
 from kubedsm.runtime.scheduling_queue import RESOLUTION, SchedulingQueue
 
 

@@ -6,7 +6,7 @@ import attrs
 
 from kubedsm.cluster.client.backoff import Doubling
 from kubedsm.configuration.current import CurrentConfiguration
-from kubedsm.configuration.settings import MigrationSettings
+from kubedsm.configuration.sections import MigrationSettings
 from kubedsm.core.world.model import Workload
 
 #: seconds that a workload rests more after a move that failed or was taken back, twice as long

@@ -6,19 +6,16 @@ import attrs
 import pytest
 
 from kubedsm.configuration.documents import DocumentError
-from kubedsm.configuration.services import Service
-from kubedsm.configuration.settings import (
+from kubedsm.configuration.sections import (
     BatchSettings,
-    Configuration,
     EdgeSettings,
     Latency,
     MigrationSettings,
     ObjectiveSettings,
     SuggesterSettings,
-    dump,
-    load,
-    load_file,
 )
+from kubedsm.configuration.services import Service
+from kubedsm.configuration.settings import Configuration, dump, load, load_file
 from kubedsm.core.world.model import Tiers, Workload
 
 FULL = """

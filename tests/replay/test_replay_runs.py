@@ -10,7 +10,8 @@ import pytest
 
 from kubedsm.cluster.client.port import Request
 from kubedsm.configuration import settings
-from kubedsm.configuration.settings import Configuration, MigrationSettings
+from kubedsm.configuration.sections import MigrationSettings
+from kubedsm.configuration.settings import Configuration
 from kubedsm.emulator.emulated_cluster import ClusterSpec
 from kubedsm.emulator.paper import node
 from kubedsm.replay.measures import measure

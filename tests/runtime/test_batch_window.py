@@ -6,7 +6,8 @@ import random
 import pytest
 
 from kubedsm.clock import SystemClock
-from kubedsm.configuration.settings import BatchSettings, load
+from kubedsm.configuration.sections import BatchSettings
+from kubedsm.configuration.settings import load
 from kubedsm.core.world.model import Pod, PodClass, Resources, SchedulingRules, Uid, Workload
 from kubedsm.emulator.api.resources import PODS
 from kubedsm.runtime.batch_window import batch_window

@@ -4,7 +4,8 @@ import attrs
 import pytest
 
 from kubedsm.configuration.current import CurrentConfiguration
-from kubedsm.configuration.settings import Configuration, MigrationSettings
+from kubedsm.configuration.sections import MigrationSettings
+from kubedsm.configuration.settings import Configuration
 from kubedsm.core.world.model import Workload
 from kubedsm.runtime.limits import BACK_OFF, MoveLimits, Underway
 

@@ -10,13 +10,9 @@ from structlog.testing import capture_logs
 from kubedsm.clock import VirtualClock
 from kubedsm.commands.advising import advise
 from kubedsm.configuration.current import CurrentConfiguration
+from kubedsm.configuration.sections import BatchSettings, MigrationSettings, SiteSettings
 from kubedsm.configuration.services import Service
-from kubedsm.configuration.settings import (
-    BatchSettings,
-    Configuration,
-    MigrationSettings,
-    SiteSettings,
-)
+from kubedsm.configuration.settings import Configuration
 from kubedsm.core.goals.lasting import Quiet
 from kubedsm.core.world.change import Change
 from kubedsm.core.world.events import NodeApplied

@@ -4,10 +4,8 @@ import json
 
 from hypothesis import strategies as st
 
-from kubedsm.configuration.services import Service
-from kubedsm.configuration.settings import (
+from kubedsm.configuration.sections import (
     BatchSettings,
-    Configuration,
     Fairness,
     Latency,
     MigrationSettings,
@@ -15,6 +13,8 @@ from kubedsm.configuration.settings import (
     OptimiserSettings,
     SuggesterSettings,
 )
+from kubedsm.configuration.services import Service
+from kubedsm.configuration.settings import Configuration
 from kubedsm.core.world.model import Tiers
 
 _KEYS = (

@@ -5,7 +5,8 @@ import random
 import attrs
 
 from kubedsm.configuration.current import CurrentConfiguration
-from kubedsm.configuration.settings import Configuration, MigrationSettings
+from kubedsm.configuration.sections import MigrationSettings
+from kubedsm.configuration.settings import Configuration
 from kubedsm.runtime.bind_calls import BindCalls
 from kubedsm.runtime.left_behind import LeftBehind
 from kubedsm.runtime.limits import MoveLimits
