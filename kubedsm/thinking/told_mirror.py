@@ -9,6 +9,7 @@ from functools import wraps
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from kubedsm.core.world.events import KindKnown, NodeApplied, PodApplied, SurroundingApplied
+from kubedsm.core.world.measured import Measured
 from kubedsm.core.world.mirror import ClusterMirror, ReplacementClaim, Reservation
 from kubedsm.core.world.model import Uid
 
@@ -63,11 +64,8 @@ class ToldMirror(ClusterMirror):
     def retold(self) -> Iterator[Call]:
         """The calls that make a new mirror like this one is now, whatever it is told meanwhile."""
         seen = self._books.snapshot(self._surroundings, 0.0)
-        last = Call(
-            "take_over",
-            (dict(self._reservations), dict(self._claims), dict(self._claimed), self.changes),
-            {},
-        )
+        held = (dict(self._reservations), dict(self._claims), dict(self._claimed))
+        last = Call("take_over", (*held, self._measured, self.changes), {})
 
         def calls() -> Iterator[Call]:
             for kind, things in seen.surroundings.known():
@@ -84,12 +82,14 @@ class ToldMirror(ClusterMirror):
         reservations: Mapping[str, Reservation],
         claims: Mapping[str, ReplacementClaim],
         claimed: Mapping[Uid, str],
+        measured: Measured,
         changes: int,
     ) -> None:
-        """Of a new mirror: hold and claim all this, and count on from there."""
+        """Of a new mirror: hold, claim and know all this, and count on from there."""
         for reservation in reservations.values():
             self._hold(reservation)
         self._claims, self._claimed, self.changes = dict(claims), dict(claimed), changes
+        self._measured = measured
 
 
 def _event(event: Any) -> Call:

@@ -7,6 +7,7 @@ import attrs
 from kubedsm.core.world.events import (
     HistoryRewound,
     KindKnown,
+    MeasuredApplied,
     NodeApplied,
     NodeDeleted,
     PodApplied,
@@ -14,6 +15,7 @@ from kubedsm.core.world.events import (
     SurroundingApplied,
     SurroundingDeleted,
 )
+from kubedsm.core.world.measured import NOTHING_MEASURED, Measured, Usage
 from kubedsm.core.world.mirror import ReplacementClaim, ReservationError
 from kubedsm.core.world.model import (
     ClaimReference,
@@ -130,7 +132,7 @@ def happen_beside(mirror, rng):
     """What decisions and surroundings do to it."""
     uid, move = Uid(f"p{rng.randrange(14)}-{rng.randrange(2)}"), f"move-{rng.randrange(3)}"
     known = mirror.pod(uid)
-    match rng.randrange(9):
+    match rng.randrange(10):
         case 0 | 1 if known is not None and known.waits_for_node:
             mirror.nominate(known, NodeName(f"n{rng.randrange(4)}"))
         case 2:
@@ -148,6 +150,10 @@ def happen_beside(mirror, rng):
                 mirror.apply(KindKnown(StorageClass))
         case 8:
             mirror.apply(HistoryRewound())
+        case 9:
+            usage = {NodeName("n0"): Usage(cpu=float(rng.randrange(4000)))}
+            sample = Measured(rng.randrange(1, 99), usage)
+            mirror.apply(MeasuredApplied(rng.choice((sample, sample, NOTHING_MEASURED))))
 
 
 def state_of(mirror):
@@ -160,6 +166,7 @@ def state_of(mirror):
         "free": sorted(seen.free.items(), key=repr),
         "placed": sorted(seen.placed.items()),
         "surroundings": seen.surroundings,
+        "measured": attrs.evolve(seen.measured, placed=dict(seen.measured.placed)),
         "census": sorted(map(repr, seen.census.shares.items())),
         "held": sorted(mirror._reservations.values(), key=repr),
         "claims": sorted(map(repr, mirror._claims.items())),

@@ -11,6 +11,7 @@ from immutables import Map
 
 from kubedsm.core.world.census import Tally, counts_alike
 from kubedsm.core.world.change import Freed
+from kubedsm.core.world.measured import NOTHING_MEASURED, Measured
 from kubedsm.core.world.model import Node, NodeName, Pod, Resources, Tier, Uid
 from kubedsm.core.world.node_index import NodeIndex
 from kubedsm.core.world.residents import Residents, Step, ordered, seen_alike, standing
@@ -121,8 +122,17 @@ class Books:
         _book(self._reserved, node, amount, sign)
         self._refill(node)
 
+    @property
+    def placed(self) -> Mapping[Uid, NodeName]:
+        """Where each pod counts, as it is now and will have been."""
+        return self._placed
+
     def snapshot(
-        self, surroundings: Surroundings, at: float, instead: Mapping[Uid, Pod] | None = None
+        self,
+        surroundings: Surroundings,
+        at: float,
+        measured: Measured = NOTHING_MEASURED,
+        instead: Mapping[Uid, Pod] | None = None,
     ) -> Snapshot:
         """`instead`: pods that are to be looked at differently."""
         instead = instead or {}
@@ -141,6 +151,7 @@ class Books:
             placed=self._placed,
             scheduler_name=self.scheduler_name,
             surroundings=surroundings,
+            measured=measured,
             at=at,
             counted=Counted(
                 census, index, room, residents, self.nodes, pods, self._placed, self.free

@@ -2,6 +2,7 @@
 
 import attrs
 
+from kubedsm.core.world.measured import Measured
 from kubedsm.core.world.model import Node, NodeName, Pod, Uid
 from kubedsm.core.world.surroundings import Key, Surrounding
 
@@ -57,7 +58,20 @@ class KindKnown:
     kind: type[Surrounding]
 
 
+@attrs.frozen(slots=True)
+class MeasuredApplied:
+    """A sample was taken, or nothing is known any more: `NOTHING_MEASURED`."""
+
+    measured: Measured
+
+
 SurroundingEvent = SurroundingApplied | SurroundingDeleted | KindKnown
 ClusterEvent = (
-    PodApplied | PodDeleted | HistoryRewound | NodeApplied | NodeDeleted | SurroundingEvent
+    PodApplied
+    | PodDeleted
+    | HistoryRewound
+    | NodeApplied
+    | NodeDeleted
+    | SurroundingEvent
+    | MeasuredApplied
 )

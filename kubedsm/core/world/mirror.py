@@ -16,13 +16,16 @@ from kubedsm.core.world.events import (
     ClusterEvent,
     HistoryRewound,
     KindKnown,
+    MeasuredApplied,
     NodeApplied,
     NodeDeleted,
     PodApplied,
     PodDeleted,
     SurroundingApplied,
     SurroundingDeleted,
+    SurroundingEvent,
 )
+from kubedsm.core.world.measured import NOTHING_MEASURED
 from kubedsm.core.world.model import (
     TEMPLATE_HASH_LABEL,
     Node,
@@ -108,6 +111,7 @@ class ClusterMirror:
         self._claims: dict[str, ReplacementClaim] = {}
         self._claimed: dict[Uid, str] = {}
         self._surroundings = Surroundings()
+        self._measured = NOTHING_MEASURED
         #: the pods that carry the mark of a migration
         self._marked: set[Uid] = set()
         #: how often anything may have become different
@@ -131,6 +135,14 @@ class ClusterMirror:
                 return Change(node_before=before, node_after=after)
             case NodeDeleted(name):
                 return Change(node_before=self._books.drop_node(name))
+            case MeasuredApplied(sample):
+                self._measured = sample.after(self._measured, self._books.placed)
+                return Change()
+            case _:
+                return self._surroundings_changed(event)
+
+    def _surroundings_changed(self, event: SurroundingEvent) -> Change:
+        match event:
             case SurroundingApplied(thing):
                 known = self._surroundings.get(type(thing), key_of(thing))
                 self._surroundings = self._surroundings.having(thing)
@@ -326,7 +338,7 @@ class ClusterMirror:
         return self._books.free[name]
 
     def snapshot(self, at: float = 0.0) -> Snapshot:
-        return self._books.snapshot(self._surroundings, at, instead=self._unproven())
+        return self._books.snapshot(self._surroundings, at, self._measured, self._unproven())
 
     def _unproven(self) -> dict[Uid, Pod]:
         """The marked pods that no plan knows: they count like any other until one does.

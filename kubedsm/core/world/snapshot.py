@@ -7,6 +7,7 @@ import attrs
 import numpy as np
 
 from kubedsm.core.world.census import Census, census_of
+from kubedsm.core.world.measured import NOTHING_MEASURED, Measured
 from kubedsm.core.world.model import (
     Node,
     NodeName,
@@ -54,6 +55,7 @@ class Snapshot:
     #: pods of this scheduler only; pods that count for QoS, pending ones included
     scheduler_name: str = "kubedsm"
     surroundings: Surroundings = attrs.field(factory=Surroundings)
+    measured: Measured = NOTHING_MEASURED
     #: when this was so, in seconds since the epoch; 0 if nobody says
     at: float = 0.0
 

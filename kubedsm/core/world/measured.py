@@ -1,0 +1,63 @@
+"""What was measured of the cluster: what its nodes and workloads use, and what they answer in.
+
+A sample is a value like everything else that is known of the cluster: whoever measures says when
+nothing is known any more, and decisions use what is there.
+"""
+
+from collections.abc import Mapping
+
+import attrs
+
+from kubedsm.core.world.model import NodeName, Tier, Uid, Workload
+
+
+@attrs.frozen(slots=True)
+class Usage:
+    """Of a node in all, or of a pod of a workload, as the mean over those that run.
+
+    Millicores, bytes, and bytes a second over the network and of disks, both ways together; None
+    where it is not known.
+    """
+
+    cpu: float | None = None
+    memory: float | None = None
+    net: float | None = None
+    disk: float | None = None
+
+
+@attrs.frozen(slots=True)
+class Answers:
+    """What the pods of a workload that are in one tier answer."""
+
+    #: requests/s, all of them together
+    rate: float
+    #: seconds, of a request, as the mean
+    seconds: float
+
+
+@attrs.frozen(slots=True)
+class Measured:
+    """One sample."""
+
+    #: seconds since the epoch
+    at: float = 0.0
+    nodes: Mapping[NodeName, Usage] = attrs.field(factory=dict)
+    workloads: Mapping[Workload, Usage] = attrs.field(factory=dict)
+    answers: Mapping[Workload, Mapping[Tier, Answers]] = attrs.field(factory=dict)
+    #: where pods counted when it was taken: those that have come since are in no node's usage
+    placed: Mapping[Uid, NodeName] = attrs.field(factory=dict, repr=False)
+    #: the sample before, which knows of none before it
+    before: "Measured | None" = None
+
+    def after(self, before: "Measured", placed: Mapping[Uid, NodeName]) -> "Measured":
+        """The same, taken with pods where they are now, as the one that follows another.
+
+        Nothing measured stays that, and nothing follows on it.
+        """
+        if not self.at:
+            return self
+        known = attrs.evolve(before, before=None) if before.at else None
+        return attrs.evolve(self, placed=placed, before=known)
+
+
+NOTHING_MEASURED = Measured()
