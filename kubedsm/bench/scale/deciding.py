@@ -10,6 +10,7 @@ import attrs
 
 from kubedsm.bench.scale.paired import Paired, paired
 from kubedsm.bench.scale.world import Batch, Size, mirror, rebuilt
+from kubedsm.configuration.sections import SolverSettings
 from kubedsm.configuration.settings import Configuration
 from kubedsm.core.moving.suggestion import Suggestion
 from kubedsm.core.placing.decision import Decision
@@ -18,6 +19,8 @@ from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.core.world.snapshot import Snapshot
 
 BATCHES = (Batch(1, 1), Batch(200, 8), Batch(500, 1), Batch(500, 8))
+#: what a solver comes to in its time may be more the second time
+_CONFIGURATION = Configuration(solver=SolverSettings(kind="off"))
 
 
 def decided(size: Size, rounds: int, suggestions: int) -> Iterator[Paired]:
@@ -36,7 +39,7 @@ def _batch(known: ClusterMirror, batch: Batch, rounds: int) -> Paired:
     waiting = batch.waiting()
     for pod in waiting:
         known.apply(PodApplied(pod))
-    policy, heartbeat = Configuration().policy, _Restless(known)
+    policy, heartbeat = _CONFIGURATION.policy, _Restless(known)
 
     def decision(seen: Snapshot) -> Decision:
         return policy.decide(seen, seen.schedulable(waiting))
@@ -56,7 +59,7 @@ def _batch(known: ClusterMirror, batch: Batch, rounds: int) -> Paired:
 
 
 def _suggestion(known: ClusterMirror, rounds: int) -> Paired:
-    policy, heartbeat = Configuration().policy, _Restless(known)
+    policy, heartbeat = _CONFIGURATION.policy, _Restless(known)
 
     def ours() -> Suggestion:
         heartbeat()
