@@ -151,6 +151,24 @@ class Loads:
         """Where any of the ratios is more than may be."""
         return np.asarray((ratios > self.goal.high_usage).any(axis=-1))
 
+    def gains(self, pod: Pod, source: int, at: Positions) -> Floats:
+        """K, by how much more the pod scores on these than where it is; -inf where it must not go.
+
+        That is, where too much would be used, or nobody knows. What it scores where it is is told
+        whatever is used there.
+        """
+        here = evenness(self.ratios(pod, np.array([source])))
+        ratios = self.ratios(pod, at)
+        gains = evenness(ratios) - here
+        return np.where(np.isnan(gains) | self.too_high(ratios), -np.inf, gains)
+
+    @property
+    def most_uneven_first(self) -> list[int]:
+        """The positions of the nodes of which it is known; of equal ones in name order."""
+        imbalance = self.imbalance
+        order: list[int] = np.argsort(-imbalance, kind="stable").tolist()
+        return [position for position in order if not np.isnan(imbalance[position])]
+
     @property
     def imbalance(self) -> Floats:
         """N, the standard deviation of what is used of each node; NaN where it is not known."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 import attrs
 
 from kubedsm.core.goals.fragmentation import Fragmentation, request_mix
+from kubedsm.core.goals.load import LoadGoal, Loads
 from kubedsm.core.goals.objective import Objective, Promises, quality
 from kubedsm.core.placing.decision import Binding, Decision
 from kubedsm.core.placing.proof import NO_PROOF
@@ -42,15 +43,18 @@ class Room:
     free: dict[NodeName, Resources]
     #: pods that hold room, wherever they came from
     pods: dict[NodeName, list[Pod]]
+    #: None if nothing is measured, or it does not matter
+    loads: Loads | None = None
 
     @classmethod
-    def of(cls, snapshot: Snapshot) -> "Room":
+    def of(cls, snapshot: Snapshot, goal: LoadGoal | None = None) -> "Room":
         pods: dict[NodeName, list[Pod]] = {name: [] for name in snapshot.nodes}
         for uid, node in snapshot.placed.items():
             pod = snapshot.pods[uid]
             if node in pods and not pod.finished:
                 pods[node].append(pod)
-        return cls(snapshot.nodes, Feasibility.of(snapshot), dict(snapshot.free), pods)
+        loads = None if goal is None else Loads.of(goal, snapshot)
+        return cls(snapshot.nodes, Feasibility.of(snapshot), dict(snapshot.free), pods, loads)
 
     def fitting(self, pod: Pod) -> list[Node]:
         """The nodes that take the pod, in name order."""
@@ -60,6 +64,8 @@ class Room:
         self.feasibility = self.feasibility.with_pod(pod, node.name)
         self.free[node.name] -= pod.requests
         self.pods[node.name].append(pod)
+        if self.loads is not None:
+            self.loads.put(pod, node.name)
 
 
 #: Which of the nodes that take the pod, at least one and in name order, it goes to.
@@ -71,6 +77,8 @@ class InTurn:
     choose: Choose
     promises: Promises
     objective: Objective
+    #: None if what nodes use does not matter
+    load: LoadGoal | None = None
 
     def place(
         self,
@@ -80,7 +88,7 @@ class InTurn:
         deadline: Deadline = NO_DEADLINE,
     ) -> Decision:
         """Place the pods in the order in which they are served, as many as there is time for."""
-        room = Room.of(snapshot)
+        room = Room.of(snapshot, self.load)
         bindings: list[Binding] = []
         unplaced: dict[Uid, Mapping[NodeName, Rejection]] = {}
         late: list[Pod] = []

@@ -3,11 +3,13 @@
 from collections.abc import Callable, Mapping
 from functools import partial
 
+from kubedsm.core.goals.load import LoadGoal
 from kubedsm.core.goals.objective import Objective, Promises
 from kubedsm.core.policies import sencillo
 from kubedsm.core.policies.in_turn import InTurn
 from kubedsm.core.policies.kube_scheduler import kube_scheduler
 from kubedsm.core.policies.kubedsm import KubeDSM
+from kubedsm.core.policies.load_aware import load_aware
 from kubedsm.core.policies.policy import Policy
 
 KUBEDSM = "kubedsm"
@@ -17,6 +19,7 @@ KUBEDSM = "kubedsm"
 POLICIES: Mapping[str, Callable[[Promises, Objective], Policy]] = {
     KUBEDSM: KubeDSM,
     "kube-scheduler": partial(InTurn, kube_scheduler),
+    "load-aware": partial(InTurn, load_aware, load=LoadGoal()),
     "smallest-edge-first": partial(InTurn, sencillo.smallest_edge_first),
     "biggest-edge-first": partial(InTurn, sencillo.biggest_edge_first),
     "random": partial(InTurn, sencillo.random_node),

@@ -41,8 +41,7 @@ def test_the_score_of_three_nodes_by_hand():
     assert loads.ratios(NEW, ALL) == pytest.approx(
         np.array([[0.7, 0.6, 0.6, 0.5], [0.3, 0.6, 0.4, 0.3], [0.4, 0.2, 0.2, 0.6]])
     )
-    # means .6, .4, .35: squares (.01 + 0 + 0 + .01) / 4, (.01 + .04 + 0 + .01) / 4,
-    # (.0025 + .0225 + .0225 + .0625) / 4
+    # The means are .6, .4 and .35; the variances .02 / 4, .06 / 4 and .11 / 4.
     assert loads.scores(NEW, ALL) == pytest.approx(
         [100 - 7.071068, 100 - 12.247449, 100 - 16.583124], abs=1e-6
     )
@@ -52,6 +51,23 @@ def test_the_imbalance_is_that_of_what_is_used_now():
     # .5 .5 .5 .5; .1 .5 .3 .3; .2 .1 .1 .6
     assert Loads.of(GOAL, shot()).imbalance == pytest.approx(
         [0.0, 0.02**0.5, 0.0425**0.5], abs=1e-6
+    )
+
+
+def test_the_most_uneven_of_those_that_are_known_comes_first():
+    assert Loads.of(GOAL, shot()).most_uneven_first == [2, 1, 0]
+    level = attrs.evolve(SAMPLE, nodes={f"n{i}": SAMPLE.nodes["n1"] for i in (1, 2)})
+    assert Loads.of(attrs.evolve(GOAL, capacity=()), shot(sample=level)).most_uneven_first == [1, 2]
+
+
+def test_what_a_pod_gains_is_told_of_where_it_is_counted_once():
+    on = attrs.evolve(NEW, node_name="n2")
+    sample = attrs.evolve(SAMPLE, placed={on.uid: "n2"})
+    loads = Loads.of(attrs.evolve(GOAL, high_usage=0.69), shot(on, sample=sample))
+    # On n2, .2 .1 .1 .6; on n0 it would be too much.
+    here = 100 * (1 - 0.0425**0.5)
+    assert loads.gains(on, 2, ALL) == pytest.approx(
+        [-np.inf, 100 - 12.247449 - here, 0.0], abs=1e-6
     )
 
 
