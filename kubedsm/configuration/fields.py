@@ -35,6 +35,7 @@ _PERCENTAGE = re.compile(r"[0-9]{1,3}(?:\.[0-9]{1,6})?%", re.ASCII)
 #: patterns of names in Kubernetes
 LABEL = "[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
 SUBDOMAIN = rf"{LABEL}(?:\.{LABEL})*"
+_VALUE = "[A-Za-z0-9](?:[-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?"
 
 #: a JSON Schema
 Schema = dict[str, Any]
@@ -269,11 +270,21 @@ def text(pattern: re.Pattern[str], what: str) -> Kind:
     return kind(_same, check, _same, schema)
 
 
+LABEL_KEY = text(re.compile(rf"(?:{SUBDOMAIN}/)?{_VALUE}"), "a label key, such as kubedsm.io/tier")
+LABEL_VALUE = text(re.compile(_VALUE), "a label value, such as edge")
+
+
 def several(one: Kind, *, least: int = 1) -> Kind:
     """One value, or a list of different ones, so many at least; a tuple."""
 
     def read(value: object) -> tuple[Any, ...]:
-        return tuple(value) if isinstance(value, list) else (value,)
+        if not isinstance(value, list):
+            return (one[_KIND].read(value),)
+        values = []
+        for index, given in enumerate(value):
+            with at(index):
+                values.append(one[_KIND].read(given))
+        return tuple(values)
 
     def check(values: tuple[Any, ...]) -> None:
         if len(values) < least:
@@ -288,7 +299,10 @@ def several(one: Kind, *, least: int = 1) -> Kind:
         many = {"type": "array", "items": each, "minItems": least, "uniqueItems": True}
         return {"anyOf": [each, many]}
 
-    return kind(read, check, list, schema)
+    def write(values: tuple[Any, ...]) -> list[Any]:
+        return [one[_KIND].write(value) for value in values]
+
+    return kind(read, check, write, schema)
 
 
 def by_name(name: Kind, one: Kind) -> Kind:

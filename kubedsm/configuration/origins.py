@@ -63,6 +63,8 @@ def _left_out(said: object, place: Key) -> bool:
 
 
 def _items(said: object) -> list[tuple[object, object]]:
+    if isinstance(said, list):
+        return list(enumerate(said))
     return list(said.items()) if isinstance(said, Mapping) else []
 
 

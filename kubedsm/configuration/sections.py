@@ -10,6 +10,8 @@ from kubedsm.configuration.documents import DocumentError, at, shown
 from kubedsm.configuration.duration import format_duration
 from kubedsm.configuration.fields import (
     LABEL,
+    LABEL_KEY,
+    LABEL_VALUE,
     SUBDOMAIN,
     by_name,
     checked,
@@ -20,24 +22,24 @@ from kubedsm.configuration.fields import (
     kind,
     number,
     percentage,
+    section,
     section_schema,
     several,
     structured,
     text,
     whole,
 )
+from kubedsm.configuration.load_aware import AnswerQueries
 from kubedsm.configuration.services import MODE, MOST_REQUESTS, RATE, Mode
 from kubedsm.core.goals.objective import Kind as ObjectiveKind
 from kubedsm.core.world.model import Tiers
 from kubedsm.core.world.sites import SITE_LABELS
 from kubedsm.solvers.available import SolverKind
 
-_VALUE = "[A-Za-z0-9](?:[-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?"
 NAME = text(re.compile(SUBDOMAIN), "a name of lower-case letters, digits, - and .")
 _NAMESPACE = text(re.compile(LABEL), "a namespace")
-_LABEL_KEY = text(re.compile(rf"(?:{SUBDOMAIN}/)?{_VALUE}"), "a label key, such as kubedsm.io/tier")
-_LABEL_KEYS = several(_LABEL_KEY)
-_LABEL_VALUES = several(text(re.compile(_VALUE), "a label value, such as edge"))
+_LABEL_KEYS = several(LABEL_KEY)
+_LABEL_VALUES = several(LABEL_VALUE)
 
 #: whether moves are carried out, only reported, or not looked for
 ApplyMode = Literal["apply", "suggest", "off"]
@@ -85,7 +87,7 @@ class SiteSettings:
     """See `core.world.sites` and `runtime.sites`."""
 
     #: none: no node is at a site
-    label: tuple[str, ...] = attrs.field(default=SITE_LABELS, metadata=several(_LABEL_KEY, least=0))
+    label: tuple[str, ...] = attrs.field(default=SITE_LABELS, metadata=several(LABEL_KEY, least=0))
     #: seconds
     settle: float = attrs.field(default=120.0, metadata=duration("0s", "24h"))
 
@@ -221,6 +223,8 @@ class Latency:
 
     edge: float = attrs.field(default=0.02, metadata=duration("0s", "1m"))
     cloud: float = attrs.field(default=0.08, metadata=duration("0s", "1m"))
+    #: which measure them, for each workload
+    queries: AnswerQueries = attrs.field(default=AnswerQueries(), metadata=section(AnswerQueries))
 
     def qos(self, target: float) -> float:
         """Q = (tC - target) / (tC - tE), clipped to 0..1. Needs tE < tC."""

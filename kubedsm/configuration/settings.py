@@ -19,6 +19,7 @@ from kubedsm.configuration.fields import (
     section_schema,
     structured,
 )
+from kubedsm.configuration.load_aware import LoadAware
 from kubedsm.configuration.sections import (
     NAME,
     TIERS,
@@ -96,6 +97,7 @@ class Configuration:
     )
     fairness: Fairness = attrs.field(default=Fairness(), metadata=section(Fairness))
     latency: Latency = attrs.field(default=Latency(), metadata=section(Latency))
+    load_aware: LoadAware = attrs.field(default=LoadAware(), metadata=section(LoadAware))
 
     def __attrs_post_init__(self) -> None:
         if self.latency.edge < self.latency.cloud:

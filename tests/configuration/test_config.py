@@ -164,7 +164,7 @@ REFUSALS: dict[str | bytes, str] = {
     "bach: {}": "bach: unknown key; did you mean batch?",
     "batch: {idel: 5ms}": "batch.idel: unknown key; did you mean idle?",
     "suggester: {max_moves: 5}": "suggester.max_moves: unknown key; did you mean maxMoves?",
-    "latency: {fog: 5ms}": "latency.fog: unknown key; the keys here are edge, cloud",
+    "latency: {fog: 5ms}": "latency.fog: unknown key; the keys here are edge, cloud, queries",
     "batch: {1: 5ms}": (
         "batch.1: unknown key; the keys here are idle, max, size, budget, patience, edgeWait"
     ),

@@ -4,6 +4,7 @@ import json
 
 from hypothesis import strategies as st
 
+from kubedsm.configuration.load_aware import LoadAware, NodeCapacity
 from kubedsm.configuration.sections import (
     BatchSettings,
     Fairness,
@@ -80,6 +81,12 @@ def latencies(draw):
     return Latency(*sorted(draw(st.sets(seconds(0, 60), min_size=2, max_size=2))))
 
 
+capacities = st.builds(
+    NodeCapacity,
+    node_selector=st.dictionaries(names, st.sampled_from(["a", "1e3", "null"]), max_size=2),
+    net=st.none() | st.integers(1, 2**50),
+    disk=st.none() | st.integers(1, 2**50),
+)
 configurations = st.builds(
     Configuration,
     scheduler_name=names,
@@ -128,4 +135,15 @@ configurations = st.builds(
         namespaces=st.dictionaries(names, st.floats(0, 1000), max_size=3),
     ),
     latency=latencies(),
+    load_aware=st.builds(
+        LoadAware,
+        prometheus=st.sampled_from(["", "http://p:9090"]),
+        period=seconds(0.1, 3600),
+        window=seconds(1, 86400),
+        weight=st.floats(0, 1000),
+        move=st.booleans(),
+        min_load_gain=st.floats(0.1, 100),
+        high_usage=st.floats(0.01, 1),
+        capacity=st.lists(capacities, max_size=3, unique_by=repr).map(tuple),
+    ),
 )
