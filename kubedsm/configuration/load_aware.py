@@ -22,6 +22,7 @@ from kubedsm.configuration.fields import (
     several,
     text,
 )
+from kubedsm.core.goals.load import Capacity, LoadGoal
 from kubedsm.core.world.model import MOST_OF_A_NODE
 from kubedsm.core.world.quantities import QuantityError, units
 
@@ -200,6 +201,16 @@ class LoadAware:
     capacity: tuple[NodeCapacity, ...] = attrs.field(
         default=(), metadata=several(section(NodeCapacity), least=0)
     )
+
+    @property
+    def goal(self) -> LoadGoal | None:
+        """How measured load counts; None if nobody is asked for it."""
+        if not self.prometheus:
+            return None
+        capacity = tuple(Capacity(c.node_selector, c.net, c.disk) for c in self.capacity)
+        return LoadGoal(
+            self.weight, self.high_usage, self.move, self.min_load_gain, self.normalise, capacity
+        )
 
     def asked(self, query: str) -> str:
         """The query as Prometheus is asked it."""

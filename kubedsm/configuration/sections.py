@@ -32,6 +32,7 @@ from kubedsm.configuration.fields import (
 from kubedsm.configuration.load_aware import AnswerQueries
 from kubedsm.configuration.services import MODE, MOST_REQUESTS, RATE, Mode
 from kubedsm.core.goals.objective import Kind as ObjectiveKind
+from kubedsm.core.goals.response_times import ResponseTimes
 from kubedsm.core.world.model import Tiers
 from kubedsm.core.world.sites import SITE_LABELS
 from kubedsm.solvers.available import SolverKind
@@ -226,6 +227,6 @@ class Latency:
     #: which measure them, for each workload
     queries: AnswerQueries = attrs.field(default=AnswerQueries(), metadata=section(AnswerQueries))
 
-    def qos(self, target: float) -> float:
-        """Q = (tC - target) / (tC - tE), clipped to 0..1. Needs tE < tC."""
-        return min(1.0, max(0.0, (self.cloud - target) / (self.cloud - self.edge)))
+    @property
+    def times(self) -> ResponseTimes:
+        return ResponseTimes(self.edge, self.cloud)

@@ -45,6 +45,7 @@ from kubedsm.configuration.services import (
 )
 from kubedsm.core.goals.fragmentation import Measure
 from kubedsm.core.goals.objective import Objective, Promise
+from kubedsm.core.goals.response_times import LatencyGoal
 from kubedsm.core.moving.suggestion import SuggestLimits
 from kubedsm.core.policies.kubedsm import KubeDSM
 from kubedsm.core.world.model import Tiers, Workload
@@ -54,6 +55,8 @@ API_VERSION = "kubedsm.io/v1alpha1"
 KIND = "KubeDSMConfiguration"
 #: workloads, of each of which it is kept what is said of it
 _REMEMBERED = 4096
+#: of a workload in a tier, within `loadAware.window`: the mean of fewer is left to chance
+ENOUGH_REQUESTS = 100
 #: bytes; parsing YAML takes its time, and everything else waits for it
 LONGEST = 65_536
 
@@ -132,7 +135,7 @@ class Configuration:
     def _promised(self, said: Service) -> Promise:
         qos = 1.0 if said.qos is None else said.qos
         if said.latency_target is not None:
-            qos = self.latency.qos(said.latency_target)
+            qos = self.latency.times.qos(said.latency_target)
         return Promise(qos, 1.0 if said.weight is None else said.weight)
 
     def _said_of(self, workload: Workload) -> Service:
@@ -170,7 +173,19 @@ class Configuration:
             self.tenants.max_rate,
             self.default_spread,
             solver_of(self.solver.kind, self.solver.budget),
+            self._latency_goal,
+            self.load_aware.goal,
         )
+
+    @property
+    def _latency_goal(self) -> LatencyGoal | None:
+        if not self.latency.queries.requests:
+            return None
+        enough = ENOUGH_REQUESTS / self.load_aware.window
+        return LatencyGoal(self._latency_target, self.latency.times, enough)
+
+    def _latency_target(self, workload: Workload) -> float | None:
+        return self._said_of(workload).latency_target
 
     def rate(self, workload: Workload) -> float | None:
         """The requests/s that the operator says it answers."""

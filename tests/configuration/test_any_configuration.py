@@ -40,7 +40,7 @@ def test_every_configuration_comes_back_from_its_text(configuration):
 
 @given(latencies(), st.floats(0, 60))
 def test_the_share_a_target_asks_for_is_a_share(latency, target):
-    assert 0 <= latency.qos(target) <= 1
+    assert 0 <= latency.times.qos(target) <= 1
 
 
 @given(objectives())

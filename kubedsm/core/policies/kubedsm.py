@@ -9,7 +9,9 @@ import attrs
 from kubedsm.core.goals.fairness import per_namespace
 from kubedsm.core.goals.fragmentation import Measure
 from kubedsm.core.goals.lasting import Lasting, assumed
+from kubedsm.core.goals.load import LoadGoal
 from kubedsm.core.goals.objective import Objective, Promises
+from kubedsm.core.goals.response_times import LatencyGoal, or_measured
 from kubedsm.core.goals.traffic import Rates, by_traffic
 from kubedsm.core.goals.wishes import as_wished, or_declared
 from kubedsm.core.moving.movable import Movable
@@ -53,12 +55,20 @@ class KubeDSM:
     default_spread: bool = True
     #: who is asked beyond the bounds of what can be compared
     solver: Solver | None = None
+    #: by whose answers promises go, if any are asked for
+    latency: LatencyGoal | None = None
+    #: how measured load counts, if any is asked for
+    load: LoadGoal | None = None
 
     def promises_in(self, snapshot: Snapshot) -> Promises:
         """What is promised to each workload, and how much that weighs beside the others there."""
-        promises = as_wished(self.promises, snapshot, self.most_wished)
+        promises, measured = self.promises, snapshot.measured
+        if self.latency is not None:
+            promises = self.latency.promises(promises, measured)
+        promises = as_wished(promises, snapshot, self.most_wished)
         if self.rates is not None:
-            rates = or_declared(self.rates, snapshot, self.most_declared)
+            rates = or_measured(self.rates, measured)
+            rates = or_declared(rates, snapshot, self.most_declared)
             promises = by_traffic(promises, snapshot.shares(), rates)
         if self.namespace_weights is not None:
             promises = per_namespace(promises, snapshot.shares(), self.namespace_weights)

@@ -10,6 +10,9 @@ import attrs
 
 from kubedsm.core.world.model import NodeName, Tier, Uid, Workload
 
+#: by which part of what it was something may differ, to be about the same
+STEADY = 0.1
+
 
 @attrs.frozen(slots=True)
 class Usage:
@@ -34,6 +37,16 @@ class Answers:
     #: seconds, of a request, as the mean
     seconds: float
 
+    def steadied(self, before: "Answers | None") -> "Answers":
+        """These, but for what is about what it was before."""
+        if before is None:
+            return self
+        return Answers(_held(before.rate, self.rate), _held(before.seconds, self.seconds))
+
+
+def _held(before: float, now: float) -> float:
+    return before if abs(now - before) <= STEADY * before else now
+
 
 @attrs.frozen(slots=True)
 class Measured:
@@ -44,6 +57,8 @@ class Measured:
     nodes: Mapping[NodeName, Usage] = attrs.field(factory=dict)
     workloads: Mapping[Workload, Usage] = attrs.field(factory=dict)
     answers: Mapping[Workload, Mapping[Tier, Answers]] = attrs.field(factory=dict)
+    #: the answers as promises go by them: what is about what it was stays what it was
+    steady: Mapping[Workload, Mapping[Tier, Answers]] = attrs.field(factory=dict)
     #: where pods counted when it was taken: those that have come since are in no node's usage
     placed: Mapping[Uid, NodeName] = attrs.field(factory=dict, repr=False)
     #: the sample before, which knows of none before it
@@ -57,7 +72,14 @@ class Measured:
         if not self.at:
             return self
         known = attrs.evolve(before, before=None) if before.at else None
-        return attrs.evolve(self, placed=placed, before=known)
+        steady = {
+            workload: {
+                tier: answers.steadied(before.steady.get(workload, {}).get(tier))
+                for tier, answers in by_tier.items()
+            }
+            for workload, by_tier in self.answers.items()
+        }
+        return attrs.evolve(self, steady=steady, placed=placed, before=known)
 
 
 NOTHING_MEASURED = Measured()

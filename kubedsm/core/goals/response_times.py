@@ -1,0 +1,69 @@
+"""Promises by what a workload really answers in at each tier, where that is measured.
+
+A latency target means the edge share at which the mean response time is that target:
+Q = (tC - target) / (tC - tE), clipped to 0..1 (arXiv 2501.07130v1).
+"""
+
+from collections.abc import Callable, Mapping
+
+import attrs
+
+from kubedsm.core.goals.objective import Promises
+from kubedsm.core.goals.traffic import Rates
+from kubedsm.core.world.measured import Answers, Measured
+from kubedsm.core.world.model import Tier, Workload
+
+
+@attrs.frozen(slots=True)
+class ResponseTimes:
+    """Of a workload at the tiers, seconds: tE and tC."""
+
+    edge: float
+    cloud: float
+
+    def qos(self, target: float) -> float:
+        """The QoS factor that the target means. Needs tE < tC."""
+        return min(1.0, max(0.0, (self.cloud - target) / (self.cloud - self.edge)))
+
+
+@attrs.frozen
+class LatencyGoal:
+    """Which workloads have a latency target, and what is believed of how they answer."""
+
+    #: seconds; None where the promise is none of that kind
+    targets: Callable[[Workload], float | None]
+    #: those of workloads of which nothing is measured
+    configured: ResponseTimes
+    #: requests/s of a tier, of which its mean is believed
+    enough: float
+
+    def times(self, answers: Mapping[Tier, Answers]) -> ResponseTimes:
+        """Those of a workload: where the edge is no faster as measured, the configured ones."""
+        known = {tier: a.seconds for tier, a in answers.items() if a.rate >= self.enough}
+        found = ResponseTimes(
+            known.get(Tier.EDGE, self.configured.edge), known.get(Tier.CLOUD, self.configured.cloud)
+        )
+        return found if found.edge < found.cloud else self.configured
+
+    def promises(self, promises: Promises, measured: Measured) -> Promises:
+        """The promises; those of workloads with a target, by their own response times."""
+        promised = {}
+        for workload, answers in measured.steady.items():
+            target = self.targets(workload)
+            if target is not None:
+                qos = self.times(answers).qos(target)
+                promised[workload] = attrs.evolve(promises(workload), qos=qos)
+        return lambda workload: promised.get(workload) or promises(workload)
+
+
+def or_measured(rates: Rates, measured: Measured) -> Rates:
+    """The rates, and of other workloads what was measured of their pods in all tiers."""
+
+    def rate(workload: Workload) -> float | None:
+        known = rates(workload)
+        answers = measured.steady.get(workload)
+        if known is not None or answers is None:
+            return known
+        return sum(each.rate for each in answers.values())
+
+    return rate
