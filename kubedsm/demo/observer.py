@@ -7,7 +7,7 @@ import attrs
 
 from kubedsm.clock import Clock
 from kubedsm.cluster.wire import decoding
-from kubedsm.core.world.model import Node, NodeName, Pod, Resources, Share, Tier, Uid
+from kubedsm.core.world.model import Node, NodeName, Pod, Resources, Share, Tier, Tiers, Uid
 from kubedsm.emulator.api.resources import PODS
 from kubedsm.emulator.api.store import ObjectChange
 from kubedsm.replay.measures import lost_pod_seconds
@@ -56,7 +56,7 @@ class Observer:
         self._created: dict[Uid, float] = {}
         self._latencies: list[float] = []
         self._edge_ratio = EdgeRatio(services)
-        self._recorder = TimelineRecorder(tuple(services), self._tiers)
+        self._recorder = TimelineRecorder(tuple(services), Tiers())
 
     def notice(self, change: ObjectChange) -> None:
         now = self._clock.monotonic()

@@ -9,6 +9,7 @@ from typing import Self
 import attrs
 
 from kubedsm.clock import Clock
+from kubedsm.cluster.wire.sightings import EMULATED_RUNTIME
 from kubedsm.emulator.access.access import Access
 from kubedsm.emulator.actors.cache import Cache
 from kubedsm.emulator.actors.cluster_role_aggregation import ClusterRoleAggregationController
@@ -85,7 +86,7 @@ class EmulatedCluster:
         self._group = asyncio.TaskGroup()
         self._tasks: list[asyncio.Task[None]] = []
         for node in spec.nodes:
-            self.api.create(NODES, node)
+            self.api.create(NODES, _registered(node))
 
     def stop_controllers(self) -> None:
         """Have all but the kubelets do nothing, as if kube-controller-manager had ended."""
@@ -138,6 +139,13 @@ class EmulatedCluster:
     def serving(self) -> frozenset[str]:
         """The uids of the pods that answer where they are, also where they are cut off."""
         return self._kubelet.serving()
+
+
+def _registered(node: Object) -> Object:
+    """As its kubelet registers it: whoever looks can see that nothing runs there."""
+    status = node.get("status") or {}
+    info = (status.get("nodeInfo") or {}) | {"containerRuntimeVersion": EMULATED_RUNTIME}
+    return {**node, "status": {**status, "nodeInfo": info}}
 
 
 def _actors(

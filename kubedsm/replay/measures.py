@@ -12,10 +12,11 @@ import numpy as np
 from kubedsm.core.world.model import Share, Tier
 from kubedsm.replay.at_risk import AtRisk
 from kubedsm.replay.optimum import Optimum
+from kubedsm.replay.recording import Record
 from kubedsm.replay.summaries import EdgeRatio, nearest_rank
 from kubedsm.replay.timeline import Level, Life, MoveRecord, Timeline
 from kubedsm.replay.workload_model import Endpoint, Floats, Responses, due_times, respond
-from kubedsm.replay.world import Record, Run
+from kubedsm.replay.world import Run
 
 #: digits kept: a billionth is beyond what any of this means, and above what sums of floats vary by
 _DIGITS = 6

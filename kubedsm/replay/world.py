@@ -2,23 +2,20 @@
 
 import asyncio
 import random
-from collections.abc import Mapping
 
 import attrs
 
 from kubedsm.clock import Clock, VirtualClock
-from kubedsm.cluster.wire import decoding
+from kubedsm.cluster.wire import sightings
 from kubedsm.configuration.settings import Configuration
 from kubedsm.core.policies.registry import KUBEDSM, POLICIES
-from kubedsm.core.world.model import Node, Pod, Tier
 from kubedsm.emulator.api.resources import NODES
 from kubedsm.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
 from kubedsm.emulator.front import EmulatedFront
 from kubedsm.emulator.paper import NAMESPACE, paper_cluster
 from kubedsm.replay.plain_bindings import PlainBindings
-from kubedsm.replay.recording import TimelineRecorder
+from kubedsm.replay.recording import Record, TimelineRecorder
 from kubedsm.replay.services import PAPER_SERVICES, ServiceSpec
-from kubedsm.replay.timeline import Timeline
 from kubedsm.replay.variants import contender
 from kubedsm.replay.virtual_time import run_in_virtual_time
 from kubedsm.runtime.assembly import Runtime
@@ -60,19 +57,6 @@ class Run:
         return random.Random(f"{self.seed} {purpose}")
 
 
-@attrs.frozen
-class Record:
-    timeline: Timeline
-    nodes: tuple[Node, ...]
-    #: a pod of each service that had any
-    samples: Mapping[str, Pod]
-
-    @property
-    def edge(self) -> tuple[Node, ...]:
-        """The nodes of the edge."""
-        return tuple(node for node in self.nodes if node.tier is Tier.EDGE)
-
-
 def play(run: Run) -> Record:
     """What happens in the run. Raises UnknownPolicyError."""
     return run_in_virtual_time(_play(run))
@@ -97,9 +81,9 @@ async def _play(run: Run) -> Record:
         return scenario.rate(workload, max(0.0, clock.monotonic() - start))
 
     async with EmulatedCluster(setup.cluster, clock, run.rng("cluster"), metrics=rate) as cluster:
-        nodes = [decoding.node(node) for node in cluster.api.list(NODES)]
-        tiers = {node.name: configuration.tiers.of(node.labels) for node in nodes}
-        recorder = TimelineRecorder(setup.service_names, tiers)
+        recorder = TimelineRecorder(setup.service_names, configuration.tiers)
+        for node in cluster.api.list(NODES):
+            recorder.take(sightings.NODES.value(node), clock.monotonic())
         cluster.api.store.subscribe(lambda change: recorder.notice(change, clock.monotonic()))
         front = EmulatedFront(cluster.routes, clock, latency=API_LATENCY)
         runtime = _runtime(front, chosen.policy, configuration, clock, run.rng("scheduler"))
@@ -111,9 +95,7 @@ async def _play(run: Run) -> Record:
                     cluster.api.create(resource, obj, namespace=NAMESPACE)
             await clock.sleep(start + scenario.duration - clock.monotonic())
             running.cancel()
-        timeline = recorder.timeline(start, clock.monotonic())
-    tiered = tuple(attrs.evolve(node, tier=tiers[node.name]) for node in nodes)
-    return Record(timeline, tiered, recorder.samples)
+        return recorder.record(start, clock.monotonic())
 
 
 def _runtime(

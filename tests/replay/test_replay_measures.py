@@ -12,8 +12,9 @@ from kubedsm.replay.measures import (
     measure,
     pending_seconds,
 )
+from kubedsm.replay.recording import Record
 from kubedsm.replay.timeline import Life, MoveRecord, Timeline
-from kubedsm.replay.world import Record, Run, Setup
+from kubedsm.replay.world import Run, Setup
 from loadgen.scenario import Api, Interval, Scenario
 from support.policy_clusters import MI, node, pod
 

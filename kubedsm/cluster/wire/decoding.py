@@ -195,7 +195,7 @@ def _identity(metadata: schema.Metadata) -> Identity:
     )
 
 
-def _node(shape: schema.Node) -> Node:
+def node_of(shape: schema.Node) -> Node:
     spec = shape.spec or schema.NodeSpec()
     allocatable = shape.status.allocatable if shape.status else None
     return Node(
@@ -222,7 +222,7 @@ def _config_map(shape: schema.ConfigMap) -> ConfigMap:
 
 
 PODS: Reader[schema.Pod, Pod] = Reader("Pod", schema.Pod, pods.made)
-NODES: Reader[schema.Node, Node] = Reader("Node", schema.Node, _node)
+NODES: Reader[schema.Node, Node] = Reader("Node", schema.Node, node_of)
 NAMESPACES: Reader[schema.Namespace, Namespace] = Reader(
     "Namespace", schema.Namespace, surroundings.namespace
 )
