@@ -95,10 +95,10 @@ class Driver:
             self._recorder.end(Outcome(arrival, deadline, error=TIMEOUT))
             return
         self._recorder.begin(arrival, self.elapsed)
-        status, failure = None, None
+        status, served_by, failure = None, "", None
         try:
             async with asyncio.timeout(deadline - self.elapsed):
-                status = await self._transport.get(self._urls[arrival.service])
+                status, served_by = await self._transport.get(self._urls[arrival.service])
         except TimeoutError:
             failure = TIMEOUT
         except TransportError as error:
@@ -106,4 +106,4 @@ class Driver:
         except asyncio.CancelledError:
             self._recorder.abandon(arrival, self.elapsed)
             raise
-        self._recorder.end(Outcome(arrival, self.elapsed, status, failure))
+        self._recorder.end(Outcome(arrival, self.elapsed, status, failure, served_by))

@@ -4,6 +4,7 @@ import asyncio
 import json
 import sys
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -102,9 +103,10 @@ def run(
         raise ScenarioError(error.reason, source=str(scenario)) from None
     except EndpointError as error:
         raise EndpointError(f"{scenario}: {error}") from None
-    results = asyncio.run(_run(play, csv_path))
+    began, results = asyncio.run(_run(play, csv_path))
     summary = {
         "scenario": str(scenario),
+        "began": began.isoformat(timespec="milliseconds"),
         "arrivals": arrivals,
         "seed": seed,
         "endpoints": urls,
@@ -113,12 +115,12 @@ def run(
     _show(summary if output == "json" else report(results, str(scenario)))
 
 
-async def _run(play: Play, csv_path: Path | None) -> Results:
+async def _run(play: Play, csv_path: Path | None) -> tuple[datetime, Results]:
     async with HttpTransport() as transport:
         for service, reason in (await unreachable(play, transport)).items():
             click.echo(f"loadgen: warning: nothing listens for {service} at {reason}", err=True)
         with outcomes_file(csv_path) as write, stopped_by_signals() as stop:
-            return await perform(play, transport, stop, write)
+            return datetime.now(UTC), await perform(play, transport, stop, write)
 
 
 def _urls(scenario: Scenario, endpoints: Iterable[tuple[str | None, str]]) -> dict[str, str]:

@@ -16,6 +16,8 @@ import numpy as np
 from loadgen.arrivals import Arrival
 
 TIMEOUT = "timeout"
+#: of a service: whoever numbers the answers instead of the servers must not fill the memory
+MOST_SERVERS = 1000
 
 
 @attrs.frozen
@@ -27,6 +29,8 @@ class Outcome:
     #: an HTTP status, or None and the kind of error
     status: int | None = None
     error: str | None = None
+    #: which server says that it has answered; empty if none does
+    served_by: str = ""
 
     @property
     def latency(self) -> float:
@@ -85,6 +89,15 @@ def _milliseconds(seconds: float) -> float:
 
 
 @attrs.frozen
+class Served:
+    """By one server, without error."""
+
+    answered: int
+    #: milliseconds
+    mean: float
+
+
+@attrs.frozen
 class Measures:
     """Of one service, or of all."""
 
@@ -98,6 +111,8 @@ class Measures:
     offered: float
     achieved: float
     latency: Latency | None
+    #: by what the answers say
+    servers: Mapping[str, Served]
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -108,6 +123,7 @@ class Measures:
             "offeredRate": round(self.offered, 3),
             "achievedRate": round(self.achieved, 3),
             "latencyMs": None if self.latency is None else attrs.asdict(self.latency),
+            "servedBy": {name: attrs.asdict(served) for name, served in self.servers.items()},
         }
 
 
@@ -145,6 +161,15 @@ class _Tally:
     errors: Counter[str] = attrs.field(factory=Counter)
     unfinished: int = 0
     latencies: "array[float]" = attrs.field(factory=lambda: array("d"))
+    #: by server, how many answers, and the sum of their latencies
+    servers: dict[str, tuple[int, float]] = attrs.field(factory=dict)
+
+    def serve(self, outcome: Outcome) -> None:
+        """By one of the servers that are told apart."""
+        name = outcome.served_by
+        if name in self.servers or (name and len(self.servers) < MOST_SERVERS):
+            answered, seconds = self.servers.get(name, (0, 0.0))
+            self.servers[name] = answered + 1, seconds + outcome.latency
 
 
 class RequestRecorder:
@@ -177,6 +202,7 @@ class RequestRecorder:
         tally = self._tallies[outcome.arrival.service]
         if outcome.failure is None:
             tally.answered += 1
+            tally.serve(outcome)
         else:
             tally.errors[outcome.failure] += 1
             self.failed += 1
@@ -222,4 +248,8 @@ def _measures(tally: _Tally, seconds: float) -> Measures:
         offered=tally.offered / seconds if seconds else 0.0,
         achieved=tally.begun / taken if taken else 0.0,
         latency=Latency.of(tally.latencies),
+        servers={
+            name: Served(answered, _milliseconds(seconds / answered))
+            for name, (answered, seconds) in sorted(tally.servers.items())
+        },
     )

@@ -118,12 +118,13 @@ def outcomes_file(path: Path | None) -> Iterator[Callable[[Outcome], None]]:
         return
     with path.open("w", encoding="utf-8", newline="") as file:
         rows = csv.writer(file, lineterminator="\n")
-        rows.writerow(["service", "due_s", "latency_ms", "status", "error"])
+        rows.writerow(["service", "due_s", "latency_ms", "status", "error", "served_by"])
 
         def write(outcome: Outcome) -> None:
             due, service = outcome.arrival
             latency = f"{1000 * outcome.latency:.3f}"
-            rows.writerow([service, f"{due:.6f}", latency, outcome.status, outcome.error])
+            ended = (outcome.status, outcome.error, outcome.served_by)
+            rows.writerow([service, f"{due:.6f}", latency, *ended])
 
         yield write
 

@@ -3,25 +3,34 @@
 import asyncio
 import os
 import socket
-from typing import Protocol, Self
+from typing import NamedTuple, Protocol, Self
 
 import aiohttp
 from yarl import URL
 
 #: seconds for the connection by which it is seen whether anything listens
 CONTACT_TIMEOUT = 5.0
+#: the header in which a server, or a proxy before it, says which one has answered
+SERVED_BY = "X-Served-By"
 
 
 class TransportError(Exception):
     """No whole answer came. Its text is the kind of error, the same for all errors alike."""
 
 
+class Answer(NamedTuple):
+    #: of HTTP
+    status: int
+    #: what the answer's `SERVED_BY` says; empty if nothing
+    served_by: str = ""
+
+
 class Transport(Protocol):
     async def contact(self, url: str) -> None:
         """Find out whether anything listens there. Raises TransportError."""
 
-    async def get(self, url: str) -> int:
-        """Send one GET, read the whole answer, return its status. Raises TransportError."""
+    async def get(self, url: str) -> Answer:
+        """Send one GET, read the whole answer. Raises TransportError."""
 
 
 def url_problem(url: str) -> str | None:
@@ -72,13 +81,13 @@ class HttpTransport:
         except OSError as error:
             raise TransportError(_kind(error)) from error
 
-    async def get(self, url: str) -> int:
+    async def get(self, url: str) -> Answer:
         try:
             async with self._session.get(url, allow_redirects=False) as response:
                 while not response.content.at_eof():
                     _acknowledge(response)
                     await response.content.readany()
-                return response.status
+                return Answer(response.status, response.headers.get(SERVED_BY, ""))
         except (aiohttp.ClientError, OSError) as error:
             raise TransportError(_kind(error)) from error
 

@@ -8,7 +8,7 @@ from loadgen.arrivals import schedule
 from loadgen.driver import Driver, Limits
 from loadgen.measures import RequestRecorder
 from loadgen.scenario import Api, Interval, Scenario
-from loadgen.transport import TransportError
+from loadgen.transport import Answer, TransportError
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime(idle_timeout=None)]
 
@@ -39,7 +39,7 @@ class FakeTransport:
         answer = self.answer(now)
         if isinstance(answer, str):
             raise TransportError(answer)
-        return answer
+        return Answer(answer, f"pod-{self.under_way}")
 
 
 def steady(rate, seconds, name="a"):

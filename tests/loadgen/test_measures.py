@@ -6,6 +6,7 @@ from array import array
 import pytest
 from rich.console import Console
 
+from loadgen import measures
 from loadgen.arrivals import Arrival
 from loadgen.measures import Latency, Outcome, RequestRecorder
 from loadgen.report import report
@@ -42,6 +43,7 @@ def test_of_no_requests_there_is_no_latency():
             "offeredRate": 0.0,
             "achievedRate": 0.0,
             "latencyMs": None,
+            "servedBy": {},
         },
         "pacingMs": None,
     }
@@ -59,6 +61,16 @@ def test_the_total_is_over_all_requests_not_over_services():
     assert results.total.latency == Latency(mean=20, p50=10, p95=50, p99=50, max=50)
     assert results.total.offered == 2
     assert results.services["b"].latency.mean == 50
+
+
+def test_servers_that_say_who_they_are_are_told_apart(monkeypatch):
+    monkeypatch.setattr(measures, "MOST_SERVERS", 2)
+    recorder = RequestRecorder(["a"])
+    ends = [("x", 0.1, 200), ("y", 0.3, 200), ("x", 0.3, 200), ("x", 9.0, 503), ("", 0.1, 200)]
+    for name, latency, status in [*ends, ("z", 0.1, 200), ("y", 0.1, 200)]:
+        recorder.end(Outcome(Arrival(1.0, "a"), 1.0 + latency, status, served_by=name))
+    served = recorder.results(2.0, interrupted=False).as_json()["services"]["a"]["servedBy"]
+    assert served == {"x": {"answered": 2, "mean": 200.0}, "y": {"answered": 2, "mean": 200.0}}
 
 
 def lines(results):

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+from datetime import UTC, datetime
 import threading
 import time
 
@@ -126,7 +127,7 @@ async def test_a_server_that_answers_in_pieces_does_not_wait_for_our_acknowledge
             seconds = []
             for _ in range(30):
                 started = time.perf_counter()
-                assert await transport.get(url) == 200
+                assert (await transport.get(url)).status == 200
                 seconds.append(time.perf_counter() - started)
         server.shutdown()
         serving.join()
@@ -184,7 +185,7 @@ async def test_a_signal_ends_the_run_with_the_results_so_far(number, tmp_path):
         if seen.is_set():
             await asyncio.sleep(60)
         seen.set()
-        return web.Response(text="ok")
+        return web.Response(text="ok", headers={"X-Served-By": "pod-1"})
 
     seen = asyncio.Event()
     async with Serving(handler) as server:
@@ -203,9 +204,11 @@ async def test_a_signal_ends_the_run_with_the_results_so_far(number, tmp_path):
     assert (process.returncode, err) == (0, b"")
     results = json.loads(out)
     assert results["interrupted"]
+    assert abs(datetime.now(UTC) - datetime.fromisoformat(results["began"])).total_seconds() < 60
+    assert results["services"]["a"]["servedBy"]["pod-1"]["answered"] == 1
     assert results["total"]["answered"] == 1
     assert results["total"]["unfinished"] == results["total"]["requests"] - 1 > 0
     header, row = rows.read_text(encoding="utf-8").splitlines()
-    assert header == "service,due_s,latency_ms,status,error"
+    assert header == "service,due_s,latency_ms,status,error,served_by"
     assert row.startswith("a,0.050000,")
-    assert row.endswith(",200,")
+    assert row.endswith(",200,,pod-1")
