@@ -27,7 +27,7 @@ def kustomizations():
 def generated(folder, given):
     """A ConfigMap as configMapGenerator makes it."""
     data = {name: (folder / name).read_text(encoding="utf-8") for name in given["files"]}
-    metadata = {"name": given["name"]}
+    metadata = {"name": given["name"], "labels": given["options"].get("labels", {})}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
 
 

@@ -1,0 +1,19 @@
+"""The dashboard of the monitoring component: its panels, and what they ask."""
+
+import json
+
+from support.manifests import MONITORING
+
+DASHBOARD = json.loads((MONITORING / "dashboard.json").read_text(encoding="utf-8"))
+#: those that ask for something, and are no mere headings
+PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
+
+
+def queries(panel, **variables):
+    """Each query with Grafana's variables filled in; those of the dashboard let all through."""
+    filled = {"instance": ".*", "namespace": ".*", **variables}
+    for target in panel["targets"]:
+        query = target["expr"]
+        for name, value in filled.items():
+            query = query.replace(f"${name}", value)
+        yield query
