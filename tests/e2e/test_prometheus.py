@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from support.command_line import kubedsm
+from support.dashboard import PANELS, queries
 from support.manifests import MONITORING, made
 from support.metered import total
 from support.processes import PATIENCE, Process, Server, free_port
@@ -26,6 +27,14 @@ MISSING = [program for program in PROGRAMS if shutil.which(program) is None]
 real = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)} (Debian's)")
 RULES = made(MONITORING)["PrometheusRule", "kubedsm"]["spec"]
 ALERTS = [rule for group in RULES["groups"] for rule in group["rules"]]
+#: panels of the dashboard with a query that some untroubled seconds give nothing to, and why
+EMPTY = {
+    "Not proven to be the best": "all decisions are, and gaps are of those that are not",
+    "Not completed, by result": "nothing is moved",
+    "How long a plan of moves takes": "nothing is moved",
+    "Trouble with watches": "there is none",
+    "API requests that fail": "none does",
+}
 
 
 def get(url):
@@ -185,17 +194,23 @@ class Prometheus(Program):
             time.sleep(0.1)
 
 
+def answers(prometheus, panel):
+    """Of each of its queries, whether there is a number in what it gives."""
+    for query in queries(panel, __rate_interval="1m", __range="1m"):
+        yield any(found["value"][1] != "NaN" for found in prometheus.ask(query))
+
+
 @real
-def test_every_query_of_the_alerts_answers_in_a_real_prometheus(tmp_path):
+def test_every_query_of_alerts_and_dashboard_answers_in_a_real_prometheus(tmp_path):
     exporter = f"127.0.0.1:{free_port()}"
     with Server() as server, Scheduler(server) as scheduler:
         server.deploy("web", 3)
         server.until(lambda: server.bound() == 3)
         targets = {"kubedsm": scheduler.url.removeprefix("http://"), "node": exporter}
-        ask_everything(tmp_path, scheduler, targets)
+        ask_everything(tmp_path, server, scheduler, targets)
 
 
-def ask_everything(tmp_path, scheduler, targets):
+def ask_everything(tmp_path, server, scheduler, targets):
     with (
         Program("prometheus-node-exporter", f"--web.listen-address={targets['node']}"),
         Prometheus(tmp_path, targets) as prometheus,
@@ -215,6 +230,12 @@ def ask_everything(tmp_path, scheduler, targets):
         ]
         leads = prometheus.ask('leader_election_master_status{job="kubedsm"}')
         assert [found["value"][1] for found in leads] == ["1"]
+        server.deploy("huge", 1, cpu="1000")
+        server.deploy("more", 1)
+        prometheus.until('scheduler_unschedulable_pods{plugin="NodeResourcesFit"} > 0', bool)
+        prometheus.until("rate(scheduler_pod_scheduling_sli_duration_seconds_count[1m]) > 0", bool)
+        empty = {panel["title"] for panel in PANELS if not all(answers(prometheus, panel))}
+        assert empty == set(EMPTY)
         share = prometheus.ask('kubedsm_workload_edge_share{workload="web"}')
         assert [(f["metric"]["namespace"], f["value"][1]) for f in share] == [("default", "1")]
         scheduler.stop(signal.SIGKILL)
