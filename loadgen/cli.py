@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 
 import click
@@ -16,10 +17,9 @@ from loadgen.generators import (
     PAPER_REQUESTS,
     GeneratorError,
 )
-from loadgen.load_commands import check, run
 from loadgen.parameters import Duration, Services, Totals
-from loadgen.playing import EndpointError
 from loadgen.scenario import Scenario, ScenarioError, dumps, load
+from loadgen.transport import EndpointError
 from loadgen.wavy import PAPER_CLUSTER_TOTAL, Wavy, wavy
 
 
@@ -55,13 +55,34 @@ out_option = click.option(
 )
 
 
-@click.group(no_args_is_help=False, context_settings={"help_option_names": ["-h", "--help"]})
+#: where the commands are that are not here: a server need not load what a client takes
+MODULES = {
+    "check": "loadgen.load_commands",
+    "run": "loadgen.load_commands",
+    "serve": "loadgen.serve_command",
+}
+
+
+class Commands(click.Group):
+    """Those of this module, and of `MODULES`, each under its own name."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted([*super().list_commands(ctx), *MODULES])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in MODULES:
+            return super().get_command(ctx, cmd_name)
+        command: click.Command = getattr(import_module(MODULES[cmd_name]), cmd_name)
+        return command
+
+
+@click.group(
+    cls=Commands,
+    no_args_is_help=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 def loadgen() -> None:
-    """Load scenarios in the file format of DrStress."""
-
-
-loadgen.add_command(run)
-loadgen.add_command(check)
+    """Load scenarios in the file format of DrStress, and a service that takes the load."""
 
 
 @loadgen.group(no_args_is_help=False)

@@ -17,17 +17,11 @@ from loadgen.checking import SHORTEST_STALL, Check, Checked, run_check
 from loadgen.driver import Limits
 from loadgen.measures import Results
 from loadgen.parameters import Duration, Endpoint
-from loadgen.playing import (
-    EndpointError,
-    Play,
-    outcomes_file,
-    perform,
-    stopped_by_signals,
-    unreachable,
-)
+from loadgen.playing import Play, outcomes_file, perform, unreachable
 from loadgen.report import report
 from loadgen.scenario import Scenario, ScenarioError, load
-from loadgen.transport import HttpTransport
+from loadgen.stopping import stopped_by_signals
+from loadgen.transport import EndpointError, HttpTransport
 
 #: columns, where no terminal says how many there are
 WIDTH = 120

@@ -28,6 +28,36 @@ class Duration(click.ParamType[float]):
         return float(match[1]) * self._seconds[match[2]]
 
 
+class Milliseconds(Duration):
+    """The same; a number alone is in milliseconds."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        if isinstance(value, str) and value.isascii() and value.isdecimal():
+            value += "ms"
+        return super().convert(value, param, ctx)
+
+
+class Size(click.ParamType[int]):
+    """Bytes, from a number and its unit, powers of 1000; a number alone is in `unit`."""
+
+    name = "size"
+    _syntax = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(B|kB|KB|MB|GB)?", re.ASCII)
+    _bytes: Mapping[str, int] = {"B": 1, "kB": 1000, "KB": 1000, "MB": 10**6, "GB": 10**9}
+
+    def __init__(self, unit: str = "B") -> None:
+        self._unit = unit
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        match = self._syntax.fullmatch(value)
+        if match is None:
+            self.fail(f"{value!r} is not a size, such as 500B, 10KB or 1.5MB", param, ctx)
+        return round(float(match[1]) * self._bytes[match[2] or self._unit])
+
+
 class Services(click.ParamType[tuple[str, ...]]):
     """Names for the paper's services, in their order."""
 

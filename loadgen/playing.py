@@ -2,7 +2,6 @@
 
 import asyncio
 import csv
-import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
@@ -16,14 +15,10 @@ from loadgen.arrivals import Arrivals, schedule
 from loadgen.driver import Driver, Limits
 from loadgen.measures import Outcome, RequestRecorder, Results
 from loadgen.scenario import Scenario, ScenarioError
-from loadgen.transport import Transport, TransportError, url_problem
+from loadgen.transport import EndpointError, Transport, TransportError, url_problem
 
 #: seconds between two looks at the progress bar
 _TICK = 0.25
-
-
-class EndpointError(ValueError):
-    """An endpoint that no load can be sent to. Its text is one line."""
 
 
 @attrs.frozen
@@ -93,21 +88,6 @@ async def perform(
     interrupted = stop.is_set()
     seconds = min(driver.elapsed, scenario.duration) if interrupted else scenario.duration
     return recorder.results(seconds, interrupted=interrupted)
-
-
-@contextmanager
-def stopped_by_signals() -> Iterator[asyncio.Event]:
-    """The event that SIGINT and SIGTERM set meanwhile, instead of what else they do."""
-    loop = asyncio.get_running_loop()
-    stop = asyncio.Event()
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    for number in numbers:
-        loop.add_signal_handler(number, stop.set)
-    try:
-        yield stop
-    finally:
-        for number in numbers:
-            loop.remove_signal_handler(number)
 
 
 @contextmanager

@@ -14,6 +14,10 @@ CONTACT_TIMEOUT = 5.0
 SERVED_BY = "X-Served-By"
 
 
+class EndpointError(ValueError):
+    """An endpoint that no load can be sent to. Its text is one line."""
+
+
 class TransportError(Exception):
     """No whole answer came. Its text is the kind of error, the same for all errors alike."""
 
@@ -54,16 +58,17 @@ class HttpTransport:
     Redirects are answers, nothing of an answer is kept. A GET whose connection is closed before
     any answer is sent once more, which is what lets connections be kept (RFC 9112, section 9.3.1);
     it stays one request, whose latency goes on. How long a request may take and how many there are
-    at once is for the caller to say.
+    at once is for the caller to say. `by_proxy`: through the proxy that http_proxy names, if any.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, by_proxy: bool = False) -> None:
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
             headers={"User-Agent": "loadgen"},
+            trust_env=by_proxy,
         )
 
     async def __aenter__(self) -> Self:

@@ -65,3 +65,8 @@ def test_no_command_loads_what_is_not_installed_with_it():
 def test_only_the_command_that_is_asked_for_is_loaded():
     asked = "from kubedsm.cli import commands; commands.get_command(None, 'emulate')"
     assert loaded(asked, {*MODULES.values(), "numpy"}) == ["kubedsm.commands.emulating"]
+
+
+def test_a_service_that_takes_load_loads_nothing_of_what_sends_it():
+    code = "from loadgen.cli import loadgen; loadgen.get_command(None, 'serve')"
+    assert loaded(code, {"loadgen.server", "loadgen.driver", "numpy"}) == ["loadgen.server"]

@@ -17,9 +17,9 @@ from aiohttp import web
 
 from loadgen.checking import Check, run_check
 from loadgen.driver import Limits
-from loadgen.playing import EndpointError, Play, perform, unreachable
+from loadgen.playing import Play, perform, unreachable
 from loadgen.scenario import Api, Interval, Scenario, dumps
-from loadgen.transport import HttpTransport, TransportError
+from loadgen.transport import EndpointError, HttpTransport, TransportError
 
 pytestmark = pytest.mark.http
 PATIENCE = 20

@@ -1,0 +1,141 @@
+"""A service to be loaded: requests cost what its `Work` says, and how they fare is counted.
+
+It has a number of slots, and a request holds one for as long as its work takes, at least for the
+service time; the others wait, first come first served. So it queues like the workload model of a
+replay. Other services are called after that, all at once and without a slot.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import Self
+
+from aiohttp import web
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+
+from loadgen.transport import Transport, TransportError
+from loadgen.work import Work
+
+#: upper bounds, seconds
+BUCKETS = (
+    *(0.005, 0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1, 0.12, 0.15, 0.2, 0.25, 0.3, 0.4),
+    *(0.5, 0.6, 0.8, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 30.0),
+)
+#: seconds that a called service has to answer
+PATIENCE = 30.0
+#: status of an answer that is an error
+_ERROR = 400
+
+
+class Server:
+    """Answers while its context is entered; leaving it waits for what was accepted.
+
+    `calls` are URLs, `transport` gets there. Event loop time throughout.
+    """
+
+    def __init__(
+        self, name: str, work: Work, concurrency: int, calls: Sequence[str], transport: Transport
+    ) -> None:
+        self._name = name
+        self._work = work
+        self._slots = asyncio.Semaphore(concurrency)
+        self._calls = calls
+        self._transport = transport
+        self._threads = ThreadPoolExecutor(concurrency)
+        # of other than zeros, of which the kernel would keep none
+        self._held = b"\x01" * work.memory
+        self._body = b"x" * work.net or f"{name}\n".encode()
+        #: whether more requests are welcome
+        self.ready = True
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        self._requests = Counter(
+            "http_requests", "Requests that came, whatever became of them.", registry=self.registry
+        )
+        self._in_flight = Gauge(
+            "http_requests_in_flight", "Requests without an answer yet.", registry=self.registry
+        )
+        self._duration = Histogram(
+            "http_request_duration_seconds",
+            "From a request's coming to its answer, waiting for a slot included.",
+            buckets=BUCKETS,
+            registry=self.registry,
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._threads.shutdown()
+
+    def app(self) -> web.Application:
+        """Every path does the same work, but for those that ask how the server is."""
+        app = web.Application()
+        app.router.add_get("/metrics", self._metrics)
+        app.router.add_get("/healthz", self._healthz)
+        app.router.add_get("/readyz", self._readyz)
+        app.router.add_route("*", "/{path:.*}", self._answer)
+        return app
+
+    async def _answer(self, _: web.Request) -> web.Response:
+        problem = await self.request()
+        return web.Response(body=self._body) if not problem else _failed(problem)
+
+    async def request(self) -> str:
+        """Do the work of one; says what kept it from being done, if anything did."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        self._requests.inc()
+        with self._in_flight.track_inprogress():
+            try:
+                return await self._served()
+            finally:
+                self._duration.observe(loop.time() - began)
+
+    async def _served(self) -> str:
+        loop = asyncio.get_running_loop()
+        async with self._slots:
+            ends = loop.time() + self._work.service_time
+            if self._work.takes_a_thread:
+                try:
+                    await loop.run_in_executor(self._threads, self._work.do)
+                except OSError as error:
+                    return f"{self._name}: {error.strerror or error}"
+            await asyncio.sleep(max(0.0, ends - loop.time()))
+        problems = await asyncio.gather(*(self._called(url) for url in self._calls))
+        return "; ".join(filter(None, problems))
+
+    async def _called(self, url: str) -> str:
+        try:
+            async with asyncio.timeout(PATIENCE):
+                status = await self._transport.get(url)
+        except TimeoutError:
+            return f"{url}: no answer within {PATIENCE:g} s"
+        except TransportError as error:
+            return f"{url}: {error}"
+        return f"{url}: HTTP {status}" if status >= _ERROR else ""
+
+    async def _metrics(self, _: web.Request) -> web.Response:
+        headers = {"Content-Type": CONTENT_TYPE_PLAIN_0_0_4}
+        return web.Response(body=generate_latest(self.registry), headers=headers)
+
+    async def _healthz(self, _: web.Request) -> web.Response:
+        return web.Response(text="ok\n")
+
+    async def _readyz(self, _: web.Request) -> web.Response:
+        return _said("ok") if self.ready else _said("stopping", 503)
+
+
+def _said(text: str, status: int = 200) -> web.Response:
+    return web.Response(text=f"{text}\n", status=status)
+
+
+def _failed(problem: str) -> web.Response:
+    return _said(problem, 502)

@@ -1,0 +1,21 @@
+"""Being told to stop."""
+
+import asyncio
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def stopped_by_signals() -> Iterator[asyncio.Event]:
+    """The event that SIGINT and SIGTERM set meanwhile, instead of what else they do."""
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    for number in numbers:
+        loop.add_signal_handler(number, stop.set)
+    try:
+        yield stop
+    finally:
+        for number in numbers:
+            loop.remove_signal_handler(number)

@@ -1,0 +1,97 @@
+"""`loadgen serve` as a process."""
+
+import signal
+import subprocess
+import sys
+import threading
+import urllib.error
+import urllib.request
+from contextlib import contextmanager
+
+import pytest
+
+from loadgen.cli import main
+
+pytestmark = pytest.mark.http
+PATIENCE = 60
+
+
+@contextmanager
+def serving(*options):
+    with subprocess.Popen(
+        [sys.executable, "-c", "from loadgen.cli import main; main()", "serve", *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            yield process, process.stdout.readline().strip()
+        finally:
+            process.kill()
+
+
+def get(url):
+    try:
+        with urllib.request.urlopen(url, timeout=PATIENCE) as response:
+            return response.status, response.read()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read()
+
+
+def test_it_answers_counts_and_finishes_what_it_accepted():
+    local = ("--host", "127.0.0.1", "--port", "0", "--drain", "0s")
+    with serving(*local, "--service-time", "500ms", "--cpu", "1", "--net", "10KB") as (
+        process,
+        url,
+    ):
+        assert get(f"{url}/readyz") == (200, b"ok\n")
+        assert get(f"{url}/healthz") == (200, b"ok\n")
+        assert get(f"{url}/any/path") == (200, b"x" * 10_000)
+        lines = get(f"{url}/metrics")[1].decode().splitlines()
+        assert "http_requests_total 1.0" in lines
+        assert "http_request_duration_seconds_count 1.0" in lines
+        answers = []
+        request = threading.Thread(target=lambda: answers.append(get(url)))
+        request.start()
+        while "http_requests_in_flight 1.0" not in get(f"{url}/metrics")[1].decode().splitlines():
+            pass
+        process.send_signal(signal.SIGTERM)
+        request.join()
+        assert answers == [(200, b"x" * 10_000)]
+        assert process.wait(PATIENCE) == 0
+        with pytest.raises(urllib.error.URLError):
+            get(url)
+
+
+def test_it_is_not_ready_while_it_drains_and_answers_still():
+    local = ("--host", "127.0.0.1", "--port", "0", "--name", "cart", "--drain", "1h")
+    with serving(*local) as (process, url):
+        process.send_signal(signal.SIGTERM)
+        while get(f"{url}/readyz")[0] == 200:
+            pass
+        assert get(f"{url}/readyz") == (503, b"stopping\n")
+        assert get(url) == (200, b"cart\n")
+
+
+USAGE = "Invalid value for '{}. See loadgen serve --help.\n"
+SIZE = USAGE.format("--memory': 'much' is not a size, such as 500B, 10KB or 1.5MB")
+CALL = USAGE.format("--call': 'cart' is not a URL such as http://cart.shop/")
+ELSEWHERE = "cannot listen on 192.0.2.1:8080: Cannot assign requested address\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "line"),
+    [
+        (("--memory", "much"), 2, SIZE),
+        (("--call", "cart"), 2, CALL),
+        (("--host", "192.0.2.1"), 1, ELSEWHERE),
+    ],
+)
+def test_what_is_wrong_is_one_line(options, code, line, capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["serve", *options])
+    said = capsys.readouterr()
+    assert end.value.code == code
+    assert said.out == ""
+    assert said.err == f"loadgen: error: {line}"
