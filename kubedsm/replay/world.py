@@ -62,7 +62,7 @@ def play(run: Run) -> Record:
     return run_in_virtual_time(_play(run))
 
 
-def _without_solver(configuration: Configuration) -> Configuration:
+def without_solver(configuration: Configuration) -> Configuration:
     """The same with nobody asked: a solver's time is that of the machine, and its answers by it."""
     return attrs.evolve(configuration, solver=attrs.evolve(configuration.solver, kind="off"))
 
@@ -70,7 +70,7 @@ def _without_solver(configuration: Configuration) -> Configuration:
 async def _play(run: Run) -> Record:
     setup, scenario, clock = run.setup, run.scenario, VirtualClock()
     chosen = contender(run.policy, setup.service_names)
-    configuration = _without_solver(chosen.reconfigure(setup.configuration))
+    configuration = without_solver(chosen.reconfigure(setup.configuration))
     # The autoscalers sync every so many seconds, and no load is tuned to when that is.
     phase = run.rng("phase").random() * setup.cluster.timing.hpa_sync
     start = clock.monotonic() + LEAD_IN + phase

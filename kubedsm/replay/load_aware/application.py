@@ -1,0 +1,91 @@
+"""The application of the experiment: 16 microservices, what each of them does, and who calls whom.
+
+Source of the numbers: the paper on load-aware placing and descheduling whose authors are at
+unict-cclab. What it does not say is ours, and docs/load-aware.md says so.
+"""
+
+import enum
+from collections.abc import Mapping
+
+import attrs
+import numpy as np
+
+SERVICES = tuple(f"m{number}" for number in range(1, 17))
+ENTRY, REPLICAS = SERVICES[0], 2
+NODES = tuple(f"worker-{number}" for number in range(1, 6))
+
+
+class Resource(enum.IntEnum):
+    """Of a node; also the place in arrays."""
+
+    CPU = 0
+    MEMORY = 1
+    NET = 2
+    DISK = 3
+
+
+#: of each node: cores, bytes, and bytes a second of a Gigabit network and of a disk
+CAPACITY = np.array([2.0, 8e9, 125e6, 500e6])
+#: bytes that a pod holds whatever it does
+POD_MEMORY = 100e6
+#: seconds of a core for 1000 decimals of pi, by a spigot in Python; they grow with the square
+_PI_SECONDS = 0.03
+#: bytes a second at which memory is written
+_MEMORY_SPEED = 10e9
+
+
+@attrs.frozen
+class Function:
+    """What a request takes of the one resource that the function loads."""
+
+    resource: Resource
+    #: core-seconds or bytes; of memory what a pod holds all the time
+    amount: float
+    #: on a node where nothing else happens
+    seconds: float
+
+
+@attrs.frozen
+class Scenario:
+    decimals: int
+    #: bytes
+    memory: float
+    returned: float
+    written: float
+
+    @property
+    def functions(self) -> tuple[Function, ...]:
+        """f1 to f4."""
+        cpu = _PI_SECONDS * (self.decimals / 1000) ** 2
+        net, disk = CAPACITY[Resource.NET], CAPACITY[Resource.DISK]
+        return (
+            Function(Resource.CPU, cpu, cpu),
+            Function(Resource.MEMORY, self.memory, self.memory / _MEMORY_SPEED),
+            Function(Resource.NET, self.returned, self.returned / net),
+            Function(Resource.DISK, self.written, self.written / disk),
+        )
+
+    def function(self, service: str) -> Function:
+        """The first four services run f1, the next four f2, and so on."""
+        return self.functions[SERVICES.index(service) // 4]
+
+
+SCENARIOS: Mapping[int, Scenario] = {
+    1: Scenario(1000, 100e6, 10e3, 10e6),
+    2: Scenario(1500, 200e6, 20e3, 20e6),
+    3: Scenario(2000, 400e6, 40e3, 40e6),
+}
+
+#: Whom a service calls: stages one after the other, and all calls of a stage at once.
+Graph = Mapping[str, tuple[tuple[str, ...], ...]]
+
+#: m1 calls m2 to m5 at once, and each of these begins a chain: m2, m6, m10, m14, and so on
+_TREE: Graph = {
+    "m1": (("m2", "m3", "m4", "m5"),),
+    **{f"m{n}": ((f"m{n + 4}",),) for n in range(2, 13)},
+}
+#: m1 calls the services of one function after those of the other
+_GROUPS: Graph = {
+    "m1": tuple(SERVICES[max(first, 1) : first + 4] for first in range(0, 16, 4)),
+}
+GRAPHS: Mapping[str, Graph] = {"tree": _TREE, "groups": _GROUPS}

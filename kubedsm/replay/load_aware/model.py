@@ -1,0 +1,162 @@
+"""How long requests take where nodes are busy: a model, and nothing measured.
+
+Of each node and resource, what is used of it is its demand over its capacity. A visit to a service
+takes its time on its own resource, and a tenth of that on each of the other three, each of them
+longer by 1/(1 - used); on a node that swaps all takes four times as long. That is the mean of an
+exponential, as in a queue of random arrivals. Calls that follow each other add up, and of parallel
+ones the slowest counts. Each call goes to one of the service's Ready pods, drawn with equal chances.
+
+A user asks, waits for the answer, and pauses for a second. So no more is asked for than is answered:
+no node is used beyond `MOST`, and users who would have it used beyond that wait.
+"""
+
+from collections.abc import Mapping
+from functools import cached_property
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from kubedsm.replay.load_aware.application import (
+    CAPACITY,
+    ENTRY,
+    NODES,
+    POD_MEMORY,
+    SERVICES,
+    Function,
+    Graph,
+    Resource,
+    Scenario,
+)
+
+Floats = NDArray[np.float64]
+
+#: of a resource, what can be used
+MOST = 0.95
+#: of a request's time on its own resource, what it takes on each of the others
+_OTHERS = 0.1
+#: times as long where memory is used beyond what there is
+_SWAPPING = 4.0
+#: seconds between an answer and the user's next request
+PAUSE = 1.0
+#: halvings in search for a rate
+_STEPS = 30
+
+#: By service, in the order of SERVICES: the places in NODES of its Ready pods, in order.
+Placement = tuple[tuple[int, ...], ...]
+
+
+def demand(scenario: Scenario, placement: Placement, rate: float) -> Floats:
+    """What the nodes are asked for by so many requests a second: nodes x resources, in units of
+    CAPACITY.
+    """
+    found = np.zeros((len(NODES), len(CAPACITY)))
+    for service, nodes in zip(SERVICES, placement, strict=True):
+        for node in nodes:
+            found[node] += demand_of_pod(scenario.function(service), rate / len(nodes))
+    return found
+
+
+def demand_of_pod(function: Function, rate: float) -> Floats:
+    """What a pod asks for that answers so many requests a second, in units of CAPACITY."""
+    found = np.zeros(len(CAPACITY))
+    found[Resource.MEMORY] = POD_MEMORY
+    holds = function.resource is Resource.MEMORY
+    found[function.resource] += function.amount * (1 if holds else rate)
+    return found
+
+
+def visit_seconds(function: Function, used: Floats) -> Floats:
+    """The mean of a visit on each of the nodes. used: nodes x resources, 1 is all of it."""
+    shares = np.full(len(CAPACITY), _OTHERS)
+    shares[function.resource] = 1
+    seconds = function.seconds * (shares / (1 - np.minimum(used, MOST))).sum(axis=1)
+    return np.where(used[:, Resource.MEMORY] > 1, _SWAPPING, 1.0) * seconds
+
+
+def end_to_end(graph: Graph, visits: Mapping[str, Floats], service: str = ENTRY) -> Floats:
+    """The seconds of requests, given those that each of them spends at each service itself."""
+    total = visits[service]
+    for stage in graph.get(service, ()):
+        total = total + np.max([end_to_end(graph, visits, callee) for callee in stage], axis=0)
+    return total
+
+
+@attrs.frozen(eq=False)
+class Chance:
+    """What is left to chance in some requests: services x requests."""
+
+    #: which of the pods, 0..1
+    pods: Floats
+    #: of its mean, how long a visit takes
+    times: Floats
+
+    @classmethod
+    def of(cls, rng: np.random.Generator, requests: int) -> "Chance":
+        size = (len(SERVICES), requests)
+        return cls(rng.random(size), -np.log1p(-rng.random(size)))
+
+
+@attrs.frozen(eq=False)
+class Traffic:
+    """What becomes of the users' requests while pods are where they are."""
+
+    graph: Graph
+    scenario: Scenario
+    placement: Placement
+    users: int
+    #: chance for the mean of all requests, on which their rate depends
+    chance: Chance
+
+    @cached_property
+    def rate(self) -> float:
+        """Requests a second, the most for which there are users and nodes. 0 if a service has no
+        pod.
+        """
+        if not all(self.placement):
+            return 0.0
+        most = min(self.users / PAUSE, self._most)
+        if self._users_at(most) <= self.users:
+            return most
+        least = 0.0
+        for _ in range(_STEPS):
+            rate = (least + most) / 2
+            if self._users_at(rate) <= self.users:
+                least = rate
+            else:
+                most = rate
+        return least
+
+    @cached_property
+    def waiting(self) -> float:
+        """Seconds that a request waits before it is let in, for want of anything to serve it."""
+        return max(0.0, (self.users - self._users_at(self.rate)) / self.rate) if self.rate else 0.0
+
+    @property
+    def demand(self) -> Floats:
+        """nodes x resources, in units of CAPACITY."""
+        return demand(self.scenario, self.placement, self.rate)
+
+    def seconds(self, chance: Chance) -> Floats:
+        """From a user's request to its answer."""
+        return self.waiting + self._seconds(self.rate, chance)
+
+    @property
+    def _most(self) -> float:
+        """The rate at which the busiest resource of a node is used as far as it can be."""
+        one = demand(self.scenario, self.placement, 1) / CAPACITY
+        one[:, Resource.MEMORY] = 0
+        return MOST / float(one.max())
+
+    def _users_at(self, rate: float) -> float:
+        """How many it takes to ask for so much if none of them waits."""
+        return rate * (PAUSE + float(self._seconds(rate, self.chance).mean()))
+
+    def _seconds(self, rate: float, chance: Chance) -> Floats:
+        used = demand(self.scenario, self.placement, rate) / CAPACITY
+        means = [visit_seconds(function, used) for function in self.scenario.functions]
+        visits = {}
+        for at, (service, nodes) in enumerate(zip(SERVICES, self.placement, strict=True)):
+            drawn = np.array(nodes)[(chance.pods[at] * len(nodes)).astype(np.int64)]
+            visits[service] = means[at // 4][drawn] * chance.times[at]
+        return end_to_end(self.graph, visits)
