@@ -8,9 +8,9 @@ import signal
 import socket
 import subprocess
 import sys
-from datetime import UTC, datetime
 import threading
 import time
+from datetime import UTC, datetime
 
 import pytest
 from aiohttp import web

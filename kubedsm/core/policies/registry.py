@@ -13,13 +13,15 @@ from kubedsm.core.policies.load_aware import load_aware
 from kubedsm.core.policies.policy import Policy
 
 KUBEDSM = "kubedsm"
+#: where nothing is measured it is kube-scheduler
+LOAD_AWARE = "load-aware"
 
 #: What is promised to workloads, and how keeping it is scored, is handed to each of them: those
 #: that do not act on it are still judged by it.
 POLICIES: Mapping[str, Callable[[Promises, Objective], Policy]] = {
     KUBEDSM: KubeDSM,
     "kube-scheduler": partial(InTurn, kube_scheduler),
-    "load-aware": partial(InTurn, load_aware, load=LoadGoal()),
+    LOAD_AWARE: partial(InTurn, load_aware, load=LoadGoal()),
     "smallest-edge-first": partial(InTurn, sencillo.smallest_edge_first),
     "biggest-edge-first": partial(InTurn, sencillo.biggest_edge_first),
     "random": partial(InTurn, sencillo.random_node),
