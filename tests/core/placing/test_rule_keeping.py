@@ -115,7 +115,7 @@ def sound(snapshot, bindings):
 @pytest.mark.parametrize("bounds", [Bounds(), Bounds(states=2)])
 def test_nobody_stays_out_for_one_of_lower_priority(bounds):
     left_out = 0
-    for seed in range(600):
+    for seed in range(300):
         snapshot, waiting = drawn_batch(seed)
         decision = scheduled(snapshot, waiting, bounds)
         placed = {binding.pod.uid for binding in decision.bindings}
@@ -136,7 +136,7 @@ def test_nobody_stays_out_for_one_of_lower_priority(bounds):
 
 @pytest.mark.parametrize("bounds", [Bounds(), Bounds(states=2)])
 def test_the_order_of_the_input_changes_nothing(bounds):
-    for seed in range(150):
+    for seed in range(80):
         snapshot, waiting = drawn_batch(seed)
         turned = attrs.evolve(
             snapshot,

@@ -149,7 +149,7 @@ def test_a_plain_batch_is_placed_on_the_edge_without_time_too():
 
 def test_whenever_the_deadline_passes_a_batch_keeps_the_rules_as_it_comes():
     cut_short = 0
-    for seed in range(150):
+    for seed in range(75):
         shot, waiting = drawn_batch(seed)
         looks = Looks()
         whole = POLICY.decide(shot, waiting, looks.deadline)
