@@ -50,6 +50,30 @@ def busy(nodes, pods, other=()):
     return twice(snapshot(nodes, made), uses, other)
 
 
+def drawn_use(rng):
+    return Usage(
+        rng.choice((0.0, 200.0, 700.0, 1500.0)),
+        rng.choice((0.0, 0.2, 0.7, 1.5)) * 2**30,
+        rng.choice((0.0, 5.0, 30.0)),
+        rng.choice((None, 5.0)),
+    )
+
+
+def drawn_sample(shot, rng):
+    """The snapshot as it may be measured: some of it not at all, some before pods came."""
+    workloads = sorted({pod.workload for pod in shot.pods.values()})
+    uses = {workload: drawn_use(rng) for workload in workloads}
+    before = {uid: node for uid, node in sorted(shot.placed.items()) if rng.random() < 0.7}
+    other = {name: drawn_use(rng) for name in sorted(shot.nodes)}
+    sample = measure(attrs.evolve(shot, placed=before), uses, other).measured
+    sample = attrs.evolve(
+        sample,
+        nodes={name: use for name, use in sample.nodes.items() if rng.random() < 0.9},
+        workloads={workload: use for workload, use in uses.items() if rng.random() < 0.8},
+    )
+    return attrs.evolve(shot, measured=sample)
+
+
 def drawn_load(seed):
     """Workloads of one to three pods on a few nodes, some too full; and a goal."""
     rng = random.Random(seed)
@@ -63,12 +87,7 @@ def drawn_load(seed):
     pods, uses, left = [], {}, Counter({n.name: 4 for n in nodes})
     for service in "abcdef"[: rng.randint(1, 6)]:
         rules = picky if rng.random() < 0.2 else SchedulingRules()
-        uses[Workload("shop", "Deployment", service)] = Usage(
-            rng.choice((0.0, 200.0, 700.0, 1500.0)),
-            rng.choice((0.0, 0.2, 0.7, 1.5)) * 2**30,
-            rng.choice((0.0, 5.0, 30.0)),
-            rng.choice((None, 5.0)),
-        )
+        uses[Workload("shop", "Deployment", service)] = drawn_use(rng)
         for n in range(rng.randint(1, 3)):
             on = rng.choice(nodes).name
             if left[on]:

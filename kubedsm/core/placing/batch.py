@@ -13,7 +13,7 @@ from kubedsm.core.packing.problem import NO_RANK, Kind, Packing, Rank, Turn, kin
 from kubedsm.core.placing.alone import place_alone
 from kubedsm.core.placing.beyond.integer_choice import PLACED, QOS
 from kubedsm.core.placing.beyond.shortfalls import amounts, shortfalls
-from kubedsm.core.placing.decision import Binding, Choice, Decision, make_decision
+from kubedsm.core.placing.decision import Binding, Choice, Decision, make_decision, room_after
 from kubedsm.core.placing.proof import Proof, plain_proof
 from kubedsm.core.placing.replica_ladders import ReplicaLadders
 from kubedsm.core.rules.class_verdicts import rejections
@@ -23,7 +23,6 @@ from kubedsm.core.world.model import (
     NodeName,
     Pod,
     PodClass,
-    Resources,
     Share,
     Tier,
     Uid,
@@ -180,12 +179,6 @@ class Batch:
             shares_after=after,
         )
 
-    def room_after(self, bindings: Iterable[Binding]) -> dict[NodeName, Resources]:
-        free = dict(self.snapshot.free)
-        for binding in bindings:
-            free[binding.node] -= binding.pod.requests
-        return free
-
     def why_not(
         self, bindings: Sequence[Binding], unplaced: Sequence[Pod]
     ) -> dict[Uid, Mapping[NodeName, Rejection]]:
@@ -193,7 +186,7 @@ class Batch:
         snapshot = self.snapshot
         if not unplaced:
             return {}
-        free = self.room_after(bindings)
+        free = room_after(snapshot.free, bindings)
         room = snapshot.room.now(free, {binding.node for binding in bindings})
         known: dict[PodClass, Mapping[NodeName, Rejection]] = {}
         answers: dict[Uid, Mapping[NodeName, Rejection]] = {}

@@ -6,7 +6,7 @@ and at what fragmentation, `split` what QoS the best sharing among the workloads
 compares sums of resources only; here a vector counts only if `match` really places it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -31,13 +31,23 @@ from kubedsm.core.placing.spread_bound import reached
 from kubedsm.core.rules.rejection import Rejection
 from kubedsm.core.solving.in_order import Certificate
 from kubedsm.core.world.deadline import Deadline
-from kubedsm.core.world.model import NodeName, Pod, Share, Tier, Uid, Workload
+from kubedsm.core.world.model import NodeName, Pod, Resources, Share, Tier, Uid, Workload
 
 
 class Binding(NamedTuple):
     pod: Pod
     node: NodeName
     tier: Tier
+
+
+def room_after(
+    free: Mapping[NodeName, Resources], bindings: Iterable[Binding]
+) -> dict[NodeName, Resources]:
+    """What is left free once they are carried out."""
+    left = dict(free)
+    for binding in bindings:
+        left[binding.node] -= binding.pod.requests
+    return left
 
 
 @attrs.frozen(slots=True)

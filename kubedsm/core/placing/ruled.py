@@ -13,7 +13,7 @@ from kubedsm.core.placing.beyond.few_of_each import few_of_each
 from kubedsm.core.placing.beyond.integer_choice import Also
 from kubedsm.core.placing.beyond.rule_rows import RuleRows
 from kubedsm.core.placing.beyond.solved_again import Attempt, solved, solved_again
-from kubedsm.core.placing.decision import Binding, Choice, Decision
+from kubedsm.core.placing.decision import Binding, Choice, Decision, room_after
 from kubedsm.core.placing.proof import Proof
 from kubedsm.core.placing.rule_keeping import Kept, keep_rules
 from kubedsm.core.placing.settling import WouldGain
@@ -44,7 +44,7 @@ def decide_ruled(batch: Batch, set_aside: Sequence[Pod]) -> Decision:
         proof = attrs.evolve(proof, preferences=False, spread=False, fragmentation=False)
     bindings = ruled.bindings(best.kept)
     unplaced = {**best.kept.rejections, **batch.why_not(bindings, set_aside)}
-    room = batch.room_after(bindings)
+    room = room_after(batch.snapshot.free, bindings)
     fragmentation = batch.fragmentation.of(batch.edge.nodes, room)
     decision = batch.decision(bindings, unplaced, fragmentation, proof)
     # The last one knows of most rules.

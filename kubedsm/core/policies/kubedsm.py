@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 import attrs
 
 from kubedsm.core.goals.fairness import per_namespace
-from kubedsm.core.goals.fragmentation import Measure
+from kubedsm.core.goals.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.core.goals.lasting import Lasting, assumed
 from kubedsm.core.goals.load import LoadGoal
 from kubedsm.core.goals.objective import Objective, Promises
@@ -19,12 +19,13 @@ from kubedsm.core.moving.suggest import SUGGEST_BOUNDS, suggest
 from kubedsm.core.moving.suggestion import Suggestion, SuggestLimits
 from kubedsm.core.optimise.pack import Packed, pack
 from kubedsm.core.packing.match import Bounds
+from kubedsm.core.placing.by_load import dealt_by_load
 from kubedsm.core.placing.decision import Decision
 from kubedsm.core.placing.immediate import immediate_schedule
 from kubedsm.core.rules.fit import shortages
 from kubedsm.core.solving.programme import Solver
 from kubedsm.core.world.deadline import NO_DEADLINE, Deadline, OutOfTimeError
-from kubedsm.core.world.model import Pod, Tier, Uid
+from kubedsm.core.world.model import NodeName, Pod, Tier, Uid
 from kubedsm.core.world.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -84,10 +85,15 @@ class KubeDSM:
         return self.decide(snapshot, pods, deadline)
 
     def decide(
-        self, snapshot: Snapshot, pods: Sequence[Pod], deadline: Deadline = NO_DEADLINE
+        self,
+        snapshot: Snapshot,
+        pods: Sequence[Pod],
+        deadline: Deadline = NO_DEADLINE,
+        leaving: Collection[NodeName] = (),
     ) -> Decision:
+        """leaving: nodes with room that is not there yet; no pod goes there for load's sake."""
         promises, bounds = self.promises_in(snapshot), Bounds(deadline=deadline, solver=self.solver)
-        return immediate_schedule(
+        decision = immediate_schedule(
             snapshot,
             pods,
             promises,
@@ -96,6 +102,15 @@ class KubeDSM:
             bounds,
             self.patience,
             default_spread=self.default_spread,
+        )
+        return dealt_by_load(
+            decision,
+            snapshot,
+            self.load,
+            Fragmentation(self.measure, request_mix(snapshot)),
+            deadline,
+            spread=self.default_spread,
+            closed=leaving,
         )
 
     def decide_ahead(
@@ -111,7 +126,8 @@ class KubeDSM:
         """
         edge = {node.name for node in snapshot.of_tier(Tier.EDGE)}
         gone = [uid for uid in leaving if snapshot.placed.get(uid) in edge]
-        ahead = self.decide(snapshot.without(gone), pods, deadline) if gone else None
+        sources = {snapshot.placed[uid] for uid in gone}
+        ahead = self.decide(snapshot.without(gone), pods, deadline, sources) if gone else None
         if ahead is None or not ahead.plain:
             return self.decide(snapshot, pods, deadline), ()
         bound, waiting, free = [], [], dict(snapshot.free)
