@@ -1,0 +1,90 @@
+"""What Prometheus answers to the queries of a panel."""
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+from prometheus_api_client import PrometheusConnect
+
+Values = npt.NDArray[np.float64]
+
+#: seconds that one query may take
+_PATIENCE = 30
+#: how many points a curve has
+_POINTS = 180
+
+
+@attrs.frozen(eq=False)
+class Curve:
+    """One series of an answer: its values at the times asked for, NaN where there is none."""
+
+    name: str
+    labels: Mapping[str, str]
+    values: Values
+
+    @property
+    def last(self) -> float:
+        known = self.values[~np.isnan(self.values)]
+        return float(known[-1]) if known.size else float("nan")
+
+
+class Prometheus:
+    """Asks about the time from `start` to `end`, seconds since the epoch.
+
+    `scraped_every`: seconds. What it asks raises `requests.RequestException` where there is no
+    Prometheus, and `PrometheusApiClientException` where it refuses the query.
+    """
+
+    def __init__(
+        self, url: str, start: float, end: float, scraped_every: float, chosen: Mapping[str, str]
+    ) -> None:
+        self._server = PrometheusConnect(url, timeout=_PATIENCE)
+        self._step = max(1, round((end - start) / _POINTS))
+        #: seconds since the epoch
+        self.times: Values = np.arange(round(start), round(end) + 1, self._step, dtype=np.float64)
+        rate = max(4 * scraped_every, self._step + scraped_every)
+        self._variables = {
+            **chosen,
+            "__rate_interval": f"{rate:.0f}s",
+            "__range": f"{max(1, round(end - start))}s",
+        }
+
+    def answers(self, panel: Mapping[str, Any]) -> list[list[Curve]]:
+        """The series of each of its queries."""
+        return [self._curves(target) for target in panel["targets"]]
+
+    def _curves(self, target: Mapping[str, Any]) -> list[Curve]:
+        query = filled(target["expr"], self._variables)
+        start, end = self.times[0], self.times[-1]
+        if target.get("instant"):
+            found = self._server.custom_query(query, params={"time": end})
+            series = [(one["metric"], [one["value"]]) for one in found]
+        else:
+            between = (datetime.fromtimestamp(at, UTC) for at in (start, end))
+            found = self._server.custom_query_range(query, *between, step=str(self._step))
+            series = [(one["metric"], one["values"]) for one in found]
+        return [
+            Curve(named(target, labels), labels, self._on_time(points)) for labels, points in series
+        ]
+
+    def _on_time(self, points: list[tuple[float, str]]) -> Values:
+        values = np.full(len(self.times), np.nan)
+        for at, value in points:
+            values[round((at - self.times[0]) / self._step)] = float(value)
+        return values
+
+
+def filled(query: str, variables: Mapping[str, str]) -> str:
+    """The query with Grafana's variables replaced. Raises KeyError for one that is not known."""
+    return re.sub(r"\$(?:\{(\w+)\}|(\w+))", lambda found: variables[found[1] or found[2]], query)
+
+
+def named(target: Mapping[str, Any], labels: Mapping[str, str]) -> str:
+    """What the legend calls a series."""
+    if form := target.get("legendFormat"):
+        return re.sub(r"\{\{(\w+)\}\}", lambda found: labels.get(found[1], ""), form)
+    return "{" + ", ".join(f'{name}="{value}"' for name, value in labels.items()) + "}"
