@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import click
-import orjson
 from rich.console import Console
 from rich.progress import Progress
 
@@ -17,9 +16,9 @@ from kubedsm.emulator.cluster_file import load as load_cluster
 from kubedsm.emulator.paper import paper_cluster
 from kubedsm.replay import presets, tuning
 from kubedsm.replay.evaluation import tables as markdown_tables
+from kubedsm.replay.files import as_json, write
 from kubedsm.replay.packing import command as packing
-from kubedsm.replay.page import page
-from kubedsm.replay.report import Report, report, tables
+from kubedsm.replay.report import report, tables
 from kubedsm.replay.runner import Outcome, carry_out_all, processors
 from kubedsm.replay.services import PAPER_SERVICES
 from kubedsm.replay.services import load as load_services
@@ -143,9 +142,8 @@ def replay(
         if out is not None:
             out.mkdir(parents=True, exist_ok=True)
     found = report(_carry_out(planned, jobs or processors()))
-    write = _write_tuning if preset == _TUNING else _write
     if output == "json":
-        sys.stdout.buffer.write(_json(found))
+        sys.stdout.buffer.write(as_json(found))
         sys.stdout.buffer.flush()
     elif preset == _TUNING:
         click.echo(tuning.table(found), nl=False)
@@ -153,8 +151,10 @@ def replay(
         Console().print(tables(found))
     if out is not None:
         with _problems():
-            (out / "results.json").write_bytes(_json(found))
-            write(found, out)
+            if preset == _TUNING:
+                write(found, out, tuning.table(found))
+            else:
+                write(found, out, markdown_tables(found), page="kubedsm replay")
 
 
 def _check(scenarios: Sequence[str], preset: str | None, *, full: bool, packs: bool) -> None:
@@ -206,26 +206,3 @@ def _carry_out(planned: list[Run], jobs: int) -> list[Outcome]:
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("replaying", total=len(planned))
         return carry_out_all(planned, jobs, lambda _: progress.advance(task))
-
-
-def _json(found: Report) -> bytes:
-    return orjson.dumps(found) + b"\n"
-
-
-def _write_tuning(found: Report, out: Path) -> None:
-    (out / "tables.md").write_text(tuning.table(found), encoding="utf-8")
-
-
-def _write(found: Report, out: Path) -> None:
-    try:
-        from kubedsm.replay.plots import pictures  # noqa: PLC0415 - matplotlib is an extra
-    except ModuleNotFoundError:
-        how = "pip install 'kubedsm[plots]'"
-        click.echo(f"kubedsm: no pictures without matplotlib: {how}", err=True)
-        drawn = {}
-    else:
-        drawn = pictures(found)
-    for name, content in drawn.items():
-        (out / name).write_bytes(content)
-    (out / "index.html").write_text(page(found, drawn), encoding="utf-8")
-    (out / "tables.md").write_text(markdown_tables(found), encoding="utf-8")

@@ -40,20 +40,47 @@ class Spread:
 
 @attrs.frozen
 class ResponseTimes:
-    """Seconds."""
+    """Seconds; None where nobody measured them."""
 
-    mean: float
-    p95: float
+    mean: float | None = None
+    p95: float | None = None
     #: of the mean, what the network takes
-    network: float
+    network: float | None = None
 
     @classmethod
     def of(cls, times: Floats, network: Floats) -> "ResponseTimes":
         spread = Spread.of(times)
         return cls(spread.mean, spread.p95, Spread.of(network).mean)
 
-    def milliseconds(self) -> dict[str, float]:
-        return {name: round(1000 * value, 3) for name, value in attrs.asdict(self).items()}
+    def milliseconds(self) -> dict[str, float | None]:
+        return {
+            name: None if value is None else round(1000 * value, 3)
+            for name, value in attrs.asdict(self).items()
+        }
+
+
+@attrs.frozen
+class Answers:
+    """What became of the requests."""
+
+    responses: Mapping[str, ResponseTimes] = attrs.field(factory=dict)
+    overall: ResponseTimes = ResponseTimes()
+    #: requests for which there was no pod until the end; of real ones, whatever got no answer
+    unanswered: int | None = None
+    #: mean seconds by service and tier, where answers say who gave them
+    by_tier: Mapping[str, Mapping[Tier, float]] = attrs.field(factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        shown = {
+            "latencyMs": {name: r.milliseconds() for name, r in self.responses.items()},
+            "overallLatencyMs": self.overall.milliseconds(),
+            "unanswered": self.unanswered,
+        }
+        tiers = {
+            service: {tier.value: round(1000 * mean, 3) for tier, mean in means.items()}
+            for service, means in self.by_tier.items()
+        }
+        return shown | ({"tierLatencyMs": tiers} if tiers else {})
 
 
 @attrs.frozen
@@ -66,10 +93,7 @@ class Measures:
     deviation: float | None
     #: the mean edge share of each service
     shares: Mapping[str, float | None]
-    responses: Mapping[str, ResponseTimes]
-    overall: ResponseTimes
-    #: requests for which there was no pod until the end
-    unanswered: int
+    answers: Answers
     migrations: int
     #: of these, moves that ended with the pod given back
     taken_back: int
@@ -84,9 +108,7 @@ class Measures:
             "optimumShare": _rounded(self.optimum_share),
             "std": _rounded(self.deviation),
             "shares": {name: _rounded(share) for name, share in self.shares.items()},
-            "latencyMs": {name: r.milliseconds() for name, r in self.responses.items()},
-            "overallLatencyMs": self.overall.milliseconds(),
-            "unanswered": self.unanswered,
+            **self.answers.as_json(),
             "migrations": self.migrations,
             "takenBack": self.taken_back,
             "lostPodSeconds": _rounded(self.lost_pod_seconds),
@@ -106,24 +128,35 @@ def _rounded(value: float | None) -> float | None:
 
 
 def measure(run: Run, record: Record) -> Measures:
+    return measures_of(record, modelled(run, record.timeline))
+
+
+def modelled(run: Run, timeline: Timeline) -> Answers:
+    """By the workload model."""
+    responses = response_times(run, timeline)
+    everything = [array for array in responses.values() if len(array.times)]
+    return Answers(
+        {n: ResponseTimes.of(r.times, r.network) for n, r in responses.items()},
+        ResponseTimes.of(
+            np.concatenate([np.zeros(0), *(r.times for r in everything)]),
+            np.concatenate([np.zeros(0), *(r.network for r in everything)]),
+        ),
+        sum(r.unanswered for r in responses.values()),
+    )
+
+
+def measures_of(record: Record, answers: Answers) -> Measures:
     timeline = record.timeline
     counted = counted_levels(timeline)
     ratio = edge_ratio(timeline)
     shares = ratio.shares()
     known = [share for share in shares.values() if share is not None]
-    responses = response_times(run, timeline)
-    everything = [array for array in responses.values() if len(array.times)]
     return Measures(
         edge_ratio=ratio.ratio,
         optimum_share=optimum_share(record, counted),
         deviation=statistics.pstdev(known) if known else None,
         shares=shares,
-        responses={n: ResponseTimes.of(r.times, r.network) for n, r in responses.items()},
-        overall=ResponseTimes.of(
-            np.concatenate([np.zeros(0), *(r.times for r in everything)]),
-            np.concatenate([np.zeros(0), *(r.network for r in everything)]),
-        ),
-        unanswered=sum(r.unanswered for r in responses.values()),
+        answers=answers,
         migrations=len(timeline.moves),
         taken_back=sum(move.taken_back for move in timeline.moves),
         lost_pod_seconds=lost_pod_seconds(timeline),
@@ -196,8 +229,11 @@ def response_times(run: Run, timeline: Timeline) -> dict[str, Responses]:
 
 
 def pending_seconds(timeline: Timeline) -> list[float]:
-    """How long each pod waited for a node; those that got none, until they or the run ended."""
-    return [_pending(life, timeline.end) for life in timeline.lives]
+    """How long each pod waited for a node; those that got none, until they or the run ended.
+
+    A pod that had one when it was first seen was not seen waiting.
+    """
+    return [_pending(life, timeline.end) for life in timeline.lives if life.bound != life.created]
 
 
 def _pending(life: Life, end: float) -> float:

@@ -4,7 +4,14 @@ import base64
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
-from kubedsm.replay.report import EMULATED, HEADINGS, Report, rows_of
+from kubedsm.replay.report import (
+    HEADINGS,
+    SERVICE_HEADINGS,
+    Report,
+    how_measured,
+    rows_of,
+    service_rows,
+)
 
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem;
@@ -19,12 +26,17 @@ figcaption { color: #555; }
 """
 
 
-def page(found: Report, pictures: Mapping[str, bytes]) -> str:
+def page(found: Report, pictures: Mapping[str, bytes], title: str) -> str:
     """pictures: PNG files by name."""
     figures = "\n".join(_figure(name, content) for name, content in pictures.items())
     seeds = max(row["seeds"] for row in found["means"])
-    about = f"<p>Everything here was {EMULATED}; seeds for each scenario and policy: {seeds}.</p>"
-    return document("kubedsm replay", f"{about}\n{html_table(HEADINGS, rows_of(found))}\n{figures}")
+    how = how_measured(found)
+    about = f"<p>Everything here was {how}; runs of each scenario and policy: {seeds}.</p>"
+    tables = (
+        html_table(HEADINGS, rows_of(found)),
+        html_table(SERVICE_HEADINGS, service_rows(found)),
+    )
+    return document(title, "\n".join([about, *tables, figures]))
 
 
 def document(title: str, body: str) -> str:

@@ -12,8 +12,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from kubedsm.core.policies.registry import KUBEDSM
+from kubedsm.replay.measured import mean
 from kubedsm.replay.presets import PRICES, REFERENCE, VARIANT_SCENARIO, priced
-from kubedsm.replay.report import EMULATED, Report, policies_of, scenarios_of
+from kubedsm.replay.report import Report, how_measured, policies_of, scenarios_of
 from kubedsm.replay.variants import BASELINES, CONTENDERS, MIGRATION_VARIANTS
 
 Row = Mapping[str, Any]
@@ -41,13 +42,14 @@ def pictures(found: Report) -> dict[str, bytes]:
         "response-times": response_times,
     }
     figures = {name: draw(found) for name, draw in drawn.items()}
-    return {f"{name}.png": _png(figure) for name, figure in figures.items() if figure is not None}
+    how = how_measured(found)
+    return {f"{name}.png": _png(figure, how) for name, figure in figures.items() if figure}
 
 
-def _png(figure: Figure) -> bytes:
+def _png(figure: Figure, how: str) -> bytes:
     height = _FOOTER / figure.get_figheight()
     figure.set_layout_engine("constrained", rect=(0, height, 1, 1 - height))
-    figure.text(0.995, height / 4, EMULATED, ha="right", va="bottom", fontsize=7, color="#666666")
+    figure.text(0.995, height / 4, how, ha="right", va="bottom", fontsize=7, color="#666666")
     buffer = io.BytesIO()
     # Without the version of matplotlib in it, so that equal pictures are equal files.
     figure.savefig(buffer, format="png", dpi=_DPI, metadata={"Software": None})
@@ -119,8 +121,8 @@ def edge_ratio_by_variant(found: Report) -> Figure | None:
     shown = [name for name in variants if values[name]]
     means = [statistics.fmean(values[name]) for name in shown]
     whiskers = [
-        [mean - min(values[name]) for mean, name in zip(means, shown, strict=True)],
-        [max(values[name]) - mean for mean, name in zip(means, shown, strict=True)],
+        [level - min(values[name]) for level, name in zip(means, shown, strict=True)],
+        [max(values[name]) - level for level, name in zip(means, shown, strict=True)],
     ]
     figure = Figure(figsize=(7, 3.6))
     axes = figure.add_subplot()
@@ -173,7 +175,9 @@ def radar(found: Report) -> Figure | None:
     colours = _colours(policies)
     for policy in policies:
         rows = [row for row in found["means"] if row["policy"] == policy]
-        values = [statistics.fmean(row["shares"][name] or 0.0 for row in rows) for name in services]
+        values = [
+            statistics.fmean(row["shares"].get(name) or 0.0 for row in rows) for name in services
+        ]
         axes.plot(
             [*angles, angles[0]],
             [*values, values[0]],
@@ -212,8 +216,7 @@ def timeline(found: Report) -> Figure | None:
                 axes.set_xlabel("s")
     handles, labels = grid[0][0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper right", ncols=2, fontsize=8)
-    seed = lines[policies[0]]["seed"]
-    figure.suptitle(f"Ready pods, scenario {scenario}, seed {seed}", fontsize=10, x=0.3)
+    figure.suptitle(f"Ready pods, scenario {scenario}, first run", fontsize=10, x=0.3)
     return figure
 
 
@@ -239,7 +242,7 @@ def response_times(found: Report) -> Figure | None:
                 for row in found["means"]
                 if row["policy"] == policy and service in row["latencyMs"]
             ]
-            return statistics.fmean(values) if values else None
+            return mean(values)
 
         return of
 

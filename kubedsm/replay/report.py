@@ -8,13 +8,23 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from kubedsm.core.world.model import Tier
 from kubedsm.replay.runner import Outcome
 from kubedsm.why.table import table
 
 Report = dict[str, Any]
+Row = Mapping[str, Any]
 
 EMULATED = "measured on an emulated cluster in virtual time"
 _DIGITS = 6
+_TIMES = ("mean", "p95", "network")
+#: of a run: which one it is
+_NAMES = frozenset({"scenario", "policy", "seed"})
+
+
+def how_measured(found: Report) -> str:
+    """Words for readers; a replay, whose results are the same for ever, has none of its own."""
+    return str(found.get("measured", EMULATED))
 
 
 def report(outcomes: Sequence[Outcome]) -> Report:
@@ -23,40 +33,39 @@ def report(outcomes: Sequence[Outcome]) -> Report:
     A timeline has, per service, from which second on it had how many Ready pods on the edge, and
     in all.
     """
-    groups: dict[tuple[str, str], list[Outcome]] = {}
-    for outcome in outcomes:
-        groups.setdefault((outcome.scenario, outcome.policy), []).append(outcome)
+    runs = [outcome.as_json() for outcome in outcomes]
+    return {"emulated": True} | assembled(runs, [outcome.timeline_json() for outcome in outcomes])
+
+
+def assembled(runs: Sequence[Row], timelines: Sequence[Row]) -> Report:
+    """The report of these runs, without how they were measured."""
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for run in runs:
+        groups.setdefault((run["scenario"], run["policy"]), []).append(run)
+    firsts: dict[tuple[str, str], Row] = {}
+    for timeline in timelines:
+        firsts.setdefault((timeline["scenario"], timeline["policy"]), timeline)
     return {
-        "emulated": True,
-        "runs": [outcome.as_json() for outcome in outcomes],
+        "runs": list(runs),
         "means": [
-            {"scenario": scenario, "policy": policy, "seeds": len(group)}
-            | _means([outcome.measures.as_json() for outcome in group])
+            {"scenario": scenario, "policy": policy, "seeds": len(group)} | _means(group)
             for (scenario, policy), group in groups.items()
         ],
-        "timelines": [
-            {
-                "scenario": scenario,
-                "policy": policy,
-                "seed": group[0].seed,
-                "end": group[0].end,
-                "services": group[0].placements,
-            }
-            for (scenario, policy), group in groups.items()
-        ],
+        "timelines": list(firsts.values()),
     }
 
 
-def _means(measured: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _means(measured: Sequence[Row]) -> dict[str, Any]:
     """Of numbers, number by number, through all nesting; None where one of them is missing."""
     means: dict[str, Any] = {}
-    for key in measured[0]:
-        values = [one[key] for one in measured]
-        if isinstance(values[0], dict):
-            means[key] = _means(values)
+    for key in dict.fromkeys(key for one in measured for key in one if key not in _NAMES):
+        values = [one.get(key) for one in measured]
+        if any(isinstance(value, dict) for value in values):
+            means[key] = _means([value or {} for value in values])
         else:
-            missing = any(value is None for value in values)
-            means[key] = None if missing else round(statistics.fmean(values), _DIGITS)
+            known = [value for value in values if value is not None]
+            missing = len(known) < len(values)
+            means[key] = None if missing else round(statistics.fmean(known), _DIGITS)
     return means
 
 
@@ -99,6 +108,25 @@ def rows_of(found: Report) -> list[tuple[str, ...]]:
     ]
 
 
+SERVICE_HEADINGS = (
+    *("scenario", "policy", "service", "edge share"),
+    *("mean ms", "p95 ms", NETWORK, *(f"{tier} ms" for tier in Tier)),
+)
+
+
+def service_rows(found: Report) -> list[tuple[str, ...]]:
+    """The means of each service, a row of texts each, under SERVICE_HEADINGS."""
+    return [
+        (
+            *(row["scenario"], row["policy"], service, number(share, 3)),
+            *(number(row["latencyMs"].get(service, {}).get(k), 1) for k in _TIMES),
+            *(number(row.get("tierLatencyMs", {}).get(service, {}).get(t), 1) for t in Tier),
+        )
+        for row in found["means"]
+        for service, share in row["shares"].items()
+    ]
+
+
 def number(value: float | None, digits: int) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
 
@@ -115,7 +143,7 @@ def tables(found: Report) -> Group:
     """A table a scenario."""
     seeds = max(row["seeds"] for row in found["means"])
     parts: list[RenderableType] = [
-        Text(EMULATED + ("" if seeds == 1 else f", means of {seeds} seeds"), style="bold")
+        Text(how_measured(found) + ("" if seeds == 1 else f", means of {seeds} runs"), style="bold")
     ]
     rows = rows_of(found)
     for scenario in scenarios_of(found["means"]):

@@ -30,8 +30,14 @@ class Outcome:
     end: float
 
     def as_json(self) -> dict[str, Any]:
-        named = {"scenario": self.scenario, "policy": self.policy, "seed": self.seed}
-        return named | self.measures.as_json()
+        return self._name | self.measures.as_json()
+
+    def timeline_json(self) -> dict[str, Any]:
+        return self._name | {"end": self.end, "services": self.placements}
+
+    @property
+    def _name(self) -> dict[str, Any]:
+        return {"scenario": self.scenario, "policy": self.policy, "seed": self.seed}
 
 
 def carry_out(run: Run) -> Outcome:

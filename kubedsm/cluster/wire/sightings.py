@@ -1,4 +1,4 @@
-"""What a recording reads of a cluster's objects: also what is being done to them, and who runs them.
+"""What a recording reads of a cluster's objects: also what is done to them, and who runs them.
 
 Decisions need none of that, so the values of `core.world` are without it.
 """
