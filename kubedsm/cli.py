@@ -38,6 +38,7 @@ MODULES = {
     "pack": "kubedsm.commands.packing",
     "place": "kubedsm.commands.deciding",
     "rbac": "kubedsm.commands.rbac",
+    "record": "kubedsm.commands.recording",
     "replay": "kubedsm.replay.command",
     "run": "kubedsm.commands.serving",
     "suggest": "kubedsm.commands.deciding",

@@ -176,6 +176,17 @@ def converted(value: Any, shape: type[T]) -> T:
         raise DocumentError(reason, (place,) if place else ()) from None
 
 
+def json_as(text: bytes, shape: type[T]) -> T:
+    """What JSON of ours, or of a program's, says, in that shape. Raises DocumentError."""
+    try:
+        return msgspec.json.decode(text, type=shape)
+    except msgspec.ValidationError as error:
+        reason, place = located(error)
+        raise DocumentError(reason, (place,) if place else ()) from None
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise DocumentError(f"not JSON: {error}") from None
+
+
 _AT = re.compile(r"(?P<reason>.*?)(?: - at `(?P<key>key` in `)?\$(?P<path>.*)`)?", re.DOTALL)
 
 

@@ -74,8 +74,8 @@ class TimelineRecorder:
         self._samples: dict[str, Pod] = {}
         #: pods of nobody's service, which hold room
         self._others: dict[Uid, Pod] = {}
-        #: which node each pod of a service was on, by its name
-        self.placed: dict[str, NodeName] = {}
+        #: the node that each pod of a service was on, by the pod's name
+        self._placed: dict[str, NodeName] = {}
         #: the schedulers that the services' pods are for
         self.schedulers: set[str] = set()
         #: a node says that it is none
@@ -132,7 +132,7 @@ class TimelineRecorder:
         self._take_move(pod, life, now)
         if pod.node_name is not None and life.bound is None:
             life.bound, life.node = now, pod.node_name
-            self.placed[pod.name] = pod.node_name
+            self._placed[pod.name] = pod.node_name
         self._serves(life, now, serving=pod.ready and not pod.terminating)
 
     def _serves(self, life: _Life, now: float, *, serving: bool) -> None:
@@ -186,7 +186,7 @@ class TimelineRecorder:
 
     def record(self, start: float, end: float) -> Record:
         """Everything until `end`, in seconds from `start`."""
-        seen = dict.fromkeys([*self._nodes, *self.placed.values()])
+        seen = dict.fromkeys([*self._nodes, *self._placed.values()])
         nodes = tuple(map(self._left_by_others, seen))
         return Record(self.timeline(start, end), nodes, dict(self._samples))
 
@@ -196,6 +196,14 @@ class TimelineRecorder:
         here = (p for p in self._others.values() if p.node_name == name and not p.finished)
         left = sum((Resources() - pod.requests for pod in here), node.allocatable)
         return attrs.evolve(node, allocatable=left)
+
+    def tier_of(self, name: str) -> Tier | None:
+        """Of the pod of that name, or of the node, or the tier itself; None if it is none of them.
+
+        For answers that say who gave them.
+        """
+        node = self._nodes.get(self._placed.get(name, NodeName(name)))
+        return node.tier if node is not None else next((t for t in Tier if t == name), None)
 
     def timeline(self, start: float, end: float) -> Timeline:
         """Everything until `end`, in seconds from `start`."""

@@ -139,6 +139,16 @@ def markdown(headings: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(cells) + " |" for cells in (headings, rule, *lines))
 
 
+def plain_tables(found: Report) -> str:
+    """Markdown: the runs, and their services."""
+    parts = (
+        f"Everything here was {how_measured(found)}.",
+        markdown(HEADINGS, rows_of(found)),
+        markdown(SERVICE_HEADINGS, service_rows(found)),
+    )
+    return "\n\n".join(parts) + "\n"
+
+
 def tables(found: Report) -> Group:
     """A table a scenario."""
     seeds = max(row["seeds"] for row in found["means"])

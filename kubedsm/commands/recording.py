@@ -1,0 +1,153 @@
+"""`kubedsm record`: what happens on a cluster under load, judged as a replay is."""
+
+import random
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from kubedsm.clock import SystemClock
+from kubedsm.cluster.client.kubernetes import KubernetesCluster
+from kubedsm.cluster.client.paths import is_name
+from kubedsm.cluster.joining import join
+from kubedsm.commands.console import Stop, log_to, output, print_json, remark, until_interrupted
+from kubedsm.commands.inputs import (
+    config_file,
+    configuration_at,
+    kubeconfig_context,
+    kubeconfig_file,
+)
+from kubedsm.replay.comparing import compared
+from kubedsm.replay.files import write
+from kubedsm.replay.following import Plan, Recorded, recorded
+from kubedsm.replay.measures import measures_of
+from kubedsm.replay.report import Report, assembled, plain_tables, tables
+from kubedsm.replay.runner import Outcome
+from loadgen.scenario import ScenarioError, load
+
+#: what kube-scheduler is called in pods
+_DEFAULT_SCHEDULER = "default-scheduler"
+
+
+@click.command()
+@click.argument("folders", nargs=-1, metavar="[DIR]...", type=click.Path(path_type=Path))
+@click.option(
+    "--scenario",
+    "scenario_path",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="DrStress file of the load: which services there are, and how long it lasts.",
+)
+@click.option(
+    "--requests",
+    "requests_path",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Where `loadgen run -o json` is about to write: the recording begins and ends with the"
+    " load, and has its response times.",
+)
+@click.option(
+    "--policy",
+    show_default="by the pods' scheduler",
+    help="What the results are called.",
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(1, 7 * 86_400),
+    show_default="as the scenario",
+    help="How long to record.",
+)
+@click.option("--namespace", default="default", show_default=True, help="Of the services.")
+@click.option(
+    "--compare",
+    is_flag=True,
+    help="Put the results in the folders DIR side by side instead, in one report.",
+)
+@config_file
+@kubeconfig_file
+@kubeconfig_context
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder for results.json, pictures, tables and a page of all of them.",
+)
+@output
+def record(
+    folders: tuple[Path, ...],
+    *,
+    scenario_path: Path | None,
+    requests_path: Path | None,
+    policy: str | None,
+    seconds: float | None,
+    namespace: str,
+    compare: bool,
+    config_path: str | None,
+    kubeconfig_path: Path | None,
+    context: str | None,
+    out: Path | None,
+    output: str,
+) -> None:
+    """Record what happens on a cluster while load is played, and judge it.
+
+    It makes the same report as `kubedsm replay`, of what was measured, and nothing but that.
+    Ctrl-C or SIGTERM ends it with what was seen until then.
+    """
+    if bool(folders) != compare or compare == bool(scenario_path):
+        raise click.UsageError("give --scenario, or --compare and folders: one of the two")
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+    if scenario_path is None:
+        _show(compared(folders), out, output)
+        return
+    if not is_name(namespace):
+        raise click.UsageError(f"--namespace: {namespace!r} is not such a name")
+    if requests_path is not None and requests_path.exists() and requests_path.stat().st_size:
+        raise click.ClickException(f"{requests_path}: is of load that has ended before")
+    try:
+        scenario = load(scenario_path)
+    except ScenarioError as error:
+        raise click.ClickException(str(error)) from None
+    log_to(level="ERROR")
+    configuration = configuration_at(config_path)
+    length = scenario.duration if seconds is None else seconds
+    plan = Plan(scenario.services, configuration.tiers, namespace, length, requests_path)
+    stop = Stop()
+
+    async def recording() -> None:
+        clock, rng = SystemClock(), random.Random()
+        async with await KubernetesCluster.connect(kubeconfig_path, context) as cluster:
+            await join(cluster, clock, rng, remark, in_pod=False)
+            stop.heeded = True
+            found = await recorded(cluster, plan, stop.asked, clock, rng, remark)
+        # Without an await from here on: a signal does not end it.
+        _show(_report(found, scenario_path.stem, policy), out, output)
+
+    until_interrupted(recording(), stop)
+
+
+def _report(found: Recorded, scenario: str, policy: str | None) -> Report:
+    schedulers = sorted(
+        "kube-scheduler" if name == _DEFAULT_SCHEDULER else name for name in found.schedulers
+    )
+    timeline = found.record.timeline
+    outcome = Outcome(
+        scenario,
+        policy or "+".join(schedulers) or "nobody",
+        1,
+        measures_of(found.record, found.answers),
+        timeline.placements(),
+        timeline.end,
+    )
+    unseen = sorted(set(timeline.services) - {life.service for life in timeline.lives})
+    if unseen:
+        remark(f"no pod of {', '.join(unseen)} was seen: known by their label app, or workload")
+    what = "an emulated cluster" if found.emulated else "a cluster"
+    how = {"emulated": found.emulated, "measured": f"measured on {what}, over its API"}
+    return how | assembled([outcome.as_json()], [outcome.timeline_json()])
+
+
+def _show(found: Report, out: Path | None, output: str) -> None:
+    if output == "json":
+        print_json(found)
+    else:
+        Console().print(tables(found))
+    if out is not None:
+        write(found, out, plain_tables(found), page="kubedsm record")
