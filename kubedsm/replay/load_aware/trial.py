@@ -14,7 +14,6 @@ from kubedsm.cluster.client.port import Cluster
 from kubedsm.configuration.settings import Configuration
 from kubedsm.core.policies.kubedsm import KubeDSM
 from kubedsm.core.world.events import MeasuredApplied
-from kubedsm.core.world.model import NodeName, Tier
 from kubedsm.emulator.api.api_server import ApiServer
 from kubedsm.emulator.api.patching import MERGE_PATCH
 from kubedsm.emulator.api.resources import DEPLOYMENTS
@@ -91,7 +90,7 @@ def play(trial: Trial) -> Outcome:
 async def _play(trial: Trial) -> Outcome:
     clock, contender = VirtualClock(), CONTENDERS[trial.contender]
     configuration, history = without_solver(Configuration()), _history(trial)
-    recorder = TimelineRecorder(SERVICES, dict.fromkeys(map(NodeName, NODES), Tier.CLOUD))
+    recorder = TimelineRecorder(SERVICES, configuration.tiers)
     async with EmulatedCluster(_cluster(), clock, _chance(trial, "cluster")) as cluster:
         store = cluster.api.store
         store.subscribe(lambda change: recorder.notice(change, clock.monotonic()))
