@@ -6,6 +6,7 @@ replay. Other services are called after that, all at once and without a slot.
 """
 
 import asyncio
+import socket
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
@@ -15,7 +16,7 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 
-from loadgen.transport import Transport, TransportError
+from loadgen.transport import SERVED_BY, Transport, TransportError
 from loadgen.work import Work
 
 #: upper bounds, seconds
@@ -86,7 +87,10 @@ class Server:
 
     async def _answer(self, _: web.Request) -> web.Response:
         problem = await self.request()
-        return web.Response(body=self._body) if not problem else _failed(problem)
+        answer = web.Response(body=self._body) if not problem else _failed(problem)
+        # In a pod: the pod's name.
+        answer.headers[SERVED_BY] = socket.gethostname()
+        return answer
 
     async def request(self) -> str:
         """Do the work of one; says what kept it from being done, if anything did."""
@@ -115,7 +119,7 @@ class Server:
     async def _called(self, url: str) -> str:
         try:
             async with asyncio.timeout(PATIENCE):
-                status = await self._transport.get(url)
+                status, _ = await self._transport.get(url)
         except TimeoutError:
             return f"{url}: no answer within {PATIENCE:g} s"
         except TransportError as error:

@@ -1,6 +1,7 @@
 """`loadgen serve` as a process."""
 
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -67,6 +68,8 @@ def test_it_answers_counts_and_finishes_what_it_accepted():
 def test_it_is_not_ready_while_it_drains_and_answers_still():
     local = ("--host", "127.0.0.1", "--port", "0", "--name", "cart", "--drain", "1h")
     with serving(*local) as (process, url):
+        with urllib.request.urlopen(url, timeout=PATIENCE) as response:
+            assert response.headers["X-Served-By"] == socket.gethostname()
         process.send_signal(signal.SIGTERM)
         while get(f"{url}/readyz")[0] == 200:
             pass

@@ -8,7 +8,7 @@ import pytest
 
 from kubedsm.replay import workload_model
 from loadgen.server import Server
-from loadgen.transport import TransportError
+from loadgen.transport import Answer, TransportError
 from loadgen.work import Work
 
 pytestmark = pytest.mark.looptime
@@ -28,7 +28,7 @@ class Others:
         await asyncio.sleep(seconds)
         if isinstance(answer, Exception):
             raise answer
-        return answer
+        return Answer(answer)
 
 
 def server(service_time=0.0, concurrency=1, **others):
