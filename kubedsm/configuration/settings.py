@@ -48,6 +48,7 @@ from kubedsm.core.goals.objective import Objective, Promise
 from kubedsm.core.goals.response_times import LatencyGoal
 from kubedsm.core.moving.suggestion import SuggestLimits
 from kubedsm.core.policies.kubedsm import KubeDSM
+from kubedsm.core.world.measured import ENOUGH_REQUESTS
 from kubedsm.core.world.model import Tiers, Workload
 from kubedsm.solvers.available import solver_of
 
@@ -55,8 +56,6 @@ API_VERSION = "kubedsm.io/v1alpha1"
 KIND = "KubeDSMConfiguration"
 #: workloads, of each of which it is kept what is said of it
 _REMEMBERED = 4096
-#: of a workload in a tier, within `loadAware.window`: the mean of fewer is left to chance
-ENOUGH_REQUESTS = 100
 #: bytes; parsing YAML takes its time, and everything else waits for it
 LONGEST = 65_536
 

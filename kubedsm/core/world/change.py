@@ -4,6 +4,7 @@ from typing import Literal
 
 import attrs
 
+from kubedsm.core.world.measured import Measured
 from kubedsm.core.world.model import Node, NodeName, Pod, Resources
 from kubedsm.core.world.surroundings import Surrounding
 
@@ -35,6 +36,9 @@ class Change:
     #: from now on we are told of everything of this kind
     known: type[Surrounding] | None = None
     freed: Freed | None = None
+    #: of a sample that was taken, or lost
+    measured_before: Measured | None = None
+    measured_after: Measured | None = None
 
     @property
     def matters(self) -> set[Matter]:

@@ -4,7 +4,7 @@ A sample is a value like everything else that is known of the cluster: whoever m
 nothing is known any more, and decisions use what is there.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import attrs
 
@@ -12,6 +12,10 @@ from kubedsm.core.world.model import NodeName, Tier, Uid, Workload
 
 #: by which part of what it was something may differ, to be about the same
 STEADY = 0.1
+#: by which part the edge must be slower than the cloud to count as slower
+MARGIN = 0.1
+#: of a workload in a tier, within the window: the mean of fewer is left to chance
+ENOUGH_REQUESTS = 100
 
 
 @attrs.frozen(slots=True)
@@ -61,8 +65,12 @@ class Measured:
     steady: Mapping[Workload, Mapping[Tier, Answers]] = attrs.field(factory=dict)
     #: where pods counted when it was taken: those that have come since are in no node's usage
     placed: Mapping[Uid, NodeName] = attrs.field(factory=dict, repr=False)
+    #: seconds, up to `at`, over which it was taken
+    window: float = 300.0
     #: the sample before, which knows of none before it
     before: "Measured | None" = None
+    #: workloads that the edge serves more slowly than the cloud, by this sample and those before
+    slower: frozenset[Workload] = frozenset()
 
     def after(self, before: "Measured", placed: Mapping[Uid, NodeName]) -> "Measured":
         """The same, taken with pods where they are now, as the one that follows another.
@@ -79,7 +87,36 @@ class Measured:
             }
             for workload, by_tier in self.answers.items()
         }
-        return attrs.evolve(self, steady=steady, placed=placed, before=known)
+        slower = frozenset(_slower(self, before))
+        return attrs.evolve(self, steady=steady, placed=placed, before=known, slower=slower)
+
+    def enough(self, rate: float) -> bool:
+        """Whether so many requests/s tell anything."""
+        return rate * self.window >= ENOUGH_REQUESTS
+
+    def edge_is_slower(self, workload: Workload) -> bool | None:
+        """Whether the edge serves it more slowly, by this sample alone; None if it cannot be said.
+
+        It is if its answers take longer by more than a tenth, and is not if they take less long, or
+        if nothing is asked of it that is worth comparing. If only one tier answers enough, or all
+        of its pods are in one, there is nothing to compare.
+        """
+        of_workload = self.answers.get(workload, {})
+        told = {tier: each.seconds for tier, each in of_workload.items() if self.enough(each.rate)}
+        if not told:
+            return False
+        if len(told) < len(Tier):
+            return None
+        edge, cloud = told[Tier.EDGE], told[Tier.CLOUD]
+        return True if edge > cloud * (1 + MARGIN) else False if edge < cloud else None
+
+
+def _slower(sample: Measured, before: Measured) -> Iterator[Workload]:
+    """It takes two successive samples that say so to become one of these, and to be one no more."""
+    for workload in sample.answers.keys() | before.slower:
+        said = {sample.edge_is_slower(workload), before.edge_is_slower(workload)}
+        if said == {True} or (workload in before.slower and said != {False}):
+            yield workload
 
 
 NOTHING_MEASURED = Measured()

@@ -136,8 +136,11 @@ class ClusterMirror:
             case NodeDeleted(name):
                 return Change(node_before=self._books.drop_node(name))
             case MeasuredApplied(sample):
-                self._measured = sample.after(self._measured, self._books.placed)
-                return Change()
+                known, self._measured = (
+                    self._measured,
+                    sample.after(self._measured, self._books.placed),
+                )
+                return Change(measured_before=known, measured_after=self._measured)
             case _:
                 return self._surroundings_changed(event)
 

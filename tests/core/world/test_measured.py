@@ -1,8 +1,11 @@
 """What was measured, as the mirror is told of it."""
 
+import pytest
+
 from kubedsm.core.world.events import MeasuredApplied, PodApplied
-from kubedsm.core.world.measured import NOTHING_MEASURED, Measured, Usage
+from kubedsm.core.world.measured import NOTHING_MEASURED, Answers, Measured, Usage
 from kubedsm.core.world.mirror import ClusterMirror
+from kubedsm.core.world.model import Tier, Workload
 from support.placement_instances import pod, resources
 
 FIRST, SECOND = (Measured(at, {"n0": Usage(cpu=100.0 * at)}) for at in (30.0, 60.0))
@@ -39,3 +42,57 @@ def test_a_sample_is_a_change():
     mirror = ClusterMirror()
     mirror.apply(MeasuredApplied(FIRST))
     assert mirror.changes == 1
+
+
+WEB = Workload("shop", "Deployment", "web")
+#: what a sample says of it: seconds at the edge and in the cloud, and requests/s
+SLOWER, FASTER, ALIKE = (0.3, 0.2, 5.0), (0.1, 0.2, 5.0), (0.21, 0.2, 5.0)
+HARDLY_ASKED, IN_ONE_TIER, NOTHING = (0.3, 0.2, 0.01), (0.3, None, 5.0), None
+
+
+def sample(at, said):
+    if said is None:
+        return Measured(at)
+    edge, cloud, rate = said
+    tiers = {Tier.EDGE: edge, Tier.CLOUD: cloud}
+    answers = {tier: Answers(rate, s) for tier, s in tiers.items() if s is not None}
+    return Measured(at, answers={WEB: answers})
+
+
+@pytest.mark.parametrize(
+    ("told", "slower"),
+    [
+        ([SLOWER], [0]),
+        ([SLOWER, SLOWER, SLOWER], [0, 1, 1]),
+        ([SLOWER, ALIKE, SLOWER, FASTER, SLOWER], [0, 0, 0, 0, 0]),
+        ([SLOWER, SLOWER, FASTER, SLOWER, FASTER, FASTER], [0, 1, 1, 1, 1, 0]),
+        ([SLOWER, SLOWER, ALIKE, ALIKE, ALIKE], [0, 1, 1, 1, 1]),
+        ([HARDLY_ASKED, HARDLY_ASKED], [0, 0]),
+        ([(*SLOWER[:2], 0.33)] * 2, [0, 0]),
+        ([(*SLOWER[:2], 0.34)] * 2, [0, 1]),
+        ([IN_ONE_TIER, IN_ONE_TIER], [0, 0]),
+        # All its pods may have come to one tier since.
+        ([SLOWER, SLOWER, IN_ONE_TIER, IN_ONE_TIER], [0, 1, 1, 1]),
+        ([SLOWER, SLOWER, HARDLY_ASKED, HARDLY_ASKED], [0, 1, 1, 0]),
+        ([SLOWER, SLOWER, NOTHING, NOTHING, SLOWER], [0, 1, 1, 0, 0]),
+    ],
+)
+def test_the_edge_is_slower_by_two_samples_that_say_so_until_two_say_it_is_not(told, slower):
+    mirror, seen = ClusterMirror(), []
+    for at, said in enumerate(told, 1):
+        mirror.apply(MeasuredApplied(sample(30.0 * at, said)))
+        seen.append(len(mirror.snapshot().measured.slower))
+    assert seen == slower
+
+
+def test_once_nothing_is_known_the_edge_is_slower_for_none():
+    mirror = ClusterMirror()
+    for at in (30.0, 60.0):
+        mirror.apply(MeasuredApplied(sample(at, SLOWER)))
+    before = mirror.snapshot().measured
+    assert before.slower == {WEB}
+    change = mirror.apply(MeasuredApplied(NOTHING_MEASURED))
+    assert (change.measured_before, change.measured_after) == (before, NOTHING_MEASURED)
+    assert not mirror.snapshot().measured.slower
+    mirror.apply(MeasuredApplied(sample(90.0, SLOWER)))
+    assert not mirror.snapshot().measured.slower
