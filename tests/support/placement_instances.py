@@ -5,6 +5,7 @@ import random
 import attrs
 
 from kubedsm.core.goals.objective import Promise
+from kubedsm.core.goals.slower_edge import not_filled_further
 from kubedsm.core.world.model import (
     Node,
     NodeName,
@@ -90,6 +91,16 @@ class Instance:
 
     def tier(self, tier):
         return self.snapshot.of_tier(tier)
+
+    def served_slowly(self, rng):
+        """The same, some of its workloads served more slowly by the edge."""
+        names = rng.sample(sorted(self.promised), rng.randint(1, len(self.promised)))
+        slower = frozenset(w for w in self.snapshot.shares() if w.name in names)
+        measured = attrs.evolve(self.snapshot.measured, slower=slower)
+        shot = attrs.evolve(self.snapshot, measured=measured)
+        limited = not_filled_further(self.promises, shot)
+        promised = {**self.promised, **{w.name: limited(w) for w in slower}}
+        return attrs.evolve(self, snapshot=shot, promised=promised)
 
 
 _TAINT = Taint("dedicated", "ml", "NoSchedule")

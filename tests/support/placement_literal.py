@@ -75,10 +75,7 @@ def worth(shares, promises, objective):
     uneven = 0.0
     for workload, share in shares.items():
         promise = promises(workload)
-        scores = [
-            objective.score(edge, share.total, promise.qos, promise.weight)
-            for edge in range(share.edge + 1)
-        ]
+        scores = [objective.worth(edge, share.total, promise) for edge in range(share.edge + 1)]
         for edge, (less, more) in enumerate(pairwise(scores)):
             if more > less:
                 uneven += promise.weight * (2 * edge + 1) / share.total**2

@@ -11,6 +11,9 @@ Four kinds, for a workload with that share of its pods on the edge and the promi
 - `ecmus`: of its authors' program: 0.8 sqrt(share / Q) below the promise, 0.99 at it and from there
   on evenly up to 1, and 1 without one.
 
+Where a promise says how many pods are wanted on the edge at most, each beyond that is as much of a
+loss as a pod can be a gain: it comes to the edge only if there is no room for it elsewhere.
+
 Scores are integers, in thousand-millionths of a point: sums of floats differ by their order, and a
 gain of 1e-16 makes pods wander for ever.
 """
@@ -45,6 +48,13 @@ class Promise:
     weight: float = attrs.field(
         default=1.0, validator=[validators.ge(0.0), validators.le(GREATEST)]
     )
+    #: pods on the edge, beyond which each more is a loss; None: more are never one
+    most: int | None = attrs.field(default=None, validator=validators.optional(validators.ge(0)))
+
+    def wanted(self, total: int) -> int:
+        """How many of that many pods are wanted on the edge."""
+        promised = promised_pods(self.qos, total)
+        return promised if self.most is None else min(promised, self.most)
 
 
 #: Every workload has one: a workload that is not configured has the default.
@@ -88,10 +98,17 @@ class Objective:
     def gain(self, share: Share, promise: Promise, more: int = 1) -> int:
         """What it adds that so many more (or fewer) of a workload's pods are on the edge."""
         before, after = (
-            self.score(edge, share.total, promise.qos, promise.weight)
-            for edge in (share.edge, share.edge + more)
+            self.worth(edge, share.total, promise) for edge in (share.edge, share.edge + more)
         )
         return after - before
+
+    def worth(self, edge: int, total: int, promise: Promise) -> int:
+        """`score`, less what is lost by pods beyond the most that are wanted."""
+        most = edge if promise.most is None else min(edge, promise.most)
+        score = self.score(most, total, promise.qos, promise.weight)
+        if edge == most or not total:
+            return score
+        return score - round(NANO * promise.weight * self.most * ((edge - most) / total))
 
     def value(self, share: float, qos: float, *, kept: bool) -> float:
         match self.kind:
@@ -122,12 +139,17 @@ class Objective:
     def scores(
         self, edge: NDArray[np.int64], total: int, promise: Promise, unit: float = NANO
     ) -> NDArray[np.int64]:
-        """`score` for each of many numbers of edge pods, to the last unit.
+        """`worth` for each of many numbers of edge pods, to the last unit.
 
         unit: how many make a point.
         """
         if not total:
             return np.zeros_like(edge)
+        if promise.most is not None:
+            within = np.minimum(edge, promise.most)
+            lost = unit * promise.weight * self.most * ((edge - within) / total)
+            unlimited = attrs.evolve(promise, most=None)
+            return self.scores(within, total, unlimited, unit) - np.rint(lost).astype(np.int64)
         kept = edge >= promised_pods(promise.qos, total)
         share = edge / total
         if self.kind == "share":
@@ -160,8 +182,7 @@ def _ecmus(share: float, qos: float, *, kept: bool) -> float:
 
 def quality(shares: Mapping[Workload, Share], promises: Promises, objective: Objective) -> int:
     """QoS(u) of those shares, in nano-units."""
-    total = 0
-    for workload, share in shares.items():
-        promise = promises(workload)
-        total += objective.score(share.edge, share.total, promise.qos, promise.weight)
-    return total
+    return sum(
+        objective.worth(share.edge, share.total, promises(workload))
+        for workload, share in shares.items()
+    )

@@ -21,7 +21,7 @@ import numpy as np
 from kubedsm.core.goals.fragmentation import Ints
 from kubedsm.core.goals.gains import Gain, Gains, leads
 from kubedsm.core.goals.lasting import Lasting
-from kubedsm.core.goals.objective import NANO, promised_pods
+from kubedsm.core.goals.objective import NANO
 from kubedsm.core.world.model import Share, Workload
 
 #: By which part of itself a pod is worth less as the last of its workload than as the first. Far
@@ -43,7 +43,7 @@ class Worths(Gains):
         pods = points = 0
         for workload, share in self.shares.items():
             promise = self.promises(workload)
-            promised = promised_pods(promise.qos, share.total)
+            promised = promise.wanted(share.total)
             pods += promised
             points += even.gain(Share(0, share.total), promise, promised)
         self._pods_a_point = pods * NANO / points if points else 0.0
@@ -51,7 +51,7 @@ class Worths(Gains):
     def of_workload(self, workload: Workload, change: int) -> int:
         share = self.shares[workload]
         if change > 0:
-            promised = promised_pods(self.promises(workload).qos, share.total)
+            promised = self.promises(workload).wanted(share.total)
             change = min(change, max(promised - share.edge, self._waiting.get(workload, 0), 0))
         points = float(super().of_workload(workload, change))
         # The mean share on the way, so that of equal sums the one of more even shares is more.

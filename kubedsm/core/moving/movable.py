@@ -3,8 +3,10 @@
 from collections.abc import Callable
 from functools import cache
 
+from kubedsm.core.goals.objective import Promises
+from kubedsm.core.goals.slower_edge import unwanted
 from kubedsm.core.moving.suggestion import Cause, Reason
-from kubedsm.core.world.model import MIGRATING_LABEL, NodeName, Pod
+from kubedsm.core.world.model import MIGRATING_LABEL, NodeName, Pod, Tier
 from kubedsm.core.world.snapshot import Snapshot
 
 #: Why the pod must stay where it is; None if it need not.
@@ -58,5 +60,19 @@ def default_movable(snapshot: Snapshot) -> Movable:
             not pod.ready,
         )
         return _CAUSES[found.index(True)].of() if True in found else None
+
+    return reason
+
+
+def unless_unwanted(snapshot: Snapshot, promises: Promises, movable: Movable) -> Movable:
+    """The same; and no pod of the cloud may go to an edge that wants no more of its workload."""
+
+    def reason(pod: Pod) -> Reason | None:
+        why = movable(pod)
+        if why is None and unwanted(promises, pod.workload):
+            node = snapshot.nodes.get(snapshot.placed.get(pod.uid, NodeName("")))
+            if node is not None and node.tier is Tier.CLOUD:
+                return Cause.EDGE_SLOWER.of()
+        return why
 
     return reason

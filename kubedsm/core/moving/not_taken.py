@@ -7,6 +7,7 @@ import attrs
 
 from kubedsm.core.goals.gains import Gains
 from kubedsm.core.goals.objective import NANO
+from kubedsm.core.goals.slower_edge import unwanted
 from kubedsm.core.moving.edge_items import leaving_turn
 from kubedsm.core.moving.edge_problem import EdgeProblem
 from kubedsm.core.moving.movable import Movable
@@ -94,6 +95,8 @@ def not_taken(outcome: Outcome, gains: Gains, movable: Movable) -> tuple[NotTake
         first: dict[tuple[Workload, PodClass, Reason | None], Pod] = {}
         for pod in sorted(alike, key=leaving_turn):
             said = movable(pod) if pod.uid in held else None
+            if said is None and unwanted(outcome.worths.promises, pod.workload):
+                said = Cause.EDGE_SLOWER.of()
             first.setdefault((pod.workload, pod.pod_class, said), pod)
         ranked = sorted(first.items(), key=lambda entry: str(entry[1]))[:left]
         others += [NotTaken(pod, key[-1] or _why(outcome, pod)) for key, pod in ranked]

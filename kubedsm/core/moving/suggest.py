@@ -14,10 +14,11 @@ from kubedsm.core.goals.fragmentation import Fragmentation, Measure, axes_of, re
 from kubedsm.core.goals.gains import Gains
 from kubedsm.core.goals.lasting import Lasting, assumed
 from kubedsm.core.goals.objective import Objective, Promises, quality
+from kubedsm.core.goals.slower_edge import as_promised, unwanted
 from kubedsm.core.goals.worths import Worths
 from kubedsm.core.moving.edge_problem import EdgeProblem
 from kubedsm.core.moving.exact import suggest_exact
-from kubedsm.core.moving.movable import Movable, default_movable
+from kubedsm.core.moving.movable import Movable, default_movable, unless_unwanted
 from kubedsm.core.moving.move_groups import Moves, Order, edge_changes, gains_of, needs_of
 from kubedsm.core.moving.not_taken import Outcome, not_taken
 from kubedsm.core.moving.pairing import pair
@@ -98,6 +99,9 @@ def suggest(
         return forbidden(pod) or movable(pod)
 
     gains = Gains.of(snapshot, promises, objective)
+    wished = gains
+    if any(unwanted(promises, workload) for workload in gains.shares):
+        wished = Gains.of(snapshot, as_promised(promises), objective)
     fragmentation = Fragmentation(measure, request_mix(snapshot))
     before = ClusterScore(
         quality(gains.shares, promises, objective),
@@ -108,13 +112,12 @@ def suggest(
     if not exact:
         limits = attrs.evolve(limits, price=0.0, spread=False)
     found = Suggestion(before=before, after=before, proven=exact)
-    if gains.possible or limits.defragment:
-        problem = EdgeProblem.of(
-            snapshot, reason_to_stay, fragmentation, bounds, spread=limits.spread
-        )
+    if wished.possible or limits.defragment:
+        stays = unless_unwanted(snapshot, promises, reason_to_stay)
+        problem = EdgeProblem.of(snapshot, stays, fragmentation, bounds, spread=limits.spread)
         worths = _worths(problem, gains, limits, lasting)
         question = Question(problem, gains, worths, limits, bounds)
-        found = _found(snapshot, question, before, reason_to_stay, exact=exact)
+        found = _found(snapshot, question, before, stays, wished, exact=exact)
     if not limits.spread:
         return found
     others = (*found.moves, *found.awaited)
@@ -134,10 +137,14 @@ def _found(
     question: Question,
     before: ClusterScore,
     reason_to_stay: Movable,
+    wished: Gains,
     *,
     exact: bool,
 ) -> Suggestion:
-    """The moves that are worth what they gain."""
+    """The moves that are worth what they gain.
+
+    wished: what would be gained if the edge wanted as much of each workload as is promised.
+    """
     problem, gains, limits = question.problem, question.gains, question.limits
     found = suggest_exact(question) if exact else suggest_paper(question)
     taken = _taken(snapshot, question, found.moves)
@@ -164,7 +171,7 @@ def _found(
         moves=tuple(move for move in moves if move.source is not None),
         legs=taken.order.legs(moves),
         awaited=tuple(move for move in moves if move.source is None),
-        rejected=not_taken(outcome, gains, reason_to_stay),
+        rejected=not_taken(outcome, wished, reason_to_stay),
         proven=found.proven,
         certificate=_certified(question, found, tuple(moves)),
         states=found.states,

@@ -107,6 +107,7 @@ class Cause(enum.StrEnum):
     WORKLOAD_MOVING = "its workload is being moved"
     WORKLOAD_RESTING = "its workload was moved a moment ago"
     SITE_AWAY = "a site of its workload is cut off, or not steady yet"
+    EDGE_SLOWER = "the edge answers its workload's requests more slowly than the cloud"
     REFUSED_BY_A_RULE = "{}: {}"
     NO_GAIN = "its group of moves gains no QoS"
     BELOW_ITS_PRICE = "its group gains {:.1f} pod-seconds, not more than its price of {:.1f}"

@@ -13,7 +13,7 @@ import attrs
 from kubedsm.core.goals.fragmentation import Ints
 from kubedsm.core.goals.gains import Gains
 from kubedsm.core.goals.objective import Objective, Promises
-from kubedsm.core.moving.movable import Movable, default_movable
+from kubedsm.core.moving.movable import Movable, default_movable, unless_unwanted
 from kubedsm.core.moving.move_groups import Moves, disruptions
 from kubedsm.core.moving.suggestion import Leg, Reason
 from kubedsm.core.optimise.carrying_out import Plan, Refused, loads_after, plan_of, trimmed
@@ -96,7 +96,9 @@ def pack(
         return forbidden(pod) or movable(pod)
 
     gains = Gains.of(snapshot, promises, objective)
-    problem = Problem.of(snapshot, reason_to_stay, gains, allow_evictions=allow_evictions)
+    # Where the edge wants no more of a workload, its pods of the cloud stay on their nodes.
+    stays = unless_unwanted(snapshot, promises, reason_to_stay)
+    problem = Problem.of(snapshot, stays, gains, allow_evictions=allow_evictions)
     problem = attrs.evolve(problem, evict_rather=weighing == "evict")
     form = Form(tier_share, weighing, order)
     phases = Phases(problem, gains, form)

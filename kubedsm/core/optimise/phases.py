@@ -23,7 +23,7 @@ from kubedsm.core.goals.objective import NANO
 from kubedsm.core.optimise.bounds import most_placed
 from kubedsm.core.optimise.problem import Problem
 from kubedsm.core.solving.in_order import Certificate, Found, Goal, maximised_in_order
-from kubedsm.core.solving.programme import Programme, Rows, Solver, Status
+from kubedsm.core.solving.programme import UNBOUNDED, Programme, Rows, Solver, Status
 from kubedsm.core.world.deadline import Deadline
 from kubedsm.core.world.model import Tier, Workload
 
@@ -220,8 +220,10 @@ class _Steps:
             numbers = rows.variables(np.ones(most, dtype=np.int64))
             self._numbers[workload] = numbers
             columns = at[:, kinds][mask]
+            signs = [*np.ones_like(columns), *-np.ones_like(numbers)]
+            # Where a pod more is a loss it counts, too.
             rows.add(
-                [*columns, *numbers], [*np.ones_like(columns), *-np.ones_like(numbers)], least=0
+                [*columns, *numbers], signs, least=0, most=0 if (worth < 0).any() else UNBOUNDED
             )
             for one, next_one in zip(numbers[:-1].tolist(), numbers[1:].tolist(), strict=True):
                 rows.add([one, next_one], [1, -1], least=0)
@@ -241,7 +243,7 @@ class _Steps:
             weights[numbers] = self._worths(workload, len(numbers))
         named = {level: f"level {level}" if len(by_level) > 1 else "" for level in by_level}
         return [
-            Goal("QoS", weights, most=int(weights.sum()), of=named[level], unit=int(NANO))
+            Goal("QoS", weights, most=int(weights.clip(0).sum()), of=named[level], unit=int(NANO))
             for level, weights in sorted(by_level.items())
         ]
 

@@ -19,7 +19,7 @@ import attrs
 from kubedsm.core.goals.replica_spread import ReplicaSpread
 from kubedsm.core.placing.open_nodes import OpenNodes
 from kubedsm.core.placing.other_starts import begun_anew
-from kubedsm.core.placing.settling import Placed, Settling, TurnOf, WouldGain
+from kubedsm.core.placing.settling import GainAtEdge, Placed, Settling, TurnOf
 from kubedsm.core.rules.feasibility import Feasibility, Rejection
 from kubedsm.core.rules.scene import speaks_of_others
 from kubedsm.core.world.deadline import NO_DEADLINE, Deadline, OutOfTimeError
@@ -50,7 +50,7 @@ def keep_rules(
     surroundings: Surroundings,
     planned: Sequence[Placed],
     left_over: Iterable[Pod],
-    would_gain: WouldGain,
+    gain: GainAtEdge,
     turn: TurnOf,
     deadline: Deadline = NO_DEADLINE,
     *,
@@ -88,7 +88,7 @@ def keep_rules(
             OpenNodes(feasibility, surroundings, ordered),
             feasibility.skews(ordered),
             surroundings,
-            would_gain,
+            gain,
             turn,
             deadline,
             spread.copy() if spread is not None else None,

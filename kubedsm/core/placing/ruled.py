@@ -16,7 +16,6 @@ from kubedsm.core.placing.beyond.solved_again import Attempt, solved, solved_aga
 from kubedsm.core.placing.decision import Binding, Choice, Decision, room_after
 from kubedsm.core.placing.proof import Proof
 from kubedsm.core.placing.rule_keeping import Kept, keep_rules
-from kubedsm.core.placing.settling import WouldGain
 from kubedsm.core.placing.split import demands
 from kubedsm.core.rules.feasibility import Feasibility
 from kubedsm.core.world.model import Pod, Share, Workload
@@ -89,7 +88,7 @@ class _Ruled:
             self.batch.snapshot.surroundings,
             [(binding.pod, binding.node) for binding in bindings],
             others(self.batch.pods, bindings),
-            self._would_gain,
+            self._gain_at_edge,
             self.batch.turn,
             self.batch.bounds.deadline,
             proven=choice.proof.placed,
@@ -179,11 +178,7 @@ class _Ruled:
         placed = [(pod, node, self.batch.snapshot.nodes[node].tier) for pod, node in kept.placed]
         return tuple(Binding(pod, node, tier) for pod, node, tier in placed if tier is not None)
 
-    @property
-    def _would_gain(self) -> WouldGain:
-        def would_gain(workload: Workload, more: int) -> bool:
-            share = self.batch.shares.get(workload, Share())
-            then = Share(share.edge + more, share.total)
-            return self.batch.objective.gain(then, self.batch.promises(workload)) > 0
-
-        return would_gain
+    def _gain_at_edge(self, workload: Workload, more: int) -> int:
+        share = self.batch.shares.get(workload, Share())
+        then = Share(share.edge + more, share.total)
+        return self.batch.objective.gain(then, self.batch.promises(workload))

@@ -26,8 +26,8 @@ from kubedsm.core.world.residents import Selection
 from kubedsm.core.world.room import Room
 from kubedsm.core.world.surroundings import Surroundings
 
-#: Whether a pod of that workload on the edge adds QoS when so many more are there already.
-WouldGain = Callable[[Workload, int], bool]
+#: What a pod of that workload on the edge adds to the QoS when so many more are there already.
+GainAtEdge = Callable[[Workload, int], int]
 #: The turn of a pod: those with a greater one do not stay out for it.
 TurnOf = Callable[[Pod], Turn]
 Placed = tuple[Pod, NodeName]
@@ -49,7 +49,7 @@ class Settling:
     open: OpenNodes
     skews: Skews
     surroundings: Surroundings
-    would_gain: WouldGain
+    gain: GainAtEdge
     turn: TurnOf
     deadline: Deadline
     #: None if it does not matter
@@ -170,9 +170,8 @@ class Settling:
         """
         looks = {look for pod, _ in self.placed.values() for look in _looks(pod.pod_class.rules)}
         for pod, node in tuple(self.placed.values()):
-            if self.on_edge[self.nodes.positions[node]] or not self.would_gain(
-                pod.workload, self.edge[pod.workload]
-            ):
+            gain = self.gain(pod.workload, self.edge[pod.workload])
+            if self.on_edge[self.nodes.positions[node]] or gain <= 0:
                 continue
             if any(s.covers(pod.namespace, pod.labels, self.surroundings) for s in looks):
                 continue
@@ -340,9 +339,9 @@ class Settling:
     def _best_node(self, pod: Pod) -> NodeName | None:
         """Of the nodes that take the pod, the best: without taking the room of a planned one.
 
-        Then one on the edge, if that gains QoS; then the one it likes best; then the one where it
-        joins the fewest replicas; then, on the edge, the one with the least room to spare, or the
-        roomiest other.
+        Then one on the edge, if that gains QoS, or another one, if it costs some; then the one it
+        likes best; then the one where it joins the fewest replicas; then, on the edge, the one with
+        the least room to spare, or the roomiest other.
         """
         self.deadline.check()
         like = self.open.like(pod)
@@ -365,8 +364,8 @@ class Settling:
         if pod.uid in self.drawn:
             nodes = _least(nodes, ~self.drawn[pod.uid][nodes])
         nodes = _least(nodes, self._needed(pod, nodes))
-        if self.would_gain(pod.workload, self.edge[pod.workload]):
-            nodes = _least(nodes, ~self.on_edge[nodes])
+        if gain := self.gain(pod.workload, self.edge[pod.workload]):
+            nodes = _least(nodes, self.on_edge[nodes] ^ (gain > 0))
         if penalties is not None:
             nodes = _least(nodes, penalties[nodes])
         if self.spread is not None and spreads(pod):

@@ -50,6 +50,11 @@ class Demand:
         prospect = self.prospect
         return objective.scores(prospect.edge, prospect.total, prospect.promise)
 
+    def wants(self, number: int) -> bool:
+        """Whether so many of the batch's pods are wanted on the edge."""
+        most = self.prospect.promise.most
+        return most is None or int(self.prospect.edge[number]) <= most
+
     def kinds(self) -> list[int]:
         return [int(kind) for kind in np.flatnonzero(self.counts)]
 

@@ -12,6 +12,7 @@ from kubedsm.core.goals.lasting import Lasting, assumed
 from kubedsm.core.goals.load import LoadGoal
 from kubedsm.core.goals.objective import Objective, Promises
 from kubedsm.core.goals.response_times import LatencyGoal, or_measured
+from kubedsm.core.goals.slower_edge import not_filled_further
 from kubedsm.core.goals.traffic import Rates, by_traffic
 from kubedsm.core.goals.wishes import as_wished, or_declared
 from kubedsm.core.moving.movable import Movable
@@ -73,7 +74,7 @@ class KubeDSM:
             promises = by_traffic(promises, snapshot.shares(), rates)
         if self.namespace_weights is not None:
             promises = per_namespace(promises, snapshot.shares(), self.namespace_weights)
-        return cache(promises)
+        return cache(not_filled_further(promises, snapshot))
 
     def place(
         self,

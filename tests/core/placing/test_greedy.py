@@ -1,16 +1,17 @@
 """The greedy pick, against all candidates rated anew for each pod."""
 
 import attrs
+import numpy as np
 
-from kubedsm.core.goals.objective import Objective
+from kubedsm.core.goals.objective import Objective, Promise
 from kubedsm.core.packing.best_fit import BestFit, sizes
 from kubedsm.core.packing.problem import Packing, Rank, kinds
-from kubedsm.core.placing.beyond.greedy import pick_greedily
+from kubedsm.core.placing.beyond.greedy import DrawnIn, pick_greedily
 from kubedsm.core.placing.split import demands
 from kubedsm.core.world.deadline import NO_DEADLINE
 from kubedsm.core.world.model import Tier
 from kubedsm.core.world.node_rows import NodeRows
-from support.placement_instances import drawn
+from support.placement_instances import drawn, node, pod, resources, snapshot
 
 
 def literal_pick(edge, members):
@@ -57,3 +58,16 @@ def test_the_pod_that_adds_most_for_its_size_comes_first():
         full += 0 < loads.sum() < edge.counts.sum()
         several += any(len(member.kinds()) > 1 for member in members)
     assert min(full, several, ranked) >= 40
+
+
+def test_what_is_not_wanted_at_the_edge_only_stays_where_it_is():
+    nodes = [node("e1", Tier.EDGE, 4, 64)]
+    pods = [pod(f"web-{at}", "web", resources(1)) for at in range(3)]
+    shot = snapshot(nodes, pods)
+    edge = Packing.of(kinds(pods, shot.in_turn(Tier.EDGE)), shot.in_turn(Tier.EDGE))
+    members = demands(edge, shot.shares(), lambda _: Promise(most=0), Objective())
+    there = np.array([[2]])
+    room = DrawnIn(BestFit(edge, there), there[0], np.array([1]))
+    assert pick_greedily(edge, members, room, NO_DEADLINE) == {(pods[0].workload, 0): 2}
+    assert room.loads.tolist() == there.tolist()
+    assert pick_greedily(edge, members, BestFit(edge), NO_DEADLINE) == {}

@@ -7,10 +7,13 @@ import pytest
 
 from kubedsm.bench.literal.rules import literal_rule
 from kubedsm.core.goals.objective import Objective, Promise
+from kubedsm.core.goals.replica_spread import ReplicaSpread
 from kubedsm.core.packing.match import Bounds
 from kubedsm.core.placing.decision import Binding
 from kubedsm.core.placing.immediate import immediate_schedule
-from kubedsm.core.world.model import HostPort, Tier
+from kubedsm.core.placing.rule_keeping import keep_rules
+from kubedsm.core.rules.feasibility import Feasibility
+from kubedsm.core.world.model import HostPort, NodeName, Tier
 from support.hash_seeds import printed_by_hash_seeds
 from support.placement_instances import resources
 from support.rule_instances import (
@@ -51,6 +54,27 @@ def test_pods_that_keep_away_from_each_other_get_a_node_each():
     [refused] = decision.unplaced.values()
     assert all("anti-affinity" in why.reasons[0] for why in refused.values())
     assert decision.proven
+
+
+@pytest.mark.parametrize(("gain", "chosen"), [(1, "e1"), (0, "e1"), (-1, "c3")])
+def test_one_that_cannot_be_where_it_was_planned_goes_by_what_it_gains_at_the_edge(gain, chosen):
+    """It joins fewer replicas there."""
+    apart = near(app("a"))
+    cloud = [zoned(f"c{n}", zone, tier=Tier.CLOUD) for n, zone in ((1, "x"), (2, "x"), (3, "y"))]
+    pods = [pod(f"p{n}", {"app": "a"}, anti_affinity=(apart,)) for n in range(2)]
+    pods = [attrs.evolve(each, workload=pods[1].workload) for each in pods]
+    old = attrs.evolve(pod("old", {"app": "old"}, on="c3"), workload=pods[1].workload)
+    shot = cluster([zoned("e1", "e"), *cloud], [*pods, old])
+    kept = keep_rules(
+        Feasibility.of(shot),
+        shot.surroundings,
+        [(pods[0], NodeName("c1")), (pods[1], NodeName("c2"))],
+        (),
+        lambda *_: gain,
+        lambda _: (0, 0),
+        spread=ReplicaSpread.of(shot),
+    )
+    assert {node for _, node in kept.placed} == {"c1", chosen}
 
 
 def test_two_pods_cannot_have_one_port_of_a_node():

@@ -3,7 +3,7 @@
 One pod after the other, by priority: the one that adds most QoS for its size, the sizes and gains
 looked at anew after every pick; each on the node where it fits best. A pod adds what it and as many
 more of its workload add on average, if that is more: a promise that counts when it is kept in full
-is kept pod by pod.
+is kept pod by pod. One that is not wanted on the edge takes no room there that others do not have.
 """
 
 import heapq
@@ -33,9 +33,15 @@ class DrawnIn:
     def loads(self) -> Ints:
         return self._room.loads
 
-    def place(self, kind: int) -> bool:
+    def keep(self, kind: int) -> bool:
+        """Let one stay that is there already; False if there is none."""
         if self._there[kind]:
             self._there[kind] -= 1
+            return True
+        return False
+
+    def place(self, kind: int) -> bool:
+        if self.keep(kind):
             return True
         if not self.elsewhere[kind] or not self._room.place(kind):
             return False
@@ -59,6 +65,11 @@ def pick_greedily(
         priority, overdue = edge.kinds[kind].rank.turn
         return -priority, -overdue, -gains[m][taken[m]] / size[kind], m, kind, taken[m]
 
+    def put(m: int, kind: int) -> bool:
+        if members[m].wants(taken[m] + 1):
+            return room.place(kind)
+        return isinstance(room, DrawnIn) and room.keep(kind)
+
     # The best first, of equal ones the first in name order.
     candidates = [candidate(m, kind) for m, member in enumerate(members) for kind in member.kinds()]
     heapq.heapify(candidates)
@@ -66,7 +77,7 @@ def pick_greedily(
         *_, m, kind, looked_at = heapq.heappop(candidates)
         # One that has been looked at anew since is in there again; one that finds no room any more
         # never will.
-        if looked_at != taken[m] or not room.place(kind):
+        if looked_at != taken[m] or not put(m, kind):
             continue
         taken[m] += 1
         pick = (members[m].workload, kind)

@@ -43,7 +43,9 @@ def bounds(
             has = member.counts > 0
             concerned |= has
             number = int(np.minimum(member.counts, takes).sum())
-            gains.append(np.array(steepest(member.scores(objective)[: number + 1].tolist())))
+            # A pod that would be a loss can stay away.
+            ways = np.array(steepest(member.scores(objective)[: number + 1].tolist()))
+            gains.append(np.maximum(ways, 0.0))
             requests.append(np.tile(edge.requests[has].min(axis=0), (number, 1)))
         room = _room(edge, concerned)
         most[QOS, called] = _most(np.concatenate(gains), np.concatenate(requests), room)
