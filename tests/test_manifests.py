@@ -1,10 +1,6 @@
 """What `kubectl apply -k manifests` gives a cluster: sound objects, the rights needed, no more."""
 
-import functools
-import json
 import re
-import shutil
-import subprocess
 
 import pytest
 import yaml
@@ -19,14 +15,12 @@ from support.manifests import (
     NAMESPACE,
     ROOT,
     arguments,
+    built,
     documents,
     kustomizations,
     made,
     pod,
 )
-
-#: the minor version of the first kubectl that has it
-KUSTOMIZE_4 = 21
 
 COMPONENTS = MANIFESTS / "components"
 FILES = sorted(MANIFESTS.rglob("*.yaml"))
@@ -195,28 +189,6 @@ def test_the_example_opts_in_and_is_served():
 
 def test_the_component_that_only_suggests_has_a_sound_configuration():
     assert load_file(COMPONENTS / "suggest-only" / "config.yaml").suggester.mode == "suggest"
-
-
-@functools.cache
-def kubectl_with_components():
-    """Its path. Skips where there is none, or an old one: its Kustomize knows no components."""
-    kubectl = shutil.which("kubectl")
-    if kubectl is None:
-        pytest.skip("there is no kubectl on PATH to build the manifests with")
-    version = subprocess.check_output([kubectl, "version", "--client", "-o", "json"], timeout=60)
-    minor = int(re.match(r"\d+", json.loads(version)["clientVersion"]["minor"])[0])
-    if minor < KUSTOMIZE_4:
-        pytest.skip(f"kubectl 1.{minor} is too old to build the manifests with")
-    return kubectl
-
-
-def built(folder):
-    kubectl = kubectl_with_components()
-    done = subprocess.run(
-        [kubectl, "kustomize", str(folder)], capture_output=True, text=True, check=False, timeout=60
-    )
-    assert done.returncode == 0, done.stderr
-    return {(o["kind"], o["metadata"]["name"]): o for o in yaml.safe_load_all(done.stdout)}
 
 
 @pytest.mark.parametrize("folder", BUILT, ids=lambda folder: str(folder.relative_to(MANIFESTS)))

@@ -1,7 +1,13 @@
 """What is in manifests/: the files, and the objects that the base of them makes."""
 
+import functools
+import json
+import re
+import shutil
+import subprocess
 from pathlib import Path
 
+import pytest
 import yaml
 
 ROOT = Path(__file__).parents[2]
@@ -9,6 +15,8 @@ MANIFESTS = ROOT / "manifests"
 BASE = MANIFESTS / "base"
 MONITORING = MANIFESTS / "components" / "monitoring"
 NAMESPACE = "kubedsm"
+#: the minor version of the first kubectl that has it
+_KUSTOMIZE_4 = 21
 #: kinds that are in no namespace
 _CLUSTER_WIDE = ("Namespace", "ClusterRole", "ClusterRoleBinding", "PriorityClass")
 
@@ -58,3 +66,26 @@ def arguments():
     """What its container is started with; a kubelet fills in its namespace."""
     (container,) = pod()["containers"]
     return [given.replace("$(POD_NAMESPACE)", NAMESPACE) for given in container["args"]]
+
+
+@functools.cache
+def kubectl_with_components():
+    """Its path. Skips where there is none, or an old one: its Kustomize knows no components."""
+    kubectl = shutil.which("kubectl")
+    if kubectl is None:
+        pytest.skip("there is no kubectl on PATH to build the manifests with")
+    version = subprocess.check_output([kubectl, "version", "--client", "-o", "json"], timeout=60)
+    minor = int(re.match(r"\d+", json.loads(version)["clientVersion"]["minor"])[0])
+    if minor < _KUSTOMIZE_4:
+        pytest.skip(f"kubectl 1.{minor} is too old to build the manifests with")
+    return kubectl
+
+
+def built(folder):
+    """What kubectl makes of a kustomization, by kind and name. Skips where it cannot."""
+    kubectl = kubectl_with_components()
+    done = subprocess.run(
+        [kubectl, "kustomize", str(folder)], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    return {(o["kind"], o["metadata"]["name"]): o for o in yaml.safe_load_all(done.stdout)}

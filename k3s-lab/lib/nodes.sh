@@ -1,0 +1,60 @@
+# shellcheck shell=bash
+# The table of nodes, and how to run something on one of them.
+
+# of the nodes, in their order
+NAMES=() TIERS=() CPUS=() MEMORIES=() TARGETS=()
+
+read_nodes() {
+  local name tier cpu memory target more number=0 form='^[A-Za-z0-9@._-]+$' amount='^([0-9]+|-)$'
+  [[ -r $NODES ]] || die "$NODES: cannot be read"
+  while read -r name tier cpu memory target more || [[ -n $name ]]; do
+    number=$((number + 1))
+    [[ -n $name && $name != '#'* ]] || continue
+    [[ $name =~ $form && $tier =~ ^(server|edge|cloud)$ && $cpu =~ $amount && $memory =~ $amount &&
+      (-z $target || $target =~ $form) && -z $more ]] ||
+      die "$NODES:$number: not NAME server|edge|cloud CPU MEMORY [SSH]"
+    NAMES+=("$name") TIERS+=("$tier") CPUS+=("$cpu") MEMORIES+=("$memory") TARGETS+=("$target")
+  done <"$NODES"
+  for tier in edge cloud; do
+    [[ " ${TIERS[*]} " == *" $tier "* ]] || die "$NODES: no $tier node"
+  done
+  if by_ssh; then
+    [[ $(printf '%s\n' "${TIERS[@]}" | grep -cx server) == 1 ]] || die "$NODES: not one server"
+    [[ $(printf '%s\n' "${TARGETS[@]}" | grep -c .) == "${#NAMES[@]}" ]] ||
+      die "$NODES: some nodes have a machine, and some have none"
+  else
+    [[ " ${TIERS[*]} " != *" server "* ]] || die "$NODES: k3d makes the server; name none"
+  fi
+}
+
+by_ssh() { [[ "${TARGETS[*]}" == *[![:space:]]* ]]; }
+
+of_tier() {
+  local index
+  for index in "${!NAMES[@]}"; do
+    [[ ${TIERS[index]} != "$1" ]] || echo "$index"
+  done
+}
+
+# The name that the cluster knows it by.
+node_name() { if by_ssh; then echo "${NAMES[$1]}"; else echo "k3d-$CLUSTER-agent-$1"; fi; }
+
+# on_machine SSH WORDS...: as root, with our standard input. The words have nothing in them to quote.
+on_machine() {
+  local target=$1
+  shift
+  # shellcheck disable=SC2029 # it is to be expanded here
+  ssh -o BatchMode=yes -o ConnectTimeout=10 -o StrictHostKeyChecking=accept-new "$target" \
+    "if [ \$(id -u) = 0 ]; then $*; else sudo -n $*; fi"
+}
+
+# reserved INDEX CORES(m) MEMORY(MB): of what a machine has, that which is not for pods; as an
+# argument of the kubelet, or nothing.
+reserved() {
+  local cpu=0 memory=0
+  [[ ${CPUS[$1]} == - ]] || cpu=$(($2 - CPUS[$1]))
+  [[ ${MEMORIES[$1]} == - ]] || memory=$(($3 - MEMORIES[$1]))
+  ((cpu >= 0 && memory >= 0)) ||
+    die "${NAMES[$1]}: ${CPUS[$1]}m and ${MEMORIES[$1]} MB are more than its machine's $2m and $3 MB"
+  ((cpu + memory == 0)) || echo "system-reserved=cpu=${cpu}m,memory=${memory}M"
+}

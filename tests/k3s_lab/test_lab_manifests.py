@@ -1,0 +1,154 @@
+"""What the lab applies: sound objects, that fit one another and the commands that they start."""
+
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from kubedsm.configuration.settings import load_file
+from kubedsm.core.world.quantities import millis
+from kubedsm.emulator.api.resources import SERVED
+from kubedsm.emulator.cluster_file import check_creatable
+from kubedsm.emulator.paper import SERVICES, paper_cluster
+from loadgen.cli import cli
+from support.lab import LAB, nodes, services
+from support.manifests import MANIFESTS, built, documents
+
+MONITORING = LAB / "manifests" / "monitoring"
+SCRAPING = MONITORING / "scraping.yml"
+#: of the papers' cluster, and what its pods ask for
+SCALE = 4
+MADE = {(given["kind"], given["metadata"]["name"]): given for given in services("kubedsm")}
+
+
+def pods(objects):
+    """The pod templates among them, by their owner's name."""
+    owners = (o for o in objects.values() if o["kind"] in ("Deployment", "DaemonSet"))
+    return {owner["metadata"]["name"]: owner["spec"]["template"] for owner in owners}
+
+
+def test_an_api_server_takes_the_services():
+    resources = {(r.api_version, r.kind): r for r in SERVED}
+    check_creatable(
+        ((kind, name), resources[given["apiVersion"], kind], given, "lab")
+        for (kind, name), given in MADE.items()
+        if kind != "Namespace"
+    )
+
+
+def test_services_and_nodes_are_the_papers_at_a_quarter():
+    for name, template in pods(MADE).items():
+        (container,) = template["spec"]["containers"]
+        asked = container["resources"]["requests"]
+        assert millis(asked["cpu"]) * SCALE == SERVICES[name].cores * 1000
+        assert millis(asked["memory"]) * SCALE == pytest.approx(
+            millis(SERVICES[name].memory), rel=0.01
+        )
+    assert list(pods(MADE)) == list(SERVICES)
+    papers = [
+        (
+            node["metadata"]["name"],
+            node["metadata"]["labels"]["kubedsm.io/tier"],
+            millis(node["status"]["allocatable"]["cpu"]) // SCALE,
+            millis(node["status"]["allocatable"]["memory"]) // (SCALE * 10**9),
+        )
+        for node in paper_cluster().nodes
+    ]
+    assert nodes("nodes") == papers
+    assert [node for node in nodes("nodes.machines") if node[1] != "server"] == papers
+
+
+def test_only_the_scheduler_differs_between_policies():
+    for ours, theirs in zip(MADE.values(), services("default-scheduler"), strict=True):
+        if ours["kind"] != "Deployment":
+            assert ours == theirs
+            continue
+        mine, other = (o["spec"]["template"]["spec"] for o in (ours, theirs))
+        assert (mine["schedulerName"], other["schedulerName"]) == ("kubedsm", "default-scheduler")
+        assert mine | {"schedulerName": other["schedulerName"]} == other
+
+
+def test_pods_are_served_scaled_and_started_as_they_say():
+    for name, template in pods(MADE).items():
+        (container,) = template["spec"]["containers"]
+        (port,) = container["ports"]
+        served = MADE["Service", name]["spec"]
+        assert served["selector"].items() <= template["metadata"]["labels"].items()
+        assert served["ports"][0]["targetPort"] == port["name"]
+        target = MADE["HorizontalPodAutoscaler", name]["spec"]["scaleTargetRef"]
+        assert target == {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}
+        assert container["command"] == ["loadgen"]
+        command, *given = container["args"]
+        settings = cli.get_command(None, command).make_context(command, given).params
+        assert (settings["port"], settings["name"]) == (port["containerPort"], name)
+        # Half of what a pod can answer is what its autoscaler keeps it at.
+        (metric,) = MADE["HorizontalPodAutoscaler", name]["spec"]["metrics"]
+        kept = float(metric["pods"]["target"]["averageValue"])
+        assert kept == pytest.approx(settings["concurrency"] / settings["service_time"] / 2)
+        assert settings["drain"] < template["spec"]["terminationGracePeriodSeconds"]
+
+
+def test_ports_are_those_that_k3d_leads_to():
+    ports = [o["spec"]["ports"][0]["nodePort"] for (kind, _), o in MADE.items() if kind == "Service"]
+    script = (LAB / "lib" / "k3d.sh").read_text()
+    first, last = map(int, re.search(r"NODE_PORTS=(\d+)-(\d+)", script).groups())
+    assert ports == [*range(first, last + 1)]
+
+
+def test_the_scheduler_differs_from_that_of_manifests_in_its_configuration_only():
+    plain, ours = built(MANIFESTS), built(LAB / "manifests" / "kubedsm")
+    assert [key for key in plain | ours if plain.get(key) != ours.get(key)] == [
+        ("ConfigMap", "kubedsm")
+    ]
+    settings = load_file(LAB / "manifests" / "kubedsm" / "config.yaml")
+    assert settings.load_aware.prometheus == "http://prometheus.lab-monitoring:9090"
+
+
+def test_what_the_pods_of_monitoring_mount_and_ask_is_there():
+    objects = built(MONITORING)
+    assert ("Service", "prometheus") in objects
+    for name, template in pods(objects).items():
+        spec = template["spec"]
+        account = spec.get("serviceAccountName")
+        assert account is None or ("ServiceAccount", account) in objects
+        for volume in spec.get("volumes", ()):
+            if "configMap" in volume:
+                assert ("ConfigMap", volume["configMap"]["name"]) in objects, name
+        mounted = {m["name"] for c in spec["containers"] for m in c.get("volumeMounts", ())}
+        assert mounted == {volume["name"] for volume in spec.get("volumes", ())}
+    for (kind, name), given in objects.items():
+        assert kind != "Service" or given["spec"]["selector"] == {"app": name}
+        assert not given["apiVersion"].startswith("monitoring.coreos.com")
+    assert all("/" not in c["image"].partition("/")[2] for t in pods(objects).values() for c in t["spec"]["containers"])
+
+
+def test_autoscalers_ask_for_what_the_adapter_makes():
+    (rules,) = documents(MONITORING / "adapter-config.yaml")
+    asked = {
+        metric["pods"]["metric"]["name"]
+        for (kind, _), given in MADE.items()
+        if kind == "HorizontalPodAutoscaler"
+        for metric in given["spec"]["metrics"]
+    }
+    assert asked == {rule["name"]["as"] for rule in rules["rules"]}
+
+
+def test_what_is_asked_of_prometheus_is_of_its_jobs():
+    (scraping,) = documents(SCRAPING)
+    jobs = {job["job_name"] for job in scraping["scrape_configs"]}
+    asked = (LAB / "manifests" / "kubedsm" / "config.yaml", MONITORING / "adapter-config.yaml")
+    assert {job for path in asked for job in re.findall(r'job="(\w+)"', path.read_text())} <= jobs
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="not installed: promtool (Debian's)")
+@pytest.mark.parametrize("path", sorted(LAB.rglob("*.yml")), ids=lambda path: path.name)
+def test_prometheus_takes_its_configuration(path):
+    done = subprocess.run(
+        ["promtool", "check", "config", "--syntax-only", path],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr + done.stdout

@@ -1,0 +1,262 @@
+"""The lab's scripts against stand-ins for K3s, k3d, kubectl, tc, ssh and docker."""
+
+import shutil
+import subprocess
+
+import pytest
+
+from support.lab import LAB, SCRIPTS, lab
+
+pytestmark = pytest.mark.http
+
+K3D = "n2 edge 1250 1250\nn5 cloud 5500 4250\n"
+MACHINES = """\
+n1 server -    -    me@one
+n2 edge   1250 1250 me@two
+n5 cloud  -    -    me@three
+"""
+BOTH = pytest.mark.parametrize("nodes", [K3D, MACHINES], ids=["k3d", "machines"])
+
+
+@pytest.fixture
+def by_k3d(tmp_path):
+    return lab(tmp_path, K3D)
+
+
+@pytest.fixture
+def by_ssh(tmp_path):
+    return lab(tmp_path, MACHINES)
+
+
+def ok(done):
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def refused(done, *lines):
+    assert done.returncode == 1
+    assert [line for line in done.stderr.splitlines() if line.startswith("lab: ")] == [*lines]
+
+
+@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="not installed: shellcheck")
+def test_shellcheck_finds_nothing():
+    done = subprocess.run(
+        ["shellcheck", *SCRIPTS], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.stdout == ""
+    assert done.returncode == 0
+
+
+def test_k3d_makes_nodes_of_the_sizes_and_tiers_of_the_table(by_k3d):
+    ok(by_k3d("up"))
+    calls = by_k3d.calls()
+    (created,) = [call for call in calls if call.startswith("k3d cluster create")]
+    assert "--agents 2" in created
+    # The machine has 8 cores and 16 GB.
+    assert "system-reserved=cpu=6750m,memory=14750M@agent:0" in created
+    assert "system-reserved=cpu=2500m,memory=11750M@agent:1" in created
+    labels = [call.rpartition(" label ")[2] for call in calls if " label " in call]
+    assert labels == [
+        "--overwrite node k3d-kubedsm-lab-agent-0 kubedsm.io/tier=edge",
+        "--overwrite node k3d-kubedsm-lab-agent-1 kubedsm.io/tier=cloud",
+    ]
+    kubeconfig = by_k3d.path / "state" / "kubeconfig"
+    assert kubeconfig.stat().st_mode & 0o077 == 0
+
+
+def test_machines_get_a_server_and_agents_that_join_it(by_ssh):
+    ok(by_ssh("up"))
+    calls = by_ssh.calls()
+    installs = [call for call in calls if ": installs " in call]
+    assert [call.split()[:4] for call in installs] == [
+        ["me@one:", "installs", "v1.33.1+k3s1", "server"],
+        ["me@two:", "installs", "v1.33.1+k3s1", "agent"],
+        ["me@three:", "installs", "v1.33.1+k3s1", "agent"],
+    ]
+    assert "--server=https://10.0.0.1:6443" in installs[1]
+    assert "--kubelet-arg=system-reserved=cpu=6750m,memory=14750M" in installs[1]
+    assert "system-reserved" not in installs[0] + installs[2]
+    token = (by_ssh.path / "state" / "token").read_text()
+    assert len(token) == 48
+    assert not any(token in call for call in calls)
+    assert "10.0.0.1" in (by_ssh.path / "state" / "kubeconfig").read_text()
+
+
+@BOTH
+def test_all_of_it_twice_is_as_once_and_down_leaves_nothing(tmp_path, nodes):
+    there = lab(tmp_path, nodes)
+    for command in (["up"], ["deploy"], ["latency"], ["latency", "100ms"], ["up"], ["deploy"]):
+        ok(there(*command))
+    once = there.journal()
+    assert len(set(once)) == len(once)
+    late = {name for name in there.there() if name.startswith("late-")}
+    assert len(late) == 1
+    ok(there("down"))
+    assert there.journal() == []
+    assert there.there() == set()
+    there.calls()
+    done = ok(there("down"))
+    assert done.stderr == "lab: nothing is there that the lab made\n"
+    assert there.calls() == []
+
+
+def test_a_cluster_that_is_there_is_not_made_again(by_k3d):
+    ok(by_k3d("up"))
+    by_k3d.calls()
+    ok(by_k3d("up"))
+    assert not any("create" in call for call in by_k3d.calls())
+
+
+def test_what_is_not_the_labs_is_left_alone(by_k3d):
+    (by_k3d.path / "k3d-kubedsm-lab").touch()
+    refused(
+        by_k3d("up"),
+        "lab: error: k3d has a cluster kubedsm-lab already, and not by this lab; "
+        "LAB_CLUSTER names another",
+        "lab: broken off; taking away what it made",
+    )
+    assert by_k3d.there() == {"k3d-kubedsm-lab"}
+
+
+def test_a_machine_with_k3s_of_its_own_is_left_alone(by_ssh):
+    (by_ssh.path / "me@two").mkdir()
+    done = by_ssh("up")
+    assert "me@two has K3s already, and not by this lab" in done.stderr
+    assert by_ssh.there() == {"me@two"}
+    assert by_ssh.journal() == []
+
+
+def test_a_namespace_of_somebody_elses_is_left_alone(by_k3d):
+    ok(by_k3d("up"))
+    (by_k3d.path / "namespace-lab-monitoring").touch()
+    by_k3d.calls()
+    refused(
+        by_k3d("deploy"),
+        "lab: error: there is a namespace lab-monitoring already, and not by this lab",
+        "lab: broken off; taking away what it made",
+    )
+    deleted = [call for call in by_k3d.calls() if " delete " in call]
+    assert len(deleted) == 1
+    assert by_k3d.journal() == ["k3d kubedsm-lab"]
+
+
+@pytest.mark.parametrize("fails", ["k3d cluster create", "kubectl", "label --overwrite"])
+def test_up_that_fails_on_the_way_leaves_nothing(by_k3d, fails):
+    done = by_k3d("up", fails=fails)
+    assert done.returncode != 0
+    assert "was told to fail" in done.stderr
+    assert by_k3d.there() == set()
+    assert by_k3d.journal() == []
+
+
+@pytest.mark.parametrize("fails", ["me@three: agent", "label --overwrite"])
+def test_machines_that_fail_on_the_way_are_cleared(by_ssh, fails):
+    assert by_ssh("up", fails=fails).returncode != 0
+    assert by_ssh.there() == set()
+    assert by_ssh.journal() == []
+
+
+@pytest.mark.parametrize("fails", ["k3d image import", "apply", "deployment/grafana"])
+def test_deploy_that_fails_on_the_way_takes_its_own_away_and_nothing_else(by_k3d, fails):
+    ok(by_k3d("up"))
+    assert by_k3d("deploy", fails=fails).returncode != 0
+    assert by_k3d.journal() == ["k3d kubedsm-lab"]
+    assert by_k3d.there() == {"k3d-kubedsm-lab"}
+
+
+def test_what_cannot_be_taken_away_is_remembered(by_k3d):
+    ok(by_k3d("up"))
+    refused(
+        by_k3d("down", fails="cluster delete"),
+        "lab: could not take away: k3d kubedsm-lab",
+        "lab: error: not all could be taken away; try again",
+    )
+    assert by_k3d.journal() == ["k3d kubedsm-lab"]
+    ok(by_k3d("down"))
+    assert by_k3d.there() == set()
+
+
+@BOTH
+def test_the_cloud_is_late_at_the_edge(tmp_path, nodes):
+    there = lab(tmp_path, nodes)
+    ok(there("up"))
+    there.calls()
+    ok(there("latency", "80ms"))
+    calls = [call.split(": tc ")[1] for call in there.calls() if ": tc " in call]
+    assert calls[-2:] == [
+        "qdisc add dev eth0 parent d5:4 netem delay 80ms limit 10000",
+        "filter add dev eth0 parent d5: protocol ip u32 match ip dst 10.0.0.2/32 flowid d5:4",
+    ]
+    ok(there("latency", "off"))
+    assert not any(name.startswith("late-") for name in there.there())
+    assert not any(line.startswith("latency") for line in there.journal())
+
+
+def test_a_queue_of_somebody_elses_is_left_alone(by_ssh):
+    ok(by_ssh("up"))
+    (by_ssh.path / "root-me@three").touch()
+    done = by_ssh("latency")
+    assert done.returncode == 1
+    assert "eth0 has a queueing discipline of somebody else's: qdisc tbf 8001: root" in done.stderr
+    assert not any("latency" in line for line in by_ssh.journal())
+
+
+def test_the_other_policy_is_the_same_services_with_another_scheduler(by_k3d):
+    ok(by_k3d("up"))
+    assert by_k3d("deploy", "best-fit").returncode == 1
+    ok(by_k3d("deploy", "kube-scheduler"))
+    assert (by_k3d.path / "state" / "policy").read_text() == "kube-scheduler\n"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "why"),
+    [
+        ("n2 edge 1250\n", "nodes:1: not NAME server|edge|cloud CPU MEMORY [SSH]"),
+        ("n2 edge 1 1\nn3 fog 1 1\n", "nodes:2: not NAME server|edge|cloud CPU MEMORY [SSH]"),
+        ("n2 edge 1 1 -oProxyCommand=x;y\n", "nodes:1: not NAME server|edge|cloud"),
+        ("n2 edge 1 1\n", "nodes: no cloud node"),
+        (K3D + "n1 server - -\n", "nodes: k3d makes the server; name none"),
+        (K3D + "n1 server - - me@one\n", "nodes: some nodes have a machine, and some have none"),
+        ("n2 edge - - a\nn5 cloud - - b\n", "nodes: not one server"),
+        ("n2 edge 9000 1\nn5 cloud - -\n", "n2: 9000m and 1 MB are more than its machine's 8000m"),
+    ],
+)
+def test_a_wrong_table_of_nodes_is_one_line(tmp_path, nodes, why):
+    there = lab(tmp_path, nodes)
+    done = there("up")
+    assert done.returncode == 1
+    assert why in done.stderr.splitlines()[0]
+    assert there.there() == set()
+
+
+def test_check_says_all_that_is_missing_and_how_to_get_it(tmp_path):
+    there = lab(tmp_path, K3D, without=("docker", "k3d", "kubectl", "kubedsm", "loadgen"))
+    there.env["PATH"] = f"{tmp_path / 'bin'}:{bare(tmp_path)}"
+    done = there("check")
+    assert done.returncode == 1
+    lines = done.stderr.splitlines()
+    for program in ("docker", "k3d", "kubectl", "kubedsm", "loadgen", "prometheus"):
+        assert any(line.startswith(f"lab: missing: {program}; ") for line in lines)
+    assert len(lines) == len(set(lines))
+    assert "prometheus-node-exporter" in done.stderr
+
+
+def bare(tmp_path):
+    """A folder with what any machine has, and nothing more."""
+    folder = tmp_path / "bare"
+    folder.mkdir()
+    for name in ("bash", "env", "dirname", "grep", "sed", "sort", "mkdir", "wc"):
+        (folder / name).symlink_to(shutil.which(name))
+    return folder
+
+
+@pytest.mark.parametrize("command", ["deploy", "latency", "run"])
+def test_without_a_cluster_it_says_how_to_make_one(by_k3d, command):
+    refused(by_k3d(command), f"lab: missing: a cluster; make one: {LAB / 'lab'} up")
+
+
+def test_usage_names_every_command(by_k3d):
+    done = ok(by_k3d("help"))
+    for command in ("check", "up", "latency", "deploy", "run", "report", "down", "emulated"):
+        assert f"\n  {command} " in done.stdout
+    assert by_k3d("make").stderr.endswith("lab: error: make: no such command\n")

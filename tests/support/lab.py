@@ -1,0 +1,168 @@
+"""The lab's scripts, and programs that stand in for those which they call."""
+
+import subprocess
+from pathlib import Path
+
+import attrs
+import yaml
+
+from support.manifests import ROOT
+
+LAB = ROOT / "k3s-lab"
+SCRIPTS = sorted([LAB / "lab", *LAB.rglob("*.sh")])
+
+#: Each notes its call, with the machine or container on which it was called, and fails if the test
+#: has it do so.
+_NOTED = """#!/bin/bash
+name=${0##*/}
+echo "${STANDS_ON:+$STANDS_ON: }$name $*" >>"$WORLD/calls"
+[[ -z $FAILS || "$name $*" != *$FAILS* ]] || { echo "$name was told to fail" >&2; exit 1; }
+"""
+_STAND_INS = {
+    # Over there, all else stands in, too.
+    "ssh": """
+while [[ $1 == -o ]]; do shift 2; done
+target=$1 command=${*:2}
+STANDS_ON=$target bash -c "${command//\\/usr\\/local\\/bin/$WORLD/$target}"
+""",
+    "docker": """
+case $1 in
+  info) echo 8 16000000000 ;;
+  save) echo an image ;;
+  run) STANDS_ON=$(sed 's/.*container:\\([^ ]*\\).*/\\1/' <<<"$*") \\
+    sh -s - $(sed 's/.*sh -s - //' <<<"$*") ;;
+esac
+""",
+    "k3d": """
+case "$1 $2" in
+  'cluster list') [[ -e $WORLD/k3d-$3 ]] ;;
+  'cluster create') touch "$WORLD/k3d-$3" ;;
+  'cluster delete') rm -f "$WORLD/k3d-$3" ;;
+  'kubeconfig get') echo 'server: https://127.0.0.1:6443' ;;
+esac
+""",
+    "k3s": "cat >/dev/null\n",
+    "kubectl": """
+case "$*" in
+  *'get namespace '*) [[ -e $WORLD/namespace-${!#} ]] ;;
+  *'get node '*) echo 10.0.0.2 ;;
+  *' apply '* | *' delete '*) cat >/dev/null ;;
+esac
+""",
+    "tc": """
+case "$*" in
+  'qdisc show') [[ ! -e $WORLD/late-$STANDS_ON ]] || echo 'qdisc prio d5: dev eth0 root refcnt 2' ;;
+  'qdisc show dev eth0 root') if [[ -e $WORLD/root-$STANDS_ON ]]; then echo 'qdisc tbf 8001: root'
+    elif [[ -e $WORLD/late-$STANDS_ON ]]; then echo 'qdisc prio d5: root'
+    else echo 'qdisc mq 0: root'; fi ;;
+  'qdisc add dev eth0 root '*) touch "$WORLD/late-$STANDS_ON" ;;
+  'qdisc del '*) rm "$WORLD/late-$STANDS_ON" ;;
+esac
+""",
+    "kubedsm": "",
+    "loadgen": "",
+}
+#: of a machine; nobody wants to know of their calls
+_QUIET = {
+    "sudo": 'shift; exec "$@"\n',
+    "id": "echo 1000\n",
+    "hostname": "echo 10.0.0.1 fd00::1\n",
+    "which": "[[ $1 != k3s || -e $WORLD/$STANDS_ON ]]\n",
+    "ip": "echo '10.0.0.2 dev eth0 src 10.0.0.5 uid 0'\n",
+    "cat": """
+case $1 in
+  /proc/cpuinfo) printf 'processor : %s\\n' 0 1 2 3 4 5 6 7; echo 'MemTotal: 15625000 kB' ;;
+  /etc/rancher/k3s/k3s.yaml) echo 'server: https://127.0.0.1:6443' ;;
+  *) exec /bin/cat "$@" ;;
+esac
+""",
+}
+#: leaves behind what K3s' own one does: the way to be rid of it
+_INSTALLER = """
+echo "$STANDS_ON: installs $INSTALL_K3S_VERSION $*" >>"$WORLD/calls"
+case "$STANDS_ON: $*" in *"${FAILS:-nothing}"*) exit 1 ;; esac
+mkdir -p "$WORLD/$STANDS_ON"
+case $1 in server) of=k3s-uninstall.sh ;; agent) of=k3s-agent-uninstall.sh ;; esac
+cat >"$WORLD/$STANDS_ON/$of" <<END
+#!/bin/sh
+echo "$STANDS_ON: uninstalls" >>$WORLD/calls
+rm -r $WORLD/$STANDS_ON
+END
+chmod +x "$WORLD/$STANDS_ON/$of"
+"""
+
+
+@attrs.frozen
+class Lab:
+    """The lab's command line, in a world of its own below `path`."""
+
+    path: Path
+    env: dict[str, str]
+
+    def __call__(self, *arguments, fails="", **variables):
+        return subprocess.run(
+            [LAB / "lab", *arguments],
+            env=self.env | {"FAILS": fails} | variables,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    def calls(self):
+        """Since it was last asked."""
+        noted = self.path / "calls"
+        said = noted.read_text().splitlines() if noted.exists() else []
+        noted.write_text("")
+        return said
+
+    def journal(self):
+        noted = self.path / "state" / "made"
+        return noted.read_text().splitlines() if noted.exists() else []
+
+    def there(self):
+        """What stands in this world that somebody has made."""
+        return {p.name for p in self.path.iterdir()} - {"bin", "calls", "state", "home", "nodes"}
+
+
+def lab(path, nodes, without=()):
+    """A lab with those nodes (the table's text), where all programs stand in but `without`."""
+    programs = path / "bin"
+    programs.mkdir()
+    scripts = {n: _NOTED + text for n, text in _STAND_INS.items()}
+    scripts |= {n: "#!/bin/bash\n" + text for n, text in _QUIET.items()}
+    for name, text in scripts.items():
+        if name not in without:
+            (programs / name).write_text(text)
+            (programs / name).chmod(0o755)
+    (path / "nodes").write_text(nodes)
+    (path / "state").mkdir()
+    (path / "state" / "install-k3s.sh").write_text(_INSTALLER)
+    return Lab(
+        path,
+        {
+            "PATH": f"{programs}:/usr/bin:/bin",
+            "HOME": str(path / "home"),
+            "WORLD": str(path),
+            "LAB_STATE": str(path / "state"),
+            "LAB_NODES": str(path / "nodes"),
+        },
+    )
+
+
+def services(scheduler):
+    """The objects of the lab's services, as they are applied."""
+    load = f"for part in {LAB}/lib/*.sh; do . $part; done; rendered services {scheduler}"
+    text = subprocess.check_output(
+        ["/bin/bash", "-c", load], env={"HERE": str(LAB), "HOME": "/"}, text=True
+    )
+    return list(yaml.safe_load_all(text))
+
+
+def nodes(table):
+    """Name, tier, millicores and MB of each node of a table; a server has no amounts."""
+    lines = (line.split() for line in (LAB / table).read_text().splitlines() if line[0] != "#")
+    return [
+        (name, tier, *(int(amount) for amount in (cpu, memory) if amount != "-"))
+        for name, tier, cpu, memory, *_ in lines
+    ]
