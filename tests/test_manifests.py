@@ -3,7 +3,6 @@
 import re
 
 import pytest
-import yaml
 
 from kubedsm import __version__
 from kubedsm.commands.serving import run

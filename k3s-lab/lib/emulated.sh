@@ -1,7 +1,108 @@
 # shellcheck shell=bash
+# The whole lab on this machine, in minutes: the emulated cluster, whose pods are real processes, a
+# real Prometheus, and the scheduler. All of it listens on loopback only.
+
 need_emulated() {
   local command
   for command in prometheus prometheus-node-exporter; do
     need "$command" "apt-get install $command"
   done
+  need_playing
+}
+
+lab_emulated() {
+  local scenario folder
+  scenario=$(scenario_file "${1:-}")
+  read_nodes
+  need_emulated
+  nothing_missing
+  WORK=$(mktemp -d)
+  trap emulated_over EXIT
+  trap 'exit 130' INT TERM
+  read -r API PROMETHEUS CLUSTER_METRICS SCHEDULER MACHINE < <(free_ports 5)
+  folder=$REPORTS/$(date +%Y%m%d-%H%M%S)-emulated
+  start_measuring
+  start_cluster
+  start_scheduler
+  rendered services kubedsm | python3 "$HERE/emulated/create.py" "http://127.0.0.1:$API"
+  until_so "every service Ready" 90 all_ready
+  say "playing $scenario"
+  # shellcheck disable=SC2046 # an endpoint has no spaces
+  played "$scenario" kubedsm "$WORK/kubeconfig" "$folder" $(proxies)
+  python3 "$HERE/emulated/check.py" "http://127.0.0.1:$API" "http://127.0.0.1:$PROMETHEUS" \
+    "$WORK/config.yaml" "$folder"
+  say "the report: $folder"
+}
+
+emulated_over() {
+  local status=$?
+  stop_all
+  if [[ $status != 0 ]]; then tail -n 20 "$WORK"/*.log >&2; fi
+  rm -rf "$WORK"
+  exit "$status"
+}
+
+# That many ports on which nobody listens.
+free_ports() {
+  python3 - "$1" <<'END'
+import socket, sys
+held = [socket.create_server(("127.0.0.1", 0)) for _ in range(int(sys.argv[1]))]
+print(*(taken.getsockname()[1] for taken in held))
+END
+}
+
+answers() { python3 -c 'import sys, urllib.request as u; u.urlopen(sys.argv[1], timeout=5)' "$1"; }
+
+# filled FILE: a configuration, its words filled in.
+filled() {
+  # shellcheck disable=SC2016 # the words
+  sed -e 's|\$SCHEDULER|'"127.0.0.1:$SCHEDULER|" -e 's|\$CLUSTER|'"127.0.0.1:$CLUSTER_METRICS|" \
+    -e 's|\$MACHINE|'"127.0.0.1:$MACHINE|" -e 's|\$WORK|'"$WORK|" \
+    -e 's|\$PROMETHEUS|'"http://127.0.0.1:$PROMETHEUS|" "$HERE/emulated/$1" >"$WORK/$1"
+}
+
+start_measuring() {
+  filled prometheus.yml
+  start "$WORK/node-exporter.log" prometheus-node-exporter \
+    --web.listen-address="127.0.0.1:$MACHINE"
+  start "$WORK/prometheus.log" prometheus --config.file="$WORK/prometheus.yml" \
+    --storage.tsdb.path="$WORK/prometheus" --web.listen-address="127.0.0.1:$PROMETHEUS"
+  until_so "Prometheus ready" 60 answers "http://127.0.0.1:$PROMETHEUS/-/ready"
+}
+
+start_cluster() {
+  local index
+  for index in "${!NAMES[@]}"; do
+    [[ ${TIERS[index]} != server ]] || continue
+    [[ ${CPUS[index]}${MEMORIES[index]} != *-* ]] ||
+      die "${NAMES[index]}: an emulated node has no machine that says how large it is"
+    echo "- {name: ${NAMES[index]}, tier: ${TIERS[index]}, cpu: ${CPUS[index]}m, memory: ${MEMORIES[index]}M}"
+  done | sed '1i nodes:' >"$WORK/nodes.yaml"
+  mkdir "$WORK/pods"
+  start "$WORK/cluster.log" kubedsm emulate --cluster "$WORK/nodes.yaml" --port "$API" \
+    --kubeconfig "$WORK/kubeconfig" --run-pods "$WORK/pods" --network edge=20ms,cloud=80ms \
+    --metrics-address "127.0.0.1:$CLUSTER_METRICS" --hpa-metrics "http://127.0.0.1:$PROMETHEUS"
+  until_so "the cluster up" 60 answers "http://127.0.0.1:$API/readyz"
+}
+
+start_scheduler() {
+  filled config.yaml
+  start "$WORK/scheduler.log" kubedsm run --kubeconfig "$WORK/kubeconfig" --config "$WORK/config.yaml" \
+    --metrics-address "127.0.0.1:$SCHEDULER" --diagnostics-port 0
+  until_so "the scheduler leading" 60 answers "http://127.0.0.1:$SCHEDULER/readyz"
+}
+
+# The endpoint of each service, NAME=URL.
+proxies() {
+  python3 - "$WORK/pods/services.json" <<'END'
+import json, sys
+for name, url in json.load(open(sys.argv[1])).items():
+    print(f"{name.removeprefix('lab/')}={url.rstrip('/')}/")
+END
+}
+
+all_ready() {
+  local endpoint
+  [[ $(proxies | wc -l) == "$(services | wc -l)" ]] || return
+  for endpoint in $(proxies); do answers "${endpoint#*=}readyz" || return; done
 }

@@ -3,20 +3,36 @@
 
 need_playing() {
   local command
-  for command in kubedsm loadgen; do
+  for command in python3 kubedsm loadgen; do
     need "$command" "python3 -m venv .venv && .venv/bin/pip install . && . .venv/bin/activate"
   done
 }
 
-# A round name, such as normal-1.5-0.4; or a file in the form of docs/loadgen.md. Prints the file.
+# A file in the form of docs/loadgen.md; without one, the short one.
 scenario_file() {
   local given=${1:-$HERE/scenarios/short.json}
   [[ -r $given ]] || die "$given: no such scenario; loadgen generate makes one"
   echo "$given"
 }
 
+# played SCENARIO POLICY KUBECONFIG FOLDER ENDPOINT...: plays and records it, and leaves the report in
+# the folder. Needs somebody who calls stop_all in the end.
+played() {
+  local scenario=$1 policy=$2 kubeconfig=$3 folder=$4 endpoint endpoints=() recorder
+  shift 4
+  for endpoint; do endpoints+=(--endpoint "$endpoint"); done
+  mkdir -p "$folder"
+  # It ends with the load.
+  start "$folder/recording.log" kubedsm record --scenario "$scenario" --policy "$policy" \
+    --kubeconfig "$kubeconfig" --namespace lab --requests "$folder/requests.json" --out "$folder"
+  recorder=${PIDS[-1]}
+  loadgen run "$scenario" "${endpoints[@]}" -o json >"$folder/requests.json"
+  wait "$recorder" || die "nothing was recorded: $(tail -n 1 "$folder/recording.log")"
+  cat "$folder/recording.log"
+}
+
 lab_run() {
-  local scenario policy address name port endpoints=()
+  local scenario policy address=127.0.0.1 name port endpoints=()
   scenario=$(scenario_file "${1:-}")
   read_nodes
   need_cluster
@@ -25,10 +41,23 @@ lab_run() {
   [[ -r $STATE/policy ]] || die "nothing is deployed; $0 deploy"
   policy=$(<"$STATE/policy")
   # Requests come in at the edge, where the users are.
-  address=127.0.0.1
   if by_ssh; then address=$(edge_addresses | head -n 1); fi
   while read -r name _ _ port; do
-    endpoints+=(--endpoint "$name=http://$address:$port/")
+    endpoints+=("$name=http://$address:$port/")
   done < <(services)
-  played "$scenario" "$policy" "$KUBECONFIG_OF_LAB" "$REPORTS/$(date +%Y%m%d-%H%M%S)" "${endpoints[@]}"
+  trap stop_all EXIT
+  trap 'exit 130' INT TERM
+  played "$scenario" "$policy" "$KUBECONFIG_OF_LAB" "$REPORTS/$(date +%Y%m%d-%H%M%S)-$policy" \
+    "${endpoints[@]}"
+}
+
+lab_report() {
+  local found=()
+  need_playing
+  nothing_missing
+  mapfile -t found < <(find "$REPORTS" -mindepth 2 -maxdepth 2 -name results.json \
+    -not -path '*/compared/*' -printf '%h\n' 2>/dev/null | sort)
+  [[ ${#found[@]} != 0 ]] || die "$REPORTS: no run yet; $0 run"
+  kubedsm record --compare "${found[@]}" --out "$REPORTS/compared"
+  say "the page: $REPORTS/compared/index.html"
 }

@@ -1,0 +1,90 @@
+"""check.py SERVER PROMETHEUS CONFIG FOLDER: whether a run of the emulated lab is what it should be.
+
+One line for each thing, and exit code 1 if one is not so. The cluster still runs, and the folder
+has what was recorded of it.
+"""
+
+import json
+import sys
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from kubedsm.configuration.settings import Configuration, load_file
+
+PATIENCE = 30
+#: of the requests. The services fail none; those of a pod that is killed would be.
+MOST_FAILED = 0.01
+
+#: whether it is so, and what
+Said = tuple[bool, str]
+
+
+def fetched(url: str) -> Any:
+    with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
+        return json.load(answer)
+
+
+def is_ready(pod: dict[str, Any]) -> bool:
+    conditions = pod["status"].get("conditions", ())
+    return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+
+
+def of_pods(pods: list[dict[str, Any]]) -> Iterator[Said]:
+    staying = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
+    ready = sum(map(is_ready, staying))
+    yield 0 < ready == len(staying), f"{ready} of {len(staying)} pods are Ready"
+
+
+def of_requests(played: dict[str, Any]) -> Iterator[Said]:
+    for name, service in played["services"].items():
+        due, answered = service["requests"], service["answered"]
+        enough = answered >= (1 - MOST_FAILED) * due > 0
+        yield enough, f"{name}: {answered} of {due} requests were answered"
+
+
+def of_results(results: dict[str, Any]) -> Iterator[Said]:
+    (run,) = results["runs"]
+    ratio = run["edgeRatio"]
+    yield ratio is not None and 0 < ratio <= 1, f"edge ratio {ratio}"
+    lost = run["lostPodSeconds"]
+    yield lost == 0, f"{lost} pod-seconds lost in {run['migrations']} moves"
+
+
+def asked(configuration: Configuration) -> Iterator[tuple[str, str]]:
+    """The name and the text of each query that the scheduler asks."""
+    load = configuration.load_aware
+    for of, queries in (
+        ("loadAware.queries.node", load.queries.node),
+        ("loadAware.queries.pod", load.queries.pod),
+        ("latency.queries", configuration.latency.queries),
+    ):
+        for name, query in attrs.asdict(queries).items():
+            yield f"{of}.{name}", load.asked(query)
+
+
+def of_queries(prometheus: str, configuration: Configuration) -> Iterator[Said]:
+    for name, query in asked(configuration):
+        parameters = urllib.parse.urlencode({"query": query})
+        found = fetched(f"{prometheus}/api/v1/query?{parameters}")["data"]["result"]
+        yield bool(found), f"{name} has {len(found)} answers"
+
+
+def main(server: str, prometheus: str, config: str, folder: str) -> int:
+    said = [
+        *of_pods(fetched(f"{server}/api/v1/namespaces/lab/pods")["items"]),
+        *of_requests(json.loads(Path(folder, "requests.json").read_bytes())),
+        *of_results(json.loads(Path(folder, "results.json").read_bytes())),
+        *of_queries(prometheus, load_file(config)),
+    ]
+    for so, what in said:
+        print("ok   " if so else "WRONG", what)
+    return 0 if all(so for so, _ in said) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
