@@ -288,7 +288,13 @@ def test_reads_a_node():
             "unschedulable": True,
             "taints": [{"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}],
         },
-        "status": {"allocatable": {"cpu": "4", "memory": "5G", "pods": "110", "a.b/c": "0"}},
+        "status": {
+            "allocatable": {"cpu": "4", "memory": "5G", "pods": "110", "a.b/c": "0"},
+            "addresses": [
+                {"type": "InternalIP", "address": "10.0.0.1"},
+                {"type": "Hostname", "address": "n2"},
+            ],
+        },
     }
     node = decoding.node(shown)
     assert node == decoding.node(json.dumps(shown).encode())
@@ -296,6 +302,7 @@ def test_reads_a_node():
     assert node.taints == (Taint("node.kubernetes.io/unschedulable", "", "NoSchedule"),)
     assert node.unschedulable
     assert node.labels == {"kubedsm.io/tier": "edge"}
+    assert node.addresses == ("10.0.0.1", "n2")
     assert decoding.node({"metadata": {"name": "new"}}).allocatable == Resources()
 
 

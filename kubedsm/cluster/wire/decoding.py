@@ -197,13 +197,15 @@ def _identity(metadata: schema.Metadata) -> Identity:
 
 def node_of(shape: schema.Node) -> Node:
     spec = shape.spec or schema.NodeSpec()
-    allocatable = shape.status.allocatable if shape.status else None
+    status = shape.status or schema.NodeStatus()
+    allocatable = status.allocatable
     return Node(
         name=NodeName(shape.metadata.name),
         labels=shape.metadata.labels or {},
         allocatable=_allocatable(tuple(allocatable.items())) if allocatable else Resources(),
         taints=_taints(spec.taints) if spec.taints else (),
         unschedulable=bool(spec.unschedulable),
+        addresses=tuple(a.address for a in status.addresses or () if a.address),
     )
 
 

@@ -137,8 +137,13 @@ class NodeSpec(Wire, frozen=True):
     unschedulable: bool | None = None
 
 
+class NodeAddress(Wire, frozen=True):
+    address: str | None = None
+
+
 class NodeStatus(Wire, frozen=True):
     allocatable: Quantities | None = None
+    addresses: tuple[NodeAddress, ...] | None = None
 
 
 class Node(Wire, frozen=True):

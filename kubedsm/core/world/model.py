@@ -263,6 +263,8 @@ class Node:
     unschedulable: bool = False
     #: set by the mirror from the configured tier label; None is not ours to place on
     tier: Tier | None = None
+    #: of whatever type: IP addresses, the host name
+    addresses: tuple[str, ...] = ()
 
 
 @attrs.frozen(slots=True)
