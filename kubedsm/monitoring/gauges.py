@@ -13,7 +13,7 @@ from kubedsm.core.rules.plugins import BY_NAME
 from kubedsm.core.world.model import Tier
 from kubedsm.core.world.snapshot import Snapshot
 from kubedsm.monitoring.reading import Reading
-from kubedsm.monitoring.workloads import workload_families
+from kubedsm.monitoring.workloads import answer_families, workload_families
 
 #: what kube-scheduler, and we, name the Lease
 ELECTION = "kubedsm"
@@ -24,7 +24,9 @@ def families(reading: Reading) -> Iterator[Metric]:
     snapshot = reading.snapshot
     yield from _waiting(reading)
     yield from workload_families(snapshot.shares(), reading.policy.promises_in(snapshot))
+    yield from answer_families(snapshot)
     yield from _nodes(reading)
+    yield from _load(reading)
     yield from _watches(reading)
     yield from _process(reading)
 
@@ -70,6 +72,19 @@ def _nodes(reading: Reading) -> Iterator[Metric]:
         "Pods that a move has taken from their owner, and that are still there.",
         value=sum(pod.detached for pod in snapshot.pods.values()),
     )
+
+
+def _load(reading: Reading) -> Iterator[Metric]:
+    measured = reading.snapshot.measured
+    yield GaugeMetricFamily(
+        "kubedsm_load_nodes", "Nodes of which it is known what they use.", value=len(measured.nodes)
+    )
+    age = GaugeMetricFamily(
+        "kubedsm_load_age_seconds", "Since when what is known of the load is known; none: nothing."
+    )
+    if measured.at:
+        age.add_metric((), max(0.0, reading.now - measured.at))
+    yield age
 
 
 def _fragmentation(reading: Reading, snapshot: Snapshot) -> float:

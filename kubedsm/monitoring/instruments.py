@@ -18,7 +18,7 @@ from kubedsm.core.world.change import Change
 from kubedsm.core.world.model import Pod, Uid
 from kubedsm.monitoring.measured_cluster import Answered
 from kubedsm.monitoring.registry import Registry
-from kubedsm.runtime.listener import DecisionKind, Listener, Packing, Result
+from kubedsm.runtime.listener import DecisionKind, Listener, LoadResult, Packing, Result
 from kubedsm.why.entries import MoveOutcome
 from plans.steps import LOST, Plan, StepKind, StepState
 
@@ -220,6 +220,13 @@ class Instruments(Listener):
         )
         for question in ("suggestion", "packing", "preemption", "explanation"):
             self._unanswered.labels(question)
+        self._load_queries = Counter(
+            "kubedsm_load_queries",
+            "Queries that Prometheus was asked for measured load, by result: answered, partial"
+            " (some series are of no use), empty (none is of any, or there is none) or failed.",
+            ["query", "result"],
+            registry=registry,
+        )
 
     def changed(self, change: Change) -> None:
         before, after = change.pod_before, change.pod_after
@@ -301,6 +308,9 @@ class Instruments(Listener):
 
     def unanswered(self, question: str) -> None:
         self._unanswered.labels(question).inc()
+
+    def load_asked(self, query: str, result: LoadResult) -> None:
+        self._load_queries.labels(query, result).inc()
 
     def answered(self, answered: Answered) -> None:
         """A request is over."""

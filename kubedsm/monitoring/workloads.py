@@ -13,6 +13,7 @@ from prometheus_client.metrics_core import Metric
 
 from kubedsm.core.goals.objective import Promises
 from kubedsm.core.world.model import Share, Workload
+from kubedsm.core.world.snapshot import Snapshot
 
 #: with series of their own
 MOST = 500
@@ -81,3 +82,17 @@ def workload_families(shares: Mapping[Workload, Share], promises: Promises) -> I
         f"Workloads beyond the {MOST} that have series of their own.",
         value=len(shares) - len(shown),
     )
+
+
+def answer_families(snapshot: Snapshot) -> Iterator[Metric]:
+    """What those with series answer in, as far as it is measured."""
+    seconds = GaugeMetricFamily(
+        "kubedsm_response_time_seconds",
+        "What a workload's pods in a tier answer in, as the mean: what Prometheus said last.",
+        labels=(*LABELS, "tier"),
+    )
+    for workload in chosen(snapshot.shares()):
+        for tier, answers in snapshot.measured.answers.get(workload, {}).items():
+            labels = (workload.namespace, workload.kind, workload.name, tier.value)
+            seconds.add_metric(labels, answers.seconds)
+    yield seconds

@@ -35,12 +35,14 @@ from kubedsm.runtime.ignored_annotations import IgnoredAnnotations
 from kubedsm.runtime.left_behind import LeftBehind
 from kubedsm.runtime.limits import MoveLimits
 from kubedsm.runtime.listener import Listener
+from kubedsm.runtime.load_monitor import LoadMonitor
 from kubedsm.runtime.moves import STARTS, WAITS_FOR_REPLACEMENT, Moves
 from kubedsm.runtime.outcomes import Outcomes
 from kubedsm.runtime.packer import Packer
 from kubedsm.runtime.pause_switch import PauseSwitch
 from kubedsm.runtime.placement_manager import Limits, PlacementManager
 from kubedsm.runtime.preemptor import Preemptor
+from kubedsm.runtime.prometheus import Asker, InAThread
 from kubedsm.runtime.scheduler import Scheduler
 from kubedsm.runtime.scheduling_queue import SchedulingQueue
 from kubedsm.runtime.sites import Sites
@@ -55,7 +57,7 @@ from kubedsm.said_by_cause import SaidByCause
 from kubedsm.thinking.questions import InProcess, Known, Thinker
 from kubedsm.thinking.told_mirror import ToldMirror
 from kubedsm.thinking.worker import Worker
-from kubedsm.why.entries import MoveOutcome, Outcome
+from kubedsm.why.entries import MoveOutcome
 from kubedsm.why.explainer import Decisions
 from kubedsm.why.record import DecisionRecord
 from plans.steps import Step
@@ -70,7 +72,7 @@ class Runtime:
     unless another one is to be compared with it. The configuration follows its `source`, if it has
     one. The pause switch is in the same ConfigMap; else in `kubedsm` in the `namespace`.
     `listener` hears what happens. What takes long is thought about in this process, or `apart`, in
-    a worker process.
+    a worker process. `prometheus`: how one is asked, over HTTP if not said.
     """
 
     def __init__(
@@ -86,6 +88,7 @@ class Runtime:
         listener: Listener | None = None,
         *,
         apart: bool = False,
+        prometheus: Asker | None = None,
     ) -> None:
         self._cluster = cluster
         self.configuration = CurrentConfiguration(configuration, clock.wall())
@@ -118,7 +121,13 @@ class Runtime:
         self._preemptor = self._maker_of_room()
         self.sites = Sites(self.mirror, self.configuration, clock, self.synced)
         self._outcomes = Outcomes(
-            self.queue, self.manager, self._recorder, self._record, self._preemptor, self._listener
+            self.queue,
+            self.manager,
+            self._recorder,
+            self._workload_events,
+            self._record,
+            self._preemptor,
+            self._listener,
         )
         self._scheduler = self._decider(chance, binds)
         self._file: ConfigurationFile | None = None
@@ -129,6 +138,7 @@ class Runtime:
         self._tiers = TierKeeper(self.mirror, configuration.scheduler_name, self._recorder.retiered)
         self._handler = self._event_handler(binds)
         self._reflectors = self._followers(rng)
+        self._load_monitor = self._asker_for_load(prometheus or InAThread())
         self.configuration.observe(self._reconfigured)
 
     def _thinker(self, followed: dict[Uid, str], instance: str) -> Thinker:
@@ -303,6 +313,19 @@ class Runtime:
             on_other=(self.sites.observe, self._preemptor.observe, self._tiers.observe),
         )
 
+    def _asker_for_load(self, prometheus: Asker) -> LoadMonitor:
+        return LoadMonitor(
+            self.mirror,
+            self.configuration,
+            self._clock,
+            prometheus,
+            self._handler.handle,
+            self._recorder,
+            self._config_map,
+            self._listener,
+            self._said,
+        )
+
     def _followers(self, rng: random.Random) -> list[Reflector[Any, ClusterEvent]]:
         reflector: Callable[..., Reflector[Any, ClusterEvent]] = partial(
             Reflector, clock=self._clock, rng=rng, on_event=self._handler.handle, report=log.warning
@@ -358,6 +381,7 @@ class Runtime:
             tasks.create_task(keep("thoughts", self._scheduler.thoughts.run))
             tasks.create_task(keep("worker", self.thinker.run))
             tasks.create_task(keep("preemptor", self._preemptor.run))
+            tasks.create_task(keep("load monitor", self._load_monitor.run))
             if self.suggester is not None:
                 tasks.create_task(keep("suggester", self.suggester.run))
             if self.packer is not None:
@@ -409,23 +433,7 @@ class Runtime:
             self.queue.add(pod)
 
     def _ended(self, ended: MoveOutcome) -> None:
-        self._record.move_ended(ended)
-        self._listener.move_ended(ended)
-        if ended.outcome is Outcome.DROPPED:
-            return
-        pod, target = ended.move.pod, ended.move.target
-        completed = ended.outcome is Outcome.COMPLETED
-        text = f"Move to {target} {ended.outcome}: {ended.reason}"
-        if completed:
-            tells = ended.move.rebalances or ended.move.room_for
-            purpose = f", {ended.move.purpose}" if tells else ""
-            text = f"Moved to {target}{purpose}"
-        log.info("move ended", pod=str(pod), outcome=ended.outcome, reason=ended.reason)
-        self._workload_events.moved(ended)
-        self._recorder.moved(pod, text, completed=completed)
-        replacement = ended.replacement
-        if completed and replacement is not None and replacement.node_name is not None:
-            self._recorder.scheduled(replacement, replacement.node_name)
+        self._outcomes.move_ended(ended)
 
     def _note_known(self, kind: type[Surrounding]) -> None:
         self._handler.handle(KindKnown(kind))

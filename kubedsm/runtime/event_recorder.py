@@ -67,6 +67,7 @@ TRIES = 5
 RETRY = 1.0
 #: seconds between two looks whether all is written
 FLUSH_POLL = 0.02
+LOAD_KNOWN = "All that is asked of Prometheus is known again"
 #: answers that another try would not change
 FINAL = (Conflict, Forbidden, Invalid, NotFound)
 
@@ -175,6 +176,11 @@ class EventRecorder:
 
     def configuration_refused(self, about: ConfigMap, text: str) -> None:
         self._add(Note(about, "ConfigurationRefused", text, topic="configuring", warning=True))
+
+    def load_told(self, about: ConfigMap, unknown: str) -> None:
+        """Say what is not known of the load, and why; nothing: that all of it is known again."""
+        reason, text = ("LoadUnknown", unknown) if unknown else ("LoadKnown", LOAD_KNOWN)
+        self._add(Note(about, reason, text, topic="measuring", warning=bool(unknown)))
 
     def retiered(self, pod: Pod, tier: Tier) -> None:
         self._add(Retiered(pod, tier))

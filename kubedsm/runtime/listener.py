@@ -14,6 +14,8 @@ from plans.steps import Plan
 Result = Literal["scheduled", "unschedulable", "error", "late"]
 #: overtaken: the cluster was another one by then
 Packing = Literal["applied", "proposed", "nothing", "overtaken"]
+#: of a query; partial: some of its series are of no use; empty: none is, or there is none
+LoadResult = Literal["answered", "partial", "empty", "failed"]
 
 #: what is decided on: new pods, or pods that run
 DecisionKind = Literal["batch", "suggestion", "packing"]
@@ -66,3 +68,6 @@ class Listener:
 
     def unanswered(self, question: str) -> None:
         """A question of that name has no answer: the worker process ended, or took too long."""
+
+    def load_asked(self, query: str, result: LoadResult) -> None:
+        """Prometheus was asked the query of that name."""

@@ -1,4 +1,4 @@
-"""What comes of decisions about batches: binds are asked for, and the other pods told why not."""
+"""What comes of decisions: binds are asked for, other pods told why not, and ends of moves told."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -16,7 +16,9 @@ from kubedsm.runtime.listener import Listener
 from kubedsm.runtime.placement_manager import PlacementManager
 from kubedsm.runtime.preemptor import Preemptor
 from kubedsm.runtime.scheduling_queue import SchedulingQueue
+from kubedsm.runtime.workload_events import WorkloadEvents
 from kubedsm.said_by_cause import cause_of
+from kubedsm.why.entries import MoveOutcome, Outcome
 from kubedsm.why.record import DecisionRecord
 from plans.steps import Step, StepState
 
@@ -31,6 +33,7 @@ class Outcomes:
     queue: SchedulingQueue
     manager: PlacementManager
     recorder: EventRecorder
+    workload_events: WorkloadEvents
     record: DecisionRecord
     preemptor: Preemptor
     listener: Listener
@@ -103,6 +106,20 @@ class Outcomes:
                 pod, f"binding rejected: {step.reason}", reason="SchedulerError"
             )
             self.preemptor.unbound(pod)
+
+    def move_ended(self, ended: MoveOutcome) -> None:
+        """Remember and tell what became of a move."""
+        self.record.move_ended(ended)
+        self.listener.move_ended(ended)
+        if ended.outcome is Outcome.DROPPED:
+            return
+        pod, completed = ended.move.pod, ended.outcome is Outcome.COMPLETED
+        log.info("move ended", pod=str(pod), outcome=ended.outcome, reason=ended.reason)
+        self.workload_events.moved(ended)
+        self.recorder.moved(pod, ended.told, completed=completed)
+        replacement = ended.replacement
+        if completed and replacement is not None and replacement.node_name is not None:
+            self.recorder.scheduled(replacement, replacement.node_name)
 
 
 @attrs.frozen(slots=True)

@@ -70,6 +70,14 @@ class MoveOutcome:
         """The pod that is moved, and the one in its place."""
         return (self.move.pod,) if self.replacement is None else (self.move.pod, self.replacement)
 
+    @property
+    def told(self) -> str:
+        """What became of it, for its users."""
+        move, target = self.move, self.move.target
+        if self.outcome is not Outcome.COMPLETED:
+            return f"Move to {target} {self.outcome}: {self.reason}"
+        return f"Moved to {target}" + f", {move.purpose}" * bool(move.rebalances or move.room_for)
+
     def answer(self, at: float) -> MoveAnswer:
         ended = {
             "at": rfc3339(at),

@@ -34,6 +34,8 @@ class World:
     #: what the configuration follows
     source: object = None
     runtime: Runtime = None
+    #: whom the scheduler asks for measured load
+    prometheus: object = None
     #: what the scheduler is on
     front: EmulatedFront = None
     #: what the scheduler shows, where access is enforced
@@ -64,6 +66,7 @@ class World:
             policy=policy,
             listener=instruments,
             source=self.source,
+            prometheus=self.prometheus,
         )
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(self.runtime.run())

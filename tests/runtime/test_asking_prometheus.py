@@ -1,0 +1,260 @@
+"""Whatever a server answers, asking it gives a vector, or a failure in one line."""
+
+import asyncio
+import json
+import socket
+import threading
+import time
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from kubedsm.configuration.load_aware import LoadAware
+from kubedsm.runtime import prometheus
+from kubedsm.runtime.prometheus import Failure, InAThread, Sample
+from support.processes import free_port
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.http]
+
+UP = Sample({"instance": "n1:9100"}, 1.5, 1000.0)
+
+
+def answer(result):
+    return json.dumps({"status": "success", "data": {"resultType": "vector", "result": result}})
+
+
+def series(value="1.5", at=1000.0, metric=None):
+    return answer([{"metric": metric or UP.labels, "value": [at, value]}])
+
+
+GOOD = series()
+
+
+@contextmanager
+def serving(reply):
+    """`reply(request)` gives status, headers and body; the requests that came."""
+    came = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            came.append(self)
+            status, headers, body = reply(self)
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.end_headers()
+            for part in [body] if isinstance(body, bytes) else body:
+                try:
+                    self.wfile.write(part)
+                except OSError:
+                    return  # it has heard enough
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,)).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}", came
+        finally:
+            server.shutdown()
+
+
+async def asked(url, seconds=5.0, queries=("up",), **whom):
+    whom = LoadAware(prometheus=url, **whom)
+    return await InAThread().ask(whom, {name: name for name in queries}, seconds, dict)
+
+
+async def heard(status, body, **headers):
+    """What one answer comes to; the other query is answered well."""
+    body = body if isinstance(body, bytes) else body.encode()
+
+    def reply(request):
+        query = parse_qs(urlsplit(request.path).query)["query"]
+        return (status, headers, body) if query == ["up"] else (200, {}, GOOD.encode())
+
+    with serving(reply) as (url, _):
+        found = await asked(url, queries=("up", "other"))
+    assert found["other"] == (UP,)
+    return found["up"]
+
+
+async def test_a_vector_is_read_and_the_query_is_asked_as_it_is():
+    with serving(lambda _: (200, {}, GOOD.encode())) as (url, came):
+        assert await asked(f"{url}/prefix/", queries=('a{b=~"c|d"}[5m] + 1',)) == {
+            'a{b=~"c|d"}[5m] + 1': (UP,)
+        }
+    [request] = came
+    assert urlsplit(request.path).path == "/prefix/api/v1/query"
+    assert parse_qs(urlsplit(request.path).query)["query"] == ['a{b=~"c|d"}[5m] + 1']
+    assert "Authorization" not in request.headers
+
+
+async def test_an_empty_vector_is_one():
+    assert await heard(200, answer([])) == ()
+
+
+@pytest.mark.parametrize("value", ["NaN", "+Inf", "-Inf", "-1", "1e308"])
+async def test_odd_numbers_are_numbers_here(value):
+    [sample] = await heard(200, series(value))
+    assert str(sample.value) == str(float(value))
+
+
+PROBLEM = json.dumps({"status": "error", "errorType": "bad_data", "error": "parse error:\n here"})
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "why"),
+    [
+        (422, PROBLEM, "422 parse error: here"),
+        (401, "Unauthorized", "401"),
+        (503, "<html>starting</html>", "503"),
+        (500, b"\xff\xfe", "500"),
+        (422, '{"error": ["x"]}', "422 ['x']"),
+        (422, '{"error": "%s"}' % ("x" * 10_000), f"422 {'x' * 300}"),
+        (200, "<html><body>Log in</body></html>", "no JSON in the answer"),
+        (200, b"", "no JSON in the answer"),
+        (200, b"\xff\xfe\x00", "no JSON in the answer"),
+        (200, '{"status": "success"', "no JSON in the answer"),
+        (200, "[" * 100_000, "no vector in the answer"),
+        (200, "[]", "no vector in the answer"),
+        (200, "null", "no vector in the answer"),
+        (200, '{"data": {"result": null}}', "no vector in the answer"),
+        (200, '{"data": {"result": {"a": 1}}}', "no vector in the answer"),
+        (200, answer([1000.0, "1.5"]), "no vector in the answer"),
+        (200, answer([{"metric": {}, "values": [[1, "1"]]}]), "no vector in the answer"),
+        (200, answer([{"metric": [], "value": [1, "1"]}]), "no vector in the answer"),
+        (200, answer([{"metric": {}, "value": [1, "one"]}]), "no vector in the answer"),
+        (200, answer([{"metric": {}, "value": [1]}]), "no vector in the answer"),
+        (200, answer([{"metric": {}, "value": [1, 2]}]), "no vector in the answer"),
+        (200, answer([{"metric": {}, "value": [None, "1"]}]), "no vector in the answer"),
+    ],
+)  # fmt: skip
+async def test_what_is_no_vector_fails_in_a_line_and_the_next_query_is_asked(status, body, why):
+    assert await heard(status, body) == Failure(why)
+
+
+async def test_redirects_are_not_followed():
+    with serving(lambda _: (302, {"Location": "http://127.0.0.1:1/login"}, b"")) as (url, came):
+        found = await asked(url)
+    assert found == {"up": Failure("302, a redirect, which is not followed")}
+    assert len(came) == 1
+
+
+async def test_an_answer_that_is_too_large_is_not_read_to_its_end(monkeypatch):
+    monkeypatch.setattr(prometheus, "LARGEST", 2**20)
+    sent = []
+
+    def endless():
+        while len(sent) < 1000:
+            sent.append(1)
+            yield b" " * 2**16
+
+    with serving(lambda _: (200, {}, endless())) as (url, _):
+        assert await asked(url) == {"up": Failure("an answer of more than 1 MiB")}
+    assert len(sent) < 200
+
+
+async def test_a_token_is_shown_and_never_told(tmp_path):
+    token = tmp_path / "token"
+    token.write_text("very-secret\n")
+    with serving(lambda _: (401, {}, b"")) as (url, came):
+        assert await asked(url, token_file=str(token)) == {"up": Failure("401")}
+        assert came[0].headers["Authorization"] == "Bearer very-secret"
+        for text in ("very secret", "very\nsecret", "", "ö-secret"):
+            token.write_text(text)
+            found = (await asked(url, token_file=str(token)))["up"]
+            assert found.nobody
+            assert found.reason.startswith("tokenFile: ")
+            assert "secret" not in found.reason
+    assert len(came) == 1
+    gone = await asked("http://127.0.0.1:1", token_file=str(tmp_path / "gone"))
+    assert "No such file" in gone["up"].reason
+
+
+@pytest.mark.parametrize(
+    ("options", "url", "why"),
+    [
+        ({}, "http://127.0.0.1:{port}", "Connection refused"),
+        ({}, "http://nowhere.invalid:{port}", "nowhere.invalid"),
+        ({}, "https://127.0.0.1:{port}", "Connection refused"),
+        ({"ca_file": "/nowhere/ca"}, "https://127.0.0.1:{port}", "/nowhere/ca"),
+        ({}, "http://" + "x" * 300 + ":{port}", ""),
+    ],
+)
+async def test_when_nobody_answers_that_is_said_of_all_queries(options, url, why):
+    found = await asked(url.format(port=free_port()), queries=("a", "b"), **options)
+    assert found["a"] == found["b"]
+    assert found["a"].nobody
+    assert why in found["a"].reason
+    assert len(found["a"].reason) <= 300
+    assert "0x" not in found["a"].reason
+
+
+async def test_environment_and_files_of_whoever_started_us_are_not_used(monkeypatch, tmp_path):
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login a password b\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    with serving(lambda _: (200, {}, GOOD.encode())) as (url, came):
+        assert await asked(url) == {"up": (UP,)}
+    assert "Authorization" not in came[0].headers
+
+
+@contextmanager
+def silent():
+    """Takes connections, and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+
+
+async def test_one_that_says_nothing_is_given_up_in_time_for_all_queries():
+    began = time.monotonic()
+    with silent() as url:
+        found = await asked(url, seconds=0.2, queries=("a", "b", "c"))
+    assert found == dict.fromkeys("abc", Failure("no answer in time", nobody=True))
+    assert time.monotonic() - began < 5
+
+
+async def test_while_one_thread_hangs_nothing_is_asked_and_nobody_waits(monkeypatch):
+    """As when a name takes minutes to be looked up, which no timeout of ours ends."""
+    let_go, begun = threading.Event(), []
+
+    def hang(whom, queries, due):
+        begun.append(1)
+        let_go.wait(60)
+        return dict.fromkeys(queries, ())
+
+    monkeypatch.setattr(prometheus, "_asked_all", hang)
+    monkeypatch.setattr(prometheus, "GRACE", 0.0)
+    asker, whom = InAThread(), LoadAware(prometheus="http://p")
+    first = await asker.ask(whom, {"a": "a"}, 0.05, dict)
+    assert first == {"a": Failure("no answer within 0.05 s", nobody=True)}
+    second = await asker.ask(whom, {"a": "a"}, 0.05, dict)
+    assert second["a"].reason == "what was asked before has not come to an end yet"
+    assert len(begun) == 1
+    [thread] = [t for t in threading.enumerate() if t.name == "prometheus"]
+    assert thread.daemon
+    let_go.set()
+    thread.join()
+    assert await asker.ask(whom, {"a": "a"}, 5, dict) == {"a": ()}
+
+
+async def test_who_is_cancelled_does_not_wait_for_the_thread():
+    with silent() as url:
+        asking = asyncio.create_task(asked(url, seconds=1))
+        await asyncio.sleep(0.1)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+    for thread in threading.enumerate():
+        if thread.name == "prometheus":
+            thread.join()
+
+
+async def test_a_mistake_of_ours_is_raised_where_it_is_waited_for():
+    with serving(lambda _: (200, {}, GOOD.encode())) as (url, _):
+        whom = LoadAware(prometheus=url)
+        with pytest.raises(KeyError, match="ours"):
+            await InAThread().ask(whom, {"up": "up"}, 5, lambda found: found["ours"])
