@@ -85,10 +85,9 @@ def record(
     out: Path | None,
     output: str,
 ) -> None:
-    """Record what happens on a cluster while load is played, and judge it.
+    """Record a cluster under load, and judge it as a replay is.
 
-    It makes the same report as `kubedsm replay`, of what was measured, and nothing but that.
-    Ctrl-C or SIGTERM ends it with what was seen until then.
+    Nothing is changed. Ctrl-C or SIGTERM ends it with the report of what was seen until then.
     """
     if bool(folders) != compare or compare == bool(scenario_path):
         raise click.UsageError("give --scenario, or --compare and folders: one of the two")

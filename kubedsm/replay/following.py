@@ -20,7 +20,7 @@ from kubedsm.cluster.watching.reflector import Reflector
 from kubedsm.cluster.watching.watched import Watched
 from kubedsm.cluster.wire import sightings
 from kubedsm.cluster.wire.decoding import Identity, Reader
-from kubedsm.cluster.wire.sightings import DeploymentSeen, PodGone, Sighting
+from kubedsm.cluster.wire.sightings import DeploymentGone, PodGone, Sighting
 from kubedsm.configuration.documents import DocumentError
 from kubedsm.core.world.model import Tiers, Uid
 from kubedsm.replay.load_report import LoadReport, read
@@ -122,7 +122,11 @@ def _watched(namespace: str) -> tuple[Watched[Any, Sighting | None], ...]:
     return (
         # What ran on a node that is gone has run there.
         of(sightings.NODES, f"{CORE}/nodes", lambda _: None),
-        of(sightings.DEPLOYMENTS, path_of(APPS, namespace, "deployments"), DeploymentSeen.gone),
+        of(
+            sightings.DEPLOYMENTS,
+            path_of(APPS, namespace, "deployments"),
+            lambda gone: DeploymentGone(gone.namespace, gone.name),
+        ),
         of(sightings.PODS, f"{CORE}/pods", lambda pod: PodGone(Uid(pod.uid))),
     )
 

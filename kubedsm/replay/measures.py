@@ -273,6 +273,7 @@ def _lost(moves: Sequence[MoveRecord], timeline: Timeline, levels: Sequence[Leve
             if since < level.since or until > level.until:
                 continue
             before = [m.ready_before for m in here if m.began <= since < m.ended]
-            wanted = timeline.wanted(service, since)
+            # Of what nobody's replicas are known, as many are wanted as there were.
+            wanted = timeline.wanted(service, since) if steps else math.inf
             lost += (until - since) * max(0, min(max(before, default=0), wanted) - ready)
     return lost

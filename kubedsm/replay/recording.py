@@ -5,7 +5,14 @@ from collections.abc import Mapping
 import attrs
 
 from kubedsm.cluster.wire import sightings
-from kubedsm.cluster.wire.sightings import DeploymentSeen, NodeSeen, PodGone, PodSeen, Sighting
+from kubedsm.cluster.wire.sightings import (
+    DeploymentGone,
+    DeploymentSeen,
+    NodeSeen,
+    PodGone,
+    PodSeen,
+    Sighting,
+)
 from kubedsm.core.world.model import Node, NodeName, Pod, Resources, Tier, Tiers, Uid
 from kubedsm.emulator.api.resources import DEPLOYMENTS, NODES, PODS
 from kubedsm.emulator.api.store import ObjectChange
@@ -70,6 +77,8 @@ class TimelineRecorder:
         self._moving: dict[Uid, _Move] = {}
         self._ready = dict.fromkeys(services, 0)
         self._replicas: dict[str, list[tuple[float, int]]] = {name: [] for name in services}
+        #: by name, whose they are and how many replicas they want
+        self._deployments: dict[str, tuple[str, int]] = {}
         #: a pod of each service
         self._samples: dict[str, Pod] = {}
         #: pods of nobody's service, which hold room
@@ -83,10 +92,13 @@ class TimelineRecorder:
 
     def notice(self, change: ObjectChange, now: float) -> None:
         """Take in a change of the store that came at `now`, in seconds."""
-        if change.resource is PODS and change.type == "DELETED":
-            self.take(PodGone(Uid(change.object["metadata"]["uid"])), now)
+        metadata, deleted = change.object["metadata"], change.type == "DELETED"
+        if change.resource is PODS and deleted:
+            self.take(PodGone(Uid(metadata["uid"])), now)
         elif change.resource is PODS:
             self.take(sightings.PODS.value(change.object), now)
+        elif change.resource is DEPLOYMENTS and deleted:
+            self.take(DeploymentGone(metadata["namespace"], metadata["name"]), now)
         elif change.resource is DEPLOYMENTS:
             self.take(sightings.DEPLOYMENTS.value(change.object), now)
         elif change.resource is NODES:
@@ -100,7 +112,13 @@ class TimelineRecorder:
             case PodGone():
                 self._take_leave(seen.uid, now)
             case DeploymentSeen():
-                self._take_replicas(seen, now)
+                service = self._service(seen.namespace, seen.labels, seen.name)
+                if service is not None:
+                    self._take_replicas(seen.name, service, seen.replicas, now)
+            case DeploymentGone():
+                known = self._deployments.get(seen.name)
+                if known is not None and seen.namespace == self._namespace:
+                    self._take_replicas(seen.name, known[0], 0, now)
             case NodeSeen():
                 tier = self._tiers.of(seen.node.labels)
                 self._nodes[seen.node.name] = attrs.evolve(seen.node, tier=tier)
@@ -113,11 +131,12 @@ class TimelineRecorder:
         names = (labels.get(SERVICE_LABEL, ""), workload)
         return next((name for name in names if name in self._replicas), None)
 
-    def _take_replicas(self, seen: DeploymentSeen, now: float) -> None:
-        service = self._service(seen.namespace, seen.labels, seen.name)
-        steps = self._replicas[service] if service is not None else None
-        if steps is not None and (not steps or steps[-1][1] != seen.replicas):
-            steps.append((now, seen.replicas))
+    def _take_replicas(self, deployment: str, service: str, replicas: int, now: float) -> None:
+        self._deployments[deployment] = service, replicas
+        wanted = sum(number for name, number in self._deployments.values() if name == service)
+        steps = self._replicas[service]
+        if not steps or steps[-1][1] != wanted:
+            steps.append((now, wanted))
 
     def _take_pod(self, seen: PodSeen, now: float) -> None:
         pod = seen.pod

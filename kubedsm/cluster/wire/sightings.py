@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import attrs
 
 from kubedsm.cluster.wire import decoding, live_schema, schema
-from kubedsm.cluster.wire.decoding import Identity, Reader
+from kubedsm.cluster.wire.decoding import Reader
 from kubedsm.cluster.wire.pods import made
 from kubedsm.cluster.wire.rules_schema import Wire
 from kubedsm.core.world.model import Node, Pod, Uid
@@ -40,17 +40,18 @@ class NodeSeen:
 class DeploymentSeen:
     namespace: str
     name: str
-    #: none once it is gone
     replicas: int
     #: of its pods
-    labels: Mapping[str, str] = attrs.field(factory=dict)
-
-    @classmethod
-    def gone(cls, deployment: Identity) -> "DeploymentSeen":
-        return cls(deployment.namespace, deployment.name, 0)
+    labels: Mapping[str, str]
 
 
-Sighting = PodSeen | PodGone | NodeSeen | DeploymentSeen
+@attrs.frozen(slots=True)
+class DeploymentGone:
+    namespace: str
+    name: str
+
+
+Sighting = PodSeen | PodGone | NodeSeen | DeploymentSeen | DeploymentGone
 
 
 class _NodeInfo(Wire, frozen=True):
@@ -77,7 +78,8 @@ def _node(shape: _Node) -> NodeSeen:
 
 def _deployment(shape: live_schema.Workload) -> DeploymentSeen:
     labels = shape.spec.template.metadata.labels or {}
-    return DeploymentSeen(shape.metadata.namespace or "", shape.metadata.name, shape.wanted, labels)
+    metadata = shape.metadata
+    return DeploymentSeen(metadata.namespace or "", metadata.name, shape.wanted, labels)
 
 
 PODS: Reader[schema.Pod, PodSeen] = Reader("Pod", schema.Pod, _pod)

@@ -1,0 +1,76 @@
+"""`kubedsm record` as a process, on an emulated cluster over HTTP."""
+
+import json
+import signal
+from datetime import UTC, datetime
+
+import pytest
+
+from loadgen.scenario import Api, Interval, Scenario, dumps
+from support.processes import PATIENCE, Process, Server, write
+
+pytestmark = pytest.mark.http
+LATENCY = dict.fromkeys(("mean", "p50", "p95", "p99", "max"), 40.0)
+
+
+def bind(server, pod, node):
+    target = {"apiVersion": "v1", "kind": "Node", "name": node}
+    binding = {"metadata": {"name": pod}, "target": target}
+    server.call("POST", f"/api/v1/namespaces/default/pods/{pod}/binding", binding)
+
+
+def ready(server, pod):
+    status = server.call("GET", f"/api/v1/namespaces/default/pods/{pod}")["status"]
+    return any((c["type"], c["status"]) == ("Ready", "True") for c in status["conditions"])
+
+
+def load_report(pod, began):
+    served = {pod: {"answered": 9, "mean": 40.0}}
+    of_web = {"requests": 10, "answered": 9, "latencyMs": LATENCY, "servedBy": served}
+    began = began.isoformat()
+    return {"began": began, "seconds": 3600, "services": {"web": of_web}, "total": of_web}
+
+
+def test_it_ends_with_the_load_or_when_it_is_told_to(tmp_path):
+    """One recording gets a report of the load, another one a signal."""
+    api = Api("web", "http://web/", (Interval.of(1, 3600),))
+    scenario = write(tmp_path, "hour.json", dumps(Scenario((api,))))
+    requests = tmp_path / "requests.json"
+    requests.touch()
+    began = datetime.now(UTC)
+    with Server() as server:
+        on = ("--kubeconfig", server.kubeconfig, "--scenario", scenario, "-o", "json")
+        out, named = ("--out", tmp_path / "out"), ("--policy", "by-hand")
+        with (
+            Process("record", *on, *out, "--requests", requests) as ends,
+            Process("record", *on, *named) as stopped,
+        ):
+            for process in (ends.process, stopped.process):
+                line = process.stderr.readline()
+                assert line == "kubedsm: recording web in namespace default\n"
+            server.deploy("web", 1)
+            server.until(lambda: server.call("GET", "/api/v1/pods")["items"])
+            pod = server.call("GET", "/api/v1/pods")["items"][0]["metadata"]["name"]
+            bind(server, pod, "n2")
+            server.until(lambda: ready(server, pod))
+            write(tmp_path, "requests.json", json.dumps(load_report(pod, began)))
+            with_load, errors = ends.process.communicate(timeout=PATIENCE)
+            assert (ends.process.returncode, errors) == (0, "")
+            code, without, errors = stopped.stop(signal.SIGTERM)
+            assert (code, errors) == (0, "")
+    for found, policy in ((json.loads(with_load), "kubedsm"), (json.loads(without), "by-hand")):
+        (run,) = found["runs"]
+        assert found["emulated"] is True
+        assert found["measured"] == "measured on an emulated cluster, over its API"
+        assert (run["scenario"], run["policy"]) == ("hour", policy)
+        assert run["shares"] == {"web": 1.0}
+        assert 0 < run["pendingSeconds"]["mean"] < PATIENCE
+    (run,) = json.loads(with_load)["runs"]
+    assert run["latencyMs"] == {"web": {"mean": 40.0, "p95": 40.0, "network": None}}
+    assert run["tierLatencyMs"] == {"web": {"edge": 40.0}}
+    assert run["unanswered"] == 1
+    assert json.loads(without)["runs"][0]["latencyMs"] == {}
+    assert json.loads((tmp_path / "out" / "results.json").read_text()) == json.loads(with_load)
+    page = (tmp_path / "out" / "index.html").read_text()
+    assert "measured on an emulated cluster, over its API" in page
+    assert "virtual time" not in page

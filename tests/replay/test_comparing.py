@@ -1,0 +1,120 @@
+"""Results of several recordings, side by side."""
+
+import orjson
+import pytest
+
+from kubedsm.configuration.documents import DocumentError
+from kubedsm.core.world.model import Tier
+from kubedsm.replay.comparing import compared
+from kubedsm.replay.files import RESULTS
+from kubedsm.replay.measures import Answers, ResponseTimes, measures_of
+from kubedsm.replay.page import page
+from kubedsm.replay.recording import Record
+from kubedsm.replay.report import assembled, plain_tables
+from kubedsm.replay.runner import Outcome
+from kubedsm.replay.timeline import Life, Timeline
+from support.policy_clusters import MI, node, pod
+
+MEASURED = {"emulated": False, "measured": "measured on a cluster, over its API"}
+EDGE = node("e1", Tier.EDGE, 1, 1000 * MI)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    def write(name, policy, *, edge_until, mean=None, how=MEASURED):
+        """10 s of one pod on the edge until then, and another in the cloud from then on."""
+        spans = ((Tier.EDGE, 0.0, edge_until), (Tier.CLOUD, edge_until, 10.0))
+        lives = tuple(Life("a", -1.0, -0.5, tier, ((a, b),)) for tier, a, b in spans)
+        record = Record(Timeline(10.0, lives, {"a": ((-1.0, 1),)}), (EDGE,), {"a": pod("a")})
+        times = ResponseTimes(mean, mean)
+        answers = Answers({"a": times}, times, 0, {"a": {Tier.EDGE: mean}}) if mean else Answers()
+        outcome = Outcome(
+            "load", policy, 1, measures_of(record, answers), record.timeline.placements(), 10.0
+        )
+        found = how | assembled([outcome.as_json()], [outcome.timeline_json()])
+        (tmp_path / name).mkdir()
+        (tmp_path / name / RESULTS).write_bytes(orjson.dumps(found))
+        return tmp_path / name
+
+    return write
+
+
+def test_policies_stand_side_by_side_and_runs_of_one_are_taken_together(folder):
+    found = compared(
+        [
+            folder("1", "kubedsm", edge_until=8.0, mean=0.1),
+            folder("2", "kube-scheduler", edge_until=2.0, mean=0.3),
+            folder("3", "kubedsm", edge_until=6.0, mean=0.2),
+        ]
+    )
+    assert {key: found[key] for key in MEASURED} == MEASURED
+    assert [(run["policy"], run["seed"]) for run in found["runs"]] == [
+        ("kubedsm", 1), ("kube-scheduler", 1), ("kubedsm", 2)
+    ]  # fmt: skip
+    ours, theirs = found["means"]
+    assert (ours["edgeRatio"], theirs["edgeRatio"]) == (0.7, 0.2)
+    assert ours["latencyMs"]["a"]["mean"] == ours["tierLatencyMs"]["a"]["edge"] == 150
+    assert [line["policy"] for line in found["timelines"]] == ["kubedsm", "kube-scheduler"]
+    assert "| load | kubedsm | a | 0.700 | 150.0 | 150.0 | - | 150.0 | - |" in plain_tables(found)
+    shown = page(found, {}, "kubedsm record")
+    assert "measured on a cluster, over its API; runs of each scenario and policy: 2." in shown
+    assert "virtual" not in shown
+
+
+def test_what_one_run_does_not_know_is_not_known_of_all(folder):
+    found = compared(
+        [
+            folder("1", "kubedsm", edge_until=8.0, mean=0.1),
+            folder("2", "kubedsm", edge_until=6.0),
+            folder("3", "kube-scheduler", edge_until=6.0),
+        ]
+    )
+    ours, theirs = found["means"]
+    assert ours["edgeRatio"] == 0.7
+    assert ours["latencyMs"]["a"]["mean"] is None
+    assert theirs["latencyMs"] == {}
+    assert plain_tables(found).count("| - | - | - | - | - |") == 2
+
+
+def test_pictures_are_drawn_of_what_is_known(folder):
+    plots = pytest.importorskip("kubedsm.replay.plots")
+    found = compared(
+        [
+            folder("1", "kubedsm", edge_until=8.0, mean=0.1),
+            folder("2", "kube-scheduler", edge_until=6.0),
+        ]
+    )
+    for draw in (plots.edge_ratio_by_scenario, plots.timeline, plots.response_times):
+        assert draw(found) is not None
+
+
+def test_what_was_measured_otherwise_is_not_compared(folder):
+    real = folder("1", "kubedsm", edge_until=8.0)
+    replayed = folder("2", "kubedsm", edge_until=8.0, how={"emulated": True})
+    with pytest.raises(DocumentError) as refused:
+        compared([real, replayed])
+    assert str(refused.value) == (
+        f"{replayed}: measured on an emulated cluster in virtual time, and the first ones were"
+        " measured on a cluster, over its API"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (None, "No such file or directory"),
+        ("{", "not JSON: Input data was truncated"),
+        ("[]", "expected `object`, got `array`"),
+        ('{"emulated": true, "runs": [], "timelines": []}', "no run in it"),
+        (
+            '{"emulated": true, "runs": [{"scenario": 1}], "timelines": []}',
+            "runs[0].scenario: expected `str`, got `int`",
+        ),
+    ],
+)
+def test_a_folder_without_results_is_refused_in_one_line(text, reason, tmp_path):
+    if text is not None:
+        (tmp_path / RESULTS).write_text(text)
+    with pytest.raises(DocumentError) as refused:
+        compared([tmp_path])
+    assert str(refused.value) == f"{tmp_path / RESULTS}: {reason}"

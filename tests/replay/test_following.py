@@ -1,0 +1,255 @@
+"""A cluster recorded by its watches, against what its own store has told."""
+
+import asyncio
+import random
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from functools import partial
+
+import attrs
+import orjson
+import pytest
+
+from kubedsm.chaos.faults import answer
+from kubedsm.cluster.client.port import Unreachable
+from kubedsm.cluster.wire import sightings
+from kubedsm.configuration.settings import load
+from kubedsm.core.world.model import Tier, Tiers
+from kubedsm.emulator.api.resources import DEPLOYMENTS, NODES
+from kubedsm.emulator.front import Delivery, EmulatedFront, RequestFault
+from kubedsm.replay import following
+from kubedsm.replay.following import Plan, followed, recorded
+from kubedsm.replay.measures import lost_pod_seconds, pending_seconds
+from kubedsm.replay.recording import TimelineRecorder
+from support.move_scenes import (
+    CONFIGURATION,
+    LARGE_CLOUD,
+    SMALL_EDGE,
+    open_edge,
+    quiet,
+)
+from support.worlds import emulated
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+SERVICES = ("web", "shop")
+RECREATE = load(
+    """
+suggester: {period: 1s}
+migration: {mode: recreate, price: 0s, cooldown: 1s, drainDelay: 1s, deadline: 10s}
+""",
+    "test",
+)
+
+
+class Outage:
+    """While it lasts nothing is answered, and watches break; those before it have expired then."""
+
+    def __init__(self):
+        self.lasts = False
+        self._expired = set()
+
+    def on_request(self, request):
+        if self.lasts:
+            self._expired.add(request.path)
+            return RequestFault(Unreachable("connection refused"))
+        if "watch" in request.query and request.path in self._expired:
+            self._expired.remove(request.path)
+            return RequestFault(answer(410, "Expired"))
+        return None
+
+    def on_line(self, request, line):
+        return Delivery((), end="broken") if self.lasts else None
+
+
+@asynccontextmanager
+async def both(world, faults=None):
+    """A recorder told by the store, and one by watches that take no time; and what is reported."""
+    by_store, by_watch = (TimelineRecorder(SERVICES, Tiers()) for _ in range(2))
+    for there in world.api.list(NODES):
+        by_store.take(sightings.NODES.value(there), 0.0)
+    world.api.store.subscribe(lambda c: by_store.notice(c, world.clock.monotonic()))
+    front = EmulatedFront(world.cluster.routes, world.clock, faults=faults)
+    said = []
+    async with followed(front, by_watch, "default", world.clock, random.Random(1), said.append):
+        yield by_store, by_watch, said
+
+
+async def busy(world):
+    """Two services: made, moved to an edge that comes later, scaled, and one of them deleted."""
+    world.deploy("web", 2)
+    world.deploy("shop", 1)
+    await world.until_bound(3, 5)
+    await asyncio.sleep(2)
+    open_edge(world)
+    await world.until(lambda: world.placed()["e1"] == 2, 60)
+    await quiet(world)
+    world.scale("web", 4)
+    await asyncio.sleep(5)
+    world.scale("web", 2)
+    world.api.delete(DEPLOYMENTS, "default", "shop")
+    await asyncio.sleep(20)
+
+
+@pytest.mark.parametrize("configuration", [CONFIGURATION, RECREATE], ids=["surge", "recreate"])
+async def test_watches_tell_what_the_store_tells(configuration):
+    async with (
+        emulated(LARGE_CLOUD, configuration=configuration) as world,
+        both(world) as (by_store, by_watch, said),
+        world.scheduler(),
+    ):
+        await busy(world)
+        end = world.clock.monotonic()
+        told, seen = (recorder.record(5.0, end) for recorder in (by_store, by_watch))
+        assert seen == told
+        assert said == []
+    assert {life.tier for life in seen.timeline.lives} == {Tier.EDGE, Tier.CLOUD}
+    assert len(seen.timeline.moves) >= 2
+    recreates = configuration is RECREATE
+    assert (lost_pod_seconds(seen.timeline) > 0) is recreates
+    assert [number for _, number in seen.timeline.replicas["web"]] == [2, 4, 2]
+    assert seen.timeline.replicas["shop"][-1][1] == 0
+    assert by_watch.emulated
+
+
+def standing(record):
+    """What is there at the end: who serves where since when, and how many are wanted."""
+    timeline = record.timeline
+    there = [
+        (life.service, life.node, life.tier, bool(life.served) and life.served[-1][1])
+        for life in timeline.lives
+        if life.gone is None
+    ]
+    wanted = {name: steps[-1][1] for name, steps in timeline.replicas.items()}
+    return sorted(there), wanted, timeline.levels()[-1].shares
+
+
+async def test_a_list_tells_what_was_missed_while_the_watches_were_lost():
+    outage = Outage()
+    async with (
+        emulated(LARGE_CLOUD, SMALL_EDGE, configuration=CONFIGURATION) as world,
+        both(world, outage) as (by_store, by_watch, said),
+        world.scheduler(),
+    ):
+        world.deploy("web", 3)
+        world.deploy("shop", 2)
+        await world.until_bound(5, 5)
+        await asyncio.sleep(5)
+        outage.lasts = True
+        world.scale("web", 1)
+        world.scale("shop", 4)
+        await asyncio.sleep(30)
+        before = standing(by_watch.record(0.0, world.clock.monotonic()))
+        outage.lasts = False
+        await asyncio.sleep(60)
+        end = world.clock.monotonic()
+        told, seen = (standing(recorder.record(0.0, end)) for recorder in (by_store, by_watch))
+    assert before != seen
+    assert seen == told
+    assert [line for line in said if "Pod watch: connection refused" in line] != []
+    assert "Pod watch: works again" in said
+
+
+PLAN = Plan(("web", "shop"), Tiers(), "default", 30.0)
+
+
+@asynccontextmanager
+async def settled():
+    async with (
+        emulated(LARGE_CLOUD, SMALL_EDGE, configuration=CONFIGURATION) as world,
+        world.scheduler(),
+    ):
+        world.deploy("web", 3)
+        world.deploy("shop", 1)
+        await world.until_bound(4, 5)
+        await asyncio.sleep(5)
+        yield world
+
+
+async def record(world, plan, stop=None, said=None):
+    front = EmulatedFront(world.cluster.routes, world.clock)
+    say = (said if said is not None else []).append
+    stop = stop or asyncio.Event()
+    return await recorded(front, plan, stop, world.clock, random.Random(1), say)
+
+
+def load_report(path, began, seconds, **services):
+    """As loadgen writes it: seconds since the epoch, and by service who gave the one answer."""
+
+    def service(name, requests):
+        latency = dict.fromkeys(("mean", "p50", "p95", "p99", "max"), 40.0)
+        served = {name: {"answered": 1, "mean": 40.0}}
+        return {"requests": requests, "answered": 1, "latencyMs": latency, "servedBy": served}
+
+    named = {name: service(by, 2) for name, by in services.items()}
+    when = datetime.fromtimestamp(began, UTC).isoformat()
+    total = service("", 2 * len(named)) | {"answered": len(named)}
+    report = {"began": when, "seconds": seconds, "services": named, "total": total}
+    path.write_bytes(orjson.dumps(report))
+
+
+async def test_it_ends_when_it_was_to():
+    async with settled() as world:
+        began = world.clock.monotonic()
+        found = await record(world, PLAN)
+        assert world.clock.monotonic() - began == pytest.approx(30, abs=0.1)
+    timeline = found.record.timeline
+    assert timeline.end == pytest.approx(30, abs=0.1)
+    assert {name: share.total for name, share in timeline.levels()[-1].shares.items()} == {
+        "web": 3,
+        "shop": 1,
+    }
+    assert found.answers.overall.mean is None
+    assert found.schedulers == {"kubedsm"}
+    assert found.emulated
+    # They had nodes when they were first seen: nothing is known of how long they waited.
+    assert pending_seconds(timeline) == []
+
+
+async def test_who_stops_it_gets_what_was_seen():
+    async with settled() as world:
+        stop = asyncio.Event()
+        asyncio.get_running_loop().call_later(7, stop.set)
+        found = await record(world, PLAN, stop)
+    assert found.record.timeline.end == pytest.approx(7, abs=0.1)
+    assert len(found.record.timeline.lives) == 4
+
+
+async def test_it_begins_and_ends_with_the_load_of_which_there_is_a_report(tmp_path):
+    """Load comes 5 s late and lasts for 30 s, and its report is written 4 s after that."""
+    path = tmp_path / "load.json"
+    plan = attrs.evolve(PLAN, load_report=path)
+    async with settled() as world:
+        one = world.pods("web")[0]
+        pod, there = one["metadata"]["name"], one["spec"]["nodeName"]
+        began = world.clock.wall() + 5
+        loop = asyncio.get_running_loop()
+        loop.call_later(2, world.scale, "shop", 2)
+        loop.call_later(37, world.scale, "shop", 3)
+        loop.call_later(39, partial(load_report, path, began, 30, web=pod, shop="c1"))
+        found = await record(world, plan)
+    timeline = found.record.timeline
+    assert timeline.end == pytest.approx(30, abs=0.1)
+    assert timeline.replicas["shop"][1:] == (
+        (pytest.approx(-3, abs=0.1), 2), (pytest.approx(32, abs=0.1), 3)
+    )  # fmt: skip
+    assert max(life.created for life in timeline.lives) < 30
+    tier = Tier.EDGE if there == "e1" else Tier.CLOUD
+    assert found.answers.by_tier == {"web": {tier: 0.04}, "shop": {Tier.CLOUD: 0.04}}
+    assert found.answers.responses["web"].p95 == 0.04
+    assert found.answers.unanswered == 2
+
+
+@pytest.mark.parametrize("there", [False, True], ids=["none", "of another time"])
+async def test_without_a_report_of_this_load_there_are_no_response_times(there, tmp_path):
+    path, said = tmp_path / "load.json", []
+    async with settled() as world:
+        if there:
+            load_report(path, world.clock.wall() - 3600, 30, web="e1")
+        began = world.clock.monotonic()
+        found = await record(world, attrs.evolve(PLAN, load_report=path), said=said)
+        waited = world.clock.monotonic() - began
+    assert found.answers.overall.mean is None
+    reason = "is of load at another time" if there else "No such file or directory"
+    assert said[-1] == f"{path}: {reason}; no response times"
+    assert there or waited == pytest.approx(30 + following.PATIENCE, abs=2)
+    assert len(found.record.timeline.lives) == 4
