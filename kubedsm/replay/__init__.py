@@ -1,4 +1,4 @@
-"""Scenarios in virtual time, several policies side by side, with tables, pictures and measures.
+"""Scenarios in virtual time, or recorded on a cluster: policies side by side, measured and drawn.
 
 What is measured here never changes how it is decided.
 """
