@@ -113,16 +113,16 @@ def record(
     async def recording() -> None:
         clock, rng = SystemClock(), random.Random()
         async with await KubernetesCluster.connect(kubeconfig_path, context) as cluster:
-            await join(cluster, clock, rng, remark, in_pod=False)
+            version = await join(cluster, clock, rng, remark, in_pod=False)
             stop.heeded = True
             found = await recorded(cluster, plan, stop.asked, clock, rng, remark)
         # Without an await from here on: a signal does not end it.
-        _show(_report(found, scenario_path.stem, policy), out, output)
+        _show(_report(found, scenario_path.stem, policy, version), out, output)
 
     until_interrupted(recording(), stop)
 
 
-def _report(found: Recorded, scenario: str, policy: str | None) -> Report:
+def _report(found: Recorded, scenario: str, policy: str | None, version: str) -> Report:
     schedulers = sorted(
         "kube-scheduler" if name == _DEFAULT_SCHEDULER else name for name in found.schedulers
     )
@@ -139,7 +139,8 @@ def _report(found: Recorded, scenario: str, policy: str | None) -> Report:
     if unseen:
         remark(f"no pod of {', '.join(unseen)} was seen: known by their label app, or workload")
     what = "an emulated cluster" if found.emulated else "a cluster"
-    how = {"emulated": found.emulated, "measured": f"measured on {what}, over its API"}
+    measured = f"measured on {what} (Kubernetes {version}), over its API"
+    how = {"emulated": found.emulated, "measured": measured}
     return how | assembled([outcome.as_json()], [outcome.timeline_json()])
 
 

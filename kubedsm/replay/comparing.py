@@ -67,15 +67,15 @@ class _Results(msgspec.Struct, frozen=True):
 def compared(folders: Sequence[Path]) -> Report:
     """Their runs side by side; those of the same scenario and policy are numbered anew.
 
-    Raises DocumentError for what is no such folder, and for results that were measured otherwise
-    than those before them.
+    Raises DocumentError for what is no such folder, and where recordings, those of emulated
+    clusters, and replays are mixed.
     """
     found = [_results(folder / RESULTS) for folder in folders]
     first = found[0]
     for folder, other in zip(folders, found, strict=True):
-        if how_measured(other) != how_measured(first):
-            how = f"{how_measured(other)}, and the first ones were {how_measured(first)}"
-            raise DocumentError(how, source=str(folder))
+        if _sort_of(other) != _sort_of(first):
+            both = f"{how_measured(other)}, and the first ones were {how_measured(first)}"
+            raise DocumentError(both, source=str(folder))
     numbers = Counter[tuple[str, str]]()
     runs = []
     for run in (run for results in found for run in results["runs"]):
@@ -83,9 +83,14 @@ def compared(folders: Sequence[Path]) -> Report:
         numbers[name] += 1
         runs.append(run | {"seed": numbers[name]})
     timelines = [timeline for results in found for timeline in results["timelines"]]
-    return {key: first[key] for key in ("emulated", "measured") if key in first} | assembled(
-        runs, timelines
-    )
+    how: Report = {"emulated": first["emulated"]}
+    if "measured" in first:
+        how["measured"] = " and ".join(dict.fromkeys(map(how_measured, found)))
+    return how | assembled(runs, timelines)
+
+
+def _sort_of(found: Report) -> tuple[bool, bool]:
+    return found["emulated"], "measured" in found
 
 
 def _results(path: Path) -> dict[str, Any]:

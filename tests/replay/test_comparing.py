@@ -15,7 +15,7 @@ from kubedsm.replay.runner import Outcome
 from kubedsm.replay.timeline import Life, Timeline
 from support.policy_clusters import MI, node, pod
 
-MEASURED = {"emulated": False, "measured": "measured on a cluster, over its API"}
+MEASURED = {"emulated": False, "measured": "measured on a cluster (Kubernetes v1)"}
 EDGE = node("e1", Tier.EDGE, 1, 1000 * MI)
 
 
@@ -57,7 +57,7 @@ def test_policies_stand_side_by_side_and_runs_of_one_are_taken_together(folder):
     assert [line["policy"] for line in found["timelines"]] == ["kubedsm", "kube-scheduler"]
     assert "| load | kubedsm | a | 0.700 | 150.0 | 150.0 | - | 150.0 | - |" in plain_tables(found)
     shown = page(found, {}, "kubedsm record")
-    assert "measured on a cluster, over its API; runs of each scenario and policy: 2." in shown
+    assert "measured on a cluster (Kubernetes v1); runs of each scenario and policy: 2." in shown
     assert "virtual" not in shown
 
 
@@ -95,8 +95,14 @@ def test_what_was_measured_otherwise_is_not_compared(folder):
         compared([real, replayed])
     assert str(refused.value) == (
         f"{replayed}: measured on an emulated cluster in virtual time, and the first ones were"
-        " measured on a cluster, over its API"
+        " measured on a cluster (Kubernetes v1)"
     )
+
+
+def test_two_clusters_are_both_named(folder):
+    other = MEASURED | {"measured": "measured on a cluster (Kubernetes v2)"}
+    folders = [folder("1", "a", edge_until=8.0), folder("2", "b", edge_until=8.0, how=other)]
+    assert compared(folders)["measured"] == f"{MEASURED['measured']} and {other['measured']}"
 
 
 @pytest.mark.parametrize(

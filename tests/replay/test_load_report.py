@@ -19,8 +19,8 @@ def written(tmp_path):
     """What loadgen's own recorder makes of some requests, changed as a test wants it."""
     recorder = RequestRecorder(["a", "b", "silent"])
     ends = [
-        *[("a", 0.1, 200, "e1")] * 2, ("a", 0.4, 200, "e2"), ("a", 0.5, 200, "c1"), ("a", 2.0, 503, "c1"),
-        ("b", 0.2, 200, ""),
+        *[("a", 0.1, 200, "e1")] * 2, ("a", 0.4, 200, "e2"),
+        ("a", 0.5, 200, "c1"), ("a", 2.0, 503, "c1"), ("b", 0.2, 200, ""),
     ]  # fmt: skip
     for service, latency, status, by in ends:
         arrival = Arrival(1.0, service)
