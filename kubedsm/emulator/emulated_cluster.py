@@ -13,6 +13,7 @@ from kubedsm.cluster.wire.sightings import EMULATED_RUNTIME
 from kubedsm.emulator.access.access import Access
 from kubedsm.emulator.actors.cache import Cache
 from kubedsm.emulator.actors.cluster_role_aggregation import ClusterRoleAggregationController
+from kubedsm.emulator.actors.container_runtime import ContainerRuntime, NoRuntime
 from kubedsm.emulator.actors.controller import Controller
 from kubedsm.emulator.actors.deployment import DeploymentController
 from kubedsm.emulator.actors.disruption import DisruptionController
@@ -59,7 +60,8 @@ class ClusterSpec:
 class EmulatedCluster:
     """`async with` runs it; what an actor raises comes out of the block as an ExceptionGroup.
 
-    `metrics` answers for the metrics API; without it autoscalers report that there is none. With
+    `metrics` answers for the metrics API; without it autoscalers report that there is none. The
+    `runtime` runs the containers of pods; without it they are but said to run. With
     a `token` access is enforced: whoever shows it is the administrator, others may do what Roles
     and ClusterRoles that are bound to them allow.
     """
@@ -71,12 +73,14 @@ class EmulatedCluster:
         rng: random.Random,
         metrics: Metrics | None = None,
         token: str | None = None,
+        runtime: ContainerRuntime | None = None,
     ) -> None:
         self.api = ApiServer(clock, rng)
         self.access = Access.enforced(self.api, token) if token else Access.open(self.api)
         self.routes = Routes(self.api, self.access)
         self._cache = Cache(self.api)
-        self._actors = _actors(spec.timing, self.api, self._cache, clock, metrics)
+        runtime = runtime or NoRuntime()
+        self._actors = _actors(spec.timing, self.api, self._cache, clock, metrics, runtime)
         if self.access.is_enforced:
             self._actors += (
                 ServiceAccountsController(self.api, self._cache, clock),
@@ -149,7 +153,12 @@ def _registered(node: Object) -> Object:
 
 
 def _actors(
-    timing: Timing, api: ApiServer, cache: Cache, clock: Clock, metrics: Metrics | None
+    timing: Timing,
+    api: ApiServer,
+    cache: Cache,
+    clock: Clock,
+    metrics: Metrics | None,
+    runtime: ContainerRuntime,
 ) -> tuple[Controller, ...]:
     """In the order in which they hear of a change."""
     return (
@@ -173,7 +182,14 @@ def _actors(
             orphan_delay=timing.orphan_delay,
             monitor_grace=timing.monitor_grace,
         ),
-        Kubelet(api, cache, clock, start_delay=timing.start_delay, stop_delay=timing.stop_delay),
+        Kubelet(
+            api,
+            cache,
+            clock,
+            runtime,
+            start_delay=timing.start_delay,
+            stop_delay=timing.stop_delay,
+        ),
         DisruptionController(api, cache, clock),
         EndpointsController(api, cache, clock),
         ResourceQuotaController(api, cache, clock),

@@ -1,5 +1,7 @@
+import attrs
 import pytest
 
+from kubedsm.emulator.actors.container_runtime import Containers
 from kubedsm.emulator.actors.kubelet import NEVER_READY
 from kubedsm.emulator.api.resources import NODES, PODS
 from support.actor_world import condition, emulated, set_node_ready
@@ -157,3 +159,91 @@ async def test_a_node_that_is_not_ready_neither_starts_nor_stops_pods():
         await world.pass_time()
         assert world.get(PODS, "new")["status"]["phase"] == "Running"
         assert [pod["metadata"]["name"] for pod in world.pods()] == ["new"]
+
+
+class Slow:
+    """A container runtime that does as the test says."""
+
+    def __init__(self):
+        self.containers, self.changed, self.asked_to_end = {}, {}, []
+
+    def begin(self, pod, changed):
+        uid = pod["metadata"]["uid"]
+        self.containers[uid], self.changed[uid] = Containers(ready=False), changed
+
+    def of(self, uid):
+        return self.containers[uid]
+
+    def end(self, uid, grace):
+        self.asked_to_end.append(grace)
+        return uid not in self.containers
+
+    def become(self, pod, **changes):
+        uid = pod["metadata"]["uid"]
+        self.containers[uid] = attrs.evolve(self.containers[uid], **changes)
+        self.changed[uid]()
+
+    def ended(self, pod):
+        uid = pod["metadata"]["uid"]
+        del self.containers[uid]
+        self.changed[uid]()
+
+
+async def test_a_pod_whose_containers_run_is_ready_when_they_are():
+    async with emulated(runtime=(runtime := Slow())) as world:
+        pod = world.pod("p", on="n1")
+        await world.pass_time()
+        assert condition(world.get(PODS, "p"), "Ready") == ("False", "ContainersNotReady")
+        assert world.serving() == frozenset()
+        runtime.become(pod, ready=True)
+        await world.pass_time()
+        assert condition(world.get(PODS, "p"), "Ready") == ("True", "")
+        assert world.serving() == {pod["metadata"]["uid"]}
+
+
+async def test_containers_that_ended_and_run_again_are_told():
+    async with emulated(runtime=(runtime := Slow())) as world:
+        pod = world.pod("p", on="n1")
+        await world.pass_time()
+        runtime.become(pod, ready=True)
+        await world.pass_time()
+        runtime.become(pod, ready=False, waits_for="CrashLoopBackOff", message="exit code 1")
+        await world.pass_time()
+        (container,) = world.get(PODS, "p")["status"]["containerStatuses"]
+        assert not container["ready"]
+        waiting = {"reason": "CrashLoopBackOff", "message": "exit code 1"}
+        assert container["state"] == {"waiting": waiting}
+        runtime.become(pod, ready=False, restarts=1, waits_for="")
+        await world.pass_time()
+        (container,) = world.get(PODS, "p")["status"]["containerStatuses"]
+        assert (container["restartCount"], list(container["state"])) == (1, ["running"])
+
+
+async def test_a_pod_goes_when_its_containers_have_ended():
+    async with emulated(runtime=(runtime := Slow()), stop_delay=0.1) as world:
+        pod = world.pod("p", on="n1")
+        await world.pass_time()
+        runtime.become(pod, ready=True)
+        await world.pass_time()
+        world.api.delete(PODS, "default", "p", grace_seconds=30)
+        await world.pass_time(5.0)
+        assert len(world.pods()) == 1
+        assert set(runtime.asked_to_end) == {30.0}
+        runtime.ended(pod)
+        await world.pass_time()
+        assert world.pods() == []
+
+
+async def test_containers_of_a_pod_that_is_gone_by_force_end_at_once():
+    async with emulated(runtime=(runtime := Slow())) as world:
+        world.pod("p", on="n1")
+        await world.pass_time()
+        world.api.delete(PODS, "default", "p", grace_seconds=0)
+        assert runtime.asked_to_end == [0.0]
+
+
+async def test_containers_of_a_refused_pod_do_not_begin():
+    async with emulated(runtime=(runtime := Slow()), cpu="1") as world:
+        world.pod("p", on="n1", cpu="2")
+        await world.pass_time()
+        assert runtime.containers == {}

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from kubedsm.clock import VirtualClock
 from kubedsm.emulator.actors.cache import controller_of, key_of
 from kubedsm.emulator.actors.conditions import find
+from kubedsm.emulator.actors.container_runtime import ContainerRuntime
 from kubedsm.emulator.actors.scaling_metrics import Metrics
 from kubedsm.emulator.api.api_server import ApiServer
 from kubedsm.emulator.api.resources import DEPLOYMENTS, NODES, PODS, REPLICA_SETS, Object, Resource
@@ -166,6 +167,7 @@ async def emulated(
     memory: str = "32Gi",
     metrics: Metrics | None = None,
     seed: int = 1,
+    runtime: ContainerRuntime | None = None,
     **timing: float,
 ) -> AsyncIterator[World]:
     """Three equal nodes. Pods start in 0.2 s and stop in 0.1 s unless `timing` says otherwise.
@@ -177,7 +179,7 @@ async def emulated(
         tuple(node(name, "edge", cpu, memory) for name in NODE_NAMES),
         Timing(**{"start_delay": 0.2, "stop_delay": 0.1, **timing}),
     )
-    cluster = EmulatedCluster(spec, clock, random.Random(seed), metrics)
+    cluster = EmulatedCluster(spec, clock, random.Random(seed), metrics, runtime=runtime)
     async with cluster:
         world = World(cluster)
         await world.pass_time()

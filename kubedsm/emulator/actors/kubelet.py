@@ -13,6 +13,7 @@ from kubedsm.core.world.model import Resources
 from kubedsm.core.world.quantities import millis, units
 from kubedsm.emulator.actors import conditions
 from kubedsm.emulator.actors.cache import Cache, Key, key_of
+from kubedsm.emulator.actors.container_runtime import UP, ContainerRuntime, Containers
 from kubedsm.emulator.actors.controller import Controller
 from kubedsm.emulator.actors.node_state import is_disconnected, is_ready_node
 from kubedsm.emulator.actors.pod_state import (
@@ -46,19 +47,29 @@ class _Admitted:
     stops: float | None = None
     #: its containers are up, and say that they are ready
     serves: bool = False
+    #: as they were reported last
+    containers: Containers = UP
 
 
 class Kubelet(Controller):
     """Keys are those of pods, and of nodes: a node has no namespace.
 
     `start_delay` is from the binding seen to Ready, `stop_delay` the most a pod takes to stop, in
-    seconds.
+    seconds; what the `runtime` takes for it may be longer.
     """
 
     def __init__(
-        self, api: ApiServer, cache: Cache, clock: Clock, *, start_delay: float, stop_delay: float
+        self,
+        api: ApiServer,
+        cache: Cache,
+        clock: Clock,
+        runtime: ContainerRuntime,
+        *,
+        start_delay: float,
+        stop_delay: float,
     ) -> None:
         super().__init__(api, cache, clock)
+        self._runtime = runtime
         self._start_delay = start_delay
         self._stop_delay = stop_delay
         self._admitted: dict[str, _Admitted] = {}
@@ -149,14 +160,18 @@ class Kubelet(Controller):
             self._admitted[uid] = admitted
             used = self._used.get(admitted.node, Resources())
             self._used[admitted.node] = used + requests
+            self._runtime.begin(pod, lambda: self.enqueue(key_of(pod)))
         elif admitted.spec is not pod["spec"]:
             self._resize(admitted, pod)
         if not self.has_come(admitted.starts, key_of(pod)):
             return
-        ready = annotations_of(pod).get(NEVER_READY) != "true"
+        containers = self._runtime.of(uid)
+        ready = containers.ready and annotations_of(pod).get(NEVER_READY) != "true"
         admitted.serves = ready
-        if pod["status"].get("phase") != "Running" or is_ready(pod) != ready:
-            self.write_status(PODS, pod, self._running(pod, node, ready=ready))
+        told = is_ready(pod) == ready and admitted.containers == containers
+        if pod["status"].get("phase") != "Running" or not told:
+            self.write_status(PODS, pod, self._running(pod, node, containers, ready=ready))
+            admitted.containers = containers
 
     def _refused(self, requests: Resources, node: Object) -> Object | None:
         """The status of a pod that the node has no room for: the kubelet's own admission."""
@@ -182,7 +197,7 @@ class Kubelet(Controller):
         self._used[admitted.node] += requests - admitted.requests
         admitted.spec, admitted.requests = pod["spec"], requests
 
-    def _running(self, pod: Object, node: Object, *, ready: bool) -> Object:
+    def _running(self, pod: Object, node: Object, run: Containers, *, ready: bool) -> Object:
         now = self.now()
         before = pod["status"]
         status = {name: v for name, v in before.items() if name not in ("phase", "conditions")}
@@ -199,7 +214,7 @@ class Kubelet(Controller):
             "podIPs": [{"ip": address}],
             "startTime": started,
             "containerStatuses": [
-                _container_status(container, started, ready=ready) for container in containers
+                _container_status(container, run, started, ready=ready) for container in containers
             ],
             **{
                 name: value
@@ -221,7 +236,8 @@ class Kubelet(Controller):
         if admitted is not None and pod["status"].get("phase") == "Running":
             stops = now + min(float(grace), self._stop_delay)
             admitted.stops = stops if admitted.stops is None else min(stops, admitted.stops)
-            if not self.has_come(admitted.stops, key_of(pod)):
+            ended = self._runtime.end(uid, float(grace))
+            if not (self.has_come(admitted.stops, key_of(pod)) and ended):
                 return
         self.api.delete(PODS, *key_of(pod), grace_seconds=0, uid=uid)
 
@@ -229,6 +245,7 @@ class Kubelet(Controller):
         admitted = self._admitted.pop(uid, None)
         if admitted is not None:
             self._used[admitted.node] -= admitted.requests
+            self._runtime.end(uid, 0.0)
 
 
 def _is_heard(node: Object) -> bool:
@@ -271,14 +288,15 @@ def _pod_conditions(pod: Object, now: str, *, ready: bool) -> list[Object]:
     return [*mine, *(condition for condition in before if condition["type"] not in flags)]
 
 
-def _container_status(container: Object, started: str, *, ready: bool) -> Object:
+def _container_status(container: Object, run: Containers, started: str, *, ready: bool) -> Object:
+    waiting = {"waiting": {"reason": run.waits_for, "message": run.message}}
     return {
         "name": container["name"],
-        "state": {"running": {"startedAt": started}},
+        "state": waiting if run.waits_for else {"running": {"startedAt": started}},
         "lastState": {},
         "ready": ready,
-        "restartCount": 0,
+        "restartCount": run.restarts,
         "image": container.get("image", ""),
         "imageID": "",
-        "started": True,
+        "started": not run.waits_for,
     }
