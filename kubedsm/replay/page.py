@@ -28,7 +28,7 @@ figcaption { color: #555; }
 
 def page(found: Report, pictures: Mapping[str, bytes], title: str) -> str:
     """pictures: PNG files by name."""
-    figures = "\n".join(_figure(name, content) for name, content in pictures.items())
+    figures = "\n".join(figure(name, content) for name, content in pictures.items())
     seeds = max(row["seeds"] for row in found["means"])
     how = how_measured(found)
     about = f"<p>Everything here was {how}; runs of each scenario and policy: {seeds}.</p>"
@@ -72,7 +72,7 @@ def html_table(headings: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
 </div>"""
 
 
-def _figure(name: str, content: bytes) -> str:
+def figure(name: str, content: bytes) -> str:
     caption = escape(name.removesuffix(".png").replace("-", " "))
     data = base64.b64encode(content).decode()
     return (

@@ -25,7 +25,8 @@ from kubedsm.replay.packing.attempts import (
 )
 from kubedsm.replay.packing.instances import PRIORITIES, Shape, instance, seeds, shapes
 from kubedsm.replay.packing.sweep import Plan, attempts
-from kubedsm.replay.packing.tables import tables
+from kubedsm.replay.packing.tables import SECTIONS
+from kubedsm.replay.sections import as_markdown
 from kubedsm.solvers.highs import Highs
 from support.command_line import kubedsm
 from support.policy_clusters import MI, node, pod, snapshot
@@ -224,7 +225,9 @@ def of(shape, *calls, seed=1, paper=None):
 
 def lines_of(title, *made):
     (found,) = [
-        part for part in tables(made, "by hand").split("## ") if part.startswith(f"{title}\n")
+        part
+        for part in as_markdown(SECTIONS, made, "by hand").split("## ")
+        if part.startswith(f"{title}\n")
     ]
     return [line for line in found.splitlines() if line.startswith("| ") and "---" not in line]
 
@@ -253,7 +256,11 @@ def test_tables_have_ours_beside_what_was_published():
     assert lines_of("What it cost", *made)[1:] == [
         "| 1 s, 4 x 4 | 0.75 | 1.50 | 4.0 | 1.00 | 2.00 | 75 |"
     ]
-    titles = [line for line in tables(made, "by hand").splitlines() if line.startswith("## ")]
+    titles = [
+        line
+        for line in as_markdown(SECTIONS, made, "by hand").splitlines()
+        if line.startswith("## ")
+    ]
     assert "## Figure 4: better, and proven the best" not in titles
 
 

@@ -6,9 +6,13 @@ unict-cclab. What it does not say is ours, and docs/load-aware.md says so.
 
 import enum
 from collections.abc import Mapping
+from functools import cached_property
 
 import attrs
 import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
 
 SERVICES = tuple(f"m{number}" for number in range(1, 17))
 ENTRY, REPLICAS = SERVICES[0], 2
@@ -36,13 +40,30 @@ _MEMORY_SPEED = 10e9
 
 @attrs.frozen
 class Function:
-    """What a request takes of the one resource that the function loads."""
+    """What a pod that runs it takes of the one resource that it loads."""
 
     resource: Resource
-    #: core-seconds or bytes; of memory what a pod holds all the time
+    #: core-seconds or bytes, for each request; of memory all the time
     amount: float
-    #: on a node where nothing else happens
+    #: of a request on a node where nothing else happens
     seconds: float
+
+    @property
+    def held(self) -> Floats:
+        """What a pod uses of each resource whatever it does, in units of CAPACITY."""
+        held = np.zeros(len(CAPACITY))
+        held[Resource.MEMORY] = POD_MEMORY
+        if self.resource is Resource.MEMORY:
+            held[Resource.MEMORY] += self.amount
+        return held
+
+    @property
+    def asked(self) -> Floats:
+        """What each request uses, in units of CAPACITY times seconds."""
+        asked = np.zeros(len(CAPACITY))
+        if self.resource is not Resource.MEMORY:
+            asked[self.resource] = self.amount
+        return asked
 
 
 @attrs.frozen
@@ -53,7 +74,7 @@ class Scenario:
     returned: float
     written: float
 
-    @property
+    @cached_property
     def functions(self) -> tuple[Function, ...]:
         """f1 to f4."""
         cpu = _PI_SECONDS * (self.decimals / 1000) ** 2
@@ -65,9 +86,10 @@ class Scenario:
             Function(Resource.DISK, self.written, self.written / disk),
         )
 
-    def function(self, service: str) -> Function:
-        """The first four services run f1, the next four f2, and so on."""
-        return self.functions[SERVICES.index(service) // 4]
+    @property
+    def of_services(self) -> list[Function]:
+        """In the order of SERVICES: the first four run f1, the next four f2, and so on."""
+        return [function for function in self.functions for _ in range(4)]
 
 
 SCENARIOS: Mapping[int, Scenario] = {

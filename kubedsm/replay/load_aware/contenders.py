@@ -12,6 +12,8 @@ from kubedsm.core.policies.registry import KUBEDSM, POLICIES
 @attrs.frozen
 class Contender:
     policy: Callable[[Configuration], Policy]
+    #: whether it is told what is measured
+    measures: bool = False
     deschedules: bool = False
 
 

@@ -1,7 +1,7 @@
 """What was used of the nodes, and by whom, while pods came and went."""
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
 import attrs
 import numpy as np
@@ -12,8 +12,8 @@ from kubedsm.core.world.model import NodeName, Uid, Workload
 from kubedsm.emulator.api.resources import PODS
 from kubedsm.emulator.api.store import ObjectChange
 from kubedsm.emulator.paper import NAMESPACE
-from kubedsm.replay.load_aware.application import NODES, SERVICES, Scenario
-from kubedsm.replay.load_aware.model import Floats, Placement, Traffic, demand_of_pod
+from kubedsm.replay.load_aware.application import NODES, SERVICES, Floats
+from kubedsm.replay.load_aware.model import Placement, Traffic
 from kubedsm.replay.recording import SERVICE_LABEL
 
 #: a pod's service, and its node's place in NODES
@@ -37,9 +37,8 @@ class Stretch:
 class LoadHistory:
     """To be subscribed to the store with `notice`. `traffic`: of what is where, for so many users."""
 
-    def __init__(self, traffic: Callable[[Placement, int], Traffic], scenario: Scenario) -> None:
+    def __init__(self, traffic: Callable[[Placement, int], Traffic]) -> None:
         self._traffic = traffic
-        self._scenario = scenario
         self._users = 0
         self._since = 0.0
         self._serving: dict[Uid, tuple[str, int]] = {}
@@ -84,9 +83,9 @@ class LoadHistory:
         seconds: dict[Uid, float] = {}
         for each in stretches:
             length = each.until - each.since
-            nodes += each.traffic.demand * length
-            for uid, amounts in self._of_pods(each):
-                used[uid] = used.get(uid, 0) + amounts * length
+            nodes += each.traffic.used * length
+            for uid, (service, _) in each.serving.items():
+                used[uid] = used.get(uid, 0) + each.traffic.of_pods[service] * length
                 seconds[uid] = seconds.get(uid, 0) + length
         of_service = sorted((name, uid) for uid, (name, _) in self._serving.items() if uid in used)
         return Measured(
@@ -99,14 +98,6 @@ class LoadHistory:
                 for name, pods in itertools.groupby(of_service, key=lambda each: each[0])
             },
         )
-
-    def _of_pods(self, stretch: Stretch) -> Iterator[tuple[Uid, Floats]]:
-        """What each pod used a second."""
-        traffic = stretch.traffic
-        numbers = dict(zip(SERVICES, map(len, traffic.placement), strict=True))
-        for uid, (service, _) in stretch.serving.items():
-            rate = traffic.rate / numbers[service]
-            yield uid, demand_of_pod(self._scenario.function(service), rate)
 
     def _pass(self, now: float) -> None:
         if now <= self._since:

@@ -10,26 +10,23 @@ A user asks, waits for the answer, and pauses for a second. So no more is asked 
 no node is used beyond `MOST`, and users who would have it used beyond that wait.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 import attrs
 import numpy as np
-from numpy.typing import NDArray
 
 from kubedsm.replay.load_aware.application import (
     CAPACITY,
     ENTRY,
     NODES,
-    POD_MEMORY,
     SERVICES,
+    Floats,
     Function,
     Graph,
     Resource,
     Scenario,
 )
-
-Floats = NDArray[np.float64]
 
 #: of a resource, what can be used
 MOST = 0.95
@@ -44,26 +41,6 @@ _STEPS = 30
 
 #: By service, in the order of SERVICES: the places in NODES of its Ready pods, in order.
 Placement = tuple[tuple[int, ...], ...]
-
-
-def demand(scenario: Scenario, placement: Placement, rate: float) -> Floats:
-    """What the nodes are asked for by so many requests a second: nodes x resources, in units of
-    CAPACITY.
-    """
-    found = np.zeros((len(NODES), len(CAPACITY)))
-    for service, nodes in zip(SERVICES, placement, strict=True):
-        for node in nodes:
-            found[node] += demand_of_pod(scenario.function(service), rate / len(nodes))
-    return found
-
-
-def demand_of_pod(function: Function, rate: float) -> Floats:
-    """What a pod asks for that answers so many requests a second, in units of CAPACITY."""
-    found = np.zeros(len(CAPACITY))
-    found[Resource.MEMORY] = POD_MEMORY
-    holds = function.resource is Resource.MEMORY
-    found[function.resource] += function.amount * (1 if holds else rate)
-    return found
 
 
 def visit_seconds(function: Function, used: Floats) -> Floats:
@@ -110,12 +87,11 @@ class Traffic:
 
     @cached_property
     def rate(self) -> float:
-        """Requests a second, the most for which there are users and nodes. 0 if a service has no
-        pod.
-        """
+        """Requests a second, as many as users and nodes allow; 0 if a service has no pod."""
         if not all(self.placement):
             return 0.0
-        most = min(self.users / PAUSE, self._most)
+        busiest = (self._asked / CAPACITY).max()
+        most = min(self.users / PAUSE, MOST / float(busiest))
         if self._users_at(most) <= self.users:
             return most
         least = 0.0
@@ -132,31 +108,53 @@ class Traffic:
         """Seconds that a request waits before it is let in, for want of anything to serve it."""
         return max(0.0, (self.users - self._users_at(self.rate)) / self.rate) if self.rate else 0.0
 
-    @property
-    def demand(self) -> Floats:
+    @cached_property
+    def used(self) -> Floats:
         """nodes x resources, in units of CAPACITY."""
-        return demand(self.scenario, self.placement, self.rate)
+        return self._held + self.rate * self._asked
+
+    @cached_property
+    def of_pods(self) -> dict[str, Floats]:
+        """What each pod of a service uses of the resources, in units of CAPACITY."""
+        functions = zip(SERVICES, self.placement, self.scenario.of_services, strict=True)
+        return {
+            service: function.held + self.rate / len(nodes) * function.asked
+            for service, nodes, function in functions
+            if nodes
+        }
 
     def seconds(self, chance: Chance) -> Floats:
         """From a user's request to its answer."""
         return self.waiting + self._seconds(self.rate, chance)
 
-    @property
-    def _most(self) -> float:
-        """The rate at which the busiest resource of a node is used as far as it can be."""
-        one = demand(self.scenario, self.placement, 1) / CAPACITY
-        one[:, Resource.MEMORY] = 0
-        return MOST / float(one.max())
-
     def _users_at(self, rate: float) -> float:
-        """How many it takes to ask for so much if none of them waits."""
+        """How many it takes to ask for so much if none of them waits to be let in."""
         return rate * (PAUSE + float(self._seconds(rate, self.chance).mean()))
 
     def _seconds(self, rate: float, chance: Chance) -> Floats:
-        used = demand(self.scenario, self.placement, rate) / CAPACITY
-        means = [visit_seconds(function, used) for function in self.scenario.functions]
+        used = (self._held + rate * self._asked) / CAPACITY
+        means = {each: visit_seconds(each, used) for each in self.scenario.functions}
         visits = {}
-        for at, (service, nodes) in enumerate(zip(SERVICES, self.placement, strict=True)):
-            drawn = np.array(nodes)[(chance.pods[at] * len(nodes)).astype(np.int64)]
-            visits[service] = means[at // 4][drawn] * chance.times[at]
+        for at, function in enumerate(self.scenario.of_services):
+            nodes = np.array(self.placement[at])
+            drawn = nodes[(chance.pods[at] * len(nodes)).astype(np.int64)]
+            visits[SERVICES[at]] = means[function][drawn] * chance.times[at]
         return end_to_end(self.graph, visits)
+
+    @cached_property
+    def _held(self) -> Floats:
+        """nodes x resources, what pods use whatever they do."""
+        return self._of_nodes([each.held for each in self.scenario.of_services])
+
+    @cached_property
+    def _asked(self) -> Floats:
+        """nodes x resources, what a user's request uses."""
+        parts = zip(self.scenario.of_services, self.placement, strict=True)
+        return self._of_nodes([each.asked / max(1, len(nodes)) for each, nodes in parts])
+
+    def _of_nodes(self, of_pods: Sequence[Floats]) -> Floats:
+        found = np.zeros((len(NODES), len(CAPACITY)))
+        for nodes, amounts in zip(self.placement, of_pods, strict=True):
+            for node in nodes:
+                found[node] += amounts
+        return found

@@ -27,11 +27,12 @@ from kubedsm.replay.load_aware.application import (
     REPLICAS,
     SCENARIOS,
     SERVICES,
+    Floats,
     Resource,
 )
 from kubedsm.replay.load_aware.contenders import CONTENDERS
 from kubedsm.replay.load_aware.history import LoadHistory, Stretch
-from kubedsm.replay.load_aware.model import Chance, Floats, Placement, Traffic
+from kubedsm.replay.load_aware.model import Chance, Placement, Traffic
 from kubedsm.replay.measures import Spread, lost_pod_seconds
 from kubedsm.replay.plain_bindings import PlainBindings
 from kubedsm.replay.recording import TimelineRecorder
@@ -104,7 +105,8 @@ async def _play(trial: Trial) -> Outcome:
         async with asyncio.TaskGroup() as tasks:
             running = [tasks.create_task(runtime.run())]
             await runtime.synced.wait()
-            running.append(tasks.create_task(_measure(runtime, history, clock)))
+            if contender.measures:
+                running.append(tasks.create_task(_measure(runtime, history, clock)))
             await _prepare(cluster.api, history, trial, clock)
             start = clock.monotonic()
             await clock.sleep(60 * trial.minutes)
@@ -127,7 +129,7 @@ def _history(trial: Trial) -> LoadHistory:
     def traffic(placement: Placement, users: int) -> Traffic:
         return Traffic(graph, scenario, placement, users, chance)
 
-    return LoadHistory(traffic, scenario)
+    return LoadHistory(traffic)
 
 
 def _numbers(trial: Trial, purpose: str) -> np.random.Generator:
@@ -191,6 +193,6 @@ def _outcome(trial: Trial, timeline: Timeline, stretches: Sequence[Stretch]) -> 
 
 def _over_time(stretches: Sequence[Stretch], value: Callable[[Floats], np.float64]) -> float:
     """The mean of what follows from the used parts, nodes x resources."""
-    values = [float(value(each.traffic.demand / CAPACITY)) for each in stretches]
+    values = [float(value(each.traffic.used / CAPACITY)) for each in stretches]
     lengths = [each.until - each.since for each in stretches]
     return round(float(np.average(values, weights=lengths)), _DIGITS)

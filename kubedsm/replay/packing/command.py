@@ -11,10 +11,10 @@ from rich.console import Console
 from rich.progress import Progress
 
 from kubedsm.replay.packing.attempts import Attempt
-from kubedsm.replay.packing.page import page
 from kubedsm.replay.packing.sweep import FULL, SHORT, Plan, attempts
-from kubedsm.replay.packing.tables import COMPUTED, tables
+from kubedsm.replay.packing.tables import COMPUTED, SECTIONS
 from kubedsm.replay.runner import processors
+from kubedsm.replay.sections import as_markdown, as_page
 from kubedsm.solvers.available import SolverKind, installed, lacking
 
 
@@ -34,7 +34,7 @@ def run(
     jobs = jobs or processors()
     done = _carry_out(planned, solver, jobs, out)
     about = _about(solver, jobs)
-    made = tables(done, about)
+    made = as_markdown(SECTIONS, done, about)
     if output == "json":
         sys.stdout.buffer.write(_json(done, solver, jobs) + b"\n")
         sys.stdout.buffer.flush()
@@ -43,7 +43,8 @@ def run(
     if out is not None:
         (out / "results.json").write_bytes(_reproducible(done) + b"\n")
         (out / "tables.md").write_text(made, encoding="utf-8")
-        (out / "index.html").write_text(page(done, about), encoding="utf-8")
+        made = as_page("kubedsm replay --preset packing", SECTIONS, done, about)
+        (out / "index.html").write_text(made, encoding="utf-8")
 
 
 def _carry_out(plan: Plan, solver: SolverKind, jobs: int, out: Path | None) -> list[Attempt]:

@@ -17,7 +17,8 @@ from kubedsm.replay.packing.published import (
     TABLE_1,
 )
 from kubedsm.replay.packing.published import PRIORITIES as THEIR_PRIORITIES
-from kubedsm.replay.report import markdown, number
+from kubedsm.replay.report import number
+from kubedsm.replay.sections import Section
 
 COMPUTED = "Computed on snapshots: nothing is emulated, or measured on a cluster"
 #: better than kube-scheduler, or proven equal to it
@@ -69,21 +70,6 @@ class Outcomes:
 
     def _meant(self, call: Call) -> bool:
         return call.seconds == self.seconds and call.gaps == self.gaps
-
-
-@attrs.frozen
-class Section:
-    title: str
-    about: str
-    #: headings and lines; no lines if nothing of it was tried
-    table: Callable[[Sequence[Attempt]], tuple[Sequence[str], Sequence[Sequence[str]]]]
-
-
-def tables(attempts: Sequence[Attempt], about: str) -> str:
-    """Markdown: how it was computed, and all tables but those of which nothing was tried."""
-    made = ((one, markdown(*one.table(attempts))) for one in SECTIONS)
-    parts = [f"## {one.title}\n\n{one.about}\n\n{body}\n" for one, body in made if body]
-    return "\n".join(["## How", "", f"{about}.", "", *parts])
 
 
 def _limits(attempts: Iterable[Attempt]) -> list[float]:
@@ -263,7 +249,7 @@ def _size(nodes: int, pods: int) -> str:
     return f"{nodes} x {pods}"
 
 
-SECTIONS: Sequence[Section] = (
+SECTIONS: Sequence[Section[Attempt]] = (
     Section(
         "At a glance",
         "Four priorities, percent of the calls. In brackets: as published.",
