@@ -112,7 +112,9 @@ class Loads:
         used = _amounts(sample.nodes.get(name, nothing) for name in nodes.names)
         loads = cls(goal, nodes, sample, goal.sizes(nodes), used)
         if snapshot.placed is not sample.placed:
-            for uid, node in sorted(snapshot.placed.items() - sample.placed.items()):
+            known = sample.placed
+            came = (each for each in snapshot.placed.items() if known.get(each[0]) != each[1])
+            for uid, node in sorted(came):
                 pod = snapshot.pods.get(uid)
                 if pod is not None and not pod.finished and node in nodes.positions:
                     loads.put(pod, node)

@@ -5,7 +5,9 @@ import numpy as np
 import pytest
 
 from kubedsm.core.goals.load import Capacity, LoadGoal, Loads, evenness
+from kubedsm.core.world.events import MeasuredApplied, NodeApplied, PodApplied
 from kubedsm.core.world.measured import Measured, Usage
+from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.core.world.model import Tier, Workload
 from support.placement_instances import node, pod, resources, snapshot
 
@@ -86,6 +88,17 @@ def test_those_that_came_since_are_added_and_those_of_the_batch():
     loads = Loads.of(GOAL, shot(came, done))
     loads.put(pod("web-2", "web", resources(1, 1)), "n1")
     assert loads.ratios(None, ALL)[1] == pytest.approx([0.5, 0.7, 0.5, 0.3])
+
+
+def test_so_are_those_of_a_mirror():
+    mirror = ClusterMirror()
+    for each in NODES:
+        mirror.apply(NodeApplied(each))
+    mirror.apply(MeasuredApplied(SAMPLE))
+    mirror.apply(PodApplied(attrs.evolve(NEW, node_name="n1")))
+    assert Loads.of(GOAL, mirror.snapshot()).ratios(None, ALL)[1] == pytest.approx(
+        [0.3, 0.6, 0.4, 0.3]
+    )
 
 
 def test_what_nobody_measured_of_a_workload_is_what_it_requests():
