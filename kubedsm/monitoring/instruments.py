@@ -19,6 +19,7 @@ from kubedsm.core.world.model import Pod, Uid
 from kubedsm.monitoring.measured_cluster import Answered
 from kubedsm.monitoring.registry import Registry
 from kubedsm.runtime.listener import DecisionKind, Listener, LoadResult, Packing, Result
+from kubedsm.why.effects import Effect
 from kubedsm.why.entries import MoveOutcome
 from plans.steps import LOST, Plan, StepKind, StepState
 
@@ -30,6 +31,8 @@ COARSE = tuple(0.005 * 2**n for n in range(17))
 LAGS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 #: parts, from a thousandth
 GAPS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+#: seconds by which something became longer, or shorter
+CHANGES = (-1.0, -0.5, -0.2, -0.1, -0.05, -0.02, -0.01, -0.005, 0.0, *LAGS[2:10])
 #: kube-scheduler's last label of the attempts that a pod took
 MOST_ATTEMPTS = 15
 
@@ -159,6 +162,24 @@ class Instruments(Listener):
         for kind in MoveKind:
             for result in ("completed", "taken_back", "failed", "dropped"):
                 self._migrations.labels(_label(kind), result)
+        self._judged = Counter(
+            "kubedsm_move_effects",
+            "Completed moves by what they brought their service: a mean response time that is"
+            " shorter, or longer, or no telling.",
+            ["kind", "result"],
+            registry=registry,
+        )
+        for kind in MoveKind:
+            for result in ("shorter", "longer", "untold"):
+                self._judged.labels(_label(kind), result)
+        self._response_change = Histogram(
+            "kubedsm_move_response_change_seconds",
+            "Of moves whose effect was measured: by how much longer their service's mean response"
+            " time was to become by them, and became; below zero where it became shorter.",
+            ["kind", "of"],
+            buckets=CHANGES,
+            registry=registry,
+        )
         self._plans = Counter(
             "kubedsm_plans",
             "Plans that are over, by kind (bind: those of a batch; migration, restore) and outcome"
@@ -302,6 +323,15 @@ class Instruments(Listener):
     def move_ended(self, ended: MoveOutcome) -> None:
         result = ended.outcome.replace(" ", "_")
         self._migrations.labels(_label(ended.move.kind), result).inc()
+
+    def move_judged(self, kind: MoveKind | None, effect: Effect) -> None:
+        change, (before, after) = effect.change, effect.expected
+        if change is None:
+            self._judged.labels(_label(kind), "untold").inc()
+            return
+        self._judged.labels(_label(kind), "longer" if change > 0 else "shorter").inc()
+        self._response_change.labels(_label(kind), "expected").observe(after - before)
+        self._response_change.labels(_label(kind), "measured").observe(change)
 
     def worker_started(self) -> None:
         self._workers.inc()

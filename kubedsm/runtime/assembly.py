@@ -36,6 +36,7 @@ from kubedsm.runtime.left_behind import LeftBehind
 from kubedsm.runtime.limits import MoveLimits
 from kubedsm.runtime.listener import Listener
 from kubedsm.runtime.load_monitor import LoadMonitor
+from kubedsm.runtime.move_effects import MoveEffects
 from kubedsm.runtime.moves import STARTS, WAITS_FOR_REPLACEMENT, Moves
 from kubedsm.runtime.outcomes import Outcomes
 from kubedsm.runtime.packer import Packer
@@ -113,6 +114,9 @@ class Runtime:
         self._recorder = self._writer_of_events(followed, binds, instance)
         self._workload_events = WorkloadEvents(
             cluster, clock, self.supervisor, self._said, instance
+        )
+        self._effects = MoveEffects(
+            self.mirror, clock, self.configuration, self._record, self._listener
         )
         self.manager = self._runner_of_plans(followed, binds)
         self._changes = WorkloadChanges(
@@ -231,6 +235,7 @@ class Runtime:
             MoveLimits(self.configuration),
             self._clock,
             self._released,
+            self._effects.begun,
             self._ended,
         )
         left_behind = LeftBehind(
@@ -310,7 +315,12 @@ class Runtime:
             self.supervisor,
             on_pod=(binds.observe, *of_any_pod, ignored.observe),
             on_gone=(*of_any_pod, self._recorder.forget),
-            on_other=(self.sites.observe, self._preemptor.observe, self._tiers.observe),
+            on_other=(
+                self.sites.observe,
+                self._preemptor.observe,
+                self._tiers.observe,
+                self._effects.observe,
+            ),
         )
 
     def _asker_for_load(self, prometheus: Asker) -> LoadMonitor:
@@ -433,7 +443,7 @@ class Runtime:
             self.queue.add(pod)
 
     def _ended(self, ended: MoveOutcome) -> None:
-        self._outcomes.move_ended(ended)
+        self._outcomes.move_ended(self._effects.ended(ended))
 
     def _note_known(self, kind: type[Surrounding]) -> None:
         self._handler.handle(KindKnown(kind))

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from kubedsm.core.moving.suggestion import Move
+from kubedsm.core.moving.suggestion import Move, MoveKind
 from kubedsm.core.solving.in_order import Certificate
 from kubedsm.core.world.change import Change
 from kubedsm.core.world.model import Pod
+from kubedsm.why.effects import Effect
 from kubedsm.why.entries import MoveOutcome
 from plans.steps import Plan
 
@@ -62,6 +63,9 @@ class Listener:
 
     def move_ended(self, ended: MoveOutcome) -> None:
         """A move that was planned is over, or is never begun."""
+
+    def move_judged(self, kind: MoveKind | None, effect: Effect) -> None:
+        """It is told what a move that was completed brought, or why that cannot be told."""
 
     def worker_started(self) -> None:
         """A worker process was started, and is up to date."""

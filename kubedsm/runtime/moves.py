@@ -58,6 +58,13 @@ class _Move:
     accepted: Accepted | None = None
     ended: bool = False
 
+    @property
+    def as_it_is(self) -> MoveOutcome:
+        """What was planned, of the pod that is really moved."""
+        if self.pod is None:
+            return self.planned
+        return attrs.evolve(self.planned, move=attrs.evolve(self.planned.move, pod=self.pod))
+
 
 class Moves:
     def __init__(
@@ -66,6 +73,7 @@ class Moves:
         limits: MoveLimits,
         clock: Clock,
         on_released: Callable[[Pod], None],
+        on_begun: Callable[[MoveOutcome], None],
         on_ended: Callable[[MoveOutcome], None],
     ) -> None:
         self._mirror = mirror
@@ -73,6 +81,8 @@ class Moves:
         self._clock = clock
         #: hears of a pod that a move claimed and has no use for any more
         self._on_released = on_released
+        #: hears of every move when its room is held, and nothing has been done about it yet
+        self._on_begun = on_begun
         #: hears of every move in the end, and of those that were never begun
         self._on_ended = on_ended
         self._groups: dict[str, _Group] = {}
@@ -167,6 +177,7 @@ class Moves:
         if not reason:
             group.begun = True
             move.accepted = accepted
+            self._on_begun(move.as_it_is)
             self._mirror.claim(step.move, ReplacementClaim.of(pod))
         return reason
 
@@ -204,12 +215,12 @@ class Moves:
         self._mirror.release(name)
         replacement = self._mirror.claimed_by(name)
         self._mirror.unclaim(name)
-        decided, outcome = move.planned.move, Outcome.DROPPED
+        outcome = Outcome.DROPPED
         if move.pod is not None:
             self.limits.leave(name)
-            decided, outcome = attrs.evolve(decided, pod=move.pod), _outcome(steps)
+            outcome = _outcome(steps)
         reason = next((step.reason for step in steps if step.state is StepState.FAILED), "")
-        self._on_ended(MoveOutcome(name, decided, outcome, reason, replacement))
+        self._on_ended(MoveOutcome(name, move.as_it_is.move, outcome, reason, replacement))
         if replacement is not None:
             self._on_released(replacement)
 

@@ -11,6 +11,7 @@ import msgspec
 from kubedsm.core.moving.suggestion import Leg, Move
 from kubedsm.core.solving.in_order import Certificate
 from kubedsm.core.world.model import NodeName, Pod, Tier, Uid
+from kubedsm.why.effects import Effect
 from kubedsm.why.explanation import MoveAnswer
 
 
@@ -64,6 +65,8 @@ class MoveOutcome:
     reason: str = ""
     #: the pod that took its place
     replacement: Pod | None = None
+    #: of one that has begun and not failed
+    effect: Effect | None = None
 
     @property
     def pods(self) -> tuple[Pod, ...]:
@@ -84,6 +87,8 @@ class MoveOutcome:
             "outcome": self.outcome.value,
             "reason": self.reason or None,
             "replacement": str(self.replacement) if self.replacement else None,
+            "effect": self.effect and self.effect.as_json(),
+            "helped": self.effect and str(self.effect),
         }
         return msgspec.convert(move_as_json(self.move) | ended, MoveAnswer)
 

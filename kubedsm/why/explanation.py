@@ -44,6 +44,9 @@ class MoveAnswer(msgspec.Struct, frozen=True):
     outcome: str = ""
     reason: str | None = None
     replacement: str | None = None
+    #: what it was to bring and what it brought, see `Effect`; and the same in a line
+    effect: dict[str, Any] | None = None
+    helped: str | None = None
 
 
 class Explanation(msgspec.Struct, frozen=True, rename="camel"):

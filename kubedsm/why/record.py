@@ -6,7 +6,7 @@ before.
 """
 
 from collections import OrderedDict, defaultdict
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import attrs
@@ -17,6 +17,7 @@ from kubedsm.core.moving.suggestion import Move, Suggestion
 from kubedsm.core.placing.decision import Decision
 from kubedsm.core.world.model import NodeName, Share, Uid, Workload
 from kubedsm.core.world.snapshot import Snapshot
+from kubedsm.why.effects import Effect
 from kubedsm.why.entries import Entry, Kind, MoveOutcome, PodChoice
 
 #: so many entries, and of the last of them so many with the snapshot they were decided on
@@ -114,15 +115,21 @@ class DecisionRecord:
 
     def move_ended(self, ended: MoveOutcome) -> None:
         """Note how a move ended, of the pod that was decided on."""
-        entry = self._entries.get(self._placed_by.get(ended.id, 0))
-        if entry is None:
-            return
-        moves = tuple(
-            attrs.evolve(ended, move=m.move) if m.id == ended.id else m for m in entry.moves
-        )
-        self._entries[entry.number] = attrs.evolve(entry, moves=moves)
-        if ended.replacement is not None:
+        entry = self._changed(ended.id, lambda known: attrs.evolve(ended, move=known.move))
+        if entry is not None and ended.replacement is not None:
             self._placed_by[ended.replacement.uid] = entry.number
+
+    def move_helped(self, move: str, effect: Effect) -> None:
+        """Note what is known now of what it brought."""
+        self._changed(move, lambda known: attrs.evolve(known, effect=effect))
+
+    def _changed(self, move: str, now: Callable[[MoveOutcome], MoveOutcome]) -> Entry | None:
+        """What was noted of the move is another now; its entry, if that is still kept."""
+        entry = self._entries.get(self._placed_by.get(move, 0))
+        if entry is not None:
+            moves = tuple(now(known) if known.id == move else known for known in entry.moves)
+            self._entries[entry.number] = attrs.evolve(entry, moves=moves)
+        return entry
 
     def packing_found(self, told: Mapping[Uid, str]) -> None:
         """Note what packing found for each pod that every node refuses."""

@@ -63,7 +63,8 @@ def _moved(move: MoveAnswer) -> str:
     what = ", ".join(filter(None, (move.kind, move.purpose)))
     route = f" from {move.source} to {move.target} ({what})" if move.source else ""
     reason = f": {move.reason}" if move.reason else ""
-    return f"Move of {move.pod} at {move.at}{route} {move.outcome}{reason}"
+    helped = f"; {move.helped}" if move.helped else ""
+    return f"Move of {move.pod} at {move.at}{route} {move.outcome}{reason}{helped}"
 
 
 def _why(node: NodeAnswer) -> str:

@@ -44,7 +44,7 @@ async def test_the_end_of_a_move_whose_steps_end_together_is_told_once():
         mirror.apply(PodApplied(running(name)))
     orders = [MoveOrder(f"p/{name}", name, "e1", MoveMode.SURGE, 10.0) for name in ("web", "api")]
     limits = MoveLimits(CurrentConfiguration())
-    moves = Moves(mirror, limits, VirtualClock(), lambda _: None, ended.append)
+    moves = Moves(mirror, limits, VirtualClock(), lambda _: None, lambda _: None, ended.append)
     moves.add("p", group_of(orders, mirror))
     plan, _ = advance(migration_plan("p", orders), Begun(), 0.0)
     plan, effects = advance(plan, CallRefused(0, "its owner is rolling out"), 0.0)

@@ -41,8 +41,8 @@ def plan_runner(cluster, mirror, clock, on_bound=nothing, limits=None):
         cluster, mirror, said, at_once=limits.binds_in_flight, timeout=limits.request_timeout
     )
     step_calls = StepCalls(cluster, clock, limits.request_timeout, configuration, said)
-    moves = Moves(mirror, MoveLimits(configuration), clock, nothing, nothing)
-    left_behind = LeftBehind(mirror, step_calls, clock, nothing, nothing)
+    moves = Moves(mirror, MoveLimits(configuration), clock, nothing, nothing, nothing)
+    left_behind = LeftBehind(mirror, step_calls, clock, nothing, nothing, nothing)
     manager = PlacementManager(
         mirror,
         followed,

@@ -1,0 +1,120 @@
+"""Whether a move helped: what it was expected to bring, and what it brought.
+
+Both of the mean response time of the service that it is of. Seconds, all times.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any, Self
+
+import attrs
+
+from kubedsm.core.goals.response_times import ResponseTimes
+from kubedsm.core.world.measured import Answers
+from kubedsm.core.world.model import Share, Tier
+
+
+@attrs.frozen(slots=True)
+class Response:
+    """What a service answered in, as measured in one sample."""
+
+    #: a request of any tier, so that each counts by how many it answers
+    whole: float
+    tiers: Mapping[Tier, float]
+
+    @classmethod
+    def of(cls, answers: Mapping[Tier, Answers]) -> Self:
+        """Raise ZeroDivisionError if there are no requests."""
+        rate = sum(each.rate for each in answers.values())
+        whole = sum(each.rate * each.seconds for each in answers.values()) / rate
+        return cls(whole, {tier: answers[tier].seconds for tier in Tier if tier in answers})
+
+    def as_json(self) -> dict[str, float]:
+        return {"all": self.whole, **{tier.value: each for tier, each in self.tiers.items()}}
+
+
+@attrs.frozen(slots=True)
+class Effect:
+    """Of one move."""
+
+    #: by the service's shares and by what the tiers were known to answer in when it began
+    expected: tuple[float, float]
+    #: before it began, and wholly after it ended; None if that is not known
+    measured: tuple[Response, Response] | None = None
+    #: why it is not
+    untold: str = ""
+
+    @property
+    def change(self) -> float | None:
+        """By how much longer the mean answer took then."""
+        if self.measured is None:
+            return None
+        before, after = self.measured
+        return after.whole - before.whole
+
+    def __str__(self) -> str:
+        expected = f"expected {_change(*self.expected)} ms"
+        if self.measured is None:
+            return f"{expected}; not measured: {self.untold}"
+        before, after = self.measured
+        tiers = [
+            f"{tier} {_change(before.tiers[tier], after.tiers[tier])}"
+            for tier in Tier
+            if tier in before.tiers and tier in after.tiers
+        ]
+        by_tier = f" ({', '.join(tiers)})" if len(tiers) > 1 else ""
+        return f"{expected}; measured {_change(before.whole, after.whole)} ms{by_tier}"
+
+    def as_json(self) -> dict[str, Any]:
+        """In seconds; `measured` is null where `untold` says why."""
+        measured = None
+        if self.measured is not None:
+            measured = _around(*(response.as_json() for response in self.measured))
+        return {
+            "expected": _around(*self.expected),
+            "measured": measured,
+            "untold": self.untold or None,
+        }
+
+
+def _around(before: Any, after: Any) -> dict[str, Any]:
+    return {"before": before, "after": after}
+
+
+def expected(times: ResponseTimes, share: Share, more: int) -> tuple[float, float]:
+    """The mean response time of a service, and that with so many more pods on the edge."""
+
+    def mean(part: float) -> float:
+        return part * times.edge + (1 - part) * times.cloud
+
+    return mean(share.ratio), mean(attrs.evolve(share, edge=share.edge + more).ratio)
+
+
+def summed_up(effects: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """What moves brought together, for a report: of their effects, as `/decisions` has them.
+
+    The means are of the moves whose effect was measured; None if there are none.
+    """
+    listed = list(effects)
+    told = [each for each in listed if each["measured"] is not None]
+
+    def mean(changes: Iterable[float]) -> float | None:
+        return sum(changes) / len(told) if told else None
+
+    return {
+        "moves": len(listed),
+        "measured": len(told),
+        "expectedChange": mean(e["expected"]["after"] - e["expected"]["before"] for e in told),
+        "measuredChange": mean(
+            e["measured"]["after"]["all"] - e["measured"]["before"]["all"] for e in told
+        ),
+        "untold": dict(sorted(Counter(e["untold"] for e in listed if e["untold"]).items())),
+    }
+
+
+def _change(before: float, after: float) -> str:
+    return f"{_milliseconds(before)} -> {_milliseconds(after)}"
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{1000 * seconds:.3g}" if seconds < 1 else f"{1000 * seconds:.0f}"
