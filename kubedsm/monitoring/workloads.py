@@ -85,14 +85,28 @@ def workload_families(shares: Mapping[Workload, Share], promises: Promises) -> I
 
 
 def answer_families(snapshot: Snapshot) -> Iterator[Metric]:
-    """What those with series answer in, as far as it is measured."""
+    """What those with series answer in, as far as it is measured; for which the edge is slower."""
+    measured = snapshot.measured
     seconds = GaugeMetricFamily(
         "kubedsm_response_time_seconds",
         "What a workload's pods in a tier answer in, as the mean: what Prometheus said last.",
         labels=(*LABELS, "tier"),
     )
+    slower = GaugeMetricFamily(
+        "kubedsm_workload_edge_slower",
+        "Whether the edge answers a workload's requests more slowly than the cloud, so that no more"
+        " pods are brought there.",
+        labels=LABELS,
+    )
     for workload in chosen(snapshot.shares()):
-        for tier, answers in snapshot.measured.answers.get(workload, {}).items():
-            labels = (workload.namespace, workload.kind, workload.name, tier.value)
-            seconds.add_metric(labels, answers.seconds)
-    yield seconds
+        labels = (workload.namespace, workload.kind, workload.name)
+        for tier, answers in measured.answers.get(workload, {}).items():
+            seconds.add_metric((*labels, tier.value), answers.seconds)
+        if workload in measured.answers or workload in measured.slower:
+            slower.add_metric(labels, workload in measured.slower)
+    yield from (seconds, slower)
+    yield GaugeMetricFamily(
+        "kubedsm_workloads_edge_slower",
+        "Workloads that the edge answers more slowly than the cloud.",
+        value=len(measured.slower & snapshot.shares().keys()),
+    )

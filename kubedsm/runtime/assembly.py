@@ -47,6 +47,7 @@ from kubedsm.runtime.prometheus import Asker, InAThread
 from kubedsm.runtime.scheduler import Scheduler
 from kubedsm.runtime.scheduling_queue import SchedulingQueue
 from kubedsm.runtime.sites import Sites
+from kubedsm.runtime.slower_edges import SlowerEdges
 from kubedsm.runtime.step_calls import StepCalls
 from kubedsm.runtime.suggester import Suggester
 from kubedsm.runtime.supervisor import Supervisor
@@ -58,7 +59,6 @@ from kubedsm.said_by_cause import SaidByCause
 from kubedsm.thinking.questions import InProcess, Known, Thinker
 from kubedsm.thinking.told_mirror import ToldMirror
 from kubedsm.thinking.worker import Worker
-from kubedsm.why.entries import MoveOutcome
 from kubedsm.why.explainer import Decisions
 from kubedsm.why.record import DecisionRecord
 from plans.steps import Step
@@ -115,9 +115,7 @@ class Runtime:
         self._workload_events = WorkloadEvents(
             cluster, clock, self.supervisor, self._said, instance
         )
-        self._effects = MoveEffects(
-            self.mirror, clock, self.configuration, self._record, self._listener
-        )
+        self._effects = MoveEffects(self.decisions, clock, self.configuration, self._listener)
         self.manager = self._runner_of_plans(followed, binds)
         self._changes = WorkloadChanges(
             clock, configuration.scheduler_name, self.manager.follows, self.mirror.claimant
@@ -236,7 +234,7 @@ class Runtime:
             self._clock,
             self._released,
             self._effects.begun,
-            self._ended,
+            lambda ended: self._outcomes.move_ended(self._effects.ended(ended)),
         )
         left_behind = LeftBehind(
             self.mirror,
@@ -309,18 +307,14 @@ class Runtime:
             self._preemptor.observe,
             self._listener.changed,
         )
+        samples = (self._effects.observe, SlowerEdges(self._workload_events).observe)
         return EventHandler(
             self.mirror,
             self.queue,
             self.supervisor,
             on_pod=(binds.observe, *of_any_pod, ignored.observe),
             on_gone=(*of_any_pod, self._recorder.forget),
-            on_other=(
-                self.sites.observe,
-                self._preemptor.observe,
-                self._tiers.observe,
-                self._effects.observe,
-            ),
+            on_other=(self.sites.observe, self._preemptor.observe, self._tiers.observe, *samples),
         )
 
     def _asker_for_load(self, prometheus: Asker) -> LoadMonitor:
@@ -442,16 +436,12 @@ class Runtime:
         if pod.waits_for_node:
             self.queue.add(pod)
 
-    def _ended(self, ended: MoveOutcome) -> None:
-        self._outcomes.move_ended(self._effects.ended(ended))
-
     def _note_known(self, kind: type[Surrounding]) -> None:
         self._handler.handle(KindKnown(kind))
         self._note_synced()
 
     def _note_synced(self) -> None:
-        settled = all(reflector.synced or reflector.refused for reflector in self._reflectors)
-        if self.synced.is_set() or not settled:
+        if self.synced.is_set() or not all(r.synced or r.refused for r in self._reflectors):
             return
         snapshot = self.mirror.snapshot()
         tiers = {tier: len(snapshot.of_tier(tier)) for tier in Tier}

@@ -15,13 +15,12 @@ from kubedsm.configuration.current import CurrentConfiguration
 from kubedsm.core.goals.response_times import ResponseTimes
 from kubedsm.core.world.change import Change
 from kubedsm.core.world.measured import Measured
-from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.core.world.model import NodeName, Share, Tier, Workload
 from kubedsm.core.world.snapshot import Snapshot
 from kubedsm.runtime.listener import Listener
 from kubedsm.why.effects import Effect, Response, expected
 from kubedsm.why.entries import MoveOutcome, Outcome
-from kubedsm.why.record import DecisionRecord
+from kubedsm.why.explainer import Decisions
 
 log = structlog.get_logger()
 
@@ -54,10 +53,9 @@ class _Watched:
 class MoveEffects:
     """The one owner of what is not told yet; of what is, the record."""
 
-    _mirror: ClusterMirror
+    _decisions: Decisions
     _clock: Clock
     _configuration: CurrentConfiguration
-    _record: DecisionRecord
     _listener: Listener
     #: by move: those under way, and one of each workload that ended and is not told yet
     _watched: dict[str, _Watched] = attrs.field(factory=dict, init=False)
@@ -66,7 +64,7 @@ class MoveEffects:
 
     def begun(self, move: MoveOutcome) -> None:
         """A move begins, its pod still where it was."""
-        snapshot, workload = self._mirror.snapshot(), move.move.pod.workload
+        snapshot, workload = self._decisions.mirror.snapshot(), move.move.pod.workload
         sample, share = snapshot.measured, snapshot.shares().get(workload, Share())
         self._forget_long_ended()
         others = list(self._of(workload))
@@ -107,7 +105,7 @@ class MoveEffects:
             self._measure(watched, sample)
             if watched.effect.untold != AWAITED:
                 self._told(watched)
-                self._record.move_helped(watched.move.id, watched.effect)
+                self._decisions.record.move_helped(watched.move.id, watched.effect)
 
     def _measure(self, watched: _Watched, sample: Measured) -> None:
         if watched.effect.untold != AWAITED or watched.ended_at is None:
@@ -123,7 +121,7 @@ class MoveEffects:
         watched.effect = attrs.evolve(watched.effect, measured=(before, after), untold="")
 
     def _look_at_pods(self, watched: _Watched) -> None:
-        pods = self._mirror.snapshot().shares().get(watched.workload, Share()).total
+        pods = self._decisions.mirror.snapshot().shares().get(watched.workload, Share()).total
         if pods != watched.pods:
             self._cannot_tell(watched, SCALED.format(watched.pods, pods))
 

@@ -1,10 +1,11 @@
 """Events on workloads, which tell how moves of their pods ended: one for all of a few seconds.
 
-A pod that was moved is soon forgotten, and its Events with it; its Deployment stays.
+A pod that was moved is soon forgotten, and its Events with it; its Deployment stays. What else is
+to be known of a workload is told there, too: the last of each few seconds.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import attrs
 import structlog
@@ -26,6 +27,16 @@ GATHER = 5.0
 REQUEST_TIMEOUT = 10.0
 
 
+@attrs.frozen(slots=True)
+class Note:
+    """What is told of a workload."""
+
+    reason: str
+    text: str
+    warning: bool = False
+    action: str = "Migrating"
+
+
 @attrs.define
 class WorkloadEvents:
     cluster: Cluster
@@ -36,6 +47,7 @@ class WorkloadEvents:
     #: Events that could not be written
     lost: int = attrs.field(default=0, init=False)
     _ended: dict[Workload, list[MoveOutcome]] = attrs.field(factory=dict, init=False)
+    _notes: dict[Workload, Note] = attrs.field(factory=dict, init=False)
     _arrived: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
 
     def moved(self, ended: MoveOutcome) -> None:
@@ -43,6 +55,12 @@ class WorkloadEvents:
         workload = ended.move.pod.workload
         if workload.kind in live.APPS_RESOURCES:
             self._ended.setdefault(workload, []).append(ended)
+            self._arrived.set()
+
+    def noted(self, workload: Workload, note: Note) -> None:
+        """Take note of what is to be told."""
+        if workload.kind in live.APPS_RESOURCES:
+            self._notes[workload] = note
             self._arrived.set()
 
     async def run(self) -> None:
@@ -55,48 +73,55 @@ class WorkloadEvents:
     async def flush(self) -> None:
         """Write what has been gathered."""
         self._arrived.clear()
-        gathered = dict(self._ended)
+        ended, noted = dict(self._ended), dict(self._notes)
         self._ended.clear()
-        for workload, ends in gathered.items():
+        self._notes.clear()
+        for workload in dict.fromkeys((*ended, *noted)):
+            notes = _about_moves(ended.get(workload, ()))
+            if workload in noted:
+                notes.append(noted[workload])
             with self.supervisor.catching("workload events", workload=workload):
-                await self._write(workload, ends)
+                await self._write(workload, notes)
 
-    async def _write(self, workload: Workload, ends: Sequence[MoveOutcome]) -> None:
-        done = [_told(e.move) for e in ends if e.outcome is Outcome.COMPLETED]
-        lost = [
-            f"{_told(e.move)}: {e.outcome}, {e.reason}"
-            for e in ends
-            if e.outcome is not Outcome.COMPLETED
-        ]
+    async def _write(self, workload: Workload, notes: Iterable[Note]) -> None:
         try:
             uid = await live.uid_of(self.cluster, workload, timeout=REQUEST_TIMEOUT)
             if uid is None:
                 return  # nobody would read it
             kind, namespace, name = workload.kind, workload.namespace, workload.name
             about = verbs.Regarding("apps/v1", kind, namespace, name, uid)
-            if done:
-                await self._event(about, "Migrated", f"Moved {_pods(done)}: {'; '.join(done)}")
-            if lost:
-                note = f"Did not move {_pods(lost)}: {'; '.join(lost)}"
-                await self._event(about, "MigrationFailed", note, warning=True)
+            for note in notes:
+                await verbs.create_event(
+                    self.cluster,
+                    about,
+                    reason=note.reason,
+                    action=note.action,
+                    note=note.text,
+                    instance=self.instance,
+                    at=self.clock.wall(),
+                    warning=note.warning,
+                    timeout=REQUEST_TIMEOUT,
+                )
         except (ClusterError, WireError) as error:
             self.lost += 1
             self.said.log(log.warning, "event lost", error, workload=str(workload))
 
-    async def _event(
-        self, about: verbs.Regarding, reason: str, note: str, *, warning: bool = False
-    ) -> None:
-        await verbs.create_event(
-            self.cluster,
-            about,
-            reason=reason,
-            action="Migrating",
-            note=note,
-            instance=self.instance,
-            at=self.clock.wall(),
-            warning=warning,
-            timeout=REQUEST_TIMEOUT,
-        )
+
+def _about_moves(ends: Iterable[MoveOutcome]) -> list[Note]:
+    done, lost = list[str](), list[str]()
+    for ended in ends:
+        told = _told(ended.move)
+        if ended.outcome is Outcome.COMPLETED:
+            done.append(told)
+        else:
+            lost.append(f"{told}: {ended.outcome}, {ended.reason}")
+    notes = []
+    if done:
+        notes.append(Note("Migrated", f"Moved {_pods(done)}: {'; '.join(done)}"))
+    if lost:
+        text = f"Did not move {_pods(lost)}: {'; '.join(lost)}"
+        notes.append(Note("MigrationFailed", text, warning=True))
+    return notes
 
 
 def _told(move: Move) -> str:

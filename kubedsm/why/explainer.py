@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import attrs
 import msgspec
 
+from kubedsm.core.moving.suggestion import Cause
 from kubedsm.core.policies.kubedsm import KubeDSM
 from kubedsm.core.rules.fit import counted_reasons
 from kubedsm.core.solving.in_order import unproven
@@ -127,6 +128,8 @@ class Decisions:
                 f"edge share of {workload} {before.edge}/{before.total} ->"
                 f" {after.edge}/{after.total}, promised {promise.qos:g}"
             )
+        if workload in basis.snapshot.measured.slower:
+            parts.append(Cause.EDGE_SLOWER)
         explainer = self._explainer_of(chosen.entry, basis)
         rejections = explainer.rejections(chosen.uid, plain=basis.plain)
         count = len(basis.snapshot.nodes)

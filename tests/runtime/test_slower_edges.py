@@ -1,0 +1,104 @@
+"""An edge that is slower than the cloud is not filled further, until it no longer is."""
+
+import asyncio
+
+import pytest
+
+from kubedsm.emulator.paper import node
+from support.answers import tell, tell_nothing
+from support.metered import Metered, total
+from support.move_scenes import CONFIGURATION, quiet
+from support.worlds import emulated
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+EDGE, CLOUD = node("e1", "edge", "6", "16Gi"), node("c1", "cloud", "9", "32Gi")
+
+
+def told(world):
+    """The reasons of the Events of this on Deployments, in the order in which they came."""
+    reasons = ("EdgeSlower", "EdgeFasterAgain", "EdgeNotCompared")
+    found = [event for reason in reasons for event in world.events(reason, about="Deployment")]
+    return [event["reason"] for event in sorted(found, key=lambda event: event["eventTime"])]
+
+
+async def samples(world, number, *times):
+    for _ in range(number):
+        await asyncio.sleep(30)
+        tell(world, *times)
+
+
+async def spread(world):
+    """Two pods at the edge, and three in the cloud, which would be at the edge."""
+    world.deploy("web", 2)
+    await world.until_bound(2, 3)
+    await samples(world, 2, 300, 200)
+    world.scale("web", 5)
+    await world.until_bound_of("web", 5, 3)
+
+
+async def test_it_is_not_filled_further_and_one_event_says_so_until_it_is_fast_again():
+    async with emulated(EDGE, CLOUD, configuration=CONFIGURATION) as world:
+        metered = Metered(world)
+        async with world.scheduler(instruments=metered.instruments):
+            await spread(world)
+            assert world.placed("web") == {"e1": 2, "c1": 3}
+            await samples(world, 3, 300, 200)
+            assert world.placed("web") == {"e1": 2, "c1": 3}
+            assert told(world) == ["EdgeSlower"]
+            [event] = world.events("EdgeSlower", about="Deployment")
+            assert event["type"] == "Warning"
+            assert event["message"].startswith("Requests take 300 ms at the edge and 200 ms in the")
+            text = metered.text()
+            assert total(text, "kubedsm_workload_edge_slower", workload="web") == 1
+            assert total(text, "kubedsm_workloads_edge_slower") == 1
+            seconds = "kubedsm_response_time_seconds"
+            assert total(text, seconds, workload="web", tier="edge") == 0.3
+            await samples(world, 1, 100, 200)
+            await asyncio.sleep(20)
+            assert world.placed("web") == {"e1": 2, "c1": 3}
+            await samples(world, 1, 100, 200)
+            await world.until(lambda: world.placed("web") == {"e1": 5}, 60)
+            await quiet(world)
+            await asyncio.sleep(10)
+            assert told(world) == ["EdgeSlower", "EdgeFasterAgain"]
+            assert total(metered.text(), "kubedsm_workloads_edge_slower") == 0
+
+
+async def test_once_nothing_is_measured_any_more_it_is_filled_as_promised():
+    async with emulated(EDGE, CLOUD, configuration=CONFIGURATION) as world, world.scheduler():
+        await spread(world)
+        await asyncio.sleep(6)
+        tell_nothing(world)
+        await world.until(lambda: world.placed("web") == {"e1": 5}, 60)
+        await quiet(world)
+        await asyncio.sleep(10)
+        assert told(world) == ["EdgeSlower", "EdgeNotCompared"]
+
+
+async def test_what_is_there_stays_and_others_are_brought_there():
+    async with emulated(EDGE, CLOUD, configuration=CONFIGURATION) as world, world.scheduler():
+        await spread(world)
+        world.deploy("api", 3)
+        await world.until_bound_of("api", 3, 3)
+        await samples(world, 2, 300, 200)
+        assert world.placed("web") == {"e1": 2, "c1": 3}
+        assert world.placed("api") == {"e1": 3}
+
+
+async def test_where_the_cloud_is_full_it_comes_to_the_edge_all_the_same():
+    small = node("c1", "cloud", "2", "32Gi")
+    async with emulated(EDGE, small, configuration=CONFIGURATION) as world, world.scheduler():
+        await spread(world)
+        assert world.placed("web") == {"e1": 3, "c1": 2}
+
+
+async def test_it_is_explained_why_a_new_pod_is_not_at_the_edge():
+    async with emulated(EDGE, CLOUD, configuration=CONFIGURATION) as world, world.scheduler():
+        await spread(world)
+        [pod] = [p for p in world.pods("web") if p["spec"]["nodeName"] == "c1"][:1]
+        decisions = world.runtime.decisions
+        [(uid, name)] = decisions.named(pod["metadata"]["name"]).items()
+        [said] = decisions.explain([decisions.recall(uid, name)])
+        assert "the edge answers its workload's requests more slowly than the cloud" in said.summary
+        assert {n.node: n.score < 0 for n in said.nodes} == {"e1": True, "c1": False}
