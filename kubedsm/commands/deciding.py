@@ -1,9 +1,11 @@
 """`kubedsm place` and `kubedsm suggest`: decisions, shown and on request carried out."""
 
+import asyncio
 import time
 from pathlib import Path
 from typing import Any
 
+import attrs
 import click
 from rich.console import Console
 
@@ -16,12 +18,15 @@ from kubedsm.commands.inputs import (
     kubeconfig_context,
     kubeconfig_file,
     read_dump,
+    scheduler_address,
 )
 from kubedsm.commands.on_cluster import Act, ask_cluster
 from kubedsm.commands.tables import placement_tables
 from kubedsm.configuration.settings import Configuration
+from kubedsm.core.world.model import Workload
 from kubedsm.core.world.snapshot import Snapshot
 from kubedsm.runtime.assembly import Runtime
+from kubedsm.why.client import QuestionRefusedError, slower_at_edge
 
 
 @click.command()
@@ -63,6 +68,7 @@ def place(dump_path: str, config_path: str | None, output: str) -> None:
 @config_file
 @kubeconfig_file
 @kubeconfig_context
+@scheduler_address
 @click.option("--apply", "carry_out", is_flag=True, help="Carry it out, and wait for the end.")
 @leader_election
 @output
@@ -71,6 +77,7 @@ def suggest(
     config_path: str | None,
     kubeconfig_path: Path | None,
     context: str | None,
+    server: str,
     carry_out: bool,
     output: str,
     **elect: Any,
@@ -78,7 +85,7 @@ def suggest(
     """Say what would be moved now, and why; with --apply, move it.
 
     --apply acts as the scheduler meanwhile. It takes the scheduler's Lease, and refuses to act if
-    another process leads.
+    another process leads. What is measured is asked of the running scheduler, if it answers.
     """
     if dump_path is not None and carry_out:
         raise click.UsageError("--apply needs a cluster, not a dump")
@@ -89,7 +96,11 @@ def suggest(
         _say(snapshot, configuration, output)
         return
 
+    slower = _slower_at_edge(server)
+
     def said(snapshot: Snapshot) -> Act | None:
+        measured = attrs.evolve(snapshot.measured, slower=slower)
+        snapshot = attrs.evolve(snapshot, measured=measured)
         advice = _say(snapshot, configuration, output)
 
         async def act(runtime: Runtime) -> None:
@@ -99,6 +110,13 @@ def suggest(
         return act if carry_out and advice.suggestion.moves else None
 
     ask_cluster(kubeconfig_path, context, configuration, election, said)
+
+
+def _slower_at_edge(server: str) -> frozenset[Workload]:
+    try:
+        return asyncio.run(slower_at_edge(server))
+    except QuestionRefusedError:
+        return frozenset()
 
 
 def _say(snapshot: Snapshot, configuration: Configuration, output: str) -> advising.Advice:

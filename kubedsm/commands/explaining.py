@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 from rich.console import Console
-from yarl import URL
 
 from kubedsm.clock import SystemClock
 from kubedsm.cluster.client.kubernetes import KubernetesCluster
@@ -22,6 +21,7 @@ from kubedsm.commands.inputs import (
     kubeconfig_context,
     kubeconfig_file,
     read_dump,
+    scheduler_address,
 )
 from kubedsm.commands.on_cluster import read_snapshot
 from kubedsm.configuration.settings import Configuration
@@ -30,18 +30,7 @@ from kubedsm.core.world.snapshot import Snapshot
 from kubedsm.why import client
 from kubedsm.why.answers import Explainer, knows_tiers, pending
 from kubedsm.why.explanation import Explanation
-from kubedsm.why.server import LOOPBACK, PORT
 from kubedsm.why.table import explanation_table
-
-
-def _server(_context: click.Context, _option: click.Parameter, value: str) -> str:
-    try:
-        url = URL(value)
-    except ValueError:
-        url = URL()
-    if url.scheme not in ("http", "https") or not url.host:
-        raise click.BadParameter(f"{value} is no address such as http://{LOOPBACK}:{PORT}")
-    return value
 
 
 @click.command()
@@ -57,13 +46,7 @@ def _server(_context: click.Context, _option: click.Parameter, value: str) -> st
     " printed; - for standard input.",
     show_default="none: ask the running scheduler",
 )
-@click.option(
-    "--server",
-    default=f"http://{LOOPBACK}:{PORT}",
-    show_default=True,
-    callback=_server,
-    help="Where the running scheduler answers: `kubedsm run --diagnostics-port`.",
-)
+@scheduler_address
 @config_file
 @kubeconfig_file
 @kubeconfig_context

@@ -4,12 +4,14 @@ import sys
 from pathlib import Path
 
 import click
+from yarl import URL
 
 from kubedsm.cluster.client.paths import is_name
 from kubedsm.cluster.wire import dump as dumps
 from kubedsm.commands.console import remark
 from kubedsm.configuration.settings import Configuration, load_file
 from kubedsm.runtime.config_map import ConfigMapName
+from kubedsm.why.server import LOOPBACK, PORT
 
 config_file = click.option(
     "--config",
@@ -48,6 +50,25 @@ kubeconfig_file = click.option(
 )
 kubeconfig_context = click.option(
     "--context", show_default="the current one", help="Context of the kubeconfig."
+)
+
+
+def _address(_context: click.Context, _option: click.Parameter, value: str) -> str:
+    try:
+        url = URL(value)
+    except ValueError:
+        url = URL()
+    if url.scheme not in ("http", "https") or not url.host:
+        raise click.BadParameter(f"{value} is no address such as http://{LOOPBACK}:{PORT}")
+    return value
+
+
+scheduler_address = click.option(
+    "--server",
+    default=f"http://{LOOPBACK}:{PORT}",
+    show_default=True,
+    callback=_address,
+    help="Where the running scheduler answers: `kubedsm run --diagnostics-port`.",
 )
 
 

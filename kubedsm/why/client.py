@@ -2,15 +2,18 @@
 
 from collections.abc import Sequence
 from http import HTTPStatus
+from typing import TypeVar
 
 import aiohttp
 import msgspec
 
 from kubedsm.cluster.calls.pod_events import PodEvent, events_about
 from kubedsm.cluster.client.port import Cluster
-from kubedsm.core.world.model import Pod
+from kubedsm.core.world.model import Pod, Workload
 from kubedsm.why.answers import Explainer
 from kubedsm.why.explanation import Explanation, MoveAnswer
+
+T = TypeVar("T")
 
 #: seconds: on loopback the answer comes at once, or not at all; an explanation may take its time
 _TIMEOUT = aiohttp.ClientTimeout(total=60.0, sock_connect=2.0)
@@ -27,13 +30,33 @@ class _Pending(msgspec.Struct):
     pending: list[Explanation]
 
 
+class _Slower(msgspec.Struct):
+    slower: list[Workload]
+
+
 async def ask(server: str, pod: str | None) -> list[Explanation] | None:
     """What a scheduler says of that pod, or of all that wait.
 
     None if nothing answers there, or nothing is known of the pod. Raises QuestionRefusedError.
     """
-    path, query = ("pending", {}) if pod is None else ("explain", {"pod": pod})
-    url = f"{server.rstrip('/')}/decisions/{path}"
+    if pod is None:
+        waiting = await _asked(server, "pending", _Pending)
+        return None if waiting is None else waiting.pending
+    said = await _asked(server, "explain", Explanation, pod=pod)
+    return None if said is None else [said]
+
+
+async def slower_at_edge(server: str) -> frozenset[Workload]:
+    """The workloads that the edge is slower for, as far as a scheduler answers there.
+
+    Raises QuestionRefusedError.
+    """
+    said = await _asked(server, "slower", _Slower)
+    return frozenset() if said is None else frozenset(said.slower)
+
+
+async def _asked(server: str, what: str, form: type[T], **query: str) -> T | None:
+    url = f"{server.rstrip('/')}/decisions/{what}"
     try:
         async with (
             aiohttp.ClientSession(timeout=_TIMEOUT) as session,
@@ -47,9 +70,7 @@ async def ask(server: str, pod: str | None) -> list[Explanation] | None:
     if status != HTTPStatus.OK:
         return None
     try:
-        if pod is not None:
-            return [msgspec.json.decode(body, type=Explanation)]
-        return msgspec.json.decode(body, type=_Pending).pending
+        return msgspec.json.decode(body, type=form)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None  # what answers there may be anything
 

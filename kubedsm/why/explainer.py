@@ -110,6 +110,8 @@ class Decisions:
         parts = self._why(pod, chosen, basis)
         if told := unproven(chosen.entry.certificates):
             parts.append(f"not proven, {told}")
+        if pod.workload in self.mirror.measured.slower:
+            parts.append(Cause.EDGE_SLOWER)
         return "; ".join(parts)
 
     def _why(self, pod: Pod, chosen: Chosen, basis: Basis) -> list[str]:
@@ -128,8 +130,6 @@ class Decisions:
                 f"edge share of {workload} {before.edge}/{before.total} ->"
                 f" {after.edge}/{after.total}, promised {promise.qos:g}"
             )
-        if workload in basis.snapshot.measured.slower:
-            parts.append(Cause.EDGE_SLOWER)
         explainer = self._explainer_of(chosen.entry, basis)
         rejections = explainer.rejections(chosen.uid, plain=basis.plain)
         count = len(basis.snapshot.nodes)

@@ -42,6 +42,7 @@ class Diagnostics:
         app.router.add_get("/decisions", self._list)
         app.router.add_get("/decisions/explain", self._explain)
         app.router.add_get("/decisions/pending", self._pending)
+        app.router.add_get("/decisions/slower", self._slower)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=GRACE)
         self.url = ""
 
@@ -83,6 +84,11 @@ class Diagnostics:
         except NoAnswerError as error:
             raise web.HTTPServiceUnavailable(text=f"{error}\n") from None
         return web.Response(body=said + b"\n", content_type="application/json")
+
+    async def _slower(self, request: web.Request) -> web.Response:
+        """The workloads that the edge is slower for, each as namespace, kind and name."""
+        _query(request)
+        return _json({"slower": [list(w) for w in sorted(self._decisions.mirror.measured.slower)]})
 
 
 def _query(request: web.Request, *known: str) -> dict[str, str]:

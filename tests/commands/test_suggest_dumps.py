@@ -136,3 +136,16 @@ def test_what_is_not_proven_is_told_with_the_most_there_could_be():
     assert "not proven optimal within the limits" in console.file.getvalue()
     assert "worth: 3 of at most 4 (gap 25.0 %)" in console.file.getvalue()
     assert advice.as_json()["certificates"] == [worth.as_json()]
+
+
+def test_a_pod_is_left_in_the_cloud_for_an_edge_that_is_slower():
+    """As the running scheduler says."""
+    items = node("e1", "edge"), node("c1", "cloud"), running("web-0", "c1")
+    mirror = offline.mirror_of(dumps.read(dump_of(*items), "dump"), Configuration())
+    snapshot = mirror.snapshot()
+    assert advising.advise(snapshot, Configuration()).suggestion.moves
+    measured = attrs.evolve(snapshot.measured, slower=frozenset(snapshot.shares()))
+    advice = advising.advise(attrs.evolve(snapshot, measured=measured), Configuration())
+    assert not advice.suggestion.moves
+    why = "the edge answers its workload's requests more slowly than the cloud"
+    assert advice.as_json()["rejected"] == [{"pod": "shop/web-0", "reason": why}]

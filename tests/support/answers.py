@@ -7,15 +7,20 @@ from kubedsm.core.world.model import Tier, Workload
 WEB = Workload("default", "Deployment", "web")
 
 
-def tell(world, edge=None, cloud=None, *, rates=(10.0, 10.0), window=30.0, workload=WEB):
-    """A sample of now: what requests to the workload take, ms, in tiers of so many requests/s."""
+def sample(at, edge=None, cloud=None, *, rates=(10.0, 10.0), window=30.0):
+    """What requests take, ms, in tiers of so many requests/s, at a time since the epoch."""
     answers = {
         tier: Answers(rate, milliseconds / 1000)
         for tier, milliseconds, rate in zip(Tier, (edge, cloud), rates, strict=True)
         if milliseconds is not None
     }
-    sample = Measured(world.clock.wall(), answers={workload: answers}, window=window)
-    world.runtime._handler.handle(MeasuredApplied(sample))
+    return Measured(at, answers={WEB: answers}, window=window)
+
+
+def tell(world, edge=None, cloud=None, **said):
+    """A sample of now."""
+    measured = sample(world.clock.wall(), edge, cloud, **said)
+    world.runtime._handler.handle(MeasuredApplied(measured))
 
 
 def tell_nothing(world):

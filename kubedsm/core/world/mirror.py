@@ -25,7 +25,7 @@ from kubedsm.core.world.events import (
     SurroundingDeleted,
     SurroundingEvent,
 )
-from kubedsm.core.world.measured import NOTHING_MEASURED
+from kubedsm.core.world.measured import NOTHING_MEASURED, Measured
 from kubedsm.core.world.model import (
     TEMPLATE_HASH_LABEL,
     Node,
@@ -339,6 +339,11 @@ class ClusterMirror:
     def free(self, name: NodeName) -> Resources:
         """The room that no pod holds. Raises KeyError for a node that is not there."""
         return self._books.free[name]
+
+    @property
+    def measured(self) -> Measured:
+        """The last sample."""
+        return self._measured
 
     def snapshot(self, at: float = 0.0) -> Snapshot:
         return self._books.snapshot(self._surroundings, at, self._measured, self._unproven())
