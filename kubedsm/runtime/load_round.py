@@ -90,7 +90,9 @@ def taken_in(
             results[name], wrong[name] = result, why
         if result == "empty" and name not in OPTIONAL:
             del known[name]
-    return Round(known, results, wrong, reading.measured)
+    answered = min((known[name].at for name in OPTIONAL if name in known), default=at)
+    measured = attrs.evolve(reading.measured, window=load.window, answered=answered)
+    return Round(known, results, wrong, measured)
 
 
 def _heard(vector: Vector, unusable: str) -> tuple[LoadResult, str]:

@@ -73,7 +73,7 @@ class MoveEffects:
         untold = AWAITED
         if why := _not_told(sample, workload):
             untold = why
-        elif others or self._ended.get(workload, 0.0) > sample.at - sample.window:
+        elif others or self._ended.get(workload, 0.0) > sample.answered - sample.window:
             untold = OTHER_MOVES
         times = _believed(sample, workload, self._configuration.current.latency.times)
         more = _change_of_share(snapshot, move)
@@ -110,7 +110,7 @@ class MoveEffects:
     def _measure(self, watched: _Watched, sample: Measured) -> None:
         if watched.effect.untold != AWAITED or watched.ended_at is None:
             return
-        if sample.at and sample.at - sample.window < watched.ended_at:
+        if sample.at and sample.answered - sample.window < watched.ended_at:
             return
         if why := _not_told(sample, watched.workload):
             self._cannot_tell(watched, why)

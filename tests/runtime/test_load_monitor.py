@@ -211,6 +211,11 @@ async def test_pods_are_means_of_their_workloads_and_answers_are_sums_of_tiers()
         assert (answers[Tier.CLOUD].rate, answers[Tier.CLOUD].seconds) == (40, 0.1)
         shown = scene.metered("kubedsm_response_time_seconds", workload="web", tier="edge")
         assert shown == pytest.approx(0.1)
+        assert (scene.measured.window, scene.measured.answered) == (300, scene.measured.at)
+        said["answers_seconds"] = DOWN
+        await scene.after(10)
+        assert scene.measured.answers[WEB] == answers
+        assert scene.measured.answered == pytest.approx(scene.measured.at - 10)
 
 
 async def test_a_change_of_the_configuration_holds_at_once():

@@ -71,6 +71,12 @@ class Measured:
     before: "Measured | None" = None
     #: workloads that the edge serves more slowly than the cloud, by this sample and those before
     slower: frozenset[Workload] = frozenset()
+    #: when the answers were measured: those of a sample before stand in for what is missing
+    answered: float = attrs.field()
+
+    @answered.default
+    def _answered(self) -> float:
+        return self.at
 
     def after(self, before: "Measured", placed: Mapping[Uid, NodeName]) -> "Measured":
         """The same, taken with pods where they are now, as the one that follows another.
@@ -87,7 +93,8 @@ class Measured:
             }
             for workload, by_tier in self.answers.items()
         }
-        slower = frozenset(_slower(self, before))
+        news = self.answered > before.answered
+        slower = frozenset(_slower(self, before)) if news else before.slower
         return attrs.evolve(self, steady=steady, placed=placed, before=known, slower=slower)
 
     def enough(self, rate: float) -> bool:

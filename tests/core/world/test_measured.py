@@ -1,5 +1,6 @@
 """What was measured, as the mirror is told of it."""
 
+import attrs
 import pytest
 
 from kubedsm.core.world.events import MeasuredApplied, PodApplied
@@ -83,6 +84,18 @@ def test_the_edge_is_slower_by_two_samples_that_say_so_until_two_say_it_is_not(t
         mirror.apply(MeasuredApplied(sample(30.0 * at, said)))
         seen.append(len(mirror.snapshot().measured.slower))
     assert seen == slower
+
+
+def test_answers_that_were_told_before_are_no_second_sample():
+    mirror = ClusterMirror()
+    first = sample(30.0, SLOWER)
+    mirror.apply(MeasuredApplied(first))
+    mirror.apply(MeasuredApplied(attrs.evolve(first, at=60.0)))
+    assert not mirror.snapshot().measured.slower
+    mirror.apply(MeasuredApplied(sample(90.0, SLOWER)))
+    assert mirror.snapshot().measured.slower == {WEB}
+    mirror.apply(MeasuredApplied(attrs.evolve(sample(90.0, SLOWER), at=120.0)))
+    assert mirror.snapshot().measured.slower == {WEB}
 
 
 def test_once_nothing_is_known_the_edge_is_slower_for_none():
