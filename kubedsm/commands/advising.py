@@ -107,7 +107,7 @@ def advice_tables(advice: Advice, milliseconds: float) -> RenderableType:
             for move in said["moves"]
         )
         parts.append(table(headings, rows, title="moves", numbers=("gain",)))
-        parts += [Text(f"{m.pod} moves {m.purpose}") for m in moves if m.rebalances]
+        parts += [Text(f"{m.pod} moves {m.purpose}") for m in moves if m.evens]
         steps = "; then ".join(", ".join(stage) for stage in advice.order)
         parts.append(Text(f"order: {steps}"))
     else:

@@ -13,6 +13,7 @@ from kubedsm.clock import Clock
 from kubedsm.configuration.current import CurrentConfiguration
 from kubedsm.configuration.settings import Configuration
 from kubedsm.core.goals.gains import Gains, leading
+from kubedsm.core.moving.balancing import still_pays
 from kubedsm.core.moving.move_groups import edge_changes
 from kubedsm.core.moving.rebalance import on_one_node
 from kubedsm.core.moving.suggestion import Leg, Move, MoveKind, Suggestion
@@ -220,7 +221,9 @@ class Suggester:
 
     def _worth(self, moves: Sequence[Move], waiting: Sequence[Uid]) -> Callable[[], bool]:
         def worth() -> bool:
-            snapshot = self.mirror.snapshot()
+            snapshot, policy = self.mirror.snapshot(), self.configuration.current.policy
+            if all(move.load_scores for move in moves):
+                return all(still_pays(snapshot, policy.load, move) for move in moves)
             if all(move.rebalances for move in moves):
                 at_risk = on_one_node(snapshot)
                 return any(move.pod.workload in at_risk for move in moves)
@@ -228,7 +231,6 @@ class Suggester:
                 return True
             if any(uid in snapshot.pods and uid not in snapshot.placed for uid in waiting):
                 return True
-            policy = self.configuration.current.policy
             gains = Gains.of(snapshot, policy.promises_in(snapshot), policy.objective)
             after = shares_after(gains.shares, edge_changes(moves))
             changes = {w: share.edge - gains.shares[w].edge for w, share in after.items()}

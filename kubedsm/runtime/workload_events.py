@@ -126,7 +126,7 @@ def _about_moves(ends: Iterable[MoveOutcome]) -> list[Note]:
 
 def _told(move: Move) -> str:
     kind = f" ({move.kind})" if move.kind else ""
-    purpose = f", {move.purpose}" if move.rebalances else ""
+    purpose = f", {move.purpose}" if move.evens else ""
     return f"{move.pod.name} from {move.source} to {move.target}{kind}{purpose}"
 
 

@@ -79,7 +79,7 @@ class MoveOutcome:
         move, target = self.move, self.move.target
         if self.outcome is not Outcome.COMPLETED:
             return f"Move to {target} {self.outcome}: {self.reason}"
-        return f"Moved to {target}" + f", {move.purpose}" * bool(move.rebalances or move.room_for)
+        return f"Moved to {target}" + f", {move.purpose}" * bool(move.evens or move.room_for)
 
     def answer(self, at: float) -> MoveAnswer:
         ended = {

@@ -14,7 +14,7 @@ shadow load), or all those of a burst would see the same idle node.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Self
 
 import attrs
@@ -23,7 +23,7 @@ from attrs import validators
 from numpy.typing import NDArray
 
 from kubedsm.core.world.measured import Measured, Usage
-from kubedsm.core.world.model import NodeName, Pod, Uid
+from kubedsm.core.world.model import NodeName, Pod, Resources, Uid, Workload
 from kubedsm.core.world.node_index import Mask, NodeIndex, Positions
 from kubedsm.core.world.selectors import Requirement
 from kubedsm.core.world.snapshot import Snapshot
@@ -101,6 +101,9 @@ class Loads:
     used: Floats
     #: the pods that came since, and where they are
     since: dict[Uid, NodeName] = attrs.field(factory=dict)
+    #: what is known of the nodes as they are, and with one more such pod each
+    _own: Floats | None = attrs.field(default=None, init=False)
+    _with_one_more: dict[tuple[Workload, Resources], Floats] = attrs.field(factory=dict, init=False)
 
     @classmethod
     def of(cls, goal: LoadGoal, snapshot: Snapshot, sample: Measured | None = None) -> Self | None:
@@ -112,9 +115,7 @@ class Loads:
         used = _amounts(sample.nodes.get(name, nothing) for name in nodes.names)
         loads = cls(goal, nodes, sample, goal.sizes(nodes), used)
         if snapshot.placed is not sample.placed:
-            known = sample.placed
-            came = (each for each in snapshot.placed.items() if known.get(each[0]) != each[1])
-            for uid, node in sorted(came):
+            for uid, node in sorted(only_in(snapshot.placed, sample.placed)):
                 pod = snapshot.pods.get(uid)
                 if pod is not None and not pod.finished and node in nodes.positions:
                     loads.put(pod, node)
@@ -124,6 +125,8 @@ class Loads:
         """Count a pod that came since the sample was taken."""
         self.used[self.nodes.positions[node]] += self.expected(pod)
         self.since[pod.uid] = node
+        self._own = None
+        self._with_one_more.clear()
 
     def expected(self, pod: Pod) -> Floats:
         """4, what such a pod uses."""
@@ -132,15 +135,13 @@ class Loads:
         requested = (pod.requests.cpu, pod.requests.memory, 0.0, 0.0)
         return np.where(np.isnan(found), requested, found)
 
-    def ratios(self, pod: Pod | None, at: Positions) -> Floats:
+    def ratios(self, pod: Pod, at: Positions) -> Floats:
         """K x 4, the parts of these nodes that are used with the pod, which counts there once."""
-        used = self.used[at]
-        if pod is not None:
-            homes = self.sample.placed.get(pod.uid), self.since.get(pod.uid)
-            positions = [self.nodes.positions.get(name) for name in homes if name]
-            here = [position for position in positions if position is not None]
-            used += np.where(np.isin(at, here)[:, None], 0.0, self.expected(pod))
-        return used / self.sizes[at]
+        homes = self.sample.placed.get(pod.uid), self.since.get(pod.uid)
+        positions = [self.nodes.positions.get(name) for name in homes if name]
+        here = [position for position in positions if position is not None]
+        more = np.where(np.isin(at, here)[:, None], 0.0, self.expected(pod))
+        return (self.used[at] + more) / self.sizes[at]
 
     def scores(self, pod: Pod, at: Positions) -> Floats:
         """K, 0..100, the scores of these nodes, from which one is chosen for the pod; NaN: none."""
@@ -153,28 +154,47 @@ class Loads:
         """Where any of the ratios is more than may be."""
         return np.asarray((ratios > self.goal.high_usage).any(axis=-1))
 
-    def gains(self, pod: Pod, source: int, at: Positions) -> Floats:
-        """K, by how much more the pod scores on these than where it is; -inf where it must not go.
+    def gains(self, pod: Pod, source: int) -> Floats:
+        """N, by how much more the pod scores elsewhere than where it is, and is counted already.
 
-        That is, where too much would be used, or nobody knows. What it scores where it is is told
+        -inf where too much would be used, or nobody knows. What it scores where it is is told
         whatever is used there.
         """
-        here = evenness(self.ratios(pod, np.array([source])))
-        ratios = self.ratios(pod, at)
-        gains = evenness(ratios) - here
-        return np.where(np.isnan(gains) | self.too_high(ratios), -np.inf, gains)
+        key = pod.workload, pod.requests
+        if key not in self._with_one_more:
+            ratios = (self.used + self.expected(pod)) / self.sizes
+            scores = evenness(ratios)
+            unfit = np.isnan(scores) | self.too_high(ratios)
+            self._with_one_more[key] = np.where(unfit, -np.inf, scores)
+        here = self.own[source]
+        gains: Floats = self._with_one_more[key] - (np.inf if np.isnan(here) else here)
+        gains[source] = 0.0
+        return gains
+
+    @property
+    def own(self) -> Floats:
+        """N, the scores of the nodes as they are; NaN where it is not known."""
+        if self._own is None:
+            self._own = evenness(self.used / self.sizes)
+        return self._own
 
     @property
     def most_uneven_first(self) -> list[int]:
         """The positions of the nodes of which it is known; of equal ones in name order."""
-        imbalance = self.imbalance
-        order: list[int] = np.argsort(-imbalance, kind="stable").tolist()
-        return [position for position in order if not np.isnan(imbalance[position])]
+        order: list[int] = np.argsort(self.own, kind="stable").tolist()
+        return [position for position in order if not np.isnan(self.own[position])]
 
     @property
     def imbalance(self) -> Floats:
         """N, the standard deviation of what is used of each node; NaN where it is not known."""
-        return 1.0 - evenness(self.ratios(None, np.arange(len(self.nodes)))) / 100.0
+        return 1.0 - self.own / 100.0
+
+
+def only_in(
+    placed: Mapping[Uid, NodeName], other: Mapping[Uid, NodeName]
+) -> Iterator[tuple[Uid, NodeName]]:
+    """The pods, and where they are, that are not there in the other."""
+    return ((uid, node) for uid, node in placed.items() if other.get(uid) != node)
 
 
 def _amounts(usages: Iterable[Usage]) -> Floats:

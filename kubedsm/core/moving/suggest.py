@@ -13,9 +13,12 @@ import attrs
 from kubedsm.core.goals.fragmentation import Fragmentation, Measure, axes_of, request_mix
 from kubedsm.core.goals.gains import Gains
 from kubedsm.core.goals.lasting import Lasting, assumed
+from kubedsm.core.goals.load import LoadGoal
 from kubedsm.core.goals.objective import Objective, Promises, quality
 from kubedsm.core.goals.slower_edge import as_promised, unwanted
 from kubedsm.core.goals.worths import Worths
+from kubedsm.core.moving.balancing import one_move
+from kubedsm.core.moving.beside import Beside
 from kubedsm.core.moving.edge_problem import EdgeProblem
 from kubedsm.core.moving.exact import suggest_exact
 from kubedsm.core.moving.movable import Movable, default_movable, unless_unwanted
@@ -79,6 +82,7 @@ def suggest(
     bounds: Bounds = SUGGEST_BOUNDS,
     movable: Movable = _anything,
     lasting: Lasting = assumed,
+    load: LoadGoal | None = None,
 ) -> Suggestion:
     """The moves worth their disruption.
 
@@ -90,8 +94,9 @@ def suggest(
     Carried out as it says, a suggestion leads to a strictly greater QoS; or to the same QoS and,
     with spread, to strictly fewer workloads on one node, or, with defragment, to no more of
     them and strictly less fragmentation: so suggesting comes to an end. QoS is greater
-    if that of the highest priority that changes is, whatever lower ones lose. Once the deadline of
-    the bounds has passed, what was found by then is suggested, and is not proven.
+    if that of the highest priority that changes is, whatever lower ones lose. Where there is
+    nothing of all that, it may lead to load that is more even (see `balancing`). Once the deadline
+    of the bounds has passed, what was found by then is suggested, and is not proven.
     """
     forbidden = default_movable(snapshot)
 
@@ -118,17 +123,34 @@ def suggest(
         worths = _worths(problem, gains, limits, lasting)
         question = Question(problem, gains, worths, limits, bounds)
         found = _found(snapshot, question, before, stays, wished, exact=exact)
-    if not limits.spread:
-        return found
-    others = (*found.moves, *found.awaited)
-    beside = Rebalancing(snapshot, reason_to_stay, limits, fragmentation, bounds.deadline, others)
+    if exact and limits.spread:
+        beside = Beside(snapshot, limits, (*found.moves, *found.awaited))
+        rebalancing = Rebalancing(beside, reason_to_stay, fragmentation, bounds.deadline)
+        found = _rebalanced(found, rebalancing, gains, promises, lasting)
+    if exact and load is not None and not (found.moves or found.awaited):
+        alone = Beside(snapshot, limits)
+        move = one_move(alone, load, reason_to_stay, fragmentation, bounds.deadline)
+        found = found if move is None else _with(found, move, snapshot, fragmentation)
+    return found
+
+
+def _rebalanced(
+    found: Suggestion,
+    rebalancing: Rebalancing,
+    gains: Gains,
+    promises: Promises,
+    lasting: Lasting,
+) -> Suggestion:
+    """The same with a move more, so that one workload less is on one node, if that pays."""
     left: list[NotTaken] = []
-    for move in beside.possible(gains, promises):
+    beside = rebalancing.beside
+    price = beside.limits.price
+    for move in rebalancing.possible(gains, promises):
         # It is worth a pod at the edge for as long as the workload stays as it is.
         worth = lasting(move.pod.workload)
-        if not limits.price or worth > limits.price:
-            return _with(found, move, snapshot, fragmentation)
-        left.append(NotTaken(move.pod, Cause.BELOW_ITS_PRICE.of(worth, limits.price)))
+        if not price or worth > price:
+            return _with(found, move, beside.snapshot, rebalancing.fragmentation)
+        left.append(NotTaken(move.pod, Cause.BELOW_ITS_PRICE.of(worth, price)))
     return attrs.evolve(found, rejected=(*found.rejected, *left[:1]))
 
 

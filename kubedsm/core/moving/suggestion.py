@@ -37,10 +37,20 @@ class Move:
     rebalances: bool = False
     #: it is made so that these pods, which wait, have room
     room_for: str = ""
+    #: it is made so that load is more even: what the pod scores where it is, and where it goes
+    load_scores: tuple[float, float] | None = None
+
+    @property
+    def evens(self) -> bool:
+        """Whether it is made within a tier, and gains no QoS."""
+        return self.rebalances or self.load_scores is not None
 
     @property
     def purpose(self) -> str:
         """What it is made for."""
+        if self.load_scores is not None:
+            here, there = self.load_scores
+            return f"so that load is more even: score {here:.0f} -> {there:.0f}"
         if self.room_for:
             return f"so that there is room for {self.room_for}"
         if self.rebalances:

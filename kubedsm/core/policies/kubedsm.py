@@ -181,6 +181,7 @@ class KubeDSM:
             bounds=attrs.evolve(SUGGEST_BOUNDS, deadline=deadline, solver=self.solver),
             movable=movable,
             lasting=lasting,
+            load=self.load,
         )
 
     def pack(

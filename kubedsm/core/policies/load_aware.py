@@ -52,8 +52,8 @@ def one_eviction(snapshot: Snapshot, goal: LoadGoal, movable: Movable) -> Pod | 
         for pod in sorted(room.pods[loads.nodes.names[source]], key=str):
             if movable(pod):
                 continue
-            taking = room.feasibility.without_pod(pod.uid).taking(pod).nonzero()[0]
-            gain = float(loads.gains(pod, source, taking).max(initial=-np.inf))
+            taking = room.feasibility.without_pod(pod.uid).taking(pod)
+            gain = float(loads.gains(pod, source)[taking].max(initial=0.0))
             if gain > (best[0] if best else 0.0):
                 best = gain, pod
         if best is not None:
