@@ -2,17 +2,11 @@
 
 import json
 import re
-import shutil
 import signal
-import subprocess
-import time
 import urllib.error
-import urllib.parse
-import urllib.request
 from pathlib import Path
 
 import pytest
-import yaml
 from click.testing import CliRunner
 
 from draw_dashboard.__main__ import main as draw_dashboard
@@ -20,13 +14,11 @@ from support.command_line import kubedsm
 from support.dashboard import PANELS, one_of_each_kind, queries
 from support.manifests import MONITORING, made
 from support.metered import total
-from support.processes import PATIENCE, Process, Server, free_port
+from support.processes import Process, Server, free_port
+from support.real_prometheus import Program, Prometheus, get, real
 
 pytestmark = pytest.mark.http
 
-PROGRAMS = ("prometheus", "prometheus-node-exporter")
-MISSING = [program for program in PROGRAMS if shutil.which(program) is None]
-real = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)} (Debian's)")
 RULES = made(MONITORING)["PrometheusRule", "kubedsm"]["spec"]
 ALERTS = [rule for group in RULES["groups"] for rule in group["rules"]]
 #: panels of the dashboard with a query that some untroubled seconds give nothing to, and why
@@ -38,11 +30,6 @@ EMPTY = {
     "Trouble with watches": "there is none",
     "API requests that fail": "none does",
 }
-
-
-def get(url):
-    with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
-        return answer.status, answer.headers["Content-Type"], answer.read().decode()
 
 
 class Scheduler(Process):
@@ -140,63 +127,6 @@ def test_the_log_is_json_on_stderr_unless_people_read_it(server):
         assert running.stop(signal.SIGTERM) == (0, "", "")
 
 
-class Program:
-    def __init__(self, *arguments):
-        self.process = subprocess.Popen(
-            list(map(str, arguments)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.kill()
-        self.process.wait()
-
-
-class Prometheus(Program):
-    def __init__(self, folder, targets):
-        self.url = f"http://127.0.0.1:{free_port()}"
-        rules, config = folder / "rules.yaml", folder / "prometheus.yaml"
-        rules.write_text(yaml.safe_dump(RULES))
-        jobs = [
-            {"job_name": job, "honor_labels": True, "static_configs": [{"targets": [target]}]}
-            for job, target in targets.items()
-        ]
-        every = {"scrape_interval": "250ms", "evaluation_interval": "250ms"}
-        config.write_text(
-            yaml.safe_dump({"global": every, "rule_files": [str(rules)], "scrape_configs": jobs})
-        )
-        super().__init__(
-            "prometheus",
-            f"--config.file={config}",
-            f"--storage.tsdb.path={folder / 'data'}",
-            f"--web.listen-address={self.url.removeprefix('http://')}",
-        )
-
-    def ask(self, query):
-        try:
-            text = get(f"{self.url}/api/v1/query?{urllib.parse.urlencode({'query': query})}")[2]
-        except urllib.error.HTTPError as error:
-            with error:
-                if error.code == 503:
-                    raise urllib.error.URLError("it starts") from None
-                pytest.fail(f"{query}: {error.read().decode()}")
-        return json.loads(text)["data"]["result"]
-
-    def until(self, query, holds):
-        deadline = time.monotonic() + PATIENCE
-        while True:
-            try:
-                found = self.ask(query)
-            except urllib.error.URLError:
-                found = None  # it has not begun to listen, or to serve
-            if found is not None and holds(found):
-                return found
-            assert time.monotonic() < deadline, f"{query}: {found}"
-            time.sleep(0.1)
-
-
 def answers(prometheus, panel):
     """Of each of its queries, whether there is a number in what it gives."""
     for query in queries(panel, __rate_interval="1m", __range="1m"):
@@ -225,7 +155,7 @@ def test_every_query_of_alerts_and_dashboard_answers_in_a_real_prometheus(tmp_pa
 def ask_everything(tmp_path, server, scheduler, targets):
     with (
         Program("prometheus-node-exporter", f"--web.listen-address={targets['node']}"),
-        Prometheus(tmp_path, targets) as prometheus,
+        Prometheus(tmp_path, targets, RULES) as prometheus,
     ):
         prometheus.until("count(up == 1)", lambda found: found and found[0]["value"][1] == "2")
         prometheus.until(
