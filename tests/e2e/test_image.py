@@ -57,7 +57,8 @@ pytestmark = [
 LOOK = """
 import importlib, json, os, pathlib, shutil, sys
 import kubedsm.cli, kubedsm.cluster.client.credentials, kubedsm.thinking.child, loadgen.cli
-for module in kubedsm.cli.MODULES.values():
+import prometheus_api_client.prometheus_connect
+for module in {*kubedsm.cli.MODULES.values(), *loadgen.cli.MODULES.values()}:
     importlib.import_module(module)
 tools = {"pip", "pip3", "ensurepip", "pytest"}
 everywhere = [os.path.join(folder, name) for top in os.listdir("/") if top not in ("proc", "sys")
