@@ -15,6 +15,8 @@ COPY plans plans
 COPY loadgen loadgen
 RUN --mount=type=secret,id=pip.conf,target=/etc/pip.conf \
     python3 -m pip --python /opt/kubedsm/bin/python install --no-cache-dir --no-compile .
+# Dates in people's words, which Prometheus' client reads for tables: nobody asks it for any.
+RUN python3 -m pip --python /opt/kubedsm/bin/python uninstall --yes dateparser pytz regex tzlocal
 RUN find /opt/kubedsm \( -type d -name tests -o -name '*_test.py' -o -name 'test_*.py' \
     -o -name '*_tests.*.so' \) -prune -exec rm -r {} +
 # The wheel of highspy has its library twice; this name of it nobody asks for.
@@ -28,7 +30,7 @@ COPY --from=build /opt/kubedsm /opt/kubedsm
 ENV PATH=/opt/kubedsm/bin:$PATH
 # What the commands import is compiled once, here: in a pod the root is read-only. The base's pip goes.
 RUN kubedsm --help >/dev/null && loadgen --help >/dev/null \
-    && /opt/kubedsm/bin/python -c 'import kubedsm.cluster.client.credentials, kubedsm.solvers.highs, kubedsm.thinking.child' \
+    && /opt/kubedsm/bin/python -c 'import kubedsm.cluster.client.credentials, kubedsm.solvers.highs, kubedsm.thinking.child, prometheus_api_client.prometheus_connect' \
     && rm -rf /usr/local/bin/pip* /usr/local/lib/python3*/site-packages/pip* /usr/bin/pip* \
        /usr/lib/python3/dist-packages/pip* /usr/lib/python3*/ensurepip /usr/share/python-wheels \
        /usr/local/lib/python3*/ensurepip

@@ -57,9 +57,16 @@ def loaded(code, looked_for):
     return done.stdout.split()
 
 
-def test_no_command_loads_what_is_not_installed_with_it():
+def test_no_command_loads_what_is_not_installed_with_it_or_may_never_be_used():
     everything = f"import {', '.join(MODULES.values())}"
-    assert loaded(everything, {"matplotlib", "networkx", "trustme"}) == []
+    others = {"matplotlib", "networkx", "trustme", "prometheus_api_client", "requests"}
+    assert loaded(everything, others) == []
+
+
+def test_prometheus_client_needs_nothing_that_the_image_is_without():
+    client = "import prometheus_api_client.prometheus_connect"
+    left_out = {"dateparser", "pytz", "regex", "tzlocal"}  # see Dockerfile
+    assert loaded(client, left_out | {"requests"}) == ["requests"]
 
 
 def test_only_the_command_that_is_asked_for_is_loaded():
