@@ -43,6 +43,7 @@ class Prometheus:
         self, url: str, start: float, end: float, scraped_every: float, chosen: Mapping[str, str]
     ) -> None:
         self._server = PrometheusConnect(url, timeout=_PATIENCE)
+        self._end = end
         self._step = max(1, round((end - start) / _POINTS))
         #: seconds since the epoch
         self.times: Values = np.arange(round(start), round(end) + 1, self._step, dtype=np.float64)
@@ -59,12 +60,11 @@ class Prometheus:
 
     def _curves(self, target: Mapping[str, Any]) -> list[Curve]:
         query = filled(target["expr"], self._variables)
-        start, end = self.times[0], self.times[-1]
         if target.get("instant"):
-            found = self._server.custom_query(query, params={"time": end})
+            found = self._server.custom_query(query, params={"time": self._end})
             series = [(one["metric"], [one["value"]]) for one in found]
         else:
-            between = (datetime.fromtimestamp(at, UTC) for at in (start, end))
+            between = (datetime.fromtimestamp(self.times[at], UTC) for at in (0, -1))
             found = self._server.custom_query_range(query, *between, step=str(self._step))
             series = [(one["metric"], one["values"]) for one in found]
         return [
@@ -74,7 +74,8 @@ class Prometheus:
     def _on_time(self, points: list[tuple[float, str]]) -> Values:
         values = np.full(len(self.times), np.nan)
         for at, value in points:
-            values[round((at - self.times[0]) / self._step)] = float(value)
+            index = round((at - self.times[0]) / self._step)
+            values[min(index, len(values) - 1)] = float(value)
         return values
 
 

@@ -21,12 +21,15 @@ pytestmark = pytest.mark.http
 
 RULES = made(MONITORING)["PrometheusRule", "kubedsm"]["spec"]
 ALERTS = [rule for group in RULES["groups"] for rule in group["rules"]]
-#: panels of the dashboard with a query that some untroubled seconds give nothing to, and why
+#: panels of the dashboard with a query to which some untroubled seconds may give nothing, and why
 EMPTY = {
     "How much better at the most, 99 of 100": "all decisions are proven",
     "Not completed, by result": "nothing is moved",
     "How long a plan of moves takes": "nothing is moved",
     "Packings, and questions not answered": "no question goes unanswered",
+    "How old that is": "loadAware is off",
+    "Queries without a good answer": "loadAware is off",
+    "Response time, by workload and tier": "loadAware is off",
     "Trouble with watches": "there is none",
     "API requests that fail": "none does",
 }
@@ -133,6 +136,16 @@ def answers(prometheus, panel):
         yield any(found["value"][1] != "NaN" for found in prometheus.ask(query))
 
 
+def pods_wait_and_are_bound(server, prometheus):
+    """One after the other: of series that begin with a pod nothing tells that it came."""
+    bound = "sum(scheduler_pod_scheduling_sli_duration_seconds_count)"
+    server.deploy("huge", 1, cpu="1000")
+    for name, pods in (("more", 4), ("and-more", 5)):
+        server.deploy(name, 1)
+        prometheus.until(f"{bound} >= {pods}", bool)
+    prometheus.until('scheduler_unschedulable_pods{plugin="NodeResourcesFit"} > 0', bool)
+
+
 def draws(tmp_path, prometheus):
     dashboard, picture = tmp_path / "dashboard.json", tmp_path / "dashboard.png"
     dashboard.write_text(json.dumps(one_of_each_kind()))
@@ -172,12 +185,9 @@ def ask_everything(tmp_path, server, scheduler, targets):
         ]
         leads = prometheus.ask('leader_election_master_status{job="kubedsm"}')
         assert [found["value"][1] for found in leads] == ["1"]
-        server.deploy("huge", 1, cpu="1000")
-        server.deploy("more", 1)
-        prometheus.until('scheduler_unschedulable_pods{plugin="NodeResourcesFit"} > 0', bool)
-        prometheus.until("rate(scheduler_pod_scheduling_sli_duration_seconds_count[1m]) > 0", bool)
+        pods_wait_and_are_bound(server, prometheus)
         empty = {panel["title"] for panel in PANELS if not all(answers(prometheus, panel))}
-        assert empty == set(EMPTY)
+        assert empty <= set(EMPTY) <= {panel["title"] for panel in PANELS}
         draws(tmp_path, prometheus)
         share = prometheus.ask('kubedsm_workload_edge_share{workload="web"}')
         assert [(f["metric"]["namespace"], f["value"][1]) for f in share] == [("default", "1")]
