@@ -69,22 +69,36 @@ def draw(dashboard: dict[str, Any], prometheus: Prometheus, note: str) -> tuple[
 @click.option(
     "--scraped-every", default=15.0, show_default=True, help="Seconds between two scrapes."
 )
+@click.option(
+    "--choose",
+    "chosen",
+    multiple=True,
+    metavar="VARIABLE=REGEX",
+    help="What a variable of the dashboard lets through.  [default: all]",
+)
 @click.option("--note", default="", help="What else the heading is to say.")
 @click.option(
     "--dashboard", default=DASHBOARD, type=click.Path(exists=True, path_type=Path), help="Its JSON."
 )
 def main(
     url: str, out: Path, minutes: float, end: float | None, scraped_every: float,
-    note: str, dashboard: Path,
+    chosen: tuple[str, ...], note: str, dashboard: Path,
 ) -> None:  # fmt: skip
     """Draw a dashboard from the Prometheus at URL into the PNG file OUT; say what is empty."""
     end = time.time() if end is None else end
-    chosen = {"namespace": ".*", "instance": ".*"}
     given = json.loads(dashboard.read_text())
+    choices = {variable["name"]: ".*" for variable in given["templating"]["list"]}
+    for choice in chosen:
+        name, equals, value = choice.partition("=")
+        if not equals or name not in choices:
+            raise click.BadParameter(
+                f"{choice}: not one of {', '.join(choices)}, =, and what it is"
+            )
+        choices[name] = value
     if unknown := {panel["type"] for panel in given["panels"]} - {*KINDS, "row"}:
         raise click.ClickException(f"{dashboard}: cannot draw {', '.join(sorted(unknown))}")
     try:
-        prometheus = Prometheus(url, end - minutes * 60, end, scraped_every, chosen)
+        prometheus = Prometheus(url, end - minutes * 60, end, scraped_every, choices)
         picture, empty = draw(given, prometheus, note)
         out.write_bytes(picture)
     except (RequestException, PrometheusApiClientException) as error:

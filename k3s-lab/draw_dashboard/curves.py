@@ -22,7 +22,8 @@ _PALETTE = (
 #: pixels
 _LINE, _DASH, _MARGIN = 16, 14, 52
 _LINES = 3
-_TICKS = 6
+#: pixels that a time needs on its axis
+_TICK = 75
 #: seconds between them
 _APART = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21600, 43200, 86400)
 
@@ -38,7 +39,7 @@ def timeseries(sheet: Sheet, box: Box, panel: Panel, answer: Answer, times: Valu
     under = 26 + _LINE * min(len(lines), _LINES)
     axes = sheet.axes(box.inside(_MARGIN, 4, 12, under))
     _draw(axes, curves, styles, times)
-    _scale(axes, given, times)
+    _scale(axes, given, times, box.w / _TICK)
     _write_legend(sheet, box, lines, [style["colour"] for style in styles])
 
 
@@ -77,7 +78,7 @@ def _draw(
         axes.plot(times[alone], values[alone], ".", color=colour, markersize=4)
 
 
-def _scale(axes: Axes, given: Mapping[str, Any], times: Values) -> None:
+def _scale(axes: Axes, given: Mapping[str, Any], times: Values, ticks: float) -> None:
     axes.set_xlim(times[0], times[-1])
     lowest, top = given.get("min", axes.get_ylim()[0]), given.get("max", axes.dataLim.ymax * 1.05)
     axes.set_ylim(lowest, top if top > lowest else lowest + 1)
@@ -86,7 +87,7 @@ def _scale(axes: Axes, given: Mapping[str, Any], times: Values) -> None:
     else:
         axes.yaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: written(value, given["unit"])))
-    apart = next((each for each in _APART if (times[-1] - times[0]) / each <= _TICKS), _APART[-1])
+    apart = next((each for each in _APART if (times[-1] - times[0]) / each <= ticks), _APART[-1])
     form = "%H:%M" if apart % 60 == 0 else "%H:%M:%S"
     clock = FuncFormatter(lambda at, _: datetime.fromtimestamp(at, UTC).strftime(form))
     axes.xaxis.set_major_locator(MultipleLocator(apart))

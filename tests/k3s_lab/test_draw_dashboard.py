@@ -130,17 +130,20 @@ def test_all_kinds_of_panels_are_drawn_and_those_without_data_named(given, is_em
 
 
 @pytest.mark.parametrize(
-    ("url", "kind", "said"),
+    ("url", "kind", "choice", "said"),
     [
-        ("127.0.0.1:9090", "stat", "127.0.0.1:9090: No host specified."),
-        ("http://127.0.0.1:9090", "pie", "d.json: cannot draw pie"),
+        ("127.0.0.1:9090", "stat", "node=n.*", "127.0.0.1:9090: No host specified."),
+        ("http://127.0.0.1:9090", "pie", "node=n.*", "d.json: cannot draw pie"),
+        ("http://127.0.0.1:9090", "stat", "nod=n.*", "nod=n.*: not one of node, =, and what it is"),
     ],
 )
-def test_what_is_wrong_gets_one_line(tmp_path, url, kind, said):
+def test_what_is_wrong_gets_one_line(tmp_path, url, kind, choice, said):
     [panel] = [panel for panel in PANELS if panel["title"] == "Leaders"]
     dashboard = tmp_path / "d.json"
-    dashboard.write_text(json.dumps({"title": "", "panels": [{**panel, "type": kind}]}))
-    done = CliRunner().invoke(main, [url, str(tmp_path / "d.png"), "--dashboard", str(dashboard)])
-    assert done.exit_code == 1
-    [line] = done.output.splitlines()
-    assert line.endswith(said)
+    variables = {"list": [{"name": "node"}]}
+    given = {"title": "", "templating": variables, "panels": [{**panel, "type": kind}]}
+    dashboard.write_text(json.dumps(given))
+    asked = [url, str(tmp_path / "d.png"), "--dashboard", str(dashboard), "--choose", choice]
+    done = CliRunner().invoke(main, asked)
+    assert done.exit_code > 0
+    assert done.output.splitlines()[-1].endswith(said)
