@@ -19,8 +19,9 @@ from kubedsm.commands.inputs import (
 )
 from kubedsm.replay.comparing import compared
 from kubedsm.replay.files import write
-from kubedsm.replay.following import Plan, Recorded, recorded
+from kubedsm.replay.following import Plan, followed, recorded
 from kubedsm.replay.measures import measures_of
+from kubedsm.replay.recording import Record, TimelineRecorder
 from kubedsm.replay.report import Report, assembled, plain_tables, tables
 from kubedsm.replay.runner import Outcome
 from loadgen.scenario import ScenarioError, load
@@ -107,40 +108,53 @@ def record(
     log_to(level="ERROR")
     configuration = configuration_at(config_path)
     length = scenario.duration if seconds is None else seconds
-    plan = Plan(scenario.services, configuration.tiers, namespace, length, requests_path)
-    stop = Stop()
+    recorder = TimelineRecorder(scenario.services, configuration.tiers, namespace)
+    plan, stop = Plan(length, requests_path), Stop()
+    reports: list[Report] = []
 
     async def recording() -> None:
         clock, rng = SystemClock(), random.Random()
         async with await KubernetesCluster.connect(kubeconfig_path, context) as cluster:
             version = await join(cluster, clock, rng, remark, in_pod=False)
-            stop.heeded = True
-            found = await recorded(cluster, plan, stop.asked, clock, rng, remark)
-        # Without an await from here on: a signal does not end it.
-        _show(_report(found, scenario_path.stem, policy, version), out, output)
+            async with followed(cluster, recorder, clock, rng, remark):
+                stop.heeded = True
+                remark(f"recording {', '.join(scenario.services)} in namespace {namespace}")
+                seen, answers = await recorded(recorder, plan, stop.asked, clock, remark)
+        outcome = Outcome(
+            scenario_path.stem,
+            policy or _schedulers(recorder),
+            1,
+            measures_of(seen, answers),
+            seen.timeline.placements(),
+            seen.timeline.end,
+        )
+        _say_unseen(seen)
+        reports.append(_report(outcome, version, emulated=recorder.emulated))
+        # Without an await: a signal does not end it any more.
+        _show(reports[0], out, output)
 
     until_interrupted(recording(), stop)
+    if not reports:
+        raise click.Abort
 
 
-def _report(found: Recorded, scenario: str, policy: str | None, version: str) -> Report:
-    schedulers = sorted(
-        "kube-scheduler" if name == _DEFAULT_SCHEDULER else name for name in found.schedulers
-    )
-    timeline = found.record.timeline
-    outcome = Outcome(
-        scenario,
-        policy or "+".join(schedulers) or "nobody",
-        1,
-        measures_of(found.record, found.answers),
-        timeline.placements(),
-        timeline.end,
-    )
-    unseen = sorted(set(timeline.services) - {life.service for life in timeline.lives})
+def _schedulers(recorder: TimelineRecorder) -> str:
+    """Of the pods, as policies are called."""
+    names = ("kube-scheduler" if s == _DEFAULT_SCHEDULER else s for s in recorder.schedulers)
+    return "+".join(sorted(names)) or "nobody"
+
+
+def _say_unseen(seen: Record) -> None:
+    unseen = set(seen.timeline.services) - {life.service for life in seen.timeline.lives}
     if unseen:
-        remark(f"no pod of {', '.join(unseen)} was seen: known by their label app, or workload")
-    what = "an emulated cluster" if found.emulated else "a cluster"
+        known = "which are known by their label app, or their workload"
+        remark(f"no pods seen of {', '.join(sorted(unseen))}, {known}")
+
+
+def _report(outcome: Outcome, version: str, *, emulated: bool) -> Report:
+    what = "an emulated cluster" if emulated else "a cluster"
     measured = f"measured on {what} (Kubernetes {version}), over its API"
-    how = {"emulated": found.emulated, "measured": measured}
+    how = {"emulated": emulated, "measured": measured}
     return how | assembled([outcome.as_json()], [outcome.timeline_json()])
 
 

@@ -22,7 +22,7 @@ from kubedsm.cluster.wire import sightings
 from kubedsm.cluster.wire.decoding import Identity, Reader
 from kubedsm.cluster.wire.sightings import DeploymentGone, PodGone, Sighting
 from kubedsm.configuration.documents import DocumentError
-from kubedsm.core.world.model import Tiers, Uid
+from kubedsm.core.world.model import Uid
 from kubedsm.replay.load_report import LoadReport, read
 from kubedsm.replay.measures import Answers
 from kubedsm.replay.recording import Record, TimelineRecorder
@@ -35,60 +35,16 @@ LOOK = 0.5
 
 @attrs.frozen
 class Plan:
-    services: tuple[str, ...]
-    tiers: Tiers
-    namespace: str
-    #: how long; the report of the load ends it before, and is waited for
+    #: how long to record; the report of the load ends it before, and is waited for
     seconds: float
     #: where `loadgen run` writes its report
     load_report: Path | None = None
-
-
-@attrs.frozen
-class Recorded:
-    """What was seen, and how load fared."""
-
-    record: Record
-    answers: Answers
-    #: of the services' pods
-    schedulers: frozenset[str]
-    emulated: bool
-
-
-async def recorded(
-    cluster: Cluster,
-    plan: Plan,
-    stop: asyncio.Event,
-    clock: Clock,
-    rng: random.Random,
-    say: Callable[[str], None],
-) -> Recorded:
-    """What happens from now on, until the end that is planned or `stop` is set.
-
-    It begins with the load, where there is a report of that, and ends with it. `say` gets a line
-    when everything that is there is known, and for what goes wrong.
-    """
-    recorder = TimelineRecorder(plan.services, plan.tiers, plan.namespace)
-    async with followed(cluster, recorder, plan.namespace, clock, rng, say):
-        began, epoch = clock.monotonic(), clock.wall() - clock.monotonic()
-        say(f"recording {', '.join(plan.services)} in namespace {plan.namespace}")
-        load = await _ended(plan, stop, clock, say)
-        start, end = began, clock.monotonic()
-        if load is not None:
-            start, end = max(start, load.began - epoch), min(end, load.ended - epoch)
-        if load is not None and start >= end:
-            say(f"{plan.load_report}: is of load at another time; no response times")
-            load, start, end = None, began, clock.monotonic()
-    found = recorder.record(start, end)
-    answers = Answers() if load is None else load.answers(recorder.tier_of)
-    return Recorded(found, answers, frozenset(recorder.schedulers), recorder.emulated)
 
 
 @asynccontextmanager
 async def followed(
     cluster: Cluster,
     recorder: TimelineRecorder,
-    namespace: str,
     clock: Clock,
     rng: random.Random,
     report: Callable[[str], None],
@@ -101,7 +57,7 @@ async def followed(
 
     async with asyncio.TaskGroup() as tasks:
         following = []
-        for watched in _watched(namespace):
+        for watched in _watched(recorder.namespace):
             synced = asyncio.Event()
             reflector = Reflector(cluster, watched, clock, rng, take, synced.set, report)
             following.append(tasks.create_task(reflector.run()))
@@ -129,6 +85,29 @@ def _watched(namespace: str) -> tuple[Watched[Any, Sighting | None], ...]:
         ),
         of(sightings.PODS, f"{CORE}/pods", lambda pod: PodGone(Uid(pod.uid))),
     )
+
+
+async def recorded(
+    recorder: TimelineRecorder,
+    plan: Plan,
+    stop: asyncio.Event,
+    clock: Clock,
+    say: Callable[[str], None],
+) -> tuple[Record, Answers]:
+    """What happens from now on, until the end that is planned or `stop` is set; how load fared.
+
+    It begins and ends with the load, where there is a report of that. `say` gets a line if there
+    should be one and is not.
+    """
+    began, epoch = clock.monotonic(), clock.wall() - clock.monotonic()
+    load = await _ended(plan, stop, clock, say)
+    start, end = began, clock.monotonic()
+    if load is not None:
+        start, end = max(start, load.began - epoch), min(end, load.ended - epoch)
+        if start < end:
+            return recorder.record(start, end), load.answers(recorder.tier_of)
+        say(f"{plan.load_report}: is of load at another time; no response times")
+    return recorder.record(began, clock.monotonic()), Answers()
 
 
 async def _ended(

@@ -70,7 +70,7 @@ class TimelineRecorder:
 
     def __init__(self, services: tuple[str, ...], tiers: Tiers, namespace: str = NAMESPACE) -> None:
         self._tiers = tiers
-        self._namespace = namespace
+        self.namespace = namespace
         self._nodes: dict[NodeName, Node] = {}
         self._lives: dict[Uid, _Life] = {}
         self._moves: list[_Move] = []
@@ -117,7 +117,7 @@ class TimelineRecorder:
                     self._take_replicas(seen.name, service, seen.replicas, now)
             case DeploymentGone():
                 known = self._deployments.get(seen.name)
-                if known is not None and seen.namespace == self._namespace:
+                if known is not None and seen.namespace == self.namespace:
                     self._take_replicas(seen.name, known[0], 0, now)
             case NodeSeen():
                 tier = self._tiers.of(seen.node.labels)
@@ -126,7 +126,7 @@ class TimelineRecorder:
         self._end_recreations(now)
 
     def _service(self, namespace: str, labels: Mapping[str, str], workload: str) -> str | None:
-        if namespace != self._namespace:
+        if namespace != self.namespace:
             return None
         names = (labels.get(SERVICE_LABEL, ""), workload)
         return next((name for name in names if name in self._replicas), None)

@@ -70,7 +70,7 @@ async def both(world, faults=None):
     world.api.store.subscribe(lambda c: by_store.notice(c, world.clock.monotonic()))
     front = EmulatedFront(world.cluster.routes, world.clock, faults=faults)
     said = []
-    async with followed(front, by_watch, "default", world.clock, random.Random(1), said.append):
+    async with followed(front, by_watch, world.clock, random.Random(1), said.append):
         yield by_store, by_watch, said
 
 
@@ -149,7 +149,7 @@ async def test_a_list_tells_what_was_missed_while_the_watches_were_lost():
     assert "Pod watch: works again" in said
 
 
-PLAN = Plan(("web", "shop"), Tiers(), "default", 30.0)
+PLAN = Plan(30.0)
 
 
 @asynccontextmanager
@@ -165,11 +165,13 @@ async def settled():
         yield world
 
 
-async def record(world, plan, stop=None, said=None):
+async def record(world, plan, stop=None, said=None, recorder=None):
+    """The record, and how load fared."""
     front = EmulatedFront(world.cluster.routes, world.clock)
-    say = (said if said is not None else []).append
-    stop = stop or asyncio.Event()
-    return await recorded(front, plan, stop, world.clock, random.Random(1), say)
+    say, stop = (said if said is not None else []).append, stop or asyncio.Event()
+    recorder = recorder or TimelineRecorder(SERVICES, Tiers())
+    async with followed(front, recorder, world.clock, random.Random(1), say):
+        return await recorded(recorder, plan, stop, world.clock, say)
 
 
 def load_report(path, began, seconds, **services):
@@ -190,17 +192,18 @@ def load_report(path, began, seconds, **services):
 async def test_it_ends_when_it_was_to():
     async with settled() as world:
         began = world.clock.monotonic()
-        found = await record(world, PLAN)
+        recorder = TimelineRecorder(SERVICES, Tiers())
+        seen, answers = await record(world, PLAN, recorder=recorder)
         assert world.clock.monotonic() - began == pytest.approx(30, abs=0.1)
-    timeline = found.record.timeline
+    timeline = seen.timeline
     assert timeline.end == pytest.approx(30, abs=0.1)
     assert {name: share.total for name, share in timeline.levels()[-1].shares.items()} == {
         "web": 3,
         "shop": 1,
     }
-    assert found.answers.overall.mean is None
-    assert found.schedulers == {"kubedsm"}
-    assert found.emulated
+    assert answers.overall.mean is None
+    assert recorder.schedulers == {"kubedsm"}
+    assert recorder.emulated
     # They had nodes when they were first seen: nothing is known of how long they waited.
     assert pending_seconds(timeline) == []
 
@@ -209,9 +212,9 @@ async def test_who_stops_it_gets_what_was_seen():
     async with settled() as world:
         stop = asyncio.Event()
         asyncio.get_running_loop().call_later(7, stop.set)
-        found = await record(world, PLAN, stop)
-    assert found.record.timeline.end == pytest.approx(7, abs=0.1)
-    assert len(found.record.timeline.lives) == 4
+        seen, _ = await record(world, PLAN, stop)
+    assert seen.timeline.end == pytest.approx(7, abs=0.1)
+    assert len(seen.timeline.lives) == 4
 
 
 async def test_who_stops_it_with_the_load_gets_the_response_times_too(tmp_path):
@@ -220,9 +223,9 @@ async def test_who_stops_it_with_the_load_gets_the_response_times_too(tmp_path):
         stop, loop = asyncio.Event(), asyncio.get_running_loop()
         loop.call_later(7, stop.set)
         loop.call_later(7.2, partial(load_report, path, world.clock.wall(), 7, web="e1"))
-        found = await record(world, attrs.evolve(PLAN, load_report=path), stop)
-    assert found.record.timeline.end == pytest.approx(7, abs=0.1)
-    assert found.answers.overall.mean == 0.04
+        seen, answers = await record(world, attrs.evolve(PLAN, load_report=path), stop)
+    assert seen.timeline.end == pytest.approx(7, abs=0.1)
+    assert answers.overall.mean == 0.04
 
 
 async def test_it_begins_and_ends_with_the_load_of_which_there_is_a_report(tmp_path):
@@ -237,17 +240,17 @@ async def test_it_begins_and_ends_with_the_load_of_which_there_is_a_report(tmp_p
         loop.call_later(2, world.scale, "shop", 2)
         loop.call_later(37, world.scale, "shop", 3)
         loop.call_later(39, partial(load_report, path, began, 30, web=pod, shop="c1"))
-        found = await record(world, plan)
-    timeline = found.record.timeline
+        seen, answers = await record(world, plan)
+    timeline = seen.timeline
     assert timeline.end == pytest.approx(30, abs=0.1)
     assert timeline.replicas["shop"][1:] == (
         (pytest.approx(-3, abs=0.1), 2), (pytest.approx(32, abs=0.1), 3)
     )  # fmt: skip
     assert max(life.created for life in timeline.lives) < 30
     tier = Tier.EDGE if there == "e1" else Tier.CLOUD
-    assert found.answers.by_tier == {"web": {tier: 0.04}, "shop": {Tier.CLOUD: 0.04}}
-    assert found.answers.responses["web"].p95 == 0.04
-    assert found.answers.unanswered == 2
+    assert answers.by_tier == {"web": {tier: 0.04}, "shop": {Tier.CLOUD: 0.04}}
+    assert answers.responses["web"].p95 == 0.04
+    assert answers.unanswered == 2
 
 
 @pytest.mark.parametrize("there", [False, True], ids=["none", "of another time"])
@@ -257,10 +260,10 @@ async def test_without_a_report_of_this_load_there_are_no_response_times(there, 
         if there:
             load_report(path, world.clock.wall() - 3600, 30, web="e1")
         began = world.clock.monotonic()
-        found = await record(world, attrs.evolve(PLAN, load_report=path), said=said)
+        seen, answers = await record(world, attrs.evolve(PLAN, load_report=path), said=said)
         waited = world.clock.monotonic() - began
-    assert found.answers.overall.mean is None
+    assert answers.overall.mean is None
     reason = "is of load at another time" if there else "No such file or directory"
     assert said[-1] == f"{path}: {reason}; no response times"
     assert there or waited == pytest.approx(30 + following.PATIENCE, abs=2)
-    assert len(found.record.timeline.lives) == 4
+    assert len(seen.timeline.lives) == 4
