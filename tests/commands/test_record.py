@@ -1,14 +1,18 @@
 """`kubedsm record` as it is typed: one line for every mistake, and results side by side."""
 
+import asyncio
 import json
+import os
+import signal
 import sys
 
 import pytest
 
+from kubedsm.commands import recording
 from loadgen.generators import normal
 from loadgen.scenario import dumps
 from support.command_line import kubedsm
-from support.processes import write
+from support.processes import unreachable, write
 
 
 @pytest.fixture
@@ -45,6 +49,19 @@ def test_every_mistake_is_one_line(arguments, code, message, scenario, tmp_path,
     assert message in done.stderr
     assert done.stderr.startswith("kubedsm: error: ")
     assert done.stderr.count("\n") == 1
+
+
+def test_a_signal_before_anything_is_known_is_no_recording(scenario, tmp_path, monkeypatch):
+    async def join(*_, **__):
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.sleep(60)
+
+    monkeypatch.setattr(recording, "join", join)
+    on = ("--kubeconfig", unreachable(tmp_path), "--scenario", scenario)
+    done = kubedsm("record", *on, "--out", tmp_path / "out")
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr == "kubedsm: error: interrupted\n"
+    assert list((tmp_path / "out").iterdir()) == []
 
 
 def test_results_of_replays_can_be_compared_too(scenario, tmp_path, monkeypatch):
