@@ -2,25 +2,60 @@
 
 import asyncio
 import random
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import attrs
 import click
 
 from kubedsm.clock import SystemClock
 from kubedsm.cluster.calls.leases import LeaseName
-from kubedsm.commands.console import output, print_json, until_interrupted
+from kubedsm.commands.console import address, output, print_json, until_interrupted
 from kubedsm.commands.electing import DurationType
 from kubedsm.commands.private_files import new_token, token_in, written_kubeconfig
+from kubedsm.core.world.model import Tier
 from kubedsm.emulator.api.resources import NAMESPACES
 from kubedsm.emulator.cluster_file import load
-from kubedsm.emulator.emulated_cluster import EmulatedCluster
+from kubedsm.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
 from kubedsm.emulator.http.certificates import server_tls
 from kubedsm.emulator.http.server import HttpFront
 from kubedsm.emulator.paper import paper_cluster
+from kubedsm.emulator.processes.lab import Lab, pod_processes, reachable
+from kubedsm.emulator.processes.request_rates import request_rates
+from loadgen.transport import url_problem
 
 #: of the emulated cluster: where it listens, and what pods call it
 _OWN_NAMES = ("127.0.0.1", "::1", "localhost", "kubernetes.default.svc")
+#: seconds there and back
+NETWORK = {Tier.EDGE: 0.02, Tier.CLOUD: 0.08}
+
+
+class Network(click.ParamType[Mapping[Tier, float]]):
+    """Seconds by tier, written as `edge=20ms,cloud=80ms`."""
+
+    name = "times"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Mapping[Tier, float]:
+        if not isinstance(value, str):
+            return dict(value)
+        found = {}
+        for part in value.split(","):
+            tier, _, time = part.partition("=")
+            if tier not in list(Tier):
+                self.fail(f"{part!r} is not a tier's time, such as edge=20ms", param, ctx)
+            found[Tier(tier)] = DurationType().convert(time, param, ctx)
+        return NETWORK | found
+
+
+def _prometheus(_: click.Context, __: click.Parameter, url: str | None) -> str | None:
+    problem = url and url_problem(url)
+    if problem:
+        raise click.BadParameter(problem)
+    return url
 
 
 @click.command()
@@ -70,6 +105,32 @@ _OWN_NAMES = ("127.0.0.1", "::1", "localhost", "kubernetes.default.svc")
     show_default=True,
     help="From a pod's binding to its being Ready.",
 )
+@click.option(
+    "--run-pods",
+    "folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Run each pod that is `loadgen serve` as a process; DIR says where they and Services are.",
+)
+@click.option(
+    "--network",
+    type=Network(),
+    default="edge=20ms,cloud=80ms",
+    help="Network time of a request to a pod, there and back, with --run-pods.",
+)
+@click.option(
+    "--metrics-address",
+    callback=address,
+    metavar="HOST:PORT",
+    help="Serve what clients of pods wait, and what pods and nodes use, with --run-pods.",
+)
+@click.option(
+    "--hpa-metrics",
+    "prometheus",
+    callback=_prometheus,
+    metavar="URL",
+    help="A Prometheus that knows how many requests pods get, for autoscalers.",
+)
 @output
 def emulate(
     cluster_name: str,
@@ -81,6 +142,10 @@ def emulate(
     seed: int,
     kubeconfig_path: Path | None,
     start_delay: float,
+    folder: Path | None,
+    network: Mapping[Tier, float],
+    metrics_address: tuple[str, int] | None,
+    prometheus: str | None,
     output: str,
 ) -> None:
     """Serve an emulated cluster, for kubectl and others.
@@ -95,18 +160,44 @@ def emulate(
     secured = server_tls((*_OWN_NAMES, host, *tls_names)) if tls else None
     context, ca = (secured.context, secured.ca) if secured is not None else (None, None)
 
+    if folder is None and (metrics_address or network != NETWORK):
+        raise click.UsageError(
+            "--network and --metrics-address are about pods that --run-pods runs"
+        )
+    lab = None if folder is None else Lab(folder, network, metrics_address)
+
     async def serve() -> None:
         async with (
-            EmulatedCluster(spec, SystemClock(), random.Random(seed), token=token) as cluster,
+            _emulated(spec, seed, token, lab, prometheus) as (cluster, metrics),
             HttpFront(cluster.routes, host, port, context) as front,
         ):
-            # Where `run` looks for its Lease, unless it is told otherwise.
-            cluster.api.create(NAMESPACES, {"metadata": {"name": LeaseName().namespace}})
             with written_kubeconfig(front.url, token, kubeconfig_path, ca) as path:
                 if output == "json":
-                    print_json({"server": front.url, "kubeconfig": str(path)})
+                    more = {"metrics": metrics} if metrics else {}
+                    print_json({"server": front.url, "kubeconfig": str(path), **more})
                 else:
                     click.echo(f"Emulated cluster at {front.url}\nexport KUBECONFIG={path}")
+                    if metrics:
+                        click.echo(f"Metrics of its pods and nodes at {metrics}/metrics")
                 await asyncio.Event().wait()
 
     until_interrupted(serve())
+
+
+@asynccontextmanager
+async def _emulated(
+    spec: ClusterSpec, seed: int, token: str | None, lab: Lab | None, prometheus: str | None
+) -> AsyncIterator[tuple[EmulatedCluster, str]]:
+    """The cluster, and where its metrics are, if it has any."""
+    clock, rng = SystemClock(), random.Random(seed)
+    async with AsyncExitStack() as stack:
+        enter = stack.enter_async_context
+        rates = None if prometheus is None else await enter(request_rates(prometheus, clock))
+        pods = None if lab is None else await enter(pod_processes(lab.folder, clock))
+        cluster = await enter(EmulatedCluster(spec, clock, rng, rates, token, pods))
+        # Where `run` looks for its Lease, unless it is told otherwise.
+        cluster.api.create(NAMESPACES, {"metadata": {"name": LeaseName().namespace}})
+        url = ""
+        if lab is not None and pods is not None:
+            url = await enter(reachable(cluster.api.store, pods, clock, random.Random(seed), lab))
+        yield cluster, url

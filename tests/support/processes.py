@@ -54,8 +54,8 @@ class Server(Process):
     def __init__(self, *arguments):
         quick = ("--start-delay", "200ms")
         super().__init__("emulate", "--port", "0", "-o", "json", *quick, *arguments)
-        said = json.loads(self.line())
-        self.url, self.kubeconfig = said["server"], said["kubeconfig"]
+        self.said = json.loads(self.line())
+        self.url, self.kubeconfig = self.said["server"], self.said["kubeconfig"]
         self.headers = {"Content-Type": "application/json"}
 
     def call(self, method, path, body=None):

@@ -1,0 +1,91 @@
+"""What pods and nodes used: what /proc says, added up."""
+
+import os
+import random
+
+import pytest
+
+from kubedsm.emulator.processes.accounts import Accounts, Counters, Look, Reading, read
+
+
+def proc(tmp_path, **files):
+    folder = tmp_path / "7"
+    folder.mkdir()
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    return tmp_path
+
+
+def test_what_the_kernel_tells_of_a_process(tmp_path):
+    tick = 1 / os.sysconf("SC_CLK_TCK")
+    at = proc(
+        tmp_path,
+        stat="7 (a) b (c) S 1 7 7 0 -1 4194304 9 0 0 0 250 50 0 0 20 0 3 0 9 8 7",
+        io="rchar: 1\nwchar: 2\nread_bytes: 300\nwrite_bytes: 4096\ncancelled_write_bytes: 5\n",
+        smaps_rollup="55d-7ff ---p 00000000 00:00 0    [rollup]\nRss:  50 kB\nPss:   12 kB\n",
+    )
+    counters = Counters(user=250 * tick, system=50 * tick, read=300, written=4096)
+    assert read(7, at) == Reading(counters, 12 * 1024)
+
+
+def test_what_it_does_not_tell_counts_as_nothing(tmp_path):
+    at = proc(tmp_path, stat="7 (a) S 1 7 7 0 -1 4194304 9 0 0 0 0 0 0 0 20 0 3 0 9 8 7")
+    assert read(7, at) == Reading(Counters(), 0)
+
+
+def test_a_process_that_is_gone_is_none(tmp_path):
+    assert read(7, tmp_path) is None
+
+
+def test_this_process_has_used_something():
+    reading = read(os.getpid())
+    assert reading.counters.user > 0
+    assert reading.memory > 0
+
+
+def look(uid, node, pid, seconds, memory=0):
+    return Look(uid, node, pid, Reading(Counters(user=seconds), memory))
+
+
+def test_a_node_keeps_what_its_pods_used_when_they_are_gone():
+    accounts = Accounts()
+    accounts.take([look("a", "e1", 1, 5.0, memory=7), look("b", "e1", 2, 1.0)])
+    accounts.take([look("b", "e1", 2, 1.5), look("c", "c1", 3, 0.5)])
+    assert {uid: used.user for uid, used in accounts.pods.items()} == {"b": 1.5, "c": 0.5}
+    assert {node: used.user for node, used in accounts.nodes.items()} == {"e1": 6.5, "c1": 0.5}
+    assert accounts.memory == {"b": 0, "c": 0}
+
+
+def test_a_pod_keeps_what_its_process_used_when_that_is_another_one():
+    accounts = Accounts()
+    accounts.take([look("a", "e1", 1, 5.0)])
+    accounts.take([look("a", "e1", 2, 0.5)])
+    assert accounts.pods["a"].user == accounts.nodes["e1"].user == pytest.approx(5.5)
+
+
+def test_what_passed_a_proxy_is_added():
+    accounts = Accounts()
+    accounts.add("a", "e1", Counters(received=10, sent=20))
+    accounts.take([look("a", "e1", 1, 5.0)])
+    accounts.add("a", "e1", Counters(received=1))
+    assert accounts.pods["a"] == accounts.nodes["e1"] == Counters(user=5.0, received=11, sent=20)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_nothing_is_lost_nor_counted_twice_nor_ever_less(seed):
+    rng = random.Random(seed)
+    accounts, running, used = Accounts(), {}, {"e1": 0, "c1": 0}
+    for pid in range(60):
+        if running and rng.random() < 0.3:
+            del running[rng.choice(list(running))]
+        if rng.random() < 0.5:
+            running[pid] = (f"u{pid}", rng.choice(["e1", "c1"]), 0)
+        for one, (uid, node, seconds) in running.items():
+            more = rng.randrange(5)
+            running[one] = (uid, node, seconds + more)
+            used[node] += more
+        before = dict(accounts.nodes)
+        accounts.take(look(*of, one, seconds) for one, (*of, seconds) in running.items())
+        assert {node: accounts.nodes[node].user for node in used} == used
+        assert all(accounts.nodes[node].user >= was.user for node, was in before.items())
+        assert accounts.pods.keys() <= {uid for uid, _, _ in running.values()}
