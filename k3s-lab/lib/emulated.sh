@@ -21,15 +21,19 @@ lab_emulated() {
   trap 'exit 130' INT TERM
   read -r API PROMETHEUS CLUSTER_METRICS SCHEDULER MACHINE < <(free_ports 5)
   folder=$REPORTS/$(date +%Y%m%d-%H%M%S)-emulated
+  LOGS=$folder/logs
+  mkdir -p "$LOGS"
   start_measuring
   start_cluster
   start_scheduler
-  rendered services kubedsm | python3 "$HERE/emulated/create.py" "http://127.0.0.1:$API"
+  rendered services kubedsm | of_lab emulated_lab.create "http://127.0.0.1:$API"
   until_so "every service Ready" 90 all_ready
   say "playing $scenario"
   # shellcheck disable=SC2046 # an endpoint has no spaces
   played "$scenario" kubedsm "$WORK/kubeconfig" "$folder" $(proxies)
-  python3 "$HERE/emulated/check.py" "http://127.0.0.1:$API" "http://127.0.0.1:$PROMETHEUS" \
+  of_lab draw_dashboard "http://127.0.0.1:$PROMETHEUS" "$folder/dashboard.png" --minutes 3 \
+    --scraped-every 2 --note "the emulated cluster"
+  of_lab emulated_lab.check "http://127.0.0.1:$API" "http://127.0.0.1:$PROMETHEUS" \
     "$WORK/config.yaml" "$folder"
   say "the report: $folder"
 }
@@ -37,10 +41,13 @@ lab_emulated() {
 emulated_over() {
   local status=$?
   stop_all
-  if [[ $status != 0 ]]; then tail -n 20 "$WORK"/*.log >&2; fi
+  if [[ $status != 0 ]]; then tail -n 5 "$LOGS"/* >&2 && say "the logs: $LOGS"; fi
   rm -rf "$WORK"
   exit "$status"
 }
+
+# of_lab MODULE ARGUMENTS...: a program of this folder.
+of_lab() { PYTHONPATH=$HERE${PYTHONPATH:+:$PYTHONPATH} python3 -m "$@"; }
 
 # That many ports on which nobody listens.
 free_ports() {
@@ -58,15 +65,18 @@ filled() {
   # shellcheck disable=SC2016 # the words
   sed -e 's|\$SCHEDULER|'"127.0.0.1:$SCHEDULER|" -e 's|\$CLUSTER|'"127.0.0.1:$CLUSTER_METRICS|" \
     -e 's|\$MACHINE|'"127.0.0.1:$MACHINE|" -e 's|\$WORK|'"$WORK|" \
-    -e 's|\$PROMETHEUS|'"http://127.0.0.1:$PROMETHEUS|" "$HERE/emulated/$1" >"$WORK/$1"
+    -e 's|\$PROMETHEUS|'"http://127.0.0.1:$PROMETHEUS|" "$HERE/emulated_lab/$1" >"$WORK/$1"
 }
 
 start_measuring() {
   filled prometheus.yml
-  start "$WORK/node-exporter.log" prometheus-node-exporter \
-    --web.listen-address="127.0.0.1:$MACHINE"
-  start "$WORK/prometheus.log" prometheus --config.file="$WORK/prometheus.yml" \
-    --storage.tsdb.path="$WORK/prometheus" --web.listen-address="127.0.0.1:$PROMETHEUS"
+  # It watches the folder for what there is to ask.
+  mkdir "$WORK/pods"
+  start "$LOGS/node-exporter" prometheus-node-exporter \
+    --web.listen-address="127.0.0.1:$MACHINE" --log.level=warn --no-collector.systemd
+  start "$LOGS/prometheus" prometheus --config.file="$WORK/prometheus.yml" \
+    --storage.tsdb.path="$WORK/prometheus" --web.listen-address="127.0.0.1:$PROMETHEUS" \
+    --log.level=warn
   until_so "Prometheus ready" 60 answers "http://127.0.0.1:$PROMETHEUS/-/ready"
 }
 
@@ -78,8 +88,7 @@ start_cluster() {
       die "${NAMES[index]}: an emulated node has no machine that says how large it is"
     echo "- {name: ${NAMES[index]}, tier: ${TIERS[index]}, cpu: ${CPUS[index]}m, memory: ${MEMORIES[index]}M}"
   done | sed '1i nodes:' >"$WORK/nodes.yaml"
-  mkdir "$WORK/pods"
-  start "$WORK/cluster.log" kubedsm emulate --cluster "$WORK/nodes.yaml" --port "$API" \
+  start "$LOGS/cluster" kubedsm emulate --cluster "$WORK/nodes.yaml" --port "$API" \
     --kubeconfig "$WORK/kubeconfig" --run-pods "$WORK/pods" --network edge=20ms,cloud=80ms \
     --metrics-address "127.0.0.1:$CLUSTER_METRICS" --hpa-metrics "http://127.0.0.1:$PROMETHEUS"
   until_so "the cluster up" 60 answers "http://127.0.0.1:$API/readyz"
@@ -87,7 +96,7 @@ start_cluster() {
 
 start_scheduler() {
   filled config.yaml
-  start "$WORK/scheduler.log" kubedsm run --kubeconfig "$WORK/kubeconfig" --config "$WORK/config.yaml" \
+  start "$LOGS/scheduler" kubedsm run --kubeconfig "$WORK/kubeconfig" --config "$WORK/config.yaml" \
     --metrics-address "127.0.0.1:$SCHEDULER" --diagnostics-port 0
   until_so "the scheduler leading" 60 answers "http://127.0.0.1:$SCHEDULER/readyz"
 }

@@ -23,12 +23,12 @@ played() {
   for endpoint; do endpoints+=(--endpoint "$endpoint"); done
   mkdir -p "$folder"
   # It ends with the load.
-  start "$folder/recording.log" kubedsm record --scenario "$scenario" --policy "$policy" \
+  start "$folder/recording" kubedsm record --scenario "$scenario" --policy "$policy" \
     --kubeconfig "$kubeconfig" --namespace lab --requests "$folder/requests.json" --out "$folder"
   recorder=${PIDS[-1]}
   loadgen run "$scenario" "${endpoints[@]}" -o json >"$folder/requests.json"
-  wait "$recorder" || die "nothing was recorded: $(tail -n 1 "$folder/recording.log")"
-  cat "$folder/recording.log"
+  wait "$recorder" || die "nothing was recorded: $(tail -n 1 "$folder/recording")"
+  cat "$folder/recording"
 }
 
 lab_run() {

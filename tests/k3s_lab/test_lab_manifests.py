@@ -19,6 +19,7 @@ from support.lab import LAB, nodes, services
 from support.manifests import MANIFESTS, built, documents
 
 MONITORING = LAB / "manifests" / "monitoring"
+PROMTOOL = shutil.which("promtool")
 SCRAPING = MONITORING / "scraping.yml"
 #: of the papers' cluster, and what its pods ask for
 SCALE = 4
@@ -149,7 +150,7 @@ def test_what_is_asked_of_prometheus_is_of_its_jobs():
     assert {job for path in asked for job in re.findall(r'job="(\w+)"', path.read_text())} <= jobs
 
 
-@pytest.mark.skipif(shutil.which("promtool") is None, reason="not installed: promtool (Debian's)")
+@pytest.mark.skipif(PROMTOOL is None, reason="not installed: promtool (Debian's)")
 @pytest.mark.parametrize("path", sorted(LAB.rglob("*.yml")), ids=lambda path: path.name)
 def test_prometheus_takes_its_configuration(tmp_path, path):
     (given,) = documents(path)
@@ -159,7 +160,7 @@ def test_prometheus_takes_its_configuration(tmp_path, path):
     checked = tmp_path / path.name
     checked.write_text(yaml.safe_dump(given))
     done = subprocess.run(
-        ["promtool", "check", "config", "--syntax-only", checked],
+        [PROMTOOL, "check", "config", "--syntax-only", checked],
         capture_output=True,
         text=True,
         check=False,

@@ -9,6 +9,7 @@ from support.lab import LAB, SCRIPTS, lab
 
 pytestmark = pytest.mark.http
 
+SHELLCHECK = shutil.which("shellcheck")
 K3D = "n2 edge 1250 1250\nn5 cloud 5500 4250\n"
 MACHINES = """\
 n1 server -    -    me@one
@@ -38,10 +39,10 @@ def refused(done, *lines):
     assert [line for line in done.stderr.splitlines() if line.startswith("lab: ")] == [*lines]
 
 
-@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="not installed: shellcheck")
+@pytest.mark.skipif(SHELLCHECK is None, reason="not installed: shellcheck")
 def test_shellcheck_finds_nothing():
     done = subprocess.run(
-        ["shellcheck", *SCRIPTS], capture_output=True, text=True, check=False, timeout=120
+        [SHELLCHECK, *SCRIPTS], capture_output=True, text=True, check=False, timeout=120
     )
     assert done.stdout == ""
     assert done.returncode == 0

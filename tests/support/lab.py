@@ -13,8 +13,7 @@ SCRIPTS = sorted([LAB / "lab", *LAB.rglob("*.sh")])
 
 #: Each notes its call, with the machine or container on which it was called, and fails if the test
 #: has it do so.
-_NOTED = """#!/bin/bash
-name=${0##*/}
+_NOTED = """name=${0##*/}
 echo "${STANDS_ON:+$STANDS_ON: }$name $*" >>"$WORLD/calls"
 [[ -z $FAILS || "$name $*" != *$FAILS* ]] || { echo "$name was told to fail" >&2; exit 1; }
 """
@@ -99,15 +98,25 @@ class Lab:
     path: Path
     env: dict[str, str]
 
-    def __call__(self, *arguments, fails="", **variables):
+    def __call__(self, *arguments, fails=""):
         return subprocess.run(
             [LAB / "lab", *arguments],
-            env=self.env | {"FAILS": fails} | variables,
+            env=self.env | {"FAILS": fails},
             capture_output=True,
             text=True,
             timeout=60,
             check=False,
         )
+
+    def begin(self, *arguments):
+        return subprocess.Popen(
+            [LAB / "lab", *arguments], env=self.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+
+    def stand_in(self, name, text):
+        program = self.path / "bin" / name
+        program.write_text("#!/bin/bash\n" + text)
+        program.chmod(0o755)
 
     def calls(self):
         """Since it was last asked."""
@@ -127,27 +136,26 @@ class Lab:
 
 def lab(path, nodes, without=()):
     """A lab with those nodes (the table's text), where all programs stand in but `without`."""
-    programs = path / "bin"
-    programs.mkdir()
     scripts = {n: _NOTED + text for n, text in _STAND_INS.items()}
-    scripts |= {n: "#!/bin/bash\n" + text for n, text in _QUIET.items()}
-    for name, text in scripts.items():
-        if name not in without:
-            (programs / name).write_text(text)
-            (programs / name).chmod(0o755)
+    scripts |= _QUIET
+    (path / "bin").mkdir()
     (path / "nodes").write_text(nodes)
     (path / "state").mkdir()
     (path / "state" / "install-k3s.sh").write_text(_INSTALLER)
-    return Lab(
+    made = Lab(
         path,
         {
-            "PATH": f"{programs}:/usr/bin:/bin",
+            "PATH": f"{path / 'bin'}:/usr/bin:/bin",
             "HOME": str(path / "home"),
             "WORLD": str(path),
             "LAB_STATE": str(path / "state"),
             "LAB_NODES": str(path / "nodes"),
         },
     )
+    for name, text in scripts.items():
+        if name not in without:
+            made.stand_in(name, text)
+    return made
 
 
 def services(scheduler):

@@ -1,4 +1,4 @@
-"""check.py SERVER PROMETHEUS CONFIG FOLDER: whether a run of the emulated lab is what it should be.
+"""python -m emulated_lab.check SERVER PROMETHEUS CONFIG FOLDER: is a run what it should be?
 
 One line for each thing, and exit code 1 if one is not so. The cluster still runs, and the folder
 has what was recorded of it.
@@ -6,13 +6,14 @@ has what was recorded of it.
 
 import json
 import sys
-import urllib.parse
-import urllib.request
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import attrs
+import click
+import requests
 
 from kubedsm.configuration.settings import Configuration, load_file
 
@@ -20,13 +21,22 @@ PATIENCE = 30
 #: of the requests. The services fail none; those of a pod that is killed would be.
 MOST_FAILED = 0.01
 
+#: what Prometheus must find to be so of the scheduler, at the end
+CONDITIONS = {
+    "the scheduler caught no mistake of its own": "(sum(kubedsm_caught_errors_total) or vector(0)) == 0",
+    "it knows the load of its nodes": "kubedsm_load_nodes > 0",
+    "and not one of long ago": "kubedsm_load_age_seconds < 15",
+    "it knows what services answer in": "count(kubedsm_response_time_seconds) > 0",
+}
+
 #: whether it is so, and what
 Said = tuple[bool, str]
 
 
-def fetched(url: str) -> Any:
-    with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
-        return json.load(answer)
+def fetched(url: str, **parameters: str) -> Any:
+    answer = requests.get(url, parameters, timeout=PATIENCE)
+    answer.raise_for_status()
+    return answer.json()
 
 
 def is_ready(pod: dict[str, Any]) -> bool:
@@ -34,9 +44,16 @@ def is_ready(pod: dict[str, Any]) -> bool:
     return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
 
 
-def of_pods(pods: list[dict[str, Any]]) -> Iterator[Said]:
-    staying = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
-    ready = sum(map(is_ready, staying))
+def of_pods(server: str) -> Iterator[Said]:
+    """An autoscaler may have made one just now: it is given its time to start."""
+    ends = time.monotonic() + PATIENCE
+    while True:
+        pods = fetched(f"{server}/api/v1/namespaces/lab/pods")["items"]
+        staying = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
+        ready = sum(map(is_ready, staying))
+        if 0 < ready == len(staying) or time.monotonic() > ends:
+            break
+        time.sleep(0.5)
     yield 0 < ready == len(staying), f"{ready} of {len(staying)} pods are Ready"
 
 
@@ -68,21 +85,25 @@ def asked(configuration: Configuration) -> Iterator[tuple[str, str]]:
 
 
 def of_queries(prometheus: str, configuration: Configuration) -> Iterator[Said]:
+    def answers(query: str) -> int:
+        return len(fetched(f"{prometheus}/api/v1/query", query=query)["data"]["result"])
+
     for name, query in asked(configuration):
-        parameters = urllib.parse.urlencode({"query": query})
-        found = fetched(f"{prometheus}/api/v1/query?{parameters}")["data"]["result"]
-        yield bool(found), f"{name} has {len(found)} answers"
+        found = answers(query)
+        yield found > 0, f"{name} has {found} answers"
+    for what, query in CONDITIONS.items():
+        yield answers(query) > 0, what
 
 
 def main(server: str, prometheus: str, config: str, folder: str) -> int:
     said = [
-        *of_pods(fetched(f"{server}/api/v1/namespaces/lab/pods")["items"]),
+        *of_pods(server),
         *of_requests(json.loads(Path(folder, "requests.json").read_bytes())),
         *of_results(json.loads(Path(folder, "results.json").read_bytes())),
         *of_queries(prometheus, load_file(config)),
     ]
     for so, what in said:
-        print("ok   " if so else "WRONG", what)
+        click.echo(f"{'ok' if so else 'WRONG':5} {what}")
     return 0 if all(so for so, _ in said) else 1
 
 

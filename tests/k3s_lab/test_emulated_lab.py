@@ -1,0 +1,114 @@
+"""`lab emulated` when it goes wrong; that it goes right is shown by running it (.ci/run)."""
+
+import os
+import signal
+import time
+
+import pytest
+
+from emulated_lab import check
+from kubedsm.configuration.settings import load
+from support.lab import LAB, lab
+from support.processes import PATIENCE
+
+CONFIG = LAB / "emulated_lab" / "config.yaml"
+NODES = "n2 edge 1250 1250\nn5 cloud 5500 4250\n"
+RUN = {"edgeRatio": 0.9, "lostPodSeconds": 0.0, "migrations": 2}
+
+
+@pytest.fixture
+def there(tmp_path):
+    made = lab(tmp_path, NODES)
+    (tmp_path / "tmp").mkdir()
+    made.env["TMPDIR"] = str(tmp_path / "tmp")
+    return made
+
+
+def left(there):
+    """What it has not taken away, its logs aside."""
+    return [*(there.path / "tmp").iterdir(), *there.journal()]
+
+
+@pytest.mark.http
+def test_a_program_that_ends_early_ends_it(there):
+    there.stand_in("prometheus-node-exporter", "exec sleep 60")
+    there.stand_in("prometheus", "echo no such flag >&2; exit 1")
+    done = there("emulated")
+    assert done.returncode == 1
+    lines = done.stderr.splitlines()
+    assert lines[0] == "lab: error: not Prometheus ready: a process ended before"
+    assert "no such flag" in lines
+    assert left(there) == []
+
+
+@pytest.mark.http
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_one_that_is_stopped_leaves_no_process_and_no_file(there, number):
+    for program in ("prometheus", "prometheus-node-exporter"):
+        there.stand_in(program, "echo $$ >>$WORLD/pids; exec sleep 60")
+    running = there.begin("emulated")
+    noted, ends = there.path / "pids", time.monotonic() + PATIENCE
+    while not noted.exists() or len(noted.read_text().splitlines()) < 2:
+        assert time.monotonic() < ends
+        time.sleep(0.02)
+    running.send_signal(number)
+    running.communicate(timeout=PATIENCE)
+    assert running.returncode == 130
+    assert left(there) == []
+    for pid in map(int, noted.read_text().split()):
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+def test_a_scenario_or_a_size_that_is_not_there_is_one_line(there):
+    for program in ("prometheus", "prometheus-node-exporter"):
+        there.stand_in(program, "exec sleep 60")
+    assert there("emulated", "none.json").stderr == (
+        "lab: error: none.json: no such scenario; loadgen generate makes one\n"
+    )
+
+
+def test_no_pod_lost_and_an_edge_ratio_are_asked_for():
+    assert all(so for so, _ in check.of_results({"runs": [RUN]}))
+    for wrong in ({"edgeRatio": None}, {"edgeRatio": 0.0}, {"lostPodSeconds": 0.5}):
+        assert not all(so for so, _ in check.of_results({"runs": [RUN | wrong]}))
+
+
+@pytest.mark.parametrize(
+    ("due", "answered", "so"), [(1000, 990, True), (1000, 989, False), (0, 0, False)]
+)
+def test_requests_must_be_answered(due, answered, so):
+    played = {"services": {"a": {"requests": due, "answered": answered}}}
+    assert list(check.of_requests(played)) == [
+        (so, f"a: {answered} of {due} requests were answered")
+    ]
+
+
+def test_every_query_must_have_an_answer(monkeypatch):
+    configuration = load(CONFIG.read_text().replace("$PROMETHEUS", "http://prometheus"), "config")
+    empty = ""
+
+    def fetched(url, **parameters):
+        return {"data": {"result": [] if empty in parameters["query"] else [1]}}
+
+    monkeypatch.setattr(check, "fetched", fetched)
+    for empty in ("node_disk", "container_cpu", "kubedsm_lab", "caught_errors", "load_age"):
+        assert not all(so for so, _ in check.of_queries("http://prometheus", configuration)), empty
+    empty = "none of them"
+    said = dict(reversed(each) for each in check.of_queries("http://prometheus", configuration))
+    assert all(said.values())
+    assert len(said) == 4 + 4 + 2 + len(check.CONDITIONS)
+
+
+def test_pods_that_are_not_ready_are_waited_for_but_not_for_ever(monkeypatch):
+    def pod(status):
+        conditions = [{"type": "Ready", "status": status}]
+        return {"metadata": {}, "status": {"conditions": conditions}}
+
+    looks = iter([[pod("True"), pod("False")], [pod("True"), pod("True")]])
+    monkeypatch.setattr(check, "fetched", lambda _: {"items": next(looks)})
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    assert list(check.of_pods("http://server")) == [(True, "2 of 2 pods are Ready")]
+    monkeypatch.setattr(check, "fetched", lambda _: {"items": [pod("False")]})
+    monkeypatch.setattr(check, "PATIENCE", 0)
+    assert list(check.of_pods("http://server")) == [(False, "0 of 1 pods are Ready")]
