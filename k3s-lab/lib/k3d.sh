@@ -22,17 +22,18 @@ k3d_up() {
 }
 
 k3d_create() {
-  local index host arguments=() kept
+  local index host arguments=() kept edge
   host=$(docker info --format '{{.NCPU}} {{.MemTotal}}')
   for index in "${!NAMES[@]}"; do
     # Each node would offer all of this machine.
     kept=$(reserved "$index" "$((${host% *} * 1000))" "$((${host#* } / 1000000))")
     [[ -z $kept ]] || arguments+=(--k3s-arg "--kubelet-arg=$kept@agent:$index")
   done
+  read -r edge < <(of_tier edge)
   k3d cluster create "$CLUSTER" --image "rancher/k3s:${K3S_VERSION/+/-}" \
     --servers 1 --agents "${#NAMES[@]}" --no-lb --wait --timeout 300s \
     --kubeconfig-update-default=false --kubeconfig-switch-context=false \
-    --port "127.0.0.1:$NODE_PORTS:$NODE_PORTS@agent:$(of_tier edge | head -n 1):direct" \
+    --port "127.0.0.1:$NODE_PORTS:$NODE_PORTS@agent:$edge:direct" \
     --k3s-arg '--disable=traefik@server:*' \
     --k3s-arg '--node-taint=CriticalAddonsOnly=true:NoSchedule@server:*' \
     "${arguments[@]}"

@@ -41,7 +41,7 @@ lab_run() {
   [[ -r $STATE/policy ]] || die "nothing is deployed; $0 deploy"
   policy=$(<"$STATE/policy")
   # Requests come in at the edge, where the users are.
-  if by_ssh; then address=$(edge_addresses | head -n 1); fi
+  if by_ssh; then read -r address < <(edge_addresses); fi
   while read -r name _ _ port; do
     endpoints+=("$name=http://$address:$port/")
   done < <(services)
