@@ -216,7 +216,7 @@ def timeline(found: Report) -> Figure | None:
                 axes.set_xlabel("s")
     handles, labels = grid[0][0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper right", ncols=2, fontsize=8)
-    figure.suptitle(f"Ready pods, scenario {scenario}, first run", fontsize=10, x=0.3)
+    figure.suptitle(f"Ready pods, scenario {scenario}", fontsize=10, x=0.01, ha="left")
     return figure
 
 
