@@ -127,7 +127,11 @@ def test_no_process_outlives_the_emulator(number, tmp_path):
         assert len(started) >= 2
         lab.process.send_signal(number)
         lab.process.wait(PATIENCE)
-        until(lambda: not any(is_there(pid) for pid in started))
+        try:
+            until(lambda: not any(is_there(pid) for pid in started))
+        finally:
+            for pid in filter(is_there, started):
+                os.kill(pid, signal.SIGKILL)
 
 
 @pytest.mark.parametrize(
