@@ -5,14 +5,17 @@ a node that only it rejects is feasible and still never chosen, unless no node i
 Then kube-scheduler's rules alone decide, and every node counts as one of the cloud.
 """
 
+import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
 import attrs
+import numpy as np
 
 from kubedsm.core.goals.fragmentation import SCALE, Fragmentation, request_mix
+from kubedsm.core.goals.load import Loads
 from kubedsm.core.goals.objective import NANO
 from kubedsm.core.goals.replica_spread import ReplicaSpread, spreads
 from kubedsm.core.placing.cloud import score_with
@@ -41,6 +44,7 @@ class NodeScore(NamedTuple):
     score: float | None = None
     penalty: int | None = None
     company: int | None = None
+    load: float | None = None
     fragmentation: float | None = None
     least_allocated: int | None = None
 
@@ -149,18 +153,40 @@ class Explainer:
         edge = [n for n in map(snapshot.nodes.__getitem__, usable) if n.tier is Tier.EDGE]
         added = fragmentation.added(pod.requests, edge, snapshot.free)
         penalties = dict(zip(usable, case.feasibility.penalties(pod, usable), strict=True))
-        company = self._company(case)
+        company, loads = self._company(case), self._load_scores(pod, usable)
         scores = {
-            n.name: NodeScore(won, penalties[n.name], company.get(n.name), more / SCALE)
+            n.name: NodeScore(won, fragmentation=more / SCALE)
             for n, more in zip(edge, added, strict=True)
         }
         for name in usable:
             if name not in scores:
                 rank = score_with(pod.requests, snapshot.nodes[name], snapshot.free[name])
-                scores[name] = NodeScore(
-                    0.0, penalties[name], company.get(name), least_allocated=rank
-                )
+                scores[name] = NodeScore(0.0, least_allocated=rank)
+            scores[name] = scores[name]._replace(
+                penalty=penalties[name], company=company.get(name), load=loads.get(name)
+            )
         return scores
+
+    def load_score(self, uid: Uid) -> float | None:
+        """The load score of the node that the pod of the snapshot is on, if it is known."""
+        pod, node = self._snapshot.pods[uid], self._snapshot.placed.get(uid)
+        return None if node is None else self._load_scores(pod, [node]).get(node)
+
+    @cached_property
+    def _loads(self) -> Loads | None:
+        goal = self._policy.load
+        if goal is None:
+            return None
+        return Loads.of(attrs.evolve(goal, normalise=False), self._snapshot)
+
+    def _load_scores(self, pod: Pod, names: Sequence[NodeName]) -> dict[NodeName, float]:
+        """Of those of the nodes of which enough is measured."""
+        if self._loads is None:
+            return {}
+        positions = self._loads.nodes.positions
+        at = np.array([positions[name] for name in names], dtype=np.intp)
+        scores = zip(names, self._loads.scores(pod, at).tolist(), strict=True)
+        return {name: score for name, score in scores if not math.isnan(score)}
 
     def _company(self, case: "_Case") -> dict[NodeName, int]:
         """Of its replicas, how many the pod would join; of no node if that does not matter.

@@ -131,6 +131,8 @@ class Decisions:
                 f" {after.edge}/{after.total}, promised {promise.qos:g}"
             )
         explainer = self._explainer_of(chosen.entry, basis)
+        if (score := explainer.load_score(chosen.uid)) is not None:
+            parts.append(f"load score {score:.0f}")
         rejections = explainer.rejections(chosen.uid, plain=basis.plain)
         count = len(basis.snapshot.nodes)
         fitted = f"{count - len(rejections)} of {count} nodes fitted"

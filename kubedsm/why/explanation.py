@@ -22,8 +22,11 @@ class NodeAnswer(msgspec.Struct, frozen=True, rename="camel"):
     #: best of them the pod prefers it (see `core.rules.preferences`),
     score: float | None = None
     penalty: int | None = None
-    #: how many of its replicas it would join, on the node and, of several, in its zone; then
+    #: how many of its replicas it would join, on the node and, of several, in its zone,
     company: int | None = None
+    #: within a tier, how evenly the node is used with it, 0..100, where that is measured: the
+    #: greatest wins, with its weight and less the penalty; then
+    load: float | None = None
     #: on the edge, how much fragmentation is added, in nodes; the least wins
     fragmentation: float | None = None
     #: in the cloud, kube-scheduler's LeastAllocated, 0..100; the greatest wins

@@ -79,6 +79,8 @@ def _why(node: NodeAnswer) -> str:
         shown += f", {node.penalty} less preferred"
     if node.company:
         shown += f", joins {node.company} of its replicas"
+    if node.load is not None:
+        shown += f", load score {node.load:.0f}"
     if node.fragmentation is not None:
         shown += f", fragmentation {node.fragmentation:+.3f}"
     if node.least_allocated is not None:
