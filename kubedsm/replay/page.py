@@ -5,9 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
 from kubedsm.replay.report import (
+    EFFECT_HEADINGS,
     HEADINGS,
     SERVICE_HEADINGS,
     Report,
+    effect_rows,
     how_measured,
     rows_of,
     service_rows,
@@ -32,10 +34,12 @@ def page(found: Report, pictures: Mapping[str, bytes], title: str) -> str:
     seeds = max(row["seeds"] for row in found["means"])
     how = how_measured(found)
     about = f"<p>Everything here was {how}; runs of each scenario and policy: {seeds}.</p>"
-    tables = (
+    tables = [
         html_table(HEADINGS, rows_of(found)),
         html_table(SERVICE_HEADINGS, service_rows(found)),
-    )
+    ]
+    if brought := effect_rows(found):
+        tables.append(html_table(EFFECT_HEADINGS, brought))
     return document(title, "\n".join([about, *tables, figures]))
 
 

@@ -127,6 +127,28 @@ def service_rows(found: Report) -> list[tuple[str, ...]]:
     ]
 
 
+EFFECT_HEADINGS = (
+    *("scenario", "policy", "completed moves", "effect measured"),
+    *("expected ms longer", "measured ms longer", "not measured"),
+)
+
+
+def effect_rows(found: Report) -> list[tuple[str, ...]]:
+    """What moves brought, a row of texts each, under EFFECT_HEADINGS, where a scheduler said so.
+
+    Of the mean response time of the service that was moved.
+    """
+    rows = []
+    for row in found["means"]:
+        if brought := row.get("moveEffects"):
+            longer = (brought[key] for key in ("expectedChange", "measuredChange"))
+            untold = (f"{why}: {count:g}" for why, count in brought["untold"].items())
+            counts = (f"{brought[key]:g}" for key in ("moves", "measured"))
+            changes = ("-" if n is None else f"{1000 * n:+.1f}" for n in longer)
+            rows.append((row["scenario"], row["policy"], *counts, *changes, "; ".join(untold)))
+    return rows
+
+
 def number(value: float | None, digits: int) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
 
@@ -145,8 +167,9 @@ def plain_tables(found: Report) -> str:
         f"Everything here was {how_measured(found)}.",
         markdown(HEADINGS, rows_of(found)),
         markdown(SERVICE_HEADINGS, service_rows(found)),
+        markdown(EFFECT_HEADINGS, effect_rows(found)),
     )
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def tables(found: Report) -> Group:
@@ -161,6 +184,8 @@ def tables(found: Report) -> Group:
         made = table(_narrow(HEADINGS), of_scenario, title=f"\n{scenario}", numbers=_COLUMNS)
         made.box, made.padding, made.columns[0].width = SIMPLE_HEAD, 0, _NAME
         parts.append(made)
+    if brought := effect_rows(found):
+        parts.append(table(EFFECT_HEADINGS, brought, title="\ndid moves help?"))
     return Group(*parts)
 
 

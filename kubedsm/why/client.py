@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from http import HTTPStatus
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import aiohttp
 import msgspec
@@ -11,7 +11,9 @@ from kubedsm.cluster.calls.pod_events import PodEvent, events_about
 from kubedsm.cluster.client.port import Cluster
 from kubedsm.core.world.model import Pod, Workload
 from kubedsm.why.answers import Explainer
+from kubedsm.why.entries import rfc3339
 from kubedsm.why.explanation import Explanation, MoveAnswer
+from kubedsm.why.record import ENTRIES
 
 T = TypeVar("T")
 
@@ -32,6 +34,15 @@ class _Pending(msgspec.Struct):
 
 class _Slower(msgspec.Struct):
     slower: list[Workload]
+
+
+class _Moved(msgspec.Struct):
+    at: str
+    moves: list[MoveAnswer]
+
+
+class _Decided(msgspec.Struct):
+    decisions: list[_Moved]
 
 
 async def ask(server: str, pod: str | None) -> list[Explanation] | None:
@@ -55,8 +66,22 @@ async def slower_at_edge(server: str) -> frozenset[Workload]:
     return frozenset() if said is None else frozenset(said.slower)
 
 
+async def effects_since(server: str, at: float, namespace: str) -> list[dict[str, Any]] | None:
+    """The effects of the moves decided on since then, seconds since the epoch, as far as are kept.
+
+    Of pods of the namespace; None if no scheduler answers. Raises QuestionRefusedError.
+    """
+    said = await _asked(server, "", _Decided, limit=str(ENTRIES))
+    if said is None:
+        return None
+    since = rfc3339(at)
+    moves = (move for each in said.decisions if each.at >= since for move in each.moves)
+    mine = (move.effect for move in moves if move.pod.startswith(f"{namespace}/"))
+    return [effect for effect in mine if effect is not None]
+
+
 async def _asked(server: str, what: str, form: type[T], **query: str) -> T | None:
-    url = f"{server.rstrip('/')}/decisions/{what}"
+    url = f"{server.rstrip('/')}/decisions/{what}".rstrip("/")
     try:
         async with (
             aiohttp.ClientSession(timeout=_TIMEOUT) as session,

@@ -10,7 +10,7 @@ from kubedsm.replay.files import RESULTS
 from kubedsm.replay.measures import Answers, ResponseTimes, measures_of
 from kubedsm.replay.page import page
 from kubedsm.replay.recording import Record
-from kubedsm.replay.report import assembled, plain_tables
+from kubedsm.replay.report import assembled, plain_tables, tables
 from kubedsm.replay.runner import Outcome
 from kubedsm.replay.timeline import Life, Timeline
 from support.policy_clusters import MI, node, pod
@@ -59,6 +59,20 @@ def test_policies_stand_side_by_side_and_runs_of_one_are_taken_together(folder):
     shown = page(found, {}, "kubedsm record")
     assert "measured on a cluster (Kubernetes v1); runs of each scenario and policy: 2." in shown
     assert "virtual" not in shown
+
+
+def test_what_moves_brought_is_shown_where_a_scheduler_said_so(folder):
+    brought = {"moves": 4, "measured": 2, "expectedChange": -0.02, "measuredChange": -0.0153}
+    of_all = brought | {"untold": {"too few requests": 2}}
+    nothing = of_all | {"measured": 0, "expectedChange": None, "measuredChange": None}
+    found = compared([folder("1", "kubedsm", edge_until=8.0), folder("2", "old", edge_until=2.0)])
+    assert "effect measured" not in plain_tables(found) + page(found, {}, "kubedsm record")
+    found["means"][0]["moveEffects"], found["means"][1]["moveEffects"] = of_all, nothing
+    shown = plain_tables(found)
+    assert "| load | kubedsm | 4 | 2 | -20.0 | -15.3 | too few requests: 2 |" in shown
+    assert "| load | old | 4 | 0 | - | - | too few requests: 2 |" in shown
+    assert "<td>-15.3</td>" in page(found, {}, "kubedsm record")
+    tables(found)
 
 
 def test_what_one_run_does_not_know_is_not_known_of_all(folder):

@@ -1,0 +1,72 @@
+"""What a running scheduler tells other commands: edges that are slower, and what moves brought."""
+
+import pytest
+
+from kubedsm.clock import VirtualClock
+from kubedsm.configuration.settings import Configuration
+from kubedsm.core.moving.suggestion import ClusterScore, Move, MoveKind, Suggestion
+from kubedsm.core.world.events import MeasuredApplied
+from kubedsm.core.world.mirror import ClusterMirror
+from kubedsm.core.world.model import Tier
+from kubedsm.thinking.questions import InProcess, Known
+from kubedsm.why.client import effects_since, slower_at_edge
+from kubedsm.why.effects import Effect, Response, summed_up
+from kubedsm.why.entries import MoveOutcome, Outcome
+from kubedsm.why.explainer import Decisions
+from kubedsm.why.record import DecisionRecord
+from kubedsm.why.server import Diagnostics
+from support.answers import WEB, sample
+from support.placement_instances import pod, resources, snapshot
+from support.processes import free_port
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.http]
+
+
+@pytest.fixture
+def served():
+    """Unless it is entered it serves nothing."""
+    mirror, configuration = ClusterMirror(), Configuration()
+    policy = configuration.policy
+    decisions = Decisions(DecisionRecord(VirtualClock()), mirror, lambda: policy)
+    known = Known(mirror, (), lambda: configuration, lambda: policy, VirtualClock())
+    return decisions, Diagnostics(decisions, InProcess(known), port=0)
+
+
+async def test_edges_that_are_slower_are_known_to_a_suggestion_made_elsewhere(served):
+    decisions, diagnostics = served
+    async with diagnostics:
+        assert await slower_at_edge(diagnostics.url) == frozenset()
+        for at in (30.0, 60.0):
+            decisions.mirror.apply(MeasuredApplied(sample(at, 300, 200)))
+        assert await slower_at_edge(diagnostics.url) == {WEB}
+
+
+async def test_what_moves_brought_is_known_to_a_report(served):
+    decisions, diagnostics = served
+    web, before = pod("web", "web", resources(1)), ClusterScore(0, {}, 0)
+    measured = Response(0.1, {Tier.CLOUD: 0.1}), Response(0.07, {Tier.EDGE: 0.04})
+    effects = Effect((0.08, 0.06), measured), Effect((0.06, 0.05), untold="too few requests"), None
+    move = Move(web, "c1", "e1", MoveKind.CLOUD_TO_EDGE)
+    moves = [
+        MoveOutcome(f"m{at}", move, Outcome.COMPLETED, effect=effect)
+        for at, effect in enumerate(effects)
+    ]
+    decisions.record.suggestion(snapshot([], [web]), Suggestion(before, before), moves)
+    now = decisions.record._clock.wall()
+    async with diagnostics:
+        found = await effects_since(diagnostics.url, now - 1, "shop")
+        assert summed_up(found) == {
+            "moves": 2,
+            "measured": 1,
+            "expectedChange": pytest.approx(-0.02),
+            "measuredChange": pytest.approx(-0.03),
+            "untold": {"too few requests": 1},
+        }
+        assert await effects_since(diagnostics.url, now + 1, "shop") == []
+        assert await effects_since(diagnostics.url, now - 1, "other") == []
+
+
+async def test_without_a_scheduler_nothing_is_known():
+    nobody = f"http://127.0.0.1:{free_port()}"
+    assert await slower_at_edge(nobody) == frozenset()
+    assert await effects_since(nobody, 0.0, "shop") is None
