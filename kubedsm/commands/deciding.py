@@ -23,10 +23,9 @@ from kubedsm.commands.inputs import (
 from kubedsm.commands.on_cluster import Act, ask_cluster
 from kubedsm.commands.tables import placement_tables
 from kubedsm.configuration.settings import Configuration
-from kubedsm.core.world.model import Workload
 from kubedsm.core.world.snapshot import Snapshot
 from kubedsm.runtime.assembly import Runtime
-from kubedsm.why.client import QuestionRefusedError, slower_at_edge
+from kubedsm.why.client import slower_at_edge
 
 
 @click.command()
@@ -96,7 +95,7 @@ def suggest(
         _say(snapshot, configuration, output)
         return
 
-    slower = _slower_at_edge(server)
+    slower = asyncio.run(slower_at_edge(server))
 
     def said(snapshot: Snapshot) -> Act | None:
         measured = attrs.evolve(snapshot.measured, slower=slower)
@@ -110,13 +109,6 @@ def suggest(
         return act if carry_out and advice.suggestion.moves else None
 
     ask_cluster(kubeconfig_path, context, configuration, election, said)
-
-
-def _slower_at_edge(server: str) -> frozenset[Workload]:
-    try:
-        return asyncio.run(slower_at_edge(server))
-    except QuestionRefusedError:
-        return frozenset()
 
 
 def _say(snapshot: Snapshot, configuration: Configuration, output: str) -> advising.Advice:

@@ -1,6 +1,7 @@
 """`kubedsm record`: what happens on a cluster under load, judged as a replay is."""
 
 import random
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -16,14 +17,17 @@ from kubedsm.commands.inputs import (
     configuration_at,
     kubeconfig_context,
     kubeconfig_file,
+    scheduler_address,
 )
 from kubedsm.replay.comparing import compared
 from kubedsm.replay.files import write
 from kubedsm.replay.following import Plan, followed, recorded
 from kubedsm.replay.measures import measures_of
 from kubedsm.replay.recording import Record, TimelineRecorder
-from kubedsm.replay.report import Report, assembled, plain_tables, tables
+from kubedsm.replay.report import Report, Row, assembled, plain_tables, tables
 from kubedsm.replay.runner import Outcome
+from kubedsm.why.client import effects_since
+from kubedsm.why.effects import summed_up
 from loadgen.scenario import ScenarioError, load
 
 #: what kube-scheduler is called in pods
@@ -62,6 +66,7 @@ _DEFAULT_SCHEDULER = "default-scheduler"
     is_flag=True,
     help="Put the results in the folders DIR side by side instead, in one report.",
 )
+@scheduler_address
 @config_file
 @kubeconfig_file
 @kubeconfig_context
@@ -80,6 +85,7 @@ def record(
     seconds: float | None,
     namespace: str,
     compare: bool,
+    server: str,
     config_path: str | None,
     kubeconfig_path: Path | None,
     context: str | None,
@@ -119,7 +125,9 @@ def record(
             async with followed(cluster, recorder, clock, rng, remark):
                 stop.heeded = True
                 remark(f"recording {', '.join(scenario.services)} in namespace {namespace}")
+                began = clock.wall()
                 seen, answers = await recorded(recorder, plan, stop.asked, clock, remark)
+            brought = await effects_since(server, began, namespace)
         outcome = Outcome(
             scenario_path.stem,
             policy or _schedulers(recorder),
@@ -129,7 +137,7 @@ def record(
             seen.timeline.end,
         )
         _say_unseen(seen)
-        reports.append(_report(outcome, version, emulated=recorder.emulated))
+        reports.append(_report(outcome, brought, version, emulated=recorder.emulated))
         # Without an await: a signal does not end it any more.
         _show(reports[0], out, output)
 
@@ -151,11 +159,17 @@ def _say_unseen(seen: Record) -> None:
         remark(f"no pods seen of {', '.join(sorted(unseen))}, {known}")
 
 
-def _report(outcome: Outcome, version: str, *, emulated: bool) -> Report:
+def _report(
+    outcome: Outcome, brought: Sequence[Row] | None, version: str, *, emulated: bool
+) -> Report:
+    """`brought`: the effects of moves, if a scheduler told them."""
     what = "an emulated cluster" if emulated else "a cluster"
     measured = f"measured on {what} (Kubernetes {version}), over its API"
     how = {"emulated": emulated, "measured": measured}
-    return how | assembled([outcome.as_json()], [outcome.timeline_json()])
+    run = outcome.as_json()
+    if brought:
+        run["moveEffects"] = summed_up(brought)
+    return how | assembled([run], [outcome.timeline_json()])
 
 
 def _show(found: Report, out: Path | None, output: str) -> None:

@@ -58,26 +58,31 @@ async def ask(server: str, pod: str | None) -> list[Explanation] | None:
 
 
 async def slower_at_edge(server: str) -> frozenset[Workload]:
-    """The workloads that the edge is slower for, as far as a scheduler answers there.
-
-    Raises QuestionRefusedError.
-    """
-    said = await _asked(server, "slower", _Slower)
+    """The workloads that the edge is slower for, as far as a scheduler answers there."""
+    said = await _told(server, "slower", _Slower)
     return frozenset() if said is None else frozenset(said.slower)
 
 
 async def effects_since(server: str, at: float, namespace: str) -> list[dict[str, Any]] | None:
     """The effects of the moves decided on since then, seconds since the epoch, as far as are kept.
 
-    Of pods of the namespace; None if no scheduler answers. Raises QuestionRefusedError.
+    Of pods of the namespace; None if no scheduler answers.
     """
-    said = await _asked(server, "", _Decided, limit=str(ENTRIES))
+    said = await _told(server, "", _Decided, limit=str(ENTRIES))
     if said is None:
         return None
     since = rfc3339(at)
     moves = (move for each in said.decisions if each.at >= since for move in each.moves)
     mine = (move.effect for move in moves if move.pod.startswith(f"{namespace}/"))
     return [effect for effect in mine if effect is not None]
+
+
+async def _told(server: str, what: str, form: type[T], **query: str) -> T | None:
+    """What is told there; whoever does not understand the question is no scheduler."""
+    try:
+        return await _asked(server, what, form, **query)
+    except QuestionRefusedError:
+        return None
 
 
 async def _asked(server: str, what: str, form: type[T], **query: str) -> T | None:

@@ -2,7 +2,9 @@
 
 import json
 import signal
+import threading
 from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -32,7 +34,36 @@ def load_report(pod, began):
     return {"began": began, "seconds": 3600, "services": {"web": of_web}, "total": of_web}
 
 
-def test_it_ends_with_the_load_or_when_it_is_told_to(tmp_path):
+@pytest.fixture
+def scheduler():
+    """The address of one that has decided on a move, and knows what that brought."""
+    effect = {
+        "expected": {"before": 0.08, "after": 0.06},
+        "measured": {"before": {"all": 0.08}, "after": {"all": 0.05}},
+        "untold": None,
+    }
+
+    class Told(BaseHTTPRequestHandler):
+        def do_GET(self):
+            said = [
+                {"at": "9999", "moves": [{"at": "9999", "pod": "default/web-0", "effect": effect}]}
+            ]
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps({"decisions": said}).encode())
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Told) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def test_it_ends_with_the_load_or_when_it_is_told_to(tmp_path, scheduler):
     """One recording gets a report of the load, another one a signal."""
     api = Api("web", "http://web/", (Interval.of(1, 3600),))
     scenario = write(tmp_path, "hour.json", dumps(Scenario((api,))))
@@ -43,8 +74,8 @@ def test_it_ends_with_the_load_or_when_it_is_told_to(tmp_path):
         on = ("--kubeconfig", server.kubeconfig, "--scenario", scenario, "-o", "json")
         out, named = ("--out", tmp_path / "out"), ("--policy", "by-hand")
         with (
-            Process("record", *on, *out, "--requests", requests) as ends,
-            Process("record", *on, *named) as stopped,
+            Process("record", *on, *out, "--requests", requests, "--server", scheduler) as ends,
+            Process("record", *on, *named, "--server", "http://127.0.0.1:1") as stopped,
         ):
             for process in (ends.process, stopped.process):
                 line = process.stderr.readline()
@@ -70,6 +101,8 @@ def test_it_ends_with_the_load_or_when_it_is_told_to(tmp_path):
     assert run["latencyMs"] == {"web": {"mean": 40.0, "p95": 40.0, "network": None}}
     assert run["tierLatencyMs"] == {"web": {"edge": 40.0}}
     assert run["unanswered"] == 1
+    assert run["moveEffects"]["measuredChange"] == pytest.approx(-0.03)
+    assert "moveEffects" not in json.loads(without)["runs"][0]
     assert json.loads(without)["runs"][0]["latencyMs"] == {}
     assert json.loads((tmp_path / "out" / "results.json").read_text()) == json.loads(with_load)
     page = (tmp_path / "out" / "index.html").read_text()
