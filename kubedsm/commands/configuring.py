@@ -10,11 +10,18 @@ import click
 import msgspec
 import orjson
 from rich.console import Console
+from rich.table import Table
 
 from kubedsm.cluster.client.kubernetes import KubernetesCluster
 from kubedsm.commands import offline
 from kubedsm.commands.console import log_to, output, print_json, remark, until_interrupted
-from kubedsm.commands.inputs import config_map_name, kubeconfig_context, kubeconfig_file, read_dump
+from kubedsm.commands.inputs import (
+    config_map_name,
+    kubeconfig_context,
+    kubeconfig_file,
+    read_dump,
+    scheduler_address,
+)
 from kubedsm.configuration.documents import content
 from kubedsm.configuration.origins import DEFAULT, Origins, mistakes
 from kubedsm.configuration.settings import LONGEST, Configuration, load, schema
@@ -26,6 +33,8 @@ from kubedsm.runtime.config_map import ConfigMapName
 from kubedsm.runtime.configuration_source import said_in
 from kubedsm.solvers.available import lacking
 from kubedsm.thinking.moves_to_make import migration_of
+from kubedsm.why.client import promises_at
+from kubedsm.why.promises import Promised
 from kubedsm.why.table import table
 
 
@@ -63,6 +72,13 @@ def check(path: str, output: str) -> None:
     help="Say also what it promises each workload of a dump; - for standard input.",
 )
 @click.option(
+    "--running",
+    is_flag=True,
+    help="Say also what the running scheduler promises each workload now, and by which response"
+    " times.",
+)
+@scheduler_address
+@click.option(
     "-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", help="Format."
 )
 def show(
@@ -71,6 +87,8 @@ def show(
     kubeconfig_path: Path | None,
     context: str | None,
     dump_path: str | None,
+    running: bool,
+    server: str,
     output: str,
 ) -> None:
     """Show every value that holds, and where it comes from.
@@ -98,9 +116,17 @@ def show(
             configuration = origins.configuration
             snapshot = offline.mirror_of(read_dump(dump_path), configuration).snapshot()
             workloads = list(shown_workloads(snapshot, origins))
-        _print(origins, workloads, output)
+        promised = await _promised_by(server) if running else []
+        _print(origins, workloads, promised, output)
 
     until_interrupted(ask())
+
+
+async def _promised_by(server: str) -> list[Promised]:
+    said = await promises_at(server)
+    if said is None:
+        raise click.ClickException(f"no running scheduler answers at {server}")
+    return said
 
 
 @config.command("schema")
@@ -178,7 +204,9 @@ def _mode_from(workload: Workload, origins: Origins) -> str:
     return own if own != DEFAULT else origins.of_key(("migration", "mode"))
 
 
-def _print(origins: Origins, workloads: list[ShownWorkload], output: str) -> None:
+def _print(
+    origins: Origins, workloads: list[ShownWorkload], promised: list[Promised], output: str
+) -> None:
     if output == "yaml":
         click.echo(msgspec.yaml.encode(origins.effective).decode(), nl=False)
         return
@@ -189,6 +217,7 @@ def _print(origins: Origins, workloads: list[ShownWorkload], output: str) -> Non
                 "configuration": origins.effective,
                 "from": {".".join(key): where for key, _, where in values},
                 "workloads": [workload.as_json() for workload in workloads],
+                "promised": msgspec.to_builtins(promised),
             }
         )
         return
@@ -199,6 +228,28 @@ def _print(origins: Origins, workloads: list[ShownWorkload], output: str) -> Non
         headings = ("workload", "qos", "from", "weight", "from", "migration", "from")
         cells = (map(_written, attrs.astuple(workload)) for workload in workloads)
         console.print(table(headings, cells))
+    if promised:
+        console.print(_promised_table(promised))
+
+
+def _promised_table(promised: list[Promised]) -> Table:
+    """With the response times of each, measured and as they make a promise of its target."""
+    headings = ("workload", "promised", "answers in: edge", "cloud", "target", "by edge", "cloud")
+    rows = (
+        (
+            each.workload,
+            f"{each.qos:.3g}",
+            *map(_time, (each.measured.edge, each.measured.cloud)),
+            _time(each.latency_target),
+            *map(_time, (each.taken.edge, each.taken.cloud)),
+        )
+        for each in promised
+    )
+    return table(headings, rows, numbers=headings[1:])
+
+
+def _time(seconds: float | None) -> str:
+    return "" if seconds is None else f"{1000 * seconds:.3g}ms"
 
 
 def _written(value: object) -> str:

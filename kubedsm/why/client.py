@@ -13,6 +13,7 @@ from kubedsm.core.world.model import Pod, Workload
 from kubedsm.why.answers import Explainer
 from kubedsm.why.entries import rfc3339
 from kubedsm.why.explanation import Explanation, MoveAnswer
+from kubedsm.why.promises import Promised
 from kubedsm.why.record import ENTRIES
 
 T = TypeVar("T")
@@ -30,6 +31,10 @@ class QuestionRefusedError(Exception):
 
 class _Pending(msgspec.Struct):
     pending: list[Explanation]
+
+
+class _Promises(msgspec.Struct):
+    promises: list[Promised]
 
 
 class _Slower(msgspec.Struct):
@@ -83,6 +88,12 @@ async def _told(server: str, what: str, form: type[T], **query: str) -> T | None
         return await _asked(server, what, form, **query)
     except QuestionRefusedError:
         return None
+
+
+async def promises_at(server: str) -> list[Promised] | None:
+    """What is promised to each workload; None if nothing answers there."""
+    said = await _told(server, "promises", _Promises)
+    return None if said is None else said.promises
 
 
 async def _asked(server: str, what: str, form: type[T], **query: str) -> T | None:

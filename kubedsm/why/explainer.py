@@ -5,6 +5,7 @@ put them: the room that the rest of a batch took is a reason, too.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 import attrs
 import msgspec
@@ -20,6 +21,7 @@ from kubedsm.why.answers import Explainer, pending
 from kubedsm.why.entries import Entry, MoveOutcome, called, rfc3339
 from kubedsm.why.explanation import Explanation, MoveAnswer
 from kubedsm.why.pending_pods import PendingPods
+from kubedsm.why.promises import Promised, promised
 from kubedsm.why.record import Basis, Chosen, DecisionRecord
 
 
@@ -100,6 +102,10 @@ class Decisions:
             return Explanation(str(pod), ()) if recalled is None else _header(recalled)
 
         return PendingPods(tuple((pod.uid, told(pod)) for pod in waiting))
+
+    def promising(self) -> Callable[[], list[Promised]]:
+        """How to work out what is promised now, in any thread."""
+        return partial(promised, self.mirror.snapshot(), self.policy())
 
     def summary(self, pod: Pod) -> str:
         """Why the pod was put where it was, in a line; empty if that is forgotten."""

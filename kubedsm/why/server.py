@@ -7,6 +7,7 @@ worked out in a thread of its own, from values; those of all that wait are the t
 import asyncio
 from typing import Any, Self
 
+import msgspec
 import orjson
 import structlog
 from aiohttp import web
@@ -42,6 +43,7 @@ class Diagnostics:
         app.router.add_get("/decisions", self._list)
         app.router.add_get("/decisions/explain", self._explain)
         app.router.add_get("/decisions/pending", self._pending)
+        app.router.add_get("/decisions/promises", self._promises)
         app.router.add_get("/decisions/slower", self._slower)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=GRACE)
         self.url = ""
@@ -84,6 +86,12 @@ class Diagnostics:
         except NoAnswerError as error:
             raise web.HTTPServiceUnavailable(text=f"{error}\n") from None
         return web.Response(body=said + b"\n", content_type="application/json")
+
+    async def _promises(self, request: web.Request) -> web.Response:
+        _query(request)
+        async with self._thinking:
+            said = await asyncio.to_thread(self._decisions.promising())
+        return _json({"promises": msgspec.to_builtins(said)})
 
     async def _slower(self, request: web.Request) -> web.Response:
         """The workloads that the edge is slower for, each as namespace, kind and name."""

@@ -121,5 +121,11 @@ def test_show_says_where_rates_come_from(tmp_path):
     ]
 
 
+def test_show_says_when_no_scheduler_answers():
+    done = ran("show", "--running", "--server", "http://127.0.0.1:1")
+    assert done.exit_code == 1
+    assert done.output == "Error: no running scheduler answers at http://127.0.0.1:1\n"
+
+
 def test_schema_is_json():
     assert json.loads(ran("schema").output)["title"] == "KubeDSMConfiguration"

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from kubedsm.runtime.load_reading import QUERIES
+from support.command_line import kubedsm
 from support.metered import total
 from support.processes import Process, Server, free_port
 from support.real_prometheus import Program, Prometheus, get, real
@@ -67,7 +68,13 @@ def pods_measured(server):
 class Scheduler(Process):
     def __init__(self, server, prometheus):
         load = {"prometheus": prometheus, "period": "500ms", "window": WINDOW}
-        text = yaml.safe_dump({"loadAware": load, "latency": {"queries": ANSWERS}})
+        text = yaml.safe_dump(
+            {
+                "loadAware": load,
+                "latency": {"queries": ANSWERS},
+                "services": {"default/web": {"latencyTarget": "60ms"}},
+            }
+        )
         made = {"metadata": {"name": "kubedsm"}, "data": {"config.yaml": text}}
         server.call("POST", "/api/v1/namespaces/kubedsm/configmaps", made)
         super().__init__(
@@ -75,7 +82,8 @@ class Scheduler(Process):
             "--metrics-address", "127.0.0.1:0", "--configmap", "kubedsm/kubedsm",
         )  # fmt: skip
         self.server = server
-        self.url = json.loads(self.line())["metrics"]
+        said = json.loads(self.line())
+        self.url, self.diagnostics = said["metrics"], said["diagnostics"]
 
     def metric(self, name, **labels):
         return total(get(f"{self.url}/metrics")[2], name, **labels)
@@ -124,6 +132,15 @@ def it_is_known(server, scheduler, nodes):
     assert scheduler.metric("kubedsm_response_time_seconds", **seconds) == pytest.approx(
         0.05, rel=0.1
     )
+    done = kubedsm("config", "show", "--running", "--server", scheduler.diagnostics, "-o", "json")
+    shown = kubedsm("config", "show", "--running", "--server", scheduler.diagnostics).stdout
+    assert "default/web" in shown
+    assert "60ms" in shown
+    [web] = json.loads(done.stdout)["promised"]
+    assert web["workload"] == "default/web"
+    assert web["measured"]["edge"] == pytest.approx(0.05, rel=0.1)
+    assert web["taken"]["cloud"] == 0.08  # none of its pods is there
+    assert web["qos"] == pytest.approx((0.08 - 0.06) / (0.08 - web["taken"]["edge"]))
 
 
 def it_goes_and_comes_back(server, scheduler, prometheus, nodes):
