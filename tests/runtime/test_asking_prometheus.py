@@ -3,6 +3,8 @@
 import asyncio
 import json
 import socket
+import subprocess
+import sys
 import threading
 import time
 from contextlib import contextmanager
@@ -16,7 +18,7 @@ from kubedsm.runtime import prometheus
 from kubedsm.runtime.prometheus import Failure, InAThread, Sample
 from support.processes import free_port
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.http]
+pytestmark = pytest.mark.http
 
 UP = Sample({"instance": "n1:9100"}, 1.5, 1000.0)
 
@@ -258,3 +260,20 @@ async def test_a_mistake_of_ours_is_raised_where_it_is_waited_for():
         whom = LoadAware(prometheus=url)
         with pytest.raises(KeyError, match="ours"):
             await InAThread().ask(whom, {"up": "up"}, 5, lambda found: found["ours"])
+
+
+HANGS = """
+import asyncio, time
+from kubedsm.configuration.load_aware import LoadAware
+from kubedsm.runtime import prometheus
+prometheus._asked_all = lambda *_: time.sleep(600)
+asker = prometheus.InAThread()
+asyncio.run(asker.ask(LoadAware(prometheus="http://p"), {"a": "a"}, 0, print))
+"""
+
+
+def test_a_process_ends_while_a_thread_hangs():
+    done = subprocess.run(
+        [sys.executable, "-c", HANGS], capture_output=True, text=True, timeout=120, check=True
+    )
+    assert "no answer within 0 s" in done.stdout

@@ -1,5 +1,7 @@
 """Measured load comes and goes: it is used while it is known, and its loss costs nothing else."""
 
+import asyncio
+import random
 from contextlib import asynccontextmanager
 
 import pytest
@@ -9,6 +11,7 @@ from kubedsm.configuration.settings import load
 from kubedsm.core.world.measured import NOTHING_MEASURED, Usage
 from kubedsm.core.world.model import Tier, Workload
 from kubedsm.emulator.api.resources import CONFIGMAPS, EVENTS, NAMESPACES
+from kubedsm.runtime.assembly import Runtime
 from kubedsm.runtime.config_map import ConfigMapName
 from kubedsm.runtime.configuration_source import KEY
 from kubedsm.runtime.prometheus import Failure
@@ -255,3 +258,18 @@ async def test_what_was_asked_before_a_change_is_not_taken_in():
 async def test_answers_that_take_their_time_keep_nobody_waiting():
     async with measured_world(delay=100.0) as scene:
         await scene.still_places("web")
+
+
+async def test_a_standby_asks_nobody():
+    async with measured_world() as scene:
+        world, asked = scene.world, FakePrometheus(scene.world.clock, BUSY)
+        standby = Runtime(
+            world.front, world.configuration, world.clock, random.Random(1), prometheus=asked
+        )
+        following = asyncio.create_task(standby.follow())
+        await scene.after(60)
+        assert standby.synced.is_set()
+        following.cancel()
+        await asyncio.wait([following])
+        assert asked.asked == []
+        assert len(scene.prometheus.asked) > 5
