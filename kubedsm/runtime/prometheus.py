@@ -87,8 +87,7 @@ class InAThread:
     ) -> T:
         """As `Asker.ask`. What `then` raises is raised."""
         if self._hangs.is_set():
-            failure = Failure("what was asked before has not come to an end yet", nobody=True)
-            return then(dict.fromkeys(queries, failure))
+            return then(_nobody(queries, "what was asked before has not come to an end yet"))
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
 
@@ -111,13 +110,20 @@ class InAThread:
                 loop.call_soon_threadsafe(settle, result, failed)
 
         self._hangs.set()
-        threading.Thread(target=work, name="prometheus", daemon=True).start()
+        try:
+            threading.Thread(target=work, name="prometheus", daemon=True).start()
+        except RuntimeError as error:  # there are too many threads, of whomever
+            self._hangs.clear()
+            return then(_nobody(queries, _line(error)))
         try:
             async with asyncio.timeout(seconds + GRACE):
                 return await future
         except TimeoutError:
-            failure = Failure(f"no answer within {seconds:g} s", nobody=True)
-            return then(dict.fromkeys(queries, failure))
+            return then(_nobody(queries, f"no answer within {seconds:g} s"))
+
+
+def _nobody(queries: Mapping[str, str], why: str) -> Answers:
+    return dict.fromkeys(queries, Failure(why, nobody=True))
 
 
 def _asked_all(whom: LoadAware, queries: Mapping[str, str], due: float) -> Answers:

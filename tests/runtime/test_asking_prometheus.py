@@ -243,6 +243,18 @@ async def test_while_one_thread_hangs_nothing_is_asked_and_nobody_waits(monkeypa
     assert await asker.ask(whom, {"a": "a"}, 5, dict) == {"a": ()}
 
 
+async def test_when_no_thread_can_be_begun_it_is_tried_again(monkeypatch):
+    def refuse(_):
+        raise RuntimeError("can't start new thread")
+
+    asker, whom = InAThread(), LoadAware(prometheus=f"http://127.0.0.1:{free_port()}")
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        found = await asker.ask(whom, {"a": "a"}, 5, dict)
+    assert found == {"a": Failure("can't start new thread", nobody=True)}
+    assert "refused" in (await asker.ask(whom, {"a": "a"}, 5, dict))["a"].reason
+
+
 async def test_who_is_cancelled_does_not_wait_for_the_thread():
     with silent() as url:
         asking = asyncio.create_task(asked(url, seconds=1))
