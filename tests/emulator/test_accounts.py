@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from kubedsm.emulator.processes.accounts import Accounts, Counters, Look, Reading, read
+from kubedsm.emulator.processes.accounts import Accounts, Counters, Look, held_by, used_by
 
 
 def proc(tmp_path, **files):
@@ -25,35 +25,36 @@ def test_what_the_kernel_tells_of_a_process(tmp_path):
         smaps_rollup="55d-7ff ---p 00000000 00:00 0    [rollup]\nRss:  50 kB\nPss:   12 kB\n",
     )
     counters = Counters(user=250 * tick, system=50 * tick, read=300, written=4096)
-    assert read(7, at) == Reading(counters, 12 * 1024)
+    assert used_by(7, at) == counters
+    assert held_by(7, at) == 12 * 1024
 
 
 def test_what_it_does_not_tell_counts_as_nothing(tmp_path):
     at = proc(tmp_path, stat="7 (a) S 1 7 7 0 -1 4194304 9 0 0 0 0 0 0 0 20 0 3 0 9 8 7")
-    assert read(7, at) == Reading(Counters(), 0)
+    assert used_by(7, at) == Counters()
+    assert held_by(7, at) == 0
 
 
 def test_a_process_that_is_gone_is_none(tmp_path):
-    assert read(7, tmp_path) is None
+    assert used_by(7, tmp_path) is None
+    assert held_by(7, tmp_path) == 0
 
 
 def test_this_process_has_used_something():
-    reading = read(os.getpid())
-    assert reading.counters.user > 0
-    assert reading.memory > 0
+    assert used_by(os.getpid()).user > 0
+    assert held_by(os.getpid()) > 0
 
 
-def look(uid, node, pid, seconds, memory=0):
-    return Look(uid, node, pid, Reading(Counters(user=seconds), memory))
+def look(uid, node, pid, seconds):
+    return Look(uid, node, pid, Counters(user=seconds))
 
 
 def test_a_node_keeps_what_its_pods_used_when_they_are_gone():
     accounts = Accounts()
-    accounts.take([look("a", "e1", 1, 5.0, memory=7), look("b", "e1", 2, 1.0)])
+    accounts.take([look("a", "e1", 1, 5.0), look("b", "e1", 2, 1.0)])
     accounts.take([look("b", "e1", 2, 1.5), look("c", "c1", 3, 0.5)])
     assert {uid: used.user for uid, used in accounts.pods.items()} == {"b": 1.5, "c": 0.5}
     assert {node: used.user for node, used in accounts.nodes.items()} == {"e1": 6.5, "c1": 0.5}
-    assert accounts.memory == {"b": 0, "c": 0}
 
 
 def test_a_pod_keeps_what_its_process_used_when_that_is_another_one():

@@ -40,15 +40,17 @@ class Process:
 
 
 class Machine:
-    """Starts them, unless `full` says why not."""
+    """Starts them in `seconds`, unless `full` says why not, and `ready`."""
 
     def __init__(self):
-        self.started, self.full = [], None
+        self.started, self.full, self.seconds, self.ready = [], None, 0.0, True
 
-    def start(self, name, arguments, environment):
+    async def start(self, name, arguments, environment):
+        await asyncio.sleep(self.seconds)
         if self.full is not None:
             raise self.full
         self.started.append(Process(len(self.started) + 1, arguments, environment))
+        self.started[-1].ready = self.ready
         return self.started[-1]
 
 
@@ -115,9 +117,8 @@ async def test_what_is_no_service_of_ours_is_only_said_to_run(pods, machine, com
 
 
 async def test_a_pod_is_ready_when_its_process_says_so(pods, machine):
+    machine.ready = False
     told = begun(pods, "a")
-    await asyncio.sleep(0)
-    machine.started[0].ready = False
     await soon(2)
     assert pods.of("a") == Containers(ready=False)
     machine.started[0].ready = True
@@ -199,6 +200,16 @@ async def test_a_pod_that_waits_to_be_started_again_ends_at_once(pods, machine):
     assert pods.end("a", 30.0)
     await soon(60)
     assert len(machine.started) == 1
+
+
+async def test_a_pod_that_ends_while_it_is_started_is_not(pods, machine):
+    machine.seconds = 1.0
+    begun(pods, "a")
+    await soon()
+    assert not pods.end("a", 30.0)
+    await soon(2.0)
+    assert pods.end("a", 30.0)
+    assert machine.started == []
 
 
 async def test_no_more_run_than_may_and_the_next_takes_the_place_of_one_that_ended(pods, machine):

@@ -71,10 +71,11 @@ class Lab:
         rng, changed = random.Random(1), asyncio.Event()
         async with (
             aiohttp.ClientSession() as self.http,
-            Forwarding(self.clock, self.accounts, NETWORK, TIERS.get, self.registry) as forwarding,
-            ServiceProxies(self.api.store, self.pods, forwarding, rng, changed.set) as self.proxies,
+            Forwarding(self.clock, self.accounts, NETWORK, TIERS.get, self.registry) as forward,
+            ServiceProxies(self.api.store, self.pods, forward, rng, changed.set) as self.proxies,
             asyncio.TaskGroup() as tasks,
         ):
+            self.forget_others = forward.forget_others
             following = tasks.create_task(self.proxies.follow())
             await changed.wait()
             changed.clear()
@@ -189,6 +190,19 @@ async def test_bytes_count_for_who_asks_and_for_who_is_asked(lab):
     assert 3000 < asked.received == asks.sent < 3500
     assert 5000 < asked.sent == asks.received < 5500
     assert (lab.accounts.nodes["e1"], lab.accounts.nodes["c1"]) == (asked, asks)
+
+
+async def test_pods_that_ended_a_while_ago_are_told_of_no_more(lab):
+    async with Server(says) as pod:
+        lab.pod("a", pod.url)
+        lab.service("cart", "a")
+        async with lab.open():
+            await lab.get(lab.proxies.urls["default", "cart"])
+            labels = {"namespace": "default", "pod": "pod-a", "tier": "edge", "service": "cart"}
+            for seconds, running, told in ((200, (), 1), (200, ("a",), 1), (0, (), None)):
+                lab.clock.seconds += seconds
+                lab.forget_others(running)
+                assert lab.observed("count", **labels) == told
 
 
 async def _answer(body):

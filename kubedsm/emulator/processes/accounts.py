@@ -15,6 +15,7 @@ _TICK = 1 / os.sysconf("SC_CLK_TCK")
 #: fields of /proc/PID/stat after the program's name: utime and stime
 _USER, _SYSTEM = 11, 12
 _KIBI = 1024
+PROC = Path("/proc")
 
 
 @attrs.frozen
@@ -37,31 +38,28 @@ class Counters:
         return Counters(*(a - b for a, b in zip(mine, others, strict=True)))
 
 
-@attrs.frozen
-class Reading:
-    """Of one process, since it began; memory is its own and its part of what is shared, bytes."""
+def used_by(pid: int, proc: Path = PROC) -> Counters | None:
+    """What a process used since it began; None if it is gone.
 
-    counters: Counters
-    memory: int
-
-
-def read(pid: int, proc: Path = Path("/proc")) -> Reading | None:
-    """Of a process that runs, or None. What the kernel does not tell counts as nothing."""
-    here = proc / str(pid)
+    What the kernel does not tell counts as nothing, here and for memory.
+    """
     try:
         # The program's name may hold spaces and parentheses.
-        stat = (here / "stat").read_text().rpartition(")")[2].split()
+        stat = (proc / str(pid) / "stat").read_text().rpartition(")")[2].split()
     except OSError:
         return None
-    io = _amounts(here / "io")
-    memory = _amounts(here / "smaps_rollup").get("Pss", 0) * _KIBI
-    counters = Counters(
+    io = _amounts(proc / str(pid) / "io")
+    return Counters(
         user=int(stat[_USER]) * _TICK,
         system=int(stat[_SYSTEM]) * _TICK,
         read=io.get("read_bytes", 0),
         written=io.get("write_bytes", 0),
     )
-    return Reading(counters, memory)
+
+
+def held_by(pid: int, proc: Path = PROC) -> int:
+    """Bytes of memory: its own, and its part of what it shares."""
+    return _amounts(proc / str(pid) / "smaps_rollup").get("Pss", 0) * _KIBI
 
 
 def _amounts(path: Path) -> Mapping[str, int]:
@@ -82,7 +80,7 @@ class Look:
     uid: str
     node: str
     pid: int
-    reading: Reading
+    used: Counters
 
 
 class Accounts:
@@ -91,19 +89,16 @@ class Accounts:
     def __init__(self) -> None:
         self.pods: defaultdict[str, Counters] = defaultdict(Counters)
         self.nodes: defaultdict[str, Counters] = defaultdict(Counters)
-        #: bytes held by pods that run
-        self.memory: dict[str, int] = {}
         self._last: dict[tuple[str, int], Counters] = {}
 
     def take(self, looks: Iterable[Look]) -> None:
         """Take in a look at all that run; whoever is not among them runs no more."""
-        last, self._last, self.memory = self._last, {}, {}
+        last, self._last = self._last, {}
         for look in looks:
-            process, counters = (look.uid, look.pid), look.reading.counters
-            self._last[process] = counters
-            self.memory[look.uid] = look.reading.memory
-            self.add(look.uid, look.node, counters - last.get(process, Counters()))
-        for uid in self.pods.keys() - self.memory.keys():
+            process = look.uid, look.pid
+            self._last[process] = look.used
+            self.add(look.uid, look.node, look.used - last.get(process, Counters()))
+        for uid in self.pods.keys() - {uid for uid, _ in self._last}:
             del self.pods[uid]
 
     def add(self, uid: str, node: str, used: Counters) -> None:

@@ -12,6 +12,7 @@ import socket
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -44,26 +45,35 @@ class Process(Protocol):
 
 
 class Processes(Protocol):
-    def start(self, name: str, arguments: Sequence[str], environment: Mapping[str, str]) -> Process:
-        """Start one, with the arguments of `loadgen serve`. Raises OSError."""
+    async def start(
+        self, name: str, arguments: Sequence[str], environment: Mapping[str, str]
+    ) -> Process:
+        """Start one, with the arguments of `loadgen serve`. Raises OSError.
+
+        Cancelled meanwhile, it leaves none behind.
+        """
 
 
 class ForkedProcess:
+    """What takes its time, or is not for two at once, is done in `thread`."""
+
     def __init__(
-        self, process: multiprocessing.process.BaseProcess, port: int, http: aiohttp.ClientSession
+        self,
+        process: multiprocessing.process.BaseProcess,
+        port: int,
+        thread: Executor,
+        http: aiohttp.ClientSession,
     ) -> None:
         self._process = process
+        self._thread = thread
         self._http = http
         self._ended = asyncio.Event()
-        self._code = 0
         self.pid = process.pid or 0
         self.url = f"http://127.0.0.1:{port}"
         asyncio.get_running_loop().add_reader(process.sentinel, self._has_ended)
 
     def _has_ended(self) -> None:
         asyncio.get_running_loop().remove_reader(self._process.sentinel)
-        self._code = self._process.exitcode or 0
-        self._process.close()
         self._ended.set()
 
     async def is_ready(self) -> bool:
@@ -75,7 +85,12 @@ class ForkedProcess:
 
     async def ended(self) -> int:
         await self._ended.wait()
-        return self._code
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._buried)
+
+    def _buried(self) -> int:
+        code = self._process.exitcode or 0
+        self._process.close()
+        return code
 
     def send(self, number: signal.Signals) -> None:
         if not self._ended.is_set():
@@ -89,6 +104,7 @@ class Forked:
     def __init__(self, logs: Path) -> None:
         self._logs = logs
         self._context = multiprocessing.get_context("forkserver")
+        self._thread = ThreadPoolExecutor(1)
         self._http: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
@@ -98,16 +114,17 @@ class Forked:
         )
         # It takes a while until the first one can be forked.
         first = self._context.Process(target=_nothing)
-        await asyncio.to_thread(first.start)
-        await asyncio.to_thread(first.join)
+        for step in (first.start, first.join):
+            await asyncio.get_running_loop().run_in_executor(self._thread, step)
         self._http = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_PATIENCE))
         return self
 
     async def __aexit__(self, *_: object) -> None:
         if self._http is not None:
             await self._http.close()
+        await asyncio.to_thread(self._thread.shutdown)
 
-    def start(
+    async def start(
         self, name: str, arguments: Sequence[str], environment: Mapping[str, str]
     ) -> ForkedProcess:
         if self._http is None:
@@ -119,8 +136,18 @@ class Forked:
             args=((*arguments, *local), dict(environment), self._logs / f"{name}.log"),
             daemon=True,
         )
-        process.start()
-        return ForkedProcess(process, port, self._http)
+
+        def unwanted(started: asyncio.Future[None]) -> None:
+            if started.exception() is None:
+                process.kill()
+
+        starting = asyncio.get_running_loop().run_in_executor(self._thread, process.start)
+        try:
+            await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            starting.add_done_callback(unwanted)
+            raise
+        return ForkedProcess(process, port, self._thread, self._http)
 
 
 def _free_port() -> int:

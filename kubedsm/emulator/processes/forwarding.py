@@ -4,7 +4,7 @@ It takes the network time of its pod's tier, half of it there and half of it bac
 for what `tc netem` does between machines.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from types import TracebackType
 from typing import Self
 
@@ -22,6 +22,8 @@ from loadgen.transport import SERVED_BY
 
 #: seconds that a pod has to answer
 _PATIENCE = 60.0
+#: seconds that what clients waited for a pod is told after it has ended
+_KEPT = 300.0
 #: of one connection, not of what is said over it (RFC 9110, section 7.6.1), or said anew
 _OWN_HEADERS = frozenset(
     {
@@ -48,6 +50,8 @@ class Forwarding:
         self._network = network
         self._tier_of = tier_of
         self._http: aiohttp.ClientSession | None = None
+        #: by the labels of what is told: of which pod, and when it was told last
+        self._told: dict[tuple[str, ...], tuple[str, float]] = {}
         self._duration = Histogram(
             "kubedsm_lab_request_duration_seconds",
             "What clients wait for an answer, network included.",
@@ -94,8 +98,9 @@ class Forwarding:
         answer = await self._asked(pod, request, body)
         await self._clock.sleep(half)
         namespace, name = pod.name
-        labels = self._duration.labels(namespace, name, tier or "", service[1])
-        labels.observe(self._clock.monotonic() - began)
+        labels, now = (namespace, name, tier or "", service[1]), self._clock.monotonic()
+        self._duration.labels(*labels).observe(now - began)
+        self._told[labels] = pod.uid, now
         asked = len(body) + _length(request.raw_headers)
         answered = answer.content_length or 0
         answered += _length((n.encode(), v.encode()) for n, v in answer.headers.items())
@@ -103,6 +108,14 @@ class Forwarding:
         if caller is not None:
             self._accounts.add(caller.uid, caller.node, Counters(received=answered, sent=asked))
         return answer
+
+    def forget_others(self, running: Container[str]) -> None:
+        """Tell no more of pods that ended a while ago: there are more and more of them."""
+        over = self._clock.monotonic() - _KEPT
+        for labels, (uid, at) in list(self._told.items()):
+            if uid not in running and at < over:
+                del self._told[labels]
+                self._duration.remove(*labels)
 
     async def _asked(self, pod: PodProcess, request: web.Request, body: bytes) -> web.Response:
         if self._http is None or pod.process is None:

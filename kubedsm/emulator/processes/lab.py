@@ -78,6 +78,7 @@ async def reachable(
     async def keep_looking() -> None:
         while True:
             metrics.look()
+            forwarding.forget_others({pod.uid for pod, _ in pods.running()})
             await clock.sleep(_LOOK)
 
     async with (

@@ -3,7 +3,7 @@
 Prometheus must be told to keep the label `instance`, which is the node: `honor_labels: true`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import attrs
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -12,7 +12,7 @@ from prometheus_client.metrics_core import Metric
 from kubedsm.core.world.quantities import units
 from kubedsm.emulator.api.resources import NODES, Object
 from kubedsm.emulator.api.store import Store
-from kubedsm.emulator.processes.accounts import Accounts, Look, read
+from kubedsm.emulator.processes.accounts import Accounts, Look, held_by, used_by
 from kubedsm.emulator.processes.pod_processes import PodProcess, PodProcesses
 
 _INTERFACE, _DEVICE = "eth0", "sda"
@@ -42,22 +42,23 @@ class LabMetrics:
     def look(self) -> None:
         """At all processes that run now."""
         self.accounts.take(
-            Look(pod.uid, pod.node, process.pid, reading)
+            Look(pod.uid, pod.node, process.pid, used)
             for pod, process in self.pods.running()
-            if (reading := read(process.pid)) is not None
+            if (used := used_by(process.pid)) is not None
         )
 
     def collect(self) -> Iterator[Metric]:
         self.look()
-        running = [pod for pod, _ in self.pods.running()]
-        yield from _of_pods(running, self.accounts)
-        memory = {node["metadata"]["name"]: 0 for node in self.store.list(NODES)}
-        for pod in running:
-            memory[pod.node] = memory.get(pod.node, 0) + self.accounts.memory.get(pod.uid, 0)
-        yield from _of_nodes(self.store.list(NODES), memory, self.accounts)
+        held = {pod: held_by(process.pid) for pod, process in self.pods.running()}
+        yield from _of_pods(held, self.accounts)
+        nodes = self.store.list(NODES)
+        memory = {node["metadata"]["name"]: 0 for node in nodes}
+        for pod, held_here in held.items():
+            memory[pod.node] = memory.get(pod.node, 0) + held_here
+        yield from _of_nodes(nodes, memory, self.accounts)
 
 
-def _of_pods(running: list[PodProcess], accounts: Accounts) -> Iterator[Metric]:
+def _of_pods(held: Mapping[PodProcess, int], accounts: Accounts) -> Iterator[Metric]:
     labels = ("namespace", "pod", "node")
     cpu = CounterMetricFamily(
         "container_cpu_usage_seconds", "CPU time of a pod's process.", labels=("container", *labels)
@@ -75,10 +76,10 @@ def _of_pods(running: list[PodProcess], accounts: Accounts) -> Iterator[Metric]:
         )
         for name in _OF_PODS
     }
-    for pod in running:
+    for pod, memory_held in held.items():
         used, of = accounts.pods[pod.uid], (*pod.name, pod.node)
         cpu.add_metric((pod.container, *of), used.user + used.system)
-        memory.add_metric((pod.container, *of), accounts.memory.get(pod.uid, 0))
+        memory.add_metric((pod.container, *of), memory_held)
         for name, what in _OF_PODS.items():
             first = _INTERFACE if "network" in name else pod.container
             families[name].add_metric((first, *of), getattr(used, what))

@@ -173,7 +173,7 @@ class PodProcesses:
         """From a process' start to its end. Returns how it ended."""
         environment = self.environment(pod.uid)
         try:
-            process = self._processes.start("_".join(pod.name), pod.arguments, environment)
+            process = await self._processes.start("_".join(pod.name), pod.arguments, environment)
         except OSError as error:
             return f"cannot be started: {error.strerror or error}"
         pod.process = process
