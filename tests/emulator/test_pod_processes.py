@@ -212,6 +212,14 @@ async def test_a_pod_that_ends_while_it_is_started_is_not(pods, machine):
     assert machine.started == []
 
 
+async def test_a_pod_that_ends_as_it_begins_leaves_nothing(pods, machine):
+    begun(pods, "a")
+    assert not pods.end("a", 0.0)
+    await soon()
+    assert pods.end("a", 0.0)
+    assert machine.started == []
+
+
 async def test_no_more_run_than_may_and_the_next_takes_the_place_of_one_that_ended(pods, machine):
     for uid in ("a", "b", "c"):
         begun(pods, uid)

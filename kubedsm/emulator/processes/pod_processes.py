@@ -123,6 +123,12 @@ class PodProcesses:
         begun = PodProcess(pod, *served, changed)
         self._pods[begun.uid] = begun
         begun.task = self._group.create_task(self._run(begun), name="/".join(begun.name))
+        # Not by its own `finally`: one that is cancelled before it began comes to none.
+        begun.task.add_done_callback(lambda _: self._over(begun))
+
+    def _over(self, pod: PodProcess) -> None:
+        del self._pods[pod.uid]
+        pod.changed()
 
     def of(self, uid: str) -> Containers:
         pod = self._pods.get(uid)
@@ -147,16 +153,12 @@ class PodProcesses:
 
     async def _run(self, pod: PodProcess) -> None:
         """Until it is told to end, or cancelled."""
-        try:
-            if self._turn.locked():
-                message = f"{self._most} pods run as processes already, and no more may"
-                log.warning("pod waits for its process", pod="/".join(pod.name), reason=message)
-                pod.become(Containers(False, 0, "RunContainerError", message))
-            async with self._turn:
-                await self._kept_running(pod)
-        finally:
-            del self._pods[pod.uid]
-            pod.changed()
+        if self._turn.locked():
+            message = f"{self._most} pods run as processes already, and no more may"
+            log.warning("pod waits for its process", pod="/".join(pod.name), reason=message)
+            pod.become(Containers(False, 0, "RunContainerError", message))
+        async with self._turn:
+            await self._kept_running(pod)
 
     async def _kept_running(self, pod: PodProcess) -> None:
         for restarts in itertools.count():
