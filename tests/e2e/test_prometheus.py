@@ -30,6 +30,9 @@ EMPTY = {
     "How old that is": "loadAware is off",
     "Queries without a good answer": "loadAware is off",
     "Response time, by workload and tier": "loadAware is off",
+    "Slower on the edge than in the cloud": "loadAware is off",
+    "Moves, by what they brought": "nothing is moved",
+    "By how much a move makes answers longer": "nothing is moved",
     "Trouble with watches": "there is none",
     "API requests that fail": "none does",
 }
