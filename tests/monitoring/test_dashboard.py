@@ -15,7 +15,8 @@ from support.manifests import MONITORING, made
 
 ROOT = Path(__file__).parents[2]
 TABLE = runpy.run_path(str(ROOT / "docs" / "metrics_table.py"))
-NAMES = {name for name, *_ in TABLE["shown"]()}
+#: of each metric of ours
+LABELS = {name: set(labels.split(", ")) for name, _, labels, _ in TABLE["shown"]()}
 #: of Prometheus itself, of prometheus_client, and of node-exporter
 OTHERS = r"up|ALERTS|process_[a-z_]+|node_[a-zA-Z_]+"
 
@@ -72,15 +73,21 @@ def test_panels_have_their_own_places_and_numbers():
 
 def test_it_asks_for_what_there_is():
     asked = set()
-    for panel in PANELS:
-        for query in queries(panel):
-            found = re.findall(r"([A-Za-z_]+)\{([^}]*)\}", query)
-            assert found, query
-            for name, labels in found:
-                known = re.sub(r"_(bucket|sum|count)$", "", name)
-                assert known in NAMES or re.fullmatch(OTHERS, known), query
-                assert 'job="kubedsm"' in labels or known not in NAMES, query
-                asked.add(known)
+    for query in (query for panel in PANELS for query in queries(panel)):
+        found = re.findall(r"([A-Za-z_]+)\{([^}]*)\}", query)
+        assert found, query
+        known = {"le", "instance", "job"}
+        for name, labels in found:
+            metric = re.sub(r"_(bucket|sum|count)$", "", name)
+            asked.add(metric)
+            if metric in LABELS:
+                assert 'job="kubedsm"' in labels, query
+                known |= LABELS[metric]
+                assert set(re.findall(r"(\w+)(?:=|!)", labels)) <= known, query
+            else:
+                assert re.fullmatch(OTHERS, metric), query
+        for labels in re.findall(r"by \(([^)]*)\)", query):
+            assert set(labels.split(", ")) <= known, query
     assert {"kubedsm_edge_share", "up"} <= asked
 
 
@@ -90,7 +97,7 @@ def test_its_variables_are_defined_and_used():
     assert used == set(VARIABLES)
     for variable in VARIABLES.values():
         for name in re.findall(r"label_values\((\w+)", variable["query"]):
-            assert name in NAMES or re.fullmatch(OTHERS, name)
+            assert name in LABELS or re.fullmatch(OTHERS, name)
 
 
 def test_each_panel_asks_the_data_source_that_is_chosen_and_says_what_it_shows():
