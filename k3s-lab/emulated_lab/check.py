@@ -21,12 +21,13 @@ PATIENCE = 30
 #: of the requests. The services fail none; those of a pod that is killed would be.
 MOST_FAILED = 0.01
 
-#: what Prometheus must find to be so of the scheduler, at the end
+#: what Prometheus must find to be so of the scheduler
 CONDITIONS = {
-    "the scheduler caught no mistake of its own": "(sum(kubedsm_caught_errors_total) or vector(0)) == 0",
+    "it caught no mistake of its own": "(sum(kubedsm_caught_errors_total) or vector(0)) == 0",
     "it knows the load of its nodes": "kubedsm_load_nodes > 0",
     "and not one of long ago": "kubedsm_load_age_seconds < 15",
-    "it knows what services answer in": "count(kubedsm_response_time_seconds) > 0",
+    # While there was load: then nobody asks the services any more.
+    "it knew what services answer in": "count_over_time(kubedsm_response_time_seconds[5m]) > 0",
 }
 
 #: whether it is so, and what
@@ -92,7 +93,7 @@ def of_queries(prometheus: str, configuration: Configuration) -> Iterator[Said]:
         found = answers(query)
         yield found > 0, f"{name} has {found} answers"
     for what, query in CONDITIONS.items():
-        yield answers(query) > 0, what
+        yield answers(query) > 0, f"the scheduler: {what}"
 
 
 def main(server: str, prometheus: str, config: str, folder: str) -> int:
