@@ -19,7 +19,7 @@ lab_emulated() {
   WORK=$(mktemp -d)
   trap emulated_over EXIT
   trap 'exit 130' INT TERM
-  read -r API PROMETHEUS CLUSTER_METRICS SCHEDULER MACHINE < <(free_ports 5)
+  read -r API PROMETHEUS CLUSTER_METRICS SCHEDULER EXPLAINS MACHINE < <(free_ports 6)
   folder=$REPORTS/$(date +%Y%m%d-%H%M%S)-emulated
   LOGS=$folder/logs
   mkdir -p "$LOGS"
@@ -30,7 +30,7 @@ lab_emulated() {
   until_so "every service Ready" 90 all_ready
   say "playing $scenario"
   # shellcheck disable=SC2046 # an endpoint has no spaces
-  played "$scenario" kubedsm "$WORK/kubeconfig" "$folder" $(proxies)
+  played "$scenario" kubedsm "$WORK/kubeconfig" "$EXPLAINS" "$folder" $(proxies)
   of_lab draw_dashboard "http://127.0.0.1:$PROMETHEUS" "$folder/dashboard.png" --minutes 3 \
     --scraped-every 2 --choose "node=$(IFS='|' && echo "${NAMES[*]}")" --note "the emulated cluster"
   of_lab emulated_lab.check "http://127.0.0.1:$API" "http://127.0.0.1:$PROMETHEUS" \
@@ -48,15 +48,6 @@ emulated_over() {
 
 # of_lab MODULE ARGUMENTS...: a program of this folder.
 of_lab() { PYTHONPATH=$HERE${PYTHONPATH:+:$PYTHONPATH} python3 -m "$@"; }
-
-# That many ports on which nobody listens.
-free_ports() {
-  python3 - "$1" <<'END'
-import socket, sys
-held = [socket.create_server(("127.0.0.1", 0)) for _ in range(int(sys.argv[1]))]
-print(*(taken.getsockname()[1] for taken in held))
-END
-}
 
 answers() { python3 -c 'import sys, urllib.request as u; u.urlopen(sys.argv[1], timeout=5)' "$1"; }
 
@@ -97,7 +88,7 @@ start_cluster() {
 start_scheduler() {
   filled config.yaml
   start "$LOGS/scheduler" kubedsm run --kubeconfig "$WORK/kubeconfig" --config "$WORK/config.yaml" \
-    --metrics-address "127.0.0.1:$SCHEDULER" --diagnostics-port 0
+    --metrics-address "127.0.0.1:$SCHEDULER" --diagnostics-port "$EXPLAINS"
   until_so "the scheduler leading" 60 answers "http://127.0.0.1:$SCHEDULER/readyz"
 }
 

@@ -15,16 +15,18 @@ scenario_file() {
   echo "$given"
 }
 
-# played SCENARIO POLICY KUBECONFIG FOLDER ENDPOINT...: plays and records it, and leaves the report in
-# the folder. Needs somebody who calls stop_all in the end.
+# played SCENARIO POLICY KUBECONFIG PORT FOLDER ENDPOINT...: plays and records it, and leaves the report
+# in the folder. At that port of this machine the scheduler tells what its moves brought. Needs
+# somebody who calls stop_all in the end.
 played() {
-  local scenario=$1 policy=$2 kubeconfig=$3 folder=$4 endpoint endpoints=() recorder
-  shift 4
+  local scenario=$1 policy=$2 kubeconfig=$3 port=$4 folder=$5 endpoint endpoints=() recorder
+  shift 5
   for endpoint; do endpoints+=(--endpoint "$endpoint"); done
   mkdir -p "$folder"
   # It ends with the load.
   start "$folder/recording" kubedsm record --scenario "$scenario" --policy "$policy" \
-    --kubeconfig "$kubeconfig" --namespace lab --requests "$folder/requests.json" --out "$folder"
+    --kubeconfig "$kubeconfig" --namespace lab --server "http://127.0.0.1:$port" \
+    --requests "$folder/requests.json" --out "$folder"
   recorder=${PIDS[-1]}
   loadgen run "$scenario" "${endpoints[@]}" -o json >"$folder/requests.json"
   wait "$recorder" || die "nothing was recorded: $(tail -n 1 "$folder/recording")"
@@ -32,7 +34,7 @@ played() {
 }
 
 lab_run() {
-  local scenario policy address=127.0.0.1 name port endpoints=()
+  local scenario policy address=127.0.0.1 name port endpoints=() folder told
   scenario=$(scenario_file "${1:-}")
   read_nodes
   need_cluster
@@ -45,10 +47,21 @@ lab_run() {
   while read -r name _ _ port; do
     endpoints+=("$name=http://$address:$port/")
   done < <(services)
+  folder=$REPORTS/$(date +%Y%m%d-%H%M%S)-$policy
+  mkdir -p "$folder"
   trap stop_all EXIT
   trap 'exit 130' INT TERM
-  played "$scenario" "$policy" "$KUBECONFIG_OF_LAB" "$REPORTS/$(date +%Y%m%d-%H%M%S)-$policy" \
-    "${endpoints[@]}"
+  told=$(free_ports 1)
+  if [[ $policy == kubedsm ]]; then ask_leader "$told" "$folder"; fi
+  played "$scenario" "$policy" "$KUBECONFIG_OF_LAB" "$told" "$folder" "${endpoints[@]}"
+}
+
+# ask_leader PORT FOLDER: the replica that acts, at that port of this machine.
+ask_leader() {
+  local leader
+  leader=$(kube -n kubedsm get lease kubedsm -o 'jsonpath={.spec.holderIdentity}')
+  start "$2/port-forward" kubectl --kubeconfig "$KUBECONFIG_OF_LAB" -n kubedsm \
+    port-forward "pod/${leader%%_*}" "$1:10270"
 }
 
 lab_report() {

@@ -40,3 +40,12 @@ until_so() {
     sleep 0.2
   done
 }
+
+# That many ports on which nobody listens.
+free_ports() {
+  python3 - "$1" <<'END'
+import socket, sys
+held = [socket.create_server(("127.0.0.1", 0)) for _ in range(int(sys.argv[1]))]
+print(*(taken.getsockname()[1] for taken in held))
+END
+}

@@ -210,6 +210,41 @@ def test_the_other_policy_is_the_same_services_with_another_scheduler(by_k3d):
 
 
 @pytest.mark.parametrize(
+    ("nodes", "edge"), [(K3D, "127.0.0.1"), (MACHINES, "10.0.0.2")], ids=["k3d", "machines"]
+)
+def test_a_run_comes_in_at_the_edge_and_is_recorded(tmp_path, nodes, edge):
+    there = lab(tmp_path, nodes)
+    ok(there("up"))
+    assert there("run").stderr.endswith(f"nothing is deployed; {LAB / 'lab'} deploy\n")
+    ok(there("deploy"))
+    there.calls()
+    ok(there("run"))
+    calls = there.calls()
+    (played,) = [call for call in calls if call.startswith("loadgen run ")]
+    for name, port in zip("abcd", range(30181, 30185), strict=True):
+        assert f"--endpoint {name}=http://{edge}:{port}/" in played
+    (recorded,) = [call for call in calls if call.startswith("kubedsm record ")]
+    assert "--policy kubedsm " in recorded
+    (told,) = [call for call in calls if "port-forward" in call]
+    port = told.rpartition(" ")[2].removesuffix(":10270")
+    assert f"--server http://127.0.0.1:{port} " in recorded
+    assert "port-forward pod/kubedsm-1 " in told
+
+
+def test_a_report_has_all_runs_that_came_to_something(by_k3d):
+    assert by_k3d("report").stderr.endswith(f"no run yet; {LAB / 'lab'} run\n")
+    for run in ("one", "two", "broken-off"):
+        (by_k3d.path / "state" / "reports" / run).mkdir(parents=True)
+    for run in ("two", "one"):
+        (by_k3d.path / "state" / "reports" / run / "results.json").touch()
+    ok(by_k3d("report"))
+    folder = by_k3d.path / "state" / "reports"
+    assert by_k3d.calls() == [
+        f"kubedsm record --compare {folder}/one {folder}/two --out {folder}/compared"
+    ]
+
+
+@pytest.mark.parametrize(
     ("nodes", "why"),
     [
         ("n2 edge 1250\n", "nodes:1: not NAME server|edge|cloud CPU MEMORY [SSH]"),
