@@ -54,7 +54,7 @@ class Metering:
 async def uneven(move="true", mode="apply"):
     """Two that use cores are on e1, and on e2 two that use memory."""
     text = (
-        f"loadAware: {{prometheus: 'http://p', period: 10s, move: {move}}}\n"
+        f"loadAware: {{prometheus: 'http://p', period: 10s, window: 20s, move: {move}}}\n"
         f"suggester: {{mode: '{mode}'}}"
     )
     metering = Metering(VirtualClock())
@@ -99,7 +99,7 @@ async def test_nothing_is_moved_for_it_unless_that_is_wanted():
 async def test_a_move_is_worth_it_as_long_as_the_samples_say_so():
     async with uneven(mode="off") as (world, runtime):
         policy = runtime.configuration.current.policy
-        await world.clock.sleep(30)
+        await world.clock.sleep(60)
         suggestion = policy.suggest(runtime.mirror.snapshot(), lambda _: None)
         assert [move.evens for move in suggestion.moves] == [True]
         worth = runtime.suggester._worth(suggestion.moves, [])

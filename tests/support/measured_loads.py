@@ -70,6 +70,7 @@ def drawn_sample(shot, rng):
         sample,
         nodes={name: use for name, use in sample.nodes.items() if rng.random() < 0.9},
         workloads={workload: use for workload, use in uses.items() if rng.random() < 0.8},
+        came={uid: sample.at - rng.choice((0, 150)) for uid in before if rng.random() < 0.3},
     )
     return attrs.evolve(shot, measured=sample)
 

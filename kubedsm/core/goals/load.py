@@ -10,11 +10,12 @@ nothing, and no pod is moved there.
 What is not known is left out: a resource of a node whose use or size nobody says; and a node, of
 which two resources are not known, has no score. Of what nobody measured of a workload its pods are
 taken to use what they request. Pods that came since the sample was taken are added to it (the
-shadow load), or all those of a burst would see the same idle node.
+shadow load), or all those of a burst would see the same idle node; and of those that came within
+its window the part that the mean does not have yet, or the next burst would see it again.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Self
 
 import attrs
@@ -22,7 +23,7 @@ import numpy as np
 from attrs import validators
 from numpy.typing import NDArray
 
-from kubedsm.core.world.measured import Measured, Usage
+from kubedsm.core.world.measured import Measured, Usage, only_in
 from kubedsm.core.world.model import NodeName, Pod, Resources, Uid, Workload
 from kubedsm.core.world.node_index import Mask, NodeIndex, Positions
 from kubedsm.core.world.selectors import Requirement
@@ -114,19 +115,27 @@ class Loads:
         nodes, nothing = snapshot.index, Usage()
         used = _amounts(sample.nodes.get(name, nothing) for name in nodes.names)
         loads = cls(goal, nodes, sample, goal.sizes(nodes), used)
+        for uid, at in sorted(sample.came.items()):
+            # A mean over the window has a part of it.
+            loads._add(
+                snapshot.pods.get(uid), sample.placed[uid], 1 - (sample.at - at) / sample.window
+            )
         if snapshot.placed is not sample.placed:
             for uid, node in sorted(only_in(snapshot.placed, sample.placed)):
-                pod = snapshot.pods.get(uid)
-                if pod is not None and not pod.finished and node in nodes.positions:
-                    loads.put(pod, node)
+                loads._add(snapshot.pods.get(uid), node)
+                loads.since[uid] = node
         return loads
 
     def put(self, pod: Pod, node: NodeName) -> None:
         """Count a pod that came since the sample was taken."""
-        self.used[self.nodes.positions[node]] += self.expected(pod)
+        self._add(pod, node)
         self.since[pod.uid] = node
         self._own = None
         self._with_one_more.clear()
+
+    def _add(self, pod: Pod | None, node: NodeName, part: float = 1.0) -> None:
+        if pod is not None and not pod.finished and node in self.nodes.positions:
+            self.used[self.nodes.positions[node]] += part * self.expected(pod)
 
     def expected(self, pod: Pod) -> Floats:
         """4, what such a pod uses."""
@@ -188,13 +197,6 @@ class Loads:
     def imbalance(self) -> Floats:
         """N, the standard deviation of what is used of each node; NaN where it is not known."""
         return 1.0 - self.own / 100.0
-
-
-def only_in(
-    placed: Mapping[Uid, NodeName], other: Mapping[Uid, NodeName]
-) -> Iterator[tuple[Uid, NodeName]]:
-    """The pods, and where they are, that are not there in the other."""
-    return ((uid, node) for uid, node in placed.items() if other.get(uid) != node)
 
 
 def _amounts(usages: Iterable[Usage]) -> Floats:

@@ -5,9 +5,9 @@ that would score better elsewhere by most, counted once where it is. But what a 
 that it changes: what it leaves may be less even without it, and pods could change places for ever.
 So a move is made only if both nodes together score more then; and therefore it comes to an end.
 
-It must gain enough in two samples that follow each other. A node that a pod has left since the
-first of them is let alone: what it uses is not known yet. So moves wait for what became of the last
-one, and for what no move of ours has begun.
+It must gain enough in two samples that follow each other. A node that a pod has come to or left
+since, or within the window of the last one, is let alone: a mean over the window has yet to tell
+what it uses. So moves wait for what became of the one before.
 """
 
 from collections.abc import Iterator
@@ -17,13 +17,14 @@ import attrs
 import numpy as np
 
 from kubedsm.core.goals.fragmentation import Fragmentation
-from kubedsm.core.goals.load import Floats, LoadGoal, Loads, evenness, only_in
+from kubedsm.core.goals.load import Floats, LoadGoal, Loads, evenness
 from kubedsm.core.goals.replica_spread import ReplicaSpread
 from kubedsm.core.moving.beside import WITHIN, Beside
 from kubedsm.core.moving.edge_items import leaving_turn
 from kubedsm.core.moving.movable import Movable
 from kubedsm.core.moving.suggestion import Move, MoveKind
 from kubedsm.core.world.deadline import NO_DEADLINE, Deadline
+from kubedsm.core.world.measured import only_in
 from kubedsm.core.world.model import NodeName, Pod, Tier
 from kubedsm.core.world.node_index import Mask
 from kubedsm.core.world.snapshot import Snapshot
@@ -79,7 +80,7 @@ class Samples:
     goal: LoadGoal
     now: Loads
     before: Loads
-    #: the nodes that no pod has left since the first
+    #: the nodes of which they tell what is used now
     known: Mask
 
     @classmethod
@@ -89,12 +90,13 @@ class Samples:
         before = Loads.of(goal, snapshot, first) if first is not None else None
         if now is None or first is None or before is None:
             return None
-        left = (
-            name
-            for sample in (first, snapshot.measured)
-            for _, name in only_in(sample.placed, snapshot.placed)
-        )
-        return cls(goal, now, before, ~snapshot.index.named(left))
+        sample, placed = snapshot.measured, snapshot.placed
+        since = {
+            name for _, name in (*only_in(sample.placed, placed), *only_in(placed, sample.placed))
+        }
+        within = {placed[uid] for uid in sample.came if uid in placed} | sample.left.keys()
+        known = ~snapshot.index.named({*since, *within})
+        return cls(goal, now, before, known)
 
     @property
     def uneven(self) -> Iterator[int]:

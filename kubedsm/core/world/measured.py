@@ -69,6 +69,10 @@ class Measured:
     window: float = 300.0
     #: the sample before, which knows of none before it
     before: "Measured | None" = None
+    #: pods that came within the window, nodes that others left, as far as samples tell, and when:
+    #: a mean over the window has a part of the first, and still a part of what has left
+    came: Mapping[Uid, float] = attrs.field(factory=dict, repr=False)
+    left: Mapping[NodeName, float] = attrs.field(factory=dict, repr=False)
     #: workloads that the edge serves more slowly than the cloud, by this sample and those before
     slower: frozenset[Workload] = frozenset()
     #: when the answers were measured: those of a sample before stand in for what is missing
@@ -95,7 +99,21 @@ class Measured:
         }
         news = self.answered > before.answered
         slower = frozenset(_slower(self, before)) if news else before.slower
-        return attrs.evolve(self, steady=steady, placed=placed, before=known, slower=slower)
+        since = self.at - self.window
+        came = {uid: at for uid, at in before.came.items() if at > since and uid in placed}
+        left = {node: at for node, at in before.left.items() if at > since}
+        if known is not None:
+            came |= {uid: self.at for uid, _ in only_in(placed, before.placed)}
+            left |= {node: self.at for _, node in only_in(before.placed, placed)}
+        return attrs.evolve(
+            self,
+            steady=steady,
+            placed=placed,
+            before=known,
+            came=came,
+            left=left,
+            slower=slower,
+        )
 
     def enough(self, rate: float) -> bool:
         """Whether so many requests/s tell anything."""
@@ -116,6 +134,13 @@ class Measured:
             return None
         edge, cloud = told[Tier.EDGE], told[Tier.CLOUD]
         return True if edge > cloud * (1 + MARGIN) else False if edge < cloud else None
+
+
+def only_in(
+    placed: Mapping[Uid, NodeName], other: Mapping[Uid, NodeName]
+) -> Iterator[tuple[Uid, NodeName]]:
+    """The pods, and where they are, that are not there in the other."""
+    return ((uid, node) for uid, node in placed.items() if other.get(uid) != node)
 
 
 def _slower(sample: Measured, before: Measured) -> Iterator[Workload]:

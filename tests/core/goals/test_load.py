@@ -102,6 +102,16 @@ def test_so_are_those_of_a_mirror():
     assert loads.imbalance[1] == pytest.approx(pstdev([0.3, 0.6, 0.4, 0.3]), abs=1e-6)
 
 
+def test_of_those_that_came_within_the_window_the_part_is_added_that_the_mean_lacks():
+    """100 of 300 seconds ago: a third of .2 .1 .1 0 is in it."""
+    young = attrs.evolve(pod("web-0", "web", resources(1, 1)), node_name="n1")
+    at = {"placed": {young.uid: "n1"}, "came": {young.uid: SAMPLE.at - 100.0}}
+    loads = Loads.of(GOAL, shot(young, sample=attrs.evolve(SAMPLE, **at)))
+    parts = [0.1 + 0.4 / 3, 0.5 + 0.2 / 3, 0.3 + 0.2 / 3, 0.3]
+    assert loads.imbalance[1] == pytest.approx(pstdev(parts), abs=1e-6)
+    assert loads.ratios(young, ALL)[1] == pytest.approx(parts)
+
+
 def test_what_nobody_measured_of_a_workload_is_what_it_requests():
     new = pod("db-0", "db", resources(0.5, 2))
     assert Loads.of(GOAL, shot()).expected(new).tolist() == [500.0, 2.0 * GIB, 0.0, 0.0]

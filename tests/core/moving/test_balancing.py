@@ -204,17 +204,19 @@ def test_nor_one_that_its_node_would_be_less_even_without():
     assert moved(shot) == []
 
 
-def test_a_node_that_a_pod_has_left_since_is_let_alone():
-    """What it uses still has the pod in it, at least in the sample before."""
+def test_a_node_whose_pods_have_changed_is_let_alone():
+    """A mean over the window does not tell yet what it uses, or has no part of it at all."""
     shot = crossed()
-    sample = shot.measured
     for name, known in (("n0", False), ("n1", False), ("n2", True)):
-        placed = {**shot.placed, "uid-gone": name}
-        for told in (
-            attrs.evolve(sample, before=attrs.evolve(sample.before, placed=placed)),
-            attrs.evolve(sample, placed=placed),
-        ):
+        gone = attrs.evolve(shot.measured, placed={**shot.placed, "uid-gone": name})
+        recently = attrs.evolve(shot.measured, left={name: 30.0})
+        for told in (gone, recently):
             assert bool(moved(attrs.evolve(shot, measured=told))) is known
+    young = running("new", "new", resources(), "n1")
+    more = attrs.evolve(snapshot(BOTH, [*shot.pods.values(), young]), measured=shot.measured)
+    assert moved(more) == []
+    younger = attrs.evolve(more.measured, placed=more.placed, came={young.uid: 60.0})
+    assert moved(attrs.evolve(more, measured=younger)) == []
 
 
 def test_a_pod_that_came_since_the_first_stays_where_it_is():

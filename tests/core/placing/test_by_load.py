@@ -278,12 +278,12 @@ def _closer(shot, placed, pod_, here, there):
 def _score(shot, goal, given, pod_, name):
     """In plain numbers; None if too little is known."""
     sample, size = shot.measured, shot.nodes[name].allocatable
-    came = [pod_, *(shot.pods[uid] for uid, at in given.items() if at == name)]
-    came += [
-        shot.pods[uid]
-        for uid, at in shot.placed.items()
-        if at == name and sample.placed.get(uid) != at and not shot.pods[uid].finished
-    ]
+    came = [(pod_, 1.0), *((shot.pods[uid], 1.0) for uid, at in given.items() if at == name)]
+    for uid, at in shot.placed.items():
+        if at == name and not shot.pods[uid].finished:
+            known = sample.at - sample.came.get(uid, sample.at - 300.0)
+            part = 1.0 if sample.placed.get(uid) != at else 1.0 - known / 300.0
+            came.append((shot.pods[uid], part))
     ratios = []
     for what, most in (
         ("cpu", size.cpu),
@@ -294,9 +294,9 @@ def _score(shot, goal, given, pod_, name):
         used = getattr(sample.nodes.get(name, Usage()), what)
         if used is None or not most:
             continue
-        for each in came:
+        for each, part in came:
             measured = getattr(sample.workloads.get(each.workload, Usage()), what)
-            used += getattr(each.requests, what, 0) if measured is None else measured
+            used += part * (getattr(each.requests, what, 0) if measured is None else measured)
         ratios.append(used / most)
     if max(ratios, default=0.0) > goal.high_usage:
         return 0.0

@@ -3,7 +3,7 @@
 import attrs
 import pytest
 
-from kubedsm.core.world.events import MeasuredApplied, PodApplied
+from kubedsm.core.world.events import MeasuredApplied, PodApplied, PodDeleted
 from kubedsm.core.world.measured import NOTHING_MEASURED, Answers, Measured, Usage
 from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.core.world.model import Tier, Workload
@@ -28,6 +28,28 @@ def test_a_sample_knows_where_pods_were_and_the_one_before_it():
     assert measured.before.nodes == FIRST.nodes
     mirror.apply(MeasuredApplied(FIRST))
     assert mirror.snapshot().measured.before.before is None
+
+
+def test_a_sample_knows_who_came_and_left_within_its_window():
+    mirror = ClusterMirror()
+
+    def sampled(at):
+        mirror.apply(MeasuredApplied(Measured(at, window=50.0)))
+        sample = mirror.snapshot().measured
+        return dict(sample.came), dict(sample.left)
+
+    for name, on in (("a", "n0"), ("b", "n1")):
+        mirror.apply(PodApplied(pod(name, "web", resources(1), on=on)))
+    assert sampled(30.0) == ({}, {})
+    mirror.apply(PodApplied(pod("c", "web", resources(1), on="n2")))
+    assert sampled(60.0) == ({"uid-c": 60.0}, {})
+    mirror.apply(PodDeleted("uid-b", "shop", "b"))
+    assert sampled(90.0) == ({"uid-c": 60.0}, {"n1": 90.0})
+    assert sampled(120.0) == ({}, {"n1": 90.0})
+    mirror.apply(PodApplied(pod("d", "web", resources(1), on="n2")))
+    assert sampled(130.0) == ({"uid-d": 130.0}, {"n1": 90.0})
+    mirror.apply(PodDeleted("uid-d", "shop", "d"))
+    assert sampled(140.0) == ({}, {"n2": 140.0})
 
 
 def test_once_nothing_is_known_what_was_is_forgotten():
