@@ -184,6 +184,15 @@ def rules(pods: int, nodes: int, output: str) -> None:
     _report(bench_rules.run(pods=pods, nodes=nodes).as_json(), output)
 
 
+@bench.command("load")
+@output
+def load(output: str) -> None:
+    """Placing 200 pods on 1,000 nodes by measured load, beside not (5 s)."""
+    from kubedsm.bench import load as bench_load  # noqa: PLC0415  of no use elsewhere
+
+    _report(bench_load.run(), output)
+
+
 @bench.command("queue")
 @click.option("--pods", type=click.IntRange(1, 100_000), default=5000, help="That wait in vain.")
 @click.option("--classes", type=click.IntRange(1, 1000), default=10, help="Of pods alike.")

@@ -145,12 +145,12 @@ class _Dealing:
         others[here] = False
         at = np.concatenate(([here], others.nonzero()[0]))
         worth = self.loads.goal.weight * self.loads.scores(pod, at) - self.rules.disliked(pod, at)
-        if np.isnan(worth[0]):
-            worth = np.zeros(1)
-        node = names[int(at[np.nanargmax(worth)])]
+        # Where nothing is known of its node it stays there.
+        worth = np.zeros(1) if np.isnan(worth[0]) else np.where(np.isnan(worth), -np.inf, worth)
+        node = names[int(at[worth.argmax()])]
         while not self.rules.put(binding, node):
-            worth[np.nanargmax(worth)] = -np.inf
-            node = names[int(at[np.nanargmax(worth)])]
+            worth[worth.argmax()] = -np.inf
+            node = names[int(at[worth.argmax()])]
         if self.spread is not None:
             self.spread.put(pod.workload, binding.node, -1)
             self.spread.put(pod.workload, node)
