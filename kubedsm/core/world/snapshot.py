@@ -100,11 +100,16 @@ class Snapshot:
         """The tier's nodes, zones interleaved, beginning with another one after each pod placed.
 
         kube-scheduler goes on after the node that it looked at last; here the start follows from
-        the snapshot, so that equal ones give equal decisions.
+        the snapshot, so that equal ones give equal decisions. In the cloud those with the fewest
+        pods come first: of pods that request nothing, that is all there is to tell nodes apart.
         """
         positions = self.index.of_tier(tier)
         start = len(self.placed) % max(1, len(positions))
-        return NodeRows(self.index, self.room, np.roll(positions, -start))
+        positions = np.roll(positions, -start)
+        if tier is Tier.CLOUD:
+            pods = (self.index.size("pods") - self.room.column("pods"))[positions]
+            positions = positions[np.argsort(pods, kind="stable")]
+        return NodeRows(self.index, self.room, positions)
 
     def of_tier(self, tier: Tier) -> list[Node]:
         """The tier's nodes in name order."""

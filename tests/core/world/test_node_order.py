@@ -50,3 +50,12 @@ def test_each_pod_that_is_placed_turns_it_by_one_node_of_the_tier():
         orders.append("".join(names(snapshot(nodes, there).in_turn(Tier.EDGE).nodes)))
     assert orders == ["132", "321", "213", "132"]
     assert snapshot([], []).in_turn(Tier.EDGE).nodes == ()
+
+
+def test_in_the_cloud_those_with_the_fewest_pods_come_first():
+    """Pods that request nothing, replaced one after the other, would all go to the first."""
+    nodes = [node(name, Tier.CLOUD) for name in "123"]
+    there = [pod(f"p-{n}", "web", resources(), on="2") for n in range(3)]
+    assert names(snapshot(nodes, there).in_turn(Tier.CLOUD).nodes) == ["1", "3", "2"]
+    one_more = [*there, pod("p-3", "web", resources(), on="1")]
+    assert names(snapshot(nodes, one_more).in_turn(Tier.CLOUD).nodes) == ["3", "1", "2"]
