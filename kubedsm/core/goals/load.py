@@ -5,7 +5,8 @@ workload uses x_p a pod, the node x_n in all, and X_n is what it has, a node sco
 for the pod, by the population's standard deviation. A pod that is on the node already is in x_n.
 
 That rewards balance, not room. So a node that would use more than `high_usage` of anything scores
-nothing, and no pod is moved there.
+below nothing, by as many percent as it is more: where all are that busy, the least busy is best.
+And no pod is moved there.
 
 What is not known is left out: a resource of a node whose use or size nobody says; and a node, of
 which two resources are not known, has no score. Of what nobody measured of a workload its pods are
@@ -153,10 +154,12 @@ class Loads:
         return (self.used[at] + more) / self.sizes[at]
 
     def scores(self, pod: Pod, at: Positions) -> Floats:
-        """K, 0..100, the scores of these nodes, from which one is chosen for the pod; NaN: none."""
+        """K, up to 100, of these nodes, from which one is chosen for the pod; NaN: none."""
         ratios = self.ratios(pod, at)
         scores = evenness(ratios)
-        scores[self.too_high(ratios)] = 0.0
+        too_high = self.too_high(ratios)
+        beyond = self.goal.high_usage - np.nanmax(ratios[too_high], axis=-1)
+        scores[too_high] = (100.0 * beyond).round(_DECIMALS)
         return _stretched(scores) if self.goal.normalise else scores
 
     def too_high(self, ratios: Floats) -> Mask:

@@ -135,8 +135,9 @@ def test_without_a_sample_there_is_nothing_to_go_by():
     assert Loads.of(GOAL, shot(sample=Measured())) is None
 
 
-@pytest.mark.parametrize(("most", "expected"), [(0.7, 92.928932), (0.69, 0.0)])
-def test_a_node_that_would_be_used_too_much_scores_nothing(most, expected):
+@pytest.mark.parametrize(("most", "expected"), [(0.7, 92.928932), (0.69, -1.0), (0.6, -10.0)])
+def test_a_node_that_would_be_used_too_much_scores_below_nothing(most, expected):
+    """.7 of its cpu: the less too much, the better, where all of them are used too much."""
     loads = Loads.of(attrs.evolve(GOAL, high_usage=most), shot())
     assert loads.scores(NEW, ALL)[0] == pytest.approx(expected)
 
@@ -144,7 +145,7 @@ def test_a_node_that_would_be_used_too_much_scores_nothing(most, expected):
 def test_so_does_one_of_which_nothing_else_is_known():
     blind = attrs.evolve(SAMPLE, nodes={"n0": Usage(cpu=1900.0)})
     scores = Loads.of(GOAL, shot(sample=blind)).scores(NEW, ALL)
-    assert scores[0] == 0.0
+    assert scores[0] == pytest.approx(-25.0)
     assert np.isnan(scores[1:]).all()
 
 

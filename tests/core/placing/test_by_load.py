@@ -299,5 +299,5 @@ def _score(shot, goal, given, pod_, name):
             used += part * (getattr(each.requests, what, 0) if measured is None else measured)
         ratios.append(used / most)
     if max(ratios, default=0.0) > goal.high_usage:
-        return 0.0
+        return round(100 * (goal.high_usage - max(ratios)), 6)
     return round(max(0.0, (1 - pstdev(ratios)) * 100), 6) if len(ratios) > 1 else None
