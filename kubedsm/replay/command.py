@@ -7,7 +7,6 @@ from pathlib import Path
 
 import click
 from rich.console import Console
-from rich.progress import Progress
 
 from kubedsm.configuration.documents import DocumentError
 from kubedsm.configuration.settings import Configuration, load_file
@@ -17,34 +16,39 @@ from kubedsm.emulator.paper import paper_cluster
 from kubedsm.replay import presets, tuning
 from kubedsm.replay.evaluation import tables as markdown_tables
 from kubedsm.replay.files import as_json, write
+from kubedsm.replay.load_aware import command as load_aware
 from kubedsm.replay.packing import command as packing
+from kubedsm.replay.progress import progress
 from kubedsm.replay.report import report, tables
-from kubedsm.replay.runner import Outcome, carry_out_all, processors
+from kubedsm.replay.runner import carry_out, processors, spread
 from kubedsm.replay.services import PAPER_SERVICES
 from kubedsm.replay.services import load as load_services
 from kubedsm.replay.sources import runs, sources
 from kubedsm.replay.variants import BASELINES, CONTENDERS, UnknownPolicyError, contender
-from kubedsm.replay.world import Run, Setup
+from kubedsm.replay.world import Setup
 from kubedsm.solvers.available import LIBRARIES, SolverKind
 from loadgen.scenario import ScenarioError
 
 DEFAULT_POLICIES = (KUBEDSM, *BASELINES)
-_PAPER, _TUNING, _PACKING = "paper", "tuning", "packing"
+_PAPER, _TUNING, _PACKING, _LOAD_AWARE = "paper", "tuning", "packing", "load-aware"
+_OF_THEIR_OWN = (_PACKING, _LOAD_AWARE)
 
 
 @click.command()
 @click.argument("scenarios", nargs=-1, metavar="[SCENARIO]...")
 @click.option(
     "--preset",
-    type=click.Choice([_PAPER, _TUNING, _PACKING]),
+    type=click.Choice([_PAPER, _TUNING, _PACKING, _LOAD_AWARE]),
     help="`paper`: its ten scenarios, all policies. `tuning`: KubeDSM with each setting changed in"
     " turn, on those, on 20 random clusters, and under loads that oscillate. `packing`: whole"
-    " clusters packed anew, beside kube-scheduler; no emulation.",
+    " clusters packed anew, beside kube-scheduler; no emulation. `load-aware`: placing by measured"
+    " load; response times are modelled.",
 )
 @click.option(
     "--full",
     is_flag=True,
-    help="With --preset: 5 seeds, and all of docs/evaluation.md; packing: 100, docs/packing.md.",
+    help="With --preset: 5 seeds, and all of docs/evaluation.md; packing: 100, docs/packing.md;"
+    " load-aware: 10, docs/load-aware.md.",
 )
 @click.option(
     "--solver",
@@ -87,7 +91,7 @@ _PAPER, _TUNING, _PACKING = "paper", "tuning", "packing"
 @click.option(
     "--seeds",
     type=click.IntRange(1, 1000),
-    show_default="1; with --full, 5; packing: 2, 100",
+    show_default="1; with --full, 5; packing: 2, 100; load-aware: 2, 10",
     help="How many, from 1 on.",
 )
 @click.option(
@@ -123,11 +127,14 @@ def replay(
     A SCENARIO is a DrStress file, or MEAN-SIGMA (such as 1.5-.4) for the paper's recipe.
     """
     _check(scenarios, preset, full=full, packs=bool(solver or seconds))
-    if preset == _PACKING:
+    if preset in _OF_THEIR_OWN:
         if (policies, services_path, config_path, cluster_name) != (None, None, None, _PAPER):
-            raise click.UsageError("--preset packing has clusters, pods and policies of its own")
+            raise click.UsageError(f"--preset {preset} has clusters, pods and policies of its own")
         with _problems():
-            packing.run(packing.plan(seeds, seconds, full=full), solver, jobs, out, output)
+            if preset == _LOAD_AWARE:
+                load_aware.run(load_aware.plan(seeds, full=full), jobs, out, output)
+            else:
+                packing.run(packing.plan(seeds, seconds, full=full), solver, jobs, out, output)
         return
     with _problems():
         setup = _setup(cluster_name, services_path, config_path)
@@ -141,7 +148,8 @@ def replay(
             planned = runs(sources(scenarios), chosen or DEFAULT_POLICIES, numbers, setup)
         if out is not None:
             out.mkdir(parents=True, exist_ok=True)
-    found = report(_carry_out(planned, jobs or processors()))
+    outcomes = spread(carry_out, planned, jobs or processors())
+    found = report(list(progress("replaying", outcomes, len(planned))))
     if output == "json":
         sys.stdout.buffer.write(as_json(found))
         sys.stdout.buffer.flush()
@@ -199,10 +207,3 @@ def _policies(given: str | None, setup: Setup) -> list[str]:
             raise UnknownPolicyError(f"policy {name!r} is given twice")
         contender(name, setup.service_names)
     return names
-
-
-def _carry_out(planned: list[Run], jobs: int) -> list[Outcome]:
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("replaying", total=len(planned))
-        return carry_out_all(planned, jobs, lambda _: progress.advance(task))

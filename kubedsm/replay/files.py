@@ -1,5 +1,7 @@
 """The files of a report: for machines, for terminals and wikis, and a page with pictures."""
 
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 import click
@@ -24,17 +26,23 @@ def write(found: Report, out: Path, tables: str, page: str = "") -> None:
     (out / "tables.md").write_text(tables, encoding="utf-8")
     if not page:
         return
-    drawn = _pictures(found)
-    for name, content in drawn.items():
+    pictures = drawn(partial(_pictures, found))
+    for name, content in pictures.items():
         (out / name).write_bytes(content)
-    (out / "index.html").write_text(as_page(found, drawn, page), encoding="utf-8")
+    (out / "index.html").write_text(as_page(found, pictures, page), encoding="utf-8")
 
 
-def _pictures(found: Report) -> dict[str, bytes]:
+def drawn(draw: Callable[[], Mapping[str, bytes]]) -> Mapping[str, bytes]:
+    """PNG files by name; none, and a line that says why, where the drawing lacks matplotlib."""
     try:
-        from kubedsm.replay.plots import pictures  # noqa: PLC0415 - matplotlib is an extra
+        return draw()
     except ModuleNotFoundError:
         how = "pip install 'kubedsm[plots]'"
         click.echo(f"kubedsm: no pictures without matplotlib: {how}", err=True)
         return {}
+
+
+def _pictures(found: Report) -> Mapping[str, bytes]:
+    from kubedsm.replay.plots import pictures  # noqa: PLC0415 - matplotlib is an extra
+
     return pictures(found)

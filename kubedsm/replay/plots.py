@@ -20,7 +20,7 @@ from kubedsm.replay.variants import BASELINES, CONTENDERS, MIGRATION_VARIANTS
 Row = Mapping[str, Any]
 
 #: distinct to colour-blind eyes too (Okabe and Ito)
-_PALETTE = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#999999")
+PALETTE = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#999999")
 _EDGE, _CLOUD = "#009e73", "#56b4e9"
 #: policies side by side where there is no room for all
 _FEW = 4
@@ -43,10 +43,11 @@ def pictures(found: Report) -> dict[str, bytes]:
     }
     figures = {name: draw(found) for name, draw in drawn.items()}
     how = how_measured(found)
-    return {f"{name}.png": _png(figure, how) for name, figure in figures.items() if figure}
+    return {f"{name}.png": png(figure, how) for name, figure in figures.items() if figure}
 
 
-def _png(figure: Figure, how: str) -> bytes:
+def png(figure: Figure, how: str) -> bytes:
+    """A file of the picture, with how it was found below it."""
     height = _FOOTER / figure.get_figheight()
     figure.set_layout_engine("constrained", rect=(0, height, 1, 1 - height))
     figure.text(0.995, height / 4, how, ha="right", va="bottom", fontsize=7, color="#666666")
@@ -57,7 +58,7 @@ def _png(figure: Figure, how: str) -> bytes:
 
 
 def _colours(policies: Sequence[str]) -> dict[str, str]:
-    return {name: _PALETTE[index % len(_PALETTE)] for index, name in enumerate(policies)}
+    return {name: PALETTE[index % len(PALETTE)] for index, name in enumerate(policies)}
 
 
 def _compared(rows: Sequence[Row]) -> list[str]:
@@ -66,7 +67,7 @@ def _compared(rows: Sequence[Row]) -> list[str]:
     present = policies_of(rows)
     settings = [name for name in present if name not in {*CONTENDERS, *map(priced, PRICES)}]
     compared = [*(name for name in shown if name in present), *settings] or present
-    return compared[: len(_PALETTE)]
+    return compared[: len(PALETTE)]
 
 
 def _by_key(rows: Sequence[Row]) -> dict[tuple[str, str], Row]:
@@ -126,7 +127,7 @@ def edge_ratio_by_variant(found: Report) -> Figure | None:
     ]
     figure = Figure(figsize=(7, 3.6))
     axes = figure.add_subplot()
-    colours = [_PALETTE[0] if name == KUBEDSM else _PALETTE[4] for name in shown]
+    colours = [PALETTE[0] if name == KUBEDSM else PALETTE[4] for name in shown]
     axes.barh(shown, means, xerr=whiskers, color=colours, ecolor="#444444", capsize=3)
     axes.invert_yaxis()
     axes.set_xlabel(f"edge ratio, scenario {scenario}")
@@ -151,9 +152,9 @@ def edge_ratio_by_moves(found: Report) -> Figure | None:
         return None
     figure = Figure(figsize=(6, 4))
     axes = figure.add_subplot()
-    axes.plot(*zip(*curve, strict=True), color=_PALETTE[0], marker="o", label="by price of a move")
+    axes.plot(*zip(*curve, strict=True), color=PALETTE[0], marker="o", label="by price of a move")
     for name, point in points.items():
-        axes.plot(*point, marker="o", color=_PALETTE[0] if name in named else _PALETTE[1])
+        axes.plot(*point, marker="o", color=PALETTE[0] if name in named else PALETTE[1])
         axes.annotate(
             named.get(name, name), point, textcoords="offset points", xytext=(6, -10), fontsize=8
         )

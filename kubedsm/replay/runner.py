@@ -53,17 +53,6 @@ def carry_out(run: Run) -> Outcome:
     )
 
 
-def carry_out_all(
-    runs: Sequence[Run], jobs: int, on_done: Callable[[Outcome], None]
-) -> list[Outcome]:
-    """The outcomes in the order of the runs; `on_done` is called with each of them in turn."""
-    outcomes = []
-    for outcome in spread(carry_out, runs, jobs):
-        outcomes.append(outcome)
-        on_done(outcome)
-    return outcomes
-
-
 def spread(work: Callable[[T], R], items: Sequence[T], jobs: int, chunk: int = 1) -> Iterator[R]:
     """What the work makes of each item, in so many processes, each given a `chunk` at a time."""
     jobs = min(jobs, len(items))

@@ -16,7 +16,7 @@ from kubedsm.emulator.emulated_cluster import ClusterSpec
 from kubedsm.emulator.paper import node
 from kubedsm.replay.measures import measure
 from kubedsm.replay.plain_bindings import PlainBindings
-from kubedsm.replay.runner import carry_out, carry_out_all
+from kubedsm.replay.runner import carry_out, spread
 from kubedsm.replay.services import ServiceSpec
 from kubedsm.replay.sources import recipe
 from kubedsm.replay.variants import BASELINES, CONTENDERS
@@ -106,8 +106,7 @@ def test_a_cluster_without_room_leaves_pods_waiting_and_says_nothing_of_the_rati
 
 def test_runs_in_processes_are_the_runs_in_this_one():
     runs = [short("kubedsm", seed=seed) for seed in (1, 2)]
-    seen = []
-    assert carry_out_all(runs, 2, seen.append) == carry_out_all(runs, 1, lambda _: None) == seen
+    assert list(spread(carry_out, runs, 2)) == list(spread(carry_out, runs, 1))
 
 
 def test_seeds_differ():

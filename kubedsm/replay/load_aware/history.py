@@ -35,7 +35,10 @@ class Stretch:
 
 
 class LoadHistory:
-    """To be subscribed to the store with `notice`. `traffic`: of what is where, for so many users."""
+    """To be subscribed to the store with `notice`.
+
+    `traffic`: what becomes of the requests of so many users while pods are there.
+    """
 
     def __init__(self, traffic: Callable[[Placement, int], Traffic]) -> None:
         self._traffic = traffic

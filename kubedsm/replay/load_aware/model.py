@@ -1,13 +1,14 @@
 """How long requests take where nodes are busy: a model, and nothing measured.
 
-Of each node and resource, what is used of it is its demand over its capacity. A visit to a service
-takes its time on its own resource, and a tenth of that on each of the other three, each of them
-longer by 1/(1 - used); on a node that swaps all takes four times as long. That is the mean of an
-exponential, as in a queue of random arrivals. Calls that follow each other add up, and of parallel
-ones the slowest counts. Each call goes to one of the service's Ready pods, drawn with equal chances.
+The used part of a resource of a node is what its pods ask for over what there is. A visit to a
+service takes its time on its own resource, and a tenth of that on each of the other three, each of
+them longer by 1 / (1 - used); on a node that swaps, all takes four times as long. That is the mean
+of an exponential, as in a queue of random arrivals. Calls that follow each other add up, and of
+parallel ones the slowest counts. Each call goes to one of the service's Ready pods, drawn with
+equal chances.
 
-A user asks, waits for the answer, and pauses for a second. So no more is asked for than is answered:
-no node is used beyond `MOST`, and users who would have it used beyond that wait.
+A user asks, waits for the answer, and pauses for a second, so that no more is asked for than is
+answered: no node is used beyond `MOST`, and requests that would have it be wait to be let in.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,7 +38,7 @@ _SWAPPING = 4.0
 #: seconds between an answer and the user's next request
 PAUSE = 1.0
 #: halvings in search for a rate
-_STEPS = 30
+_STEPS = 16
 
 #: By service, in the order of SERVICES: the places in NODES of its Ready pods, in order.
 Placement = tuple[tuple[int, ...], ...]
@@ -48,7 +49,7 @@ def visit_seconds(function: Function, used: Floats) -> Floats:
     shares = np.full(len(CAPACITY), _OTHERS)
     shares[function.resource] = 1
     seconds = function.seconds * (shares / (1 - np.minimum(used, MOST))).sum(axis=1)
-    return np.where(used[:, Resource.MEMORY] > 1, _SWAPPING, 1.0) * seconds
+    return np.asarray(np.where(used[:, Resource.MEMORY] > 1, _SWAPPING, 1.0) * seconds)
 
 
 def end_to_end(graph: Graph, visits: Mapping[str, Floats], service: str = ENTRY) -> Floats:

@@ -12,7 +12,9 @@ import numpy as np
 from kubedsm.clock import Clock, VirtualClock
 from kubedsm.cluster.client.port import Cluster
 from kubedsm.configuration.settings import Configuration
+from kubedsm.core.moving.movable import default_movable
 from kubedsm.core.policies.kubedsm import KubeDSM
+from kubedsm.core.policies.load_aware import one_eviction
 from kubedsm.core.world.events import MeasuredApplied
 from kubedsm.emulator.api.api_server import ApiServer
 from kubedsm.emulator.api.patching import MERGE_PATCH
@@ -30,7 +32,7 @@ from kubedsm.replay.load_aware.application import (
     Floats,
     Resource,
 )
-from kubedsm.replay.load_aware.contenders import CONTENDERS
+from kubedsm.replay.load_aware.contenders import CONTENDERS, PAPERS
 from kubedsm.replay.load_aware.history import LoadHistory, Stretch
 from kubedsm.replay.load_aware.model import Chance, Placement, Traffic
 from kubedsm.replay.measures import Spread, lost_pod_seconds
@@ -45,7 +47,7 @@ from kubedsm.runtime.assembly import Runtime
 PERIOD, WINDOW = 30.0, 300.0
 #: seconds: load until figures are known; from one Deployment's rollout to the next; until the last
 #: has had its say in all figures; between two runs of the descheduler
-WARM_UP, ROLLOUT, SETTLING, DESCHEDULING = 360.0, 60.0, 360.0, 60.0
+WARM_UP, ROLLOUT, SETTLING, DESCHEDULING = 360.0, WINDOW, 60.0, 60.0
 #: until all pods are Ready
 STARTING = 30.0
 #: requests by which their rate is found
@@ -107,6 +109,8 @@ async def _play(trial: Trial) -> Outcome:
             await runtime.synced.wait()
             if contender.measures:
                 running.append(tasks.create_task(_measure(runtime, history, clock)))
+            if contender.deschedules:
+                running.append(tasks.create_task(_deschedule(runtime, cluster.api, clock)))
             await _prepare(cluster.api, history, trial, clock)
             start = clock.monotonic()
             await clock.sleep(60 * trial.minutes)
@@ -150,8 +154,23 @@ async def _measure(runtime: Runtime, history: LoadHistory, clock: Clock) -> None
         runtime.mirror.apply(MeasuredApplied(sample))
 
 
+async def _deschedule(runtime: Runtime, api: ApiServer, clock: Clock) -> None:
+    """As the CronJob does."""
+    while True:
+        await clock.sleep(DESCHEDULING)
+        snapshot = runtime.mirror.snapshot()
+        pod = one_eviction(snapshot, PAPERS, default_movable(snapshot))
+        if pod is not None:
+            eviction = {
+                "apiVersion": "policy/v1",
+                "kind": "Eviction",
+                "metadata": {"name": pod.name},
+            }
+            api.evict(pod.namespace, pod.name, eviction)
+
+
 async def _prepare(api: ApiServer, history: LoadHistory, trial: Trial, clock: Clock) -> None:
-    """Have all deployed and under load, and then, when it is known what each uses, deployed anew."""
+    """Have all deployed, under load, and rolled out anew when it is known what each uses."""
     for service in SERVICES:
         # Nothing is requested, and nothing scales.
         deployment, *_ = service_objects(service, "0", "0", replicas=(REPLICAS, REPLICAS))
@@ -160,7 +179,7 @@ async def _prepare(api: ApiServer, history: LoadHistory, trial: Trial, clock: Cl
     history.come(trial.users, clock.monotonic())
     await clock.sleep(WARM_UP)
     anew = {"spec": {"template": {"metadata": {"annotations": {_RESTARTED: "again"}}}}}
-    for service in SERVICES:
+    for service in _chance(trial, "rollouts").sample(SERVICES, len(SERVICES)):
         api.patch(DEPLOYMENTS, NAMESPACE, service, anew, MERGE_PATCH)
         await clock.sleep(ROLLOUT)
     await clock.sleep(SETTLING)

@@ -1,0 +1,52 @@
+"""`kubedsm replay --preset load-aware`: the trials, and what is written of them."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+import attrs
+import click
+import msgspec
+
+from kubedsm.replay.files import drawn
+from kubedsm.replay.load_aware.plan import FULL, SHORT, Plan
+from kubedsm.replay.load_aware.tables import MODELLED, SECTIONS
+from kubedsm.replay.load_aware.trial import Outcome, play
+from kubedsm.replay.progress import progress
+from kubedsm.replay.runner import processors, spread
+from kubedsm.replay.sections import as_markdown, as_page
+
+
+def plan(trials: int | None, *, full: bool) -> Plan:
+    usual = FULL if full else SHORT
+    return attrs.evolve(usual, trials=trials or usual.trials)
+
+
+def run(planned: Plan, jobs: int | None, out: Path | None, output: str) -> None:
+    """Raises OSError."""
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+    trials = planned.all
+    done = list(progress("trying", spread(play, trials, jobs or processors()), len(trials)))
+    about = f"{MODELLED}; {planned.trials} trials of {planned.minutes:g} minutes each"
+    made, found = as_markdown(SECTIONS, done, about), _json(done)
+    click.echo(found if output == "json" else made, nl=False)
+    if out is not None:
+        (out / "results.json").write_bytes(found)
+        (out / "tables.md").write_text(made, encoding="utf-8")
+        pictures = drawn(partial(_pictures, done))
+        for name, content in pictures.items():
+            (out / name).write_bytes(content)
+        made = as_page("kubedsm replay --preset load-aware", SECTIONS, done, about, pictures)
+        (out / "index.html").write_text(made, encoding="utf-8")
+
+
+def _pictures(done: Sequence[Outcome]) -> Mapping[str, bytes]:
+    from kubedsm.replay.load_aware.pictures import pictures  # noqa: PLC0415 - needs an extra
+
+    return pictures(done)
+
+
+def _json(done: Sequence[Outcome]) -> bytes:
+    """The same wherever and whenever it is made."""
+    return msgspec.json.encode({"emulated": True, "modelled": True, "trials": done}) + b"\n"

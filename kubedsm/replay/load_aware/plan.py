@@ -1,0 +1,34 @@
+"""Which trials there are."""
+
+from collections.abc import Sequence
+
+import attrs
+
+from kubedsm.replay.load_aware.application import GRAPHS, SCENARIOS
+from kubedsm.replay.load_aware.contenders import CONTENDERS
+from kubedsm.replay.load_aware.trial import Trial
+
+
+@attrs.frozen
+class Plan:
+    graphs: Sequence[str]
+    users: Sequence[int]
+    #: of each kind
+    trials: int
+    scenarios: Sequence[int] = tuple(SCENARIOS)
+    minutes: float = 30
+
+    @property
+    def all(self) -> list[Trial]:
+        return [
+            Trial(graph, scenario, users, contender, seed, self.minutes)
+            for graph in self.graphs
+            for scenario in self.scenarios
+            for users in self.users
+            for contender in CONTENDERS
+            for seed in range(1, self.trials + 1)
+        ]
+
+
+SHORT = Plan(["tree"], (20, 50, 80), trials=2)
+FULL = Plan(list(GRAPHS), range(10, 101, 10), trials=10)

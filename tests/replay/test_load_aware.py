@@ -1,0 +1,229 @@
+"""`kubedsm replay --preset load-aware`: the model by hand, what is measured of it, the tables."""
+
+import json
+from functools import partial
+
+import msgspec
+import numpy as np
+import pytest
+
+from kubedsm.core.world.model import Workload
+from kubedsm.emulator.api.resources import PODS
+from kubedsm.emulator.api.store import ObjectChange
+from kubedsm.replay.load_aware import command
+from kubedsm.replay.load_aware.application import (
+    CAPACITY,
+    GRAPHS,
+    SCENARIOS,
+    SERVICES,
+    Function,
+    Resource,
+)
+from kubedsm.replay.load_aware.contenders import CONTENDERS, DEFAULT, OURS, PAPER
+from kubedsm.replay.load_aware.history import LoadHistory
+from kubedsm.replay.load_aware.model import Chance, Traffic, end_to_end, visit_seconds
+from kubedsm.replay.load_aware.plan import FULL, Plan
+from kubedsm.replay.load_aware.tables import SECTIONS
+from kubedsm.replay.load_aware.trial import Outcome, Trial, play
+from kubedsm.replay.sections import as_markdown
+from support.command_line import kubedsm
+
+#: all as long as on average, and at the first pod
+PLAIN = Chance(np.zeros((16, 1)), np.ones((16, 1)))
+ON_TWO = ((0, 1),) * 16
+ONE = Function(Resource.CPU, 1.0, 1.0)
+
+
+def used(cpu=0.0, memory=0.0, net=0.0, disk=0.0):
+    return np.array([[cpu, memory, net, disk]])
+
+
+@pytest.mark.parametrize(
+    ("busy", "seconds"),
+    [
+        # 1 + .1 + .1 + .1
+        (used(), 1.3),
+        # 1 / .5 + .1 + .1 / .8 + .1 / .1
+        (used(cpu=0.5, net=0.2, disk=0.9), 2 + 0.1 + 0.125 + 1),
+        # 1 / .05, however much more is asked for
+        (used(cpu=0.95), 20.3),
+        (used(cpu=7.0), 20.3),
+        # .1 / .05 of memory, and all of it four times as long
+        (used(memory=1.01), 4 * (1 + 0.1 + 0.1 + 2)),
+        (used(memory=1.0), 1 + 0.1 + 0.1 + 2),
+    ],
+)
+def test_a_visit_by_hand(busy, seconds):
+    assert visit_seconds(ONE, busy) == pytest.approx(seconds)
+
+
+def test_calls_add_up_and_of_parallel_ones_the_slowest_counts():
+    graph = {"m1": (("m2", "m3"), ("m4",)), "m2": (("m5",),)}
+    visits = {"m1": 1.0, "m2": 2.0, "m3": 5.0, "m4": 10.0, "m5": 4.0}
+    # m2 and m5 take 6 beside the 5 of m3; then m4
+    assert end_to_end(graph, {name: np.array([s]) for name, s in visits.items()}) == 1 + 6 + 10
+
+
+def test_every_service_is_called_once():
+    for graph in GRAPHS.values():
+        called = [name for stages in graph.values() for stage in stages for name in stage]
+        assert sorted(called) == sorted(SERVICES[1:])
+
+
+def test_what_users_ask_for_is_what_they_get_answers_to():
+    """All pods on two nodes: of 10 MB a request, each writes twice for a user, 4 % of a second."""
+    traffic = Traffic(GRAPHS["tree"], SCENARIOS[1], ON_TWO, 10, PLAIN)
+    rate = traffic.rate
+    # 16 pods of 100 MB, and four of 100 MB more; four times 10 kB, two halves of it each
+    busy = used(0.03 * rate, 0.25, rate * 20e3 / 125e6, 0.04 * rate)
+    assert traffic.used[0] / CAPACITY == pytest.approx(busy[0])
+    assert not traffic.used[2:].any()
+    f1, f2, f3, f4 = (visit_seconds(each, busy)[0] for each in SCENARIOS[1].functions)
+    (seconds,) = traffic.seconds(PLAIN)
+    assert seconds == pytest.approx(2 * f1 + f2 + f3 + f4, rel=1e-3)
+    assert rate * (1 + seconds) == pytest.approx(10, abs=0.01)
+    assert traffic.waiting < 0.001
+
+
+def test_who_asks_for_more_than_there_is_waits():
+    traffic = Traffic(GRAPHS["tree"], SCENARIOS[1], ON_TWO, 200, PLAIN)
+    assert traffic.rate == pytest.approx(0.95 / 0.04)
+    # Each user is answered once in 200 / rate seconds, one of which is a pause.
+    assert traffic.seconds(PLAIN) == pytest.approx(200 / traffic.rate - 1)
+
+
+def test_nothing_is_answered_where_a_service_has_no_pod():
+    traffic = Traffic(GRAPHS["tree"], SCENARIOS[1], ((), *ON_TWO[1:]), 10, PLAIN)
+    assert traffic.rate == traffic.waiting == 0
+
+
+def test_chance_has_the_means_that_it_should():
+    chance = Chance.of(np.random.default_rng(1), 10_000)
+    assert chance.pods.mean() == pytest.approx(0.5, abs=0.01)
+    assert chance.times.mean() == pytest.approx(1, abs=0.02)
+
+
+def shown(name, service, worker, *, ready=True):
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "uid": name,
+            "labels": {"app": service},
+        },
+        "spec": {"nodeName": f"worker-{worker}", "containers": []},
+        "status": {
+            "phase": "Running",
+            "conditions": [{"type": "Ready", "status": str(ready)}],
+        },
+    }
+
+
+def test_a_sample_is_what_prometheus_would_say():
+    """Nothing is answered, as most services have no pod: pods only hold their memory."""
+    history = LoadHistory(partial(_idle, GRAPHS["tree"]))
+    for at, change in [
+        (0, ("ADDED", shown("old", "m5", 1))),
+        (40, ("ADDED", shown("new", "m5", 2))),
+        (60, ("MODIFIED", shown("old", "m5", 1, ready=False))),
+        (60, ("ADDED", shown("other", "m1", 2, ready=False))),
+        (70, ("MODIFIED", shown("other", "m1", 2))),
+    ]:
+        history.notice(ObjectChange(0, change[0], PODS, change[1], None), at)
+    measured = history.measured(100, 50, 1000.0)
+    assert measured.at == 1000.0
+    # 200 MB for 10 of 50 s; 200 MB all the time, and 100 MB for 30 of 50 s
+    assert measured.nodes["worker-1"].memory == pytest.approx(40e6)
+    assert measured.nodes["worker-2"].memory == pytest.approx(260e6)
+    assert measured.nodes["worker-3"].memory == measured.nodes["worker-1"].cpu == 0
+    # Of pods that are there, over the time that they were.
+    of_services = {name: Workload("default", "Deployment", name) for name in ("m1", "m5")}
+    assert set(measured.workloads) == set(of_services.values())
+    assert measured.workloads[of_services["m5"]].memory == pytest.approx(200e6)
+    assert measured.workloads[of_services["m1"]].memory == pytest.approx(100e6)
+
+
+def _idle(graph, placement, users):
+    return Traffic(graph, SCENARIOS[1], placement, users, PLAIN)
+
+
+def test_cores_are_told_in_millicores_and_requests_by_the_pods_that_share_them():
+    history = LoadHistory(partial(_idle, GRAPHS["tree"]))
+    for service in SERVICES:
+        for worker in (1, 2):
+            pod = shown(f"{service}-{worker}", service, worker)
+            history.notice(ObjectChange(0, "ADDED", PODS, pod, None), 0)
+    history.come(10, 50)
+    measured = history.measured(100, 100, 1000.0)
+    rate = _idle(GRAPHS["tree"], ON_TWO, 10).rate
+    # Half of the time there were no users.
+    assert measured.nodes["worker-1"].cpu == pytest.approx(1000 * 4 * 0.03 * rate / 2 / 2)
+    written = measured.workloads[Workload("default", "Deployment", "m16")].disk
+    assert written == pytest.approx(10e6 * rate / 2 / 2)
+
+
+def outcome(contender, users=10, seed=1, *, scenario=1, p95=1.0, **more):
+    given = {"mean": 0.5, "requests": 9, "moves": 0, "moves_in_all": 0, "lost_pod_seconds": 0.0}
+    given |= {"within_nodes": 0.25, "between_nodes": 0.125} | more
+    return Outcome(Trial("tree", scenario, users, contender, seed, 30), p95, **given)
+
+
+def lines_of(title, made):
+    (found,) = [
+        part
+        for part in as_markdown(SECTIONS, made, "by hand").split("## ")
+        if part.startswith(f"{title}\n")
+    ]
+    return [line for line in found.splitlines() if line.startswith("| ") and "---" not in line]
+
+
+def test_tables_have_ours_beside_what_was_published():
+    made = [
+        *(outcome(DEFAULT, users, p95=2.0) for users in (10, 20)),
+        # as means over trials .75 and 1: lower by 62.5 and 50 %
+        outcome(OURS, 10, 1, p95=0.5, moves=3, moves_in_all=5),
+        outcome(OURS, 10, 2, p95=1.0),
+        outcome(OURS, 20, p95=1.0, lost_pod_seconds=6.0),
+    ]
+    assert lines_of("At a glance", made) == [
+        "| p95 lower by, % | published | kubedsm + load |",
+        "| tree, scenario 1 | 23 | 56.2 |",
+    ]
+    assert lines_of("By users", made) == [
+        "| p95, s | kube-scheduler | kubedsm + load |",
+        "| tree, scenario 1, 10 users | 2.00 | 0.75 |",
+        "| tree, scenario 1, 20 users | 2.00 | 1.00 |",
+    ]
+    assert lines_of("What it cost", made)[2] == (
+        "| tree, scenario 1: kubedsm + load | 1.0 | 1.7 | 2.0 | 0.250 | 0.125 |"
+    )
+
+
+def test_the_whole_plan_is_the_papers():
+    assert len(FULL.all) == 2 * 3 * 10 * 10 * len(CONTENDERS)
+    assert {trial.minutes for trial in FULL.all} == {30}
+
+
+def test_the_command_from_end_to_end(tmp_path, monkeypatch):
+    """In a short form that is the same on every machine: ours is better, and nothing is lost."""
+    tiny = Plan(["tree"], (60,), trials=1, scenarios=(1,), minutes=5)
+    monkeypatch.setattr(command, "SHORT", tiny)
+    arguments = ("replay", "--preset", "load-aware", "--jobs", 1)
+    done = kubedsm(*arguments, "--out", tmp_path, "-o", "json")
+    assert (done.returncode, done.stderr) == (0, "")
+    found = json.loads(done.stdout)
+    assert (found["emulated"], found["modelled"]) == (True, True)
+    assert (tmp_path / "results.json").read_text() == done.stdout
+    outcomes = {
+        each["trial"]["contender"]: msgspec.convert(each, Outcome) for each in found["trials"]
+    }
+    assert list(outcomes) == list(CONTENDERS)
+    assert outcomes[OURS].p95 < outcomes[DEFAULT].p95
+    assert outcomes[OURS].lost_pod_seconds == 0
+    assert outcomes[OURS].moves_in_all > 0
+    # The seed's evictions cost a pod until its successor is Ready.
+    assert outcomes[PAPER].lost_pod_seconds > outcomes[PAPER].moves_in_all > 0
+    assert (tmp_path / "tables.md").read_text().startswith("## How\n\nA model, not a measurement")
+    assert "<td>kubedsm + load" in (tmp_path / "index.html").read_text()
+    trial = msgspec.structs.replace(outcomes[DEFAULT].trial)
+    assert play(trial) == outcomes[DEFAULT]
