@@ -13,13 +13,15 @@ from kubedsm.core.world.snapshot import Snapshot
 
 def not_filled_further(promises: Promises, snapshot: Snapshot) -> Promises:
     """The promises, no more pods wanted of slower workloads than the edge has of them now."""
+    if not snapshot.measured.slower:
+        return promises
     shares = snapshot.shares()
     limited = {
         workload: attrs.evolve(promises(workload), most=shares[workload].edge)
         for workload in sorted(snapshot.measured.slower)
         if workload in shares
     }
-    return (lambda workload: limited.get(workload) or promises(workload)) if limited else promises
+    return lambda workload: limited.get(workload) or promises(workload)
 
 
 def as_promised(promises: Promises) -> Promises:
