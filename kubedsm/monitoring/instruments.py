@@ -175,7 +175,7 @@ class Instruments(Listener):
         self._response_change = Histogram(
             "kubedsm_move_response_change_seconds",
             "Of moves whose effect was measured: by how much longer their service's mean response"
-            " time was to become by them, and became; below zero where it became shorter.",
+            " time was to become by each, and became; below zero where it became shorter.",
             ["kind", "of"],
             buckets=CHANGES,
             registry=registry,
@@ -330,7 +330,8 @@ class Instruments(Listener):
             self._judged.labels(_label(kind), "untold").inc()
             return
         self._judged.labels(_label(kind), "longer" if change > 0 else "shorter").inc()
-        self._response_change.labels(_label(kind), "expected").observe(after - before)
+        expected = (after - before) / effect.together
+        self._response_change.labels(_label(kind), "expected").observe(expected)
         self._response_change.labels(_label(kind), "measured").observe(change)
 
     def worker_started(self) -> None:

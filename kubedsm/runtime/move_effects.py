@@ -2,10 +2,9 @@
 
 Compared are the sample before the move began and the first one that lies wholly after its end.
 That tells of the move only if nothing else happened to the service meanwhile: as many pods, and no
-other move of any. Otherwise it is said why nothing can be told.
+other move of any. Moves of a service that are under way at one time are judged together. Otherwise
+it is said why nothing can be told.
 """
-
-from collections.abc import Iterator
 
 import attrs
 import structlog
@@ -13,6 +12,7 @@ import structlog
 from kubedsm.clock import Clock
 from kubedsm.configuration.current import CurrentConfiguration
 from kubedsm.core.goals.response_times import ResponseTimes
+from kubedsm.core.moving.suggestion import MoveKind
 from kubedsm.core.world.change import Change
 from kubedsm.core.world.measured import Measured
 from kubedsm.core.world.model import NodeName, Share, Tier, Workload
@@ -35,18 +35,24 @@ AWAITED = "the sample after it is awaited"
 
 @attrs.define(slots=True)
 class _Watched:
-    """A move that has begun."""
+    """A move that has begun; with others of its workload if they are under way at one time."""
 
-    move: MoveOutcome
+    workload: Workload
+    #: when the first of them began
     sample: Measured
-    pods: int
-    effect: Effect
-    #: seconds since the epoch; None while it is under way
-    ended_at: float | None = None
+    share: Share
+    times: ResponseTimes
+    untold: str
+    #: by id, those that are under way or were completed: how many more pods the edge has by each
+    more: dict[str, int] = attrs.field(factory=dict)
+    under_way: set[str] = attrs.field(factory=set)
+    kinds: dict[str, MoveKind | None] = attrs.field(factory=dict)
+    #: of the last, seconds since the epoch
+    ended_at: float = 0.0
 
-    @property
-    def workload(self) -> Workload:
-        return self.move.move.pod.workload
+    def effect(self, measured: tuple[Response, Response] | None = None) -> Effect:
+        both = expected(self.times, self.share, sum(self.more.values()))
+        return Effect(both, measured, "" if measured else self.untold, len(self.more))
 
 
 @attrs.define
@@ -57,86 +63,82 @@ class MoveEffects:
     _clock: Clock
     _configuration: CurrentConfiguration
     _listener: Listener
-    #: by move: those under way, and one of each workload that ended and is not told yet
-    _watched: dict[str, _Watched] = attrs.field(factory=dict, init=False)
+    _watched: dict[Workload, _Watched] = attrs.field(factory=dict, init=False)
     #: when a move of these ended last, if that is not long ago
     _ended: dict[Workload, float] = attrs.field(factory=dict, init=False)
 
     def begun(self, move: MoveOutcome) -> None:
         """A move begins, its pod still where it was."""
         snapshot, workload = self._decisions.mirror.snapshot(), move.move.pod.workload
-        sample, share = snapshot.measured, snapshot.shares().get(workload, Share())
+        watched = self._watched.get(workload)
+        if watched is None or not watched.under_way:
+            if watched is not None:
+                self._told(watched, watched.untold or OTHER_MOVES)
+            watched = self._watched[workload] = self._first(snapshot, workload)
+        watched.more[move.id] = _change_of_share(snapshot, move)
+        watched.kinds[move.id] = move.move.kind
+        watched.under_way.add(move.id)
+
+    def _first(self, snapshot: Snapshot, workload: Workload) -> _Watched:
         self._forget_long_ended()
-        others = list(self._of(workload))
-        for other in others:
-            self._cannot_tell(other, OTHER_MOVES)
-        untold = AWAITED
-        if why := _not_told(sample, workload):
-            untold = why
-        elif others or self._ended.get(workload, 0.0) > sample.answered - sample.window:
-            untold = OTHER_MOVES
+        sample, share = snapshot.measured, snapshot.shares().get(workload, Share())
+        untold = _not_told(sample, workload)
+        if self._ended.get(workload, 0.0) > sample.answered - sample.window:
+            untold = untold or OTHER_MOVES
         times = _believed(sample, workload, self._configuration.current.latency.times)
-        more = _change_of_share(snapshot, move)
-        effect = Effect(expected(times, share, more), untold=untold)
-        self._watched[move.id] = _Watched(move, sample, share.total, effect)
+        return _Watched(workload, sample, share, times, untold)
 
     def ended(self, move: MoveOutcome) -> MoveOutcome:
         """A move is over: the same with its effect, as far as it is known."""
-        watched = self._watched.get(move.id)
-        if watched is None:
+        watched = self._watched.get(move.move.pod.workload)
+        if watched is None or move.id not in watched.under_way:
             return move
-        now = self._ended[watched.workload] = self._clock.wall()
-        if move.outcome is not Outcome.COMPLETED:
-            del self._watched[move.id]
-            return move
-        watched.move, watched.ended_at = move, now
-        self._look_at_pods(watched)
-        if watched.effect.untold != AWAITED:
-            self._told(watched)
-        return attrs.evolve(move, effect=watched.effect)
+        watched.under_way.remove(move.id)
+        watched.ended_at = self._ended[watched.workload] = self._clock.wall()
+        completed = move.outcome is Outcome.COMPLETED
+        if not completed:
+            del watched.more[move.id]
+        if not watched.under_way:
+            self._tell_if_known(watched, None)
+        effect = attrs.evolve(watched.effect(), untold=watched.untold or AWAITED)
+        return attrs.evolve(move, effect=effect) if completed else move
 
     def observe(self, change: Change) -> None:
         """Tell what a new sample tells."""
         sample = change.measured_after
-        if sample is None:
-            return
-        for watched in [each for each in self._watched.values() if each.ended_at is not None]:
-            self._look_at_pods(watched)
-            self._measure(watched, sample)
-            if watched.effect.untold != AWAITED:
-                self._told(watched)
-                self._decisions.record.move_helped(watched.move.id, watched.effect)
+        if sample is not None:
+            for watched in [each for each in self._watched.values() if not each.under_way]:
+                self._tell_if_known(watched, sample)
 
-    def _measure(self, watched: _Watched, sample: Measured) -> None:
-        if watched.effect.untold != AWAITED or watched.ended_at is None:
-            return
-        if sample.at and sample.answered - sample.window < watched.ended_at:
-            return
-        if why := _not_told(sample, watched.workload):
-            self._cannot_tell(watched, why)
-            return
-        before, after = (
-            Response.of(of.answers[watched.workload]) for of in (watched.sample, sample)
-        )
-        watched.effect = attrs.evolve(watched.effect, measured=(before, after), untold="")
-
-    def _look_at_pods(self, watched: _Watched) -> None:
+    def _tell_if_known(self, watched: _Watched, sample: Measured | None) -> None:
+        """Of moves that are over; sample: a new one."""
         pods = self._decisions.mirror.snapshot().shares().get(watched.workload, Share()).total
-        if pods != watched.pods:
-            self._cannot_tell(watched, SCALED.format(watched.pods, pods))
+        why = watched.untold
+        if not watched.more:
+            del self._watched[watched.workload]
+        elif why or pods != watched.share.total:
+            self._told(watched, why or SCALED.format(watched.share.total, pods))
+        elif sample is not None and not sample.at:
+            self._told(watched, NOT_MEASURED)
+        elif sample is not None and sample.answered - sample.window >= watched.ended_at:
+            self._told(watched, _not_told(sample, watched.workload), sample)
 
-    def _cannot_tell(self, watched: _Watched, why: str) -> None:
-        if watched.effect.untold == AWAITED:
-            watched.effect = attrs.evolve(watched.effect, untold=why)
-
-    def _told(self, watched: _Watched) -> None:
-        move, effect = self._watched.pop(watched.move.id).move, watched.effect
-        if effect.measured is not None:
-            log.info("move judged", pod=str(move.move.pod), effect=str(effect))
-        self._listener.move_judged(move.move.kind, effect)
-
-    def _of(self, workload: Workload) -> Iterator[_Watched]:
-        return (each for each in self._watched.values() if each.workload == workload)
+    def _told(self, watched: _Watched, untold: str, sample: Measured | None = None) -> None:
+        """What they brought, or why that is not told; for good."""
+        del self._watched[watched.workload]
+        watched.untold = untold
+        measured = None
+        if sample is not None and not untold:
+            before, after = (
+                Response.of(of.answers[watched.workload]) for of in (watched.sample, sample)
+            )
+            measured = before, after
+        effect = watched.effect(measured)
+        if measured:
+            log.info("moves judged", workload=str(watched.workload), effect=str(effect))
+        for move in watched.more:
+            self._decisions.record.move_helped(move, effect)
+            self._listener.move_judged(watched.kinds[move], effect)
 
     def _forget_long_ended(self) -> None:
         oldest = self._clock.wall() - 2 * self._configuration.current.load_aware.window

@@ -43,17 +43,20 @@ class Effect:
     measured: tuple[Response, Response] | None = None
     #: why it is not
     untold: str = ""
+    #: of how many moves of the service that were under way at one time
+    together: int = 1
 
     @property
     def change(self) -> float | None:
-        """By how much longer the mean answer took then."""
+        """By how much longer the mean answer took then, for each of the moves."""
         if self.measured is None:
             return None
         before, after = self.measured
-        return after.whole - before.whole
+        return (after.whole - before.whole) / self.together
 
     def __str__(self) -> str:
-        expected = f"expected {_change(*self.expected)} ms"
+        of = f" of {self.together} moves together" if self.together > 1 else ""
+        expected = f"expected{of} {_change(*self.expected)} ms"
         if self.measured is None:
             return f"{expected}; not measured: {self.untold}"
         before, after = self.measured
@@ -74,6 +77,7 @@ class Effect:
             "expected": _around(*self.expected),
             "measured": measured,
             "untold": self.untold or None,
+            "together": self.together,
         }
 
 
@@ -93,7 +97,8 @@ def expected(times: ResponseTimes, share: Share, more: int) -> tuple[float, floa
 def summed_up(effects: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """What moves brought together, for a report: of their effects, as `/decisions` has them.
 
-    The means are of the moves whose effect was measured; None if there are none.
+    The means are of the moves whose effect was measured, an equal part each of what was done
+    together; None if there are none.
     """
     listed = list(effects)
     told = [each for each in listed if each["measured"] is not None]
@@ -104,9 +109,12 @@ def summed_up(effects: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     return {
         "moves": len(listed),
         "measured": len(told),
-        "expectedChange": mean(e["expected"]["after"] - e["expected"]["before"] for e in told),
+        "expectedChange": mean(
+            (e["expected"]["after"] - e["expected"]["before"]) / e["together"] for e in told
+        ),
         "measuredChange": mean(
-            e["measured"]["after"]["all"] - e["measured"]["before"]["all"] for e in told
+            (e["measured"]["after"]["all"] - e["measured"]["before"]["all"]) / e["together"]
+            for e in told
         ),
         "untold": dict(sorted(Counter(e["untold"] for e in listed if e["untold"]).items())),
     }

@@ -105,17 +105,38 @@ async def test_what_cannot_be_told_says_why(before, meanwhile, after, why):
             assert not world.runtime._effects._watched
 
 
-async def test_moves_of_one_service_at_one_time_cannot_be_told_apart():
+async def test_moves_of_one_service_that_are_under_way_at_one_time_are_judged_together():
     two = node("e1", "edge", "2", "8Gi")
+    async with emulated(LARGE_CLOUD, configuration=CONFIGURATION) as world:
+        metered = Metered(world)
+        async with world.scheduler(instruments=metered.instruments):
+            await moved(world, 40, 120, edge=two)
+            await world.until(lambda: world.placed("web") == {"e1": 2}, 60)
+            await quiet(world)
+            await asyncio.sleep(31)
+            tell(world, 50, 100)
+            told = (
+                "expected of 2 moves together 120 -> 40 ms;"
+                " measured 80 -> 75 ms (edge 40 -> 50, cloud 120 -> 100)"
+            )
+            assert effects(world) == [told, told]
+            summed = summed_up(move.effect.as_json() for move in moves(world))
+            assert summed["measuredChange"] == pytest.approx(-0.0025)
+            assert summed["expectedChange"] == pytest.approx(-0.04)
+            assert metered("kubedsm_move_effects_total", result="shorter") == 2
+            assert not world.runtime._effects._watched
+
+
+async def test_a_move_that_begins_before_the_sample_after_another_leaves_both_untold():
     async with emulated(LARGE_CLOUD, configuration=CONFIGURATION) as world, world.scheduler():
-        await moved(world, 40, 120, edge=two)
-        await world.until(lambda: world.placed("web") == {"e1": 2}, 60)
+        await moved(world, 40, 120)
+        open_edge(world, node("e2", "edge", "1", "8Gi"))
+        await world.until(lambda: world.placed("web") == {"e1": 1, "e2": 1}, 60)
         await quiet(world)
         await asyncio.sleep(31)
         tell(world, 50, 100)
         why = "others of its pods were moved at that time"
-        assert len(effects(world)) == 2
-        assert all(said.endswith(f"; not measured: {why}") for said in effects(world))
+        assert [said.endswith(why) for said in effects(world)] == [True, True]
         assert not world.runtime._effects._watched
 
 
