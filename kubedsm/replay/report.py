@@ -184,9 +184,16 @@ def tables(found: Report) -> Group:
         made = table(_narrow(HEADINGS), of_scenario, title=f"\n{scenario}", numbers=_COLUMNS)
         made.box, made.padding, made.columns[0].width = SIMPLE_HEAD, 0, _NAME
         parts.append(made)
-    if brought := effect_rows(found):
-        parts.append(table(EFFECT_HEADINGS, brought, title="\ndid moves help?"))
+    parts += map(Text, map(_effects_in_a_line, effect_rows(found)))
     return Group(*parts)
+
+
+def _effects_in_a_line(row: Sequence[str]) -> str:
+    scenario, policy, moves, measured, expected, found, untold = row
+    told = f": each was to make responses {expected} ms longer, and did {found}"
+    why = f"; not measured: {untold}" if untold else ""
+    known = f"{scenario}, {policy}: the effect of {measured} of {moves} moves was measured"
+    return known + (told if measured != "0" else "") + why
 
 
 def _narrow(row: Sequence[str]) -> list[str]:

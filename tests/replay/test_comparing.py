@@ -1,7 +1,10 @@
 """Results of several recordings, side by side."""
 
+import io
+
 import orjson
 import pytest
+from rich.console import Console
 
 from kubedsm.configuration.documents import DocumentError
 from kubedsm.core.world.model import Tier
@@ -72,7 +75,11 @@ def test_what_moves_brought_is_shown_where_a_scheduler_said_so(folder):
     assert "| load | kubedsm | 4 | 2 | -20.0 | -15.3 | too few requests: 2 |" in shown
     assert "| load | old | 4 | 0 | - | - | too few requests: 2 |" in shown
     assert "<td>-15.3</td>" in page(found, {}, "kubedsm record")
-    tables(found)
+    console = Console(record=True, file=io.StringIO(), width=200)
+    console.print(tables(found))
+    text = console.export_text()
+    assert "load, kubedsm: the effect of 2 of 4 moves was measured: each was to make resp" in text
+    assert "load, old: the effect of 0 of 4 moves was measured; not measured: too few" in text
 
 
 def test_what_one_run_does_not_know_is_not_known_of_all(folder):
