@@ -24,10 +24,11 @@ from kubedsm.replay.files import write
 from kubedsm.replay.following import Plan, followed, recorded
 from kubedsm.replay.measures import measures_of
 from kubedsm.replay.recording import Record, TimelineRecorder
-from kubedsm.replay.report import Report, Row, assembled, plain_tables, tables
+from kubedsm.replay.report import Report, assembled, plain_tables, tables
 from kubedsm.replay.runner import Outcome
 from kubedsm.why.client import effects_since
 from kubedsm.why.effects import summed_up
+from kubedsm.why.explanation import EffectAnswer
 from loadgen.scenario import ScenarioError, load
 
 #: what kube-scheduler is called in pods
@@ -160,7 +161,7 @@ def _say_unseen(seen: Record) -> None:
 
 
 def _report(
-    outcome: Outcome, brought: Sequence[Row] | None, version: str, *, emulated: bool
+    outcome: Outcome, brought: Sequence[EffectAnswer] | None, version: str, *, emulated: bool
 ) -> Report:
     """`brought`: the effects of moves, if a scheduler told them."""
     what = "an emulated cluster" if emulated else "a cluster"

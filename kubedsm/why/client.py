@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from http import HTTPStatus
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import aiohttp
 import msgspec
@@ -12,7 +12,7 @@ from kubedsm.cluster.client.port import Cluster
 from kubedsm.core.world.model import Pod, Workload
 from kubedsm.why.answers import Explainer
 from kubedsm.why.entries import rfc3339
-from kubedsm.why.explanation import Explanation, MoveAnswer
+from kubedsm.why.explanation import EffectAnswer, Explanation, MoveAnswer
 from kubedsm.why.promises import Promised
 from kubedsm.why.record import ENTRIES
 
@@ -68,7 +68,7 @@ async def slower_at_edge(server: str) -> frozenset[Workload]:
     return frozenset() if said is None else frozenset(said.slower)
 
 
-async def effects_since(server: str, at: float, namespace: str) -> list[dict[str, Any]] | None:
+async def effects_since(server: str, at: float, namespace: str) -> list[EffectAnswer] | None:
     """The effects of the moves decided on since then, seconds since the epoch, as far as are kept.
 
     Of pods of the namespace; None if no scheduler answers.

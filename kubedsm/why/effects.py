@@ -12,6 +12,7 @@ import attrs
 from kubedsm.core.goals.response_times import ResponseTimes
 from kubedsm.core.world.measured import Answers
 from kubedsm.core.world.model import Share, Tier
+from kubedsm.why.explanation import EffectAnswer
 
 
 @attrs.frozen(slots=True)
@@ -94,14 +95,14 @@ def expected(times: ResponseTimes, share: Share, more: int) -> tuple[float, floa
     return mean(share.ratio), mean(attrs.evolve(share, edge=share.edge + more).ratio)
 
 
-def summed_up(effects: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def summed_up(effects: Iterable[EffectAnswer]) -> dict[str, Any]:
     """What moves brought together, for a report: of their effects, as `/decisions` has them.
 
     The means are of the moves whose effect was measured, an equal part each of what was done
     together; None if there are none.
     """
     listed = list(effects)
-    told = [each for each in listed if each["measured"] is not None]
+    told = [(each, each.measured) for each in listed if each.measured is not None]
 
     def mean(changes: Iterable[float]) -> float | None:
         return sum(changes) / len(told) if told else None
@@ -110,13 +111,12 @@ def summed_up(effects: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         "moves": len(listed),
         "measured": len(told),
         "expectedChange": mean(
-            (e["expected"]["after"] - e["expected"]["before"]) / e["together"] for e in told
+            (each.expected.after - each.expected.before) / each.together for each, _ in told
         ),
         "measuredChange": mean(
-            (e["measured"]["after"]["all"] - e["measured"]["before"]["all"]) / e["together"]
-            for e in told
+            (brought.after.all - brought.before.all) / each.together for each, brought in told
         ),
-        "untold": dict(sorted(Counter(e["untold"] for e in listed if e["untold"]).items())),
+        "untold": dict(sorted(Counter(each.untold for each in listed if each.untold).items())),
     }
 
 

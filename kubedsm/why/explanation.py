@@ -1,6 +1,6 @@
 """What is said of a pod and of each node, in the form in which it is sent and printed."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -33,6 +33,33 @@ class NodeAnswer(msgspec.Struct, frozen=True, rename="camel"):
     least_allocated: int | None = None
 
 
+class ResponseAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Mean response times, in seconds: of all requests, and of those answered in a tier."""
+
+    all: float
+    edge: float | None = None
+    cloud: float | None = None
+
+
+class Expected(msgspec.Struct, frozen=True):
+    before: float
+    after: float
+
+
+class Brought(msgspec.Struct, frozen=True):
+    before: ResponseAnswer
+    after: ResponseAnswer
+
+
+class EffectAnswer(msgspec.Struct, frozen=True):
+    """See `effects.Effect`."""
+
+    expected: Expected
+    measured: Brought | None = None
+    untold: str | None = None
+    together: Annotated[int, msgspec.Meta(ge=1)] = 1
+
+
 class MoveAnswer(msgspec.Struct, frozen=True):
     """A move; of one that only Events tell of, no more than what they say."""
 
@@ -47,8 +74,8 @@ class MoveAnswer(msgspec.Struct, frozen=True):
     outcome: str = ""
     reason: str | None = None
     replacement: str | None = None
-    #: what it was to bring and what it brought, see `Effect`; and the same in a line
-    effect: dict[str, Any] | None = None
+    #: what it was to bring and what it brought, and the same in a line
+    effect: EffectAnswer | None = None
     helped: str | None = None
 
 

@@ -2,11 +2,13 @@
 
 import asyncio
 
+import msgspec
 import orjson
 import pytest
 
 from kubedsm.emulator.paper import node
 from kubedsm.why.effects import summed_up
+from kubedsm.why.explanation import EffectAnswer
 from support.answers import tell, tell_nothing
 from support.metered import Metered
 from support.move_scenes import CONFIGURATION, LARGE_CLOUD, open_edge, quiet, settle_on_cloud
@@ -23,6 +25,10 @@ def moves(world):
 
 def effects(world):
     return [str(move.effect) for move in moves(world)]
+
+
+def answers(said):
+    return [msgspec.convert(each, EffectAnswer) for each in said]
 
 
 async def moved(world, *times, replicas=2, edge=ONE_PLACE, **said):
@@ -67,7 +73,7 @@ async def test_what_was_expected_and_measured_is_kept_explained_counted_and_summ
             assert metered(change, **labels, le="-0.05") == 0
             [entry] = [e for e in world.runtime._record.newest_first() if e.moves]
             listed = orjson.loads(orjson.dumps(entry.as_json()))["moves"]
-            assert summed_up([each["effect"] for each in listed]) == {
+            assert summed_up(answers(each["effect"] for each in listed)) == {
                 "moves": 1,
                 "measured": 1,
                 "expectedChange": pytest.approx(-0.04),
@@ -120,7 +126,7 @@ async def test_moves_of_one_service_that_are_under_way_at_one_time_are_judged_to
                 " measured 80 -> 75 ms (edge 40 -> 50, cloud 120 -> 100)"
             )
             assert effects(world) == [told, told]
-            summed = summed_up(move.effect.as_json() for move in moves(world))
+            summed = summed_up(answers(move.effect.as_json() for move in moves(world)))
             assert summed["measuredChange"] == pytest.approx(-0.0025)
             assert summed["expectedChange"] == pytest.approx(-0.04)
             assert metered("kubedsm_move_effects_total", result="shorter") == 2

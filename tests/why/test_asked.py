@@ -1,6 +1,7 @@
 """What a running scheduler tells other commands: edges that are slower, and what moves brought."""
 
 import pytest
+from aiohttp import web
 
 from kubedsm.clock import VirtualClock
 from kubedsm.configuration.settings import Configuration
@@ -16,6 +17,7 @@ from kubedsm.why.explainer import Decisions
 from kubedsm.why.record import DecisionRecord
 from kubedsm.why.server import Diagnostics
 from support.answers import WEB, sample
+from support.loopback import Server
 from support.placement_instances import pod, resources, snapshot
 from support.processes import free_port
 
@@ -70,3 +72,17 @@ async def test_without_a_scheduler_nothing_is_known():
     nobody = f"http://127.0.0.1:{free_port()}"
     assert await slower_at_edge(nobody) == frozenset()
     assert await effects_since(nobody, 0.0, "shop") is None
+
+
+async def test_what_is_no_scheduler_tells_nothing():
+    effect = {"expected": {"before": 0.08, "after": 0.06}, "together": 0}
+    moves = [{"at": "9", "pod": "shop/web", "effect": effect}]
+
+    async def answer(_):
+        return web.json_response({"decisions": [{"at": "9", "moves": moves}], "slower": [3]})
+
+    async with Server(answer) as other:
+        assert await effects_since(other.url, 0.0, "shop") is None
+        assert await slower_at_edge(other.url) == frozenset()
+        effect["together"] = 2
+        assert len(await effects_since(other.url, 0.0, "shop")) == 1
