@@ -5,6 +5,7 @@ from collections import Counter
 from statistics import pstdev
 
 import attrs
+import pytest
 
 from kubedsm.core.goals.fragmentation import Fragmentation, request_mix
 from kubedsm.core.goals.load import Capacity, LoadGoal
@@ -177,6 +178,25 @@ def test_against_trying_every_node_for_every_pod():
         changed += found.bindings != plain.bindings
         _as_good(found, plain, shot, policy.default_spread)
     assert changed > 20
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [
+        *(325, 477, 563, 585),  # a pod would go and leave another against its rules
+        *(225, 273, 385, 509),  # the rules would have others come before it
+        1023,  # one that was left over would have room
+    ],
+)
+def test_so_it_is_where_others_are_in_the_way(seed):
+    bare, batch = ruled_batch(seed, most=10)
+    shot = drawn_sample(bare, random.Random(seed))
+    goal = LoadGoal(5.0, 9.0, capacity=(Capacity(),))
+    policy = attrs.evolve(POLICY, load=goal, default_spread=bool(seed % 3))
+    plain = attrs.evolve(policy, load=None).decide(shot, batch)
+    found = policy.decide(shot, batch)
+    assert found.bindings == _literally(plain, shot, goal, policy.default_spread)
+    _as_good(found, plain, shot, policy.default_spread)
 
 
 def _as_good(found, plain, shot, spread):
