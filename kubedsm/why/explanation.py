@@ -24,8 +24,8 @@ class NodeAnswer(msgspec.Struct, frozen=True, rename="camel"):
     penalty: int | None = None
     #: how many of its replicas it would join, on the node and, of several, in its zone,
     company: int | None = None
-    #: within a tier, how evenly the node is used with it, 0..100, where that is measured: the
-    #: greatest wins, with its weight and less the penalty; then
+    #: within a tier, how evenly the node is used with it, if that is measured: up to 100, below 0
+    #: where it is used too much. The greatest wins, with its weight and less the penalty; then
     load: float | None = None
     #: on the edge, how much fragmentation is added, in nodes; the least wins
     fragmentation: float | None = None
