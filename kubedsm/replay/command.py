@@ -126,10 +126,9 @@ def replay(
     The cluster is emulated, and the policies' results stand side by side.
     A SCENARIO is a DrStress file, or MEAN-SIGMA (such as 1.5-.4) for the paper's recipe.
     """
-    _check(scenarios, preset, full=full, packs=bool(solver or seconds))
+    other = (policies, services_path, config_path, cluster_name) != (None, None, None, _PAPER)
+    _check(scenarios, preset, full=full, packs=bool(solver or seconds), other=other)
     if preset in _OF_THEIR_OWN:
-        if (policies, services_path, config_path, cluster_name) != (None, None, None, _PAPER):
-            raise click.UsageError(f"--preset {preset} has clusters, pods and policies of its own")
         with _problems():
             if preset == _LOAD_AWARE:
                 load_aware.run(load_aware.plan(seeds, full=full), jobs, out, output)
@@ -165,13 +164,18 @@ def replay(
                 write(found, out, markdown_tables(found), page="kubedsm replay")
 
 
-def _check(scenarios: Sequence[str], preset: str | None, *, full: bool, packs: bool) -> None:
+def _check(
+    scenarios: Sequence[str], preset: str | None, *, full: bool, packs: bool, other: bool
+) -> None:
+    """packs: whether it is said how to pack. other: whether it is said what to play, or on what."""
     if bool(scenarios) == bool(preset):
         raise click.UsageError("give scenarios, or --preset: one of the two")
     if full and not preset:
         raise click.UsageError("--full needs --preset")
     if packs and preset != _PACKING:
         raise click.UsageError("--solver and --seconds need --preset packing")
+    if other and preset in _OF_THEIR_OWN:
+        raise click.UsageError(f"--preset {preset} has clusters, pods and policies of its own")
 
 
 @contextmanager

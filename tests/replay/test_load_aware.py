@@ -1,16 +1,17 @@
 """`kubedsm replay --preset load-aware`: the model by hand, what is measured of it, the tables."""
 
 import json
-from functools import partial
 
 import msgspec
 import numpy as np
 import pytest
 
-from kubedsm.core.world.model import Workload
+from kubedsm.clock import VirtualClock
+from kubedsm.configuration.load_aware import LoadAware
+from kubedsm.configuration.settings import Configuration
 from kubedsm.emulator.api.resources import PODS
 from kubedsm.emulator.api.store import ObjectChange
-from kubedsm.replay.load_aware import command
+from kubedsm.replay.load_aware import command, trial
 from kubedsm.replay.load_aware.application import (
     CAPACITY,
     GRAPHS,
@@ -23,9 +24,11 @@ from kubedsm.replay.load_aware.contenders import CONTENDERS, DEFAULT, OURS, PAPE
 from kubedsm.replay.load_aware.history import LoadHistory
 from kubedsm.replay.load_aware.model import Chance, Traffic, end_to_end, visit_seconds
 from kubedsm.replay.load_aware.plan import FULL, Plan
+from kubedsm.replay.load_aware.prometheus import ModelledPrometheus
 from kubedsm.replay.load_aware.tables import SECTIONS
 from kubedsm.replay.load_aware.trial import Outcome, Trial, play
 from kubedsm.replay.sections import as_markdown
+from kubedsm.runtime.load_reading import queries_of
 from support.command_line import kubedsm
 
 #: all as long as on average, and at the first pod
@@ -119,9 +122,9 @@ def shown(name, service, worker, *, ready=True):
     }
 
 
-def test_a_sample_is_what_prometheus_would_say():
+def test_what_was_used_is_told_as_means():
     """Nothing is answered, as most services have no pod: pods only hold their memory."""
-    history = LoadHistory(partial(_idle, GRAPHS["tree"]))
+    history = LoadHistory(_traffic)
     for at, change in [
         (0, ("ADDED", shown("old", "m5", 1))),
         (40, ("ADDED", shown("new", "m5", 2))),
@@ -130,36 +133,40 @@ def test_a_sample_is_what_prometheus_would_say():
         (70, ("MODIFIED", shown("other", "m1", 2))),
     ]:
         history.notice(ObjectChange(0, change[0], PODS, change[1], None), at)
-    measured = history.measured(100, 50, 1000.0)
-    assert measured.at == 1000.0
+    nodes, pods = history.means(100, 50)
     # 200 MB for 10 of 50 s; 200 MB all the time, and 100 MB for 30 of 50 s
-    assert measured.nodes["worker-1"].memory == pytest.approx(40e6)
-    assert measured.nodes["worker-2"].memory == pytest.approx(260e6)
-    assert measured.nodes["worker-3"].memory == measured.nodes["worker-1"].cpu == 0
+    assert nodes["worker-1"].tolist() == pytest.approx([0, 40e6, 0, 0])
+    assert nodes["worker-2"].tolist() == pytest.approx([0, 260e6, 0, 0])
+    assert not nodes["worker-3"].any()
     # Of pods that are there, over the time that they were.
-    of_services = {name: Workload("default", "Deployment", name) for name in ("m1", "m5")}
-    assert set(measured.workloads) == set(of_services.values())
-    assert measured.workloads[of_services["m5"]].memory == pytest.approx(200e6)
-    assert measured.workloads[of_services["m1"]].memory == pytest.approx(100e6)
+    assert pods.keys() == {"new", "other"}
+    assert (pods["new"][1], pods["other"][1]) == pytest.approx((200e6, 100e6))
 
 
-def _idle(graph, placement, users):
-    return Traffic(graph, SCENARIOS[1], placement, users, PLAIN)
+def _traffic(placement, users):
+    return Traffic(GRAPHS["tree"], SCENARIOS[1], placement, users, PLAIN)
 
 
-def test_cores_are_told_in_millicores_and_requests_by_the_pods_that_share_them():
-    history = LoadHistory(partial(_idle, GRAPHS["tree"]))
+@pytest.mark.asyncio
+@pytest.mark.looptime
+async def test_it_is_told_as_prometheus_tells_it():
+    history, clock = LoadHistory(_traffic), VirtualClock()
     for service in SERVICES:
         for worker in (1, 2):
             pod = shown(f"{service}-{worker}", service, worker)
             history.notice(ObjectChange(0, "ADDED", PODS, pod, None), 0)
     history.come(10, 50)
-    measured = history.measured(100, 100, 1000.0)
-    rate = _idle(GRAPHS["tree"], ON_TWO, 10).rate
-    # Half of the time there were no users.
-    assert measured.nodes["worker-1"].cpu == pytest.approx(1000 * 4 * 0.03 * rate / 2 / 2)
-    written = measured.workloads[Workload("default", "Deployment", "m16")].disk
-    assert written == pytest.approx(10e6 * rate / 2 / 2)
+    await clock.sleep(100)
+    queries = queries_of(Configuration(load_aware=LoadAware(prometheus="http://model")))
+    whom = LoadAware(window=100)
+    told = await ModelledPrometheus(history, clock).ask(whom, queries, 1.0, dict)
+    assert told.keys() == queries.keys()
+    rate = _traffic(ON_TWO, 10).rate
+    found = {(query, *sorted(s.labels.values())): s.value for query, of in told.items() for s in of}
+    # Half of the time there were no users; and requests are shared by two pods.
+    assert found["node_cpu", "default", "worker-1"] == pytest.approx(4 * 30 * rate / 2 / 2)
+    assert found["pod_disk", "default", "m16-2"] == pytest.approx(10e6 * rate / 2 / 2)
+    assert {sample.at for of in told.values() for sample in of} == {clock.wall()}
 
 
 def outcome(contender, users=10, seed=1, *, scenario=1, p95=1.0, **more):
@@ -206,8 +213,9 @@ def test_the_whole_plan_is_the_papers():
 
 def test_the_command_from_end_to_end(tmp_path, monkeypatch):
     """In a short form that is the same on every machine: ours is better, and nothing is lost."""
-    tiny = Plan(["tree"], (60,), trials=1, scenarios=(1,), minutes=5)
+    tiny = Plan(["tree"], (60,), 1, (1,), (DEFAULT, PAPER, OURS), minutes=2)
     monkeypatch.setattr(command, "SHORT", tiny)
+    monkeypatch.setattr(trial, "ROLLOUT", 60.0)
     arguments = ("replay", "--preset", "load-aware", "--jobs", 1)
     done = kubedsm(*arguments, "--out", tmp_path, "-o", "json")
     assert (done.returncode, done.stderr) == (0, "")
@@ -217,13 +225,12 @@ def test_the_command_from_end_to_end(tmp_path, monkeypatch):
     outcomes = {
         each["trial"]["contender"]: msgspec.convert(each, Outcome) for each in found["trials"]
     }
-    assert list(outcomes) == list(CONTENDERS)
+    assert list(outcomes) == [DEFAULT, PAPER, OURS]
     assert outcomes[OURS].p95 < outcomes[DEFAULT].p95
     assert outcomes[OURS].lost_pod_seconds == 0
     assert outcomes[OURS].moves_in_all > 0
     # The seed's evictions cost a pod until its successor is Ready.
     assert outcomes[PAPER].lost_pod_seconds > outcomes[PAPER].moves_in_all > 0
     assert (tmp_path / "tables.md").read_text().startswith("## How\n\nA model, not a measurement")
-    assert "<td>kubedsm + load" in (tmp_path / "index.html").read_text()
-    trial = msgspec.structs.replace(outcomes[DEFAULT].trial)
-    assert play(trial) == outcomes[DEFAULT]
+    assert "scenario 1: kubedsm + load</td>" in (tmp_path / "index.html").read_text()
+    assert play(outcomes[DEFAULT].trial) == outcomes[DEFAULT]

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 
 import attrs
 
+from kubedsm.configuration.load_aware import LoadAware, NodeCapacity
 from kubedsm.configuration.settings import Configuration
 from kubedsm.core.goals.load import Capacity, LoadGoal
 from kubedsm.core.policies.in_turn import Choose, InTurn
@@ -14,17 +15,23 @@ from kubedsm.core.policies.policy import Policy
 from kubedsm.core.policies.registry import KUBEDSM
 from kubedsm.replay.load_aware.application import CAPACITY, Resource
 
-_SIZE = Capacity(net=float(CAPACITY[Resource.NET]), disk=float(CAPACITY[Resource.DISK]))
+_NET, _DISK = (int(CAPACITY[resource]) for resource in (Resource.NET, Resource.DISK))
+#: The model is asked whatever the address.
+_MEASURED = Configuration(
+    load_aware=LoadAware(
+        prometheus="http://model", move=True, capacity=(NodeCapacity(net=_NET, disk=_DISK),)
+    )
+)
+_PLAIN = Configuration()
 #: as published: no node is too busy
-PAPERS = LoadGoal(high_usage=math.inf, capacity=(_SIZE,))
-_OURS = LoadGoal(move=True, capacity=(_SIZE,))
+PAPERS = LoadGoal(high_usage=math.inf, capacity=(Capacity(net=_NET, disk=_DISK),))
 
 
 @attrs.frozen
 class Contender:
-    policy: Callable[[Configuration], Policy]
-    #: whether it is told what is measured
-    measures: bool = True
+    configuration: Configuration
+    #: None: the configured KubeDSM
+    policy: Callable[[Configuration], Policy] | None = None
     #: whether the paper's descheduler runs beside it
     deschedules: bool = False
 
@@ -36,15 +43,11 @@ def _in_turn(choose: Choose, load: LoadGoal | None = None) -> Callable[[Configur
     return policy
 
 
-def _with_load(configuration: Configuration) -> Policy:
-    return attrs.evolve(configuration.policy, load=_OURS)
-
-
 DEFAULT, PAPER, OURS = "kube-scheduler", "+ score + descheduler", "kubedsm + load"
 CONTENDERS: Mapping[str, Contender] = {
-    DEFAULT: Contender(_in_turn(kube_scheduler), measures=False),
-    "+ score": Contender(_in_turn(load_aware, PAPERS)),
-    PAPER: Contender(_in_turn(load_aware, PAPERS), deschedules=True),
-    KUBEDSM: Contender(lambda configuration: configuration.policy, measures=False),
-    OURS: Contender(_with_load),
+    DEFAULT: Contender(_PLAIN, _in_turn(kube_scheduler)),
+    "+ score": Contender(_MEASURED, _in_turn(load_aware, PAPERS)),
+    PAPER: Contender(_MEASURED, _in_turn(load_aware, PAPERS), deschedules=True),
+    KUBEDSM: Contender(_PLAIN),
+    OURS: Contender(_MEASURED),
 }

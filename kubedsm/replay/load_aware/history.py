@@ -1,23 +1,27 @@
 """What was used of the nodes, and by whom, while pods came and went."""
 
-import itertools
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import attrs
 import numpy as np
 
 from kubedsm.cluster.wire import decoding
-from kubedsm.core.world.measured import Measured, Usage
-from kubedsm.core.world.model import NodeName, Uid, Workload
+from kubedsm.core.world.model import Uid
 from kubedsm.emulator.api.resources import PODS
 from kubedsm.emulator.api.store import ObjectChange
-from kubedsm.emulator.paper import NAMESPACE
-from kubedsm.replay.load_aware.application import NODES, SERVICES, Floats
+from kubedsm.replay.load_aware.application import CAPACITY, NODES, SERVICES, Floats
 from kubedsm.replay.load_aware.model import Placement, Traffic
 from kubedsm.replay.recording import SERVICE_LABEL
 
-#: a pod's service, and its node's place in NODES
-Serving = Mapping[Uid, tuple[str, int]]
+
+class Serving(NamedTuple):
+    """A pod that is Ready."""
+
+    name: str
+    service: str
+    #: its place in NODES
+    node: int
 
 
 @attrs.frozen(eq=False)
@@ -27,7 +31,7 @@ class Stretch:
     since: float
     until: float
     traffic: Traffic
-    serving: Serving
+    serving: Mapping[Uid, Serving]
 
     def within(self, since: float, until: float) -> float:
         """How much of it is in that time."""
@@ -44,7 +48,7 @@ class LoadHistory:
         self._traffic = traffic
         self._users = 0
         self._since = 0.0
-        self._serving: dict[Uid, tuple[str, int]] = {}
+        self._serving: dict[Uid, Serving] = {}
         self._past: list[Stretch] = []
 
     def notice(self, change: ObjectChange, now: float) -> None:
@@ -57,7 +61,8 @@ class LoadHistory:
         if serving != (pod.uid in self._serving) and service in SERVICES and pod.node_name:
             self._pass(now)
             if serving:
-                self._serving[pod.uid] = service, NODES.index(pod.node_name)
+                node = NODES.index(pod.node_name)
+                self._serving[pod.uid] = Serving(pod.name, service, node)
             else:
                 del self._serving[pod.uid]
 
@@ -75,45 +80,30 @@ class LoadHistory:
             if each.within(since, until)
         ]
 
-    def measured(self, now: float, window: float, at: float) -> Measured:
-        """Means over the last `window` seconds, as Prometheus would have them, at that wall time.
+    def means(self, now: float, window: float) -> tuple[dict[str, Floats], dict[str, Floats]]:
+        """What nodes and pods used, by name, as means over the last `window` seconds.
 
-        Of a pod over as much of it as it served.
+        In units of CAPACITY. Of a pod, over as much of that as it served.
         """
-        stretches = self.between(now - window, now)
-        nodes = np.zeros((len(NODES), 4))
+        nodes = np.zeros((len(NODES), len(CAPACITY)))
         used: dict[Uid, Floats] = {}
         seconds: dict[Uid, float] = {}
-        for each in stretches:
+        for each in self.between(now - window, now):
             length = each.until - each.since
             nodes += each.traffic.used * length
-            for uid, (service, _) in each.serving.items():
-                used[uid] = used.get(uid, 0) + each.traffic.of_pods[service] * length
+            for uid, pod in each.serving.items():
+                used[uid] = used.get(uid, 0) + each.traffic.of_pods[pod.service] * length
                 seconds[uid] = seconds.get(uid, 0) + length
-        of_service = sorted((name, uid) for uid, (name, _) in self._serving.items() if uid in used)
-        return Measured(
-            at,
-            {NodeName(name): _usage(nodes[n] / window) for n, name in enumerate(NODES)},
-            {
-                Workload(NAMESPACE, "Deployment", name): _usage(
-                    np.mean([used[uid] / seconds[uid] for _, uid in pods], axis=0)
-                )
-                for name, pods in itertools.groupby(of_service, key=lambda each: each[0])
-            },
-        )
+        pods = {p.name: used[uid] / seconds[uid] for uid, p in self._serving.items() if uid in used}
+        return dict(zip(NODES, nodes / window, strict=True)), pods
 
     def _pass(self, now: float) -> None:
         if now <= self._since:
             return
         nodes: dict[str, list[int]] = {}
-        for service, node in self._serving.values():
-            nodes.setdefault(service, []).append(node)
+        for pod in self._serving.values():
+            nodes.setdefault(pod.service, []).append(pod.node)
         placement = tuple(tuple(sorted(nodes.get(name, ()))) for name in SERVICES)
         traffic = self._traffic(placement, self._users)
         self._past.append(Stretch(self._since, now, traffic, dict(self._serving)))
         self._since = now
-
-
-def _usage(amounts: Floats) -> Usage:
-    cores, memory, net, disk = amounts.tolist()
-    return Usage(1000 * cores, memory, net, disk)

@@ -16,6 +16,7 @@ class Plan:
     #: of each kind
     trials: int
     scenarios: Sequence[int] = tuple(SCENARIOS)
+    contenders: Sequence[str] = tuple(CONTENDERS)
     minutes: float = 30
 
     @property
@@ -25,7 +26,7 @@ class Plan:
             for graph in self.graphs
             for scenario in self.scenarios
             for users in self.users
-            for contender in CONTENDERS
+            for contender in self.contenders
             for seed in range(1, self.trials + 1)
         ]
 

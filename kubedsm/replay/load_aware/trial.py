@@ -11,11 +11,8 @@ import numpy as np
 
 from kubedsm.clock import Clock, VirtualClock
 from kubedsm.cluster.client.port import Cluster
-from kubedsm.configuration.settings import Configuration
 from kubedsm.core.moving.movable import default_movable
-from kubedsm.core.policies.kubedsm import KubeDSM
 from kubedsm.core.policies.load_aware import one_eviction
-from kubedsm.core.world.events import MeasuredApplied
 from kubedsm.emulator.api.api_server import ApiServer
 from kubedsm.emulator.api.patching import MERGE_PATCH
 from kubedsm.emulator.api.resources import DEPLOYMENTS
@@ -35,6 +32,7 @@ from kubedsm.replay.load_aware.application import (
 from kubedsm.replay.load_aware.contenders import CONTENDERS, PAPERS
 from kubedsm.replay.load_aware.history import LoadHistory, Stretch
 from kubedsm.replay.load_aware.model import Chance, Placement, Traffic
+from kubedsm.replay.load_aware.prometheus import ModelledPrometheus
 from kubedsm.replay.measures import Spread, lost_pod_seconds
 from kubedsm.replay.plain_bindings import PlainBindings
 from kubedsm.replay.recording import TimelineRecorder
@@ -43,11 +41,9 @@ from kubedsm.replay.virtual_time import run_in_virtual_time
 from kubedsm.replay.world import API_LATENCY, without_solver
 from kubedsm.runtime.assembly import Runtime
 
-#: seconds from one sample to the next, and over which each is a mean
-PERIOD, WINDOW = 30.0, 300.0
-#: seconds: load until figures are known; from one Deployment's rollout to the next; until the last
-#: has had its say in all figures; between two runs of the descheduler
-WARM_UP, ROLLOUT, SETTLING, DESCHEDULING = 360.0, WINDOW, 60.0, 60.0
+#: seconds: load until figures are known; from one Deployment's rollout to the next, as long as the
+#: window that figures are means over; until the measuring; between two runs of the descheduler
+WARM_UP, ROLLOUT, SETTLING, DESCHEDULING = 360.0, 300.0, 60.0, 60.0
 #: until all pods are Ready
 STARTING = 30.0
 #: requests by which their rate is found
@@ -92,23 +88,22 @@ def play(trial: Trial) -> Outcome:
 
 async def _play(trial: Trial) -> Outcome:
     clock, contender = VirtualClock(), CONTENDERS[trial.contender]
-    configuration, history = without_solver(Configuration()), _history(trial)
+    configuration, history = without_solver(contender.configuration), _history(trial)
     recorder = TimelineRecorder(SERVICES, configuration.tiers)
     async with EmulatedCluster(_cluster(), clock, _chance(trial, "cluster")) as cluster:
         store = cluster.api.store
         store.subscribe(lambda change: recorder.notice(change, clock.monotonic()))
         store.subscribe(lambda change: history.notice(change, clock.monotonic()))
         front: Cluster = EmulatedFront(cluster.routes, clock, latency=API_LATENCY)
-        policy = contender.policy(configuration)
-        if not isinstance(policy, KubeDSM):
+        policy = contender.policy and contender.policy(configuration)
+        if policy is not None:
             front = PlainBindings(front)
         rng = _chance(trial, "scheduler")
-        runtime = Runtime(front, configuration, clock, rng, policy=policy)
+        prometheus = ModelledPrometheus(history, clock)
+        runtime = Runtime(front, configuration, clock, rng, policy=policy, prometheus=prometheus)
         async with asyncio.TaskGroup() as tasks:
             running = [tasks.create_task(runtime.run())]
             await runtime.synced.wait()
-            if contender.measures:
-                running.append(tasks.create_task(_measure(runtime, history, clock)))
             if contender.deschedules:
                 running.append(tasks.create_task(_deschedule(runtime, cluster.api, clock)))
             await _prepare(cluster.api, history, trial, clock)
@@ -144,14 +139,6 @@ def _cluster() -> ClusterSpec:
     """All of one tier, where nothing is promised: the cloud."""
     cores, memory = CAPACITY[Resource.CPU], CAPACITY[Resource.MEMORY]
     return ClusterSpec(tuple(node(name, "cloud", f"{cores:g}", f"{memory:.0f}") for name in NODES))
-
-
-async def _measure(runtime: Runtime, history: LoadHistory, clock: Clock) -> None:
-    """Tell what Prometheus would, again and again."""
-    while True:
-        await clock.sleep(PERIOD)
-        sample = history.measured(clock.monotonic(), WINDOW, clock.wall())
-        runtime.mirror.apply(MeasuredApplied(sample))
 
 
 async def _deschedule(runtime: Runtime, api: ApiServer, clock: Clock) -> None:
