@@ -91,7 +91,7 @@ _OF_THEIR_OWN = (_PACKING, _LOAD_AWARE)
 @click.option(
     "--seeds",
     type=click.IntRange(1, 1000),
-    show_default="1; with --full, 5; packing: 2, 100; load-aware: 2, 10",
+    show_default="1; with --full, 5; packing: 2, 100; load-aware: 1, 10",
     help="How many, from 1 on.",
 )
 @click.option(

@@ -31,5 +31,5 @@ class Plan:
         ]
 
 
-SHORT = Plan(["tree"], (20, 50, 80), trials=2)
+SHORT = Plan(list(GRAPHS), (20, 50, 80), trials=1)
 FULL = Plan(list(GRAPHS), range(10, 101, 10), trials=10)
