@@ -28,7 +28,7 @@ def run(planned: Plan, jobs: int | None, out: Path | None, output: str) -> None:
         out.mkdir(parents=True, exist_ok=True)
     trials = planned.all
     done = list(progress("trying", spread(play, trials, jobs or processors()), len(trials)))
-    about = f"{MODELLED}; {planned.trials} trials of {planned.minutes:g} minutes each"
+    about = f"{MODELLED}; trials of each kind: {planned.trials}, of {planned.minutes:g} minutes"
     made, found = as_markdown(SECTIONS, done, about), _json(done)
     click.echo(found if output == "json" else made, nl=False)
     if out is not None:
