@@ -187,7 +187,7 @@ def rules(pods: int, nodes: int, output: str) -> None:
 @bench.command("load")
 @output
 def load(output: str) -> None:
-    """Placing 200 pods on 1,000 nodes by measured load, beside not (5 s)."""
+    """Placing by measured load, beside where nothing is measured (5 s)."""
     from kubedsm.bench import load as bench_load  # noqa: PLC0415  of no use elsewhere
 
     _report(bench_load.run(), output)

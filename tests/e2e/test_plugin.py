@@ -42,7 +42,7 @@ def test_without_a_command_it_says_which_there_are(name):
 @pytest.mark.parametrize(
     ("typed", "offered"),
     [
-        (["r"], ["rbac", "replay", "run", ":4"]),
+        (["r"], ["rbac", "record", "replay", "run", ":4"]),
         (["rbac", "--without", "mig"], ["migrations", ":4"]),
         (["run", "--config", ""], [":0"]),
         (["run", "--no-such"], [":4"]),

@@ -17,6 +17,7 @@ from kubedsm.emulator.front import EmulatedFront
 from kubedsm.emulator.paper import node
 from kubedsm.monitoring.measured_cluster import MeasuredCluster
 from kubedsm.runtime.assembly import Runtime
+from support.fake_prometheus import DOWN, FakePrometheus
 
 QUICK = Timing(start_delay=0.5, stop_delay=0.5)
 
@@ -34,7 +35,7 @@ class World:
     #: what the configuration follows
     source: object = None
     runtime: Runtime = None
-    #: whom the scheduler asks for measured load
+    #: whom the scheduler asks for measured load; nobody answers if there is none
     prometheus: object = None
     #: what the scheduler is on
     front: EmulatedFront = None
@@ -66,7 +67,7 @@ class World:
             policy=policy,
             listener=instruments,
             source=self.source,
-            prometheus=self.prometheus,
+            prometheus=self.prometheus or FakePrometheus(self.clock, failure=DOWN),
         )
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(self.runtime.run())
