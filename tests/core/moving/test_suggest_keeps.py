@@ -102,7 +102,7 @@ def test_a_pod_that_was_moved_is_not_left_alone_by_the_next():
 @pytest.mark.parametrize("algorithm", ["exact", "paper"])
 def test_on_random_clusters(algorithm):
     seen = Counter()
-    for seed in range(5000, 5400):
+    for seed in range(5000, 5300):
         case = ruled_case(seed, leaning)
         shot = case.snapshot
         limits = attrs.evolve(case.limits, max_moves=6, max_cloud_to_edge=5, max_edge_reorder=3)

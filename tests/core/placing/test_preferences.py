@@ -122,7 +122,7 @@ def test_a_spread_over_hosts():
 
 def test_the_same_as_the_literal_form():
     seen = Counter()
-    for seed in range(600):
+    for seed in range(300):
         shot, waiting = drawn(seed)
         feasibility = Feasibility.of(shot)
         nodes = sorted(shot.nodes.values(), key=lambda n: n.name)
@@ -155,7 +155,7 @@ def reached(shot, pods, decision):
 
 def test_they_never_change_how_many_are_placed_nor_qos():
     seen = Counter()
-    for seed in range(350):
+    for seed in range(300):
         shot, pods = drawn_batch(seed)
         plain = without_preferences(shot, pods)
         decision, indifferent = decided(shot, pods), decided(*plain)
@@ -180,7 +180,7 @@ def only_preferences(shot, pods):
 
 def test_beyond_the_bounds_they_cost_nothing_either():
     unproven = 0
-    for seed in range(400):
+    for seed in range(300):
         shot, pods = only_preferences(*drawn_batch(seed))
         plain = without_preferences(shot, pods)
         for bounds in (Bounds(states=20), Bounds(loads=6)):
