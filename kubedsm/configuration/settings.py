@@ -48,7 +48,6 @@ from kubedsm.core.goals.objective import Objective, Promise
 from kubedsm.core.goals.response_times import LatencyGoal
 from kubedsm.core.moving.suggestion import SuggestLimits
 from kubedsm.core.policies.kubedsm import KubeDSM
-from kubedsm.core.world.measured import ENOUGH_REQUESTS
 from kubedsm.core.world.model import Tiers, Workload
 from kubedsm.solvers.available import solver_of
 
@@ -180,8 +179,7 @@ class Configuration:
     def _latency_goal(self) -> LatencyGoal | None:
         if not self.latency.queries.requests:
             return None
-        enough = ENOUGH_REQUESTS / self.load_aware.window
-        return LatencyGoal(self._latency_target, self.latency.times, enough)
+        return LatencyGoal(self._latency_target, self.latency.times)
 
     def _latency_target(self, workload: Workload) -> float | None:
         return self._said_of(workload).latency_target

@@ -85,7 +85,8 @@ class MoveEffects:
         untold = _not_told(sample, workload)
         if self._ended.get(workload, 0.0) > sample.answered - sample.window:
             untold = untold or OTHER_MOVES
-        times = _believed(sample, workload, self._configuration.current.latency.times)
+        believed = sample.believed(sample.answers.get(workload, {}))
+        times = ResponseTimes.of(believed, self._configuration.current.latency.times)
         return _Watched(workload, sample, share, times, untold)
 
     def ended(self, move: MoveOutcome) -> MoveOutcome:
@@ -151,15 +152,6 @@ def _not_told(sample: Measured, workload: Workload) -> str:
     if not answers:
         return NOT_MEASURED
     return "" if sample.enough(sum(each.rate for each in answers.values())) else TOO_FEW
-
-
-def _believed(sample: Measured, workload: Workload, configured: ResponseTimes) -> ResponseTimes:
-    """What the tiers answer the workload in: measured, or else configured."""
-    answers = sample.answers.get(workload, {})
-    known = {tier: each.seconds for tier, each in answers.items() if sample.enough(each.rate)}
-    return ResponseTimes(
-        known.get(Tier.EDGE, configured.edge), known.get(Tier.CLOUD, configured.cloud)
-    )
 
 
 def _change_of_share(snapshot: Snapshot, move: MoveOutcome) -> int:

@@ -36,7 +36,7 @@ def promised(snapshot: Snapshot, policy: KubeDSM) -> list[Promised]:
         seconds = (answers[tier].seconds if tier in answers else None for tier in Tier)
         target, taken = None if goal is None else goal.targets(workload), TierTimes()
         if goal is not None and target is not None:
-            times = goal.times(measured.steady.get(workload, {}))
+            times = goal.times(workload, measured)
             taken = TierTimes(times.edge, times.cloud)
         found.append(
             Promised(str(workload), promise.qos, promise.weight, TierTimes(*seconds), target, taken)

@@ -10,7 +10,7 @@ import attrs
 
 from kubedsm.core.goals.objective import Promises
 from kubedsm.core.goals.traffic import Rates
-from kubedsm.core.world.measured import Answers, Measured
+from kubedsm.core.world.measured import Measured
 from kubedsm.core.world.model import Tier, Workload
 
 
@@ -20,6 +20,12 @@ class ResponseTimes:
 
     edge: float
     cloud: float
+
+    @classmethod
+    def of(cls, seconds: Mapping[Tier, float], configured: "ResponseTimes") -> "ResponseTimes":
+        """As measured, and as configured of a tier that is not."""
+        edge, cloud = Tier.EDGE, Tier.CLOUD
+        return cls(seconds.get(edge, configured.edge), seconds.get(cloud, configured.cloud))
 
     def qos(self, target: float) -> float:
         """The QoS factor that the target means. Needs tE < tC."""
@@ -34,24 +40,20 @@ class LatencyGoal:
     targets: Callable[[Workload], float | None]
     #: those of workloads of which nothing is measured
     configured: ResponseTimes
-    #: requests/s of a tier, of which its mean is believed
-    enough: float
 
-    def times(self, answers: Mapping[Tier, Answers]) -> ResponseTimes:
-        """Those of a workload: where the edge is no faster as measured, the configured ones."""
-        known = {tier: a.seconds for tier, a in answers.items() if a.rate >= self.enough}
-        found = ResponseTimes(
-            known.get(Tier.EDGE, self.configured.edge), known.get(Tier.CLOUD, self.configured.cloud)
-        )
+    def times(self, workload: Workload, measured: Measured) -> ResponseTimes:
+        """Its own: where the edge is no faster as measured, the configured ones."""
+        steady = measured.steady.get(workload, {})
+        found = ResponseTimes.of(measured.believed(steady), self.configured)
         return found if found.edge < found.cloud else self.configured
 
     def promises(self, promises: Promises, measured: Measured) -> Promises:
         """The promises; those of workloads with a target, by their own response times."""
         promised = {}
-        for workload, answers in measured.steady.items():
+        for workload in measured.steady:
             target = self.targets(workload)
             if target is not None:
-                qos = self.times(answers).qos(target)
+                qos = self.times(workload, measured).qos(target)
                 promised[workload] = attrs.evolve(promises(workload), qos=qos)
         return lambda workload: promised.get(workload) or promises(workload)
 

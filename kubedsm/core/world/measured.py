@@ -119,6 +119,10 @@ class Measured:
         """Whether so many requests/s tell anything."""
         return rate * self.window >= ENOUGH_REQUESTS
 
+    def believed(self, answers: Mapping[Tier, Answers]) -> dict[Tier, float]:
+        """Seconds of a request, as the mean, at each tier that answers enough of them."""
+        return {tier: each.seconds for tier, each in answers.items() if self.enough(each.rate)}
+
     def edge_is_slower(self, workload: Workload) -> bool | None:
         """Whether the edge serves it more slowly, by this sample alone; None if it cannot be said.
 
@@ -126,8 +130,7 @@ class Measured:
         if nothing is asked of it that is worth comparing. If only one tier answers enough, or all
         of its pods are in one, there is nothing to compare.
         """
-        of_workload = self.answers.get(workload, {})
-        told = {tier: each.seconds for tier, each in of_workload.items() if self.enough(each.rate)}
+        told = self.believed(self.answers.get(workload, {}))
         if not told:
             return False
         if len(told) < len(Tier):
