@@ -127,8 +127,7 @@ class Server:
         return f"{url}: HTTP {status}" if status >= _ERROR else ""
 
     async def _metrics(self, _: web.Request) -> web.Response:
-        headers = {"Content-Type": CONTENT_TYPE_PLAIN_0_0_4}
-        return web.Response(body=generate_latest(self.registry), headers=headers)
+        return exposition(self.registry)
 
     async def _healthz(self, _: web.Request) -> web.Response:
         return web.Response(text="ok\n")
@@ -143,3 +142,9 @@ def _said(text: str, status: int = 200) -> web.Response:
 
 def _failed(problem: str) -> web.Response:
     return _said(problem, 502)
+
+
+def exposition(registry: CollectorRegistry) -> web.Response:
+    """What Prometheus is answered."""
+    headers = {"Content-Type": CONTENT_TYPE_PLAIN_0_0_4}
+    return web.Response(body=generate_latest(registry), headers=headers)

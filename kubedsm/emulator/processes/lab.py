@@ -8,8 +8,7 @@ from pathlib import Path
 
 import attrs
 from aiohttp import web
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+from prometheus_client import CollectorRegistry
 
 from kubedsm.clock import Clock
 from kubedsm.core.world.model import Tier, Tiers
@@ -24,6 +23,7 @@ from kubedsm.emulator.processes.lab_metrics import LabMetrics
 from kubedsm.emulator.processes.pod_processes import PodProcesses
 from kubedsm.emulator.processes.service_proxies import ServiceProxies
 from kubedsm.listening import listen
+from loadgen.server import exposition
 
 #: seconds from one look at the processes to the next
 _LOOK = 1.0
@@ -105,8 +105,7 @@ async def _served(
         return
 
     async def written(_: web.Request) -> web.Response:
-        headers = {"Content-Type": CONTENT_TYPE_PLAIN_0_0_4}
-        return web.Response(body=generate_latest(registry), headers=headers)
+        return exposition(registry)
 
     app = web.Application()
     app.router.add_get("/metrics", written)
