@@ -11,6 +11,8 @@ from kubedsm.replay.page import page as as_page
 from kubedsm.replay.report import Report
 
 RESULTS = "results.json"
+#: PNG files by name
+Pictures = Mapping[str, bytes]
 
 
 def as_json(found: Report) -> bytes:
@@ -22,18 +24,28 @@ def write(found: Report, out: Path, tables: str, page: str = "") -> None:
 
     tables: Markdown. page: the title of a page with pictures; without one there is none.
     """
-    (out / RESULTS).write_bytes(as_json(found))
+    put(out, as_json(found), tables)
+    if page:
+        put_page(out, lambda drawn: as_page(found, drawn, page), partial(_pictures, found))
+
+
+def put(out: Path, results: bytes, tables: str) -> None:
+    (out / RESULTS).write_bytes(results)
     (out / "tables.md").write_text(tables, encoding="utf-8")
-    if not page:
-        return
-    pictures = drawn(partial(_pictures, found))
+
+
+def put_page(
+    out: Path, page: Callable[[Pictures], str], draw: Callable[[], Pictures] | None = None
+) -> None:
+    """Pictures, if any are to be drawn, and the page that is made of them."""
+    pictures = _drawn(draw) if draw is not None else {}
     for name, content in pictures.items():
         (out / name).write_bytes(content)
-    (out / "index.html").write_text(as_page(found, pictures, page), encoding="utf-8")
+    (out / "index.html").write_text(page(pictures), encoding="utf-8")
 
 
-def drawn(draw: Callable[[], Mapping[str, bytes]]) -> Mapping[str, bytes]:
-    """PNG files by name; none, and a line that says why, where the drawing lacks matplotlib."""
+def _drawn(draw: Callable[[], Pictures]) -> Pictures:
+    """None, and a line that says why, where the drawing lacks matplotlib."""
     try:
         return draw()
     except ModuleNotFoundError:
@@ -42,7 +54,7 @@ def drawn(draw: Callable[[], Mapping[str, bytes]]) -> Mapping[str, bytes]:
         return {}
 
 
-def _pictures(found: Report) -> Mapping[str, bytes]:
+def _pictures(found: Report) -> Pictures:
     from kubedsm.replay.plots import pictures  # noqa: PLC0415 - matplotlib is an extra
 
     return pictures(found)

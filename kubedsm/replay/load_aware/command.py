@@ -1,6 +1,6 @@
 """`kubedsm replay --preset load-aware`: the trials, and what is written of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -8,7 +8,7 @@ import attrs
 import click
 import msgspec
 
-from kubedsm.replay.files import drawn
+from kubedsm.replay.files import Pictures, put, put_page
 from kubedsm.replay.load_aware.plan import FULL, SHORT, Plan
 from kubedsm.replay.load_aware.tables import MODELLED, SECTIONS
 from kubedsm.replay.load_aware.trial import Outcome, play
@@ -32,16 +32,12 @@ def run(planned: Plan, jobs: int | None, out: Path | None, output: str) -> None:
     made, found = as_markdown(SECTIONS, done, about), _json(done)
     click.echo(found if output == "json" else made, nl=False)
     if out is not None:
-        (out / "results.json").write_bytes(found)
-        (out / "tables.md").write_text(made, encoding="utf-8")
-        pictures = drawn(partial(_pictures, done))
-        for name, content in pictures.items():
-            (out / name).write_bytes(content)
-        made = as_page("kubedsm replay --preset load-aware", SECTIONS, done, about, pictures)
-        (out / "index.html").write_text(made, encoding="utf-8")
+        put(out, found, made)
+        page = partial(as_page, "kubedsm replay --preset load-aware", SECTIONS, done, about)
+        put_page(out, page, partial(_pictures, done))
 
 
-def _pictures(done: Sequence[Outcome]) -> Mapping[str, bytes]:
+def _pictures(done: Sequence[Outcome]) -> Pictures:
     from kubedsm.replay.load_aware.pictures import pictures  # noqa: PLC0415 - needs an extra
 
     return pictures(done)

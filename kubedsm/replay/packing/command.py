@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import attrs
@@ -10,6 +11,7 @@ import msgspec
 from rich.console import Console
 from rich.progress import Progress
 
+from kubedsm.replay.files import put, put_page
 from kubedsm.replay.packing.attempts import Attempt
 from kubedsm.replay.packing.sweep import FULL, SHORT, Plan, attempts
 from kubedsm.replay.packing.tables import COMPUTED, SECTIONS
@@ -41,10 +43,8 @@ def run(
     else:
         click.echo(made, nl=False)
     if out is not None:
-        (out / "results.json").write_bytes(_reproducible(done) + b"\n")
-        (out / "tables.md").write_text(made, encoding="utf-8")
-        made = as_page("kubedsm replay --preset packing", SECTIONS, done, about)
-        (out / "index.html").write_text(made, encoding="utf-8")
+        put(out, _reproducible(done) + b"\n", made)
+        put_page(out, partial(as_page, "kubedsm replay --preset packing", SECTIONS, done, about))
 
 
 def _carry_out(plan: Plan, solver: SolverKind, jobs: int, out: Path | None) -> list[Attempt]:
