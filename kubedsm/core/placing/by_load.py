@@ -14,7 +14,7 @@ from typing import Protocol, Self
 import attrs
 import numpy as np
 
-from kubedsm.core.goals.fragmentation import Fragmentation
+from kubedsm.core.goals.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.core.goals.load import LoadGoal, Loads
 from kubedsm.core.goals.replica_spread import ReplicaSpread, spreads
 from kubedsm.core.placing.decision import Binding, Decision, room_after
@@ -49,7 +49,7 @@ def dealt_by_load(
     decision: Decision,
     snapshot: Snapshot,
     goal: LoadGoal | None,
-    fragmentation: Fragmentation,
+    measure: Measure,
     deadline: Deadline = NO_DEADLINE,
     *,
     spread: bool = True,
@@ -88,6 +88,7 @@ def dealt_by_load(
         return decision
     changed = {b.node for b in {*bindings} ^ {*decision.bindings} if b.tier is Tier.EDGE}
     nodes = [snapshot.nodes[name] for name in changed]
+    fragmentation = Fragmentation(measure, request_mix(snapshot))
     before, after = (
         fragmentation.of(nodes, room_after(snapshot.free, of))
         for of in (decision.bindings, bindings)

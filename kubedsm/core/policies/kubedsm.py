@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 import attrs
 
 from kubedsm.core.goals.fairness import per_namespace
-from kubedsm.core.goals.fragmentation import Fragmentation, Measure, request_mix
+from kubedsm.core.goals.fragmentation import Measure
 from kubedsm.core.goals.lasting import Lasting, assumed
 from kubedsm.core.goals.load import LoadGoal
 from kubedsm.core.goals.objective import Objective, Promises
@@ -108,7 +108,7 @@ class KubeDSM:
             decision,
             snapshot,
             self.load,
-            Fragmentation(self.measure, request_mix(snapshot)),
+            self.measure,
             deadline,
             spread=self.default_spread,
             closed=leaving,
