@@ -15,7 +15,7 @@ import attrs
 from kubedsm.configuration.documents import DocumentError, at
 from kubedsm.configuration.services import EVERY_SERVICE, Service
 from kubedsm.configuration.settings import Configuration, with_settings
-from kubedsm.core.policies.registry import KUBEDSM, LOAD_AWARE, POLICIES
+from kubedsm.core.policies.registry import KUBEDSM, LOAD_AWARE, ON_REQUEST, POLICIES
 from kubedsm.emulator.paper import NAMESPACE
 
 Reconfigure = Callable[[Configuration], Configuration]
@@ -90,7 +90,9 @@ _FACTORS: Mapping[str, Mapping[str, float]] = {
 }
 
 BASELINES: Mapping[str, Contender] = {
-    name: Contender(name, _as_it_is) for name in POLICIES if name not in (KUBEDSM, LOAD_AWARE)
+    name: Contender(name, _as_it_is)
+    for name in POLICIES
+    if name not in (KUBEDSM, LOAD_AWARE, *ON_REQUEST)
 }
 #: KubeDSM as it comes, and with less or other migration
 MIGRATION_VARIANTS: Mapping[str, Contender] = {
@@ -121,6 +123,7 @@ CONTENDERS: Mapping[str, Contender] = {
     **MIGRATION_VARIANTS,
     **QOS_VARIANTS,
     **OBJECTIVE_VARIANTS,
+    **{name: Contender(name, _as_it_is) for name in ON_REQUEST},
 }
 
 

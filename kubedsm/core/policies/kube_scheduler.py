@@ -10,6 +10,8 @@ Kubernetes 1.36, k8s.io/kubernetes/pkg/scheduler.
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import attrs
+
 from kubedsm.core.placing.cloud import least_allocated_score
 from kubedsm.core.policies.in_turn import Room, pick
 from kubedsm.core.rules.node_scores import (
@@ -22,6 +24,7 @@ from kubedsm.core.rules.node_scores import (
 from kubedsm.core.rules.plugins import SCORES
 from kubedsm.core.rules.taints import disliked_taints
 from kubedsm.core.world.model import Node, NodeName, Pod, Tier
+from kubedsm.core.world.node_order import nodes_to_find, window
 
 if TYPE_CHECKING:
     import random
@@ -43,8 +46,31 @@ _SPREAD_KINDS = ("Deployment", "ReplicaSet", "ReplicationController", "StatefulS
 Scores = dict[str, list[int]]
 
 
+@attrs.define
+class KubeScheduler:
+    """What it does on large clusters: it looks at some of the nodes only, other ones each time."""
+
+    #: percentageOfNodesToScore
+    percentage: int = 0
+    #: where in the order of nodes the search for the next pod begins
+    start: int = attrs.field(default=0, init=False)
+
+    def __call__(self, pod: Pod, fitting: Sequence[Node], room: Room, rng: "random.Random") -> Node:
+        return kube_scheduler(pod, self._looked_at(pod, room) or fitting, room, rng)
+
+    def _looked_at(self, pod: Pod, room: Room) -> list[Node]:
+        """Those that take the pod, of the nodes looked at for it; none if that is all of them."""
+        index = room.feasibility.index
+        wanted = nodes_to_find(len(index), self.percentage)
+        if wanted == len(index):
+            return []
+        taking = room.feasibility.taking(pod)
+        found, self.start = window(index.interleaved, self.start, taking, wanted)
+        return [index.nodes[at] for at in found.tolist()]
+
+
 def kube_scheduler(pod: Pod, fitting: Sequence[Node], room: Room, rng: "random.Random") -> Node:
-    """One of the best nodes, with equal chances."""
+    """One of the best of these nodes, with equal chances."""
     if len(fitting) == 1:
         return fitting[0]
     totals = total_scores(scores(pod, fitting, room))

@@ -131,6 +131,12 @@ class NodeIndex:
     def zone(self) -> Column:
         return Column.of(list(self.zones.values()))
 
+    @cached_property
+    def interleaved(self) -> Positions:
+        """All nodes, zones interleaved."""
+        listed = [self.positions[node.name] for node in zone_interleaved(self.nodes)]
+        return np.array(listed, dtype=np.intp)
+
     def __len__(self) -> int:
         return len(self._by_name)
 

@@ -7,7 +7,13 @@ import pytest
 
 from kubedsm.core.placing.cloud import least_allocated_score
 from kubedsm.core.policies.in_turn import InTurn, Room
-from kubedsm.core.policies.kube_scheduler import kube_scheduler, scores, total_scores
+from kubedsm.core.policies.kube_scheduler import (
+    KubeScheduler,
+    kube_scheduler,
+    scores,
+    total_scores,
+)
+from kubedsm.core.policies.registry import POLICIES
 from kubedsm.core.rules.node_scores import (
     balanced_allocation_score,
     normalized,
@@ -171,3 +177,47 @@ def test_each_pod_sees_those_before_it():
     first_three = Counter(binding.node for binding in decision.bindings[:3])
     assert first_three == {"n2": 1, "n3": 1, "n4": 1}
     assert decision.bindings[3].node != "n5"
+
+
+def test_above_a_hundred_nodes_some_are_looked_at_and_the_next_pod_begins_after_them():
+    """Of 104 nodes 100 are enough (49 % would be 50, but never below 100)."""
+    nodes = [node(f"e{n:03}", Tier.EDGE, 4, 8 * 10**9) for n in range(104)]
+    choose, room = KubeScheduler(), room_of(nodes)
+    starts = []
+    for number in range(3):
+        one = pod(f"a-{number}")
+        room.put(one, choose(one, room.fitting(one), room, random.Random(number)))
+        starts.append(choose.start)
+    assert starts == [100, 96, 92]
+
+
+def test_the_best_node_is_not_seen_where_it_is_not_looked_at():
+    """The only node of the edge is the last of them: it is found when its turn comes."""
+    far = [node(f"c{n:03}", Tier.CLOUD, 4, 8 * 10**9) for n in range(103)]
+    nodes = (*far, node("e", Tier.EDGE, 4, 8 * 10**9))
+    pods = [pod("a-0"), pod("a-1", service="b")]
+    where = {
+        name: [
+            binding.node == "e"
+            for each in pods
+            for binding in policy.place(snapshot(nodes, [each]), [each], random.Random(1)).bindings
+        ]
+        for name in ("kube-scheduler", "kube-scheduler-all-nodes")
+        for policy in (POLICIES[name](*PROMISED),)
+    }
+    assert where == {"kube-scheduler": [False, True], "kube-scheduler-all-nodes": [True, True]}
+
+
+def test_below_a_hundred_nodes_all_are_looked_at_and_decisions_are_the_same():
+    for seed in range(20):
+        rng = random.Random(seed)
+        nodes = [
+            node(f"e{n:02}", rng.choice(tuple(Tier)), rng.randint(1, 4), 8 * 10**9)
+            for n in range(rng.randint(1, 99))
+        ]
+        pods = [pod(f"a-{n}", cores=rng.randint(1, 2), created=n) for n in range(10)]
+        decisions = [
+            InTurn(choose, *PROMISED).place(snapshot(nodes, pods), pods, random.Random(seed))
+            for choose in (KubeScheduler(), KubeScheduler(percentage=5), kube_scheduler)
+        ]
+        assert decisions[0] == decisions[1] == decisions[2]
