@@ -12,6 +12,7 @@ from typing import Any
 
 import attrs
 import numpy as np
+from numpy.typing import NDArray
 
 from loadgen.arrivals import Arrival
 
@@ -71,17 +72,19 @@ class Latency:
             return None
         ordered = np.sort(np.frombuffer(seconds))
 
-        def percentile(percent: int) -> float:
-            # -(-a // b) rounds up; in floats 99 % of 100 could be the 100th
-            return _milliseconds(ordered[-(-percent * len(ordered) // 100) - 1])
-
         return cls(
             mean=_milliseconds(ordered.mean()),
-            p50=percentile(50),
-            p95=percentile(95),
-            p99=percentile(99),
+            p50=_milliseconds(nearest_rank(ordered, 50)),
+            p95=_milliseconds(nearest_rank(ordered, 95)),
+            p99=_milliseconds(nearest_rank(ordered, 99)),
             max=_milliseconds(ordered[-1]),
         )
+
+
+def nearest_rank(ordered: Sequence[float] | NDArray[np.float64], percent: int) -> float:
+    """The least value that `percent` of the values, 1 to 100, do not exceed. Of at least one."""
+    # -(-a // b) rounds up; in floats 99 % of 100 could be the 100th
+    return float(ordered[-(-percent * len(ordered) // 100) - 1])
 
 
 def _milliseconds(seconds: float) -> float:
