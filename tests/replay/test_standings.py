@@ -1,0 +1,68 @@
+"""Who wins, and by how much."""
+
+import pytest
+
+from kubedsm.replay.standings import Difference, Place, Standing, everyone, ours_and_best
+
+AHEAD, LEVEL, BEHIND = Place.AHEAD, Place.LEVEL, Place.BEHIND
+
+
+def standing(noise=0.0, *, less_is_better=True, **values):
+    named = {name.replace("_", "-"): value for name, value in values.items()}
+    return Standing("p99", "ms", less_is_better, named, noise)
+
+
+@pytest.mark.parametrize(
+    ("noise", "less", "ours", "theirs", "place"),
+    [
+        (0, True, 75, 100, AHEAD),
+        (0, False, 75, 100, BEHIND),
+        (0, True, 100, 100, LEVEL),
+        (0.25, True, 75, 100, LEVEL),
+        (0.25, True, 100, 75, LEVEL),
+        (0.24, True, 75, 100, AHEAD),
+        (0.24, True, 100, 75, BEHIND),
+        (0.24, False, 100, 75, AHEAD),
+    ],
+)
+def test_two_are_level_within_the_noise(noise, less, ours, theirs, place):
+    found = standing(noise, less_is_better=less, kubedsm=ours, other=theirs)
+    assert found.difference.place is place
+    assert (len(found.winners) == 2) is (place is LEVEL)
+
+
+def test_ours_is_compared_with_the_best_of_the_others():
+    found = standing(kubedsm=60, cache_scheduler=40, kube_scheduler=50)
+    assert found.difference == Difference("cache-scheduler", 60, 40, BEHIND)
+    assert (found.difference.by, found.difference.percent) == (20, 50)
+    assert found.ranked == ["cache-scheduler", "kube-scheduler", "kubedsm"]
+    assert found.winners == ["cache-scheduler"]
+
+
+@pytest.mark.parametrize("values", [{}, {"kubedsm": 1}, {"other": 1}])
+def test_nobody_is_compared_with_nobody(values):
+    found = standing(**values)
+    assert found.difference is None
+    assert ours_and_best([found])[1] == []
+
+
+def test_the_tables_of_several():
+    both = [
+        standing(kubedsm=75.04, other=100),
+        Standing("Jain", "", less_is_better=False, values={"kubedsm": 0.99172, "third": 0.5}),
+        standing(kubedsm=1234.5, other=0),
+    ]
+    headings, lines = ours_and_best(both)
+    assert len(headings) == len(lines[0])
+    assert lines == [
+        ["p99", "kubedsm: 75.04 ms", "other: 100 ms", "-24.96 ms (-25.0 %)", "ahead"],
+        ["Jain", "kubedsm: 0.9917", "third: 0.5", "+0.4917 (+98.3 %)", "ahead"],
+        ["p99", "kubedsm: 1,234 ms", "other: 0 ms", "+1,234 ms", "behind"],
+    ]
+    assert everyone(both[:2]) == (
+        ["", "kubedsm", "other", "third", "best, or level with it"],
+        [
+            ["p99, ms", "75.04", "100", "-", "kubedsm"],
+            ["Jain", "0.9917", "-", "0.5", "kubedsm"],
+        ],
+    )
