@@ -12,12 +12,16 @@ from kubedsm.replay.presets import (
     VARIANT_SCENARIO,
     equal_rates,
 )
-from kubedsm.replay.report import markdown, number
+from kubedsm.replay.report import number
+from kubedsm.replay.sections import Table
 from loadgen.generators import PAPER_COEFFICIENTS, PAPER_REQUESTS
 
 
-def worth_of_a_pod() -> str:
-    """How many pods are asked for on average, and what part of a service's share each GB holds."""
+def worth_of_a_pod(measured: Measured) -> Table:
+    """How many pods are asked for on average, and what part of a service's share each GB holds.
+
+    Nothing unless equal rates were played.
+    """
     times, _ = PAPER_SCENARIOS[VARIANT_SCENARIO]
     lines = []
     for service in SERVICES:
@@ -29,10 +33,10 @@ def worth_of_a_pod() -> str:
         lines.append([service.upper(), *cells])
     columns = ["pods", "share a core", "share a GB"]
     equal = [f"{column}, equal rates" for column in columns]
-    return markdown(["service", "cores", "GB", *columns, *equal], lines)
+    return ["service", "cores", "GB", *columns, *equal], lines if shares(measured)[1] else []
 
 
-def shares(measured: Measured) -> str:
+def shares(measured: Measured) -> Table:
     """Edge shares by service under the generator's rates and under equal ones."""
     names = [*(service.upper() for service in SERVICES), "edge ratio"]
     lines = []
@@ -42,7 +46,7 @@ def shares(measured: Measured) -> str:
                 both = (scenario, equal_rates(scenario))
                 cells = [cell for name in both for cell in _shares(measured, name, policy)]
                 lines.append([f"{scenario}, {policy}", *cells])
-    return markdown(["scenario, policy", *names, *(f"{n}, equal rates" for n in names)], lines)
+    return ["scenario, policy", *names, *(f"{n}, equal rates" for n in names)], lines
 
 
 def _shares(measured: Measured, scenario: str, policy: str) -> Iterator[str]:

@@ -2,13 +2,11 @@
 
 from collections.abc import Callable, Sequence
 
-import attrs
-
 from kubedsm.core.policies.registry import KUBEDSM
 from kubedsm.emulator.paper import SERVICES
 from kubedsm.replay import demand_tables, response_tables
 from kubedsm.replay.glance import at_a_glance
-from kubedsm.replay.measured import Measured, mean, percent
+from kubedsm.replay.measured import Measured, Row, mean, percent
 from kubedsm.replay.presets import (
     MAIN_POLICIES,
     OTHER_STABILIZATIONS,
@@ -20,30 +18,19 @@ from kubedsm.replay.presets import (
     stabilized,
 )
 from kubedsm.replay.published import PUBLISHED_EDGE_RATIOS, PUBLISHED_VARIANTS
-from kubedsm.replay.report import AVOIDABLE, ON_ONE_NODE, Report, markdown, number
+from kubedsm.replay.report import AVOIDABLE, ON_ONE_NODE, Report, number
+from kubedsm.replay.sections import Section, Table, made, shown
 from kubedsm.replay.variants import MIGRATION_VARIANTS, OBJECTIVE_VARIANTS, QOS_VARIANTS
 
 _STILL, _PAPERS = "no-migration", "paper-suggester"
 
 
-@attrs.frozen
-class Section:
-    title: str
-    #: what is in the table
-    about: str
-    #: Markdown; nothing if nothing of it was run
-    table: Callable[[Measured], str]
-
-
 def tables(found: Report) -> str:
     """Markdown. Tables of which nothing was run are left out."""
-    measured = Measured.of(found)
-    made = ((section, section.table(measured)) for section in SECTIONS)
-    parts = [f"## {one.title}\n\n{one.about}\n\n{body}\n" for one, body in made if body]
-    return "\n".join(parts)
+    return shown(made(SECTIONS, found["means"]))
 
 
-def _edge_ratios(measured: Measured) -> str:
+def _edge_ratios(measured: Measured) -> Table:
     scenarios = measured.scenarios
     lines = []
     for policy in measured.played(MAIN_POLICIES):
@@ -52,21 +39,21 @@ def _edge_ratios(measured: Measured) -> str:
         theirs = [published.get(scenario) for scenario in scenarios]
         pairs = zip([*ours, mean(ours)], [*theirs, mean(theirs)], strict=True)
         lines.append([policy, *(_beside(one, other) for one, other in pairs)])
-    return markdown(["policy", *scenarios, "mean"], lines)
+    return ["policy", *scenarios, "mean"], lines
 
 
 def _beside(ours: float | None, theirs: float | None) -> str:
     return number(ours, 3) + ("" if theirs is None else f" ({theirs:.2f})")
 
 
-def _by_scenario(key: str) -> Callable[[Measured], str]:
-    def made(measured: Measured) -> str:
+def _by_scenario(key: str) -> Callable[[Measured], Table]:
+    def made(measured: Measured) -> Table:
         scenarios = measured.scenarios
         lines = []
         for policy in measured.played(MAIN_POLICIES):
             values = [measured.value(scenario, policy, key) for scenario in scenarios]
             lines.append([policy, *(number(value, 3) for value in [*values, mean(values)])])
-        return markdown(["policy", *scenarios, "mean"], lines)
+        return ["policy", *scenarios, "mean"], lines
 
     return made
 
@@ -77,7 +64,7 @@ def _everywhere(measured: Measured, policy: str, key: str) -> float | None:
     return None if None in values else mean(values)
 
 
-def _variants(measured: Measured) -> str:
+def _variants(measured: Measured) -> Table:
     lines = [
         [
             policy,
@@ -91,15 +78,15 @@ def _variants(measured: Measured) -> str:
         for policy in measured.played((REFERENCE, KUBEDSM, *MIGRATION_VARIANTS))
     ]
     headings = ["variant", VARIANT_SCENARIO, "mean of all", "of optimum", "migrations"]
-    return markdown(headings, lines)
+    return headings, lines
 
 
-def _prices(measured: Measured) -> str:
+def _prices(measured: Measured) -> Table:
     """Nothing unless other prices than the default were tried."""
     named = {priced(price): price for price in PRICES}
     tried = measured.played(named)
     if len(tried) <= 1:
-        return ""
+        return [], []
     shown = {**{name: named[name] for name in tried}, _STILL: _STILL, _PAPERS: _PAPERS}
     lines = [
         [
@@ -110,10 +97,10 @@ def _prices(measured: Measured) -> str:
         for name, price in shown.items()
         if measured.played([name])
     ]
-    return markdown(["price of a move", "edge ratio", "of optimum", "moves a run"], lines)
+    return ["price of a move", "edge ratio", "of optimum", "moves a run"], lines
 
 
-def _objectives(measured: Measured) -> str:
+def _objectives(measured: Measured) -> Table:
     policies = measured.played((KUBEDSM, *OBJECTIVE_VARIANTS))
     lines = []
     for policy in policies if len(policies) > 1 else []:
@@ -131,10 +118,10 @@ def _objectives(measured: Measured) -> str:
             ]
         )
     names = [name.upper() for name in SERVICES]
-    return markdown(["objective", "edge ratio", "of optimum", "std", "migrations", *names], lines)
+    return ["objective", "edge ratio", "of optimum", "std", "migrations", *names], lines
 
 
-def _qos(measured: Measured) -> str:
+def _qos(measured: Measured) -> Table:
     lines = []
     for policy in measured.played((REFERENCE, KUBEDSM, *QOS_VARIANTS)):
         row = measured.row(VARIANT_SCENARIO, policy)
@@ -142,15 +129,10 @@ def _qos(measured: Measured) -> str:
             shares = (number(row["shares"].get(service), 3) for service in SERVICES)
             lines.append([policy, *shares, number(row["edgeRatio"], 3)])
     names = [name.upper() for name in SERVICES]
-    return markdown(["QoS factors", *names, "edge ratio"], lines)
+    return ["QoS factors", *names, "edge ratio"], lines
 
 
-def _equal_rates(measured: Measured) -> str:
-    shares = demand_tables.shares(measured)
-    return shares and f"{demand_tables.worth_of_a_pod()}\n\n{shares}"
-
-
-def _costs(measured: Measured) -> str:
+def _costs(measured: Measured) -> Table:
     lines = []
     policies = (*MAIN_POLICIES, *MIGRATION_VARIANTS, *OBJECTIVE_VARIANTS)
     for policy in measured.played(dict.fromkeys(policies)):
@@ -169,16 +151,16 @@ def _costs(measured: Measured) -> str:
                 ]
             )
     headings = ["policy", "migrations a run", "taken back", "lost pod-seconds"]
-    return markdown([*headings, "pending s", "p95", ON_ONE_NODE, AVOIDABLE], lines)
+    return [*headings, "pending s", "p95", ON_ONE_NODE, AVOIDABLE], lines
 
 
-def _stabilizations(measured: Measured) -> str:
+def _stabilizations(measured: Measured) -> Table:
     named = {"5 s": VARIANT_SCENARIO} | {
         f"{seconds} s": stabilized(VARIANT_SCENARIO, seconds) for seconds in OTHER_STABILIZATIONS
     }
     shown = {head: name for head, name in named.items() if measured.has(name)}
     if len(shown) <= 1:
-        return ""
+        return [], []
     lines = [
         [
             policy,
@@ -188,78 +170,83 @@ def _stabilizations(measured: Measured) -> str:
         for policy in measured.played(MAIN_POLICIES)
     ]
     optimum = [f"of optimum, {head}" for head in shown]
-    return markdown(["policy", *shown, *optimum], lines)
+    return ["policy", *shown, *optimum], lines
 
 
-SECTIONS: Sequence[Section] = (
-    Section("At a glance", "Over the ten scenarios, where nothing else is said.", at_a_glance),
-    Section(
+def _section(title: str, about: str, table: Callable[[Measured], Table]) -> Section[Row]:
+    return Section(title, about, lambda means: table(Measured.of(means)))
+
+
+SECTIONS: Sequence[Section[Row]] = (
+    _section("At a glance", "Over the ten scenarios, where nothing else is said.", at_a_glance),
+    _section(
         "Edge ratio",
         "In brackets: as published, read off the figures of the second version.",
         _edge_ratios,
     ),
-    Section(
+    _section(
         "Share of the optimum",
         "The share of the greatest mean share that any packing of the same pods would have.",
         _by_scenario("optimumShare"),
     ),
-    Section(
+    _section(
         "Standard deviation of the edge share over services",
         "The less, the more alike are services served.",
         _by_scenario("std"),
     ),
-    Section(
-        "Equal rates",
-        "What a pod is worth at mean 1.5, as the paper's generator draws rates and with the same"
-        " mean for every service (as many pods in all), and what shares the services then have.",
-        _equal_rates,
+    _section(
+        "What a pod is worth",
+        "At mean 1.5, as the paper's generator draws rates and with the same mean for every service"
+        " (as many pods in all).",
+        demand_tables.worth_of_a_pod,
     ),
-    Section(
+    _section("Equal rates", "What shares the services then have.", demand_tables.shares),
+    _section(
         "Variants",
         f"Edge ratios, at {VARIANT_SCENARIO} with the published one in brackets. MidMigration in"
         " two readings: `mid-migration` is the second version's, two moves from the cloud and one"
         " inside the edge a suggestion; `half-frequency` the first's, twice the period.",
         _variants,
     ),
-    Section(
+    _section(
         "What moves are worth",
         "`migration.price`, in seconds of a pod at the edge; means over the ten scenarios, of a run"
         " of 18 minutes. In bold: the default. Picture: `edge-ratio-by-moves.png`.",
         _prices,
     ),
-    Section(
+    _section(
         "Objectives",
         "Means over the scenarios; by service, the response time against kube-scheduler's.",
         _objectives,
     ),
-    Section("QoS factors", f"Edge shares by service at {VARIANT_SCENARIO}.", _qos),
-    Section(
+    _section("QoS factors", f"Edge shares by service at {VARIANT_SCENARIO}.", _qos),
+    _section(
         "Response times by scenario",
         "KubeDSM's mean response time by service, in percent longer than kube-scheduler's unless"
         " another policy is named. In brackets: as published in the first version.",
         response_tables.by_scenario,
     ),
-    Section(
+    _section(
         "Response times of variants",
         f"At {VARIANT_SCENARIO}, in percent longer than KubeDSM's as it comes, and than"
         f" {REFERENCE}'s. In brackets: what the first version says of its variants against its"
         " original; half the frequency is what it calls MidMigration.",
         response_tables.of_variants,
     ),
-    Section(
+    _section(
         "Response times by policy",
         "Means over the ten scenarios; the percentages are of the whole time, and of what of it the"
         " network takes.",
         response_tables.by_policy,
     ),
-    Section(
+    _section(
         "What it cost",
         "Means over the ten scenarios, of a run of 18 minutes. On one node: the time mean of the"
         " number of services of two or more Ready pods that the death of one node would take whole;"
         " avoidable: of these, while another node of the tier had room for one of their pods.",
         _costs,
     ),
-    Section(
+    _section(
         "Slower autoscalers",
         f"{VARIANT_SCENARIO}, with autoscalers that wait longer before they scale down.",
         _stabilizations,

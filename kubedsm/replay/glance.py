@@ -3,16 +3,17 @@
 from kubedsm.core.policies.registry import KUBEDSM
 from kubedsm.replay.measured import Measured, mean, percent
 from kubedsm.replay.presets import MAIN_POLICIES, REFERENCE
-from kubedsm.replay.report import markdown, number
+from kubedsm.replay.report import number
+from kubedsm.replay.sections import Table
 
 _PAPERS, _STILL = "paper-suggester", "no-migration"
 
 
-def at_a_glance(measured: Measured) -> str:
+def at_a_glance(measured: Measured) -> Table:
     """Nothing unless KubeDSM was played in the paper's scenarios."""
     scenarios = [name for name in measured.scenarios if measured.row(name, KUBEDSM)]
     if not scenarios:
-        return ""
+        return [], []
     lost = sum(row["lostPodSeconds"] * row["seeds"] for row in measured.rows.values())
     lines = [
         ["runs in all", str(sum(row["seeds"] for row in measured.rows.values()))],
@@ -36,7 +37,7 @@ def at_a_glance(measured: Measured) -> str:
     for part, shown in (("mean", "response time"), ("network", "the network's part")):
         longer = [measured.longer(name, KUBEDSM, REFERENCE, part=part) for name in scenarios]
         lines.append([f"{shown} of all requests, to {REFERENCE}", percent(mean(longer))])
-    return markdown(["what", "figure"], lines)
+    return ["what", "figure"], lines
 
 
 def _firsts(measured: Measured) -> int:

@@ -7,7 +7,6 @@ from typing import Any
 import attrs
 
 from kubedsm.replay.presets import PAPER_SCENARIOS
-from kubedsm.replay.report import Report
 
 Row = Mapping[str, Any]
 
@@ -17,8 +16,8 @@ class Measured:
     rows: Mapping[tuple[str, str], Row]
 
     @classmethod
-    def of(cls, found: Report) -> "Measured":
-        return cls({(row["scenario"], row["policy"]): row for row in found["means"]})
+    def of(cls, means: Iterable[Row]) -> "Measured":
+        return cls({(row["scenario"], row["policy"]): row for row in means})
 
     @property
     def scenarios(self) -> list[str]:

@@ -17,11 +17,12 @@ from kubedsm.replay.published import (
     PUBLISHED_RESPONSE_TIMES,
     PUBLISHED_VARIANT_RESPONSE_TIMES,
 )
-from kubedsm.replay.report import markdown, number
+from kubedsm.replay.report import number
+from kubedsm.replay.sections import Table
 from kubedsm.replay.variants import MIGRATION_VARIANTS, OBJECTIVE_VARIANTS, QOS_VARIANTS
 
 
-def by_scenario(measured: Measured) -> str:
+def by_scenario(measured: Measured) -> Table:
     """KubeDSM's by scenario and service; published figures in brackets."""
     against = [(name, REFERENCE) for name in PAPER_SCENARIOS]
     lines = _compared(measured, against)
@@ -30,7 +31,7 @@ def by_scenario(measured: Measured) -> str:
     equal = [(equal_rates(name), REFERENCE) for name in EQUAL_RATE_SCENARIOS]
     others = [key for key in PUBLISHED_RESPONSE_TIMES if key not in against]
     lines += _compared(measured, [*equal, *others])
-    return markdown(["scenario", *(name.upper() for name in SERVICES)], lines)
+    return ["scenario", *(name.upper() for name in SERVICES)], lines
 
 
 def _compared(measured: Measured, pairs: Sequence[tuple[str, str]]) -> list[list[str]]:
@@ -60,7 +61,7 @@ def _beside(ours: float | None, theirs: float | None) -> str:
     return percent(ours) + ("" if theirs is None else f" ({theirs:+.4g})")
 
 
-def of_variants(measured: Measured) -> str:
+def of_variants(measured: Measured) -> Table:
     """At VARIANT_SCENARIO, against KubeDSM as it comes, and against kube-scheduler."""
     lines = []
     variants = (*MIGRATION_VARIANTS, *QOS_VARIANTS, *OBJECTIVE_VARIANTS)
@@ -77,10 +78,10 @@ def of_variants(measured: Measured) -> str:
             )
             lines.append([policy, *beside, *map(percent, reference.values())])
     names = [name.upper() for name in SERVICES]
-    return markdown(["variant", *names, *(f"{s}, to {REFERENCE}" for s in names)], lines)
+    return ["variant", *names, *(f"{s}, to {REFERENCE}" for s in names)], lines
 
 
-def by_policy(measured: Measured) -> str:
+def by_policy(measured: Measured) -> Table:
     """Means over the scenarios, and against kube-scheduler: in all, and the network's part."""
     lines = []
     for policy in measured.played(MAIN_POLICIES):
@@ -101,4 +102,4 @@ def by_policy(measured: Measured) -> str:
                 )
                 lines.append([f"{policy}, {service.upper()}", *cells, *map(percent, longer)])
     headings = ["policy, service", "mean ms", "p95 ms", "network ms"]
-    return markdown([*headings, f"mean to {REFERENCE}", f"network to {REFERENCE}"], lines)
+    return [*headings, f"mean to {REFERENCE}", f"network to {REFERENCE}"], lines

@@ -11,20 +11,51 @@ from kubedsm.replay.report import markdown
 
 T = TypeVar("T")
 
+#: headings and lines; no lines if there is nothing to tell
+Table = tuple[Sequence[str], Sequence[Sequence[str]]]
+
 
 @attrs.frozen
 class Section(Generic[T]):
     title: str
     about: str
-    #: headings and lines; no lines if nothing of it was tried
-    table: Callable[[Sequence[T]], tuple[Sequence[str], Sequence[Sequence[str]]]]
+    table: Callable[[Sequence[T]], Table]
+
+
+@attrs.frozen
+class Made:
+    """A section of what was tried."""
+
+    title: str
+    about: str
+    table: Table
+
+
+def made(sections: Sequence[Section[T]], tried: Sequence[T]) -> list[Made]:
+    """All but those of which nothing was tried."""
+    found = (Made(one.title, one.about, one.table(tried)) for one in sections)
+    return [one for one in found if one.table[1]]
+
+
+def shown(sections: Sequence[Made], level: int = 2) -> str:
+    """Markdown. level: of the headings."""
+    mark = "#" * level
+    parts = (f"{mark} {one.title}\n\n{one.about}\n\n{markdown(*one.table)}\n" for one in sections)
+    return "\n".join(parts)
+
+
+def shown_on_page(sections: Sequence[Made], level: int = 2) -> str:
+    """HTML. level: of the headings."""
+    return "\n".join(
+        f"<h{level}>{escape(one.title)}</h{level}>\n<p>{escape(one.about)}</p>\n"
+        f"{html_table(*one.table)}"
+        for one in sections
+    )
 
 
 def as_markdown(sections: Sequence[Section[T]], tried: Sequence[T], about: str) -> str:
     """How it was done, and all tables but those of which nothing was tried."""
-    made = ((one, markdown(*one.table(tried))) for one in sections)
-    parts = [f"## {one.title}\n\n{one.about}\n\n{body}\n" for one, body in made if body]
-    return "\n".join(["## How", "", f"{about}.", "", *parts])
+    return f"## How\n\n{about}.\n\n{shown(made(sections, tried))}"
 
 
 def as_page(
@@ -35,14 +66,6 @@ def as_page(
     pictures: Mapping[str, bytes] | None = None,
 ) -> str:
     """One HTML page that needs nothing else. pictures: PNG files by name."""
-    body = "\n".join(_section(section, tried) for section in sections)
     drawn = "\n".join(figure(*each) for each in (pictures or {}).items())
+    body = shown_on_page(made(sections, tried))
     return document(title, f"<p>{escape(about)}.</p>\n{body}\n{drawn}")
-
-
-def _section(section: Section[T], tried: Sequence[T]) -> str:
-    headings, lines = section.table(tried)
-    if not lines:
-        return ""
-    title, about = escape(section.title), escape(section.about)
-    return f"<h2>{title}</h2>\n<p>{about}</p>\n{html_table(headings, lines)}"

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 import attrs
 
 from kubedsm.core.policies.registry import KUBEDSM
-
-Table = tuple[Sequence[str], Sequence[Sequence[str]]]
+from kubedsm.replay.sections import Table
 
 #: digits that a figure is shown with
 _DIGITS = 4

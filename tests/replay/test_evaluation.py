@@ -130,11 +130,11 @@ def test_equal_rates_stand_beside_the_generators():
         row("kubedsm", ratio=0.75, shares=worth),
         row("kubedsm", "1.5-.4 equal rates", ratio=0.6, shares=shares),
     ]
-    lines = lines_of("Equal rates", *rows)
+    lines = lines_of("What a pod is worth", *rows)
     # D: 1.5 * 1.50 pods of 2 cores and 1.99 GB, or 1.5 * (3.01 + 2.32 + 3.01 + 1.50) / 4
     assert "| D | 2 | 1.99 | 2.3 | 0.22 | 0.22 | 3.7 | 0.14 | 0.14 |" in lines
     assert "| B | 1 | 1.99 | 3.5 | 0.29 | 0.14 | 3.7 | 0.27 | 0.14 |" in lines
-    assert lines[-1] == (
+    assert lines_of("Equal rates", *rows)[-1] == (
         "| 1.5-.4, kubedsm | 0.900 | 0.300 | 0.900 | 0.900 | 0.750 "
         "| 0.600 | 0.600 | 0.600 | 0.600 | 0.600 |"
     )

@@ -10,14 +10,12 @@ from kubedsm.replay.load_aware.contenders import CONTENDERS, DEFAULT
 from kubedsm.replay.load_aware.published import LOWER
 from kubedsm.replay.load_aware.trial import Outcome
 from kubedsm.replay.report import number
-from kubedsm.replay.sections import Section
+from kubedsm.replay.sections import Section, Table
 
 MODELLED = (
     "A model, not a measurement: the scheduler ran on an emulated cluster in virtual time, and how"
     " long requests take there is computed"
 )
-
-Table = tuple[Sequence[str], Sequence[Sequence[str]]]
 
 
 @attrs.frozen

@@ -18,7 +18,7 @@ from kubedsm.replay.packing.published import (
 )
 from kubedsm.replay.packing.published import PRIORITIES as THEIR_PRIORITIES
 from kubedsm.replay.report import number
-from kubedsm.replay.sections import Section
+from kubedsm.replay.sections import Section, Table
 
 COMPUTED = "Computed on snapshots: nothing is emulated, or measured on a cluster"
 #: better than kube-scheduler, or proven equal to it
@@ -86,7 +86,7 @@ def _beside(ours: float | None, theirs: float | None, digits: int = 0) -> str:
     return number(ours, digits) + published
 
 
-def _at_a_glance(attempts: Sequence[Attempt]) -> tuple[list[str], list[list[str]]]:
+def _at_a_glance(attempts: Sequence[Attempt]) -> Table:
     lines = []
     for seconds in _limits(attempts):
         outcomes = Outcomes(_theirs(attempts), seconds)
@@ -112,7 +112,7 @@ def _at_a_glance(attempts: Sequence[Attempt]) -> tuple[list[str], list[list[str]
     return headings, lines
 
 
-def _by_nodes(attempts: Sequence[Attempt]) -> tuple[list[str], list[list[str]]]:
+def _by_nodes(attempts: Sequence[Attempt]) -> Table:
     lines = []
     for seconds in _limits(attempts):
         for nodes in NODES:
@@ -127,7 +127,7 @@ def _by_nodes(attempts: Sequence[Attempt]) -> tuple[list[str], list[list[str]]]:
     return ["within", *(each.value for each in CATEGORIES)], lines
 
 
-def _figure_4(attempts: Sequence[Attempt]) -> tuple[list[str], list[list[str]]]:
+def _figure_4(attempts: Sequence[Attempt]) -> Table:
     outcomes = Outcomes(_theirs(attempts), _AT).of(pods_per_node=_FIGURE_4_PODS)
     lines = [
         [
@@ -154,7 +154,7 @@ _MEASURES: Sequence[tuple[str, Callable[[Call], float]]] = (
 )
 
 
-def _table_1(attempts: Sequence[Attempt]) -> tuple[list[str], list[list[str]]]:
+def _table_1(attempts: Sequence[Attempt]) -> Table:
     lines = []
     for usage in USAGES:
         outcomes = Outcomes(_theirs(attempts), _AT).of(usage=usage)
@@ -168,7 +168,7 @@ def _table_1(attempts: Sequence[Attempt]) -> tuple[list[str], list[list[str]]]:
     return ["usage", *(_size(n, p) for n, p in COLUMNS)], lines
 
 
-def _costs(attempts: Sequence[Attempt]) -> tuple[list[str], list[list[str]]]:
+def _costs(attempts: Sequence[Attempt]) -> Table:
     lines = []
     for seconds in _limits(attempts):
         for nodes, pods in ((n, p) for n in NODES for p in PODS_PER_NODE):
@@ -191,7 +191,7 @@ def _costs(attempts: Sequence[Attempt]) -> tuple[list[str], list[list[str]]]:
     return [*headings, "kube-scheduler's evictions", "all proven, %"], lines
 
 
-def _priorities(attempts: Sequence[Attempt]) -> tuple[list[str], list[list[str]]]:
+def _priorities(attempts: Sequence[Attempt]) -> Table:
     """Nothing unless there is something to compare."""
     lines = []
     if len({each.shape.priorities for each in attempts}) > 1:
@@ -204,7 +204,7 @@ def _priorities(attempts: Sequence[Attempt]) -> tuple[list[str], list[list[str]]
     return ["within, priorities", *(each.value for each in CATEGORIES)], lines
 
 
-def _without_gaps(attempts: Sequence[Attempt]) -> tuple[list[str], list[list[str]]]:
+def _without_gaps(attempts: Sequence[Attempt]) -> Table:
     lines = []
     seconds = min(_limits(attempts), default=0.0)
     for nodes in NODES:
@@ -218,7 +218,7 @@ def _without_gaps(attempts: Sequence[Attempt]) -> tuple[list[str], list[list[str
     ], lines  # fmt: skip
 
 
-def _papers(attempts: Sequence[Attempt]) -> tuple[list[str], list[list[str]]]:
+def _papers(attempts: Sequence[Attempt]) -> Table:
     lines = []
     nodes, pods = COLUMNS[0]
     for usage, (equal, better) in FOUR_BY_FOUR.items():
