@@ -2,19 +2,22 @@
 
 What its default profile does with the nodes that passed the Filter plugins: every Score plugin
 rates each of them, the ratings are normalised to 0..100, and the highest weighted sum wins. Plugins
-that rate all nodes alike here (ImageLocality, InterPodAffinity, NodePorts ...) are left out, and
-no pod preempts another here (but in `arrivals`). Source: the plugins' documentation and code in
-Kubernetes 1.36, k8s.io/kubernetes/pkg/scheduler.
+that rate all nodes alike here (ImageLocality, VolumeBinding ...) are left out, and no pod preempts
+another here (but in `arrivals`). Source: the plugins' documentation and code in Kubernetes 1.36,
+k8s.io/kubernetes/pkg/scheduler.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
+import numpy as np
 
 from kubedsm.core.placing.cloud import least_allocated_score
 from kubedsm.core.policies.in_turn import Room, pick
+from kubedsm.core.rules.node_affinity import liking
 from kubedsm.core.rules.node_scores import (
+    MAX_NODE_SCORE,
     balanced_allocation_score,
     normalized,
     normalized_spread,
@@ -22,7 +25,6 @@ from kubedsm.core.rules.node_scores import (
     spread_score,
 )
 from kubedsm.core.rules.plugins import SCORES
-from kubedsm.core.rules.taints import disliked_taints
 from kubedsm.core.world.model import Node, NodeName, Pod, Tier
 from kubedsm.core.world.node_order import nodes_to_find, window
 
@@ -35,11 +37,12 @@ WEIGHTS: Mapping[str, int] = {
     "NodeResourcesBalancedAllocation": 1,
     **{plugin.name: plugin.weight for plugin, _ in SCORES},
 }
-#: what the preference for the edge weighs among a pod's preferences; there is no other
-_AFFINITY_WEIGHT = 100
+#: what the preference for the edge weighs among a pod's preferences for nodes
+_EDGE_WEIGHT = 100
 _HOSTNAME = "kubernetes.io/hostname"
 _ZONE = "topology.kubernetes.io/zone"
-#: PodTopologySpread's default constraints, for owners whose selector is known: key and maxSkew
+#: PodTopologySpread's default constraints, of pods that have none of their own and whose owner's
+#: selector is known: key and maxSkew
 _CONSTRAINTS = ((_HOSTNAME, 3), (_ZONE, 5))
 _SPREAD_KINDS = ("Deployment", "ReplicaSet", "ReplicationController", "StatefulSet")
 
@@ -86,16 +89,19 @@ def total_scores(rated: Scores) -> list[int]:
 
 def scores(pod: Pod, nodes: Sequence[Node], room: Room) -> Scores:
     """What each plugin gives each of the nodes that take the pod, normalised, unweighted."""
-    liked = [_AFFINITY_WEIGHT if node.tier is Tier.EDGE else 0 for node in nodes]
-    taints = [disliked_taints(pod.pod_class.rules.tolerations, node.taints) for node in nodes]
+    rules, index = pod.pod_class.rules, room.feasibility.index
+    at = np.array([index.positions[node.name] for node in nodes], dtype=np.intp)
+    edge = np.array([node.tier is Tier.EDGE for node in nodes])
     found = {
         "NodeResourcesFit": [_least_allocated(pod, node, room.pods[node.name]) for node in nodes],
-        "NodeAffinity": normalized(liked),
-        "TaintToleration": normalized(taints, reverse=True),
+        "TaintToleration": [MAX_NODE_SCORE] * len(nodes),
+        **room.feasibility.ratings(pod, at),
+        "NodeAffinity": normalized((_EDGE_WEIGHT * edge + liking(rules, index)[at]).tolist()),
     }
     if pod.requests.cpu or pod.requests.memory:
         found["NodeResourcesBalancedAllocation"] = [_balanced(pod, node, room) for node in nodes]
-    if pod.workload.kind in _SPREAD_KINDS:
+    unconstrained = not (rules.spread or rules.preferences.spread)
+    if unconstrained and pod.workload.kind in _SPREAD_KINDS:
         found["PodTopologySpread"] = normalized_spread(_spread(pod, nodes, room))
     return found
 

@@ -10,7 +10,7 @@ pod added or taken away, copies of N. Making one of what the mirror keeps along 
 another snapshot, a look at all its pods.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 import numpy as np
@@ -21,7 +21,7 @@ from kubedsm.core.rules.cluster_view import ClusterView, Verdict
 from kubedsm.core.rules.fit import TIER, unschedulable_message
 from kubedsm.core.rules.plugins import PRE_ENQUEUES
 from kubedsm.core.rules.pod_affinity import deserted
-from kubedsm.core.rules.preferences import indifferent, penalties
+from kubedsm.core.rules.preferences import indifferent, penalties, ratings
 from kubedsm.core.rules.rejection import Rejection
 from kubedsm.core.rules.scene import EquivalenceClass, Scene
 from kubedsm.core.rules.skews import Skews
@@ -124,6 +124,12 @@ class Feasibility:
         """The same of the nodes at these positions."""
         view = self._view.telling_apart(pod)
         return penalties(view.equivalence(pod), view.scene, nodes)
+
+    def ratings(self, pod: Pod, nodes: Positions) -> Mapping[str, list[int]]:
+        """What each Score plugin that has something to say gives those nodes, by its name."""
+        view = self._view.telling_apart(pod)
+        rated = ratings(view.equivalence(pod), view.scene, nodes)
+        return {plugin.name: given for plugin, given in rated}
 
     def deserted(self, pod: Pod) -> bool:
         """Whether a pod that is on a node has not those near it that its affinity asks for.

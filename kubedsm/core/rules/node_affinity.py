@@ -11,7 +11,7 @@ from kubedsm.core.rules.node_scores import normalized
 from kubedsm.core.rules.rejection import RejectedNodes
 from kubedsm.core.rules.scene import EquivalenceClass, Scene
 from kubedsm.core.world.model import Node, PodClass, SchedulingRules
-from kubedsm.core.world.node_index import Positions
+from kubedsm.core.world.node_index import Ints, NodeIndex, Positions
 from kubedsm.core.world.selectors import NodeSelectorTerm, any_selects
 from kubedsm.core.world.surroundings import Surroundings
 
@@ -70,13 +70,17 @@ def not_named(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNod
         yield RejectedNodes(~scene.nodes.named(names), (NOT_NAMED,))
 
 
+def liking(rules: SchedulingRules, nodes: NodeIndex) -> Ints:
+    """The weights of the preferred terms that each node satisfies, added up."""
+    total = np.zeros(len(nodes), dtype=np.int64)
+    for weight, term in rules.preferences.node_affinity:
+        # A term without any conditions selects nothing.
+        total += weight * nodes.selected((term,))
+    return total
+
+
 def most_liked(candidate: EquivalenceClass, scene: Scene, chosen: Positions) -> list[int] | None:
     """By the weights of the preferred terms that each node satisfies."""
-    terms = candidate.rules.preferences.node_affinity
-    if not terms:
+    if not candidate.rules.preferences.node_affinity:
         return None
-    total = np.zeros(len(scene.nodes), dtype=np.int64)
-    for weight, term in terms:
-        # A term without any conditions selects nothing.
-        total += weight * scene.nodes.selected((term,))
-    return normalized(total[chosen].tolist())
+    return normalized(liking(candidate.rules, scene.nodes)[chosen].tolist())

@@ -4,10 +4,11 @@ The scores of plugins are normalised over the nodes in question and weighted as 
 default profile. Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins, Kubernetes 1.36.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
+from kubedsm.core.rules.plugin import Plugin
 from kubedsm.core.rules.plugins import SCORES
 from kubedsm.core.rules.scene import EquivalenceClass, Scene
 from kubedsm.core.rules.taints import disliked_taints
@@ -16,16 +17,24 @@ from kubedsm.core.world.node_index import Ints, Positions
 from kubedsm.core.world.residents import Selection
 
 
+def ratings(
+    candidate: EquivalenceClass, scene: Scene, chosen: Positions
+) -> Iterator[tuple[Plugin, list[int]]]:
+    """What each plugin that has something to say gives each of these nodes, which can be chosen."""
+    for plugin, score in SCORES:
+        given = score(candidate, scene, chosen)
+        if given is not None:
+            yield plugin, given
+
+
 def penalties(candidate: EquivalenceClass, scene: Scene, chosen: Positions) -> Ints:
     """How much less than the best of these nodes each of them is liked; 0..900.
 
     chosen: the nodes that can be.
     """
     total = np.zeros(len(chosen), dtype=np.int64)
-    for plugin, score in SCORES:
-        given = score(candidate, scene, chosen)
-        if given is not None:
-            total += plugin.weight * np.array(given, dtype=np.int64)
+    for plugin, given in ratings(candidate, scene, chosen):
+        total += plugin.weight * np.array(given, dtype=np.int64)
     found: Ints = total.max(initial=0) - total
     return found
 
