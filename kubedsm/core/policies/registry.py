@@ -6,6 +6,7 @@ from functools import partial
 from kubedsm.core.goals.load import LoadGoal
 from kubedsm.core.goals.objective import Objective, Promises
 from kubedsm.core.policies import sencillo
+from kubedsm.core.policies.cache_scheduler import CacheScheduler
 from kubedsm.core.policies.in_turn import InTurn
 from kubedsm.core.policies.kube_scheduler import KubeScheduler, kube_scheduler
 from kubedsm.core.policies.kubedsm import KubeDSM
@@ -17,8 +18,9 @@ KUBEDSM = "kubedsm"
 LOAD_AWARE = "load-aware"
 
 KUBE_SCHEDULER_ALL_NODES = "kube-scheduler-all-nodes"
+CACHE_SCHEDULER = "cache-scheduler"
 #: what is compared with the others only if it is asked for
-ON_REQUEST = (KUBE_SCHEDULER_ALL_NODES,)
+ON_REQUEST = (KUBE_SCHEDULER_ALL_NODES, CACHE_SCHEDULER)
 
 #: What is promised to workloads, and how keeping it is scored, is handed to each of them: those
 #: that do not act on it are still judged by it. What is made is for one run.
@@ -26,6 +28,7 @@ POLICIES: Mapping[str, Callable[[Promises, Objective], Policy]] = {
     KUBEDSM: KubeDSM,
     "kube-scheduler": lambda *goals: InTurn(KubeScheduler(), *goals),
     KUBE_SCHEDULER_ALL_NODES: partial(InTurn, kube_scheduler),
+    CACHE_SCHEDULER: lambda *goals: InTurn(CacheScheduler(), *goals),
     LOAD_AWARE: partial(InTurn, load_aware, load=LoadGoal()),
     "smallest-edge-first": partial(InTurn, sencillo.smallest_edge_first),
     "biggest-edge-first": partial(InTurn, sencillo.biggest_edge_first),
