@@ -7,7 +7,6 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from kubedsm.bench.cluster_burst import ClusterBurstResult
 from kubedsm.bench.pack import PackResult
 from kubedsm.bench.scale.paired import ScaleResult
 from kubedsm.bench.soak.verdict import SoakResult
@@ -65,20 +64,6 @@ def bench_table(measured: dict[str, Any]) -> Table:
         for what, value in _flat(measured, "")
     )
     return table(("what", "measured"), rows, numbers=("measured",), header=False)
-
-
-def cluster_burst_table(result: ClusterBurstResult) -> Table:
-    """A column for each scheduler, then one for each ratio."""
-    medians, ratios = result.medians, result.ratios
-    first = next(iter(medians))
-    headings = (*medians, *(f"{first} / {other}" for other in ratios))
-    columns = (*medians.values(), *ratios.values())
-    rows = (
-        (name, *(f"{column[name]:,.3f}" if name in column else "" for column in columns))
-        for name in dict.fromkeys(name for column in columns for name in column)
-    )
-    title = f"{result.pods} pods on {result.nodes} nodes, ms"
-    return table(("", *headings), rows, title=title, numbers=headings)
 
 
 def scale_table(result: ScaleResult) -> RenderableType:

@@ -1,39 +1,75 @@
-"""Bursts of pods: over HTTPS, and on real clusters."""
+"""Bursts of pods: under policies on an emulated cluster, and under schedulers of real ones."""
 
-import asyncio
 import random
 from pathlib import Path
 
 import click
 import structlog
 
-from kubedsm.bench import bare_loop, burst, cluster_burst
-from kubedsm.bench.cluster_burst import ClusterBurstResult
+from kubedsm.bench.burst import bare_loop, contenders
+from kubedsm.bench.burst.policy_process import BATCHED, policy_name
+from kubedsm.bench.burst.result import BurstResult
+from kubedsm.bench.burst.run import Plan
+from kubedsm.bench.burst.run import run as run_bursts
+from kubedsm.bench.burst.tables import tables
 from kubedsm.clock import SystemClock
 from kubedsm.cluster.client.kubernetes import KubernetesCluster
 from kubedsm.cluster.client.paths import is_name
-from kubedsm.commands.benching.showing import report, say
-from kubedsm.commands.console import log_to, output, until_interrupted
+from kubedsm.commands.console import log_to, output, print_json, until_interrupted
 from kubedsm.commands.inputs import kubeconfig_context
-from kubedsm.commands.tables import cluster_burst_table
+from kubedsm.core.policies.registry import KUBEDSM, POLICIES
+
+_POLICIES = f"{KUBEDSM},{bare_loop.NAME}"
+_SCHEDULERS = f"{KUBEDSM},default-scheduler"
+#: seconds of silence before a round, where the machine is ours
+_SILENCE = 30.0
+#: by the name of their parameter: options that only one of the two sorts of cluster has
+_REAL = {"context": "--context", "schedulers": "--schedulers", "image": "--image"}
+_EMULATED = {"policies": "--policies", "keepalive": "--keepalive"}
 
 
-def _names(_: click.Context, __: click.Parameter, value: str) -> tuple[str, ...]:
-    names = tuple(dict.fromkeys(value.split(",")))
+def _names(value: str) -> tuple[str, ...]:
+    names = tuple(value.split(","))
+    for name in names:
+        if names.count(name) > 1:
+            raise click.BadParameter(f"{name!r} is given twice")
+    return names
+
+
+def _schedulers(_: click.Context, __: click.Parameter, value: str) -> tuple[str, ...]:
+    names = _names(value)
     for name in names:
         if not is_name(name):
             raise click.BadParameter(f"{name!r} is no name of a scheduler")
     return names
 
 
+def _policies(_: click.Context, __: click.Parameter, value: str) -> tuple[str, ...]:
+    names = _names(value)
+    for name in names:
+        if name in (KUBEDSM, bare_loop.NAME):
+            continue
+        if policy_name(name) not in POLICIES or policy_name(name) == KUBEDSM:
+            others = ", ".join((*POLICIES, bare_loop.NAME))
+            raise click.BadParameter(f"no policy {name!r}: there are {others}")
+    return names
+
+
 @click.command("burst")
 @click.option("-n", "--pods", type=click.IntRange(1, 5000), default=200, help="How many.")
-@click.option("--rounds", type=click.IntRange(1, 50), default=11, help="Of each side, in turns.")
+@click.option("--rounds", type=click.IntRange(1, 50), default=11, help="Of each of them, in turns.")
+@click.option(
+    "--policies",
+    default=_POLICIES,
+    callback=_policies,
+    help=f"Of {', '.join((*POLICIES, bare_loop.NAME))}; all but kubedsm take one pod at a time, or,"
+    f" with {BATCHED} behind the name, all that wait. Ratios are the first one's to the others.",
+)
 @click.option(
     "--silence",
     type=click.FloatRange(0, 3600),
-    default=30.0,
-    help="Seconds before each round; not on a real cluster.",
+    show_default=f"{_SILENCE:g}; on a real cluster 0",
+    help="Seconds before each round.",
 )
 @click.option(
     "--keepalive",
@@ -51,8 +87,8 @@ def _names(_: click.Context, __: click.Parameter, value: str) -> tuple[str, ...]
 @kubeconfig_context
 @click.option(
     "--schedulers",
-    default="kubedsm,default-scheduler",
-    callback=_names,
+    default=_SCHEDULERS,
+    callback=_schedulers,
     help="On a real cluster: which, separated by commas; ratios are the first one's to the others.",
 )
 @click.option(
@@ -62,13 +98,16 @@ def _names(_: click.Context, __: click.Parameter, value: str) -> tuple[str, ...]
     "--timeout",
     type=click.FloatRange(1, 100_000),
     default=120.0,
-    help="On a real cluster: seconds that a burst may take to be Ready, and to be gone.",
+    help="Seconds that a burst may take to be Ready, and to be gone.",
 )
 @output
+@click.pass_context
 def burst_command(
+    given: click.Context,
     pods: int,
     rounds: int,
-    silence: float,
+    policies: tuple[str, ...],
+    silence: float | None,
     keepalive: float,
     kubeconfig_path: Path | None,
     context: str | None,
@@ -77,55 +116,56 @@ def burst_command(
     timeout: float,
     output: str,
 ) -> None:
-    """A burst over HTTPS, beside a bare loop that only posts binds.
+    """A burst under one scheduler after the other: how soon, and how even.
 
-    The pods of one Deployment, all at once, from created to bound.
-    The API server, `kubedsm emulate --tls`, and both sides are processes of their own. With
-    --kubeconfig it is that of a real cluster, in a namespace of its own, deleted at the end.
+    The pods of one Deployment, all at once, from created to bound to Ready, and how they lie on the
+    nodes; beside what the paper of the rotating score cache published. The API server, `kubedsm
+    emulate --tls` with the paper's five workers, and all schedulers are processes of their own;
+    bare-loop only posts binds. With --kubeconfig it is a real cluster, in a namespace of its own,
+    deleted at the end.
     """
-    if kubeconfig_path is None:
-        log_to(level="ERROR")
-        report(asyncio.run(_burst(pods, rounds, silence, keepalive)).as_json(), output)
-        return
+    _check(given, pods, policies, real=kubeconfig_path is not None)
+    usual = _SILENCE if kubeconfig_path is None else 0.0
+    plan = Plan(
+        schedulers=policies if kubeconfig_path is None else schedulers,
+        pods=pods,
+        rounds=rounds,
+        patience=timeout,
+        image=image,
+        silence=usual if silence is None else silence,
+    )
     log_to(level="WARNING")
-    found: list[ClusterBurstResult] = []
+    found: list[BurstResult] = []
 
     async def measured() -> None:
+        report = structlog.get_logger().warning
+        if kubeconfig_path is None:
+            found.append(await contenders.run(plan, report, keepalive))
+            return
         async with await KubernetesCluster.connect(kubeconfig_path, context) as cluster:
-            found.append(
-                await cluster_burst.run(
-                    cluster,
-                    SystemClock(),
-                    random.Random(),
-                    structlog.get_logger().warning,
-                    schedulers=schedulers,
-                    pods=pods,
-                    rounds=rounds,
-                    patience=timeout,
-                    image=image,
-                )
-            )
+            found.append(await run_bursts(cluster, SystemClock(), random.Random(), report, plan))
 
     until_interrupted(measured())
     if not found:
         raise click.Abort
-    say(found[0].as_json(), cluster_burst_table(found[0]), output)
+    if output == "json":
+        print_json(found[0].as_json())
+    else:
+        click.echo(tables(found[0]), nl=False)
 
 
-async def _burst(pods: int, rounds: int, silence: float, keepalive: float) -> burst.BurstResult:
-    async with (
-        burst.server(pods) as path,
-        await KubernetesCluster.connect(path) as cluster,
-    ):
-        return await burst.run(
-            cluster,
-            path,
-            SystemClock(),
-            pods=pods,
-            rounds=rounds,
-            silence=silence,
-            keepalive=keepalive,
+def _check(given: click.Context, pods: int, policies: tuple[str, ...], *, real: bool) -> None:
+    """Raises UsageError for options that say nothing here."""
+    default = click.core.ParameterSource.DEFAULT
+    for name, flag in (_EMULATED if real else _REAL).items():
+        if given.get_parameter_source(name) is not default:
+            about = "not for a real cluster" if real else "for a real cluster, with --kubeconfig"
+            raise click.UsageError(f"{flag} is {about}")
+    if real:
+        return
+    if pods > contenders.MOST:
+        raise click.UsageError(f"the paper's five workers take {contenders.MOST} pods, not {pods}")
+    if given.get_parameter_source("keepalive") is not default and bare_loop.NAME not in policies:
+        raise click.UsageError(
+            f"--keepalive is about {bare_loop.NAME}, which --policies leaves out"
         )
-
-
-_SIZES = "Of each size, separated by commas."

@@ -1,10 +1,12 @@
-"""`kubedsm bench burst --kubeconfig` as a user runs it, on an emulated cluster over HTTP."""
+"""`kubedsm bench burst` as a user runs it, on emulated clusters over HTTP."""
 
 import json
 import signal
 
 import pytest
+from click.testing import CliRunner
 
+from kubedsm.commands.benching.bursts import burst_command
 from support.command_line import kubedsm
 from support.processes import Process, Server
 
@@ -59,7 +61,38 @@ def test_an_interrupt_leaves_nothing_behind(server):
     server.until(lambda: not own_namespaces(server))
 
 
-def test_a_name_that_no_scheduler_can_have_is_refused(server):
-    done = kubedsm(*burst(server, "--schedulers", "kubedsm,,Default"))
-    assert done.returncode == 2
-    assert done.stderr.startswith("kubedsm: error: Invalid value for '--schedulers': ''")
+def test_policies_are_processes_of_their_own():
+    policies = ("--policies", "kubedsm,kube-scheduler,bare-loop")
+    options = ("-n", 5, "--rounds", 1, "--silence", 0, "-o", "json")
+    done = kubedsm("bench", "burst", *policies, *options)
+    assert (done.returncode, done.stderr) == (0, "")
+    said = json.loads(done.stdout)
+    assert (said["emulated"], said["pods"], said["nodes"]) == (True, 5, 5)
+    assert list(said["ratiosTo"]) == ["kube-scheduler", "bare-loop"]
+    for figures in said["schedulers"].values():
+        assert figures["watch.createdToReady.missing"] == 0
+        assert figures["onAllNodes.pods.jain"] == 1
+
+
+REAL = ("--kubeconfig", "absent")
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (("--schedulers", "kubedsm,,D"), "Invalid value for '--schedulers': '' is no name of"),
+        (("--policies", "kubedsm,none"), "Invalid value for '--policies': no policy 'none'"),
+        (("--policies", "kubedsm.batched"), "Invalid value for '--policies': no policy 'kubedsm."),
+        (("--policies", "random,random"), "Invalid value for '--policies': 'random' is given twic"),
+        (("-n", 551), "the paper's five workers take 550 pods, not 551"),
+        (("--policies", "kubedsm", "--keepalive", 15), "--keepalive is about bare-loop"),
+        (("--schedulers", "kubedsm"), "--schedulers is for a real cluster, with --kubeconfig"),
+        (("--context", "a"), "--context is for a real cluster, with --kubeconfig"),
+        ((*REAL, "--policies", "kubedsm"), "--policies is not for a real cluster"),
+        ((*REAL, "--keepalive", 15), "--keepalive is not for a real cluster"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(options, problem):
+    done = CliRunner().invoke(burst_command, list(map(str, options)))
+    assert done.exit_code == 2
+    assert f"Error: {problem}" in done.output

@@ -1,4 +1,4 @@
-"""A burst of pods on any cluster: schedulers that run there, in turn, and what became of each.
+"""Bursts of pods on any cluster: schedulers that run there, in turn, and what became of each.
 
 One Deployment a burst, scaled from none to all at once, with a template of its own, gone before the
 next one. Source: the burst benchmark of the rotating-score-cache paper. True times are those at
@@ -8,19 +8,22 @@ seconds.
 
 import asyncio
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
-from statistics import median
 from typing import Any
 
 import attrs
 
 from kubedsm.bench.api import APPS, CORE, Api, deployment, pod_spec
-from kubedsm.bench.burst_figures import evenness, times
+from kubedsm.bench.burst.figures import evenness, times
+from kubedsm.bench.burst.result import BurstResult, Figures, Round, Side
 from kubedsm.clock import Clock
 from kubedsm.cluster.client.port import Cluster
 from kubedsm.cluster.watching.reflector import Reflector
 from kubedsm.cluster.watching.watched import PODS
+from kubedsm.cluster.wire.sightings import EMULATED_RUNTIME
 from kubedsm.core.world.events import ClusterEvent, PodApplied
 from kubedsm.core.world.model import Pod, Uid
 
@@ -28,59 +31,21 @@ REQUESTS = {"cpu": "10m", "memory": "16Mi"}
 #: seconds between two looks
 _LOOK = 0.05
 
-#: by name, such as `watch.createdToBound.p99`
-Figures = Mapping[str, float]
 #: in seconds, of each pod that has come so far
 Moments = Mapping[Any, float]
 
 
-@attrs.frozen(slots=True)
-class ClusterBurstResult:
+@attrs.frozen(kw_only=True)
+class Plan:
+    schedulers: Sequence[str]
     pods: int
-    nodes: int
-    #: of each scheduler the figures of each round
-    rounds: Mapping[str, Sequence[Figures]]
-
-    @property
-    def medians(self) -> dict[str, dict[str, float]]:
-        """Of each scheduler, over the rounds that have the figure."""
-        return {name: _medians(found) for name, found in self.rounds.items()}
-
-    @property
-    def ratios(self) -> dict[str, dict[str, float]]:
-        """The first scheduler's to each other one's: the median of the rounds' own."""
-        first, *others = self.rounds
-        return {
-            other: _medians(
-                {name: ours[name] / theirs[name] for name in ours if theirs.get(name)}
-                for ours, theirs in zip(self.rounds[first], self.rounds[other], strict=True)
-            )
-            for other in others
-        }
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "pods": self.pods,
-            "nodes": self.nodes,
-            "rounds": min(map(len, self.rounds.values())),
-            "schedulers": _rounded(self.medians),
-            "ratiosTo": _rounded(self.ratios),
-        }
-
-
-def _medians(rounds: Iterable[Figures]) -> dict[str, float]:
-    found: dict[str, list[float]] = {}
-    for figures in rounds:
-        for name, value in figures.items():
-            found.setdefault(name, []).append(value)
-    return {name: median(values) for name, values in found.items()}
-
-
-def _rounded(figures: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
-    return {
-        who: {name: round(value, 4) for name, value in found.items()}
-        for who, found in figures.items()
-    }
+    rounds: int
+    #: seconds that a burst may take until it is Ready, and until it is gone
+    patience: float
+    image: str
+    #: seconds before each round, and before each burst
+    silence: float = 0.0
+    pause: float = 0.0
 
 
 @attrs.define
@@ -116,39 +81,41 @@ class _Bursts:
     api: Api
     clock: Clock
     namespace: str
-    pods: int
-    patience: float
-    image: str
+    plan: Plan
     nodes: Sequence[str]
     seen: Sightings
 
-    async def burst(self, scheduler: str, number: int) -> dict[str, float]:
-        """Raises ClusterError, TimeoutError if no pod comes, is bound, or goes."""
+    async def burst(self, scheduler: str, name: str) -> Round:
+        """Leaves it there. Raises ClusterError, TimeoutError if no pod comes, or is bound."""
         self.seen.forget()
-        name = f"burst-{number}"
+        pods, patience = self.plan.pods, self.plan.patience
         labels = {"bench-run": name, "bench-scheduler": scheduler, "applicationId": name}
         spec = pod_spec(REQUESTS, schedulerName=scheduler)
-        spec["containers"][0]["image"] = self.image
+        spec["containers"][0]["image"] = self.plan.image
         path = f"{APPS}/namespaces/{self.namespace}/deployments"
         await self.api.call("POST", path, deployment(name, 0, spec, labels), passing=())
-        patch = {"spec": {"replicas": self.pods}}
+        patch = {"spec": {"replicas": pods}}
         await self.api.call("PATCH", f"{path}/{name}", patch, passing=())
-        await self._within(self.patience, lambda: len(self.seen.ready) >= self.pods)
+        await self._within(patience, lambda: len(self.seen.ready) >= pods)
         if not self.seen.bound:
-            made = f"{len(self.seen.created)} of {self.pods} pods were created"
+            made = f"{len(self.seen.created)} of {pods} pods were created"
             raise TimeoutError(
-                f"{scheduler}: {made}, and none of them was bound within {self.patience:g} s;"
+                f"{scheduler}: {made}, and none of them was bound within {patience:g} s;"
                 " is there a scheduler of that name?"
             )
-        listed = await self._listed()
+        figures = self._figures(await self._listed())
+        placed = Counter(pod.node_name or "" for pod in self.seen.pods.values())
+        return Round(figures, {node: placed[node] for node in self.nodes})
+
+    async def cleared(self, name: str) -> None:
+        """Have all of it gone. Raises ClusterError, TimeoutError."""
         await self.api.delete(self.namespace, "deployments", name, APPS)
-        figures = self._figures(listed)
-        due = self.clock.monotonic() + self.patience
+        patience = self.plan.patience
+        due = self.clock.monotonic() + patience
         while await self._listed():
             if self.clock.monotonic() > due:
-                raise TimeoutError(f"pods of {name} were there {self.patience:g} s after it went")
+                raise TimeoutError(f"pods of {name} were there {patience:g} s after it went")
             await self.clock.sleep(_LOOK)
-        return figures
 
     async def _within(self, seconds: float, true: Callable[[], bool]) -> None:
         due = self.clock.monotonic() + seconds
@@ -175,9 +142,9 @@ class _Bursts:
     def _spans(self, created: Moments, bound: Moments, ready: Moments) -> dict[str, float]:
         began = min(created.values(), default=0.0)
         return {
-            **_named("createdToBound", times(_between(created, bound), self.pods)),
-            **_named("createdToReady", times(_between(created, ready), self.pods)),
-            **_named("boundToReady", times(_between(bound, ready), self.pods)),
+            **_named("createdToBound", times(_between(created, bound), self.plan.pods)),
+            **_named("createdToReady", times(_between(created, ready), self.plan.pods)),
+            **_named("boundToReady", times(_between(bound, ready), self.plan.pods)),
             "makespan": 1000 * (max(bound.values(), default=began) - began),
         }
 
@@ -199,40 +166,54 @@ async def run(
     clock: Clock,
     rng: random.Random,
     report: Callable[[str], None],
-    *,
-    schedulers: Sequence[str],
-    pods: int,
-    rounds: int,
-    patience: float,
-    image: str,
-) -> ClusterBurstResult:
-    """Let each scheduler place `pods` pods, in turn, `rounds` times, and leave nothing behind.
+    plan: Plan,
+    alone: Callable[[str], AbstractContextManager[object]] = nullcontext,
+) -> BurstResult:
+    """Let each scheduler place its pods, in turn, in each round, and leave nothing behind.
 
-    Each round begins with another one. Raises ClusterError, and TimeoutError if nothing is bound
-    within `patience` seconds, or what was made does not go.
+    Each round begins with another one. `alone`: within it that scheduler has the machine to itself.
+    Raises ClusterError, and TimeoutError if nothing is bound within its time, or what was made does
+    not go.
     """
     api, namespace = Api(cluster), f"kubedsm-burst-{rng.getrandbits(32):08x}"
-    nodes = [node["metadata"]["name"] for node in (await api.get(f"{CORE}/nodes"))["items"]]
-    found: dict[str, list[Figures]] = {scheduler: [] for scheduler in schedulers}
+    nodes = (await api.get(f"{CORE}/nodes"))["items"]
+    names = [node["metadata"]["name"] for node in nodes]
+    found: dict[str, list[Round]] = {scheduler: [] for scheduler in plan.schedulers}
     seen, synced = Sightings(clock), asyncio.Event()
     watched = attrs.evolve(PODS, path=f"{CORE}/namespaces/{namespace}/pods")
     await api.call("POST", f"{CORE}/namespaces", {"metadata": {"name": namespace}}, passing=())
-    bursts = _Bursts(api, clock, namespace, pods, patience, image, nodes, seen)
+    bursts = _Bursts(api, clock, namespace, plan, names, seen)
     try:
         async with asyncio.TaskGroup() as tasks:
             following = Reflector(cluster, watched, clock, rng, seen.handle, synced.set, report)
             watching = tasks.create_task(following.run())
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(plan.patience):
                 await synced.wait()
-            for number in range(rounds):
-                first = number % len(schedulers)
-                for turn, scheduler in enumerate((*schedulers[first:], *schedulers[:first])):
-                    figures = await bursts.burst(scheduler, number * len(schedulers) + turn)
-                    found[scheduler].append(figures)
+            for number, order in enumerate(_orders(plan)):
+                await clock.sleep(plan.silence)
+                for scheduler in order:
+                    await clock.sleep(plan.pause)
+                    name = f"burst-{number}-{plan.schedulers.index(scheduler)}"
+                    with alone(scheduler):
+                        found[scheduler].append(await bursts.burst(scheduler, name))
+                    await bursts.cleared(name)
             watching.cancel()
     finally:
         await api.delete_namespace(namespace)
-    return ClusterBurstResult(pods, len(nodes), found)
+    sides = tuple(Side(scheduler, rounds) for scheduler, rounds in found.items())
+    return BurstResult(plan.pods, len(nodes), all(map(_is_emulated, nodes)), sides)
+
+
+def _orders(plan: Plan) -> Iterator[Sequence[str]]:
+    """Of the schedulers in each round."""
+    for number in range(plan.rounds):
+        first = number % len(plan.schedulers)
+        yield (*plan.schedulers[first:], *plan.schedulers[:first])
+
+
+def _is_emulated(node: dict[str, Any]) -> bool:
+    info = (node.get("status") or {}).get("nodeInfo") or {}
+    return info.get("containerRuntimeVersion") == EMULATED_RUNTIME
 
 
 #: when a pod was created, bound and Ready, as the API names them

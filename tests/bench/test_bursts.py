@@ -1,14 +1,17 @@
-"""A burst on a cluster with schedulers of its own: here an emulated one, in virtual time."""
+"""Bursts under one scheduler after the other, on an emulated cluster in virtual time."""
 
 import asyncio
 import random
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 
 import attrs
 import pytest
+from structlog.testing import capture_logs
 
-from kubedsm.bench import cluster_burst
+from kubedsm.bench.burst.policy_process import runtime_of
+from kubedsm.bench.burst.run import Plan, run
 from kubedsm.configuration.settings import Configuration
+from kubedsm.emulator.actors.pod_state import is_ready
 from kubedsm.emulator.api.resources import NAMESPACES, PODS
 from kubedsm.emulator.front import EmulatedFront
 from kubedsm.runtime.assembly import Runtime
@@ -17,15 +20,18 @@ from support.worlds import CLOUD, EDGE, emulated
 pytestmark = pytest.mark.looptime
 
 
+def ours(name, front, clock, rng):
+    return Runtime(front, attrs.evolve(Configuration(), scheduler_name=name), clock, rng)
+
+
 @asynccontextmanager
-async def scheduling(world, *names):
-    """Our scheduler, under each of these names."""
+async def scheduling(world, *names, of=ours):
+    """Our scheduler, or another one, under each of these names."""
     async with asyncio.TaskGroup() as tasks:
         running = []
         for name in names:
             front = EmulatedFront(world.cluster.routes, world.clock, latency=0.01)
-            configuration = attrs.evolve(Configuration(), scheduler_name=name)
-            runtime = Runtime(front, configuration, world.clock, random.Random(0))
+            runtime = of(name, front, world.clock, random.Random(0))
             running.append(tasks.create_task(runtime.run()))
             await runtime.synced.wait()
         yield
@@ -33,18 +39,12 @@ async def scheduling(world, *names):
             task.cancel()
 
 
-async def bursts(world, *schedulers, pods=5, rounds=1):
-    return await cluster_burst.run(
-        EmulatedFront(world.cluster.routes, world.clock, latency=0.01),
-        world.clock,
-        random.Random(0),
-        pytest.fail,
-        schedulers=schedulers,
-        pods=pods,
-        rounds=rounds,
-        patience=20.0,
-        image="pause",
-    )
+async def bursts(world, *schedulers, **more):
+    plan = {"pods": 5, "rounds": 1, "patience": 20.0, "image": "pause", **more}
+    alone = plan.pop("alone", nullcontext)
+    front = EmulatedFront(world.cluster.routes, world.clock, latency=0.01)
+    plan = Plan(schedulers=schedulers, **plan)
+    return await run(front, world.clock, random.Random(0), pytest.fail, plan, alone)
 
 
 def left_of(world):
@@ -64,23 +64,25 @@ async def test_each_scheduler_has_its_rounds_and_its_figures():
         )
         result = await bursts(world, "kubedsm", "another", rounds=2)
         assert bound_by == ["kubedsm"] * 5 + ["another"] * 10 + ["kubedsm"] * 5
-    assert {name: len(rounds) for name, rounds in result.rounds.items()} == {
-        "kubedsm": 2,
-        "another": 2,
-    }
-    medians = result.medians["kubedsm"]
+    kubedsm, another = result.sides
+    assert (kubedsm.scheduler, another.scheduler) == ("kubedsm", "another")
+    assert len(kubedsm.rounds) == len(another.rounds) == 2
+    medians = kubedsm.medians
     assert 0 < medians["watch.createdToBound.p50"] <= medians["watch.makespan"] < 500
     # QUICK has a pod Ready half a second after it is bound.
     assert medians["watch.boundToReady.mean"] == pytest.approx(500, abs=100)
-    written = [figures["api.createdToReady.max"] for figures in result.rounds["kubedsm"]]
+    written = [each.figures["api.createdToReady.max"] for each in kubedsm.rounds]
     assert set(written) <= {0, 1000}
     for source in ("watch", "api"):
         assert medians[f"{source}.createdToReady.missing"] == 0
     assert medians["onAllNodes.pods.nodes"] == 2
     assert medians["onAllNodes.pods.mean"] == 2.5
     assert medians["onNodesUsed.cpu.jain"] == pytest.approx(1)
-    assert result.ratios["another"]["watch.boundToReady.mean"] == pytest.approx(1, abs=0.2)
-    assert result.as_json()["rounds"] == 2
+    assert kubedsm.ratios(another)["watch.boundToReady.mean"] == pytest.approx(1, abs=0.2)
+    assert sum(kubedsm.top_nodes.values()) == 5
+    said = result.as_json()
+    assert (said["rounds"], said["emulated"]) == (2, True)
+    assert said["topNodes"]["kubedsm"] == kubedsm.top_nodes
 
 
 async def test_nothing_is_left_behind():
@@ -92,7 +94,9 @@ async def test_nothing_is_left_behind():
 
 async def test_nodes_that_got_nothing_count_among_all_of_them_only():
     async with emulated(EDGE, CLOUD) as world, scheduling(world, "kubedsm"):
-        medians = (await bursts(world, "kubedsm", pods=1)).medians["kubedsm"]
+        side = (await bursts(world, "kubedsm", pods=1)).sides[0]
+    assert list(side.top_nodes.values()) == [1, 0]
+    medians = side.medians
     for what in ("pods", "cpu", "memory"):
         assert (medians[f"onAllNodes.{what}.nodes"], medians[f"onAllNodes.{what}.jain"]) == (2, 0.5)
         assert (medians[f"onNodesUsed.{what}.nodes"], medians[f"onNodesUsed.{what}.cv"]) == (1, 0)
@@ -125,7 +129,35 @@ async def test_an_interrupt_leaves_nothing_behind_either():
 async def test_pods_that_fit_nowhere_are_missing():
     async with emulated(EDGE) as world, scheduling(world, "kubedsm"):
         result = await bursts(world, "kubedsm", pods=120)
-        medians = result.medians["kubedsm"]
+        medians = result.sides[0].medians
         assert medians["watch.createdToBound.missing"] == 10
         assert medians["api.createdToReady.missing"] == 10
         assert medians["onAllNodes.pods.max"] == 110
+
+
+async def test_each_has_the_machine_to_itself_until_its_pods_are_ready():
+    async with emulated(EDGE, CLOUD) as world, scheduling(world, "kubedsm", "another"):
+
+        @contextmanager
+        def alone(scheduler):
+            story.append((scheduler, len(world.api.list(PODS))))
+            yield
+            pods = world.api.list(PODS)
+            story.append((scheduler, sum(is_ready(pod) for pod in pods)))
+
+        story, began = [], world.clock.monotonic()
+        await bursts(world, "kubedsm", "another", alone=alone, silence=30.0, pause=5.0)
+        assert world.clock.monotonic() - began > 40
+    assert story == [("kubedsm", 0), ("kubedsm", 5), ("another", 0), ("another", 5)]
+
+
+@pytest.mark.parametrize(
+    ("name", "decided_together"), [("kube-scheduler", {1}), ("kube-scheduler.batched", {20})]
+)
+async def test_other_policies_take_one_pod_at_a_time_or_all_that_wait(name, decided_together):
+    with capture_logs() as logs:
+        async with emulated(EDGE, CLOUD) as world, scheduling(world, name, of=runtime_of):
+            result = await bursts(world, name, pods=20)
+    batches = [log["pods"] for log in logs if log["event"] == "batch"]
+    assert (sum(batches), set(batches)) == (20, decided_together)
+    assert result.sides[0].medians["watch.createdToReady.missing"] == 0

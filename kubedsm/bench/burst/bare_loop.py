@@ -5,7 +5,7 @@ writes such a loop, on connections that it opens first and never lets go, so tha
 begins with a handshake, however long the silence was. Or, if it is told to, lets go of what was
 idle for some seconds, as aiohttp does unless it is told otherwise.
 
-`python -m kubedsm.bench.bare_loop KUBECONFIG SECONDS` says `watching` when it does.
+`python -m kubedsm.bench.burst.bare_loop KUBECONFIG SECONDS` says `watching` when it does.
 """
 
 import asyncio

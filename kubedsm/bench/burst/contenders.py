@@ -1,0 +1,147 @@
+"""The policies as schedulers on the paper's five workers: each a process, beside the API server's.
+
+KubeDSM is `kubedsm run`, any other policy a `policy_process`, and the bare loop is itself. While
+one of them has its turn the others stand still: what a process makes of another's pods takes no
+time from that one.
+"""
+
+import asyncio
+import random
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from functools import partial
+from pathlib import Path
+
+import attrs
+import orjson
+
+from kubedsm.bench.burst import bare_loop, policy_process
+from kubedsm.bench.burst.result import BurstResult, CacheUse
+from kubedsm.bench.burst.run import Plan
+from kubedsm.bench.burst.run import run as run_bursts
+from kubedsm.bench.soak.processes import LONGEST_LINE, emulated_cluster, ended
+from kubedsm.clock import SystemClock
+from kubedsm.cluster.client.kubernetes import KubernetesCluster
+from kubedsm.core.policies.registry import KUBEDSM
+
+#: the paper's: e2-standard-2, of which so much is left to pods. It knows no tiers: all are edge.
+WORKERS = tuple(
+    {"name": f"worker-{number}", "tier": "edge", "cpu": "1930m", "memory": "5.9Gi", "pods": 110}
+    for number in range(1, 6)
+)
+#: all pods that they take
+MOST = 550
+#: seconds for what follows on a burst, and for those that stood still meanwhile to hear of it
+AFTERGLOW = 1.0
+#: from a pod's binding to its being Ready
+START_DELAY = "1s"
+#: seconds until a scheduler knows the cluster
+PATIENCE = 120.0
+#: in the line by which `kubedsm run`, or another, says that it does
+_READY = (b'"synced"', policy_process.READY)
+
+
+def _arguments(name: str, kubeconfig: Path, keepalive: float) -> Sequence[str]:
+    """By which Python runs that contender."""
+    if name == KUBEDSM:
+        # There is one of it, which would lose its Lease while it stands still.
+        own = ("--kubeconfig", str(kubeconfig), "--leader-elect", "false", "-o", "json")
+        return "kubedsm", "run", *own, "--diagnostics-port", "0", "--metrics-address", "127.0.0.1:0"
+    if name == bare_loop.NAME:
+        return bare_loop.__name__, str(kubeconfig), str(keepalive)
+    return policy_process.__name__, str(kubeconfig), name
+
+
+@attrs.define
+class _Contender:
+    name: str
+    process: asyncio.subprocess.Process
+    #: set once it knows the cluster
+    ready: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
+    #: what it said last
+    last: bytes = attrs.field(default=b"", init=False)
+    #: whether it may end
+    done: bool = attrs.field(default=False, init=False)
+
+    async def listen(self) -> None:
+        """To the end. Raises ChildProcessError if it comes before its time."""
+        if self.process.stdout is not None:
+            async for line in self.process.stdout:
+                self.last = line
+                if any(word in line for word in _READY):
+                    self.ready.set()
+        if not self.done:
+            raise ChildProcessError(f"{self.name} has ended by itself")
+
+    def send(self, number: signal.Signals) -> None:
+        with suppress(ProcessLookupError):  # `listen` tells
+            self.process.send_signal(number)
+
+
+@asynccontextmanager
+async def _started(name: str, arguments: Sequence[str]) -> AsyncIterator[_Contender]:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-m", *arguments),
+        stdout=asyncio.subprocess.PIPE,
+        limit=LONGEST_LINE,
+    )
+    contender = _Contender(name, process)
+    try:
+        yield contender
+    finally:
+        contender.done = True
+        await ended(process)
+
+
+@contextmanager
+def _the_others_stand_still(contenders: Mapping[str, _Contender], scheduler: str) -> Iterator[None]:
+    others = [contender for name, contender in contenders.items() if name != scheduler]
+    try:
+        for other in others:
+            other.send(signal.SIGSTOP)
+        yield
+    finally:
+        for other in others:
+            other.send(signal.SIGCONT)
+
+
+async def run(plan: Plan, report: Callable[[str], None], keepalive: float) -> BurstResult:
+    """Start all of them and let them have their bursts.
+
+    keepalive: seconds after which the bare loop lets go of a connection that is idle. Raises
+    ClusterError, ChildProcessError if one of them ends, and TimeoutError if one is not ready in
+    time, or a burst not at its end.
+    """
+    clock, contenders = SystemClock(), dict[str, _Contender]()
+    async with (
+        emulated_cluster(WORKERS, "--tls", "--start-delay", START_DELAY) as kubeconfig,
+        await KubernetesCluster.connect(kubeconfig) as cluster,
+        asyncio.TaskGroup() as tasks,
+        AsyncExitStack() as processes,
+    ):
+        for name in plan.schedulers:
+            arguments = _arguments(name, kubeconfig, keepalive)
+            contenders[name] = await processes.enter_async_context(_started(name, arguments))
+            tasks.create_task(contenders[name].listen())
+        async with asyncio.timeout(PATIENCE):
+            for contender in contenders.values():
+                await contender.ready.wait()
+        plan = attrs.evolve(plan, pause=AFTERGLOW)
+        alone = partial(_the_others_stand_still, contenders)
+        result = await run_bursts(cluster, clock, random.Random(), report, plan, alone)
+    sides = (
+        attrs.evolve(side, cache=_cache_use(contenders[side.scheduler].last))
+        for side in result.sides
+    )
+    return attrs.evolve(result, sides=tuple(sides))
+
+
+def _cache_use(line: bytes) -> CacheUse | None:
+    """What a `policy_process` said at its end."""
+    try:
+        return CacheUse(**orjson.loads(line)["scoreCache"])
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        return None

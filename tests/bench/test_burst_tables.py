@@ -1,0 +1,82 @@
+"""What is said of bursts that are small enough to work out by hand."""
+
+import pytest
+
+from kubedsm.bench.burst.result import BurstResult, CacheUse, Round, Side, standings
+from kubedsm.bench.burst.tables import tables
+
+
+def rounds(*means, jain=1.0, pods=None):
+    return [
+        Round(
+            {
+                "watch.createdToBound.mean": mean,
+                "watch.createdToBound.p99": 2 * mean,
+                "watch.createdToBound.missing": 0.0,
+                "api.createdToBound.mean": 1000.0,
+                "onAllNodes.pods.jain": jain,
+                "onNodesUsed.pods.jain": jain,
+            },
+            pods or {"n1": 3, "n2": 1},
+        )
+        for mean in means
+    ]
+
+
+RESULT = BurstResult(
+    4,
+    2,
+    True,
+    (
+        Side("kubedsm", rounds(100.0, 300.0, 200.0)),
+        Side("kube-scheduler", rounds(400.0, 400.0, 600.0, jain=0.8)),
+        Side(
+            "cache-scheduler",
+            rounds(500.0, 100.0, 800.0),
+            CacheUse(3, 9, {"cold": 1, "consumed": 2}),
+        ),
+    ),
+)
+
+
+def test_a_ratio_is_of_the_same_rounds_and_not_of_medians():
+    first, _, third = RESULT.sides
+    # 100 / 500, 300 / 100, 200 / 800; the medians' would be .4.
+    assert first.ratios(third)["watch.createdToBound.mean"] == 0.25
+
+
+def test_it_says_who_is_ahead():
+    by_name = {standing.what: standing for standing in standings(RESULT)}
+    mean = by_name["mean from created to bound"]
+    assert mean.values == {"kubedsm": 200.0, "kube-scheduler": 400.0, "cache-scheduler": 500.0}
+    assert mean.winners == ["kubedsm"]
+    assert by_name["Jain's index of pods, all nodes"].winners == ["kubedsm", "cache-scheduler"]
+
+
+def test_table_3_stands_beside_ours_with_what_is_different():
+    said = tables(RESULT)
+    assert "| kubedsm, as a watch shows it | 200.0 | 400.0 | - | - | 1.0000 | - |" in said
+    assert "| default, published | 1175.0 | 2673.3 | 4958.3 | 8673.3 | 0.9919 | 0.090 |" in said
+    assert "| cache, published | 801.7 | 2000.0 | 4818.3 | 8670.0 | 0.9917 | 0.091 |" in said
+    assert "the kubelets are emulated" in said
+
+
+def test_the_fullest_nodes_come_first():
+    many = {f"n{number}": number for number in range(1, 8)}
+    side = Side("kubedsm", rounds(1.0, pods=many))
+    assert list(side.top_nodes) == ["n7", "n6", "n5", "n4", "n3"]
+
+
+def test_passes_and_hits_of_a_cache_are_told_of_who_has_one():
+    assert "| cache-scheduler | 3 | 9 | 1 | 2 | 0.750 |" in tables(RESULT)
+    assert RESULT.as_json()["scoreCaches"] == {
+        "cache-scheduler": {
+            "passes": 3,
+            "hits": 9,
+            "misses": {"cold": 1, "consumed": 2},
+            "hitRate": pytest.approx(0.75),
+        }
+    }
+    without = BurstResult(4, 2, False, RESULT.sides[:2])
+    assert "Score caches" not in tables(without)
+    assert "emulated" not in tables(without)
