@@ -1,27 +1,15 @@
 """What was used of the nodes, and by whom, while pods came and went."""
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 import attrs
 import numpy as np
 
-from kubedsm.cluster.wire import decoding
 from kubedsm.core.world.model import Uid
-from kubedsm.emulator.api.resources import PODS
 from kubedsm.emulator.api.store import ObjectChange
 from kubedsm.replay.load_aware.application import CAPACITY, NODES, SERVICES, Floats
 from kubedsm.replay.load_aware.model import Placement, Traffic
-from kubedsm.replay.recording import SERVICE_LABEL
-
-
-class Serving(NamedTuple):
-    """A pod that is Ready."""
-
-    name: str
-    service: str
-    #: its place in NODES
-    node: int
+from kubedsm.replay.serving import Serving, serving_after
 
 
 @attrs.frozen(eq=False)
@@ -48,23 +36,15 @@ class LoadHistory:
         self._traffic = traffic
         self._users = 0
         self._since = 0.0
-        self._serving: dict[Uid, Serving] = {}
+        self._serving: Mapping[Uid, Serving] = {}
         self._past: list[Stretch] = []
 
     def notice(self, change: ObjectChange, now: float) -> None:
         """Take in a change that came at `now`, seconds."""
-        if change.resource is not PODS:
-            return
-        pod = decoding.pod(change.object)
-        service = pod.labels.get(SERVICE_LABEL, "")
-        serving = pod.ready and not pod.terminating and change.type != "DELETED"
-        if serving != (pod.uid in self._serving) and service in SERVICES and pod.node_name:
+        serving = serving_after(self._serving, change, SERVICES)
+        if serving is not self._serving:
             self._pass(now)
-            if serving:
-                node = NODES.index(pod.node_name)
-                self._serving[pod.uid] = Serving(pod.name, service, node)
-            else:
-                del self._serving[pod.uid]
+            self._serving = serving
 
     def come(self, users: int, now: float) -> None:
         """From now on there are so many users."""
@@ -102,8 +82,8 @@ class LoadHistory:
             return
         nodes: dict[str, list[int]] = {}
         for pod in self._serving.values():
-            nodes.setdefault(pod.service, []).append(pod.node)
+            nodes.setdefault(pod.service, []).append(NODES.index(pod.node))
         placement = tuple(tuple(sorted(nodes.get(name, ()))) for name in SERVICES)
         traffic = self._traffic(placement, self._users)
-        self._past.append(Stretch(self._since, now, traffic, dict(self._serving)))
+        self._past.append(Stretch(self._since, now, traffic, self._serving))
         self._since = now
