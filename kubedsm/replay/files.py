@@ -1,14 +1,13 @@
 """The files of a report: for machines, for terminals and wikis, and a page with pictures."""
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 
 import click
 import orjson
 
 from kubedsm.replay.page import page as as_page
-from kubedsm.replay.report import Report
+from kubedsm.replay.report import Report, plain_tables
 
 RESULTS = "results.json"
 #: PNG files by name
@@ -26,7 +25,7 @@ def write(found: Report, out: Path, tables: str, page: str = "") -> None:
     """
     put(out, as_json(found), tables)
     if page:
-        put_page(out, lambda drawn: as_page(found, drawn, page), partial(_pictures, found))
+        put_page(out, page, plain_tables(found), lambda: _pictures(found))
 
 
 def put(out: Path, results: bytes, tables: str) -> None:
@@ -34,17 +33,15 @@ def put(out: Path, results: bytes, tables: str) -> None:
     (out / "tables.md").write_text(tables, encoding="utf-8")
 
 
-def put_page(
-    out: Path, page: Callable[[Pictures], str], draw: Callable[[], Pictures] | None = None
-) -> None:
-    """Pictures, if any are to be drawn, and the page that is made of them."""
-    pictures = _drawn(draw) if draw is not None else {}
+def put_page(out: Path, title: str, text: str, draw: Callable[[], Pictures] | None = None) -> None:
+    """Pictures, if any are to be drawn, and the page of Markdown and of them."""
+    pictures = drawn(draw) if draw is not None else {}
     for name, content in pictures.items():
         (out / name).write_bytes(content)
-    (out / "index.html").write_text(page(pictures), encoding="utf-8")
+    (out / "index.html").write_text(as_page(title, text, pictures), encoding="utf-8")
 
 
-def _drawn(draw: Callable[[], Pictures]) -> Pictures:
+def drawn(draw: Callable[[], Pictures]) -> Pictures:
     """None, and a line that says why, where the drawing lacks matplotlib."""
     try:
         return draw()

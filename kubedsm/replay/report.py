@@ -154,17 +154,25 @@ def number(value: float | None, digits: int) -> str:
 
 
 def markdown(headings: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """A table whose columns but the first are numbers; nothing if there are no lines."""
+    """A table, its first column and those of words to the left; nothing if there are no lines."""
     if not lines:
         return ""
-    rule = ["---", *("---:" for _ in headings[1:])]
+    columns = list(zip(*lines, strict=True))
+    rule = ["---", *("---:" if _are_numbers(column) else "---" for column in columns[1:])]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in (headings, rule, *lines))
+
+
+def _are_numbers(cells: Iterable[str]) -> bool:
+    """Or nothing is known of them."""
+    return all(cell[:1] in "+-.0123456789" for cell in cells)
 
 
 def plain_tables(found: Report) -> str:
     """Markdown: the runs, and their services."""
+    seeds = max(row["seeds"] for row in found["means"])
+    how = how_measured(found)
     parts = (
-        f"Everything here was {how_measured(found)}.",
+        f"Everything here was {how}; runs of each scenario and policy: {seeds}.",
         markdown(HEADINGS, rows_of(found)),
         markdown(SERVICE_HEADINGS, service_rows(found)),
         markdown(EFFECT_HEADINGS, effect_rows(found)),

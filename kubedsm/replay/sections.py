@@ -1,12 +1,10 @@
-"""Tables under headings, as Markdown and as a page, of whatever was tried."""
+"""Tables under headings, as Markdown, of whatever was tried."""
 
-from collections.abc import Callable, Mapping, Sequence
-from html import escape
+from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 import attrs
 
-from kubedsm.replay.page import document, figure, html_table
 from kubedsm.replay.report import markdown
 
 T = TypeVar("T")
@@ -44,28 +42,6 @@ def shown(sections: Sequence[Made], level: int = 2) -> str:
     return "\n".join(parts)
 
 
-def shown_on_page(sections: Sequence[Made], level: int = 2) -> str:
-    """HTML. level: of the headings."""
-    return "\n".join(
-        f"<h{level}>{escape(one.title)}</h{level}>\n<p>{escape(one.about)}</p>\n"
-        f"{html_table(*one.table)}"
-        for one in sections
-    )
-
-
 def as_markdown(sections: Sequence[Section[T]], tried: Sequence[T], about: str) -> str:
     """How it was done, and all tables but those of which nothing was tried."""
     return f"## How\n\n{about}.\n\n{shown(made(sections, tried))}"
-
-
-def as_page(
-    title: str,
-    sections: Sequence[Section[T]],
-    tried: Sequence[T],
-    about: str,
-    pictures: Mapping[str, bytes] | None = None,
-) -> str:
-    """One HTML page that needs nothing else. pictures: PNG files by name."""
-    drawn = "\n".join(figure(*each) for each in (pictures or {}).items())
-    body = shown_on_page(made(sections, tried))
-    return document(title, f"<p>{escape(about)}.</p>\n{body}\n{drawn}")

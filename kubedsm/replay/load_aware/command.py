@@ -14,7 +14,7 @@ from kubedsm.replay.load_aware.tables import MODELLED, SECTIONS
 from kubedsm.replay.load_aware.trial import Outcome, play
 from kubedsm.replay.progress import progress
 from kubedsm.replay.runner import processors, spread
-from kubedsm.replay.sections import as_markdown, as_page
+from kubedsm.replay.sections import as_markdown
 
 
 def plan(trials: int | None, *, full: bool) -> Plan:
@@ -33,8 +33,7 @@ def run(planned: Plan, jobs: int | None, out: Path | None, output: str) -> None:
     click.echo(found if output == "json" else made, nl=False)
     if out is not None:
         put(out, found, made)
-        page = partial(as_page, "kubedsm replay --preset load-aware", SECTIONS, done, about)
-        put_page(out, page, partial(_pictures, done))
+        put_page(out, "kubedsm replay --preset load-aware", made, partial(_pictures, done))
 
 
 def _pictures(done: Sequence[Outcome]) -> Pictures:

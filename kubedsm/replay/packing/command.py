@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 
 import attrs
@@ -16,7 +15,7 @@ from kubedsm.replay.packing.attempts import Attempt
 from kubedsm.replay.packing.sweep import FULL, SHORT, Plan, attempts
 from kubedsm.replay.packing.tables import COMPUTED, SECTIONS
 from kubedsm.replay.runner import processors
-from kubedsm.replay.sections import as_markdown, as_page
+from kubedsm.replay.sections import as_markdown
 from kubedsm.solvers.available import SolverKind, installed, lacking
 
 
@@ -44,7 +43,7 @@ def run(
         click.echo(made, nl=False)
     if out is not None:
         put(out, _reproducible(done) + b"\n", made)
-        put_page(out, partial(as_page, "kubedsm replay --preset packing", SECTIONS, done, about))
+        put_page(out, "kubedsm replay --preset packing", made)
 
 
 def _carry_out(plan: Plan, solver: SolverKind, jobs: int, out: Path | None) -> list[Attempt]:
