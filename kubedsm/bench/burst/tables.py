@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from kubedsm.bench.burst.published import COLUMNS, TABLE_3
 from kubedsm.bench.burst.result import TOP, BurstResult, Figures, Side, standings
 from kubedsm.replay.report import number
-from kubedsm.replay.sections import Section, as_markdown
-from kubedsm.replay.standings import Table, ours_and_best
+from kubedsm.replay.sections import Section, Table, as_markdown
+from kubedsm.replay.standings import ours_and_best
 
 _SOURCES = {"watch": "as a watch shows it", "api": "as the API has it, in whole seconds"}
 _SPANS = {
