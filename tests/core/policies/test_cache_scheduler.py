@@ -6,7 +6,7 @@ from collections import Counter
 import attrs
 import pytest
 
-from kubedsm.bench.burst_figures import evenness
+from kubedsm.bench.burst.figures import evenness
 from kubedsm.cluster.wire import decoding
 from kubedsm.core.policies.cache_scheduler import CacheScheduler
 from kubedsm.core.policies.in_turn import InTurn

@@ -7,7 +7,7 @@ from math import ceil, floor
 
 import pytest
 
-from kubedsm.bench.burst_figures import evenness
+from kubedsm.bench.burst.figures import evenness
 from kubedsm.core.policies.score_cache import ScoreCache, Why
 
 #: best first
