@@ -269,6 +269,7 @@ class Runtime:
             timeout=self._limits.request_timeout,
             said=self._said,
             listener=self._listener,
+            as_kube_scheduler=self._other_policy is not None,
         )
 
     def _finder_of_moves(self) -> Suggester | None:

@@ -71,6 +71,8 @@ class Preemptor:
     timeout: float
     said: SaidByCause
     listener: Listener
+    #: as kube-scheduler preempts: whenever a pod may, and on the edge no sooner than elsewhere
+    as_kube_scheduler: bool = False
     _wanted: dict[Uid, None] = attrs.field(factory=dict, init=False)
     _wake: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
     _nominations: dict[Uid, Nomination] = attrs.field(factory=dict, init=False)
@@ -94,7 +96,7 @@ class Preemptor:
     @property
     def enabled(self) -> bool:
         """Whether it may begin to make room; what has begun is finished."""
-        return self.configuration.current.preemption == "enabled"
+        return self.as_kube_scheduler or self.configuration.current.preemption == "enabled"
 
     def consider(self, uids: Iterable[Uid]) -> None:
         """Make room for those of these pods that may have it, for no node takes them."""
@@ -204,7 +206,15 @@ class Preemptor:
                 return None
             lesser = [n.pod.uid for n in self._less_important(pod)]
             held = self.mirror.held_for([uid, *lesser])
-            question = RoomFor(pod, held, frozenset(self._leaving), budgets, shunned, node)
+            question = RoomFor(
+                pod,
+                held,
+                frozenset(self._leaving),
+                budgets,
+                shunned,
+                node,
+                not self.as_kube_scheduler,
+            )
             changes = self.mirror.changes
             room = await self.thinker.ask(question)
             if changes == self.mirror.changes or self._still_holds(room, held):

@@ -43,6 +43,8 @@ class RoomFor:
     budgets: tuple[Budget, ...] | None = None
     shunned: frozenset[NodeName] = frozenset()
     node: NodeName | None = None
+    #: whether the edge is better for a pod that it is promised to, as for kube-scheduler it is not
+    promised: bool = True
 
     def answered(self, known: Known) -> Room:
         pod, snapshot = self.pod, with_free(known.mirror.snapshot(), self.held)
@@ -50,7 +52,7 @@ class RoomFor:
         search = PreemptionSearch(
             snapshot,
             pod,
-            policy.promises_in(snapshot),
+            policy.promises_in(snapshot) if self.promised else None,
             policy.objective,
             self.leaving,
             known.followed,

@@ -1,5 +1,6 @@
 """Whole runs in virtual time: the real scheduler on the emulated cluster, minutes in an instant."""
 
+import asyncio
 import json
 import os
 import subprocess
@@ -8,7 +9,8 @@ import sys
 import attrs
 import pytest
 
-from kubedsm.cluster.client.port import Request
+from kubedsm.cluster.calls import pod_writes
+from kubedsm.cluster.client.port import Conflict, DisruptionBudgetExceeded, Request
 from kubedsm.configuration import settings
 from kubedsm.configuration.sections import MigrationSettings
 from kubedsm.configuration.settings import Configuration
@@ -24,6 +26,7 @@ from kubedsm.replay.world import Run, Setup, play
 from kubedsm.runtime.tier_marks import DELETION_COST_ANNOTATION
 from loadgen.generators import normal, served
 from loadgen.scenario import dumps
+from support.preemptions import budget, filled, preempting
 
 #: three cycles of half a minute
 SHORT = normal(1.5, 0.4, seed=3, cycles=3, cycle_seconds=30)
@@ -157,6 +160,26 @@ async def test_baselines_bind_without_our_word_on_scaling_down():
         "target": body["target"],
     }
     assert patched == body
+
+
+@pytest.mark.looptime
+async def test_what_baselines_preempt_goes_whatever_its_budget_says():
+    async with preempting() as world, world.scheduler() as runtime:
+        [name, other] = await filled(world)
+        budget(world, 0)
+        await asyncio.sleep(1)
+        pods = {pod.name: pod for pod in runtime.mirror.snapshot().pods.values()}
+        with pytest.raises(DisruptionBudgetExceeded):
+            await pod_writes.evict(world.front, pods[name], timeout=1)
+        plain = PlainBindings(world.front)
+        await pod_writes.evict(plain, pods[name], timeout=1, dry_run=True)
+        with pytest.raises(Conflict):
+            await pod_writes.evict(plain, attrs.evolve(pods[name], uid="another"), timeout=1)
+        await asyncio.sleep(1)
+        assert {name, other} == {pod["metadata"]["name"] for pod in world.pods("low")}
+        await pod_writes.evict(plain, pods[name], timeout=1)
+        await asyncio.sleep(1)
+        assert name not in {pod["metadata"]["name"] for pod in world.pods("low")}
 
 
 def test_a_recipe_is_drawn_by_the_seed():

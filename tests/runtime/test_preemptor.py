@@ -6,6 +6,8 @@ import pytest
 
 from kubedsm.chaos.faults import answer
 from kubedsm.cluster.client.port import OutcomeUnknown, Unreachable
+from kubedsm.core.goals.objective import Objective, Promise
+from kubedsm.core.policies.registry import POLICIES
 from kubedsm.core.world.model import Resources
 from kubedsm.emulator.api.resources import NODES, POD_DISRUPTION_BUDGETS, PODS, PRIORITY_CLASSES
 from kubedsm.emulator.front import RequestFault
@@ -14,6 +16,7 @@ from support.preemptions import (
     DISABLED,
     DISRUPTION,
     EDGE_TOO,
+    ENABLED,
     HIGHEST,
     MERGE,
     SLOW_STOP,
@@ -348,3 +351,21 @@ async def test_pods_of_other_schedulers_are_victims_too():
         urgent(world)
         await world.until(lambda: world.placed("urgent") == {"e1": 1}, 5)
         assert world.placed("foreign") == {"e1": 1, None: 1}
+
+
+@pytest.mark.parametrize(("policy", "where"), [(None, "e9"), ("kube-scheduler", "c9")])
+async def test_kube_scheduler_preempts_in_any_case_and_knows_no_promises(policy, where):
+    """The victim on the edge is the more important one: only KubeDSM would have it go."""
+    configuration = DISABLED if policy else ENABLED
+    other = policy and POLICIES[policy](lambda _: Promise(), Objective())
+    nodes = EDGE_TOO, node("c9", "cloud", "1", "8Gi")
+    async with preempting(*nodes, configuration=configuration) as world:
+        world.api.create(PRIORITY_CLASSES, {"metadata": {"name": "middle"}, "value": 10})
+        async with world.scheduler(policy=other):
+            urgent(world, "middle", priority="middle")
+            await world.until(lambda: world.placed("middle") == {"e9": 1}, 5)
+            world.deploy("low", 1)
+            await world.until_bound(2, 5)
+            await asyncio.sleep(1)
+            urgent(world)
+            await world.until(lambda: world.placed("urgent") == {where: 1}, 5)

@@ -6,7 +6,8 @@ put back, those first that a disruption budget protects and then the most import
 it takes the one with the fewest victims beyond their budgets, the least important worst victim,
 the least sum of priorities, the fewest victims, the worst victims started last, and the first name.
 
-Ours is one criterion, after the budgets: the edge comes first if the pod's workload gains by it.
+Ours is one criterion, after the budgets: the edge comes first if the pod's workload gains by it
+(`promises`).
 Room that is going to be free anyway makes all of it needless.
 """
 
@@ -63,7 +64,8 @@ class PreemptionSearch:
 
     snapshot: Snapshot
     pod: Pod
-    promises: Promises
+    #: None: the edge is no better a place
+    promises: Promises | None
     objective: Objective
     leaving: Collection[Uid] = ()
     spared: Container[Uid] = ()
@@ -92,6 +94,8 @@ class PreemptionSearch:
 
     @_gains_at_the_edge.default
     def _gains(self) -> bool:
+        if self.promises is None:
+            return False
         share = self.snapshot.shares().get(self.pod.workload, Share())
         return self.objective.gain(share, self.promises(self.pod.workload)) > 0
 

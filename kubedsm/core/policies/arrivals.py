@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from kubedsm.core.goals.objective import Objective, Promise
+from kubedsm.core.goals.objective import Objective
 from kubedsm.core.placing.preemption import Preemption, PreemptionSearch
 from kubedsm.core.policies.in_turn import Choose, Room
 from kubedsm.core.world.model import NodeName, Pod, Uid
@@ -21,9 +21,6 @@ from kubedsm.core.world.snapshot import Snapshot
 
 if TYPE_CHECKING:
     import random
-
-#: kube-scheduler knows no edge that a victim's node could be preferred for
-_INDIFFERENT = Promise(weight=0.0)
 
 
 @attrs.frozen(slots=True)
@@ -99,7 +96,7 @@ class _Cluster:
 
     def preempt(self, pod: Pod) -> None:
         """Put the pod where others have to go for it, if there is such a node."""
-        search = PreemptionSearch(self.snapshot(), pod, lambda _: _INDIFFERENT, Objective())
+        search = PreemptionSearch(self.snapshot(), pod, None, Objective())
         found = search.best()
         if found is not None:
             self._evict(found)
