@@ -13,10 +13,12 @@ from kubedsm.core.packing.problem import NO_RANK, Kind, Packing, Rank, Turn, kin
 from kubedsm.core.placing.alone import place_alone
 from kubedsm.core.placing.beyond.integer_choice import PLACED, QOS
 from kubedsm.core.placing.beyond.shortfalls import amounts, shortfalls
+from kubedsm.core.placing.cloud import CloudRoom
+from kubedsm.core.placing.cloud_window import WHOLE_CLOUD, LookedAt, Sampling
 from kubedsm.core.placing.decision import Binding, Choice, Decision, make_decision, room_after
 from kubedsm.core.placing.proof import Proof, plain_proof
 from kubedsm.core.placing.replica_ladders import ReplicaLadders
-from kubedsm.core.rules.class_verdicts import rejections
+from kubedsm.core.rules.class_verdicts import fitting_nodes, rejections
 from kubedsm.core.rules.rejection import Rejection
 from kubedsm.core.solving.in_order import Certificate
 from kubedsm.core.world.model import (
@@ -48,6 +50,7 @@ class Batch:
     ranks: Mapping[Uid, Rank] | None
     #: of the workloads of the batch, without it; None if it does not matter
     spread: ReplicaSpread | None
+    sampling: Sampling = WHOLE_CLOUD
     edge: NodeRows = attrs.field(init=False)
     cloud: NodeRows = attrs.field(init=False)
 
@@ -61,27 +64,61 @@ class Batch:
 
     def alone(self, pod: Pod) -> Choice:
         share, promise = self.shares.get(pod.workload, Share()), self.promises(pod.workload)
-        return place_alone(
+        looked_at = self._looked_at()
+        choice = place_alone(
             pod,
             self.edge,
-            self.cloud,
+            self._some_of_cloud(looked_at),
             self.objective.gain(share, promise),
             self.fragmentation,
             self.spread,
         )
+        return attrs.evolve(choice, looked_at=looked_at)
 
     def plain_choice(self) -> Choice:
+        """By some of the cloud, if all that it ever takes of the batch has room there at once.
+
+        So that no pod is left out, nor kept at the edge, for what was not looked at.
+        """
+        looked_at = self._looked_at()
+        if looked_at is not None:
+            some = self._some_of_cloud(looked_at)
+            of_batch = kinds(self.pods, self.edge + some, self.ranks)
+            replicas, in_cloud = self._in_cloud(of_batch, some)
+            room = CloudRoom.roomy(in_cloud)
+            if room is not None:
+                return attrs.evolve(self._made(room, replicas), looked_at=looked_at)
         return self.choice(kinds(self.pods, self.edge + self.cloud, self.ranks))
 
     def choice(self, batch_kinds: Sequence[Kind]) -> Choice:
+        replicas, in_cloud = self._in_cloud(batch_kinds, self.cloud)
+        return self._made(CloudRoom.of(in_cloud, self.bounds), replicas)
+
+    def _looked_at(self) -> LookedAt | None:
+        index, room = self.snapshot.index, self.snapshot.room
+        classes = {pod.pod_class for pod in self.pods}
+        return self.sampling.looked_at(index, (fitting_nodes(c, index, room) for c in classes))
+
+    def _some_of_cloud(self, looked_at: LookedAt | None) -> NodeRows:
+        return (
+            self.cloud if looked_at is None else self.cloud.only(looked_at.nodes(self.cloud.index))
+        )
+
+    def _in_cloud(
+        self, batch_kinds: Sequence[Kind], cloud: NodeRows
+    ) -> tuple[ReplicaLadders | None, Packing]:
+        """The ladders are those of the edge as well."""
+        if self.spread is None:
+            return None, Packing.of(batch_kinds, cloud)
+        replicas = ReplicaLadders.of(batch_kinds, self.edge + cloud, self.spread)
+        return replicas, Packing.of(batch_kinds, cloud, ladders=replicas.on(cloud))
+
+    def _made(self, cloud: CloudRoom, replicas: ReplicaLadders | None) -> Choice:
         measured = [vector for vector, _ in self.fragmentation.mix]
-        replicas = at_edge = in_cloud = None
-        if self.spread is not None:
-            replicas = ReplicaLadders.of(batch_kinds, self.edge + self.cloud, self.spread)
-            at_edge, in_cloud = replicas.on(self.edge), replicas.on(self.cloud)
+        at_edge = None if replicas is None else replicas.on(self.edge)
         return make_decision(
-            Packing.of(batch_kinds, self.edge, measured, at_edge),
-            Packing.of(batch_kinds, self.cloud, ladders=in_cloud),
+            Packing.of(cloud.packing.kinds, self.edge, measured, at_edge),
+            cloud,
             self.shares,
             self.promises,
             self.objective,

@@ -62,13 +62,16 @@ def dealt_by_load(
     decision as it was.
 
     spread: whether it matters how replicas stand together. closed: nodes that no pod may come to
-    that was not to go there.
+    that was not to go there; nor to a node of the cloud that the decision did not look at.
     """
     loads = Loads.of(goal, snapshot) if goal is not None and goal.weight else None
     if loads is None or not decision.bindings:
         return decision
     rules: _Rules = (_Plain if decision.plain else _Ruled).of(snapshot, decision.bindings)
-    dealing = _Dealing.of(decision.bindings, loads, rules, snapshot, closed, spread=spread)
+    unseen = snapshot.index.named(closed)
+    if decision.looked_at is not None:
+        unseen |= decision.looked_at.others(snapshot.index)
+    dealing = _Dealing.of(decision.bindings, loads, rules, snapshot, unseen, spread=spread)
     bindings = []
     for binding in decision.bindings:
         node = None if deadline.passed else dealing.place(binding)
@@ -122,7 +125,7 @@ class _Dealing:
         loads: Loads,
         rules: _Rules,
         snapshot: Snapshot,
-        closed: Collection[NodeName],
+        closed: Mask,
         *,
         spread: bool,
     ) -> Self:
@@ -131,8 +134,7 @@ class _Dealing:
             apart = ReplicaSpread.of(snapshot, {binding.pod.workload for binding in bindings})
             for binding in bindings:
                 apart.put(binding.pod.workload, binding.node)
-        closed_ones = index.named(closed)
-        tiers = {tier: index.at(index.of_tier(tier)) & ~closed_ones for tier in Tier}
+        tiers = {tier: index.at(index.of_tier(tier)) & ~closed for tier in Tier}
         return cls(loads, rules, apart, tiers)
 
     def place(self, binding: Binding) -> NodeName | None:

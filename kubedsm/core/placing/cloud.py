@@ -155,6 +155,12 @@ class CloudRoom:
         complete = int(whole.sum()) == int(packing.counts.sum())
         return cls(packing, whole, None if complete else tabulate(packing, None, bounds))
 
+    @classmethod
+    def roomy(cls, packing: Packing) -> "CloudRoom | None":
+        """None unless it is `endless`."""
+        room = cls(packing, least_allocated(packing, packing.counts), None)
+        return None if room.endless is None else room
+
     def only(self, kinds: Ints, bounds: Bounds) -> "CloudRoom":
         """For these of its kinds alone."""
         packing = self.packing.only(kinds)

@@ -23,6 +23,7 @@ from kubedsm.core.placing.beyond.choosing import Chosen, chosen_beyond
 from kubedsm.core.placing.beyond.greedy import pick_greedily
 from kubedsm.core.placing.beyond.parts import chosen_by_parts, parts_of
 from kubedsm.core.placing.cloud import CloudRoom
+from kubedsm.core.placing.cloud_window import LookedAt
 from kubedsm.core.placing.dealing import DealtTier
 from kubedsm.core.placing.proof import Proof
 from kubedsm.core.placing.replica_ladders import ReplicaLadders
@@ -78,6 +79,8 @@ class Decision:
     shares_after: Mapping[Workload, Share] = attrs.field(factory=dict)
     #: of each pod its class and a node, each by itself, say all
     plain: bool = False
+    #: some of the cloud; None for all of it
+    looked_at: LookedAt | None = None
 
     @property
     def proven(self) -> bool:
@@ -96,6 +99,8 @@ class Choice:
     proof: Proof
     #: of what is not proven
     certificates: tuple[Certificate, ...] = ()
+    #: some of the cloud; None for all of it
+    looked_at: LookedAt | None = None
 
     @property
     def proven(self) -> bool:
@@ -105,7 +110,7 @@ class Choice:
 
 def make_decision(
     edge: Packing,
-    cloud: Packing,
+    cloud: CloudRoom,
     shares: Mapping[Workload, Share],
     promises: Promises,
     objective: Objective,
@@ -123,22 +128,19 @@ def make_decision(
     may be less than it could.
     """
     members = demands(edge, shares, promises, objective)
-    cloud_room = CloudRoom.of(cloud, bounds)
-    made = chosen_of(
-        edge, cloud_room, members, bounds, objective=objective, fragmentation=fragmentation
-    )
+    made = chosen_of(edge, cloud, members, bounds, objective=objective, fragmentation=fragmentation)
     picks, loads, cloud_loads = attrs.astuple(made.placement, recurse=False)
     chosen, others = by_pick(edge, picks)
     taken = cloud_loads.sum(axis=0).tolist()
     for kind, pods in enumerate(others):
         chosen[kind] += pods[taken[kind] :]
-    proof, parts = made.proof, ((edge, loads, chosen), (cloud, cloud_loads, others))
+    proof, parts = made.proof, ((edge, loads, chosen), (cloud.packing, cloud_loads, others))
     if replicas is None:
         on_edge, in_cloud = (packing.targets(of, pods) for packing, of, pods in parts)
     else:
         spread = replicas.spread.copy()
         tiers = [DealtTier.of(packing, of, pods, spread) for packing, of, pods in parts]
-        ladders = made.charged, cloud_room.least_charged(cloud_loads.sum(axis=0))
+        ladders = made.charged, cloud.least_charged(cloud_loads.sum(axis=0))
         proof = _spread_out(replicas, tiers, ladders, proof, bounds.deadline)
         on_edge, in_cloud = (tier.targets for tier in tiers)
         loads = tiers[0].loads

@@ -11,6 +11,7 @@ from kubedsm.core.goals.replica_spread import ReplicaSpread
 from kubedsm.core.packing.match import Bounds
 from kubedsm.core.placing.batch import Batch, others
 from kubedsm.core.placing.batch_kinds import is_plain
+from kubedsm.core.placing.cloud_window import WHOLE_CLOUD, Sampling
 from kubedsm.core.placing.decision import Decision
 from kubedsm.core.placing.ranks import ranks_of
 from kubedsm.core.placing.ruled import decide_ruled
@@ -29,6 +30,7 @@ def immediate_schedule(
     patience: float = math.inf,
     *,
     default_spread: bool = True,
+    sampling: Sampling = WHOLE_CLOUD,
 ) -> Decision:
     """Where these waiting pods of the snapshot go.
 
@@ -42,6 +44,8 @@ def immediate_schedule(
     have waited for longer than `patience`, in seconds.
 
     default_spread: whether the replicas of a workload go as far apart as costs no QoS.
+    sampling: how much of the cloud is enough for pods of which a class and a node say all; rules
+    and wishes about other pods, and preferences, are about all nodes.
     """
     ordered = sorted(pods, key=serving_order)
     placeable: list[Pod] = []
@@ -58,6 +62,7 @@ def immediate_schedule(
         bounds or Bounds(),
         ranks_of(placeable, snapshot.at, patience),
         ReplicaSpread.of(snapshot, {pod.workload for pod in placeable}) if default_spread else None,
+        sampling,
     )
     if is_plain(snapshot, placeable):
         return _plain(batch, ordered)
@@ -70,6 +75,8 @@ def _plain(batch: Batch, ordered: Sequence[Pod]) -> Decision:
     bindings = batch.bindings(choice)
     unplaced = batch.why_not(bindings, others(ordered, bindings))
     proof = choice.proof.or_else(batch.plain_proof(bindings))
+    if choice.looked_at is not None:
+        proof = attrs.evolve(proof, spread=False, fragmentation=False)
     decision = batch.decision(bindings, unplaced, choice.fragmentation, proof)
     certificates = batch.certificates(bindings, choice, proof)
-    return attrs.evolve(decision, plain=True, certificates=certificates)
+    return attrs.evolve(decision, plain=True, looked_at=choice.looked_at, certificates=certificates)

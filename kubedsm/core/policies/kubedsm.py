@@ -20,13 +20,16 @@ from kubedsm.core.moving.suggest import SUGGEST_BOUNDS, suggest
 from kubedsm.core.moving.suggestion import Suggestion, SuggestLimits
 from kubedsm.core.optimise.pack import Packed, pack
 from kubedsm.core.packing.match import Bounds
+from kubedsm.core.placing.batch_kinds import is_plain
 from kubedsm.core.placing.by_load import dealt_by_load
+from kubedsm.core.placing.cloud_window import Sampling
 from kubedsm.core.placing.decision import Decision
 from kubedsm.core.placing.immediate import immediate_schedule
 from kubedsm.core.rules.fit import shortages
 from kubedsm.core.solving.programme import Solver
 from kubedsm.core.world.deadline import NO_DEADLINE, Deadline, OutOfTimeError
 from kubedsm.core.world.model import NodeName, Pod, Tier, Uid
+from kubedsm.core.world.node_order import nodes_to_find
 from kubedsm.core.world.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -61,6 +64,8 @@ class KubeDSM:
     latency: LatencyGoal | None = None
     #: how measured load counts, if any is asked for
     load: LoadGoal | None = None
+    #: how much of a large cloud is looked at, as `nodes_to_find` takes it
+    cloud_percentage: int = 100
 
     def promises_in(self, snapshot: Snapshot) -> Promises:
         """What is promised to each workload, and how much that weighs beside the others there."""
@@ -91,8 +96,13 @@ class KubeDSM:
         pods: Sequence[Pod],
         deadline: Deadline = NO_DEADLINE,
         leaving: Collection[NodeName] = (),
+        start: int = 0,
     ) -> Decision:
-        """leaving: nodes with room that is not there yet; no pod goes there for load's sake."""
+        """Decide on a batch.
+
+        leaving: nodes with room that is not there yet; no pod goes there for load's sake. start:
+        where in turn the search among the nodes of a large cloud begins.
+        """
         promises, bounds = self.promises_in(snapshot), Bounds(deadline=deadline, solver=self.solver)
         decision = immediate_schedule(
             snapshot,
@@ -103,6 +113,7 @@ class KubeDSM:
             bounds,
             self.patience,
             default_spread=self.default_spread,
+            sampling=Sampling(self.cloud_percentage, start),
         )
         return dealt_by_load(
             decision,
@@ -120,6 +131,7 @@ class KubeDSM:
         pods: Sequence[Pod],
         leaving: Collection[Uid],
         deadline: Deadline = NO_DEADLINE,
+        start: int = 0,
     ) -> tuple[Decision, tuple[Pod, ...]]:
         """Decide as if those pods had left the edge; the pods that have to wait for that come last.
 
@@ -128,9 +140,11 @@ class KubeDSM:
         edge = {node.name for node in snapshot.of_tier(Tier.EDGE)}
         gone = [uid for uid in leaving if snapshot.placed.get(uid) in edge]
         sources = {snapshot.placed[uid] for uid in gone}
-        ahead = self.decide(snapshot.without(gone), pods, deadline, sources) if gone else None
+        ahead = None
+        if gone:
+            ahead = self.decide(snapshot.without(gone), pods, deadline, sources, start)
         if ahead is None or not ahead.plain:
-            return self.decide(snapshot, pods, deadline), ()
+            return self.decide(snapshot, pods, deadline, start=start), ()
         bound, waiting, free = [], [], dict(snapshot.free)
         for binding in ahead.bindings:
             if shortages(binding.pod.requests, free[binding.node]):
@@ -146,23 +160,30 @@ class KubeDSM:
         pods: Sequence[Pod],
         leaving: Collection[Uid],
         deadline: Deadline,
+        start: int = 0,
     ) -> tuple[Decision, tuple[Pod, ...]] | None:
         """Decide ahead, if that is done in time and a longer thought would gain nothing.
 
         It would not place more pods, nor come to a greater QoS. The solver is not asked.
         """
         classes = {pod.pod_class for pod in pods}
-        if len(classes) * len(snapshot.nodes) > _AT_ONCE:
+        if len(classes) * self._looked_at(snapshot, pods) > _AT_ONCE:
             return None
         hasty, strictly = attrs.evolve(self, solver=None), attrs.evolve(deadline, strict=True)
         try:
-            decision, held = hasty.decide_ahead(snapshot, pods, leaving, strictly)
+            decision, held = hasty.decide_ahead(snapshot, pods, leaving, strictly, start)
             strictly.check()
         except OutOfTimeError:
             return None
         proof = decision.proof
         enough = self.solver is None or len(pods) <= 1 or (proof.placed and proof.qos)
         return (decision, held) if enough else None
+
+    def _looked_at(self, snapshot: Snapshot, pods: Sequence[Pod]) -> int:
+        """About how many nodes are looked at."""
+        cloud, nodes = len(snapshot.index.of_tier(Tier.CLOUD)), len(snapshot.nodes)
+        enough = nodes_to_find(cloud, self.cloud_percentage)
+        return nodes - cloud + enough if enough < cloud and is_plain(snapshot, pods) else nodes
 
     def suggest(
         self,

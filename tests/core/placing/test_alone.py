@@ -12,6 +12,7 @@ from kubedsm.core.packing.match import Bounds
 from kubedsm.core.packing.problem import Packing, kinds
 from kubedsm.core.placing.alone import place_alone, rejection_elsewhere
 from kubedsm.core.placing.batch_kinds import is_plain
+from kubedsm.core.placing.cloud import CloudRoom
 from kubedsm.core.placing.decision import make_decision
 from kubedsm.core.placing.replica_ladders import ReplicaLadders
 from kubedsm.core.rules.feasibility import Feasibility
@@ -52,7 +53,7 @@ def test_a_pod_alone_goes_where_the_tables_would_have_it(number, way):
                 at_edge, in_cloud = replicas.on(edge), replicas.on(cloud)
             tabulated = make_decision(
                 Packing.of([kind], edge, measured, at_edge),
-                Packing.of([kind], cloud, ladders=in_cloud),
+                CloudRoom.of(Packing.of([kind], cloud, ladders=in_cloud), Bounds()),
                 shot.shares(),
                 promises,
                 objective,

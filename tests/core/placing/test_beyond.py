@@ -22,7 +22,7 @@ def decided(seed, objective, bounds):
     """The choice, and what it is worth."""
     case, edge, cloud = drawn_batch(seed)
     args = case.snapshot.shares(), case.promises, objective
-    choice = make_decision(edge, cloud, *args, Fragmentation(), bounds)
+    choice = make_decision(edge, CloudRoom.of(cloud, bounds), *args, Fragmentation(), bounds)
     return choice, worth_of(edge, cloud, choice, demands(edge, *args))
 
 

@@ -230,8 +230,10 @@ def test_one_tier_too_large_to_tabulate_leaves_the_other_exact():
     measured = Fragmentation(Measure.UNUSABLE, request_mix(shot))
     edge = Packing.of(batch, attrs.evolve(rows, positions=rows.positions[:1]))
     cloud = Packing.of(batch, attrs.evolve(rows, positions=rows.positions[1:]))
+    bounds = Bounds(loads=500)
+    room = CloudRoom.of(cloud, bounds)
     choice = make_decision(
-        edge, cloud, shot.shares(), lambda _: Promise(), DEFAULT, measured, Bounds(loads=500)
+        edge, room, shot.shares(), lambda _: Promise(), DEFAULT, measured, bounds
     )
     assert not choice.proven
     assert len(choice.edge) == 2

@@ -21,11 +21,12 @@ def test_its_best_is_what_the_tables_say(objective):
     for seed in range(OBJECTIVES.index(objective), 240, len(OBJECTIVES)):
         case, edge, cloud = drawn_batch(seed)
         shares = case.snapshot.shares()
+        room = CloudRoom.of(cloud, Bounds())
         choice = make_decision(
-            edge, cloud, shares, case.promises, objective, Fragmentation(), Bounds()
+            edge, room, shares, case.promises, objective, Fragmentation(), Bounds()
         )
         assert choice.proven
-        roomy = CloudRoom.of(cloud, Bounds()).endless if seed % 5 else None
+        roomy = room.endless if seed % 5 else None
         members = demands(edge, shares, case.promises, objective)
         posed = integer_choice(edge, cloud, members, objective, roomy=roomy)
         on_edge, picks = loads_of(edge, choice.edge)

@@ -13,6 +13,7 @@ from kubedsm.core.packing.match import Bounds
 from kubedsm.core.packing.problem import Packing, kinds
 from kubedsm.core.placing.beyond.integer_choice import QOS
 from kubedsm.core.placing.beyond.relaxed import bounds as relaxed_bounds
+from kubedsm.core.placing.cloud import CloudRoom
 from kubedsm.core.placing.decision import make_decision
 from kubedsm.core.placing.immediate import immediate_schedule
 from kubedsm.core.placing.split import demands
@@ -55,7 +56,7 @@ def chosen(case, objective, bounds):
     of_batch = kinds(case.batch, rows[0] + rows[1])
     edge, cloud = (Packing.of(of_batch, of_tier) for of_tier in rows)
     args = case.snapshot.shares(), case.promises, objective
-    choice = make_decision(edge, cloud, *args, Fragmentation(), bounds)
+    choice = make_decision(edge, CloudRoom.of(cloud, bounds), *args, Fragmentation(), bounds)
     gained = 0
     for member in demands(edge, *args):
         scores = member.scores(objective)
