@@ -53,6 +53,7 @@ class OfflinePlacement:
             "proven": decision.proven,
             "provenOf": decision.proof.as_json(),
             "certificates": [each.as_json() for each in decision.certificates],
+            "cloudNodes": decision.looked_at and decision.looked_at.as_json(),
         }
 
 

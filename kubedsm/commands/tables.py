@@ -28,6 +28,7 @@ def placement_tables(placement: OfflinePlacement, milliseconds: float) -> Render
     ]
     waiting += [(unreadable.name, unreadable.reason) for unreadable in placement.unreadable]
     shares = shares_table(decision.shares_before, decision.shares_after)
+    looked_at = f"{decision.looked_at}, " if decision.looked_at else ""
     parts = [
         table(("pod", "node", "tier"), bindings, title="bindings")
         if bindings
@@ -36,7 +37,7 @@ def placement_tables(placement: OfflinePlacement, milliseconds: float) -> Render
         *([shares] if shares.row_count else ()),
         Text(
             f"QoS {decision.score_before / NANO:.3f} -> {decision.score_after / NANO:.3f}, "
-            f"{decision.proof.words}, "
+            f"{decision.proof.words}, {looked_at}"
             f"decided in {milliseconds:.1f} ms"
         ),
         *unproven_lines(decision.certificates),

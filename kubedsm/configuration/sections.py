@@ -123,6 +123,14 @@ class EdgeSettings:
 
 
 @attrs.frozen(field_transformer=checked)
+class CloudSettings:
+    """How much of a cloud of 100 nodes and more is looked at; see `core.placing.cloud_window`."""
+
+    #: as kube-scheduler's percentageOfNodesToScore; 0: its formula
+    percentage_of_nodes: int = attrs.field(default=100, metadata=whole(0, 100))
+
+
+@attrs.frozen(field_transformer=checked)
 class SuggesterSettings:
     mode: ApplyMode = attrs.field(default="apply", metadata=_APPLY_MODE)
     algorithm: Literal["exact", "paper"] = attrs.field(

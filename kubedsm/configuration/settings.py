@@ -25,6 +25,7 @@ from kubedsm.configuration.sections import (
     TIERS,
     ApplyMode,
     BatchSettings,
+    CloudSettings,
     EdgeSettings,
     Fairness,
     Latency,
@@ -71,6 +72,7 @@ class Configuration:
     site: SiteSettings = attrs.field(default=SiteSettings(), metadata=section(SiteSettings))
     batch: BatchSettings = attrs.field(default=BatchSettings(), metadata=section(BatchSettings))
     edge: EdgeSettings = attrs.field(default=EdgeSettings(), metadata=section(EdgeSettings))
+    cloud: CloudSettings = attrs.field(default=CloudSettings(), metadata=section(CloudSettings))
     suggester: SuggesterSettings = attrs.field(
         default=SuggesterSettings(), metadata=section(SuggesterSettings)
     )
@@ -173,6 +175,7 @@ class Configuration:
             solver_of(self.solver.kind, self.solver.budget),
             self._latency_goal,
             self.load_aware.goal,
+            self.cloud.percentage_of_nodes,
         )
 
     @property

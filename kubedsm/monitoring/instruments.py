@@ -114,6 +114,13 @@ class Instruments(Listener):
             buckets=GAPS,
             registry=registry,
         )
+        self._cloud_nodes = Histogram(
+            "kubedsm_cloud_nodes_looked_at",
+            "Cloud nodes that were looked at for a batch, of batches for which not all were:"
+            " cloud.percentageOfNodes.",
+            buckets=tuple(100 * 2**n for n in range(8)),
+            registry=registry,
+        )
         self._bind_seconds = Histogram(
             "kubedsm_bind_duration_seconds",
             "From asking for a bind until it is seen, or known to have failed; without those"
@@ -301,6 +308,9 @@ class Instruments(Listener):
             if certificate.gap is not None:
                 goal = certificate.goal.lower().replace(" ", "_")
                 self._gaps.labels(kind, goal).observe(certificate.gap)
+
+    def cloud_sampled(self, nodes: int) -> None:
+        self._cloud_nodes.observe(nodes)
 
     def packed(self, result: Packing, seconds: float) -> None:
         self._thought.labels("packing").observe(seconds)

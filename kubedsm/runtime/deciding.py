@@ -8,6 +8,7 @@ import attrs
 
 from kubedsm.clock import Clock, deadline_in
 from kubedsm.configuration.current import CurrentConfiguration
+from kubedsm.core.placing.cloud_window import LookedAt
 from kubedsm.core.placing.decision import Decision
 from kubedsm.core.policies.kubedsm import KubeDSM
 from kubedsm.core.policies.policy import Policy
@@ -47,6 +48,22 @@ class Decided(NamedTuple):
     held: tuple[Pod, ...] = ()
 
 
+@attrs.define
+class CloudTurn:
+    """Where the search among the nodes of a large cloud goes on, from batch to batch."""
+
+    start: int = 0
+
+    def went_on(self, looked_at: LookedAt | None) -> None:
+        """So much was looked at for a batch that is carried out.
+
+        While it was thought about others may have gone on from there: then they have. So none of
+        the nodes is passed over.
+        """
+        if looked_at is not None and looked_at.first == self.start:
+            self.start = looked_at.following
+
+
 @attrs.frozen(slots=True)
 class Deciding:
     mirror: ClusterMirror
@@ -58,6 +75,7 @@ class Deciding:
     rng: random.Random
     changes: WorkloadChanges
     sites: Sites
+    cloud_turn: CloudTurn = attrs.field(factory=CloudTurn)
 
     def stages(self) -> tuple[Stage, ...]:
         """One after the other; several while sites are away.
@@ -88,7 +106,8 @@ class Deciding:
         if len(pods) > MOST:
             return None
         deadline = deadline_in(min(budget, AT_ONCE), self.clock)
-        decided = policy.at_once(snapshot, pods, self._leaving(pods), deadline)
+        start = self.cloud_turn.start
+        decided = policy.at_once(snapshot, pods, self._leaving(pods), deadline, start)
         return decided and Decided(snapshot, *decided)
 
     def in_haste(self, stage: Stage, pods: list[Pod]) -> Decided | None:
@@ -98,7 +117,8 @@ class Deciding:
             return self.at_once(stage, pods)
         snapshot, deadline = self.seen(stage), deadline_in(AT_ONCE, self.clock)
         hasty, leaving = attrs.evolve(policy, solver=None), self._leaving(pods)
-        return Decided(snapshot, *hasty.decide_ahead(snapshot, pods, leaving, deadline))
+        start = self.cloud_turn.start
+        return Decided(snapshot, *hasty.decide_ahead(snapshot, pods, leaving, deadline, start))
 
     def question(self, stage: Stage, pods: list[Pod]) -> PodsToPlace:
         configuration = self.configuration.current
@@ -108,6 +128,7 @@ class Deciding:
             max(configuration.batch.budget, configuration.solver.budget),
             self._leaving(pods),
             stage.view,
+            self.cloud_turn.start,
         )
 
     def _leaving(self, pods: list[Pod]) -> frozenset[Uid]:

@@ -52,6 +52,9 @@ class Listener:
     def unproven(self, kind: DecisionKind, certificates: Sequence[Certificate]) -> None:
         """A decision might be better, by what is known of its goals, as far as anything is."""
 
+    def cloud_sampled(self, nodes: int) -> None:
+        """So many nodes of the cloud were looked at for a batch, and others were not."""
+
     def packed(self, result: Packing, seconds: float) -> None:
         """It was thought about room for stuck pods for so long, and this is done about it."""
 

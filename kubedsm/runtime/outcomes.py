@@ -81,6 +81,8 @@ class Outcomes:
         self.listener.batch_decided(pods, seconds)
         if not decision.proven:
             self.listener.unproven("batch", decision.certificates)
+        if decision.looked_at is not None:
+            self.listener.cloud_sampled(decision.looked_at.number)
         log.info(
             "batch",
             pods=len(pods),
@@ -89,6 +91,7 @@ class Outcomes:
             late=len(decision.late),
             proven=decision.proven,
             **({"unproven": told} if (told := unproven(decision.certificates)) else {}),
+            **({"cloud_nodes": decision.looked_at.as_json()} if decision.looked_at else {}),
             milliseconds=round(1000 * seconds, 2),
         )
 

@@ -136,6 +136,7 @@ class Scheduler:
 
     def _carry_out(self, decided: Decided, *, last: bool) -> None:
         snapshot, decision, held = decided
+        self.deciding.cloud_turn.went_on(decision.looked_at)
         for pod in held:
             self.deciding.queue.hold(pod)
         messages = self.outcomes.say_why_not(snapshot, decision.unplaced) if last else {}

@@ -53,6 +53,8 @@ class TakingIn:
     async def carry_out(self, placing: Placing) -> bool:
         """Whether it holds to the end; if not, what is still apart is to be decided on anew."""
         holds = await self._carried_out(placing)
+        if holds:
+            self.deciding.cloud_turn.went_on(placing.decision.looked_at)
         self.decision = attrs.evolve(
             placing.decision,
             bindings=tuple(self._placed),

@@ -47,6 +47,8 @@ class PodsToPlace:
     leaving: frozenset[Uid] = frozenset()
     #: what can be sent to another process: a function of a module, or a method of a value
     view: View = as_it_is
+    #: where in turn the search among the nodes of a large cloud begins
+    start: int = 0
 
     def answered(self, known: Known) -> Placing:
         """Raise TypeError if the policy is another one."""
@@ -55,5 +57,6 @@ class PodsToPlace:
             raise TypeError(f"{policy} is not thought about")
         snapshot = self.view(known.mirror.snapshot(self.at))
         pods = snapshot.schedulable(snapshot.pods[uid] for uid in self.uids if uid in snapshot.pods)
-        decision, held = policy.decide_ahead(snapshot, pods, self.leaving, known.deadline(self))
+        deadline = known.deadline(self)
+        decision, held = policy.decide_ahead(snapshot, pods, self.leaving, deadline, self.start)
         return Placing.of(decision, held, snapshot)

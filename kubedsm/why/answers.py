@@ -19,6 +19,7 @@ from kubedsm.core.goals.load import Loads
 from kubedsm.core.goals.objective import NANO
 from kubedsm.core.goals.replica_spread import ReplicaSpread, spreads
 from kubedsm.core.placing.cloud import score_with
+from kubedsm.core.placing.cloud_window import LookedAt
 from kubedsm.core.policies.kubedsm import KubeDSM
 from kubedsm.core.rules.class_verdicts import rejections
 from kubedsm.core.rules.feasibility import Feasibility, Rejection
@@ -63,8 +64,12 @@ def pending(snapshot: Snapshot) -> list[Pod]:
 class Explainer:
     """Explains pods of one snapshot, each as if it were the only one to be placed."""
 
-    def __init__(self, snapshot: Snapshot, policy: KubeDSM) -> None:
+    def __init__(
+        self, snapshot: Snapshot, policy: KubeDSM, looked_at: LookedAt | None = None
+    ) -> None:
+        """looked_at: by the decision that is explained, if it was not the whole cloud."""
         self._snapshot = snapshot
+        self._looked_at = looked_at
         self._tiers = knows_tiers(snapshot)
         self._policy = policy
         #: of plain pods: the nodes that reject their class
@@ -125,7 +130,7 @@ class Explainer:
 
     def _judged(self, case: "_Case") -> tuple[NodeAnswer, ...]:
         pod, snapshot, rejections = case.pod, case.snapshot, case.rejections
-        scores = self._scores(case)
+        scores, unseen = self._scores(case), self._unseen
         answers = []
         for node in case.feasibility.nodes:
             rejection = rejections.get(node.name)
@@ -139,10 +144,19 @@ class Explainer:
                     rejection.reasons if rejection else (),
                     NO_TIER if tierless else None,
                     _change(pod, rejection, snapshot.free[node.name], tierless),
-                    *scores.get(node.name, NodeScore()),
+                    *(NodeScore() if node.name in unseen else scores.get(node.name, NodeScore())),
+                    looked_at=node.name not in unseen,
                 )
             )
         return tuple(answers)
+
+    @cached_property
+    def _unseen(self) -> frozenset[NodeName]:
+        if self._looked_at is None:
+            return frozenset()
+        index = self._snapshot.index
+        others = np.flatnonzero(self._looked_at.others(index)).tolist()
+        return frozenset(index.names[position] for position in others)
 
     def _scores(self, case: "_Case") -> Mapping[NodeName, NodeScore]:
         pod, snapshot, usable = case.pod, case.snapshot, case.usable
@@ -211,7 +225,9 @@ class Explainer:
             nodes = {name: attrs.evolve(n, tier=Tier.CLOUD) for name, n in nodes.items()}
         allowed = set(case.usable)
         free = {n: room if n in allowed else Resources() for n, room in snapshot.free.items()}
-        decision = self._policy.decide(attrs.evolve(snapshot, nodes=nodes, free=free), [case.pod])
+        # Which nodes of a large cloud are looked at next only the running scheduler knows.
+        policy = attrs.evolve(self._policy, cloud_percentage=100)
+        decision = policy.decide(attrs.evolve(snapshot, nodes=nodes, free=free), [case.pod])
         return decision.bindings[0].node if decision.bindings else None
 
 

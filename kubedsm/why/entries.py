@@ -9,6 +9,7 @@ import attrs
 import msgspec
 
 from kubedsm.core.moving.suggestion import Leg, Move
+from kubedsm.core.placing.cloud_window import LookedAt
 from kubedsm.core.solving.in_order import Certificate
 from kubedsm.core.world.model import NodeName, Pod, Tier, Uid
 from kubedsm.why.effects import Effect
@@ -122,6 +123,8 @@ class Entry:
     certificates: tuple[Certificate, ...] = ()
     pods: tuple[PodChoice, ...] = ()
     moves: tuple[MoveOutcome, ...] = ()
+    #: of a batch: some of the cloud; None for all of it
+    looked_at: LookedAt | None = None
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -133,6 +136,7 @@ class Entry:
             "qos": {"before": self.qos_before, "after": self.qos_after},
             "proven": self.proven,
             "certificates": [each.as_json() for each in self.certificates],
+            "cloudNodes": self.looked_at and self.looked_at.as_json(),
         }
 
     def concerns(self, name: str) -> bool:

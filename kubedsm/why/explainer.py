@@ -143,11 +143,13 @@ class Decisions:
         count = len(basis.snapshot.nodes)
         fitted = f"{count - len(rejections)} of {count} nodes fitted"
         parts.append(f"{fitted}, {counted_reasons(rejections)}" if rejections else fitted)
+        if basis.looked_at is not None:
+            parts.append(str(basis.looked_at))
         return parts
 
     def _explainer_of(self, entry: Entry, basis: Basis) -> Explainer:
         if self._explainer is None or self._explainer[0] != entry.number:
-            explainer = Explainer(decided(basis, entry), self.policy())
+            explainer = Explainer(decided(basis, entry), self.policy(), basis.looked_at)
             self._explainer = (entry.number, explainer)
         return self._explainer[1]
 
@@ -161,7 +163,8 @@ class Decisions:
             if basis is None:
                 return _header(each)
             if entry.number not in explainers:
-                explainers[entry.number] = Explainer(decided(basis, entry), policy)
+                shot = decided(basis, entry)
+                explainers[entry.number] = Explainer(shot, policy, basis.looked_at)
             nodes = explainers[entry.number].nodes(each.chosen.uid)
             return msgspec.structs.replace(_header(each), nodes=nodes, nodes_as_of="decision")
 

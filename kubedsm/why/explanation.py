@@ -31,6 +31,8 @@ class NodeAnswer(msgspec.Struct, frozen=True, rename="camel"):
     fragmentation: float | None = None
     #: in the cloud, kube-scheduler's LeastAllocated, 0..100; the greatest wins
     least_allocated: int | None = None
+    #: False for one of the cloud that the decision passed over: `cloud.percentageOfNodes`
+    looked_at: bool = True
 
 
 class ResponseAnswer(msgspec.Struct, frozen=True, omit_defaults=True):

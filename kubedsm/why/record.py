@@ -14,6 +14,7 @@ import attrs
 from kubedsm.clock import Clock
 from kubedsm.core.goals.objective import NANO
 from kubedsm.core.moving.suggestion import Move, Suggestion
+from kubedsm.core.placing.cloud_window import LookedAt
 from kubedsm.core.placing.decision import Decision
 from kubedsm.core.world.model import NodeName, Share, Uid, Workload
 from kubedsm.core.world.snapshot import Snapshot
@@ -36,6 +37,7 @@ class Basis:
     shares_after: Mapping[Workload, Share]
     #: see `Decision`
     plain: bool = False
+    looked_at: LookedAt | None = None
 
 
 class Chosen(NamedTuple):
@@ -89,9 +91,10 @@ class DecisionRecord:
             decision.proven,
             decision.certificates,
             pods=tuple(choices),
+            looked_at=decision.looked_at,
         )
         before, after = decision.shares_before, decision.shares_after
-        self._add(entry, Basis(snapshot, before, after, decision.plain))
+        self._add(entry, Basis(snapshot, before, after, decision.plain, decision.looked_at))
 
     def suggestion(
         self, snapshot: Snapshot, suggestion: Suggestion, moves: Sequence[MoveOutcome]

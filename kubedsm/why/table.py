@@ -72,6 +72,8 @@ def _why(node: NodeAnswer) -> str:
         return f"{node.rule}: {', '.join(node.reasons)}\n{node.change}"
     if node.tier_rule:
         return f"{TIER.name}: {node.tier_rule}\n{node.change}"
+    if not node.looked_at:
+        return "not looked at: cloud.percentageOfNodes"
     if node.score is None:
         return ""
     shown = f"QoS {node.score:+.3f}"

@@ -225,6 +225,7 @@ REFUSALS: dict[str | bytes, str] = {
     "edge: {headroom: 10}": "edge.headroom: 10 is not a percentage, such as 10%",
     "edge: {headroom: 101%}": "edge.headroom: 1.01 is not between 0% and 100%",
     "edge: {headroom: -1%}": "edge.headroom: '-1%' is not a percentage, such as 10%",
+    "cloud: {percentageOfNodes: 101}": ("cloud.percentageOfNodes: 101 is not between 0 and 100"),
     "batch: {patience: 0s}": "batch.patience: 0s is not between 1s and 24h",
     "tiers: {edge: []}": "tiers.edge: the list is empty",
     "tiers: {edge: [a, a]}": "tiers.edge: 'a' occurs twice",
@@ -378,6 +379,11 @@ def test_headroom_and_patience_are_the_policys():
     given = attrs.evolve(given, batch=BatchSettings(patience=90.0))
     assert given.policy.limits.headroom == 0.1
     assert given.policy.patience == 90.0
+
+
+def test_how_much_of_the_cloud_is_looked_at_is_the_policys():
+    assert Configuration().policy.cloud_percentage == 100
+    assert load("cloud: {percentageOfNodes: 0}", "test").policy.cloud_percentage == 0
 
 
 def test_whether_replicas_are_spread_is_the_policys():
