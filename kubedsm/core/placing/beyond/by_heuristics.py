@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import attrs
 import numpy as np
+from numpy.typing import NDArray
 
 from kubedsm.core.goals.fragmentation import Ints
 from kubedsm.core.packing.best_fit import BestFit, best_fit_increasing, by_size
@@ -75,8 +76,11 @@ def best_by_heuristics(
         penalty = int((edge.penalties * on_edge).sum() + (cloud.penalties * in_cloud).sum())
         return _by_turn(edge, placed), _by_level(members, placement.on_edge_of), -penalty
 
-    loads = np.concatenate((first.on_edge, first.in_cloud))
-    best = max(map(finished, (loads, *_others(whole, number, deadline))), key=standing)
+    utmost = _utmost(edge, members)
+    best = finished(np.concatenate((first.on_edge, first.in_cloud)))
+    others = _others(whole, number, deadline)
+    while standing(best) != utmost and (other := next(others, None)) is not None:
+        best = max(best, finished(other), key=standing)
     loads = np.concatenate((best.on_edge, best.in_cloud))
     if (loads.sum(axis=0) == whole.counts).all():
         return best
@@ -88,10 +92,10 @@ def _others(whole: Packing, number: int, deadline: Deadline) -> Iterator[Ints]:
     if not deadline.passed:
         yield best_fit_increasing(whole)
     if not deadline.passed:
-        yield _one_by_one(whole, number)
+        yield one_by_one(whole, number)
 
 
-def _one_by_one(whole: Packing, number: int) -> Ints:
+def one_by_one(whole: Packing, number: int) -> Ints:
     """Each pod in the order in which it is served, on the node that kube-scheduler rates highest.
 
     As far as resources and a preference for the edge go, to which it is told to give much weight.
@@ -99,22 +103,39 @@ def _one_by_one(whole: Packing, number: int) -> Ints:
     room, loads = whole.free.copy(), whole.nothing()
     size = np.maximum(whole.allocatable[:, :2], 1)
     at_edge = _EDGE_SCORE * (np.arange(len(room)) < number)
+    ratings = np.empty(loads.shape[::-1])
+    for kind, asked in enumerate(whole.requests):
+        fits = (room >= asked).all(axis=1) & (whole.most[:, kind] > 0)
+        ratings[kind] = np.where(fits, _rated(at_edge, size, room, asked), -np.inf)
     line = sorted(
         (serving_order(pod), kind) for kind, of in enumerate(whole.kinds) for pod in of.pods
     )
     for _, kind in line:
-        asked = whole.requests[kind]
-        fits = (room >= asked).all(axis=1) & (loads[:, kind] < whole.most[:, kind])
-        if not fits.any():
+        if ratings[kind].max(initial=-np.inf) == -np.inf:
             continue
-        used = size - room[:, :2]
-        then = used + asked[:2]
-        balance = np.abs(np.diff(used / size)) - np.abs(np.diff(then / size))
-        scores = at_edge + least_allocated_scores(size, then) + 25 * balance[:, 0]
-        node = int(np.where(fits, scores, -np.inf).argmax())
-        room[node] -= asked
+        node = int(ratings[kind].argmax())
+        room[node] -= whole.requests[kind]
         loads[node, kind] += 1
+        # Only the node that was chosen changes.
+        fits = (room[node] >= whole.requests).all(axis=1) & (loads[node] < whole.most[node])
+        rated = _rated(at_edge[node], size[node], room[node], whole.requests)
+        ratings[:, node] = np.where(fits, rated, -np.inf)
     return loads
+
+
+def _rated(at_edge: Ints, size: Ints, room: Ints, asked: Ints) -> NDArray[np.float64]:
+    """Of many nodes for one kind of pods, or of one node for many."""
+    used = size - room[..., :2]
+    then = used + asked[..., :2]
+    balance = np.abs(np.diff(used / size)) - np.abs(np.diff(then / size))
+    scores = least_allocated_scores(np.broadcast_to(size, then.shape), then)
+    return np.asarray(at_edge + scores + 25 * balance[..., 0])
+
+
+def _utmost(packing: Packing, members: Sequence[Demand]) -> tuple[object, ...]:
+    """The standing that none exceeds: all are placed, each workload as it wishes, and liked."""
+    wished = {member.workload: int(member.values.argmax()) for member in members}
+    return _by_turn(packing, packing.counts), _by_level(members, wished), 0
 
 
 def _by_turn(packing: Packing, placed: Ints) -> list[int]:
