@@ -23,6 +23,7 @@ from kubedsm.emulator.http.certificates import server_tls
 from kubedsm.emulator.http.server import HttpFront
 from kubedsm.emulator.paper import paper_cluster
 from kubedsm.emulator.processes.lab import Lab, pod_processes, reachable
+from kubedsm.emulator.processes.pod_usage import PodUsage
 from kubedsm.emulator.processes.request_rates import request_rates
 from loadgen.transport import url_problem
 
@@ -194,7 +195,8 @@ async def _emulated(
         enter = stack.enter_async_context
         rates = None if prometheus is None else await enter(request_rates(prometheus, clock))
         pods = None if lab is None else await enter(pod_processes(lab.folder, clock))
-        cluster = await enter(EmulatedCluster(spec, clock, rng, rates, token, pods))
+        usage = None if pods is None else PodUsage(pods, clock)
+        cluster = await enter(EmulatedCluster(spec, clock, rng, rates, token, pods, usage))
         # Where `run` looks for its Lease, unless it is told otherwise.
         cluster.api.create(NAMESPACES, {"metadata": {"name": LeaseName().namespace}})
         url = ""

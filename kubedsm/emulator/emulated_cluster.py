@@ -21,6 +21,7 @@ from kubedsm.emulator.actors.endpoints import EndpointsController
 from kubedsm.emulator.actors.garbage_collection import GarbageCollector
 from kubedsm.emulator.actors.horizontal_pod_autoscaler import HorizontalPodAutoscalerController
 from kubedsm.emulator.actors.kubelet import Kubelet
+from kubedsm.emulator.actors.metrics_server import MetricsServer, Usage
 from kubedsm.emulator.actors.namespace import NamespaceController
 from kubedsm.emulator.actors.node_lifecycle import NodeLifecycleController
 from kubedsm.emulator.actors.node_state import DISCONNECTED
@@ -60,10 +61,11 @@ class ClusterSpec:
 class EmulatedCluster:
     """`async with` runs it; what an actor raises comes out of the block as an ExceptionGroup.
 
-    `metrics` answers for the metrics API; without it autoscalers report that there is none. The
-    `runtime` runs the containers of pods; without it they are but said to run. With
-    a `token` access is enforced: whoever shows it is the administrator, others may do what Roles
-    and ClusterRoles that are bound to them allow.
+    `metrics` answers for the custom and external metrics APIs, `usage` for what metrics-server
+    finds; without them autoscalers report that there is no such API. The `runtime` runs the
+    containers of pods; without it they are but said to run. With a `token` access is enforced:
+    whoever shows it is the administrator, others may do what Roles and ClusterRoles that are bound
+    to them allow.
     """
 
     def __init__(
@@ -74,13 +76,14 @@ class EmulatedCluster:
         metrics: Metrics | None = None,
         token: str | None = None,
         runtime: ContainerRuntime | None = None,
+        usage: Usage | None = None,
     ) -> None:
         self.api = ApiServer(clock, rng)
         self.access = Access.enforced(self.api, token) if token else Access.open(self.api)
         self.routes = Routes(self.api, self.access)
         self._cache = Cache(self.api)
         runtime = runtime or NoRuntime()
-        self._actors = _actors(spec.timing, self.api, self._cache, clock, metrics, runtime)
+        self._actors = _actors(spec.timing, self.api, self._cache, clock, metrics, runtime, usage)
         if self.access.is_enforced:
             self._actors += (
                 ServiceAccountsController(self.api, self._cache, clock),
@@ -159,9 +162,12 @@ def _actors(
     clock: Clock,
     metrics: Metrics | None,
     runtime: ContainerRuntime,
+    usage: Usage | None,
 ) -> tuple[Controller, ...]:
     """In the order in which they hear of a change."""
+    server = None if usage is None else MetricsServer(api, cache, clock, usage)
     return (
+        *((server,) if server is not None else ()),
         NamespaceController(api, cache, clock),
         GarbageCollector(api, cache, clock),
         DeploymentController(api, cache, clock),
@@ -172,6 +178,7 @@ def _actors(
             cache,
             clock,
             metrics=metrics,
+            metrics_server=server,
             sync=timing.hpa_sync,
             tolerance=timing.hpa_tolerance,
         ),

@@ -9,6 +9,7 @@ from kubedsm.clock import VirtualClock
 from kubedsm.emulator.actors.cache import controller_of, key_of
 from kubedsm.emulator.actors.conditions import find
 from kubedsm.emulator.actors.container_runtime import ContainerRuntime
+from kubedsm.emulator.actors.metrics_server import Usage
 from kubedsm.emulator.actors.scaling_metrics import Metrics
 from kubedsm.emulator.api.api_server import ApiServer
 from kubedsm.emulator.api.resources import DEPLOYMENTS, NODES, PODS, REPLICA_SETS, Object, Resource
@@ -166,6 +167,7 @@ async def emulated(
     cpu: str = "8",
     memory: str = "32Gi",
     metrics: Metrics | None = None,
+    usage: Usage | None = None,
     seed: int = 1,
     runtime: ContainerRuntime | None = None,
     **timing: float,
@@ -179,7 +181,7 @@ async def emulated(
         tuple(node(name, "edge", cpu, memory) for name in NODE_NAMES),
         Timing(**{"start_delay": 0.2, "stop_delay": 0.1, **timing}),
     )
-    cluster = EmulatedCluster(spec, clock, random.Random(seed), metrics, runtime=runtime)
+    cluster = EmulatedCluster(spec, clock, random.Random(seed), metrics, None, runtime, usage)
     async with cluster:
         world = World(cluster)
         await world.pass_time()

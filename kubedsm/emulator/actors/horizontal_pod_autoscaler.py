@@ -4,13 +4,13 @@ The order of things, conditions and reasons are those of
 k8s.io/kubernetes/pkg/controller/podautoscaler/horizontal.go.
 """
 
-from collections.abc import Iterable
-
 from kubedsm.clock import Clock
 from kubedsm.emulator.actors import conditions
 from kubedsm.emulator.actors.cache import Cache, Key, key_of
 from kubedsm.emulator.actors.controller import Controller
+from kubedsm.emulator.actors.metrics_server import MetricsServer
 from kubedsm.emulator.actors.pod_state import is_active, labels_of
+from kubedsm.emulator.actors.resource_metrics import KINDS, Scaled, propose_of_resource
 from kubedsm.emulator.actors.scaling_behavior import (
     Behavior,
     BehaviorError,
@@ -45,7 +45,8 @@ class HorizontalPodAutoscalerController(Controller):
 
     desired = ceil(total / target) unless the average is within `tolerance` of the target. The
     average is over every pod that the target's selector matches and that neither ended nor is
-    ending: a pod that a migration detached counts, so that `desired` does not move with it.
+    ending: a pod that a migration detached counts, so that `desired` does not move with it. By what
+    pods use, of which there are figures by pod: as `resource_metrics` has it.
     """
 
     def __init__(
@@ -55,11 +56,13 @@ class HorizontalPodAutoscalerController(Controller):
         clock: Clock,
         *,
         metrics: Metrics | None,
+        metrics_server: MetricsServer | None,
         sync: float,
         tolerance: float,
     ) -> None:
         super().__init__(api, cache, clock)
         self._metrics = metrics
+        self._metrics_server = metrics_server
         self._sync = sync
         self._tolerance = tolerance
         self._histories: dict[Key, ScalingHistory] = {}
@@ -163,17 +166,18 @@ class HorizontalPodAutoscalerController(Controller):
         While one of them is unavailable the others may only add pods.
         """
         namespace, name = key_of(scale)
-        target = Target(
-            namespace,
-            name,
-            scale["spec"].get("replicas", 0),
-            scale["status"].get("replicas", 0),
-            self._pods_of(namespace, scale["status"].get("selector", "")),
-        )
+        replicas, reported = scale["spec"].get("replicas", 0), scale["status"].get("replicas", 0)
+        pods = self._pods_of(namespace, scale["status"].get("selector", ""))
+        target = Target(namespace, name, replicas, reported, sum(map(is_active, pods)))
+        samples = None if self._metrics_server is None else self._metrics_server.samples
+        scaled = Scaled(pods, replicas, samples, self.clock.wall(), self._tolerance)
         proposals, failures = [], []
         for metric in hpa["spec"].get("metrics") or ():
             try:
-                proposals.append(propose(metric, target, self._metrics, self._tolerance))
+                if metric.get("type") in KINDS:
+                    proposals.append(propose_of_resource(metric, scaled))
+                else:
+                    proposals.append(propose(metric, target, self._metrics, self._tolerance))
             except MetricUnavailable as failure:
                 failures.append(failure)
         best = max(proposals, key=lambda proposal: proposal.replicas, default=None)
@@ -184,10 +188,9 @@ class HorizontalPodAutoscalerController(Controller):
         status.fields["currentMetrics"] = [proposal.status for proposal in proposals]
         return best
 
-    def _pods_of(self, namespace: str, selector: str) -> int:
+    def _pods_of(self, namespace: str, selector: str) -> list[Object]:
         matches = parse_labels(selector).matches
-        pods: Iterable[Object] = self.cache.in_namespace(PODS, namespace)
-        return sum(1 for pod in pods if is_active(pod) and matches(labels_of(pod)))
+        return [pod for pod in self.cache.in_namespace(PODS, namespace) if matches(labels_of(pod))]
 
 
 class _Status:

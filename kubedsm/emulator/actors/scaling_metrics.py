@@ -17,6 +17,8 @@ from kubedsm.emulator.api.resources import Object
 #: (namespace, workload, metric) → the workload's total now, or None if there is no such metric
 Metrics = Callable[[str, str, str], float | None]
 
+#: of quantities, each a thousand of the one before
+_UNITS = ("m", "", "k", "M", "G", "T", "P", "E")
 _NO_CUSTOM = (
     "unable to fetch metrics from custom metrics API: "
     "no custom metrics API (custom.metrics.k8s.io) registered"
@@ -24,10 +26,6 @@ _NO_CUSTOM = (
 _NO_EXTERNAL = (
     "unable to fetch metrics from external metrics API: "
     "no external metrics API (external.metrics.k8s.io) registered"
-)
-_NO_RESOURCE = (
-    "unable to fetch metrics from resource metrics API: "
-    "the server could not find the requested resource (get pods.metrics.k8s.io)"
 )
 
 
@@ -82,14 +80,7 @@ def propose(metric: Object, target: Target, metrics: Metrics | None, tolerance: 
         return _of_pods(metric, target, metrics, tolerance)
     if kind in ("Object", "External"):
         return _of_whole(kind, metric, target, metrics, tolerance)
-    if kind not in ("Resource", "ContainerResource"):
-        raise _malformed(f"unknown metric source type {kind!r}")
-    resource = (metric.get("resource") or metric.get("containerResource") or {}).get("name", "")
-    raise MetricUnavailable(
-        "FailedGetResourceMetric",
-        f"failed to get {resource} utilization: unable to get metrics for resource {resource}: "
-        f"{_NO_RESOURCE}",
-    )
+    raise malformed(f"unknown metric source type {kind!r}")
 
 
 def _of_pods(metric: Object, target: Target, metrics: Metrics | None, tolerance: float) -> Proposal:
@@ -100,7 +91,7 @@ def _of_pods(metric: Object, target: Target, metrics: Metrics | None, tolerance:
         raise MetricUnavailable(
             "FailedGetPodsMetric", f"unable to get metric {name}: {_reason(metrics, _NO_CUSTOM)}"
         )
-    per_pod = _positive(source.target.average_value)
+    per_pod = positive(source.target.average_value)
     replicas = _per_pod(total, per_pod, target.pods, target.replicas, tolerance)
     current = {"averageValue": quantity(total / max(1, target.pods))}
     status = {"type": "Pods", "pods": {"metric": metric["pods"]["metric"], "current": current}}
@@ -121,11 +112,11 @@ def _of_whole(
             f"FailedGet{kind}Metric", f"unable to get metric {name}: {_reason(metrics, missing)}"
         )
     if source.target.average_value is not None:
-        per_pod = _positive(source.target.average_value)
+        per_pod = positive(source.target.average_value)
         replicas = _per_pod(total, per_pod, target.reported, target.replicas, tolerance)
         current = {"averageValue": quantity(total / max(1, target.reported))}
     else:
-        ratio = total / _positive(source.target.value)
+        ratio = total / positive(source.target.value)
         replicas = target.replicas
         if abs(ratio - 1) > tolerance:
             replicas = math.ceil(ratio * max(1, target.pods))
@@ -142,20 +133,20 @@ def _source(metric: Object, field: str) -> _Source:
     try:
         return msgspec.convert(metric.get(field), _Source)
     except msgspec.ValidationError as error:
-        raise _malformed(f"{field}: {error}") from None
+        raise malformed(f"{field}: {error}") from None
 
 
-def _positive(given: str | float | None) -> Fraction:
+def positive(given: str | float | None) -> Fraction:
     try:
         thousandths = millis(given)
     except QuantityError as error:
-        raise _malformed(str(error)) from None
+        raise malformed(str(error)) from None
     if not thousandths:
-        raise _malformed("must specify a positive target")
+        raise malformed("must specify a positive target")
     return Fraction(thousandths, 1000)
 
 
-def _malformed(why: str) -> MetricUnavailable:
+def malformed(why: str) -> MetricUnavailable:
     return MetricUnavailable("InvalidMetricSourceType", f"invalid metric: {why}")
 
 
@@ -180,6 +171,9 @@ def _reason(metrics: Metrics | None, unregistered: str) -> str:
 
 
 def quantity(value: Fraction) -> str:
-    """As a quantity: whole units, or thousandths rounded up."""
-    thousandths = math.ceil(value * 1000)
-    return f"{thousandths}m" if thousandths % 1000 else str(thousandths // 1000)
+    """As a quantity: thousandths, rounded up, in the largest unit of which they are whole ones."""
+    amount = math.ceil(value * 1000)
+    unit = 0
+    while amount and amount % 1000 == 0 and unit < len(_UNITS) - 1:
+        amount, unit = amount // 1000, unit + 1
+    return f"{amount}{_UNITS[unit]}" if amount else "0"

@@ -1,0 +1,306 @@
+"""What autoscalers make of what pods use, case by case and on a cluster."""
+
+import asyncio
+
+import pytest
+
+from kubedsm.emulator.actors.metrics_server import Sample
+from kubedsm.emulator.actors.resource_metrics import Scaled, propose_of_resource
+from kubedsm.emulator.actors.scaling_metrics import MetricUnavailable
+from kubedsm.emulator.api.moments import rfc3339
+from kubedsm.emulator.api.resources import DEPLOYMENTS, HORIZONTAL_POD_AUTOSCALERS
+from support.actor_world import NS, condition, emulated
+
+pytestmark = pytest.mark.looptime
+NOW = 10_000.0
+NO_API = (
+    "failed to get cpu utilization: unable to get metrics for resource cpu: unable to fetch "
+    "metrics from resource metrics API: the server could not find the requested resource "
+    "(get pods.metrics.k8s.io)"
+)
+
+
+def cpu(**target):
+    return {"type": "Resource", "resource": {"name": "cpu", "target": target}}
+
+
+HALF = cpu(type="Utilization", averageUtilization=50)
+
+
+def pod(name, *, phase="Running", ready=True, age=1000.0, since=900.0, requests=None, **more):
+    """A pod that started `age` seconds ago, and is (not) Ready since `since` seconds ago."""
+    told = {"type": "Ready", "status": str(ready), "lastTransitionTime": rfc3339(NOW - since)}
+    begun = {} if phase == "Pending" else {"startTime": rfc3339(NOW - age)}
+    container = {"name": "c", "resources": {"requests": requests or {"cpu": "200m"}}}
+    return {
+        "metadata": {"namespace": NS, "name": name, **more},
+        "spec": {"containers": [container]},
+        "status": {"phase": phase, "conditions": [told], **begun},
+    }
+
+
+def proposed(pods, used, metric=HALF, *, wanted=None, resource="cpu"):
+    """Of the pods, and their names' thousandths in a sample of 5 s ago."""
+    samples = {(NS, name): Sample(NOW - 5, {resource: amount}) for name, amount in used.items()}
+    wanted = len(pods) if wanted is None else wanted
+    return propose_of_resource(metric, Scaled(pods, wanted, samples, NOW, 0.1))
+
+
+def replicas(*case, **more):
+    return proposed(*case, **more).replicas
+
+
+ABC = [pod("a"), pod("b"), pod("c")]
+
+
+@pytest.mark.parametrize(
+    ("used", "expected"),
+    [
+        # 50 % of 200m is 100m a pod.
+        ((100, 100, 100), 3),
+        ((110, 110, 110), 3),
+        ((90, 90, 90), 3),
+        ((112, 112, 112), 4),
+        ((500, 500, 500), 15),
+        ((88, 88, 88), 3),
+        ((30, 30, 30), 1),
+        ((300, 0, 0), 3),
+        # 111.67 % is 111 %: percentages are cut, as theirs are.
+        ((220, 225, 225), 7),
+        # 110 % is within the tolerance, 110.9 % is the same.
+        ((110, 111, 111), 3),
+    ],
+)
+def test_the_percentage_of_requests_over_the_target_and_the_tolerance(used, expected):
+    assert replicas(ABC, dict(zip("abc", used, strict=True))) == expected
+
+
+def test_what_the_status_says():
+    found = proposed(ABC, {"a": 101, "b": 100, "c": 100})
+    current = {"averageUtilization": 50, "averageValue": "100m"}
+    assert found.status == {"type": "Resource", "resource": {"name": "cpu", "current": current}}
+    assert found.description == "cpu resource utilization (percentage of request)"
+
+
+def test_an_average_value_needs_no_request():
+    pods = [pod("a", requests={"memory": "1"}), pod("b", requests={"memory": "1"})]
+    found = proposed(pods, {"a": 700, "b": 500}, cpu(type="AverageValue", averageValue="200m"))
+    assert found.replicas == 6
+    assert found.status["resource"]["current"] == {"averageValue": "600m"}
+    assert found.description == "cpu resource"
+
+
+def test_memory_is_bytes_and_counts_while_a_pod_starts():
+    memory = {"name": "memory", "target": {"type": "AverageValue", "averageValue": "100k"}}
+    metric = {"type": "Resource", "resource": memory}
+    young = pod("a", age=10.0, since=5.0)
+    found = proposed([young], {"a": 250_000_000}, metric, resource="memory")
+    assert (found.replicas, found.status["resource"]["current"]) == (3, {"averageValue": "250k"})
+
+
+def test_a_pod_without_a_figure_is_what_is_against_the_change():
+    # Two use 150 % of the target: with nothing for the third it is 100 %, no change.
+    assert replicas(ABC, {"a": 150, "b": 150}) == 3
+    # Two use 300 %, all three 200 %: 6, not 9.
+    assert replicas(ABC, {"a": 300, "b": 300}) == 6
+    # Two use 20 %; with its whole request (200 %) the third makes it 80 %: 3 of 3.
+    assert replicas(ABC, {"a": 20, "b": 20}) == 3
+    # Two use 20 % of 400m a pod; the third is taken to use the target: 47 %.
+    assert replicas(ABC, {"a": 80, "b": 80}, cpu(averageValue="400m")) == 2
+
+
+def test_above_a_target_of_its_request_a_pod_without_a_figure_uses_the_target():
+    twice = cpu(averageUtilization=200)
+    # 400m a pod: 25 %, and with 400m of the third 50 %; with 200m it would be 33 %, and 1.
+    assert replicas(ABC, {"a": 100, "b": 100}, twice) == 2
+
+
+@pytest.mark.parametrize(
+    "starting",
+    [
+        pod("c", phase="Pending", ready=False),
+        # Not Ready within its first 5 minutes; Ready, but for less than a figure is the mean of.
+        pod("c", age=200.0, since=100.0, ready=False),
+        pod("c", age=60.0, since=12.0),
+        # Never Ready yet, after 5 minutes too.
+        pod("c", age=400.0, since=390.0, ready=False),
+    ],
+)
+def test_what_starts_uses_nothing_for_a_scale_up_and_is_left_out_of_a_scale_down(starting):
+    pods = [pod("a"), pod("b"), starting]
+    known = {} if starting["status"]["phase"] == "Pending" else {"c": 999}
+    assert replicas(pods, {"a": 300, "b": 300, **known}) == 6
+    assert replicas(pods, {"a": 150, "b": 150, **known}) == 3
+    assert replicas(pods, {"a": 20, "b": 20, **known}) == 1
+
+
+@pytest.mark.parametrize(
+    "counted",
+    [
+        pod("c", age=60.0, since=25.0),
+        # Not Ready any more, or not for long, after 5 minutes: its load is real.
+        pod("c", age=400.0, since=100.0, ready=False),
+        pod("c", age=400.0, since=5.0),
+    ],
+)
+def test_what_has_been_ready_counts(counted):
+    assert replicas([pod("a"), pod("b"), counted], {"a": 300, "b": 300, "c": 300}) == 9
+
+
+@pytest.mark.parametrize("gone", [{"deletionTimestamp": "x"}, {"phase": "Failed"}])
+def test_what_is_ending_does_not_count(gone):
+    pods = [pod("a"), pod("b"), pod("c", **gone)]
+    assert replicas(pods, {"a": 150, "b": 150, "c": 999}, wanted=2) == 3
+
+
+def test_the_direction_does_not_turn():
+    # 125 % of the target, and with the two that have no figure 42 %: no scale-down of it.
+    assert replicas(ABC, {"a": 125}) == 3
+    # 40 % of it, and with the two that have none 147 %: no scale-up.
+    assert replicas(ABC, {"a": 40}) == 3
+    # Many start: five times the target over 6 pods is below it.
+    starting = [pod(f"s{n}", phase="Pending") for n in range(5)]
+    assert replicas([pod("a"), *starting], {"a": 500}) == 6
+    # More pods than are wanted: 80 % of the target over 5 of them are no 4 instead of 3.
+    more = [*ABC, pod("d"), pod("e")]
+    assert replicas(more, {"a": 50, "b": 50, "c": 50, "d": 50}, wanted=3) == 3
+
+
+@pytest.mark.parametrize("waiting", [{}, {"phase": "Pending"}])
+def test_pods_that_bring_the_ratio_within_the_tolerance_are_enough(waiting):
+    """Half of ten use 208 % of the target: 104 % if the others are to use as much as they."""
+    names = "abcde"
+    pods = [*(pod(name) for name in names), *(pod(f"new-{name}", **waiting) for name in names)]
+    assert replicas(pods, dict.fromkeys(names, 208)) == 10
+
+
+def test_exactly_at_an_average_value_what_has_no_figure_counts_as_nothing():
+    """As the original has it, other than for a percentage."""
+    assert replicas([pod("a"), pod("b")], {"a": 200}, cpu(averageValue="200m")) == 1
+    assert replicas([pod("a"), pod("b")], {"a": 100}) == 2
+
+
+def test_one_container_is_the_pod_s_own():
+    source = {"name": "cpu", "container": "c", "target": {"averageUtilization": 50}}
+    metric = {"type": "ContainerResource", "containerResource": source}
+    found = proposed(ABC, {"a": 200, "b": 200, "c": 200}, metric)
+    current = {"averageUtilization": 100, "averageValue": "200m"}
+    named = {"name": "cpu", "container": "c", "current": current}
+    assert found.status == {"type": "ContainerResource", "containerResource": named}
+    assert found.replicas == 6
+    assert found.description == "cpu container resource utilization (percentage of request)"
+
+
+NO_FIGURES = "unable to get metrics for resource cpu: no metrics returned from resource metrics API"
+NO_CONTAINER = (
+    "failed to get cpu usage: unable to get metrics for resource cpu: container x not present in "
+    "metrics for pod"
+)
+UNREADY = "did not receive metrics for targeted pods (pods might be unready)"
+OTHER = {
+    "type": "ContainerResource",
+    "containerResource": {"name": "cpu", "container": "x", "target": {"averageValue": "1"}},
+}
+
+
+@pytest.mark.parametrize(
+    ("case", "reason", "message"),
+    [
+        ((ABC, {}), "FailedGetResourceMetric", f"failed to get cpu utilization: {NO_FIGURES}"),
+        (
+            ([pod("a", age=9.0, since=5.0)], {"a": 9}),
+            "FailedGetResourceMetric",
+            f"failed to get cpu utilization: {UNREADY}",
+        ),
+        (
+            ([pod("a", requests={"memory": "1"})], {"a": 9}),
+            "FailedGetResourceMetric",
+            "failed to get cpu utilization: missing request for cpu in container c of Pod a",
+        ),
+        (
+            ([pod("a", requests={"cpu": "0"})], {"a": 9}),
+            "FailedGetResourceMetric",
+            "failed to get cpu utilization: no metrics returned matched known pods",
+        ),
+        (
+            (ABC, {"a": 9}, OTHER),
+            "FailedGetContainerResourceMetric",
+            f"{NO_CONTAINER} {NS}/a",
+        ),
+        ((ABC, {"a": 9}, cpu()), "InvalidMetricSourceType", "invalid metric: neither an average"),
+        ((ABC, {}, {"type": "Resource"}), "InvalidMetricSourceType", "invalid metric: resource: "),
+    ],
+)
+def test_why_there_is_no_figure(case, reason, message):
+    with pytest.raises(MetricUnavailable) as unavailable:
+        proposed(*case)
+    assert unavailable.value.reason == reason
+    assert str(unavailable.value).startswith(message)
+
+
+def scaling(world):
+    """Pods of 1 core each, half of which is wanted of them."""
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+    body = {"scaleTargetRef": target, "maxReplicas": 20, "metrics": [HALF]}
+    world.schedule_always()
+    world.deployment("web", replicas=2)
+    world.api.create(
+        HORIZONTAL_POD_AUTOSCALERS,
+        {"metadata": {"name": "web"}, "spec": body},
+        namespace=NS,
+    )
+
+
+def seen(world):
+    """Replicas, and the autoscaler."""
+    hpa = world.get(HORIZONTAL_POD_AUTOSCALERS, "web")
+    return world.get(DEPLOYMENTS, "web")["spec"]["replicas"], hpa
+
+
+async def test_without_metrics_server_it_says_so():
+    async with emulated() as world:
+        scaling(world)
+        await world.pass_time(40.0)
+        count, hpa = seen(world)
+        active = next(c for c in hpa["status"]["conditions"] if c["type"] == "ScalingActive")
+        assert (count, active["reason"]) == (2, "FailedGetResourceMetric")
+        assert active["message"] == f"the HPA was unable to compute the replica count: {NO_API}"
+
+
+async def test_pods_are_looked_at_every_15_s_and_count_when_they_have_run_for_so_long():
+    looks, time = [], asyncio.get_running_loop().time
+
+    def usage(namespace, pod_name, resource):
+        looks.append((time(), namespace, pod_name, resource))
+        return 1.0 if resource == "cpu" else None
+
+    async with emulated(usage=usage) as world:
+        await world.pass_time(5.0)
+        scaling(world)
+        await world.pass_time(20.0)
+        assert {at for at, *_ in looks} == {15.0}
+        assert {look[1:] for look in looks} == {
+            (NS, name, resource)
+            for name in (pod["metadata"]["name"] for pod in world.pods("web"))
+            for resource in ("cpu", "memory")
+        }
+        # Their first figure is of a time in which they were not Ready yet.
+        count, hpa = seen(world)
+        assert (count, condition(hpa, "ScalingActive")[1]) == (2, "FailedGetResourceMetric")
+        await world.pass_time(15.0)
+        count, hpa = seen(world)
+        assert (count, condition(hpa, "ScalingActive")[1]) == (4, "ValidMetricFound")
+        (metric,) = hpa["status"]["currentMetrics"]
+        current = {"averageUtilization": 100, "averageValue": "1"}
+        assert metric["resource"]["current"] == current
+
+
+async def test_the_pods_it_adds_do_not_make_it_add_more():
+    """Four cores are used, by however many pods there are: eight are enough, at once."""
+    async with emulated(usage=lambda *_: 4.0 / len(world.running("web"))) as world:
+        scaling(world)
+        counts = set()
+        for _ in range(30):
+            await world.pass_time(5.0)
+            counts.add(seen(world)[0])
+        assert counts == {2, 6, 8}
