@@ -58,6 +58,8 @@ out_option = click.option(
 #: where the commands are that are not here: a server need not load what a client takes
 MODULES = {
     "check": "loadgen.load_commands",
+    "closed": "loadgen.closed_commands",
+    "hpa": "loadgen.closed_commands",
     "run": "loadgen.load_commands",
     "serve": "loadgen.serve_command",
 }

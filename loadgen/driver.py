@@ -10,7 +10,7 @@ whose time is virtual.
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import attrs
 
@@ -25,6 +25,21 @@ class Limits:
     max_connections: int = 256
     #: seconds from when a request was due to when it is given up
     timeout: float = 30.0
+
+
+async def outcome_of(
+    arrival: Arrival, transport: Transport, url: str, seconds: float, elapsed: Callable[[], float]
+) -> Outcome:
+    """Send one request and see what becomes of it in those seconds; `elapsed` is the run's time."""
+    status, served_by, failure = None, "", None
+    try:
+        async with asyncio.timeout(seconds):
+            status, served_by = await transport.get(url)
+    except TimeoutError:
+        failure = TIMEOUT
+    except TransportError as error:
+        failure = str(error)
+    return Outcome(arrival, elapsed(), status, failure, served_by)
 
 
 class Driver:
@@ -95,15 +110,10 @@ class Driver:
             self._recorder.end(Outcome(arrival, deadline, error=TIMEOUT))
             return
         self._recorder.begin(arrival, self.elapsed)
-        status, served_by, failure = None, "", None
+        url, left = self._urls[arrival.service], deadline - self.elapsed
         try:
-            async with asyncio.timeout(deadline - self.elapsed):
-                status, served_by = await self._transport.get(self._urls[arrival.service])
-        except TimeoutError:
-            failure = TIMEOUT
-        except TransportError as error:
-            failure = str(error)
+            outcome = await outcome_of(arrival, self._transport, url, left, lambda: self.elapsed)
         except asyncio.CancelledError:
             self._recorder.abandon(arrival, self.elapsed)
             raise
-        self._recorder.end(Outcome(arrival, self.elapsed, status, failure, served_by))
+        self._recorder.end(outcome)

@@ -16,7 +16,7 @@ from loadgen.arrivals import Arrivals
 from loadgen.checking import SHORTEST_STALL, Check, Checked, run_check
 from loadgen.driver import Limits
 from loadgen.measures import Results
-from loadgen.parameters import Duration, Endpoint
+from loadgen.parameters import Duration, Endpoint, Span
 from loadgen.playing import Play, outcomes_file, perform, unreachable
 from loadgen.report import report
 from loadgen.scenario import Scenario, ScenarioError, load
@@ -59,7 +59,7 @@ output_option = click.option(
 )
 @click.option(
     "--timeout",
-    type=Duration(),
+    type=Span(),
     default=f"{Limits().timeout:g}s",
     show_default=True,
     help="A request is given up that long after it was due.",
@@ -87,8 +87,6 @@ def run(
     A slow server does not slow the load down, and latencies count from when a request was due.
     Ctrl-C or SIGTERM ends the run and shows the results so far.
     """
-    if timeout <= 0:
-        raise click.BadParameter("0 seconds are too few", param_hint="'--timeout'")
     read = load(scenario)
     urls = _urls(read, endpoints)
     try:
@@ -106,7 +104,7 @@ def run(
         "endpoints": urls,
         **results.as_json(),
     }
-    _show(summary if output == "json" else report(results, str(scenario)))
+    show(summary if output == "json" else report(results, str(scenario)))
 
 
 async def _run(play: Play, csv_path: Path | None) -> tuple[datetime, Results]:
@@ -148,7 +146,7 @@ def check(*, rate: float, duration: float, delay: float, stall: float, output: s
             param_hint="'--stall'",
         )
     checked = asyncio.run(_check(Check(rate, duration, delay, stall)))
-    _show(checked.as_json() if output == "json" else _checked_report(checked))
+    show(checked.as_json() if output == "json" else _checked_report(checked))
     if not checked.holds:
         sys.exit(1)
 
@@ -169,7 +167,7 @@ def _checked_report(checked: Checked) -> RenderableType:
     )
 
 
-def _show(shown: dict[str, Any] | RenderableType) -> None:
+def show(shown: dict[str, Any] | RenderableType) -> None:
     if isinstance(shown, dict):
         click.echo(json.dumps(shown, indent=2))
     else:

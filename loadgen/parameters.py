@@ -28,6 +28,18 @@ class Duration(click.ParamType[float]):
         return float(match[1]) * self._seconds[match[2]]
 
 
+class Span(Duration):
+    """The same, above 0."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        seconds = super().convert(value, param, ctx)
+        if not seconds:
+            self.fail("0 seconds are too few", param, ctx)
+        return seconds
+
+
 class Milliseconds(Duration):
     """The same; a number alone is in milliseconds."""
 
@@ -93,6 +105,18 @@ class Totals(click.ParamType[Mapping[str, float]]):
         if match is None:
             self.fail(f"{value!r} is not cores and GB, such as 13,11", param, ctx)
         return {"cpu": float(match[1]), "memory": float(match[2]) * 1e9}
+
+
+class Url(click.ParamType[str]):
+    """Where requests can be sent."""
+
+    name = "url"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        problem = url_problem(str(value))
+        if problem is not None:
+            self.fail(problem, param, ctx)
+        return str(value)
 
 
 class Endpoint(click.ParamType[tuple[str | None, str]]):

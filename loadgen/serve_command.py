@@ -7,22 +7,14 @@ import click
 from aiohttp import web
 from prometheus_client import disable_created_metrics
 
-from loadgen.parameters import Duration, Milliseconds, Size
+from loadgen.parameters import Duration, Milliseconds, Size, Url
 from loadgen.server import Server
 from loadgen.stopping import stopped_by_signals
-from loadgen.transport import HttpTransport, url_problem
+from loadgen.transport import HttpTransport
 from loadgen.work import Work
 
 #: seconds that requests under way are given at the end
 GRACE = 60.0
-
-
-def _urls(_: click.Context, __: click.Parameter, urls: tuple[str, ...]) -> tuple[str, ...]:
-    for url in urls:
-        problem = url_problem(url)
-        if problem is not None:
-            raise click.BadParameter(problem)
-    return urls
 
 
 @click.command()
@@ -56,8 +48,7 @@ def _urls(_: click.Context, __: click.Parameter, urls: tuple[str, ...]) -> tuple
     "--call",
     "calls",
     multiple=True,
-    metavar="URL",
-    callback=_urls,
+    type=Url(),
     help="Another service that is called for each request, all of them at once. May be repeated.",
 )
 @click.option(

@@ -1,0 +1,143 @@
+"""FIND and HOLD against a service: closed-loop clients, window after window, and what came of it.
+
+What the windows say is in `recovery`.
+"""
+
+import asyncio
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import attrs
+
+from loadgen.closed import Clients, ClosedLoop, Connect
+from loadgen.measures import Outcome, RequestRecorder
+from loadgen.recovery import (
+    FIND,
+    FIND_SECONDS,
+    HOLD_SECONDS,
+    WINDOW_SECONDS,
+    Recovery,
+    Sla,
+    Window,
+    clients_to_hold,
+    ok_rate,
+    recovery,
+)
+
+_OK = 200
+
+
+@attrs.frozen
+class Plan:
+    url: str
+    #: clients of FIND's stages; one number alone is held without one
+    find: Sequence[int] = FIND
+    find_seconds: float = FIND_SECONDS
+    hold_seconds: float = HOLD_SECONDS
+    window_seconds: float = WINDOW_SECONDS
+    sla: Sla = attrs.field(factory=Sla)
+    #: good windows in a row that are a recovery
+    streak: int = 1
+    #: as `Clients` has them
+    timeout: float = 15.0
+    max_rate: float | None = None
+
+
+@attrs.frozen
+class Played:
+    """Windows' starts are seconds from when FIND began, or HOLD if there was no FIND."""
+
+    plan: Plan
+    stages: tuple[tuple[int, Window], ...] = ()
+    windows: tuple[Window, ...] = ()
+    #: stopped before its end; the window that was cut short is left out
+    interrupted: bool = False
+
+    @property
+    def clients(self) -> int | None:
+        """That HOLD has; None if FIND found none before it was stopped."""
+        if len(self.plan.find) == 1:
+            return self.plan.find[0]
+        found = clients_to_hold(self.stages, self.plan.sla)
+        return None if self.interrupted and not self.windows else found
+
+    @property
+    def recovery(self) -> Recovery | None:
+        """None if HOLD was stopped before anything could be said."""
+        found = recovery(self.windows, self.plan.sla, self.plan.streak)
+        return found if found.mode == "recovered" or not self.interrupted else None
+
+    @property
+    def ok_rate(self) -> float | None:
+        return ok_rate(self.windows, self.plan.sla)
+
+    @property
+    def p99s(self) -> list[float]:
+        """Of HOLD's windows in which anything was timed, in seconds."""
+        return [window.p99 for window in self.windows if window.p99 is not None]
+
+    def as_json(self) -> dict[str, Any]:
+        sla, p99s, found = self.plan.sla, self.p99s, self.recovery
+
+        def shown(window: Window) -> dict[str, Any]:
+            return {**attrs.asdict(window), "good": window.good(sla)}
+
+        return {
+            "url": self.plan.url,
+            "sla": attrs.asdict(sla),
+            "streak": self.plan.streak,
+            "interrupted": self.interrupted,
+            "find": [{"clients": clients, **shown(window)} for clients, window in self.stages],
+            "hold": {
+                "clients": self.clients,
+                "windows": [shown(window) for window in self.windows],
+                "maxP99": max(p99s, default=None),
+                "meanP99": sum(p99s) / len(p99s) if p99s else None,
+                "okRate": self.ok_rate,
+                "recovery": None if found is None else attrs.asdict(found),
+            },
+        }
+
+
+async def play(
+    plan: Plan,
+    connect: Connect,
+    stop: asyncio.Event,
+    tell: Callable[[int, Window], None] = lambda *_: None,
+) -> Played:
+    """FIND, then HOLD, until its end or until `stop` is set; `tell` is told of each window."""
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+
+    async def window(number: int, seconds: float) -> Window | None:
+        outcomes: list[Outcome] = []
+        recorder = RequestRecorder([plan.url], outcomes.append)
+        clients = Clients(number, seconds, plan.timeout, plan.max_rate)
+        start = loop.time() - began
+        await ClosedLoop(plan.url, plan.url, connect, recorder, clients).drive(stop)
+        if stop.is_set():
+            return None
+        seen = window_of(outcomes, start, loop.time() - began - start)
+        tell(number, seen)
+        return seen
+
+    played, number = Played(plan), plan.find[0]
+    for number in plan.find if len(plan.find) > 1 else ():
+        if (seen := await window(number, plan.find_seconds)) is None:
+            return attrs.evolve(played, interrupted=True)
+        played = attrs.evolve(played, stages=(*played.stages, (number, seen)))
+        if not seen.good(plan.sla):
+            break
+    for _ in range(math.ceil(plan.hold_seconds / plan.window_seconds)):
+        if (seen := await window(number, plan.window_seconds)) is None:
+            return attrs.evolve(played, interrupted=True)
+        played = attrs.evolve(played, windows=(*played.windows, seen))
+    return played
+
+
+def window_of(outcomes: Sequence[Outcome], start: float, seconds: float) -> Window:
+    """All 200s are good, and only those; times waited in vain are latencies too."""
+    latencies = [outcome.latency for outcome in outcomes if outcome.timed]
+    errors = sum(outcome.status != _OK for outcome in outcomes)
+    return Window.of(start, seconds, len(outcomes), latencies, errors)

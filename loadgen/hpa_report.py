@@ -1,0 +1,67 @@
+"""FIND and HOLD for people."""
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from loadgen.hpa import Played
+from loadgen.recovery import Sla, Window
+
+
+def hpa_report(played: Played) -> RenderableType:
+    sla = played.plan.sla
+    table = Table(
+        title=f"{played.plan.url} (times in s)",
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        collapse_padding=True,
+        pad_edge=False,
+    )
+    for heading in ("", "clients", "from", "for", "requests", "errors", "p99", "SLA"):
+        table.add_column(heading, justify="right" if heading else "left")
+    for clients, window in played.stages:
+        table.add_row("FIND", *_cells(clients, window, sla))
+    if played.stages and played.windows:
+        table.add_section()
+    for window in played.windows:
+        table.add_row("HOLD", *_cells(played.clients, window, sla))
+    return Group(table, *(Text(line) for line in _remarks(played)))
+
+
+def line_of(clients: int, window: Window, sla: Sla) -> str:
+    """One window, as soon as it is over."""
+    _, start, _, requests, errors, p99, verdict = _cells(clients, window, sla)
+    seen = f"{requests} requests, {errors} errors, p99 {p99} s, {verdict}"
+    return f"{start} s: {clients} clients, {seen}"
+
+
+def _cells(clients: int | None, window: Window, sla: Sla) -> list[str]:
+    return [
+        str(clients),
+        f"{window.start:.0f}",
+        f"{window.seconds:.1f}",
+        str(window.requests),
+        str(window.errors),
+        "-" if window.p99 is None else f"{window.p99:.3f}",
+        "good" if window.good(sla) else "bad",
+    ]
+
+
+def _remarks(played: Played) -> list[str]:
+    lines, p99s, found = [], played.p99s, played.recovery
+    if played.interrupted:
+        lines.append("Stopped before its end; the window that was cut short is left out.")
+    if played.ok_rate is not None:
+        good = f"HOLD: {played.clients} clients, {played.ok_rate:.0%} of the windows are good"
+        latency = f", p99 at most {max(p99s):.3f} s, on average {sum(p99s) / len(p99s):.3f} s"
+        lines.append(f"{good}{latency if p99s else ''}.")
+    if found is not None:
+        lines.append(
+            {
+                "recovered": f"Time to recover: {found.seconds:.1f} s.",
+                "no_degradation": "No window was bad: there was nothing to recover from.",
+                "no_recovery_within_hold": "Not recovered: it takes longer than HOLD.",
+            }[found.mode]
+        )
+    return lines
