@@ -31,6 +31,7 @@ PLUGIN = "kubectl kubedsm"
 MODULES = {
     "bench": "kubedsm.commands.bench",
     "chaos": "kubedsm.commands.chaos",
+    "compare": "kubedsm.commands.comparing",
     "config": "kubedsm.commands.configuring",
     "demo": "kubedsm.commands.demo",
     "emulate": "kubedsm.commands.emulating",

@@ -164,8 +164,8 @@ def _report(
     outcome: Outcome, brought: Sequence[EffectAnswer] | None, version: str, *, emulated: bool
 ) -> Report:
     """`brought`: the effects of moves, if a scheduler told them."""
-    what = "an emulated cluster" if emulated else "a cluster"
-    measured = f"measured on {what} (Kubernetes {version}), over its API"
+    what = "recorded on an emulated cluster" if emulated else "measured on a cluster"
+    measured = f"{what} (Kubernetes {version}), over its API"
     how = {"emulated": emulated, "measured": measured}
     run = outcome.as_json()
     if brought:

@@ -25,12 +25,15 @@ def write(found: Report, out: Path, tables: str, page: str = "") -> None:
     """
     put(out, as_json(found), tables)
     if page:
-        put_page(out, page, plain_tables(found), lambda: _pictures(found))
+        put_page(out, page, plain_tables(found), lambda: pictures(found))
 
 
 def put(out: Path, results: bytes, tables: str) -> None:
-    (out / RESULTS).write_bytes(results)
     (out / "tables.md").write_text(tables, encoding="utf-8")
+    # Whoever is interrupted here has the results of before.
+    begun = out / f"{RESULTS}.new"
+    begun.write_bytes(results)
+    begun.replace(out / RESULTS)
 
 
 def put_page(out: Path, title: str, text: str, draw: Callable[[], Pictures] | None = None) -> None:
@@ -51,7 +54,7 @@ def drawn(draw: Callable[[], Pictures]) -> Pictures:
         return {}
 
 
-def _pictures(found: Report) -> Pictures:
+def pictures(found: Report) -> Pictures:
     from kubedsm.replay.plots import pictures  # noqa: PLC0415 - matplotlib is an extra
 
     return pictures(found)

@@ -15,7 +15,7 @@ from kubedsm.why.table import table
 Report = dict[str, Any]
 Row = Mapping[str, Any]
 
-EMULATED = "measured on an emulated cluster in virtual time"
+EMULATED = "found on an emulated cluster in virtual time"
 _DIGITS = 6
 _TIMES = ("mean", "p95", "network")
 #: of a run: which one it is

@@ -10,6 +10,8 @@ from kubedsm.replay.sections import Table
 
 #: digits that a figure is shown with
 _DIGITS = 4
+#: percent from which on a difference is told as a multiple
+_TIMES = 100
 
 
 class Place(enum.Enum):
@@ -36,6 +38,14 @@ class Difference:
     def percent(self) -> float | None:
         """Of theirs; None if that is nothing."""
         return 100 * self.by / abs(self.theirs) if self.theirs else None
+
+    def shown(self, unit: str) -> str:
+        by = f"{self.by:+.{_DIGITS}g} {unit}".rstrip() if self.by else "0"
+        if not self.by or self.percent is None:
+            return by
+        if self.percent >= _TIMES:
+            return f"{by} ({self.ours / self.theirs:.1f} times)"
+        return f"{by} ({self.percent:+.1f} %)"
 
 
 @attrs.frozen
@@ -93,17 +103,16 @@ def ours_and_best(standings: Sequence[Standing]) -> Table:
     for each in standings:
         found = each.difference
         if found is not None:
-            share = "" if found.percent is None else f" ({found.percent:+.1f} %)"
             lines.append(
                 [
                     each.what,
                     f"{each.ours}: {each.shown(found.ours)}",
                     f"{found.other}: {each.shown(found.theirs)}",
-                    f"{'+' if found.by > 0 else ''}{each.shown(found.by)}{share}",
+                    found.shown(each.unit),
                     found.place.value,
                 ]
             )
-    return ["", "ours", "the best other", "difference", "ours is"], lines
+    return ["figure", "ours", "the best other", "difference", "ours is"], lines
 
 
 def everyone(standings: Sequence[Standing]) -> Table:
@@ -118,4 +127,4 @@ def everyone(standings: Sequence[Standing]) -> Table:
         for each in standings
         if each.values
     ]
-    return ["", *names, "best, or level with it"], lines
+    return ["figure", *names, "best, or level with it"], lines

@@ -77,4 +77,4 @@ def test_results_of_replays_can_be_compared_too(scenario, tmp_path, monkeypatch)
     assert found["emulated"] is True
     assert json.loads((tmp_path / "both" / "results.json").read_text()) == found
     page = (tmp_path / "both" / "index.html").read_text()
-    assert "measured on an emulated cluster in virtual time" in page
+    assert "found on an emulated cluster in virtual time" in page

@@ -12,7 +12,7 @@ from loadgen.scenario import Api, Interval, Scenario, dumps
 from support.processes import PATIENCE, Process, Server, write
 
 pytestmark = pytest.mark.http
-HOW = "measured on an emulated cluster (Kubernetes v1.36.2), over its API"
+HOW = "recorded on an emulated cluster (Kubernetes v1.36.2), over its API"
 LATENCY = dict.fromkeys(("mean", "p50", "p95", "p99", "max"), 40.0)
 
 

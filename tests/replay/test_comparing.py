@@ -117,7 +117,7 @@ def test_what_was_measured_otherwise_is_not_compared(folder):
     with pytest.raises(DocumentError) as refused:
         compared([real, replayed])
     assert str(refused.value) == (
-        f"{replayed}: measured on an emulated cluster in virtual time, and the first ones were"
+        f"{replayed}: found on an emulated cluster in virtual time, and the first ones were"
         " measured on a cluster (Kubernetes v1)"
     )
 

@@ -51,16 +51,20 @@ def test_the_tables_of_several():
         standing(kubedsm=75.04, other=100),
         Standing("Jain", "", less_is_better=False, values={"kubedsm": 0.99172, "third": 0.5}),
         standing(kubedsm=1234.5, other=0),
+        standing(kubedsm=12.5, other=2),
+        standing(kubedsm=0, other=0),
     ]
     headings, lines = ours_and_best(both)
     assert len(headings) == len(lines[0])
     assert lines == [
         ["p99", "kubedsm: 75.04 ms", "other: 100 ms", "-24.96 ms (-25.0 %)", "ahead"],
         ["Jain", "kubedsm: 0.9917", "third: 0.5", "+0.4917 (+98.3 %)", "ahead"],
-        ["p99", "kubedsm: 1,234 ms", "other: 0 ms", "+1,234 ms", "behind"],
+        ["p99", "kubedsm: 1,234 ms", "other: 0 ms", "+1234 ms", "behind"],
+        ["p99", "kubedsm: 12.5 ms", "other: 2 ms", "+10.5 ms (6.2 times)", "behind"],
+        ["p99", "kubedsm: 0 ms", "other: 0 ms", "0", "level"],
     ]
     assert everyone(both[:2]) == (
-        ["", "kubedsm", "other", "third", "best, or level with it"],
+        ["figure", "kubedsm", "other", "third", "best, or level with it"],
         [
             ["p99, ms", "75.04", "100", "-", "kubedsm"],
             ["Jain", "0.9917", "-", "0.5", "kubedsm"],

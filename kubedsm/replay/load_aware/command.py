@@ -26,22 +26,29 @@ def run(planned: Plan, jobs: int | None, out: Path | None, output: str) -> None:
     """Raises OSError."""
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
-    trials = planned.all
-    done = list(progress("trying", spread(play, trials, jobs or processors()), len(trials)))
-    about = f"{MODELLED}; trials of each kind: {planned.trials}, of {planned.minutes:g} minutes"
-    made, found = as_markdown(SECTIONS, done, about), _json(done)
+    done = carried_out(planned, jobs or processors())
+    made, found = as_markdown(SECTIONS, done, about(planned)), as_json(done)
     click.echo(found if output == "json" else made, nl=False)
     if out is not None:
         put(out, found, made)
-        put_page(out, "kubedsm replay --preset load-aware", made, partial(_pictures, done))
+        put_page(out, "kubedsm replay --preset load-aware", made, partial(pictures, done))
 
 
-def _pictures(done: Sequence[Outcome]) -> Pictures:
+def carried_out(planned: Plan, jobs: int) -> list[Outcome]:
+    trials = planned.all
+    return list(progress("load-aware", spread(play, trials, jobs), len(trials)))
+
+
+def about(planned: Plan) -> str:
+    return f"{MODELLED}; trials of each kind: {planned.trials}, of {planned.minutes:g} minutes"
+
+
+def pictures(done: Sequence[Outcome]) -> Pictures:
     from kubedsm.replay.load_aware.pictures import pictures  # noqa: PLC0415 - needs an extra
 
     return pictures(done)
 
 
-def _json(done: Sequence[Outcome]) -> bytes:
+def as_json(done: Sequence[Outcome]) -> bytes:
     """The same wherever and whenever it is made."""
     return msgspec.json.encode({"emulated": True, "modelled": True, "trials": done}) + b"\n"

@@ -29,15 +29,18 @@ def run(
 ) -> None:
     """Raises OSError, and UsageError if the solver that is asked for is not installed."""
     if solver is None:
-        solver = "highs" if installed("highs") else "off"
+        solver = usual_solver()
     if missing := lacking(solver):
         raise click.UsageError(missing)
     jobs = jobs or processors()
-    done = _carry_out(planned, solver, jobs, out)
-    about = _about(solver, jobs)
-    made = as_markdown(SECTIONS, done, about)
+    kept = None
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        kept = out / f"calls-{solver}.jsonl"
+    done = carried_out(planned, solver, jobs, kept)
+    made = as_markdown(SECTIONS, done, about(solver, jobs))
     if output == "json":
-        sys.stdout.buffer.write(_json(done, solver, jobs) + b"\n")
+        sys.stdout.buffer.write(as_json(done, solver, jobs) + b"\n")
         sys.stdout.buffer.flush()
     else:
         click.echo(made, nl=False)
@@ -46,12 +49,15 @@ def run(
         put_page(out, "kubedsm replay --preset packing", made)
 
 
-def _carry_out(plan: Plan, solver: SolverKind, jobs: int, out: Path | None) -> list[Attempt]:
+def usual_solver() -> SolverKind:
+    return "highs" if installed("highs") else "off"
+
+
+def carried_out(
+    plan: Plan, solver: SolverKind, jobs: int, kept: Path | None = None
+) -> list[Attempt]:
+    """kept: a file of what was packed before, to which all else is added."""
     console = Console(stderr=True)
-    kept = None
-    if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
-        kept = out / f"calls-{solver}.jsonl"
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         drawing = progress.add_task("drawing instances", total=None)
         cases = plan.cases(jobs)
@@ -67,12 +73,12 @@ def _carry_out(plan: Plan, solver: SolverKind, jobs: int, out: Path | None) -> l
     return sorted(done, key=lambda each: (each.shape, each.seed))
 
 
-def _about(solver: SolverKind, jobs: int) -> str:
+def about(solver: SolverKind, jobs: int) -> str:
     asked = "the heuristic alone" if solver == "off" else f"the heuristic and {solver}"
     return f"{COMPUTED}; {asked}, on {processors()} processors, {jobs} calls at a time"
 
 
-def _json(done: Sequence[Attempt], solver: SolverKind, jobs: int) -> bytes:
+def as_json(done: Sequence[Attempt], solver: SolverKind, jobs: int) -> bytes:
     """All of it; under `calls` of each stands what depends on the time that the machine took."""
     return msgspec.json.encode(
         {"emulated": False, "solver": solver, "jobs": jobs, "instances": done}

@@ -1,0 +1,10 @@
+"""All experiments, in the order of the page."""
+
+from collections.abc import Sequence
+
+from kubedsm.comparison.experiment import Experiment
+from kubedsm.comparison.load_aware import LOAD_AWARE
+from kubedsm.comparison.packing import PACKING
+from kubedsm.comparison.paper import PAPER
+
+EXPERIMENTS: Sequence[Experiment] = (PAPER, LOAD_AWARE, PACKING)

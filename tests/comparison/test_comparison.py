@@ -1,0 +1,282 @@
+"""`kubedsm compare`: what is done is kept, the page begins with who wins, and says where not."""
+
+import json
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from kubedsm.commands import comparing
+from kubedsm.comparison import load_aware, packing, paper
+from kubedsm.comparison.experiment import Experiment, Found, Part
+from kubedsm.comparison.experiments import EXPERIMENTS
+from kubedsm.replay import presets
+from kubedsm.replay.load_aware.trial import Outcome, Trial
+from kubedsm.replay.packing.attempts import Attempt, Call, Category
+from kubedsm.replay.packing.instances import Shape
+from kubedsm.replay.sections import Made
+from kubedsm.replay.standings import Place, Standing
+from support import command_line
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "comparison.md"
+
+
+def found(ours, theirs, *, full=False, drawn=None):
+    values = {"kubedsm": ours, "kube-scheduler": theirs}
+    standing = Standing("p99", "ms", less_is_better=True, values=values)
+    table = Made("Table 3", "In brackets: as published.", (["policy", "p99"], [["kubedsm", "7"]]))
+    part = Part(full, "Three rounds", [standing], [table], msgspec.Raw(b'{"rounds":3}'))
+    return Found(part, (lambda: drawn) if drawn else None)
+
+
+def experiment(name, run, *policies):
+    reasons = {"p99": "It waits for more."}
+    return Experiment(name, f"The {name}", "emulated", reasons, run, policies)
+
+
+def raising(error):
+    def run(_):
+        raise error
+
+    return run
+
+
+@pytest.fixture
+def compare(tmp_path, monkeypatch):
+    """The command on these experiments: exit code, standard output, standard error."""
+
+    def compared(experiments, *arguments, out=tmp_path):
+        monkeypatch.setattr(comparing, "EXPERIMENTS", experiments)
+        done = command_line.kubedsm("compare", "--out", out, *arguments)
+        return done.returncode, done.stdout, done.stderr
+
+    return compared
+
+
+def kept(folder):
+    return json.loads((folder / "results.json").read_text())["compared"]
+
+
+def test_the_page_begins_with_who_wins_and_says_why_where_it_is_behind(compare, tmp_path):
+    pictures = {"rounds.png": b"PNG"}
+    chosen = [
+        experiment("paper", lambda _: found(75, 100)),
+        experiment("packing", lambda _: found(120, 100, drawn=pictures)),
+    ]
+    code, out, err = compare(chosen)
+    assert code == 0
+    assert "1 of 2, paper: The paper" in err
+    text = (tmp_path / "tables.md").read_text()
+    page = (tmp_path / "index.html").read_text()
+    assert text.startswith("# KubeDSM beside other schedulers\n\n## The answer\n\n")
+    first = text.partition("## What was compared")[0]
+    assert out.strip() in first
+    assert "ahead in 1, level in 0, behind in 1" in first
+    better = "| p99 | kubedsm: 75 ms | kube-scheduler: 100 ms | -25 ms (-25.0 %) | ahead |"
+    assert better in first
+    assert "- packing, p99: behind kube-scheduler. It waits for more." in first
+    for shown in (text, page):
+        assert "Three rounds" in shown
+        assert "In brackets: as published." in shown
+        assert "Schedulers that do not run here" in shown
+    assert page.index("The answer") < page.index("What was compared")
+    assert (tmp_path / "packing-rounds.png").read_bytes() == b"PNG"
+    assert page.count("data:image/png;base64,") == 1
+    assert kept(tmp_path)["packing"]["results"] == {"rounds": 3}
+
+
+def test_what_is_not_run_again_stays(compare, tmp_path):
+    drawn = {"rounds.png": b"PNG"}
+    chosen = [
+        experiment("paper", lambda _: found(75, 100, drawn=drawn)),
+        experiment("packing", lambda asked: found(120, 100, full=asked.full)),
+    ]
+    assert compare(chosen)[0] == 0
+    before = kept(tmp_path)
+    never = [experiment("paper", raising(AssertionError)), chosen[1]]
+    assert compare(never, "--only", "packing", "--full")[0] == 0
+    after = kept(tmp_path)
+    assert after["paper"] == before["paper"]
+    assert (before["packing"]["full"], after["packing"]["full"]) == (False, True)
+    page = (tmp_path / "index.html").read_text()
+    assert "The paper" in page
+    assert "data:image/png;base64," in page
+
+
+def test_one_that_fails_takes_nothing_from_the_others(compare, tmp_path):
+    good = experiment("packing", lambda _: found(75, 100))
+    code, out, err = compare([experiment("paper", raising(OSError(24, "no more files"))), good])
+    assert code == 1
+    assert "kubedsm: paper failed: [Errno 24] no more files" in err
+    assert err.splitlines()[-1] == "kubedsm: error: [Errno 24] no more files"
+    assert "ahead in 1" in out
+    assert list(kept(tmp_path)) == ["packing"]
+    assert "**paper failed when it was run last**" in (tmp_path / "tables.md").read_text()
+
+
+def test_of_several_failures_each_is_said_and_all_are_raised(compare):
+    failing = [experiment(n, raising(OSError(n))) for n in ("paper", "packing")]
+    code, out, err = compare(failing)
+    assert (code, out) == (1, "")
+    assert err.count(" failed: ") == 2
+
+
+def test_a_mistake_of_ours_is_no_line(compare, tmp_path):
+    chosen = [
+        experiment("paper", raising(ZeroDivisionError())),
+        experiment("packing", lambda _: found(1, 2)),
+    ]
+    with pytest.raises(ZeroDivisionError):
+        compare(chosen)
+    assert list(kept(tmp_path)) == ["packing"]
+
+
+def test_what_was_done_before_an_interruption_is_there(compare, tmp_path):
+    chosen = [
+        experiment("paper", lambda _: found(75, 100)),
+        experiment("packing", raising(KeyboardInterrupt())),
+    ]
+    code, out, err = compare(chosen)
+    assert code == 130
+    assert err.endswith("kubedsm: error: interrupted\n")
+    assert list(kept(tmp_path)) == ["paper"]
+    assert "ahead in 1" in out
+
+
+def test_policies_go_where_they_can_be_chosen_and_kubedsm_is_always_there(compare):
+    seen = {}
+
+    def noting(name):
+        def run(asked):
+            seen[name] = list(asked.policies)
+            return found(1, 2)
+
+        return run
+
+    chosen = [
+        experiment("paper", noting("paper"), "kubedsm", "random", "cloud-first"),
+        experiment("packing", noting("packing")),
+        experiment("load-aware", noting("load-aware"), "random"),
+    ]
+    assert compare(chosen, "--policies", "random,cloud-first")[0] == 0
+    assert seen == {
+        "paper": ["kubedsm", "random", "cloud-first"],
+        "packing": [],
+        "load-aware": ["kubedsm", "random"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("--only", "bursts"), 2, "no experiment 'bursts': there are paper, "),
+        (("--only", "paper,,"), 2, "'--only': a name is empty"),
+        (("--only", "paper,paper"), 2, "'--only': 'paper' is given twice"),
+        (("--policies", "kube"), 2, "no policy 'kube' in paper, "),
+        (("--only", "packing", "--policies", "random"), 2, "they have policies of their own"),
+        (("--jobs", "0"), 2, "--jobs"),
+    ],
+)
+def test_every_mistake_is_one_line(arguments, code, message, tmp_path):
+    done = command_line.kubedsm("compare", "--out", tmp_path / "out", *arguments)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert message in done.stderr
+    assert done.stderr.startswith("kubedsm: error: ")
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"emulated": true, "runs": []}'])
+def test_a_folder_of_something_else_is_left_as_it_is(compare, tmp_path, text):
+    (tmp_path / "results.json").write_text(text)
+    code, _, err = compare([experiment("paper", raising(AssertionError))])
+    assert code == 1
+    assert err.startswith(f"kubedsm: error: {tmp_path}/results.json: not of this kubedsm compare")
+    assert err.count("\n") == 1
+    assert (tmp_path / "results.json").read_text() == text
+
+
+def test_a_file_is_no_folder(compare, tmp_path):
+    (tmp_path / "file").write_text("")
+    code, _, err = compare([experiment("paper", raising(AssertionError))], out=tmp_path / "file")
+    assert code == 2
+    assert "is a file" in err
+    code, _, err = compare([experiment("paper", raising(AssertionError))], out=tmp_path / "file/x")
+    assert (code, err.count("\n")) == (1, 1)
+
+
+def test_the_papers_scenarios_are_really_played(tmp_path, monkeypatch):
+    monkeypatch.setattr(presets, "PAPER_SCENARIOS", {"1.5-.4": (1.5, 0.4)})
+    arguments = ("--only", "paper", "--policies", "random", "--jobs", 1)
+    done = command_line.kubedsm("compare", "--out", tmp_path, *arguments)
+    assert done.returncode == 0
+    assert "| edge ratio | kubedsm: 0." in done.stdout
+    part = kept(tmp_path)["paper"]
+    assert [run["policy"] for run in part["results"]["runs"]] == ["kubedsm", "random"]
+    assert "paper-edge-ratio-by-scenario.png" in part["pictures"]
+    assert "Edge ratio" in [table["title"] for table in part["tables"]]
+
+
+def test_figures_of_the_papers_scenarios_are_means_over_them():
+    def row(policy, ratio, optimum):
+        times = {"mean": 100 * ratio, "p95": 9.0, "network": 1.0}
+        ours = {"edgeRatio": ratio, "optimumShare": optimum, "std": 0.25, "lostPodSeconds": 0.0}
+        return ours | {
+            "policy": policy,
+            "overallLatencyMs": times,
+            "pendingSeconds": {"mean": 0.5},
+            "onOneNode": {"avoidable": 1e-5},
+        }
+
+    rows = [row("kubedsm", 0.7, 0.9), row("kubedsm", 0.8, 1.0), row("random", 0.6, None)]
+    by_name = {each.what: each for each in paper.standings(rows)}
+    assert by_name["edge ratio"].values == {"kubedsm": 0.75, "random": 0.6}
+    assert by_name["edge ratio"].difference.place is Place.AHEAD
+    assert by_name["mean response time"].difference.place is Place.BEHIND
+    assert by_name["share of the best edge ratio there is"].values == {"kubedsm": 0.95}
+    assert by_name["services that one node's death takes whole"].values["kubedsm"] == 0
+
+
+def test_figures_of_packing_are_of_the_calls_within_the_seconds():
+    shape = Shape(4, 4, 2, 95)
+
+    def attempt(ours, theirs, seconds=1.0):
+        call = Call(
+            seconds=seconds, took=0.1, gaps=True, category=Category.BETTER, proven=False,
+            placed=ours, cpu=0, memory=0, moves=1, evictions=1,
+        )  # fmt: skip
+        return Attempt(shape, 1, (8, 8), theirs, 3, (1, 1), calls=(call,))
+
+    # who places more of the highest priority places more
+    done = [attempt((8, 0), (7, 7)), attempt((7, 8), (8, 1)), attempt((8, 1), (0, 0), 2.0)]
+    more, evictions = packing.standings(done, 1.0)
+    assert more.values == {"kubedsm": 50, "kube-scheduler": 50}
+    assert evictions.values == {"kubedsm": 1, "kube-scheduler": 3}
+    assert packing.standings([], 1.0) == []
+
+
+def test_kubedsm_that_is_told_the_load_is_compared_with_the_others():
+    def outcome(contender, p95, scenario=1):
+        trial = Trial("tree", scenario, 50, contender, 1, 30.0)
+        return Outcome(trial, p95, p95, 100, 0, 0, 0.0, 0.1, 0.1)
+
+    done = [
+        outcome("kube-scheduler", 2.0),
+        outcome("kubedsm", 0.1),
+        outcome("kubedsm + load", 1.0),
+        outcome("kube-scheduler", 4.0, scenario=2),
+        outcome("kubedsm + load", 3.96, scenario=2),
+    ]
+    first, second, lost = load_aware.standings(done)
+    assert first.difference.place is Place.AHEAD
+    assert first.values == {"kube-scheduler": 2.0, "kubedsm + load": 1.0}
+    assert (second.difference.place, lost.difference.place) == (Place.LEVEL, Place.LEVEL)
+
+
+def test_the_document_is_what_the_command_writes():
+    text = DOCUMENT.read_text(encoding="utf-8")
+    titles = re.findall(r"^## (.+)$", text, re.MULTILINE)
+    theirs = [each.title for each in EXPERIMENTS]
+    assert titles == ["The answer", "What was compared", *theirs, "Schedulers that do not run here"]
+    assert "| a look |" not in text
