@@ -1,5 +1,8 @@
 """The command `kubedsm compare`."""
 
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
@@ -14,6 +17,16 @@ from kubedsm.comparison.run import UnknownNameError, chosen
 from kubedsm.comparison.run import compare as compare_all
 from kubedsm.comparison.text import answer
 from kubedsm.replay.runner import processors
+
+
+@contextmanager
+def _stopped_by_sigterm() -> Iterator[None]:
+    """As by Ctrl-C: so that nothing that experiments have started goes on."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _names(_: click.Context, __: click.Parameter, value: str | None) -> tuple[str, ...]:
@@ -70,7 +83,8 @@ def compare(
         raise click.UsageError(str(error)) from None
     kept = Kept.within(out, {each.name: each for each in EXPERIMENTS})
     try:
-        compare_all(planned, Asked(full, jobs or processors(), policies), kept, remark)
+        with _stopped_by_sigterm():
+            compare_all(planned, Asked(full, jobs or processors(), policies), kept, remark)
     finally:
         if kept.played:
             said = answer(kept.played)
