@@ -7,7 +7,7 @@ from importlib.resources import files
 from kubedsm.comparison.experiment import Experiment, Part
 from kubedsm.replay.report import markdown
 from kubedsm.replay.sections import shown
-from kubedsm.replay.standings import Place, Standing, everyone, ours_and_best
+from kubedsm.replay.standings import Place, everyone, ours_and_best
 
 TITLE = "KubeDSM beside other schedulers"
 
@@ -67,13 +67,7 @@ def _chapter(experiment: Experiment, part: Part) -> Iterator[str]:
     yield f"**How:** {experiment.how}. {part.about}.\n"
     if part.standings:
         yield f"### Who wins\n\n{markdown(*everyone(part.standings))}\n"
-        yield _levels(part.standings)
     yield shown(part.tables, level=3)
-
-
-def _levels(standings: Sequence[Standing]) -> str:
-    shares = sorted({f"{100 * each.noise:g} %" for each in standings})
-    return f"Level: within {' or '.join(shares)} of the greater one.\n"
 
 
 def _elsewhere() -> str:

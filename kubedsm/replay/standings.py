@@ -116,15 +116,16 @@ def ours_and_best(standings: Sequence[Standing]) -> Table:
 
 
 def everyone(standings: Sequence[Standing]) -> Table:
-    """A line each: the figures of all, and who is best."""
+    """A line each: the figures of all, who is best, and within how much of it."""
     names = list(dict.fromkeys(name for each in standings for name in each.values))
     lines = [
         [
             f"{each.what}, {each.unit}".removesuffix(", "),
             *(figure(each.values[name]) if name in each.values else "-" for name in names),
             ", ".join(each.winners),
+            f"{100 * each.noise:g} %",
         ]
         for each in standings
         if each.values
     ]
-    return ["figure", *names, "best, or level with it"], lines
+    return ["figure", *names, "best, or level with it", "level within"], lines

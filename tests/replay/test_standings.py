@@ -64,9 +64,9 @@ def test_the_tables_of_several():
         ["p99", "kubedsm: 0 ms", "other: 0 ms", "0", "level"],
     ]
     assert everyone(both[:2]) == (
-        ["figure", "kubedsm", "other", "third", "best, or level with it"],
+        ["figure", "kubedsm", "other", "third", "best, or level with it", "level within"],
         [
-            ["p99, ms", "75.04", "100", "-", "kubedsm"],
-            ["Jain", "0.9917", "-", "0.5", "kubedsm"],
+            ["p99, ms", "75.04", "100", "-", "kubedsm", "0 %"],
+            ["Jain", "0.9917", "-", "0.5", "kubedsm", "0 %"],
         ],
     )
