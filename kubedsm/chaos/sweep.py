@@ -4,6 +4,7 @@ A reference run shows which calls and events there are. Up to the moment at whic
 a run is the same as its reference, so that each fault finds its place.
 """
 
+import heapq
 import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -110,12 +111,12 @@ def chosen(found: Sequence[Injection], number: int, seed: int) -> list[Injection
             of_workload[cell, injection.workload] += 1
             turn = of_workload[cell, injection.workload]
             cells[cell].append((turn, rng.random(), injection))
-    in_turn = sorted(
+    in_turn = (
         (turn, injection)
         for cell in cells.values()
         for turn, (_, _, injection) in enumerate(sorted(cell))
     )
-    return sorted(injection for _, injection in in_turn[:number])
+    return sorted(injection for _, injection in heapq.nsmallest(number, in_turn))
 
 
 def judge(injection: Injection) -> Verdict:
