@@ -45,6 +45,8 @@ class Room:
     pods: dict[NodeName, list[Pod]]
     #: None if nothing is measured, or it does not matter
     loads: Loads | None = None
+    #: as `Snapshot.at`
+    at: float = 0.0
 
     @classmethod
     def of(cls, snapshot: Snapshot, goal: LoadGoal | None = None) -> "Room":
@@ -54,7 +56,8 @@ class Room:
             if node in pods and not pod.finished:
                 pods[node].append(pod)
         loads = None if goal is None else Loads.of(goal, snapshot)
-        return cls(snapshot.nodes, Feasibility.of(snapshot), dict(snapshot.free), pods, loads)
+        rules, free = Feasibility.of(snapshot), dict(snapshot.free)
+        return cls(snapshot.nodes, rules, free, pods, loads, snapshot.at)
 
     def fitting(self, pod: Pod) -> list[Node]:
         """The nodes that take the pod, in name order."""
@@ -72,6 +75,10 @@ class Room:
 Choose = Callable[[Pod, Sequence[Node], Room, "random.Random"], Node]
 
 
+def _nothing(_pod: Pod) -> None:
+    return
+
+
 @attrs.frozen
 class InTurn:
     choose: Choose
@@ -79,6 +86,8 @@ class InTurn:
     objective: Objective
     #: None if what nodes use does not matter
     load: LoadGoal | None = None
+    #: told of each pod that goes nowhere
+    on_unplaced: Callable[[Pod], object] = _nothing
 
     def place(
         self,
@@ -99,6 +108,7 @@ class InTurn:
             fitting = room.fitting(pod)
             node = self.choose(pod, fitting, room, rng) if fitting else None
             if node is None or node.tier is None:
+                self.on_unplaced(pod)
                 unplaced[pod.uid] = room.feasibility.rejections(pod)
                 continue
             room.put(pod, node)

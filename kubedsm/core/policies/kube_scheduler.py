@@ -15,6 +15,7 @@ import numpy as np
 
 from kubedsm.core.placing.cloud import least_allocated_score
 from kubedsm.core.policies.in_turn import Room, pick
+from kubedsm.core.policies.opportunistic import Ranking, signature
 from kubedsm.core.rules.node_affinity import liking
 from kubedsm.core.rules.node_scores import (
     MAX_NODE_SCORE,
@@ -55,11 +56,31 @@ class KubeScheduler:
 
     #: percentageOfNodesToScore
     percentage: int = 0
+    #: with opportunistic batching, and all that this asks for of the profile
+    opportunistic: bool = False
     #: where in the order of nodes the search for the next pod begins
     start: int = attrs.field(default=0, init=False)
+    #: for how many pods nodes were rated
+    passes: int = attrs.field(default=0, init=False)
+    _ranking: Ranking | None = attrs.field(default=None, init=False)
 
     def __call__(self, pod: Pod, fitting: Sequence[Node], room: Room, rng: "random.Random") -> Node:
-        return kube_scheduler(pod, self._looked_at(pod, room) or fitting, room, rng)
+        self._ranking = self._ranking and self._ranking.next(pod, room)
+        if self._ranking is not None:
+            return self._ranking.node(room)
+        found = self._looked_at(pod, room) or fitting
+        self.passes += len(found) > 1
+        if not self.opportunistic:
+            return kube_scheduler(pod, found, room, rng)
+        best, *left = _ranked(pod, found, room, rng)
+        like = signature(pod, room)
+        if like is not None:
+            self._ranking = Ranking(like, best.name, tuple(node.name for node in left), room.at)
+        return best
+
+    def interrupted(self, _pod: Pod) -> None:
+        """A pod went nowhere: the next does not come right after the last one."""
+        self._ranking = None
 
     def _looked_at(self, pod: Pod, room: Room) -> list[Node]:
         """Those that take the pod, of the nodes looked at for it; none if that is all of them."""
@@ -81,14 +102,26 @@ def kube_scheduler(pod: Pod, fitting: Sequence[Node], room: Room, rng: "random.R
     return pick(rng, [n for n, t in zip(fitting, totals, strict=True) if t == best])
 
 
+def _ranked(pod: Pod, nodes: Sequence[Node], room: Room, rng: "random.Random") -> list[Node]:
+    """The best first, equally good ones in any order."""
+    totals = total_scores(scores(pod, nodes, room, batching=True))
+    order = sorted(range(len(nodes)), key=lambda at: (-totals[at], rng.random()))
+    return [nodes[at] for at in order]
+
+
 def total_scores(rated: Scores) -> list[int]:
     """The weighted sum for each node."""
     weighted = ([WEIGHTS[plugin] * score for score in rated[plugin]] for plugin in rated)
     return [sum(of_node) for of_node in zip(*weighted, strict=True)]
 
 
-def scores(pod: Pod, nodes: Sequence[Node], room: Room) -> Scores:
-    """What each plugin gives each of the nodes that take the pod, normalised, unweighted."""
+def scores(pod: Pod, nodes: Sequence[Node], room: Room, *, batching: bool = False) -> Scores:
+    """What each plugin gives each of the nodes that take the pod, normalised, unweighted.
+
+    batching: by the profile that batching asks for. Nothing is spread by default, and pods that
+    prefer no other pods near them are not asked what others prefer of them
+    (ignorePreferredTermsOfExistingPods).
+    """
     rules, index = pod.pod_class.rules, room.feasibility.index
     at = np.array([index.positions[node.name] for node in nodes], dtype=np.intp)
     edge = np.array([node.tier is Tier.EDGE for node in nodes])
@@ -100,8 +133,10 @@ def scores(pod: Pod, nodes: Sequence[Node], room: Room) -> Scores:
     }
     if pod.requests.cpu or pod.requests.memory:
         found["NodeResourcesBalancedAllocation"] = [_balanced(pod, node, room) for node in nodes]
-    unconstrained = not (rules.spread or rules.preferences.spread)
-    if unconstrained and pod.workload.kind in _SPREAD_KINDS:
+    if batching and not (rules.preferences.affinity or rules.preferences.anti_affinity):
+        found.pop("InterPodAffinity", None)
+    by_default = not (batching or rules.spread or rules.preferences.spread)
+    if by_default and pod.workload.kind in _SPREAD_KINDS:
         found["PodTopologySpread"] = normalized_spread(_spread(pod, nodes, room))
     return found
 

@@ -19,14 +19,22 @@ LOAD_AWARE = "load-aware"
 
 KUBE_SCHEDULER_ALL_NODES = "kube-scheduler-all-nodes"
 CACHE_SCHEDULER = "cache-scheduler"
+KUBE_SCHEDULER_OPPORTUNISTIC = "kube-scheduler-opportunistic"
 #: what is compared with the others only if it is asked for
-ON_REQUEST = (KUBE_SCHEDULER_ALL_NODES, CACHE_SCHEDULER)
+ON_REQUEST = (KUBE_SCHEDULER_ALL_NODES, KUBE_SCHEDULER_OPPORTUNISTIC, CACHE_SCHEDULER)
+
+
+def _opportunistic(promises: Promises, objective: Objective) -> Policy:
+    scheduler = KubeScheduler(opportunistic=True)
+    return InTurn(scheduler, promises, objective, on_unplaced=scheduler.interrupted)
+
 
 #: What is promised to workloads, and how keeping it is scored, is handed to each of them: those
 #: that do not act on it are still judged by it. What is made is for one run.
 POLICIES: Mapping[str, Callable[[Promises, Objective], Policy]] = {
     KUBEDSM: KubeDSM,
     "kube-scheduler": lambda *goals: InTurn(KubeScheduler(), *goals),
+    KUBE_SCHEDULER_OPPORTUNISTIC: _opportunistic,
     KUBE_SCHEDULER_ALL_NODES: partial(InTurn, kube_scheduler),
     CACHE_SCHEDULER: lambda *goals: InTurn(CacheScheduler(), *goals),
     LOAD_AWARE: partial(InTurn, load_aware, load=LoadGoal()),

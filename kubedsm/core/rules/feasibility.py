@@ -20,7 +20,7 @@ from kubedsm.core.rules.class_verdicts import first_rejections
 from kubedsm.core.rules.cluster_view import ClusterView, Verdict
 from kubedsm.core.rules.fit import TIER, unschedulable_message
 from kubedsm.core.rules.plugins import PRE_ENQUEUES
-from kubedsm.core.rules.pod_affinity import deserted
+from kubedsm.core.rules.pod_affinity import deserted, spoken_of
 from kubedsm.core.rules.preferences import indifferent, penalties, ratings
 from kubedsm.core.rules.rejection import Rejection
 from kubedsm.core.rules.scene import EquivalenceClass, Scene
@@ -130,6 +130,11 @@ class Feasibility:
         view = self._view.telling_apart(pod)
         rated = ratings(view.equivalence(pod), view.scene, nodes)
         return {plugin.name: given for plugin, given in rated}
+
+    def spoken_of(self, pod: Pod) -> bool:
+        """Whether a pod on some node would have this one near it, or far from it."""
+        view = self._view.telling_apart(pod)
+        return spoken_of(view.equivalence(pod), view.scene)
 
     def deserted(self, pod: Pod) -> bool:
         """Whether a pod that is on a node has not those near it that its affinity asks for.

@@ -98,6 +98,15 @@ def _kept_away(candidate: EquivalenceClass, scene: Scene) -> Mask:
     return away
 
 
+def spoken_of(candidate: EquivalenceClass, scene: Scene) -> bool:
+    """Whether pods that are there demand or prefer anything of how near it is."""
+    residents, labels = scene.residents, candidate.label_map()
+    terms = (*residents.holders, *(term for _, term in residents.wishes))
+    return any(
+        Selection.of(term).covers(candidate.namespace, labels, scene.surroundings) for term in terms
+    )
+
+
 def _best_neighbours(
     candidate: EquivalenceClass, scene: Scene, chosen: Positions
 ) -> list[int] | None:
