@@ -2,9 +2,9 @@
 
 What its default profile does with the nodes that passed the Filter plugins: every Score plugin
 rates each of them, the ratings are normalised to 0..100, and the highest weighted sum wins. Plugins
-that rate all nodes alike here (ImageLocality, VolumeBinding ...) are left out, and no pod preempts
-another here (but in `arrivals`). Source: the plugins' documentation and code in Kubernetes 1.36,
-k8s.io/kubernetes/pkg/scheduler.
+that rate all nodes alike here (ImageLocality, VolumeBinding ...) are left out. Preemption is not
+here: see `runtime.preemptor`, and `arrivals`. Source: the plugins' documentation and code in
+Kubernetes 1.36, k8s.io/kubernetes/pkg/scheduler.
 """
 
 from collections.abc import Mapping, Sequence
