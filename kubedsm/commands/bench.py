@@ -2,7 +2,7 @@
 
 import click
 
-from kubedsm.commands.benching import bursts, decisions, processes
+from kubedsm.commands.benching import bursts, decisions, nodes, processes
 from kubedsm.commands.soaking import soak
 
 _COMMANDS = (
@@ -18,6 +18,7 @@ _COMMANDS = (
     bursts.burst_command,
     processes.loop,
     processes.scale,
+    nodes.nodes,
     processes.idle,
     processes.start,
     decisions.site,

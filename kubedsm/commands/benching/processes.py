@@ -9,17 +9,10 @@ from kubedsm.bench.scale.world import Size
 from kubedsm.bench.soak.processes import Scheduler, emulated_cluster
 from kubedsm.clock import SystemClock
 from kubedsm.cluster.client.kubernetes import KubernetesCluster
-from kubedsm.commands.benching.showing import report, say
+from kubedsm.commands.benching.showing import report, say, sizes
 from kubedsm.commands.console import log_to, output
 from kubedsm.commands.tables import scale_table
 from kubedsm.emulator.paper import paper_cluster
-
-
-def _sizes(_: click.Context, __: click.Parameter, value: str) -> tuple[int, ...]:
-    counts = value.split(",")
-    if not all(count.isascii() and count.isdecimal() and int(count) for count in counts):
-        raise click.BadParameter(f"{value!r} is no list of numbers from 1 up, such as 100,1000")
-    return tuple(map(int, counts))
 
 
 @click.command("loop")
@@ -40,10 +33,10 @@ def loop(nodes: int, pods: int, output: str) -> None:
 
 @click.command("scale")
 @click.option(
-    "--nodes", default="100,1000,5000", callback=_sizes, help="Of each size, separated by commas."
+    "--nodes", default="100,1000,5000", callback=sizes, help="Of each size, separated by commas."
 )
 @click.option(
-    "--pods", default="1000,10000,50000", callback=_sizes, help="Of each size, separated by commas."
+    "--pods", default="1000,10000,50000", callback=sizes, help="Of each size, separated by commas."
 )
 @click.option("--rounds", type=click.IntRange(1, 1000), default=11, help="Of each pair, in turn.")
 @click.option("--suggestions", type=click.IntRange(0, 1000), default=3, help="Rounds of these.")

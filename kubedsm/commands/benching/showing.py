@@ -1,7 +1,8 @@
-"""How every benchmark shows what it found."""
+"""How every benchmark shows what it found, and how sizes are given."""
 
 from typing import Any
 
+import click
 from rich.console import Console, RenderableType
 
 from kubedsm.commands.console import print_json
@@ -17,3 +18,10 @@ def say(said: Any, shown: RenderableType, output: str) -> None:
         print_json(said)
     else:
         Console().print(shown)
+
+
+def sizes(_: click.Context, __: click.Parameter, value: str) -> tuple[int, ...]:
+    counts = value.split(",")
+    if not all(count.isascii() and count.isdecimal() and int(count) for count in counts):
+        raise click.BadParameter(f"{value!r} is no list of numbers from 1 up, such as 100,1000")
+    return tuple(map(int, counts))

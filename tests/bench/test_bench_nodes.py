@@ -1,0 +1,108 @@
+"""Looking at some nodes of a large cloud: small ones, and figures worked out by hand."""
+
+import attrs
+import pytest
+
+from kubedsm.bench import instances
+from kubedsm.bench.nodes.contenders import PERCENTAGES, Decided, Looks, Ours
+from kubedsm.bench.nodes.instance import Instance
+from kubedsm.bench.nodes.result import NodesResult, Round, Side, standings
+from kubedsm.bench.nodes.run import run
+from kubedsm.bench.nodes.tables import tables
+from kubedsm.core.placing.decision import Binding
+from kubedsm.core.world.model import Node, NodeName, Resources, Tier, Workload
+
+_GI = 2**30
+ROUND = Round(0.5, 150.0, 0, 0.9, 0.3, 1.0, 0.0, 120.0, 4, 5)
+
+
+@pytest.fixture(scope="module")
+def found():
+    progress = []
+    result = run((99, 160), 15, 1, lambda: progress.append(1))
+    assert len(progress) == 2 * 8
+    return result
+
+
+def test_a_round_by_hand():
+    """Two pods on the first of two nodes, of 4 cores and 8 GiB; a third finds none."""
+    nodes = [
+        Node(
+            NodeName(f"n{at}"),
+            {"topology.kubernetes.io/zone": f"z{at}"},
+            Resources(4000, 8 * _GI, 110),
+            tier=Tier.CLOUD,
+        )
+        for at in range(2)
+    ]
+    requests = Resources(1000, _GI, 1)
+    pods = [instances.pod(f"p{at}", Workload("a", "Job", "w"), requests) for at in range(3)]
+    before = instances.snapshot(nodes, pods, {n.name: n.allocatable for n in nodes})
+    looks = Looks.at(2)
+    looks.add(1, 2)
+    looks.add(1, 1)
+    made = Decided([Binding(p, nodes[0].name, Tier.CLOUD) for p in pods[:2]], looks, 6.0)
+    # LeastAllocated (75 + 87) // 2 = 81, then (50 + 75) // 2 = 62; BalancedAllocation 100 to 93
+    # (.25 and .125), 50 + (50 - 7) // 2 = 71, then 93 to 87 (.5 and .25), 50 + (50 - 6) // 2 = 72
+    score = (81 + 71 + 62 + 72) / 2
+    assert Round.of(before, 3, made) == Round(2.0, score, 1, 0.5, 1.0, 0.5, 1.0, 1.5, 1, 2)
+
+
+def test_of_a_small_cloud_all_nodes_are_looked_at_whatever_the_percentage(found):
+    for policy in ("kubedsm", "kube-scheduler"):
+        sides = [found.side(99, policy, percentage) for percentage in PERCENTAGES]
+        rounds = [[attrs.evolve(each, ms=0.0) for each in side.rounds] for side in sides]
+        assert rounds == [rounds[0]] * len(PERCENTAGES)
+        assert sides[0].medians["looked_at"] == 99
+
+
+def test_no_pod_waits_and_each_node_has_its_turn(found):
+    for side in found.sides:
+        assert side.medians["pending"] == 0
+        assert side.fair, side
+    for policy, searches in (("kubedsm", 1), ("kube-scheduler", 15)):
+        few, everything = (found.side(160, policy, p).medians for p in (10, 100))
+        # 100 nodes that take a pod, of 120 that do and 40 that are full
+        assert 100 < few["looked_at"] < 140
+        assert everything["looked_at"] == 160
+        assert everything["least"] == everything["most"] == searches
+
+
+def test_the_next_batch_goes_on_where_the_last_one_stopped():
+    instance = Instance(160, 15, 0)
+    looks = Ours(10, batch=5).decide(instance.mirror(), instance.waiting(), 0).looks
+    assert len(looks.numbers) == 3
+    assert looks.often.max() - looks.often.min() == 1
+
+
+def test_what_is_said_of_it(found):
+    assert found.lost(found.side(160, "kubedsm", 100)) == 0
+    said = found.as_json()
+    assert [side["nodes"] for side in said["sides"]] == [99] * 8 + [160] * 8
+    assert said["publishedCiFloor"]["podsPerSecond"] == [680, 810]
+    text = tables(found)
+    for title in ("Who is ahead", "Time", "Quality", "Fairness"):
+        assert f"## {title}\n" in text
+    assert "| 5,000 | kube-scheduler's CI floor, published |" in text
+
+
+def test_ours_as_it_comes_is_beside_every_percentage_of_theirs():
+    sides = [
+        Side(200, policy, percentage, [attrs.evolve(ROUND, ms=ms, most=most)])
+        for policy, percentage, ms, most in (
+            ("kubedsm", 0, 0.1, 5),
+            ("kubedsm", 100, 0.2, 6),
+            ("kube-scheduler", 0, 2.0, 5),
+            ("kube-scheduler", 100, 4.0, 5),
+        )
+    ]
+    time, *_ = standings(NodesResult(10, 1, sides))
+    assert time.what == "decision time a pod, 200 nodes"
+    assert list(time.values) == [
+        "kubedsm, p = 100",
+        "kube-scheduler, p = 0",
+        "kube-scheduler, p = 100",
+    ]
+    assert time.difference.other == "kube-scheduler, p = 0"
+    assert time.winners == ["kubedsm, p = 100"]
+    assert [side.fair for side in sides] == [True, False, True, True]
