@@ -116,7 +116,7 @@ def burst_command(
     timeout: float,
     output: str,
 ) -> None:
-    """A burst under one scheduler after the other: how soon, and how even.
+    """A burst under one scheduler after another: how soon, how even.
 
     The pods of one Deployment, all at once, from created to bound to Ready, and how they lie on the
     nodes; beside what the paper of the rotating score cache published. The API server, `kubedsm
