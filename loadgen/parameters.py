@@ -70,6 +70,21 @@ class Size(click.ParamType[int]):
         return round(float(match[1]) * self._bytes[match[2] or self._unit])
 
 
+class Cores(click.ParamType[float]):
+    """As a container's limit is written: 0.5, or 500m."""
+
+    name = "cores"
+    _syntax = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(m?)", re.ASCII)
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        match = self._syntax.fullmatch(str(value))
+        if match is None:
+            self.fail(f"{value!r} are not cores, such as 0.5 or 500m", param, ctx)
+        return float(match[1]) / (1000 if match[2] else 1)
+
+
 class Services(click.ParamType[tuple[str, ...]]):
     """Names for the paper's services, in their order."""
 

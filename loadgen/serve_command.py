@@ -7,7 +7,7 @@ import click
 from aiohttp import web
 from prometheus_client import disable_created_metrics
 
-from loadgen.parameters import Duration, Milliseconds, Size, Url
+from loadgen.parameters import Cores, Duration, Milliseconds, Size, Url
 from loadgen.server import Server
 from loadgen.stopping import stopped_by_signals
 from loadgen.transport import HttpTransport
@@ -39,6 +39,12 @@ GRACE = 60.0
 )
 @click.option("--cpu", type=Milliseconds(), default="0s", help="CPU time of a request.")
 @click.option(
+    "--cpu-limit",
+    type=Cores(),
+    default="0",
+    help="Cores that all requests share, as under a CFS quota, such as 500m.  [no limit]",
+)
+@click.option(
     "--pi-decimals", type=click.IntRange(0, 1_000_000), default=0, help="Worked out for a request."
 )
 @click.option("--memory", type=Size("MB"), default="0", help="Held all the time; MB without unit.")
@@ -66,6 +72,7 @@ def serve(
     service_time: float,
     concurrency: int,
     cpu: float,
+    cpu_limit: float,
     pi_decimals: int,
     memory: int,
     net: int,
@@ -79,7 +86,7 @@ def serve(
     request's work. SIGTERM or Ctrl-C ends it when all that it accepted is answered.
     """
     disable_created_metrics()  # type: ignore[no-untyped-call]
-    work = Work(service_time, cpu, pi_decimals, memory, net, disk)
+    work = Work(service_time, cpu, pi_decimals, memory, net, disk, cpu_limit)
 
     async def serving() -> None:
         async with (

@@ -16,6 +16,7 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 
+from loadgen.quota import Quota
 from loadgen.transport import SERVED_BY, Transport, TransportError
 from loadgen.work import Work
 
@@ -45,6 +46,7 @@ class Server:
         self._calls = calls
         self._transport = transport
         self._threads = ThreadPoolExecutor(concurrency)
+        self._pause = Quota(work.cpu_limit).wait if work.cpu_limit else lambda: None
         # of other than zeros, of which the kernel would keep none
         self._held = b"\x01" * work.memory
         self._body = b"x" * work.net or f"{name}\n".encode()
@@ -109,7 +111,7 @@ class Server:
             ends = loop.time() + self._work.service_time
             if self._work.takes_a_thread:
                 try:
-                    await loop.run_in_executor(self._threads, self._work.do)
+                    await loop.run_in_executor(self._threads, self._work.do, self._pause)
                 except OSError as error:
                     return f"{self._name}: {error.strerror or error}"
             await asyncio.sleep(max(0.0, ends - loop.time()))

@@ -6,6 +6,7 @@ Decimals of pi load the CPU, memory is held, bytes are returned, bytes are writt
 import os
 import tempfile
 import time
+from collections.abc import Callable
 
 import attrs
 
@@ -28,14 +29,20 @@ class Work:
     memory: int = 0
     net: int = 0
     disk: int = 0
+    #: cores that all requests share; 0: as many as there are
+    cpu_limit: float = 0.0
 
     @property
     def takes_a_thread(self) -> bool:
         return bool(self.cpu or self.pi_decimals or self.disk)
 
-    def do(self) -> None:
-        """What loads CPU and disk, in the thread that calls. Raises OSError."""
-        burn(self.cpu)
+    def do(self, pause: Callable[[], None]) -> None:
+        """What loads CPU and disk, in the thread that calls. Raises OSError.
+
+        `pause` is called again and again; it returns when there is CPU time to be had.
+        """
+        burn(self.cpu, pause)
+        pause()
         pi(self.pi_decimals)
         write(self.disk)
 
@@ -57,10 +64,11 @@ def _arctan(inverse: int, one: int) -> int:
     return total
 
 
-def burn(seconds: float) -> None:
+def burn(seconds: float, pause: Callable[[], None]) -> None:
     """Take so much of the CPU's time, whatever else runs on it."""
     end = time.thread_time() + seconds
     while time.thread_time() < end:
+        pause()
         pi(_SOME_DECIMALS)
 
 

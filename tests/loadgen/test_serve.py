@@ -42,10 +42,8 @@ def get(url):
 
 def test_it_answers_counts_and_finishes_what_it_accepted():
     local = ("--host", "127.0.0.1", "--port", "0", "--drain", "0s")
-    with serving(*local, "--service-time", "500ms", "--cpu", "1", "--net", "10KB") as (
-        process,
-        url,
-    ):
+    work = ("--service-time", "500ms", "--cpu", "1", "--cpu-limit", "500m", "--net", "10KB")
+    with serving(*local, *work) as (process, url):
         assert get(f"{url}/readyz") == (200, b"ok\n")
         assert get(f"{url}/healthz") == (200, b"ok\n")
         assert get(f"{url}/any/path") == (200, b"x" * 10_000)
@@ -80,6 +78,7 @@ def test_it_is_not_ready_while_it_drains_and_answers_still():
 USAGE = "Invalid value for '{}. See loadgen serve --help.\n"
 SIZE = USAGE.format("--memory': 'much' is not a size, such as 500B, 10KB or 1.5MB")
 CALL = USAGE.format("--call': 'cart' is not a URL such as http://cart.shop/")
+CORES = USAGE.format("--cpu-limit': 'half' are not cores, such as 0.5 or 500m")
 ELSEWHERE = "cannot listen on 192.0.2.1:8080: Cannot assign requested address\n"
 
 
@@ -88,6 +87,7 @@ ELSEWHERE = "cannot listen on 192.0.2.1:8080: Cannot assign requested address\n"
     [
         (("--memory", "much"), 2, SIZE),
         (("--call", "cart"), 2, CALL),
+        (("--cpu-limit", "half"), 2, CORES),
         (("--host", "192.0.2.1"), 1, ELSEWHERE),
     ],
 )

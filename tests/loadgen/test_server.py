@@ -81,7 +81,7 @@ async def test_what_goes_wrong_with_others_is_said_of_each():
 
 
 async def test_a_disk_that_takes_nothing_is_said(monkeypatch):
-    def full(_):
+    def full(*_):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Work, "do", full)
