@@ -1,9 +1,8 @@
 """What is said of bursts that are small enough to work out by hand."""
 
-import pytest
-
 from kubedsm.bench.burst.result import BurstResult, CacheUse, Round, Side, standings
 from kubedsm.bench.burst.tables import tables
+from kubedsm.core.policies.score_cache import Why
 
 
 def rounds(*means, jain=1.0, pods=None):
@@ -33,7 +32,7 @@ RESULT = BurstResult(
         Side(
             "cache-scheduler",
             rounds(500.0, 100.0, 800.0),
-            CacheUse(3, 9, {"cold": 1, "consumed": 2}),
+            CacheUse({Why.HIT: 9, Why.COLD: 1, Why.CONSUMED: 2}),
         ),
     ),
 )
@@ -68,13 +67,12 @@ def test_the_fullest_nodes_come_first():
 
 
 def test_passes_and_hits_of_a_cache_are_told_of_who_has_one():
-    assert "| cache-scheduler | 3 | 9 | 1 | 2 | 0.750 |" in tables(RESULT)
+    assert "| cache-scheduler | 3 | 0.750 | 9 | 1 | 0 | 2 | 0 |" in tables(RESULT)
     assert RESULT.as_json()["scoreCaches"] == {
         "cache-scheduler": {
             "passes": 3,
-            "hits": 9,
-            "misses": {"cold": 1, "consumed": 2},
-            "hitRate": pytest.approx(0.75),
+            "hitRate": 0.75,
+            "looks": {"hit": 9, "cold": 1, "consumed": 2},
         }
     }
     without = BurstResult(4, 2, False, RESULT.sides[:2])

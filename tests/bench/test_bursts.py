@@ -3,12 +3,13 @@
 import asyncio
 import random
 from contextlib import asynccontextmanager, contextmanager, nullcontext
+from functools import partial
 
 import attrs
 import pytest
 from structlog.testing import capture_logs
 
-from kubedsm.bench.burst.policy_process import runtime_of
+from kubedsm.bench.burst.policy_process import cache_use, last_words, policy_of, runtime_of
 from kubedsm.bench.burst.run import Plan, run
 from kubedsm.configuration.settings import Configuration
 from kubedsm.emulator.actors.pod_state import is_ready
@@ -22,6 +23,10 @@ pytestmark = pytest.mark.looptime
 
 def ours(name, front, clock, rng):
     return Runtime(front, attrs.evolve(Configuration(), scheduler_name=name), clock, rng)
+
+
+def another(name, *rest):
+    return runtime_of(name, policy_of(name), *rest)
 
 
 @asynccontextmanager
@@ -156,8 +161,24 @@ async def test_each_has_the_machine_to_itself_until_its_pods_are_ready():
 )
 async def test_other_policies_take_one_pod_at_a_time_or_all_that_wait(name, decided_together):
     with capture_logs() as logs:
-        async with emulated(EDGE, CLOUD) as world, scheduling(world, name, of=runtime_of):
+        async with emulated(EDGE, CLOUD) as world, scheduling(world, name, of=another):
             result = await bursts(world, name, pods=20)
     batches = [log["pods"] for log in logs if log["event"] == "batch"]
     assert (sum(batches), set(batches)) == (20, decided_together)
     assert result.sides[0].medians["watch.createdToReady.missing"] == 0
+
+
+async def test_what_a_score_cache_did_is_told_at_the_end():
+    # On two nodes each ranking serves floor(.5 * 2) + 1 pods, which is all of it.
+    name, policy = "cache-scheduler", policy_of("cache-scheduler")
+    runs = partial(runtime_of, name, policy)
+    async with emulated(EDGE, CLOUD) as world, scheduling(world, name, of=lambda _, *r: runs(*r)):
+        await bursts(world, name, pods=20)
+    use = cache_use(last_words(policy))
+    assert (use.passes, use.hits) == (10, 10)
+    assert use.looks == {"cold": 1, "hit": 10, "exhausted": 9}
+
+
+@pytest.mark.parametrize("line", [last_words(policy_of("random")), b"watching", b'{"event":"a"}'])
+def test_others_have_no_cache_to_tell_of(line):
+    assert cache_use(line) is None

@@ -15,10 +15,9 @@ from functools import partial
 from pathlib import Path
 
 import attrs
-import orjson
 
 from kubedsm.bench.burst import bare_loop, policy_process
-from kubedsm.bench.burst.result import BurstResult, CacheUse
+from kubedsm.bench.burst.result import BurstResult
 from kubedsm.bench.burst.run import Plan
 from kubedsm.bench.burst.run import run as run_bursts
 from kubedsm.bench.soak.processes import LONGEST_LINE, emulated_cluster, ended
@@ -133,15 +132,7 @@ async def run(plan: Plan, report: Callable[[str], None], keepalive: float) -> Bu
         alone = partial(_the_others_stand_still, contenders)
         result = await run_bursts(cluster, clock, random.Random(), report, plan, alone)
     sides = (
-        attrs.evolve(side, cache=_cache_use(contenders[side.scheduler].last))
+        attrs.evolve(side, cache=policy_process.cache_use(contenders[side.scheduler].last))
         for side in result.sides
     )
     return attrs.evolve(result, sides=tuple(sides))
-
-
-def _cache_use(line: bytes) -> CacheUse | None:
-    """What a `policy_process` said at its end."""
-    try:
-        return CacheUse(**orjson.loads(line)["scoreCache"])
-    except (orjson.JSONDecodeError, KeyError, TypeError):
-        return None

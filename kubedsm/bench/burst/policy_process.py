@@ -1,10 +1,10 @@
-"""A policy as a scheduler of its own: all that `kubedsm run` does, with another policy.
+"""A policy as a scheduler of its own: what `kubedsm run` does, metrics included, by another policy.
 
 One pod at a time, bound as soon as it is decided on, as the schedulers do whose policies these are.
 With `.batched` behind its name it decides on all pods that wait by then together.
 
 `python -m kubedsm.bench.burst.policy_process KUBECONFIG NAME` says `watching` when it knows the
-cluster, and at its end a line of JSON.
+cluster, and at its end its last words.
 """
 
 import asyncio
@@ -16,14 +16,22 @@ import sys
 from pathlib import Path
 
 import attrs
+import msgspec
 import structlog
 
+from kubedsm.bench.burst.result import CacheUse
 from kubedsm.clock import Clock, SystemClock
 from kubedsm.cluster.client.kubernetes import KubernetesCluster
 from kubedsm.cluster.client.port import Cluster
 from kubedsm.configuration.sections import BatchSettings
 from kubedsm.configuration.settings import Configuration
+from kubedsm.core.policies.cache_scheduler import CacheScheduler
+from kubedsm.core.policies.in_turn import InTurn
+from kubedsm.core.policies.policy import Policy
 from kubedsm.core.policies.registry import POLICIES
+from kubedsm.core.policies.score_cache import Why
+from kubedsm.monitoring.instruments import Instruments
+from kubedsm.monitoring.measured_cluster import MeasuredCluster
 from kubedsm.replay.plain_bindings import PlainBindings
 from kubedsm.runtime.assembly import Runtime
 
@@ -38,12 +46,41 @@ def policy_name(name: str) -> str:
     return name.removesuffix(BATCHED)
 
 
-def runtime_of(name: str, cluster: Cluster, clock: Clock, rng: random.Random) -> Runtime:
+def policy_of(name: str) -> Policy:
+    usual = Configuration()
+    return POLICIES[policy_name(name)](usual.promise, usual.objective_function)
+
+
+def runtime_of(
+    name: str, policy: Policy, cluster: Cluster, clock: Clock, rng: random.Random
+) -> Runtime:
     """The scheduler of that name, for pods of that schedulerName."""
     batch = _BATCH if name.endswith(BATCHED) else attrs.evolve(_BATCH, size=1)
     configuration = Configuration(scheduler_name=name, batch=batch)
-    policy = POLICIES[policy_name(name)](configuration.promise, configuration.objective_function)
-    return Runtime(PlainBindings(cluster), configuration, clock, rng, policy=policy)
+    instruments = Instruments(clock, name, host="")
+    measured = MeasuredCluster(PlainBindings(cluster), clock, instruments.answered)
+    return Runtime(measured, configuration, clock, rng, policy=policy, listener=instruments)
+
+
+class _LastWords(msgspec.Struct):
+    #: None of a policy without a score cache
+    score_cache_looks: dict[Why, int] | None
+
+
+def last_words(policy: Policy) -> bytes:
+    """A line, for `cache_use` to read."""
+    cache = policy.choose if isinstance(policy, InTurn) else None
+    looks = cache.looks if isinstance(cache, CacheScheduler) else None
+    return msgspec.json.encode(_LastWords(looks))
+
+
+def cache_use(line: bytes) -> CacheUse | None:
+    """What a scheduler's last words say of its score cache; None if they are of something else."""
+    try:
+        looks = msgspec.json.decode(line, type=_LastWords).score_cache_looks
+    except msgspec.DecodeError:
+        return None
+    return None if looks is None else CacheUse(looks)
 
 
 async def _run(kubeconfig: Path, name: str) -> None:
@@ -51,7 +88,8 @@ async def _run(kubeconfig: Path, name: str) -> None:
     clock, told = SystemClock(), asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, told.set)
     async with await KubernetesCluster.connect(kubeconfig) as server:
-        runtime = runtime_of(name, server, clock, random.Random())
+        policy = policy_of(name)
+        runtime = runtime_of(name, policy, server, clock, random.Random())
         async with asyncio.TaskGroup() as tasks:
             parts = [tasks.create_task(part) for part in (runtime.run(), server.keep_warm(clock))]
             await runtime.synced.wait()
@@ -62,6 +100,7 @@ async def _run(kubeconfig: Path, name: str) -> None:
             await told.wait()
             for part in parts:
                 part.cancel()
+    _say(last_words(policy))
 
 
 def _say(line: bytes) -> None:

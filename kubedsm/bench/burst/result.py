@@ -7,6 +7,8 @@ from typing import Any
 
 import attrs
 
+from kubedsm.bench.burst import bare_loop
+from kubedsm.core.policies.score_cache import Why
 from kubedsm.replay.standings import Standing
 
 #: by name, such as `watch.createdToBound.p99`; times in ms
@@ -28,16 +30,22 @@ class Round:
 class CacheUse:
     """Of a score cache, in all rounds together."""
 
-    #: in which all nodes were scored
-    passes: int
-    #: pods that were placed by what was remembered
-    hits: int
-    #: why it was not, by reason
-    misses: Mapping[str, int] = attrs.field(factory=dict)
+    #: what became of its looks
+    looks: Mapping[Why, int]
 
     @property
-    def hit_rate(self) -> float:
-        return self.hits / max(1, self.hits + sum(self.misses.values()))
+    def hits(self) -> int:
+        """Pods that were placed by what was remembered."""
+        return self.looks.get(Why.HIT, 0)
+
+    @property
+    def passes(self) -> int:
+        """How often all nodes were scored."""
+        return sum(self.looks.values()) - self.hits
+
+    def as_json(self) -> dict[str, Any]:
+        hit_rate = round(self.hits / max(1, self.hits + self.passes), 4)
+        return {"passes": self.passes, "hitRate": hit_rate, "looks": dict(self.looks)}
 
 
 @attrs.frozen
@@ -114,7 +122,7 @@ class BurstResult:
             "ratiosTo": {side.scheduler: _rounded(first.ratios(side)) for side in others},
             "topNodes": {side.scheduler: _rounded(side.top_nodes) for side in self.sides},
             "scoreCaches": {
-                side.scheduler: attrs.asdict(side.cache) | {"hitRate": side.cache.hit_rate}
+                side.scheduler: side.cache.as_json()
                 for side in self.sides
                 if side.cache is not None
             },
@@ -137,12 +145,14 @@ _STANDINGS = (
 
 
 def standings(result: BurstResult) -> list[Standing]:
+    """Of the schedulers; the bare loop decides nothing."""
+    sides = [side for side in result.sides if side.scheduler != bare_loop.NAME]
     return [
         Standing(
             what,
             unit,
             less,
-            {s.scheduler: s.medians[figure] for s in result.sides if figure in s.medians},
+            {s.scheduler: s.medians[figure] for s in sides if figure in s.medians},
             noise,
         )
         for what, figure, unit, less, noise in _STANDINGS

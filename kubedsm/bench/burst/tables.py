@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from kubedsm.bench.burst.published import COLUMNS, TABLE_3
 from kubedsm.bench.burst.result import TOP, BurstResult, Figures, Side, standings
+from kubedsm.core.policies.score_cache import Why
 from kubedsm.replay.report import number
 from kubedsm.replay.sections import Section, Table, as_markdown
 from kubedsm.replay.standings import ours_and_best
@@ -86,19 +87,17 @@ def _ratios(sides: Sequence[Side]) -> Table:
 
 
 def _caches(sides: Sequence[Side]) -> Table:
-    caches = [(side.scheduler, side.cache) for side in sides if side.cache is not None]
-    reasons = dict.fromkeys(reason for _, cache in caches for reason in cache.misses)
+    found = [(side.scheduler, side.cache.as_json()) for side in sides if side.cache is not None]
     lines = [
         [
             name,
-            str(cache.passes),
-            str(cache.hits),
-            *(str(cache.misses.get(reason, 0)) for reason in reasons),
-            f"{cache.hit_rate:.3f}",
+            str(said["passes"]),
+            number(said["hitRate"], 3),
+            *(str(said["looks"].get(why, 0)) for why in Why),
         ]
-        for name, cache in caches
+        for name, said in found
     ]
-    return ["in all rounds", "passes", "hits", *reasons, "hit rate"], lines
+    return ["in all rounds", "passes", "hit rate", *Why], lines
 
 
 _BESIDE = (
@@ -121,7 +120,7 @@ def sections(result: BurstResult) -> Sequence[Section[Side]]:
         Section(
             "Who is ahead",
             "By the times that a watch shows; two are level within 5 % in times, and within .5 % in"
-            " Jain's index.",
+            " Jain's index. The bare loop decides nothing, and is left out.",
             lambda _: ours_and_best(standings(result)),
         ),
         Section("Ratios", "Medians of the rounds' own, by the times that a watch shows.", _ratios),
@@ -146,7 +145,7 @@ def sections(result: BurstResult) -> Sequence[Section[Side]]:
         Section("Fullest nodes", "Pods, means over the rounds.", _top_nodes),
         Section(
             "Score caches",
-            "How often all nodes were scored, and how many pods went by what was remembered.",
+            "How often all nodes were scored; and what became of each look, as `hit`, or why not.",
             _caches,
         ),
     )
