@@ -17,14 +17,20 @@ from pathlib import Path
 import attrs
 
 from kubedsm.bench.burst import bare_loop, policy_process
-from kubedsm.bench.burst.result import BurstResult
+from kubedsm.bench.burst.result import CPU, BurstResult, Side
 from kubedsm.bench.burst.run import Plan
 from kubedsm.bench.burst.run import run as run_bursts
-from kubedsm.bench.soak.processes import LONGEST_LINE, emulated_cluster, ended
+from kubedsm.bench.soak.processes import LONGEST_LINE, cpu_seconds, emulated_cluster, ended, family
 from kubedsm.clock import SystemClock
 from kubedsm.cluster.client.kubernetes import KubernetesCluster
-from kubedsm.core.policies.registry import KUBEDSM
+from kubedsm.core.policies.registry import KUBEDSM, POLICIES
 
+#: who can have a burst
+NAMES: Sequence[str] = (
+    *POLICIES,
+    *(f"{name}{policy_process.BATCHED}" for name in POLICIES if name != KUBEDSM),
+    bare_loop.NAME,
+)
 #: the paper's: e2-standard-2, of which so much is left to pods. It knows no tiers: all are edge.
 WORKERS = tuple(
     {"name": f"worker-{number}", "tier": "edge", "cpu": "1930m", "memory": "5.9Gi", "pods": 110}
@@ -63,6 +69,8 @@ class _Contender:
     last: bytes = attrs.field(default=b"", init=False)
     #: whether it may end
     done: bool = attrs.field(default=False, init=False)
+    #: ms of CPU that it and its children took for each of its bursts
+    cpu: list[float] = attrs.field(factory=list, init=False)
 
     async def listen(self) -> None:
         """To the end. Raises ChildProcessError if it comes before its time."""
@@ -73,6 +81,16 @@ class _Contender:
                     self.ready.set()
         if not self.done:
             raise ChildProcessError(f"{self.name} has ended by itself")
+
+    @contextmanager
+    def having_its_turn(self) -> Iterator[None]:
+        """Raises OSError if it has ended."""
+        before = self._cpu_seconds()
+        yield
+        self.cpu.append(1000 * (self._cpu_seconds() - before))
+
+    def _cpu_seconds(self) -> float:
+        return sum(map(cpu_seconds, family(self.process.pid)))
 
     def send(self, number: signal.Signals) -> None:
         with suppress(ProcessLookupError):  # `listen` tells
@@ -101,7 +119,8 @@ def _the_others_stand_still(contenders: Mapping[str, _Contender], scheduler: str
     try:
         for other in others:
             other.send(signal.SIGSTOP)
-        yield
+        with contenders[scheduler].having_its_turn():
+            yield
     finally:
         for other in others:
             other.send(signal.SIGCONT)
@@ -131,8 +150,14 @@ async def run(plan: Plan, report: Callable[[str], None], keepalive: float) -> Bu
         plan = attrs.evolve(plan, pause=AFTERGLOW)
         alone = partial(_the_others_stand_still, contenders)
         result = await run_bursts(cluster, clock, random.Random(), report, plan, alone)
-    sides = (
-        attrs.evolve(side, cache=policy_process.cache_use(contenders[side.scheduler].last))
-        for side in result.sides
+    sides = tuple(_completed(side, contenders[side.scheduler]) for side in result.sides)
+    return attrs.evolve(result, sides=sides)
+
+
+def _completed(side: Side, contender: _Contender) -> Side:
+    """With what only its process can tell."""
+    rounds = tuple(
+        attrs.evolve(each, figures={**each.figures, CPU: spent})
+        for each, spent in zip(side.rounds, contender.cpu, strict=True)
     )
-    return attrs.evolve(result, sides=tuple(sides))
+    return attrs.evolve(side, rounds=rounds, cache=policy_process.cache_use(contender.last))

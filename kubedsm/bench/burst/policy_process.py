@@ -41,14 +41,9 @@ BATCHED = ".batched"
 _BATCH = BatchSettings(idle=0.0, budget=60.0)
 
 
-def policy_name(name: str) -> str:
-    """In the registry."""
-    return name.removesuffix(BATCHED)
-
-
 def policy_of(name: str) -> Policy:
     usual = Configuration()
-    return POLICIES[policy_name(name)](usual.promise, usual.objective_function)
+    return POLICIES[name.removesuffix(BATCHED)](usual.promise, usual.objective_function)
 
 
 def runtime_of(

@@ -13,6 +13,8 @@ from kubedsm.replay.standings import Standing
 
 #: by name, such as `watch.createdToBound.p99`; times in ms
 Figures = Mapping[str, float]
+#: the figure of the CPU, in ms, that a scheduler's processes took for a burst, where they are ours
+CPU = "schedulerCpu"
 #: of nodes, those that got the most
 TOP = 5
 #: two runs of the same differ by so much
@@ -139,6 +141,7 @@ _STANDINGS = (
     ("p99 from created to bound", "watch.createdToBound.p99", "ms", True, _NOISE_OF_TIMES),
     ("mean from created to Ready", "watch.createdToReady.mean", "ms", True, _NOISE_OF_TIMES),
     ("p99 from created to Ready", "watch.createdToReady.p99", "ms", True, _NOISE_OF_TIMES),
+    ("CPU of the scheduler, a burst", CPU, "ms", True, _NOISE_OF_TIMES),
     ("pods not bound", "watch.createdToBound.missing", "", True, 0.0),
     ("Jain's index of pods, all nodes", "onAllNodes.pods.jain", "", False, _NOISE_OF_JAIN),
 )

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from kubedsm.bench.burst.published import COLUMNS, TABLE_3
-from kubedsm.bench.burst.result import TOP, BurstResult, Figures, Side, standings
+from kubedsm.bench.burst.result import CPU, TOP, BurstResult, Figures, Side, standings
 from kubedsm.core.policies.score_cache import Why
 from kubedsm.replay.report import number
 from kubedsm.replay.sections import Section, Table, as_markdown
@@ -26,6 +26,7 @@ _RATIOS = {
     "until all are bound": "watch.makespan",
     "mean T_ready": "watch.createdToReady.mean",
     "p99 of it": "watch.createdToReady.p99",
+    "CPU": CPU,
 }
 
 
@@ -123,7 +124,12 @@ def sections(result: BurstResult) -> Sequence[Section[Side]]:
             " Jain's index. The bare loop decides nothing, and is left out.",
             lambda _: ours_and_best(standings(result)),
         ),
-        Section("Ratios", "Medians of the rounds' own, by the times that a watch shows.", _ratios),
+        Section(
+            "Ratios",
+            "Medians of the rounds' own, by the times that a watch shows. CPU is what the processes"
+            " of a scheduler took until all pods were Ready, where they are ours.",
+            _ratios,
+        ),
         Section(
             "Beside what was published",
             _BESIDE + (_EMULATED if result.emulated else ""),

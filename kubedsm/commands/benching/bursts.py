@@ -7,7 +7,7 @@ import click
 import structlog
 
 from kubedsm.bench.burst import bare_loop, contenders
-from kubedsm.bench.burst.policy_process import BATCHED, policy_name
+from kubedsm.bench.burst.policy_process import BATCHED
 from kubedsm.bench.burst.result import BurstResult
 from kubedsm.bench.burst.run import Plan
 from kubedsm.bench.burst.run import run as run_bursts
@@ -17,9 +17,10 @@ from kubedsm.cluster.client.kubernetes import KubernetesCluster
 from kubedsm.cluster.client.paths import is_name
 from kubedsm.commands.console import log_to, output, print_json, until_interrupted
 from kubedsm.commands.inputs import kubeconfig_context
-from kubedsm.core.policies.registry import KUBEDSM, POLICIES
+from kubedsm.core.policies.registry import KUBEDSM
 
 _POLICIES = f"{KUBEDSM},{bare_loop.NAME}"
+_WITHOUT_BATCHED = [name for name in contenders.NAMES if not name.endswith(BATCHED)]
 _SCHEDULERS = f"{KUBEDSM},default-scheduler"
 #: seconds of silence before a round, where the machine is ours
 _SILENCE = 30.0
@@ -47,11 +48,8 @@ def _schedulers(_: click.Context, __: click.Parameter, value: str) -> tuple[str,
 def _policies(_: click.Context, __: click.Parameter, value: str) -> tuple[str, ...]:
     names = _names(value)
     for name in names:
-        if name in (KUBEDSM, bare_loop.NAME):
-            continue
-        if policy_name(name) not in POLICIES or policy_name(name) == KUBEDSM:
-            others = ", ".join((*POLICIES, bare_loop.NAME))
-            raise click.BadParameter(f"no policy {name!r}: there are {others}")
+        if name not in contenders.NAMES:
+            raise click.BadParameter(f"no policy {name!r}: there are {', '.join(_WITHOUT_BATCHED)}")
     return names
 
 
@@ -62,7 +60,7 @@ def _policies(_: click.Context, __: click.Parameter, value: str) -> tuple[str, .
     "--policies",
     default=_POLICIES,
     callback=_policies,
-    help=f"Of {', '.join((*POLICIES, bare_loop.NAME))}; all but kubedsm take one pod at a time, or,"
+    help=f"Of {', '.join(_WITHOUT_BATCHED)}; all but kubedsm take one pod at a time, or,"
     f" with {BATCHED} behind the name, all that wait. Ratios are the first one's to the others.",
 )
 @click.option(
