@@ -1,7 +1,10 @@
 """`kubedsm compare`: what is done is kept, the page begins with who wins, and says where not."""
 
 import json
+import os
 import re
+import signal
+import time
 from pathlib import Path
 
 import msgspec
@@ -132,16 +135,23 @@ def test_a_mistake_of_ours_is_no_line(compare, tmp_path):
     assert list(kept(tmp_path)) == ["packing"]
 
 
-def test_what_was_done_before_an_interruption_is_there(compare, tmp_path):
+@pytest.mark.parametrize("signalled", [signal.SIGINT, signal.SIGTERM])
+def test_what_was_done_before_an_interruption_is_there(compare, tmp_path, signalled):
+    def interrupted(_):
+        os.kill(os.getpid(), signalled)
+        time.sleep(10)
+
+    before = signal.getsignal(signal.SIGTERM)
     chosen = [
         experiment("paper", lambda _: found(75, 100)),
-        experiment("packing", raising(KeyboardInterrupt())),
+        experiment("packing", interrupted),
     ]
     code, out, err = compare(chosen)
     assert code == 130
     assert err.endswith("kubedsm: error: interrupted\n")
     assert list(kept(tmp_path)) == ["paper"]
     assert "ahead in 1" in out
+    assert signal.getsignal(signal.SIGTERM) == before
 
 
 def test_policies_go_where_they_can_be_chosen_and_kubedsm_is_always_there(compare):
