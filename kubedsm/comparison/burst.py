@@ -17,6 +17,8 @@ from kubedsm.replay.sections import made
 
 _PODS, _PATIENCE, _IMAGE = 200, 120.0, "pause"
 _ROUNDS, _LOOK = 11, 3
+#: of its tables; the others have a line for each policy and figure
+_SHOWN = ("Ratios", "Beside what was published", "Fullest nodes", "Score caches")
 #: who has a look; the others are variants of these, or place by tiers, which there are none of
 _POLICIES = (KUBEDSM, "kube-scheduler", CACHE_SCHEDULER, "random")
 
@@ -30,8 +32,7 @@ def _run(asked: Asked) -> Found:
         image=_IMAGE,
     )
     result = asyncio.run(contenders.run(plan, structlog.get_logger().warning, FOREVER))
-    # Its first table says who is ahead, which stands at the beginning of the page.
-    tables = made(sections(result)[1:], result.sides)
+    tables = made([one for one in sections(result) if one.title in _SHOWN], result.sides)
     results = msgspec.Raw(orjson.dumps(result.as_json()))
     return Found(Part(asked.full, result.about, standings(result), tables, results))
 
