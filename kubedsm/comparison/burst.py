@@ -11,14 +11,14 @@ from kubedsm.bench.burst.bare_loop import FOREVER
 from kubedsm.bench.burst.result import standings
 from kubedsm.bench.burst.run import Plan
 from kubedsm.bench.burst.tables import sections
-from kubedsm.comparison.experiment import Asked, Experiment, Found, Part
+from kubedsm.comparison.experiment import Asked, Experiment, Found, Part, of_titles
 from kubedsm.core.policies.registry import CACHE_SCHEDULER, KUBEDSM, POLICIES
 from kubedsm.replay.sections import made
 
 _PODS, _PATIENCE, _IMAGE = 200, 120.0, "pause"
 _ROUNDS, _LOOK = 11, 3
 #: of its tables; the others have a line for each policy and figure
-_SHOWN = ("Ratios", "Beside what was published", "Fullest nodes", "Score caches")
+SHOWN = ("Ratios", "Beside what was published", "Fullest nodes", "Score caches")
 #: who has a look; the others are variants of these, or place by tiers, which there are none of
 _POLICIES = (KUBEDSM, "kube-scheduler", CACHE_SCHEDULER, "random")
 
@@ -32,7 +32,7 @@ def _run(asked: Asked) -> Found:
         image=_IMAGE,
     )
     result = asyncio.run(contenders.run(plan, structlog.get_logger().warning, FOREVER))
-    tables = made([one for one in sections(result) if one.title in _SHOWN], result.sides)
+    tables = made(of_titles(sections(result), SHOWN), result.sides)
     results = msgspec.Raw(orjson.dumps(result.as_json()))
     return Found(Part(asked.full, result.about, standings(result), tables, results))
 

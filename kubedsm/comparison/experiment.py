@@ -1,13 +1,16 @@
 """An experiment: what it is about, what can be asked of it, and what comes of it."""
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 import attrs
 import msgspec
 
 from kubedsm.replay.files import Pictures
-from kubedsm.replay.sections import Made
+from kubedsm.replay.sections import Made, Section
 from kubedsm.replay.standings import Standing
+
+T = TypeVar("T")
 
 
 @attrs.frozen
@@ -18,6 +21,12 @@ class Asked:
     jobs: int
     #: KubeDSM first; none: those that the experiment has by itself
     policies: Sequence[str] = ()
+
+
+def of_titles(sections: Sequence[Section[T]], titles: Sequence[str]) -> list[Section[T]]:
+    """Those of the titles, in that order. Raises KeyError if there is none of one."""
+    by_title = {one.title: one for one in sections}
+    return [by_title[title] for title in titles]
 
 
 class Part(msgspec.Struct, frozen=True, rename="camel"):
@@ -48,7 +57,7 @@ class Experiment:
     title: str
     #: which of emulated, modelled and computed it is
     how: str
-    #: by figure, where KubeDSM may be behind: why
+    #: by how a figure's name begins, where KubeDSM may be behind: why
     reasons: Mapping[str, str]
     run: Callable[[Asked], Found]
     #: that can be chosen; none if they are part of the experiment

@@ -13,6 +13,8 @@ TITLE = "KubeDSM beside other schedulers"
 
 Played = Sequence[tuple[Experiment, Part]]
 
+_BOLD = "In bold: the best, and what is level with it, as it differs by less than repetitions do."
+
 
 def text(played: Played, failed: Mapping[str, str]) -> str:
     """Without the title. failed: why there is nothing new of an experiment, by its name."""
@@ -44,7 +46,8 @@ def _behind(experiment: Experiment, part: Part) -> Iterator[str]:
     for each in part.standings:
         found = each.difference
         if found is not None and found.place is Place.BEHIND:
-            why = experiment.reasons.get(each.what, "Why is not known.")
+            known = (why for what, why in experiment.reasons.items() if each.what.startswith(what))
+            why = next(known, "Why is not known.")
             yield f"- {experiment.name}, {each.what}: behind {found.other}. {why}"
 
 
@@ -64,9 +67,9 @@ def _compared(played: Played) -> str:
 
 def _chapter(experiment: Experiment, part: Part) -> Iterator[str]:
     yield f"## {experiment.title}\n\n{_about(experiment.name)}"
-    yield f"**How:** {experiment.how}. {part.about}.\n"
+    yield f"**What it is:** {experiment.how}. **How it was run:** {part.about}.\n"
     if part.standings:
-        yield f"### Who wins\n\n{markdown(*everyone(part.standings))}\n"
+        yield f"### Who wins\n\n{_BOLD}\n\n{markdown(*everyone(part.standings))}\n"
     yield shown(part.tables, level=3)
 
 

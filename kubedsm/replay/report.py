@@ -163,8 +163,8 @@ def markdown(headings: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
 
 
 def _are_numbers(cells: Iterable[str]) -> bool:
-    """Or nothing is known of them."""
-    return all(cell[:1] in "+-.0123456789" for cell in cells)
+    """In bold some of them, or nothing is known of them."""
+    return all(cell.lstrip("*")[:1] in "+-.0123456789" for cell in cells)
 
 
 def plain_tables(found: Report) -> str:

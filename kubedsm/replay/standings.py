@@ -116,16 +116,22 @@ def ours_and_best(standings: Sequence[Standing]) -> Table:
 
 
 def everyone(standings: Sequence[Standing]) -> Table:
-    """A line each: the figures of all, who is best, and within how much of it."""
+    """A line each: the figures of all, in bold the best and those level with it."""
     names = list(dict.fromkeys(name for each in standings for name in each.values))
     lines = [
         [
             f"{each.what}, {each.unit}".removesuffix(", "),
-            *(figure(each.values[name]) if name in each.values else "-" for name in names),
-            ", ".join(each.winners),
+            *(_marked(each, name) for name in names),
             f"{100 * each.noise:g} %",
         ]
         for each in standings
         if each.values
     ]
-    return ["figure", *names, "best, or level with it", "level within"], lines
+    return ["figure", *names, "level within"], lines
+
+
+def _marked(standing: Standing, name: str) -> str:
+    if name not in standing.values:
+        return "-"
+    shown = figure(standing.values[name])
+    return f"**{shown}**" if name in standing.winners else shown

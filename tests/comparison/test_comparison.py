@@ -10,12 +10,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from kubedsm.bench.burst import tables as burst_tables
+from kubedsm.bench.burst.result import BurstResult
 from kubedsm.commands import comparing
-from kubedsm.comparison import load_aware, packing, paper
-from kubedsm.comparison.experiment import Experiment, Found, Part
+from kubedsm.comparison import burst, load_aware, packing, paper
+from kubedsm.comparison.experiment import Experiment, Found, Part, of_titles
 from kubedsm.comparison.experiments import EXPERIMENTS
-from kubedsm.replay import presets
+from kubedsm.replay import evaluation, presets
+from kubedsm.replay.load_aware import tables as load_aware_tables
 from kubedsm.replay.load_aware.trial import Outcome, Trial
+from kubedsm.replay.packing import tables as packing_tables
 from kubedsm.replay.packing.attempts import Attempt, Call, Category
 from kubedsm.replay.packing.instances import Shape
 from kubedsm.replay.sections import Made
@@ -282,6 +286,19 @@ def test_kubedsm_that_is_told_the_load_is_compared_with_the_others():
     assert first.difference.place is Place.AHEAD
     assert first.values == {"kube-scheduler": 2.0, "kubedsm + load": 1.0}
     assert (second.difference.place, lost.difference.place) == (Place.LEVEL, Place.LEVEL)
+
+
+@pytest.mark.parametrize(
+    ("sections", "shown"),
+    [
+        (burst_tables.sections(BurstResult(1, 1, emulated=True, sides=())), burst.SHOWN),
+        (evaluation.SECTIONS, paper.SHOWN),
+        (load_aware_tables.SECTIONS, load_aware.SHOWN),
+        (packing_tables.SECTIONS, packing.SHOWN),
+    ],
+)
+def test_the_tables_that_are_shown_are_there(sections, shown):
+    assert [one.title for one in of_titles(sections, shown)] == list(shown)
 
 
 def test_the_document_is_what_the_command_writes():
