@@ -15,6 +15,7 @@ from kubedsm.replay.load_aware.tables import SECTIONS, Of
 from kubedsm.replay.load_aware.trial import Outcome
 from kubedsm.replay.sections import made
 from kubedsm.replay.standings import Standing
+from kubedsm.replay.trials import as_json
 
 _NAME = "load-aware"
 #: of the tables of docs/load-aware.md
@@ -29,7 +30,7 @@ _P95 = "p95 of response times"
 def _run(asked: Asked) -> Found:
     planned = SHORT if asked.full else _LOOK
     done = command.carried_out(planned, asked.jobs)
-    results = msgspec.Raw(command.as_json(done))
+    results = msgspec.Raw(as_json(done))
     about, tables = command.about(planned), made(of_titles(SECTIONS, SHOWN), done)
     part = Part(asked.full, about, standings(done), tables, results)
     return Found(part, partial(command.pictures, done))

@@ -1,7 +1,7 @@
 """The command `kubedsm replay`."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -30,15 +30,19 @@ from kubedsm.solvers.available import LIBRARIES, SolverKind
 from loadgen.scenario import ScenarioError
 
 DEFAULT_POLICIES = (KUBEDSM, *BASELINES)
-_PAPER, _TUNING, _PACKING, _LOAD_AWARE = "paper", "tuning", "packing", "load-aware"
-_OF_THEIR_OWN = (_PACKING, _LOAD_AWARE)
+_PAPER, _TUNING, _PACKING = "paper", "tuning", "packing"
+#: what has a model in it: seeds, --full, processes, a folder, and the output's format
+_MODELLED: Mapping[str, Callable[[int | None, bool, int | None, Path | None, str], None]] = {
+    "load-aware": load_aware.run,
+}
+_OF_THEIR_OWN = (_PACKING, *_MODELLED)
 
 
 @click.command()
 @click.argument("scenarios", nargs=-1, metavar="[SCENARIO]...")
 @click.option(
     "--preset",
-    type=click.Choice([_PAPER, _TUNING, _PACKING, _LOAD_AWARE]),
+    type=click.Choice([_PAPER, _TUNING, *_OF_THEIR_OWN]),
     help="`paper`: its ten scenarios, all policies. `tuning`: KubeDSM with each setting changed in"
     " turn, on those, on 20 random clusters, and under loads that oscillate. `packing`: whole"
     " clusters packed anew, beside kube-scheduler; no emulation. `load-aware`: placing by measured"
@@ -130,10 +134,10 @@ def replay(
     _check(scenarios, preset, full=full, packs=bool(solver or seconds), other=other)
     if preset in _OF_THEIR_OWN:
         with _problems():
-            if preset == _LOAD_AWARE:
-                load_aware.run(load_aware.plan(seeds, full=full), jobs, out, output)
-            else:
+            if preset == _PACKING:
                 packing.run(packing.plan(seeds, seconds, full=full), solver, jobs, out, output)
+            else:
+                _MODELLED[preset](seeds, full, jobs, out, output)
         return
     with _problems():
         setup = _setup(cluster_name, services_path, config_path)

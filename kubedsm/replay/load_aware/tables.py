@@ -11,6 +11,7 @@ from kubedsm.replay.load_aware.published import LOWER
 from kubedsm.replay.load_aware.trial import Outcome
 from kubedsm.replay.report import number
 from kubedsm.replay.sections import Section, Table
+from kubedsm.replay.trials import of_trials
 
 MODELLED = (
     "A model, not a measurement: the scheduler ran on an emulated cluster in virtual time, and how"
@@ -26,13 +27,7 @@ class Of:
 
     def all(self, **chosen: object) -> "Of":
         """Those of the trials that have these."""
-        return Of(
-            [
-                each
-                for each in self.outcomes
-                if all(getattr(each.trial, name) == value for name, value in chosen.items())
-            ]
-        )
+        return Of(of_trials(self.outcomes, **chosen))
 
     @property
     def kinds(self) -> list[tuple[str, int]]:
