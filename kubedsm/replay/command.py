@@ -16,6 +16,7 @@ from kubedsm.emulator.paper import paper_cluster
 from kubedsm.replay import presets, tuning
 from kubedsm.replay.evaluation import tables as markdown_tables
 from kubedsm.replay.files import as_json, write
+from kubedsm.replay.hpa import command as hpa
 from kubedsm.replay.load_aware import command as load_aware
 from kubedsm.replay.packing import command as packing
 from kubedsm.replay.progress import progress
@@ -34,6 +35,7 @@ _PAPER, _TUNING, _PACKING = "paper", "tuning", "packing"
 #: what has a model in it: seeds, --full, processes, a folder, and the output's format
 _MODELLED: Mapping[str, Callable[[int | None, bool, int | None, Path | None, str], None]] = {
     "load-aware": load_aware.run,
+    "hpa": hpa.run,
 }
 _OF_THEIR_OWN = (_PACKING, *_MODELLED)
 
@@ -46,13 +48,14 @@ _OF_THEIR_OWN = (_PACKING, *_MODELLED)
     help="`paper`: its ten scenarios, all policies. `tuning`: KubeDSM with each setting changed in"
     " turn, on those, on 20 random clusters, and under loads that oscillate. `packing`: whole"
     " clusters packed anew, beside kube-scheduler; no emulation. `load-aware`: placing by measured"
-    " load; response times are modelled.",
+    " load; response times are modelled. `hpa`: how long an autoscaled service takes to recover;"
+    " what its clients see is modelled.",
 )
 @click.option(
     "--full",
     is_flag=True,
     help="With --preset: 5 seeds, and all of docs/evaluation.md; packing: 100, docs/packing.md;"
-    " load-aware: 10, docs/load-aware.md.",
+    " load-aware: 10, docs/load-aware.md; hpa: 100, docs/hpa.md.",
 )
 @click.option(
     "--solver",
@@ -95,7 +98,7 @@ _OF_THEIR_OWN = (_PACKING, *_MODELLED)
 @click.option(
     "--seeds",
     type=click.IntRange(1, 1000),
-    show_default="1; with --full, 5; packing: 2, 100; load-aware: 1, 10",
+    show_default="1; with --full, 5; packing: 2, 100; load-aware: 1, 10; hpa: 20, 100",
     help="How many, from 1 on.",
 )
 @click.option(

@@ -35,6 +35,20 @@ def nearest_rank(ranked: Sequence[float], quantile: float) -> float:
     return ranked[max(0, math.ceil(quantile * len(ranked)) - 1)]
 
 
+def median_interval(values: Sequence[float], level: float = 0.95) -> tuple[float, float] | None:
+    """Between which of the values the median of all there could be is, by their order alone.
+
+    With at least that chance, whatever they are distributed like; None if there are too few.
+    """
+    number, outside, cut = len(values), 0.0, 0
+    # Whether a value is below that median is the toss of a coin.
+    while cut < number / 2 and 2 * (outside + math.comb(number, cut) / 2**number) <= 1 - level:
+        outside += math.comb(number, cut) / 2**number
+        cut += 1
+    ranked = sorted(values)
+    return (ranked[cut - 1], ranked[number - cut]) if cut else None
+
+
 class EdgeRatio:
     """The papers' metric: the time mean of the mean edge share over workloads.
 

@@ -86,7 +86,7 @@ async def _play(run: Run) -> Record:
             recorder.take(sightings.NODES.value(node), clock.monotonic())
         cluster.api.store.subscribe(lambda change: recorder.notice(change, clock.monotonic()))
         front = EmulatedFront(cluster.routes, clock, latency=API_LATENCY)
-        runtime = _runtime(front, chosen.policy, configuration, clock, run.rng("scheduler"))
+        runtime = runtime_of(front, chosen.policy, configuration, clock, run.rng("scheduler"))
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(runtime.run())
             await runtime.synced.wait()
@@ -98,13 +98,14 @@ async def _play(run: Run) -> Record:
         return recorder.record(start, clock.monotonic())
 
 
-def _runtime(
+def runtime_of(
     front: EmulatedFront,
     policy: str,
     configuration: Configuration,
     clock: Clock,
     rng: random.Random,
 ) -> Runtime:
+    """The scheduler with that policy of the registry."""
     if policy == KUBEDSM:
         return Runtime(front, configuration, clock, rng)
     other = POLICIES[policy](configuration.promise, configuration.objective_function)

@@ -1,0 +1,313 @@
+"""`kubedsm replay --preset hpa`: the model beside a literal form of it, the figures, the tables."""
+
+import itertools
+import json
+import math
+import random
+
+import msgspec
+import pytest
+
+from kubedsm.clock import VirtualClock
+from kubedsm.core.policies.in_turn import pick
+from kubedsm.core.policies.registry import KUBEDSM
+from kubedsm.emulator.api.resources import PODS
+from kubedsm.emulator.api.store import ObjectChange
+from kubedsm.replay.hpa import command
+from kubedsm.replay.hpa.figures import chance_of_apart
+from kubedsm.replay.hpa.modelled_service import ModelledService
+from kubedsm.replay.hpa.plan import CONTENDERS, FULL, REFERENCE, SHORT, Plan
+from kubedsm.replay.hpa.processor_sharing import ClosedLoop, Processors
+from kubedsm.replay.hpa.tables import SECTIONS, standings
+from kubedsm.replay.hpa.trial import Look, Outcome, Start, Trial, play
+from kubedsm.replay.sections import as_markdown
+from kubedsm.replay.standings import Place
+from kubedsm.replay.summaries import median_interval
+from support.command_line import kubedsm
+
+STEP = 0.01
+
+
+class Literally:
+    """The same clients, a hundredth of a second at a time, all shares found anew in each."""
+
+    def __init__(self, demand, processors):
+        self.demand, self.processors = demand, processors
+        self.nodes, self.clients, self.used = {}, [], {}
+        self.latencies, self.lost = [], 0
+
+    def have(self, nodes, now):
+        self.nodes = nodes
+        for client in self.clients:
+            if client["pod"] not in nodes:
+                self.lost += client["pod"] is not None
+                if client["pod"] is not None:
+                    client.update(since=now, left=self.demand)
+                client["pod"] = pick(self.rng, list(nodes)) if nodes else None
+
+    def begin(self, clients, rng, now):
+        self.rng = rng
+        self.clients = [
+            {"pod": pick(rng, list(self.nodes)), "since": now, "left": self.demand}
+            for _ in range(clients)
+        ]
+
+    def step(self, now):
+        """Until `now`."""
+        pods = [client["pod"] for client in self.clients]
+        for client in self.clients:
+            if client["pod"] is None:
+                continue
+            node = self.nodes[client["pod"]]
+            busy = {pod for pod in pods if pod is not None and self.nodes[pod] == node}
+            share = min(self.processors.limit, self.processors.node / len(busy))
+            speed = share / pods.count(client["pod"])
+            client["left"] -= speed * STEP
+            self.used[client["pod"]] = self.used.get(client["pod"], 0.0) + speed * STEP
+            if client["left"] <= 1e-9:
+                ended = now + client["left"] / speed
+                self.latencies.append(ended - client["since"])
+                client["since"], client["left"] = ended, self.demand + client["left"]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_clients_see_what_a_literal_form_of_the_model_has_them_see(seed):
+    """While pods come and go; few clients and many, nodes with room and without."""
+    rng = random.Random(seed)
+    processors = Processors(node=rng.choice([0.6, 1.0, 2.0]), limit=0.5)
+    loop, literal = ClosedLoop(0.2, math.inf, processors), Literally(0.2, processors)
+    pods = {f"p{number}": f"n{number % 2}" for number in range(6)}
+    present = {"p0": "n0"}
+    for one in (loop, literal):
+        one.have(present, 0.0)
+        one.begin(seed % 6 + 1, random.Random(seed), 0.0)
+    for step in range(1, 801):
+        now = step * STEP
+        literal.step(now)
+        if rng.random() < 0.01:
+            present = {pod: node for pod, node in pods.items() if rng.random() < 0.5}
+            loop.have(present, now)
+            literal.have(present, now)
+    found = loop.window(8.0)
+    requests = len(literal.latencies) + literal.lost
+    # Whether one ends just now is a matter of rounding.
+    assert abs(found.requests - requests) <= len(literal.clients)
+    assert found.errors == literal.lost
+    assert loop.used == pytest.approx({p: u for p, u in literal.used.items() if u}, abs=1e-6)
+    for ours, theirs in zip(sorted(loop._latencies), sorted(literal.latencies), strict=False):
+        assert ours == pytest.approx(theirs, abs=0.02)
+
+
+def test_an_equal_share_of_a_node_where_its_pods_may_have_more_than_it_has():
+    shares = Processors(node=2.0, limit=0.5).shares
+    assert shares({f"p{n}": "a" for n in range(4)} | {"q": "b"}) == dict.fromkeys(
+        ("p0", "p1", "p2", "p3", "q"), 0.5
+    )
+    assert shares({f"p{n}": "a" for n in range(5)}) == {f"p{n}": 0.4 for n in range(5)}
+
+
+def test_a_window_by_hand():
+    """Three share half a core: .2 core-seconds take each 1.2 s, five times, and a sixth is cut."""
+    loop = ClosedLoop(0.2, 15.0)
+    loop.have({"p": "n"}, 0.0)
+    loop.begin(3, random.Random(1), 10.0)
+    found = loop.window(17.0)
+    assert (found.start, found.seconds, found.requests, found.errors) == (10.0, 7.0, 15, 0)
+    assert found.p99 == pytest.approx(1.2)
+    assert loop.used == {"p": pytest.approx(3.5)}
+    # Who connects anew has a request of its own, and nothing of before counts.
+    loop.begin(1, random.Random(1), 17.0)
+    assert loop.window(17.9).requests == 2
+
+
+def test_requests_that_nobody_answers_are_given_up():
+    """The pod is gone after 1 s, and another comes at 20 s, to a request that waits since 16 s."""
+    loop = ClosedLoop(0.2, 15.0)
+    loop.have({"p": "n"}, 0.0)
+    loop.begin(1, random.Random(1), 0.3)
+    loop.have({}, 1.0)
+    loop.have({"q": "n"}, 20.0)
+    found = loop.window(20.5)
+    # Answered at .7; lost at 1; given up at 16; answered at 20.4.
+    assert (found.requests, found.errors) == (4, 2)
+    assert loop._latencies == pytest.approx([0.4, 15.0, 4.4])
+
+
+@pytest.mark.asyncio
+@pytest.mark.looptime
+async def test_metrics_server_is_told_the_mean_since_it_asked_before():
+    clock = VirtualClock()
+    service = ModelledService(clock, 0.2)
+    pod = {
+        "metadata": {
+            "name": "a",
+            "namespace": "default",
+            "uid": "1",
+            "labels": {"app": "php-apache"},
+        },
+        "spec": {"nodeName": "worker-1", "containers": []},
+        "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
+    }
+    assert service.usage("default", "a", "cpu") is None
+    service.notice(ObjectChange(0, "ADDED", PODS, pod, None))
+    assert service.usage("default", "a", "cpu") is None
+    await clock.sleep(10)
+    # Half a core for 5 of 15 seconds.
+    window = await service.window(1, 5.0, random.Random(1))
+    assert window.requests == 12
+    assert service.usage("default", "a", "memory") is None
+    assert service.usage("default", "a", "cpu") == pytest.approx(0.5 / 3)
+    assert service.usage("default", "b", "cpu") is None
+
+
+def test_the_chance_of_runs_so_far_apart_is_that_among_all_draws():
+    rng = random.Random(1)
+    for apart in (30.0, 90.0, 1000.0):
+        values = [rng.choice([30.0, 60.0, 90.0, 120.0, 500.0]) for _ in range(6)]
+        draws = list(itertools.product(values, repeat=3))
+        expected = sum(max(draw) - min(draw) >= apart for draw in draws) / len(draws)
+        assert chance_of_apart(values, 3, apart) == pytest.approx(expected)
+    # What is longer than HOLD is at least that long.
+    assert chance_of_apart([0.0, math.inf], 2, 900.0) == pytest.approx(0.5)
+
+
+def test_where_a_median_is_follows_from_how_many_values_there_are():
+    """By tables of the sign test: between the 6th and the 15th of 20, the 40th and 61st of 100."""
+    assert median_interval([*range(20, 0, -1)]) == (6, 15)
+    assert median_interval(range(1, 101)) == (40, 61)
+    assert median_interval(range(6)) == (0, 5)
+    assert median_interval(range(5)) is None
+    assert median_interval([]) is None
+
+
+RISING = (
+    Look(0, 3, 3, 3, 3),
+    Look(15, 3, 7, 7, 3),
+    Look(75, 7, 20, 20, 14),
+    Look(80, 20, 20, 20, 20),
+)
+
+
+def outcome(policy, seed, seconds, *, later=0.0, demand=0.2, mode="recovered", **more):
+    given = {
+        "clients": 10,
+        "p99": (0.8, 1.6),
+        "ok_rate": 0.5,
+        "looks": RISING,
+        "starts": (Start(0.5, 3.5),),
+        "most_on_a_node": 4,
+    } | more
+    return Outcome(Trial(policy, seed, later, demand), mode=mode, seconds=seconds, **given)
+
+
+def lines_of(title, made):
+    (found,) = [
+        part
+        for part in as_markdown(SECTIONS, made, "by hand").split("## ")
+        if part.startswith(f"{title}\n")
+    ]
+    return [line for line in found.splitlines() if line.startswith("| ")][2:]
+
+
+def many():
+    """KubeDSM is 30 s faster for one seed of six, and one of kube-scheduler's never recovers."""
+    ours = [60.0, 60.0, 90.0, 90.0, 120.0, 300.0]
+    theirs = [60.0, 90.0, 90.0, 90.0, 120.0]
+    return [
+        *(outcome(KUBEDSM, seed, ttr) for seed, ttr in enumerate(ours, 1)),
+        *(outcome(REFERENCE, seed, ttr) for seed, ttr in enumerate(theirs, 1)),
+        outcome(REFERENCE, 6, -1.0, mode="no_recovery_within_hold", starts=(Start(None, None),)),
+    ]
+
+
+def test_times_to_recover_stand_beside_those_that_are_published():
+    lines = lines_of("Time to recover", many())
+    assert lines[0] == "| kubedsm | 90 | 60 to 300 | 3.0 | 0 | 0 | 1.60 | 1.20 | 0.50 | 80 |"
+    assert lines[1].startswith(f"| {REFERENCE} | 90 | 60 to > 900 | 3.0 | 0 | 1 |")
+    assert lines[2].startswith(
+        "| published, default | 346 | - | 9.0 | - | - | 1.96 | 1.27 | 0.40 |"
+    )
+    assert len(lines) == 2 + 4
+
+
+def test_it_is_told_how_much_is_chance():
+    lines = lines_of("Chance or policy", many())
+    assert lines[0].startswith("| kubedsm | 91 | 60 to 300 | 4 of 6 | -6.0 |")
+    assert lines[1].startswith(f"| {REFERENCE} | - | 60 to > 900 | 6 of 6 | 0.0 |")
+
+
+def test_it_is_told_how_much_is_scheduling():
+    made = [
+        outcome(REFERENCE, 1, 60.0, later=None),
+        outcome(REFERENCE, 2, 60.0, later=None),
+        outcome(REFERENCE, 1, 60.0),
+        outcome(REFERENCE, 2, 120.0),
+        outcome(REFERENCE, 1, 90.0, later=10.0),
+        outcome(KUBEDSM, 1, 60.0),
+    ]
+    assert lines_of("How much of it is scheduling", made) == [
+        f"| {REFERENCE} | 0.50 | 80 | 90 | - | 1 of 2 | 30.0 |",
+        f"| {REFERENCE}, 10 s later | 10.50 | 80 | 90 | - | 0 of 1 | 30.0 |",
+    ]
+
+
+def test_pods_that_were_never_bound_are_missing():
+    lines = lines_of("Pods created after HOLD began", many())
+    assert lines[0] == "| kubedsm, T_sched | 6 | 0 | 0.500 | 0.500 | 0.500 | 0.500 | 0.500 |"
+    assert lines[2].startswith("| kubedsm, T_startup | 6 | 0 | 3.000 |")
+    assert lines[3].startswith(f"| {REFERENCE}, T_sched | 5 | 1 | 0.500 |")
+
+
+def test_what_the_autoscaler_wants_stands_beside_what_is_published():
+    made = [*many(), outcome(KUBEDSM, 7, 60.0, looks=RISING[:2])]
+    assert lines_of("The autoscaler", made) == [
+        "| kubedsm | 15 (15 to 15) | 75 (75 to > 900) | 80 (80 to > 900) |",
+        f"| {REFERENCE} | 15 (15 to 15) | 75 (75 to 75) | 80 (80 to 80) |",
+        "| published, all four | 17 to 28 | 96 to 107 | 99 to 111 |",
+    ]
+
+
+def test_two_policies_are_level_within_the_intervals_of_their_medians():
+    recovered, *others = standings(many())
+    assert recovered.difference is not None
+    assert recovered.difference.place is Place.LEVEL
+    assert [each.difference.place for each in others] == [Place.LEVEL, Place.LEVEL]
+    sure = [
+        *(outcome(KUBEDSM, seed, 60.0) for seed in range(6)),
+        *(outcome(REFERENCE, seed, 120.0) for seed in range(6)),
+    ]
+    assert standings(sure)[0].difference.place is Place.AHEAD
+
+
+def test_the_usual_plan_has_the_seeds_that_a_median_needs():
+    assert SHORT.seeds >= 20
+    assert len(FULL.all) == 100 * (2 * len(CONTENDERS) + 4 + 3)
+    assert len(set(FULL.all)) == len(FULL.all)
+
+
+def test_pods_that_get_their_nodes_later_are_ready_later():
+    slow = play(Trial(REFERENCE, 1, later=20.0))
+    assert slow.full > 60 + 20
+    assert slow.starts[0].startup == pytest.approx(3.0 + 20.0)
+
+
+def test_the_command_from_end_to_end(tmp_path, monkeypatch):
+    """One seed with ours: 10 clients are too many for 3 pods, and enough for 20 of them."""
+    monkeypatch.setattr(command, "SHORT", Plan(1, (KUBEDSM,), (), ()))
+    arguments = ("replay", "--preset", "hpa", "--jobs", 1)
+    done = kubedsm(*arguments, "--out", tmp_path, "-o", "json")
+    assert (done.returncode, done.stderr) == (0, "")
+    found = json.loads(done.stdout)
+    assert (found["emulated"], found["modelled"]) == (True, True)
+    assert (tmp_path / "results.json").read_text() == done.stdout
+    plain, instant = (msgspec.convert(each, Outcome) for each in found["trials"])
+    assert (plain.mode, plain.clients, len(plain.p99)) == ("recovered", 10, 30)
+    assert plain.rises < 60 < plain.wants_all <= plain.full
+    assert plain.looks[-1].ready == 20
+    assert plain.most_on_a_node == 4
+    assert [start.scheduled for start in instant.starts] == [0.0] * len(plain.starts)
+    assert all(start.scheduled > 0 for start in plain.starts)
+    assert (tmp_path / "tables.md").read_text().startswith("## How\n\nA model, not a measurement")
+    assert "<td>published, cache</td>" in (tmp_path / "index.html").read_text()
+    assert (tmp_path / "time-to-recover.png").stat().st_size
+    assert play(plain.trial) == plain
