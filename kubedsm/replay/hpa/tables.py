@@ -103,6 +103,7 @@ def _chance(outcomes: Outcomes) -> Table:
         lines.append(
             [
                 policy,
+                str(max(one.most_on_a_node for one in each)),
                 number(times.deviation, 0),
                 _from_to((min(times.values), max(times.values))),
                 *_beside(each, theirs),
@@ -111,6 +112,7 @@ def _chance(outcomes: Outcomes) -> Table:
         )
     return [
         "",
+        "most pods on a node",
         "deviation between seeds, s",
         "TTR, s",
         f"same TTR as {REFERENCE}",
