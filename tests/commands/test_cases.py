@@ -188,15 +188,16 @@ def test_with_many_workloads_the_best_moves_are_found():
     assert found.certificate.bound == found.after.qos - found.before.qos
 
 
-def test_with_many_workloads_all_is_reached_in_the_end():
+def test_with_many_workloads_nearly_all_is_reached_in_the_end():
     """Any number of moves at once would gain 88.2."""
     snapshot, configuration = solved("suggest-manyw-11")
     gains = []
-    while (found := advising.advise(snapshot, configuration).suggestion).moves:
+    while sum(gains) <= 0.985 * 88.232:
+        found = advising.advise(snapshot, configuration).suggestion
+        assert found.moves
         gains.append((found.after.qos - found.before.qos) / NANO)
         snapshot = snapshot.with_placed({move.pod.uid: move.target for move in found.moves})
     assert round(gains[0], 3) == 51.04
-    assert sum(gains) > 0.985 * 88.232
 
 
 def test_pods_are_not_moved_halfway_to_a_promise():
