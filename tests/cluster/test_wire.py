@@ -306,6 +306,22 @@ def test_reads_a_node():
     assert decoding.node({"metadata": {"name": "new"}}).allocatable == Resources()
 
 
+def test_images_of_pods_are_named_as_nodes_report_them():
+    one = made_pod(
+        initContainers=[{"image": "setup@sha256:0a"}],
+        containers=[{"image": name} for name in ("web", "local:5000/web", "team/web:2")],
+    )
+    assert decoding.pod(one).images == (
+        "setup@sha256:0a",
+        "web:latest",
+        "local:5000/web:latest",
+        "team/web:2",
+    )
+    images = [{"names": ["web@sha256:0b", "web:latest"], "sizeBytes": 7}, {"names": None}]
+    node = {"metadata": {"name": "n"}, "status": {"images": images}}
+    assert decoding.node(node).images == {"web@sha256:0b": 7, "web:latest": 7}
+
+
 def test_lines_of_every_type():
     metadata = {"name": "n2", "uid": "u", "resourceVersion": "7"}
     deleted = decoding.node_line(

@@ -206,12 +206,18 @@ def node_of(shape: schema.Node) -> Node:
         taints=_taints(spec.taints) if spec.taints else (),
         unschedulable=bool(spec.unschedulable),
         addresses=tuple(a.address for a in status.addresses or () if a.address),
+        images=_images(status.images) if status.images else {},
     )
 
 
 @lru_cache(maxsize=1024)
 def _allocatable(amounts: Amounts) -> Resources:
     return Resources.of(integers(amounts, "status.allocatable"))
+
+
+@lru_cache(maxsize=1024)
+def _images(images: tuple[schema.ContainerImage, ...]) -> Mapping[str, int]:
+    return {intern(name): each.size_bytes or 0 for each in images for name in each.names or ()}
 
 
 @lru_cache(maxsize=1024)

@@ -84,6 +84,21 @@ def made(shape: schema.Pod) -> Pod:
         untouchable=bool(metadata.annotations and _untouchable(metadata.annotations)),
         deletion_cost=metadata.annotations.deletion_cost if metadata.annotations else None,
         wishes=_wishes(metadata.annotations) if metadata.annotations else None,
+        images=_images(tuple([c.image or "" for c in _containers(spec)])),
+    )
+
+
+def _containers(spec: schema.PodSpec) -> list[schema.Container]:
+    containers = spec.containers or []
+    return [*spec.init_containers, *containers] if spec.init_containers else containers
+
+
+@lru_cache(maxsize=4096)
+def _images(images: tuple[str, ...]) -> tuple[str, ...]:
+    """With the tag that they have if none is given."""
+    return tuple(
+        intern(image if image.rfind(":") > image.rfind("/") else f"{image}:latest")
+        for image in images
     )
 
 

@@ -65,6 +65,7 @@ class Requirements(Wire, frozen=True):
 
 class Container(Wire, frozen=True):
     name: str | None = None
+    image: str | None = None
     resources: Requirements | None = None
     restart_policy: str | None = None
     ports: tuple[rules.ContainerPort, ...] | None = None
@@ -141,9 +142,15 @@ class NodeAddress(Wire, frozen=True):
     address: str | None = None
 
 
+class ContainerImage(Wire, frozen=True):
+    names: tuple[str, ...] | None = None
+    size_bytes: int | None = None
+
+
 class NodeStatus(Wire, frozen=True):
     allocatable: Quantities | None = None
     addresses: tuple[NodeAddress, ...] | None = None
+    images: tuple[ContainerImage, ...] | None = None
 
 
 class Node(Wire, frozen=True):

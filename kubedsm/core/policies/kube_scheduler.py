@@ -2,7 +2,7 @@
 
 What its default profile does with the nodes that passed the Filter plugins: every Score plugin
 rates each of them, the ratings are normalised to 0..100, and the highest weighted sum wins. Plugins
-that rate all nodes alike here (ImageLocality, VolumeBinding ...) are left out. Preemption is not
+that rate all nodes alike here (VolumeBinding, NodePorts ...) are left out. Preemption is not
 here: see `runtime.preemptor`, and `arrivals`. Source: the plugins' documentation and code in
 Kubernetes 1.36, k8s.io/kubernetes/pkg/scheduler.
 """
@@ -20,6 +20,7 @@ from kubedsm.core.rules.node_affinity import liking
 from kubedsm.core.rules.node_scores import (
     MAX_NODE_SCORE,
     balanced_allocation_score,
+    image_locality_score,
     normalized,
     normalized_spread,
     or_default,
@@ -27,6 +28,7 @@ from kubedsm.core.rules.node_scores import (
 )
 from kubedsm.core.rules.plugins import SCORES
 from kubedsm.core.world.model import Node, NodeName, Pod, Tier
+from kubedsm.core.world.node_index import NodeIndex
 from kubedsm.core.world.node_order import nodes_to_find, window
 
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 WEIGHTS: Mapping[str, int] = {
     "NodeResourcesFit": 1,
     "NodeResourcesBalancedAllocation": 1,
+    "ImageLocality": 1,
     **{plugin.name: plugin.weight for plugin, _ in SCORES},
 }
 #: what the preference for the edge weighs among a pod's preferences for nodes
@@ -131,6 +134,8 @@ def scores(pod: Pod, nodes: Sequence[Node], room: Room, *, batching: bool = Fals
         **room.feasibility.ratings(pod, at),
         "NodeAffinity": normalized((_EDGE_WEIGHT * edge + liking(rules, index)[at]).tolist()),
     }
+    if pod.images and index.images:
+        found["ImageLocality"] = [_local(pod, node, index) for node in nodes]
     if pod.requests.cpu or pod.requests.memory:
         found["NodeResourcesBalancedAllocation"] = [_balanced(pod, node, room) for node in nodes]
     if batching and not (rules.preferences.affinity or rules.preferences.anti_affinity):
@@ -156,6 +161,12 @@ def _balanced(pod: Pod, node: Node, room: Room) -> int:
     return balanced_allocation_score(
         (size.cpu, size.memory), (cpu, memory), (cpu + more.cpu, memory + more.memory)
     )
+
+
+def _local(pod: Pod, node: Node, index: NodeIndex) -> int:
+    share = {image: index.images[image] / len(index) for image in pod.images}
+    present = [(node.images[image], share[image]) for image in pod.images if image in node.images]
+    return image_locality_score(present, len(pod.images))
 
 
 def _spread(pod: Pod, nodes: Sequence[Node], room: Room) -> list[int]:

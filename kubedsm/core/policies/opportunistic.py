@@ -15,13 +15,14 @@ from kubedsm.core.world.model import Node, NodeName, Pod
 
 #: seconds
 LASTS = 0.5
+Signature = tuple[EquivalenceClass, tuple[str, ...]]
 
 
 @attrs.frozen(slots=True)
 class Ranking:
     """What was found for a pod, when it is on the best of the nodes."""
 
-    like: EquivalenceClass
+    like: Signature
     used: NodeName
     #: the other nodes, the best first
     left: tuple[NodeName, ...]
@@ -43,7 +44,7 @@ class Ranking:
         return room.nodes[self.used]
 
 
-def signature(pod: Pod, room: Room) -> EquivalenceClass | None:
+def signature(pod: Pod, room: Room) -> Signature | None:
     """Equal for pods that are alike; None for those that other pods have to do with.
 
     (Those with resource claims, which have none either, go nowhere by our rules.)
@@ -53,4 +54,6 @@ def signature(pod: Pod, room: Room) -> EquivalenceClass | None:
     about_pods = rules.affinity or rules.anti_affinity or liked.affinity or liked.anti_affinity
     if about_pods or rules.spread or liked.spread:
         return None
-    return None if room.feasibility.spoken_of(pod) else room.feasibility.equivalence(pod)
+    if room.feasibility.spoken_of(pod):
+        return None
+    return room.feasibility.equivalence(pod), pod.images

@@ -1,8 +1,8 @@
 """The arithmetic of kube-scheduler's Score plugins: integers where it has integers.
 
 Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins, Kubernetes 1.36: noderesources,
-helper.DefaultNormalizeScore, interpodaffinity, podtopologyspread. LeastAllocated is in
-`kubedsm.core.placing.cloud`.
+helper.DefaultNormalizeScore, imagelocality, interpodaffinity, podtopologyspread. LeastAllocated is
+in `kubedsm.core.placing.cloud`.
 """
 
 import math
@@ -13,6 +13,8 @@ from kubedsm.core.world.model import Resources
 MAX_NODE_SCORE = 100
 #: what a container without a request counts as in LeastAllocated; here, a pod without one
 _DEFAULT_CPU, _DEFAULT_MEMORY = 100, 200 * 2**20
+#: bytes of images that count for nothing in all, and for as much as there is, a container
+_SMALL_IMAGE, _LARGE_IMAGE = 23 * 2**20, 1000 * 2**20
 
 
 def or_default(requests: Resources) -> tuple[int, int]:
@@ -60,6 +62,18 @@ def normalized_neighbours(scores: Sequence[int]) -> list[int]:
     if least == greatest:
         return [0] * len(scores)
     return [int(MAX_NODE_SCORE * ((score - least) / (greatest - least))) for score in scores]
+
+
+def image_locality_score(present: Iterable[tuple[int, float]], containers: int) -> int:
+    """0..100: how much of what the containers run is on a node already.
+
+    present: for each image that is, its bytes and the share of all nodes that have it, so that not
+    all pods of a kind go where the first one went.
+    """
+    bytes_there = sum(int(size * share) for size, share in present)
+    most = _LARGE_IMAGE * containers
+    counted = min(max(bytes_there, _SMALL_IMAGE), most)
+    return MAX_NODE_SCORE * (counted - _SMALL_IMAGE) // (most - _SMALL_IMAGE)
 
 
 def spread_score(terms: Iterable[tuple[int, int, int]]) -> int:

@@ -265,6 +265,8 @@ class Node:
     tier: Tier | None = None
     #: of whatever type: IP addresses, the host name
     addresses: tuple[str, ...] = ()
+    #: bytes by name, as they were when anything else of the node last changed
+    images: Mapping[str, int] = attrs.field(factory=dict, eq=False)
 
 
 @attrs.frozen(slots=True)
@@ -299,6 +301,8 @@ class Pod:
     deletion_cost: str | None = attrs.field(default=None, eq=False)
     #: of its tenant; None if there are none
     wishes: Wishes | None = attrs.field(default=None, eq=False)
+    #: of every container, the initial ones too; with a tag or a digest
+    images: tuple[str, ...] = attrs.field(default=(), eq=False)
     # What follows from the rest is worked out once, for it is asked for at every turn.
     requests: Resources = attrs.field(init=False, eq=False, repr=False)
     #: its containers will never run again

@@ -1,5 +1,6 @@
 """The nodes as columns, so that a condition is put to all of them at once."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -130,6 +131,11 @@ class NodeIndex:
     @cached_property
     def zone(self) -> Column:
         return Column.of(list(self.zones.values()))
+
+    @cached_property
+    def images(self) -> Mapping[str, int]:
+        """How many nodes have each image."""
+        return Counter(image for node in self._by_name.values() for image in node.images)
 
     @cached_property
     def interleaved(self) -> Positions:

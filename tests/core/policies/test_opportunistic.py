@@ -92,6 +92,12 @@ def test_a_pod_of_another_kind_takes_its_place():
     assert stage.come(large("w-1")) == ("n6", True)
 
 
+def test_so_does_one_with_another_image():
+    stage = Stage()
+    stage.come(large("w-0"))
+    assert stage.come(attrs.evolve(large("w-1"), images=("web:2",))) == ("n6", True)
+
+
 def test_a_pod_between_that_goes_nowhere_makes_it_void():
     stage = Stage()
     stage.come(large("w-0"))
