@@ -91,6 +91,8 @@ def test_a_window_goes_round_and_the_next_begins_where_it_ended():
     assert (found.tolist(), start) == ([2, 3], 1)  # 1 takes no pod, but was looked at
     found, start = window(order, start, takes, 4)
     assert (found.tolist(), start) == ([0, 2, 3], 1)  # all were
+    found, start = window(order, 4 + 1, takes, 1)  # there were more nodes when the last was found
+    assert (found.tolist(), start) == ([0], 2)
     found, start = window(order[:0], 0, takes, 1)
     assert (found.tolist(), start) == ([], 0)
 
