@@ -208,7 +208,7 @@ def test_load_deals_no_pod_out_to_a_node_that_was_not_looked_at():
 def test_what_is_not_looked_at_does_not_keep_a_batch_from_being_decided_at_once(monkeypatch):
     pods = [pod(f"a-{n}", "a", resources(1 + n / 10)) for n in range(4)]
     shot = snapshot([node("e1", Tier.EDGE), *clouds(9)], pods)
-    monkeypatch.setattr(kubedsm, "_AT_ONCE", 4 * (1 + 3))
+    monkeypatch.setattr(kubedsm, "_AT_ONCE", 4 * (1 + 3 + 3))
     found = sampling(1).at_once(shot, pods, (), NO_DEADLINE, 5)
     assert found is not None
     assert found[0].looked_at.first == 5
