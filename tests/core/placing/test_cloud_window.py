@@ -1,10 +1,15 @@
-"""Some of a large cloud is looked at, in turn, and no pod stays out for it."""
+"""Some of a large cloud is looked at, in turn, and no pod stays out for it.
+
+`--hypothesis-profile=long` draws many more.
+"""
 
 import random
 from collections import Counter
 
 import attrs
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kubedsm.core.goals.load import LoadGoal
 from kubedsm.core.goals.objective import Objective, Promise
@@ -78,35 +83,39 @@ def drawn_cluster(seed):
     return snapshot(nodes, batch), batch
 
 
-def test_as_many_pods_are_placed_as_by_the_whole_cloud_at_the_same_qos():
+@given(st.integers(0, 2**32), st.integers(0, 99))
+def test_as_many_pods_are_placed_as_by_the_whole_cloud_at_the_same_qos(seed, percentage):
+    shot, batch = drawn_cluster(seed)
+    whole = POLICY.decide(shot, batch, start=seed)
+    found = sampling(percentage).decide(shot, batch, start=seed)
+    assert len(found.bindings) == len(whole.bindings)
+    assert found.score_after == whole.score_after
+    assert (found.proof.placed, found.proof.qos) == (whole.proof.placed, whole.proof.qos)
+    if found.looked_at is None:
+        assert found == whole
+        return
+    assert not found.proven
+    of_tier, index = {tier: {n.name for n in shot.of_tier(tier)} for tier in Tier}, shot.index
+    nodes, others = (
+        {index.names[at] for at in mask.nonzero()[0]}
+        for mask in (found.looked_at.nodes(index), found.looked_at.others(index))
+    )
+    assert nodes | others == of_tier[Tier.CLOUD]
+    assert (len(nodes), len(nodes | others)) == (found.looked_at.number, found.looked_at.of)
+    assert len(nodes) < found.looked_at.of
+    assert {b.node for b in found.bindings} <= nodes | of_tier[Tier.EDGE]
+    assert all(len(why) == len(shot.nodes) for why in found.unplaced.values())
+
+
+def test_drawn_clusters_are_of_every_kind():
     seen = Counter()
-    for seed in range(250):
+    for seed in range(80):
         shot, batch = drawn_cluster(seed)
-        whole = POLICY.decide(shot, batch, start=seed)
         found = sampling(seed % 100).decide(shot, batch, start=seed)
-        assert len(found.bindings) == len(whole.bindings), seed
-        assert found.score_after == whole.score_after, seed
-        assert (found.proof.placed, found.proof.qos) == (whole.proof.placed, whole.proof.qos)
-        if found.looked_at is None:
-            assert found == whole
-            seen["whole"] += 1
-            continue
-        assert not found.proven
-        of_tier = {tier: {n.name for n in shot.of_tier(tier)} for tier in Tier}
-        index = shot.index
-        nodes, others = (
-            {index.names[at] for at in mask.nonzero()[0]}
-            for mask in (found.looked_at.nodes(index), found.looked_at.others(index))
-        )
-        assert nodes | others == of_tier[Tier.CLOUD]
-        assert (len(nodes), len(nodes | others)) == (found.looked_at.number, found.looked_at.of)
-        assert len(nodes) < found.looked_at.of
-        assert {b.node for b in found.bindings} <= nodes | of_tier[Tier.EDGE]
-        seen["alone" if len(batch) == 1 else "some"] += 1
-        seen["unplaced"] += bool(found.unplaced)
-        assert all(len(why) == len(shot.nodes) for why in found.unplaced.values())
-    assert min(seen.values()) >= 10, seen
-    assert len(seen) == 4
+        seen["unplaced"] += bool(found.unplaced and found.looked_at)
+        seen["alone" if len(batch) == 1 else "several", found.looked_at is None] += 1
+    assert len(seen) == 5
+    assert min(seen.values()) >= 3, seen
 
 
 def test_with_all_of_it_or_a_small_cloud_nothing_changes(monkeypatch):
