@@ -11,6 +11,7 @@ from kubedsm.bench.scale.lag import LAG, Lag, lag_in
 from kubedsm.bench.scale.paired import paired
 from kubedsm.bench.scale.run import run
 from kubedsm.bench.scale.world import Batch, Size, mirror, rebuilt
+from kubedsm.core.placing.ranks import ranks_of
 from kubedsm.runtime import deciding
 
 
@@ -34,7 +35,9 @@ def test_the_cluster_is_of_the_size_and_the_batch_of_the_classes_asked_for():
     known.check_invariants()
     seen = known.snapshot()
     assert (len(seen.nodes), len(seen.pods)) == (8, 40)
-    assert len({pod.pod_class for pod in Batch(20, 3).waiting()}) == 3
+    waiting = Batch(200, 3).waiting()
+    assert len({pod.pod_class for pod in waiting}) == 3
+    assert ranks_of(waiting, 0.0, 60.0) is None
 
 
 def test_nothing_that_was_kept_along_is_left_in_what_is_rebuilt():

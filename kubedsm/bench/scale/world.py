@@ -44,7 +44,11 @@ class Batch:
         return f"{self.pods} pods of {self.classes} class{'es' if self.classes > 1 else ''}"
 
     def waiting(self) -> list[Pod]:
-        return [_pod("new", number, number % self.classes) for number in range(self.pods)]
+        """Created within a second, so that none has waited for longer than another."""
+        return [
+            attrs.evolve(_pod("new", number, number % self.classes), created=number / self.pods)
+            for number in range(self.pods)
+        ]
 
 
 def mirror(size: Size, seed: int = 1) -> ClusterMirror:
