@@ -43,12 +43,16 @@ def answer(played: Played) -> str:
 
 
 def _behind(experiment: Experiment, part: Part) -> Iterator[str]:
+    """A line for each reason."""
+    figures: dict[str, list[str]] = {}
     for each in part.standings:
         found = each.difference
         if found is not None and found.place is Place.BEHIND:
             known = (why for what, why in experiment.reasons.items() if each.what.startswith(what))
             why = next(known, "Why is not known.")
-            yield f"- {experiment.name}, {each.what}: behind {found.other}. {why}"
+            figures.setdefault(why, []).append(f"{each.what} (behind {found.other})")
+    for why, behind in figures.items():
+        yield f"- **{experiment.name}**: {'; '.join(behind)}. {why}"
 
 
 def _failures(failed: Mapping[str, str]) -> Iterator[str]:

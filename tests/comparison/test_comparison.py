@@ -82,7 +82,7 @@ def test_the_page_begins_with_who_wins_and_says_why_where_it_is_behind(compare, 
     assert "ahead in 1, level in 0, behind in 1" in first
     better = "| p99 | kubedsm: 75 ms | kube-scheduler: 100 ms | -25 ms (-25.0 %) | ahead |"
     assert better in first
-    assert "- packing, p99: behind kube-scheduler. It waits for more." in first
+    assert "- **packing**: p99 (behind kube-scheduler). It waits for more." in first
     for shown in (text, page):
         assert "Three rounds" in shown
         assert "In brackets: as published." in shown
