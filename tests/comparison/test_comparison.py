@@ -145,7 +145,7 @@ def test_what_was_done_before_an_interruption_is_there(compare, tmp_path, signal
         os.kill(os.getpid(), signalled)
         time.sleep(10)
 
-    before = signal.getsignal(signal.SIGTERM)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     chosen = [
         experiment("paper", lambda _: found(75, 100)),
         experiment("packing", interrupted),
@@ -155,7 +155,7 @@ def test_what_was_done_before_an_interruption_is_there(compare, tmp_path, signal
     assert err.endswith("kubedsm: error: interrupted\n")
     assert list(kept(tmp_path)) == ["paper"]
     assert "ahead in 1" in out
-    assert signal.getsignal(signal.SIGTERM) == before
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 
 def test_policies_go_where_they_can_be_chosen_and_kubedsm_is_always_there(compare):
