@@ -6,6 +6,7 @@ shared with the fast form but the model, the rules of `fit` and the objective.
 
 from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from functools import cache, cached_property
 from itertools import combinations, permutations, product
 
 import attrs
@@ -87,10 +88,16 @@ class _Try:
 
         That is a move within the edge at twice its price.
         """
-        out = {self._look(step[0]) for step in steps if self._kind(step) == "out"}
+        out = {self._looks[step[0].uid] for step in steps if self._kind(step) == "out"}
         return any(
-            self._look(step[0]) in out for step in steps if self._kind(step) in ("in", "placed")
+            self._looks[step[0].uid] in out
+            for step in steps
+            if self._kind(step) in ("in", "placed")
         )
+
+    @cached_property
+    def _looks(self) -> Mapping[Uid, tuple[object, ...]]:
+        return {uid: self._look(pod) for uid, pod in self.snapshot.pods.items()}
 
     def _look(self, pod: Pod) -> tuple[object, ...]:
         free = self.snapshot.free
@@ -206,21 +213,33 @@ def best_by_enumeration(
     trial = _Try(snapshot, limits, edge, snapshot.of_tier(Tier.CLOUD))
     fragmentation = Fragmentation(measure, request_mix(snapshot))
     shares = snapshot.shares()
+
+    # Many choices come to the same shares, or leave a node the same room.
+    @cache
+    def reached(changes: frozenset[tuple[Workload, int]]) -> tuple[int, int]:
+        after = _shares_after(shares, changes)
+        qos = quality(after, promises, objective)
+        return qos, qos if worth is None else worth(after)
+
+    @cache
+    def cost_of(node: NodeName, free: Resources) -> int:
+        return literal_fragmentation(fragmentation, edge[node], free)
+
     at_first = quality(shares, promises, objective)
     price = round(limits.price * NANO)
-    best = Best(at_first, at_first if worth is None else 0, 0, _after((), trial, fragmentation), 0)
+    best = Best(at_first, at_first if worth is None else 0, 0, _after((), trial, cost_of), 0)
     tried = 0
     for steps in _choices(snapshot, limits, trial, movable):
         tried += 1
-        after = _shares_after(shares, steps, edge)
-        qos = quality(after, promises, objective)
-        value = qos if worth is None else worth(after) + _given(steps, limits)
+        qos, value = reached(_changes(steps, edge))
+        if worth is not None:
+            value += _given(steps, limits)
         found = Best(qos, value - price * len(steps), len(steps), 0, 0)
         if found.rank[:2] < best.rank[:2] or (worth and (qos <= at_first or found.net <= 0)):
             continue
         moved = {pod.uid: target for pod, _, target in steps}
         pairs = pairs_on_edge(snapshot, moved) if limits.spread else 0
-        cost = _after(steps, trial, fragmentation)
+        cost = _after(steps, trial, cost_of)
         found = attrs.evolve(found, pairs=pairs, fragmentation=cost)
         legs = trial.legs(steps) if found.rank > best.rank else None
         if legs is not None:
@@ -235,18 +254,27 @@ def _given(steps: Sequence[_Step], limits: SuggestLimits) -> int:
     return round(limits.price * NANO) * awaited * (1 + limits.max_moves)
 
 
+def _changes(steps: Sequence[_Step], edge: Container[NodeName]) -> frozenset[tuple[Workload, int]]:
+    """How many pods more are on the edge, of each workload of the steps."""
+    changes: Counter[Workload] = Counter()
+    for pod, source, target in steps:
+        changes[pod.workload] += (target in edge) - (source in edge)
+    return frozenset(changes.items())
+
+
 def _shares_after(
-    shares: Mapping[Workload, Share], steps: Sequence[_Step], edge: Container[NodeName]
+    shares: Mapping[Workload, Share], changes: frozenset[tuple[Workload, int]]
 ) -> Mapping[Workload, Share]:
     after = dict(shares)
-    for pod, source, target in steps:
-        change = (target in edge) - (source in edge)
-        share = after[pod.workload]
-        after[pod.workload] = Share(share.edge + change, share.total)
+    for workload, change in changes:
+        share = after[workload]
+        after[workload] = Share(share.edge + change, share.total)
     return after
 
 
-def _after(steps: Sequence[_Step], trial: _Try, fragmentation: Fragmentation) -> int:
+def _after(
+    steps: Sequence[_Step], trial: _Try, cost_of: Callable[[NodeName, Resources], int]
+) -> int:
     """The fragmentation of the edge once the steps are taken."""
     free = dict(trial.snapshot.free)
     for pod, source, target in steps:
@@ -254,9 +282,7 @@ def _after(steps: Sequence[_Step], trial: _Try, fragmentation: Fragmentation) ->
             free[source] += pod.requests
         if target in trial.edge:
             free[target] -= pod.requests
-    return sum(
-        literal_fragmentation(fragmentation, node, free[node.name]) for node in trial.edge.values()
-    )
+    return sum(cost_of(name, free[name]) for name in trial.edge)
 
 
 def pairs_on_edge(snapshot: Snapshot, moved: Mapping[Uid, NodeName]) -> int:
