@@ -110,13 +110,16 @@ def every_placement(case):
     """Of all placements of the batch those that fit: the node of each pod that is placed."""
     shot = case.snapshot
     nodes = [n for n in shot.nodes.values() if n.tier is not None]
-    for assignment in product([None, *nodes], repeat=len(case.batch)):
-        free, homes = dict(shot.free), {}
-        for waiting, at in zip(case.batch, assignment, strict=True):
-            if at is not None:
-                if reasons(waiting.pod_class, at, free[at.name]):
-                    break
-                free[at.name] -= waiting.requests
-                homes[waiting.uid] = at.name
-        else:
+
+    def extended(homes, free, waiting):
+        if not waiting:
             yield homes
+            return
+        first, *others = waiting
+        yield from extended(homes, free, others)
+        for at in nodes:
+            if not reasons(first.pod_class, at, free[at.name]):
+                left = {**free, at.name: free[at.name] - first.requests}
+                yield from extended({**homes, first.uid: at.name}, left, others)
+
+    return extended({}, dict(shot.free), case.batch)

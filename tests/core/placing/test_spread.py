@@ -309,14 +309,12 @@ def test_of_all_placements_that_are_as_good_none_is_more_even(zones):
         decision = immediate_schedule(shot, case.batch, case.promises, OBJECTIVE)
         homes = {b.pod.uid: b.node for b in decision.bindings}
         mine = tiers(shot, homes)
-        results = [
-            (standing(case, tried), together(shot, tried), tiers(shot, tried) == mine)
-            for tried in every_placement(case)
-        ]
-        best = max(reached for reached, _, _ in results)
+        results = [(standing(case, tried), tried) for tried in every_placement(case)]
+        best = max(reached for reached, _ in results)
         assert standing(case, homes) == best, seed
-        costs = [cost for reached, cost, _ in results if reached == best]
-        alike = [cost for reached, cost, same in results if reached == best and same]
+        as_good = [tried for reached, tried in results if reached == best]
+        costs = [together(shot, tried) for tried in as_good]
+        alike = [together(shot, tried) for tried in as_good if tiers(shot, tried) == mine]
         found = together(shot, homes)
         if len(set(costs)) == 1:
             continue
