@@ -51,7 +51,7 @@ class CurrentConfiguration:
             raise
         self.refusal = ""
         before = self.current
-        changed = changed_keys(document(before), document(given))
+        changed = [] if given == before else changed_keys(document(before), document(given))
         if changed:
             self.current = given
             self.since = now

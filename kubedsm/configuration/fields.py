@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
+from functools import cache
 from typing import Any, TypeVar
 
 import attrs
@@ -79,6 +80,7 @@ def _folded(word: str) -> str:
     return word.casefold().replace("_", "").replace("-", "")
 
 
+@cache
 def camel(name: str) -> str:
     """The key of the field of that name."""
     first, *more = name.split("_")
