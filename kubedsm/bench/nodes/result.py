@@ -144,8 +144,8 @@ class NodesResult:
             f"{self.pods:,} pods of 8 Deployments come to clouds of 3 zones, one node in four of"
             " which is full, the others unevenly so. Decided on as values: no API server, nothing"
             " is bound. Both are Python in one process: kube-scheduler's scores in turn for one pod"
-            f" after the other, KubeDSM in batches of 256. Medians of {self.rounds} rounds, each a"
-            " cloud of its own, begun by another contender; times are of CPU. p is"
+            f" after the other, KubeDSM in batches of 256. Rounds: {self.rounds}, each a cloud of"
+            " its own, begun by another contender; medians over them; times are of CPU. p is"
             " percentageOfNodesToScore, and cloud.percentageOfNodes; 0 is the formula"
         )
 

@@ -16,7 +16,7 @@ from kubedsm.commands.console import output, print_json
 @click.option("--rounds", type=click.IntRange(1, 100), default=3, help="Of each, in turns.")
 @output
 def nodes(nodes: tuple[int, ...], pods: int, rounds: int, output: str) -> None:
-    """Looking at some of many nodes, beside all of them (10 minutes).
+    """Looking at some of many nodes, beside all of them (6 minutes).
 
     kube-scheduler's policy with percentageOfNodesToScore 0, 10, 50 and 100 (0: its formula), and
     KubeDSM with the same as cloud.percentageOfNodes: what a decision costs, what it loses, how even
