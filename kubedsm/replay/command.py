@@ -55,7 +55,7 @@ _OF_THEIR_OWN = (_PACKING, *_MODELLED)
     "--full",
     is_flag=True,
     help="With --preset: 5 seeds, and all of docs/evaluation.md; packing: 100, docs/packing.md;"
-    " load-aware: 10, docs/load-aware.md; hpa: 100, docs/hpa.md.",
+    " load-aware: 10, docs/load-aware.md; hpa: 50, docs/hpa.md.",
 )
 @click.option(
     "--solver",
@@ -98,7 +98,7 @@ _OF_THEIR_OWN = (_PACKING, *_MODELLED)
 @click.option(
     "--seeds",
     type=click.IntRange(1, 1000),
-    show_default="1; with --full, 5; packing: 2, 100; load-aware: 1, 10; hpa: 20, 100",
+    show_default="1; with --full, 5; packing: 2, 100; load-aware: 1, 10; hpa: 20, 50",
     help="How many, from 1 on.",
 )
 @click.option(

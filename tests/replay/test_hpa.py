@@ -283,7 +283,7 @@ def test_two_policies_are_level_within_the_intervals_of_their_medians():
 
 def test_the_usual_plan_has_the_seeds_that_a_median_needs():
     assert SHORT.seeds >= 20
-    assert len(FULL.all) == 100 * (2 * len(CONTENDERS) + 4 + 3)
+    assert len(FULL.all) == 50 * (2 * len(CONTENDERS) + 4 + 3)
     assert len(set(FULL.all)) == len(FULL.all)
 
 

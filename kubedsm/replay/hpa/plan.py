@@ -41,4 +41,4 @@ class Plan:
         ]
 
 
-SHORT, FULL = Plan(seeds=20), Plan(seeds=100)
+SHORT, FULL = Plan(seeds=20), Plan(seeds=50)

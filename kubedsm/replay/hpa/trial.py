@@ -38,7 +38,7 @@ from loadgen.recovery import (
 )
 
 SLA = Sla()
-#: seconds until FIND: all is deployed and at rest
+#: seconds until all is deployed, and from then on until it is at rest and FIND begins
 STARTING = 30.0
 #: seconds between two looks at the autoscaler and the pods, as the authors' benchmark has it
 LOOK = 5.0
@@ -149,11 +149,13 @@ async def _play(trial: Trial) -> Outcome:
         async with asyncio.TaskGroup() as tasks:
             running = [tasks.create_task(runtime.run())]
             await runtime.synced.wait()
+            # Whenever metrics-server looks, autoscalers sync, and load comes: all are at odds.
+            since = Timing().hpa_sync * _chance(trial, "sync").random()
+            until = since + Timing().hpa_sync * _chance(trial, "load").random()
+            await clock.sleep(STARTING + since - clock.monotonic())
             for resource, obj in objects():
                 cluster.api.create(resource, obj, namespace=NAMESPACE)
-            # The load is not tuned to when autoscalers sync.
-            phase = _chance(trial, "phase").random() * Timing().hpa_sync
-            await clock.sleep(STARTING + phase)
+            await clock.sleep(2 * STARTING + until - clock.monotonic())
             looks: list[Look] = []
             running.append(tasks.create_task(_look(cluster.api, clock, looks)))
             clients = await _find(service, trial)
