@@ -1,6 +1,7 @@
 """Who wins, and by how much: one figure of several policies, and the tables of several figures."""
 
 import enum
+import math
 from collections.abc import Mapping, Sequence
 
 import attrs
@@ -55,12 +56,17 @@ class Standing:
     #: such as `ms`; none of a share or an index
     unit: str
     less_is_better: bool
-    #: by policy, those of which it is known
-    values: Mapping[str, float]
+    #: by policy, those of which it is known: finite
+    values: Mapping[str, float] = attrs.field()
     #: two are level within this share of the greater of them
     noise: float = 0.0
     #: who is compared with the best of the others
     ours: str = KUBEDSM
+
+    @values.validator
+    def _finite(self, _: object, values: Mapping[str, float]) -> None:
+        if not all(map(math.isfinite, values.values())):
+            raise ValueError(f"{self.what}: a figure is not finite")
 
     @property
     def ranked(self) -> list[str]:

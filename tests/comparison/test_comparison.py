@@ -13,10 +13,11 @@ import pytest
 from kubedsm.bench.burst import tables as burst_tables
 from kubedsm.bench.burst.result import BurstResult
 from kubedsm.commands import comparing
-from kubedsm.comparison import burst, load_aware, packing, paper
+from kubedsm.comparison import burst, hpa, load_aware, packing, paper
 from kubedsm.comparison.experiment import Experiment, Found, Part, of_titles
 from kubedsm.comparison.experiments import EXPERIMENTS
 from kubedsm.replay import evaluation, presets
+from kubedsm.replay.hpa import tables as hpa_tables
 from kubedsm.replay.load_aware import tables as load_aware_tables
 from kubedsm.replay.load_aware.trial import Outcome, Trial
 from kubedsm.replay.packing import tables as packing_tables
@@ -292,6 +293,7 @@ def test_kubedsm_that_is_told_the_load_is_compared_with_the_others():
     ("sections", "shown"),
     [
         (burst_tables.sections(BurstResult(1, 1, emulated=True, sides=())), burst.SHOWN),
+        (hpa_tables.SECTIONS, hpa.SHOWN),
         (evaluation.SECTIONS, paper.SHOWN),
         (load_aware_tables.SECTIONS, load_aware.SHOWN),
         (packing_tables.SECTIONS, packing.SHOWN),

@@ -279,6 +279,8 @@ def test_two_policies_are_level_within_the_intervals_of_their_medians():
         *(outcome(REFERENCE, seed, 120.0) for seed in range(6)),
     ]
     assert standings(sure)[0].difference.place is Place.AHEAD
+    never = [msgspec.structs.replace(each, looks=()) for each in sure]
+    assert standings(never)[2].values == {}
 
 
 def test_the_usual_plan_has_the_seeds_that_a_median_needs():

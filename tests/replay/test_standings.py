@@ -46,6 +46,12 @@ def test_nobody_is_compared_with_nobody(values):
     assert ours_and_best([found])[1] == []
 
 
+@pytest.mark.parametrize("value", [float("inf"), float("nan")])
+def test_a_figure_that_is_not_known_is_left_out(value):
+    with pytest.raises(ValueError, match="p99: a figure is not finite"):
+        standing(kubedsm=1, other=value)
+
+
 def test_the_tables_of_several():
     both = [
         standing(kubedsm=75.04, other=100),

@@ -273,9 +273,16 @@ def standings(outcomes: Outcomes) -> list[Standing]:
             "time to recover, median",
             "s",
             less_is_better=True,
-            values={p: m for p, m in medians.items() if math.isfinite(m)},
+            values=_known(medians),
             noise=min(1.0, widest / most) if most else 0.0,
         ),
         Standing("windows that keep the SLA", "", less_is_better=False, values=rates, noise=0.05),
-        Standing("20 pods Ready, median", "s", less_is_better=True, values=full, noise=0.05),
+        Standing(
+            "20 pods Ready, median", "s", less_is_better=True, values=_known(full), noise=0.05
+        ),
     ]
+
+
+def _known(medians: dict[str, float]) -> dict[str, float]:
+    """Without what most seeds never came to."""
+    return {policy: median for policy, median in medians.items() if math.isfinite(median)}

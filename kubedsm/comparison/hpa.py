@@ -1,0 +1,45 @@
+"""The autoscaler's experiment of the rotating-score-cache paper: how soon a service recovers."""
+
+from functools import partial
+
+import attrs
+import msgspec
+
+from kubedsm.comparison.experiment import Asked, Experiment, Found, Part, of_titles
+from kubedsm.core.policies.registry import POLICIES
+from kubedsm.replay.hpa import command
+from kubedsm.replay.hpa.plan import REFERENCE, SHORT
+from kubedsm.replay.hpa.tables import SECTIONS, standings
+from kubedsm.replay.sections import made
+from kubedsm.replay.trials import as_json
+
+#: of the tables of docs/hpa.md
+SHOWN = ("Time to recover", "Chance or policy", "How much of it is scheduling", "The autoscaler")
+#: seeds of a look, as few as have an interval
+_LOOK = 6
+_REASONS = {
+    "time to recover, median": "It hangs on how ten connections fall on the pods, which the seed"
+    " draws for each window, and not on who places pods in a fraction of a second.",
+}
+
+
+def _run(asked: Asked) -> Found:
+    planned = SHORT if asked.full else attrs.evolve(SHORT, seeds=_LOOK)
+    if asked.policies:
+        planned = attrs.evolve(
+            planned, contenders=list(dict.fromkeys([*asked.policies, REFERENCE]))
+        )
+    done = command.carried_out(planned, asked.jobs)
+    results, tables = msgspec.Raw(as_json(done)), made(of_titles(SECTIONS, SHOWN), done)
+    part = Part(asked.full, command.about(planned), standings(done), tables, results)
+    return Found(part, partial(command.pictures, done))
+
+
+HPA = Experiment(
+    "hpa",
+    "The autoscaler: how soon a service recovers",
+    "emulated, the service modelled",
+    _REASONS,
+    _run,
+    tuple(POLICIES),
+)
