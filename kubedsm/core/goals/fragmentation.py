@@ -13,6 +13,7 @@ bounds how many fit, but free pod slots are no waste.
 
 import enum
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 
 import attrs
 import numpy as np
@@ -73,6 +74,36 @@ def rows(amounts: Iterable[Resources], axes: tuple[str, ...]) -> Ints:
     return np.array(listed, dtype=np.int64).reshape(len(listed), len(axes))
 
 
+@attrs.frozen(eq=False)
+class _Asked:
+    """What one vector of a mix asks for, as nodes are measured by it."""
+
+    #: of all pods of the mix
+    part: float
+    #: what it asks for any of, as columns; and how much, a row each
+    axes: tuple[int, ...]
+    amounts: Ints
+    #: the same without pods
+    measured: tuple[int, ...]
+    measured_amounts: Ints
+
+
+@lru_cache(maxsize=256)
+def _asked(mix: Mix, axes: tuple[str, ...]) -> tuple[_Asked, ...]:
+    """Without vectors that ask for pods only."""
+    pods = sum(count for _, count in mix)
+    found = []
+    for vector, count in mix:
+        amounts = np.array([row(vector, axes)], dtype=np.int64).T
+        asked = tuple(np.flatnonzero(amounts).tolist())
+        measured = tuple(r for r in asked if axes[r] != "pods")
+        if measured:
+            found.append(
+                _Asked(count / pods, asked, amounts[[*asked]], measured, amounts[[*measured]])
+            )
+    return tuple(found)
+
+
 @attrs.frozen
 class Fragmentation:
     """A measure, and what it measures by."""
@@ -116,22 +147,19 @@ class Fragmentation:
     def _unusable(
         self, axes: tuple[str, ...], room: Ints, size: Ints, exists: NDArray[np.bool_]
     ) -> NDArray[np.float64]:
-        pods = sum(count for _, count in self.mix)
         total = np.zeros(room.shape[1])
-        for vector, count in self.mix:
-            requests = row(vector, axes)
-            asked = [r for r, amount in enumerate(requests) if amount]
-            measured = [i for i, r in enumerate(asked) if axes[r] != "pods"]
-            if not measured:
-                continue
-            amounts = np.array([[requests[r]] for r in asked], dtype=np.int64)
-            fitting = (room[asked] // amounts).min(axis=0)
-            chosen = [asked[i] for i in measured]
-            part = (room[chosen] - fitting * amounts[measured]) / size[chosen]
+        there: dict[tuple[int, ...], tuple[Ints, NDArray[np.bool_], Ints]] = {}
+        for asked in _asked(self.mix, axes):
+            measured = asked.measured
+            if measured not in there:
+                present = exists.take(measured, axis=0)
+                number = np.maximum(present.sum(axis=0), 1)
+                there[measured] = size.take(measured, axis=0), present, number
+            whole, present, number = there[measured]
+            fitting = (room.take(asked.axes, axis=0) // asked.amounts).min(axis=0)
+            unused = (room.take(measured, axis=0) - fitting * asked.measured_amounts) / whole
             # Sums run down the rows one by one, so that the literal form gives the same bits.
-            present = exists[chosen]
-            mean = (part * present).sum(axis=0) / np.maximum(present.sum(axis=0), 1)
-            total += (count / pods) * mean
+            total += asked.part * ((unused * present).sum(axis=0) / number)
         return total
 
     def _product(
