@@ -63,6 +63,8 @@ class Search:
         self._spare = (packing.counts - problem.least).tolist()
         #: by row, the kinds of the pods there; and of those that have no node
         self._on: list[list[int]] = []
+        #: how much room that leaves there
+        self._spare_room: list[float] = []
         self._out: list[int] = []
         self._rounds = _ROUNDS + _ROUNDS_A_NODE * len(problem.names)
         self._random = _numbers(seed)
@@ -80,6 +82,7 @@ class Search:
             [kind for kind, number in enumerate(row) for _ in range(number)]
             for row in loads.tolist()
         ]
+        self._spare_room = [self._room_beside(row, kinds) for row, kinds in enumerate(self._on)]
         left = (self._problem.packing.counts - loads.sum(axis=0)).tolist()
         self._out = [kind for kind, number in enumerate(left) for _ in range(number)]
 
@@ -100,11 +103,12 @@ class Search:
         for _ in range(self._rounds):
             if deadline.passed or not self._out:
                 break
-            found, before = self._repacked(restoring=True), (list(self._on), self._out)
+            found = self._repacked(restoring=True)
+            before = list(self._on), list(self._spare_room), self._out
             if found is not None and self._counted(found.out) < self._counted(self._out):
                 self._become(found)
                 if not takes(self.loads):
-                    self._on, self._out = before
+                    self._on, self._spare_room, self._out = before
 
     def _repacked(self, *, restoring: bool) -> "_Found | None":
         """With some nodes packed anew; None if pods that must have a node would have none."""
@@ -131,13 +135,14 @@ class Search:
     def _become(self, found: "_Found") -> None:
         for row, kinds in found.on.items():
             self._on[row] = kinds
+            self._spare_room[row] = self._room_beside(row, kinds)
         self._out = found.out
 
     def _drawn_rows(self) -> list[int]:
         number = len(self._on)
         wanted = min(number, 2 + int(next(self._random) * (_NODES - 1)))
         drawn = [int(next(self._random) * number) for _ in range(_LOOKED_AT)]
-        rows = {max(drawn, key=lambda row: self._size_of(self._left(row, self._on[row])))}
+        rows = {max(drawn, key=self._spare_room.__getitem__)}
         while len(rows) < wanted:
             rows.add(int(next(self._random) * number))
         return sorted(rows)
@@ -196,6 +201,9 @@ class Search:
 
     def _size_of(self, amounts: Sequence[int]) -> float:
         return sum(map(float.__mul__, map(float, amounts), self._parts))
+
+    def _room_beside(self, row: int, kinds: Sequence[int]) -> float:
+        return self._size_of(self._left(row, kinds))
 
     def _left(self, row: int, kinds: Sequence[int]) -> list[int]:
         left = self._room[row]
