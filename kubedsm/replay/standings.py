@@ -128,7 +128,7 @@ def everyone(standings: Sequence[Standing]) -> Table:
         [
             f"{each.what}, {each.unit}".removesuffix(", "),
             *(_marked(each, name) for name in names),
-            f"{100 * each.noise:g} %",
+            f"{100 * each.noise:.3g} %",
         ]
         for each in standings
         if each.values
