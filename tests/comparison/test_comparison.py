@@ -12,8 +12,10 @@ import pytest
 
 from kubedsm.bench.burst import tables as burst_tables
 from kubedsm.bench.burst.result import BurstResult
+from kubedsm.bench.nodes import tables as nodes_tables
+from kubedsm.bench.nodes.result import NodesResult
 from kubedsm.commands import comparing
-from kubedsm.comparison import burst, hpa, load_aware, packing, paper
+from kubedsm.comparison import burst, hpa, load_aware, nodes, packing, paper
 from kubedsm.comparison.experiment import Experiment, Found, Part, of_titles
 from kubedsm.comparison.experiments import EXPERIMENTS
 from kubedsm.replay import evaluation, presets
@@ -294,6 +296,7 @@ def test_kubedsm_that_is_told_the_load_is_compared_with_the_others():
     [
         (burst_tables.sections(BurstResult(1, 1, emulated=True, sides=())), burst.SHOWN),
         (hpa_tables.SECTIONS, hpa.SHOWN),
+        (nodes_tables.sections(NodesResult(1, 1, sides=())), nodes.SHOWN),
         (evaluation.SECTIONS, paper.SHOWN),
         (load_aware_tables.SECTIONS, load_aware.SHOWN),
         (packing_tables.SECTIONS, packing.SHOWN),

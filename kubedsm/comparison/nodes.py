@@ -1,0 +1,49 @@
+"""Node count: what looking at some nodes of a large cloud saves, and what it loses."""
+
+from collections.abc import Sequence
+
+import attrs
+import msgspec
+import orjson
+from rich.console import Console
+from rich.progress import Progress
+
+from kubedsm.bench.nodes.contenders import contenders
+from kubedsm.bench.nodes.result import standings
+from kubedsm.bench.nodes.run import run
+from kubedsm.bench.nodes.tables import sections
+from kubedsm.comparison.experiment import Asked, Experiment, Found, Part, of_titles
+from kubedsm.replay.sections import made
+
+_NAME = "nodes"
+#: of its tables
+SHOWN = ("Time", "Quality", "Fairness")
+
+
+@attrs.frozen
+class _Plan:
+    nodes: Sequence[int]
+    pods: int
+    rounds: int
+
+
+_FULL, _LOOK = _Plan((100, 1000, 5000), 1000, 3), _Plan((100, 1000), 200, 1)
+_REASONS = {
+    "mean score": "KubeDSM goes by how far apart replicas come first, and then by how little of a"
+    " node is asked for, and not by the balance of cpu and memory that this score counts as well.",
+}
+
+
+def _run(asked: Asked) -> Found:
+    plan = _FULL if asked.full else _LOOK
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        searches = len(plan.nodes) * plan.rounds * len(contenders())
+        task = progress.add_task(_NAME, total=searches)
+        result = run(plan.nodes, plan.pods, plan.rounds, lambda: progress.advance(task))
+    tables = made(of_titles(sections(result), SHOWN), result.sides)
+    results = msgspec.Raw(orjson.dumps(result.as_json()))
+    return Found(Part(asked.full, result.about, standings(result), tables, results))
+
+
+NODES = Experiment(_NAME, "Many nodes: looking at some, or at all", "computed", _REASONS, _run)
