@@ -6,6 +6,7 @@ import pytest
 
 from kubedsm.configuration.documents import DocumentError
 from kubedsm.configuration.settings import Configuration, with_settings
+from kubedsm.core.policies.registry import ON_REQUEST
 from kubedsm.core.world.model import Workload
 from kubedsm.replay.presets import (
     EQUAL_COEFFICIENTS,
@@ -100,7 +101,7 @@ def test_everybody_plays_the_ten_scenarios_with_every_seed(preset, seeds):
 def test_the_whole_evaluation_is_what_its_tables_show():
     runs = full([1], Setup())
     found = {(run.name, run.policy) for run in runs}
-    everybody = {*CONTENDERS, *map(priced, PRICES)}
+    everybody = {*CONTENDERS, *map(priced, PRICES)} - {*ON_REQUEST}
     assert {policy for name, policy in found if name == "1.1-.4"} == everybody - set(QOS_VARIANTS)
     assert {policy for name, policy in found if name == VARIANT_SCENARIO} == everybody
     assert {name for name, _ in found} - set(PAPER_SCENARIOS) == {
@@ -117,5 +118,7 @@ def test_the_curve_of_prices_has_the_default_on_it():
 
 def test_the_reduced_evaluation_has_every_variant_once():
     found = [(run.name, run.policy) for run in reduced([1], Setup())]
-    assert {policy for name, policy in found if name == VARIANT_SCENARIO} == set(CONTENDERS)
+    assert {policy for name, policy in found if name == VARIANT_SCENARIO} == {*CONTENDERS} - {
+        *ON_REQUEST
+    }
     assert {name for name, _ in found} == set(PAPER_SCENARIOS)
