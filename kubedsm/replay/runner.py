@@ -5,6 +5,7 @@ import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from threading import Thread
 from typing import Any, TypeVar
 
 import attrs
@@ -72,7 +73,16 @@ def spread(work: Callable[[T], R], items: Sequence[T], jobs: int, chunk: int = 1
 def _begin_worker() -> None:
     # Ctrl-C reaches every process of the terminal; the one that started us decides.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Thread(target=_end_with_parent, daemon=True).start()
     _quieten()
+
+
+def _end_with_parent() -> None:
+    """One that is killed tells its workers nothing, and they would wait for work for ever."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _quieten() -> None:

@@ -5,10 +5,13 @@ import json
 import os
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import attrs
 import pytest
 
+from kubedsm.bench.soak.processes import family
 from kubedsm.cluster.calls import pod_writes
 from kubedsm.cluster.client.port import Conflict, DisruptionBudgetExceeded, Request
 from kubedsm.configuration import settings
@@ -110,6 +113,26 @@ def test_a_cluster_without_room_leaves_pods_waiting_and_says_nothing_of_the_rati
 def test_runs_in_processes_are_the_runs_in_this_one():
     runs = [short("kubedsm", seed=seed) for seed in (1, 2)]
     assert list(spread(carry_out, runs, 2)) == list(spread(carry_out, runs, 1))
+
+
+def runs_still(pid):
+    """Whether it has not ended; one that has may be waited for by nobody."""
+    try:
+        return bool(Path(f"/proc/{pid}/cmdline").read_bytes())
+    except OSError:
+        return False
+
+
+def test_workers_end_with_a_run_that_is_killed():
+    spreading = "from kubedsm.replay.runner import spread; list(spread(time.sleep, [60, 60], 2))"
+    with subprocess.Popen([sys.executable, "-c", f"import time; {spreading}"]) as run:
+        # the workers, and multiprocessing's resource tracker
+        while len(started := family(run.pid)) < 4 and run.poll() is None:
+            time.sleep(0.05)
+        run.kill()
+    assert len(started) == 4
+    while any(map(runs_still, started)):
+        time.sleep(0.05)
 
 
 def test_seeds_differ():
