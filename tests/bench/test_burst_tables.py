@@ -1,5 +1,7 @@
 """What is said of bursts that are small enough to work out by hand."""
 
+import orjson
+
 from kubedsm.bench.burst.result import BurstResult, CacheUse, Round, Side, standings
 from kubedsm.bench.burst.tables import tables
 from kubedsm.core.policies.score_cache import Why
@@ -68,7 +70,7 @@ def test_the_fullest_nodes_come_first():
 
 def test_passes_and_hits_of_a_cache_are_told_of_who_has_one():
     assert "| cache-scheduler | 3 | 0.750 | 9 | 1 | 0 | 2 | 0 |" in tables(RESULT)
-    assert RESULT.as_json()["scoreCaches"] == {
+    assert orjson.loads(orjson.dumps(RESULT.as_json()))["scoreCaches"] == {
         "cache-scheduler": {
             "passes": 3,
             "hitRate": 0.75,

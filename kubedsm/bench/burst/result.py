@@ -47,7 +47,11 @@ class CacheUse:
 
     def as_json(self) -> dict[str, Any]:
         hit_rate = round(self.hits / max(1, self.hits + self.passes), 4)
-        return {"passes": self.passes, "hitRate": hit_rate, "looks": dict(self.looks)}
+        return {
+            "passes": self.passes,
+            "hitRate": hit_rate,
+            "looks": {why.value: n for why, n in self.looks.items()},
+        }
 
 
 @attrs.frozen
