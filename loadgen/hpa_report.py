@@ -54,8 +54,9 @@ def _remarks(played: Played) -> list[str]:
         lines.append("Stopped before its end; the window that was cut short is left out.")
     if played.ok_rate is not None:
         good = f"HOLD: {played.clients} clients, {played.ok_rate:.0%} of the windows are good"
-        latency = f", p99 at most {max(p99s):.3f} s, on average {sum(p99s) / len(p99s):.3f} s"
-        lines.append(f"{good}{latency if p99s else ''}.")
+        if p99s:
+            good += f", p99 at most {max(p99s):.3f} s, on average {sum(p99s) / len(p99s):.3f} s"
+        lines.append(f"{good}.")
     if found is not None:
         lines.append(
             {

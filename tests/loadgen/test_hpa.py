@@ -140,6 +140,8 @@ def test_the_report():
     [
         ((GOOD,), "No window was bad: there was nothing to recover from."),
         ((BAD,), "Not recovered: it takes longer than HOLD."),
+        # Nothing was answered, so that there is no latency.
+        ((Window(0.0, 30.0, 9, None, 9),), "0% of the windows are good."),
     ],
 )
 def test_what_is_no_recovery_is_said(windows, said):
