@@ -13,10 +13,11 @@ from kubedsm.core.world.model import Share, Tier
 from kubedsm.replay.at_risk import AtRisk
 from kubedsm.replay.optimum import Optimum
 from kubedsm.replay.recording import Record
-from kubedsm.replay.summaries import EdgeRatio, nearest_rank
+from kubedsm.replay.summaries import EdgeRatio
 from kubedsm.replay.timeline import Level, Life, MoveRecord, Timeline
 from kubedsm.replay.workload_model import Endpoint, Floats, Responses, due_times, respond
 from kubedsm.replay.world import Run
+from loadgen.measures import nearest_rank
 
 #: digits kept: a billionth is beyond what any of this means, and above what sums of floats vary by
 _DIGITS = 6
@@ -35,7 +36,7 @@ class Spread:
         if not len(values):
             return cls(0.0, 0.0)
         ranked = np.sort(np.asarray(values, dtype=np.float64))
-        return cls(float(ranked.mean()), nearest_rank(ranked.tolist(), 0.95))
+        return cls(float(ranked.mean()), nearest_rank(ranked, 95))
 
 
 @attrs.frozen

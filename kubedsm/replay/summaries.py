@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 import attrs
 
 from kubedsm.core.world.model import Share
+from loadgen.measures import nearest_rank
 
 
 @attrs.frozen(slots=True)
@@ -22,17 +23,10 @@ class Latency:
         if not seconds:
             return None
         ranked = sorted(seconds)
-        return cls(
-            sum(ranked) / len(ranked), nearest_rank(ranked, 0.50), nearest_rank(ranked, 0.99)
-        )
+        return cls(sum(ranked) / len(ranked), nearest_rank(ranked, 50), nearest_rank(ranked, 99))
 
     def milliseconds(self) -> dict[str, float]:
         return {name: round(1000 * value, 2) for name, value in attrs.asdict(self).items()}
-
-
-def nearest_rank(ranked: Sequence[float], quantile: float) -> float:
-    """Return the percentile of values in increasing order."""
-    return ranked[max(0, math.ceil(quantile * len(ranked)) - 1)]
 
 
 def median_interval(values: Sequence[float], level: float = 0.95) -> tuple[float, float] | None:

@@ -12,8 +12,8 @@ from kubedsm.replay.hpa.trial import Outcome, Start
 from kubedsm.replay.report import number
 from kubedsm.replay.sections import Section, Table
 from kubedsm.replay.standings import Standing
-from kubedsm.replay.summaries import nearest_rank
 from kubedsm.replay.trials import of_trials
+from loadgen.measures import nearest_rank
 from loadgen.recovery import HOLD_SECONDS, WINDOW_SECONDS
 
 MODELLED = (
@@ -168,7 +168,7 @@ def _starts(outcomes: Outcomes) -> Table:
         for what, seconds in _STARTS:
             ranked = sorted(value for value in map(seconds, pods) if value is not None)
             missing = len(pods) - len(ranked)
-            middle = [nearest_rank(ranked, share) for share in (0.5, 0.9, 0.99)] if ranked else []
+            middle = [nearest_rank(ranked, percent) for percent in (50, 90, 99)] if ranked else []
             shown = [f"{s:.3f}" for s in (*ranked[:1], *middle, *ranked[-1:])] or ["-"] * 5
             lines.append([f"{policy}, {what}", str(len(ranked)), str(missing), *shown])
     return ["seconds", "pods", "missing", "min", "p50", "p90", "p99", "max"], lines
