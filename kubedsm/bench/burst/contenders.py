@@ -24,6 +24,7 @@ from kubedsm.bench.soak.processes import LONGEST_LINE, cpu_seconds, emulated_clu
 from kubedsm.clock import SystemClock
 from kubedsm.cluster.client.kubernetes import KubernetesCluster
 from kubedsm.core.policies.registry import KUBEDSM, POLICIES
+from kubedsm.replay.hpa.service import NODES
 
 #: who can have a burst
 NAMES: Sequence[str] = (
@@ -31,13 +32,8 @@ NAMES: Sequence[str] = (
     *(f"{name}{policy_process.BATCHED}" for name in POLICIES if name != KUBEDSM),
     bare_loop.NAME,
 )
-#: the paper's: e2-standard-2, of which so much is left to pods. It knows no tiers: all are edge.
-WORKERS = tuple(
-    {"name": f"worker-{number}", "tier": "edge", "cpu": "1930m", "memory": "5.9Gi", "pods": 110}
-    for number in range(1, 6)
-)
-#: all pods that they take
-MOST = 550
+#: all pods that the workers take
+MOST = sum(int(node["status"]["allocatable"]["pods"]) for node in NODES)
 #: seconds for what follows on a burst, and for those that stood still meanwhile to hear of it
 AFTERGLOW = 1.0
 #: from a pod's binding to its being Ready
@@ -135,7 +131,7 @@ async def run(plan: Plan, report: Callable[[str], None], keepalive: float) -> Bu
     """
     clock, contenders = SystemClock(), dict[str, _Contender]()
     async with (
-        emulated_cluster(WORKERS, "--tls", "--start-delay", START_DELAY) as kubeconfig,
+        emulated_cluster(NODES, "--tls", "--start-delay", START_DELAY) as kubeconfig,
         await KubernetesCluster.connect(kubeconfig) as cluster,
         asyncio.TaskGroup() as tasks,
         AsyncExitStack() as processes,
