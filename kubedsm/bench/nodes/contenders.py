@@ -25,6 +25,8 @@ from kubedsm.core.world.model import Node, Pod
 from kubedsm.core.world.node_index import Ints
 
 KUBE_SCHEDULER = "kube-scheduler"
+#: pods that KubeDSM decides on together, as it comes
+BATCH = BatchSettings().size
 #: what is compared; the last is all nodes
 PERCENTAGES = (0, 10, 50, 100)
 
@@ -99,7 +101,7 @@ class Baseline:
 class Ours:
     percentage: int
     #: pods
-    batch: int = BatchSettings().size
+    batch: int = BATCH
     policy: str = KUBEDSM
 
     def decide(self, mirror: ClusterMirror, waiting: Sequence[Pod], _seed: int) -> Decided:

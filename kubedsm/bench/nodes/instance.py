@@ -12,9 +12,9 @@ from kubedsm.core.world.model import Node, NodeName, Pod, Resources, Workload
 
 ZONES = 3
 #: one node in so many takes no pod, so that it matters where a search ends
-_FULL = 4
+FULL = 4
 #: of the pods that come: workloads
-_CLASSES = 8
+CLASSES = 8
 _SIZE = Resources(16_000, 64 * 2**30, 110)
 _ZONE = "topology.kubernetes.io/zone"
 
@@ -38,7 +38,7 @@ class Instance:
         return made
 
     def waiting(self) -> list[Pod]:
-        return Batch(self.pods, _CLASSES).waiting()
+        return Batch(self.pods, CLASSES).waiting()
 
 
 def zone(node: Node) -> str:
@@ -56,7 +56,7 @@ def _node(number: int) -> Node:
 
 
 def _resident(number: int, rng: random.Random) -> Pod:
-    cpu, memory = (8, 8) if number % _FULL == 0 else (rng.randint(1, 6), rng.randint(1, 6))
+    cpu, memory = (8, 8) if number % FULL == 0 else (rng.randint(1, 6), rng.randint(1, 6))
     requests = Resources(cpu * _SIZE.cpu // 8, memory * _SIZE.memory // 8, 1)
     name = f"old-{number:05}"
     owner = Workload("shop", "Deployment", f"old-{number // PODS_OF_A_WORKLOAD}")

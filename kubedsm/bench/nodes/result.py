@@ -10,7 +10,7 @@ import attrs
 
 from kubedsm.bench.burst.figures import evenness
 from kubedsm.bench.nodes import instance, published
-from kubedsm.bench.nodes.contenders import KUBE_SCHEDULER, PERCENTAGES, Decided, name_of
+from kubedsm.bench.nodes.contenders import BATCH, KUBE_SCHEDULER, PERCENTAGES, Decided, name_of
 from kubedsm.core.placing.cloud import score_with
 from kubedsm.core.policies.registry import KUBEDSM
 from kubedsm.core.rules.node_scores import balanced_allocation_score
@@ -141,10 +141,11 @@ class NodesResult:
     @property
     def about(self) -> str:
         return (
-            f"{self.pods:,} pods of 8 Deployments come to clouds of 3 zones, one node in four of"
-            " which is full, the others unevenly so. Decided on as values: no API server, nothing"
-            " is bound. Both are Python in one process: kube-scheduler's scores in turn for one pod"
-            f" after the other, KubeDSM in batches of 256. Rounds: {self.rounds}, each a cloud of"
+            f"{self.pods:,} pods of {instance.CLASSES} Deployments come to clouds of"
+            f" {instance.ZONES} zones, one node in {instance.FULL} of which is full, the others"
+            " unevenly so. Decided on as values: no API server, nothing is bound. Both are Python"
+            " in one process: kube-scheduler's scores in turn for one pod after the other, KubeDSM"
+            f" in batches of {BATCH}. Rounds: {self.rounds}, each a cloud of"
             " its own, begun by another contender; medians over them; times are of CPU. p is"
             " percentageOfNodesToScore, and cloud.percentageOfNodes; 0 is the formula"
         )
