@@ -7,7 +7,7 @@ import msgspec
 
 from kubedsm.comparison.experiment import Asked, Experiment, Found, Part, of_titles
 from kubedsm.core.policies.registry import POLICIES
-from kubedsm.replay.hpa import command
+from kubedsm.replay.hpa.command import PRESET
 from kubedsm.replay.hpa.plan import REFERENCE, SHORT
 from kubedsm.replay.hpa.tables import SECTIONS, standings
 from kubedsm.replay.sections import made
@@ -24,15 +24,15 @@ _REASONS = {
 
 
 def _run(asked: Asked) -> Found:
-    planned = SHORT if asked.full else attrs.evolve(SHORT, seeds=_LOOK)
+    planned = SHORT if asked.full else SHORT.times(_LOOK)
     if asked.policies:
         planned = attrs.evolve(
             planned, contenders=list(dict.fromkeys([*asked.policies, REFERENCE]))
         )
-    done = command.carried_out(planned, asked.jobs)
+    done = PRESET.carried_out(planned, asked.jobs)
     results, tables = msgspec.Raw(as_json(done)), made(of_titles(SECTIONS, SHOWN), done)
-    part = Part(asked.full, command.about(planned), standings(done), tables, results)
-    return Found(part, partial(command.pictures, done))
+    part = Part(asked.full, PRESET.about(planned), standings(done), tables, results)
+    return Found(part, partial(PRESET.draw, done))
 
 
 HPA = Experiment(

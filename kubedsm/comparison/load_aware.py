@@ -7,8 +7,8 @@ import msgspec
 
 from kubedsm.comparison.experiment import Asked, Experiment, Found, Part, of_titles
 from kubedsm.core.policies.registry import KUBEDSM
-from kubedsm.replay.load_aware import command
 from kubedsm.replay.load_aware.application import GRAPHS
+from kubedsm.replay.load_aware.command import PRESET
 from kubedsm.replay.load_aware.contenders import OURS
 from kubedsm.replay.load_aware.plan import SHORT, Plan
 from kubedsm.replay.load_aware.tables import SECTIONS, Of
@@ -29,11 +29,11 @@ _P95 = "p95 of response times"
 
 def _run(asked: Asked) -> Found:
     planned = SHORT if asked.full else _LOOK
-    done = command.carried_out(planned, asked.jobs)
+    done = PRESET.carried_out(planned, asked.jobs)
     results = msgspec.Raw(as_json(done))
-    about, tables = command.about(planned), made(of_titles(SECTIONS, SHOWN), done)
+    about, tables = PRESET.about(planned), made(of_titles(SECTIONS, SHOWN), done)
     part = Part(asked.full, about, standings(done), tables, results)
-    return Found(part, partial(command.pictures, done))
+    return Found(part, partial(PRESET.draw, done))
 
 
 def standings(done: Sequence[Outcome]) -> list[Standing]:

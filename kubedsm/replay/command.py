@@ -1,7 +1,7 @@
 """The command `kubedsm replay`."""
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,8 +16,8 @@ from kubedsm.emulator.paper import paper_cluster
 from kubedsm.replay import presets, tuning
 from kubedsm.replay.evaluation import tables as markdown_tables
 from kubedsm.replay.files import as_json, write
-from kubedsm.replay.hpa import command as hpa
-from kubedsm.replay.load_aware import command as load_aware
+from kubedsm.replay.hpa.command import PRESET as HPA
+from kubedsm.replay.load_aware.command import PRESET as LOAD_AWARE
 from kubedsm.replay.packing import command as packing
 from kubedsm.replay.progress import progress
 from kubedsm.replay.report import report, tables
@@ -32,11 +32,8 @@ from loadgen.scenario import ScenarioError
 
 DEFAULT_POLICIES = (KUBEDSM, *BASELINES)
 _PAPER, _TUNING, _PACKING = "paper", "tuning", "packing"
-#: what has a model in it: seeds, --full, processes, a folder, and the output's format
-_MODELLED: Mapping[str, Callable[[int | None, bool, int | None, Path | None, str], None]] = {
-    "load-aware": load_aware.run,
-    "hpa": hpa.run,
-}
+#: what has a model in it
+_MODELLED = {each.name: each for each in (LOAD_AWARE, HPA)}
 _OF_THEIR_OWN = (_PACKING, *_MODELLED)
 
 
@@ -140,7 +137,7 @@ def replay(
             if preset == _PACKING:
                 packing.run(packing.plan(seeds, seconds, full=full), solver, jobs, out, output)
             else:
-                _MODELLED[preset](seeds, full, jobs, out, output)
+                _MODELLED[preset].run(seeds, full, jobs, out, output)
         return
     with _problems():
         setup = _setup(cluster_name, services_path, config_path)

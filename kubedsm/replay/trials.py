@@ -3,17 +3,19 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
+import attrs
 import click
 import msgspec
 
 from kubedsm.replay.files import Pictures, put, put_page
 from kubedsm.replay.progress import progress
-from kubedsm.replay.runner import spread
+from kubedsm.replay.runner import processors, spread
 from kubedsm.replay.sections import Section, as_markdown
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 
 class _Tried(Protocol):
@@ -23,13 +25,6 @@ class _Tried(Protocol):
 
 
 Outcome = TypeVar("Outcome", bound=_Tried)
-
-
-def played(
-    experiment: str, play: Callable[[T], Outcome], trials: Sequence[T], jobs: int
-) -> list[Outcome]:
-    """What comes of each. jobs: processes."""
-    return list(progress(experiment, spread(play, trials, jobs), len(trials)))
 
 
 def of_trials(outcomes: Sequence[Outcome], **chosen: object) -> list[Outcome]:
@@ -46,18 +41,57 @@ def as_json(done: Sequence[_Tried]) -> bytes:
     return msgspec.json.encode({"emulated": True, "modelled": True, "trials": done}) + b"\n"
 
 
-def tell(
-    preset: str,
-    sections: Sequence[Section[Outcome]],
-    done: Sequence[Outcome],
-    about: str,
-    draw: Callable[[Sequence[Outcome]], Pictures],
-    out: Path | None,
-    output: str,
-) -> None:
-    """On stdout, and in a folder that is made. Raises OSError."""
-    made, found = as_markdown(sections, done, about), as_json(done)
-    click.echo(found if output == "json" else made, nl=False)
-    if out is not None:
-        put(out, found, made)
-        put_page(out, f"kubedsm replay --preset {preset}", made, partial(draw, done))
+class Plan(Protocol[T_co]):
+    """Which trials there are."""
+
+    @property
+    def all(self) -> Sequence[T_co]: ...
+
+    @property
+    def about(self) -> str:
+        """How many there are of each kind."""
+
+    def times(self, number: int) -> Self:
+        """The same with so many of each kind."""
+
+
+@attrs.frozen
+class Preset(Generic[T, Outcome]):
+    """Of `kubedsm replay`: an experiment that has a model in it."""
+
+    name: str
+    short: Plan[T]
+    full: Plan[T]
+    play: Callable[[T], Outcome]
+    #: what is modelled
+    how: str
+    sections: Sequence[Section[Outcome]]
+    #: needs an extra
+    draw: Callable[[Sequence[Outcome]], Pictures]
+
+    def run(
+        self, number: int | None, full: bool, jobs: int | None, out: Path | None, output: str
+    ) -> None:
+        """Carry it out and tell of it, on stdout and in a folder that is made. Raises OSError.
+
+        number: of trials of each kind, unless as many as usual.
+        """
+        usual = self.full if full else self.short
+        planned = usual if number is None else usual.times(number)
+        if out is not None:
+            out.mkdir(parents=True, exist_ok=True)
+        done = self.carried_out(planned, jobs or processors())
+        made, found = as_markdown(self.sections, done, self.about(planned)), as_json(done)
+        click.echo(found if output == "json" else made, nl=False)
+        if out is not None:
+            put(out, found, made)
+            title = f"kubedsm replay --preset {self.name}"
+            put_page(out, title, made, partial(self.draw, done))
+
+    def carried_out(self, planned: Plan[T], jobs: int) -> list[Outcome]:
+        """What comes of each. jobs: processes."""
+        trials = planned.all
+        return list(progress(self.name, spread(self.play, trials, jobs), len(trials)))
+
+    def about(self, planned: Plan[T]) -> str:
+        return f"{self.how}; {planned.about}"

@@ -5,6 +5,7 @@ import json
 import math
 import random
 
+import attrs
 import msgspec
 import pytest
 
@@ -13,7 +14,8 @@ from kubedsm.core.policies.in_turn import pick
 from kubedsm.core.policies.registry import KUBEDSM
 from kubedsm.emulator.api.resources import PODS
 from kubedsm.emulator.api.store import ObjectChange
-from kubedsm.replay.hpa import command
+from kubedsm.replay.command import _MODELLED
+from kubedsm.replay.hpa.command import PRESET
 from kubedsm.replay.hpa.figures import chance_of_apart
 from kubedsm.replay.hpa.modelled_service import ModelledService
 from kubedsm.replay.hpa.plan import CONTENDERS, FULL, REFERENCE, SHORT, Plan
@@ -299,7 +301,7 @@ def test_pods_get_their_nodes_at_once_or_later_than_they_would():
 
 def test_the_command_from_end_to_end(tmp_path, monkeypatch):
     """One seed with ours: 10 clients are too many for 3 pods, and enough for 20 of them."""
-    monkeypatch.setattr(command, "SHORT", Plan(1, (KUBEDSM,), (), ()))
+    monkeypatch.setitem(_MODELLED, "hpa", attrs.evolve(PRESET, short=Plan(1, (KUBEDSM,), (), ())))
     arguments = ("replay", "--preset", "hpa", "--jobs", 1)
     done = kubedsm(*arguments, "--out", tmp_path, "-o", "json")
     assert (done.returncode, done.stderr) == (0, "")

@@ -2,6 +2,7 @@
 
 import json
 
+import attrs
 import msgspec
 import numpy as np
 import pytest
@@ -11,7 +12,8 @@ from kubedsm.configuration.load_aware import LoadAware
 from kubedsm.configuration.settings import Configuration
 from kubedsm.emulator.api.resources import PODS
 from kubedsm.emulator.api.store import ObjectChange
-from kubedsm.replay.load_aware import command, trial
+from kubedsm.replay.command import _MODELLED
+from kubedsm.replay.load_aware import trial
 from kubedsm.replay.load_aware.application import (
     CAPACITY,
     GRAPHS,
@@ -20,6 +22,7 @@ from kubedsm.replay.load_aware.application import (
     Function,
     Resource,
 )
+from kubedsm.replay.load_aware.command import PRESET
 from kubedsm.replay.load_aware.contenders import CONTENDERS, DEFAULT, OURS, PAPER
 from kubedsm.replay.load_aware.history import LoadHistory
 from kubedsm.replay.load_aware.model import Chance, Traffic, end_to_end, visit_seconds
@@ -214,7 +217,7 @@ def test_the_whole_plan_is_the_papers():
 def test_the_command_from_end_to_end(tmp_path, monkeypatch):
     """In a short form that is the same on every machine: ours is better, and nothing is lost."""
     tiny = Plan(["tree"], (60,), 1, (1,), (DEFAULT, PAPER, OURS), minutes=2)
-    monkeypatch.setattr(command, "SHORT", tiny)
+    monkeypatch.setitem(_MODELLED, "load-aware", attrs.evolve(PRESET, short=tiny))
     monkeypatch.setattr(trial, "ROLLOUT", 60.0)
     arguments = ("replay", "--preset", "load-aware", "--jobs", 1)
     done = kubedsm(*arguments, "--out", tmp_path, "-o", "json")

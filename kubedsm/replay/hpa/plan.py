@@ -40,5 +40,12 @@ class Plan:
             for seed in range(1, self.seeds + 1)
         ]
 
+    @property
+    def about(self) -> str:
+        return f"seeds: {self.seeds}"
+
+    def times(self, number: int) -> "Plan":
+        return attrs.evolve(self, seeds=number)
+
 
 SHORT, FULL = Plan(seeds=20), Plan(seeds=50)

@@ -30,6 +30,13 @@ class Plan:
             for seed in range(1, self.trials + 1)
         ]
 
+    @property
+    def about(self) -> str:
+        return f"trials of each kind: {self.trials}, of {self.minutes:g} minutes"
+
+    def times(self, number: int) -> "Plan":
+        return attrs.evolve(self, trials=number)
+
 
 SHORT = Plan(list(GRAPHS), (20, 50, 80), trials=1)
 FULL = Plan(list(GRAPHS), range(10, 101, 10), trials=10)
