@@ -196,7 +196,9 @@ async def _emulated(
         rates = None if prometheus is None else await enter(request_rates(prometheus, clock))
         pods = None if lab is None else await enter(pod_processes(lab.folder, clock))
         usage = None if pods is None else PodUsage(pods, clock)
-        cluster = await enter(EmulatedCluster(spec, clock, rng, rates, token, pods, usage))
+        cluster = await enter(
+            EmulatedCluster(spec, clock, rng, rates, token, pods, usage, default_scheduler=True)
+        )
         # Where `run` looks for its Lease, unless it is told otherwise.
         cluster.api.create(NAMESPACES, {"metadata": {"name": LeaseName().namespace}})
         url = ""

@@ -65,7 +65,7 @@ class EmulatedCluster:
     finds; without them autoscalers report that there is no such API. The `runtime` runs the
     containers of pods; without it they are but said to run. With a `token` access is enforced:
     whoever shows it is the administrator, others may do what Roles and ClusterRoles that are bound
-    to them allow.
+    to them allow. With `default_scheduler` pods of no other scheduler are placed, too.
     """
 
     def __init__(
@@ -77,6 +77,8 @@ class EmulatedCluster:
         token: str | None = None,
         runtime: ContainerRuntime | None = None,
         usage: Usage | None = None,
+        *,
+        default_scheduler: bool = False,
     ) -> None:
         self.api = ApiServer(clock, rng)
         self.access = Access.enforced(self.api, token) if token else Access.open(self.api)
@@ -89,6 +91,14 @@ class EmulatedCluster:
                 ServiceAccountsController(self.api, self._cache, clock),
                 ClusterRoleAggregationController(self.api, self._cache, clock),
             )
+        if default_scheduler:
+            # It takes numpy, which others need not wait for.
+            from kubedsm.emulator.actors.default_scheduler import (  # noqa: PLC0415
+                DefaultScheduler,
+            )
+
+            chance = random.Random(rng.getrandbits(64))
+            self._actors += (DefaultScheduler(self.api, self._cache, clock, chance),)
         self._kubelet = next(actor for actor in self._actors if isinstance(actor, Kubelet))
         self._group = asyncio.TaskGroup()
         self._tasks: list[asyncio.Task[None]] = []
