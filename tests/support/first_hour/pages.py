@@ -62,9 +62,10 @@ def blocks(page: Path) -> Iterator[Block]:
 
 
 def matches(shown: str, came: str) -> bool:
-    """Whether what is shown is what came, somewhere in it; `...` stands for anything."""
+    """Whether what is shown is some of the lines that came; `...` stands for anything."""
     parts = (re.escape(part) for part in _plain(shown).split("..."))
-    return re.search(".*?".join(parts), _plain(came), re.DOTALL) is not None
+    lines = rf"^{'.*?'.join(parts)}$"
+    return re.search(lines, _plain(came), re.DOTALL | re.MULTILINE) is not None
 
 
 def _plain(text: str) -> str:
