@@ -2,25 +2,19 @@
 
 import asyncio
 import random
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
-
-import structlog
 
 from kubedsm.clock import Clock
 from kubedsm.cluster.client.port import Cluster
-from kubedsm.cluster.watching.reflector import Reflector, ReflectorStatistics
-from kubedsm.cluster.watching.watched import NODES, PODS, SURROUNDINGS
+from kubedsm.cluster.watching.reflector import ReflectorStatistics
 from kubedsm.configuration.current import CurrentConfiguration
 from kubedsm.configuration.settings import Configuration
 from kubedsm.core.policies.kubedsm import KubeDSM
 from kubedsm.core.policies.policy import MigratingPolicy, Policy
-from kubedsm.core.world.events import ClusterEvent, KindKnown, NodeApplied
+from kubedsm.core.world.events import NodeApplied
 from kubedsm.core.world.mirror import ClusterMirror
-from kubedsm.core.world.model import NodeName, Pod, Tier, Uid
-from kubedsm.core.world.surroundings import Surrounding
+from kubedsm.core.world.model import NodeName, Pod, Uid
 from kubedsm.runtime.bind_calls import BindCalls
 from kubedsm.runtime.config_map import ConfigMapName, FollowedConfigMap
 from kubedsm.runtime.configuration_source import (
@@ -31,6 +25,7 @@ from kubedsm.runtime.configuration_source import (
 from kubedsm.runtime.deciding import Deciding
 from kubedsm.runtime.event_handler import EventHandler
 from kubedsm.runtime.event_recorder import EventRecorder
+from kubedsm.runtime.followed_cluster import FollowedCluster
 from kubedsm.runtime.ignored_annotations import IgnoredAnnotations
 from kubedsm.runtime.left_behind import LeftBehind
 from kubedsm.runtime.limits import MoveLimits
@@ -62,8 +57,6 @@ from kubedsm.thinking.worker import Worker
 from kubedsm.why.explainer import Decisions
 from kubedsm.why.record import DecisionRecord
 from plans.steps import Step
-
-log = structlog.get_logger()
 
 
 class Runtime:
@@ -139,7 +132,9 @@ class Runtime:
         self.packer = self._packer()
         self._tiers = TierKeeper(self.mirror, configuration.scheduler_name, self._recorder.retiered)
         self._handler = self._event_handler(binds)
-        self._reflectors = self._followers(rng)
+        self._followed = FollowedCluster(
+            cluster, clock, rng, self.mirror, self._handler.handle, self.synced
+        )
         self._load_monitor = self._asker_for_load(prometheus or InAThread())
         self.configuration.observe(self._reconfigured)
 
@@ -331,26 +326,10 @@ class Runtime:
             self._said,
         )
 
-    def _followers(self, rng: random.Random) -> list[Reflector[Any, ClusterEvent]]:
-        reflector: Callable[..., Reflector[Any, ClusterEvent]] = partial(
-            Reflector, clock=self._clock, rng=rng, on_event=self._handler.handle, report=log.warning
-        )
-        self._pods = reflector(self._cluster, PODS, on_synced=self._note_synced)
-        nodes = reflector(self._cluster, NODES, on_synced=self._note_synced)
-        return [nodes, self._pods] + [
-            reflector(
-                self._cluster,
-                watched,
-                on_synced=partial(self._note_known, kind),
-                on_refused=self._note_synced,
-            )
-            for kind, watched in SURROUNDINGS.items()
-        ]
-
     @property
     def watches(self) -> dict[str, ReflectorStatistics]:
         """How each watch does, by the kind of its objects."""
-        return {reflector.kind: reflector.statistics for reflector in self._reflectors}
+        return self._followed.watches
 
     @property
     def events_lost(self) -> int:
@@ -394,13 +373,12 @@ class Runtime:
 
     async def catch_up(self) -> None:
         """Return when all pods are known as they are now, or were at some moment from now on."""
-        await self._pods.list_anew()
+        await self._followed.list_pods_anew()
 
     async def follow(self) -> None:
         """Only keep the mirror, and write nothing, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            for reflector in self._reflectors:
-                tasks.create_task(self.supervisor.keep("reflector", reflector.run))
+            tasks.create_task(self._followed.run(self.supervisor))
             tasks.create_task(self.supervisor.keep("config map", self._config_map.run))
             sites = partial(self.sites.run, self._leave_alone)
             tasks.create_task(self.supervisor.keep("sites", sites))
@@ -436,15 +414,3 @@ class Runtime:
         """Place a pod that a move claimed and has no use for any more, if it still waits."""
         if pod.waits_for_node:
             self.queue.add(pod)
-
-    def _note_known(self, kind: type[Surrounding]) -> None:
-        self._handler.handle(KindKnown(kind))
-        self._note_synced()
-
-    def _note_synced(self) -> None:
-        if self.synced.is_set() or not all(r.synced or r.refused for r in self._reflectors):
-            return
-        snapshot = self.mirror.snapshot()
-        tiers = {tier: len(snapshot.of_tier(tier)) for tier in Tier}
-        log.info("synced", nodes=len(snapshot.nodes), pods=len(snapshot.pods), **tiers)
-        self.synced.set()
