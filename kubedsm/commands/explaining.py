@@ -66,7 +66,8 @@ def explain(
     POD is NAME or NAMESPACE/NAME. Asked is the running scheduler, which knows what it decided on;
     if there is none, or it knows nothing of the pod, the cluster: the pod's Events, and its nodes
     as they are now. `feasible` is kube-scheduler's verdict; a node that belongs to no tier is told
-    apart. With --all -o json there is one object a line.
+    apart. Of another scheduler's pod it is said how it opts in. With --all -o json there is one
+    object a line.
     """
     if everyone == (pod_name is not None):
         raise click.UsageError("name a pod, or say --all")
@@ -74,12 +75,14 @@ def explain(
     configuration = configuration_at(config_path)
 
     def show(answers: Iterable[Explanation]) -> None:
-        console = Console()
+        console, said = Console(), None
         for said in answers:
             if output == "json":
                 print_json(said.as_json())
             else:
                 console.print(explanation_table(said))
+        if said is None and output == "text":
+            console.print("No pod waits for a node.")
 
     if dump_path is not None:
         dump = read_dump(dump_path)

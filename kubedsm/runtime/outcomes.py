@@ -7,7 +7,7 @@ import structlog
 
 from kubedsm.core.placing.decision import Decision
 from kubedsm.core.rules.feasibility import Rejection
-from kubedsm.core.rules.fit import unschedulable_message
+from kubedsm.core.rules.fit import why_unschedulable
 from kubedsm.core.solving.in_order import unproven
 from kubedsm.core.world.model import NodeName, Pod, Uid
 from kubedsm.core.world.snapshot import Snapshot
@@ -140,10 +140,10 @@ def _unschedulable(
 ) -> dict[Uid, _Unschedulable]:
     # By identity: pods that are alike share their rejections, one for each of the nodes.
     read: dict[int, _Unschedulable] = {}
-    for rejections in unplaced.values():
+    for uid, rejections in unplaced.items():
         if id(rejections) not in read:
             read[id(rejections)] = _Unschedulable(
-                unschedulable_message(rejections),
+                why_unschedulable(snapshot.pods[uid].requests, rejections, snapshot.index),
                 frozenset(rejected.rule for rejected in rejections.values()),
                 rejections.keys() >= snapshot.nodes.keys(),
             )

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import attrs
+import msgspec
 import numpy as np
 
 from kubedsm.core.goals.fragmentation import SCALE, Fragmentation, request_mix
@@ -23,9 +24,11 @@ from kubedsm.core.placing.cloud_window import LookedAt
 from kubedsm.core.policies.kubedsm import KubeDSM
 from kubedsm.core.rules.class_verdicts import rejections
 from kubedsm.core.rules.feasibility import Feasibility, Rejection
-from kubedsm.core.rules.fit import NO_TIER, TIER
+from kubedsm.core.rules.fit import NO_TIER, NODE_RESOURCES_FIT, TIER, why_unschedulable
 from kubedsm.core.rules.plugins import BY_NAME
+from kubedsm.core.rules.resources import too_little
 from kubedsm.core.world.model import (
+    Node,
     NodeName,
     Pod,
     PodClass,
@@ -34,9 +37,11 @@ from kubedsm.core.world.model import (
     Tier,
     Uid,
 )
+from kubedsm.core.world.quantities import shown
 from kubedsm.core.world.sites import AWAY_TAINT
 from kubedsm.core.world.snapshot import Snapshot
 from kubedsm.why.explanation import Explanation, NodeAnswer
+from kubedsm.why.opting_in import left_alone
 
 
 class NodeScore(NamedTuple):
@@ -77,16 +82,30 @@ class Explainer:
 
     def explain(self, pod: Pod) -> Explanation:
         case = self._without(pod)
+        if pod.scheduler_name != self._snapshot.scheduler_name:
+            return self._of_another(pod, case)
         nodes = self._judged(case)
         return Explanation(
             pod=str(pod),
             nodes=nodes,
             chosen=pod.node_name or self._chosen(case),
             bound=pod.node_name is not None,
-            message=None
-            if case.usable or pod.node_name
-            else case.feasibility.message(case.pod, tier=self._tiers),
+            message=None if case.usable or pod.node_name else self._message(case, tier=self._tiers),
         )
+
+    def _of_another(self, pod: Pod, case: "_Case") -> Explanation:
+        """Of a pod that is another scheduler's: nodes by kube-scheduler's rules alone."""
+        return msgspec.structs.replace(
+            left_alone(pod, self._snapshot.scheduler_name),
+            nodes=tuple(self._verdict(case, node, tier=False) for node in case.feasibility.nodes),
+            message=None
+            if pod.node_name or len(case.rejections) < len(self._snapshot.nodes)
+            else self._message(case, tier=False),
+        )
+
+    def _message(self, case: "_Case", *, tier: bool) -> str:
+        rejections = case.feasibility.rejections(case.pod, tier=tier)
+        return why_unschedulable(case.pod.requests, rejections, self._snapshot.index)
 
     def nodes(self, uid: Uid) -> tuple[NodeAnswer, ...]:
         """What each node is for that pod of the snapshot. Raises KeyError if there is none."""
@@ -129,26 +148,29 @@ class Explainer:
         return self._feasibility.without_pod(pod.uid) if on_node else self._feasibility
 
     def _judged(self, case: "_Case") -> tuple[NodeAnswer, ...]:
-        pod, snapshot, rejections = case.pod, case.snapshot, case.rejections
         scores, unseen = self._scores(case), self._unseen
-        answers = []
-        for node in case.feasibility.nodes:
-            rejection = rejections.get(node.name)
-            tierless = self._tiers and node.tier is None
-            answers.append(
-                NodeAnswer(
-                    node.name,
-                    node.tier,
-                    rejection is None,
-                    rejection.rule if rejection else None,
-                    rejection.reasons if rejection else (),
-                    NO_TIER if tierless else None,
-                    _change(pod, rejection, snapshot.free[node.name], tierless),
-                    *(NodeScore() if node.name in unseen else scores.get(node.name, NodeScore())),
-                    looked_at=node.name not in unseen,
-                )
-            )
-        return tuple(answers)
+
+        def judged(node: Node) -> NodeAnswer:
+            verdict = self._verdict(case, node, tier=self._tiers)
+            if node.name in unseen:
+                return msgspec.structs.replace(verdict, looked_at=False)
+            score = scores.get(node.name, NodeScore())
+            return msgspec.structs.replace(verdict, **score._asdict())
+
+        return tuple(map(judged, case.feasibility.nodes))
+
+    def _verdict(self, case: "_Case", node: Node, *, tier: bool) -> NodeAnswer:
+        rejection = case.rejections.get(node.name)
+        tierless = tier and node.tier is None
+        return NodeAnswer(
+            node.name,
+            node.tier,
+            rejection is None,
+            rejection.rule if rejection else None,
+            rejection.reasons if rejection else (),
+            NO_TIER if tierless else None,
+            _change(case.pod, rejection, node, case.snapshot.free[node.name], tierless=tierless),
+        )
 
     @cached_property
     def _unseen(self) -> frozenset[NodeName]:
@@ -252,18 +274,21 @@ def _with_pod_waiting(snapshot: Snapshot, pod: Pod) -> Snapshot:
     return attrs.evolve(snapshot.without([pod.uid]), pods={**snapshot.pods, pod.uid: waiting})
 
 
-def _change(pod: Pod, rejection: Rejection | None, free: Resources, tierless: bool) -> str | None:
+def _change(
+    pod: Pod, rejection: Rejection | None, node: Node, free: Resources, *, tierless: bool
+) -> str | None:
     """What would have to change."""
     if rejection is None:
         return TIER.advice if tierless else None
     if any(AWAY_TAINT in reason for reason in rejection.reasons):
         return "wait until the site has been back for a while: site.settle"
+    if rejection.rule == NODE_RESOURCES_FIT.name and (
+        little := too_little(pod.requests, node.allocatable)
+    ):
+        return f"use a larger node, or request at most {' and '.join(little)}"
     lacking = [
-        f"{amount - max(0, free.amount(name))}{_UNITS.get(name, '')} {name}"
+        shown(name, amount - max(0, free.amount(name)))
         for name, amount in pod.requests.items()
         if amount > max(0, free.amount(name))
     ]
     return BY_NAME[rejection.rule].advice.format(lacking=", ".join(lacking))
-
-
-_UNITS = {"cpu": "m", "memory": " bytes of", "ephemeral-storage": " bytes of"}

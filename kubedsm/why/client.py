@@ -125,6 +125,8 @@ async def from_cluster(cluster: Cluster, explainer: Explainer, pod: Pod) -> Expl
     explanation = msgspec.structs.replace(
         explainer.explain(pod), nodes_as_of="now", moves=_moves(str(pod), events)
     )
+    if explanation.left_to is not None:
+        return explanation  # those Events are another scheduler's
     decision = next((e for e in reversed(events) if e.reason in _DECIDED), None)
     if decision is None:
         return explanation

@@ -20,6 +20,7 @@ from kubedsm.core.world.snapshot import Snapshot
 from kubedsm.why.answers import Explainer, pending
 from kubedsm.why.entries import Entry, MoveOutcome, called, rfc3339
 from kubedsm.why.explanation import Explanation, MoveAnswer
+from kubedsm.why.opting_in import left_alone
 from kubedsm.why.pending_pods import PendingPods
 from kubedsm.why.promises import Promised, promised
 from kubedsm.why.record import Basis, Chosen, DecisionRecord
@@ -65,6 +66,14 @@ class Decisions:
                     found.setdefault(full_name, Uid(uid))
         return {uid: full_name for full_name, uid in sorted(found.items())}
 
+    def left_alone(self, uid: Uid) -> Callable[[], Explanation] | None:
+        """How to explain, in any thread, a pod that is not ours; None if it is, or was."""
+        snapshot = self.mirror.snapshot()
+        pod = snapshot.pods.get(uid)
+        if pod is None or pod.scheduler_name == snapshot.scheduler_name:
+            return None
+        return partial(_as_of_now, Explainer(snapshot, self.policy()), pod)
+
     def recall(self, uid: Uid, name: str) -> Recalled | None:
         """What is known of the decision about a pod; None if nothing is."""
         return self._recalled(uid, name, self.record.moves())
@@ -88,16 +97,16 @@ class Decisions:
         )
 
     def pending(self) -> PendingPods:
-        """What there is to be asked about our pods that wait for a node, oldest first."""
+        """What there is to be asked about pods that wait for a node: ours first, oldest first."""
         snapshot = self.mirror.snapshot()
-        waiting = [
-            pod
-            for pod in pending(snapshot)
-            if pod.scheduler_name == snapshot.scheduler_name and not pod.terminating
-        ]
+        ours = snapshot.scheduler_name
+        waiting = [pod for pod in pending(snapshot) if not pod.terminating]
+        waiting.sort(key=lambda pod: pod.scheduler_name != ours)
         moves = self.record.moves()
 
         def told(pod: Pod) -> Explanation:
+            if pod.scheduler_name != ours:
+                return left_alone(pod, ours)
             recalled = self._recalled(pod.uid, str(pod), moves)
             return Explanation(str(pod), ()) if recalled is None else _header(recalled)
 
@@ -169,6 +178,10 @@ class Decisions:
             return msgspec.structs.replace(_header(each), nodes=nodes, nodes_as_of="decision")
 
         return [explained(each) for each in recalled]
+
+
+def _as_of_now(explainer: Explainer, pod: Pod) -> Explanation:
+    return msgspec.structs.replace(explainer.explain(pod), nodes_as_of="now")
 
 
 def _header(recalled: Recalled) -> Explanation:

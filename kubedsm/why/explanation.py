@@ -100,6 +100,9 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel"):
     summary: str | None = None
     #: of a pod that every node refused: what was found when all were thought to be packed anew
     packing: str | None = None
+    #: of a pod that is not ours: the schedulerName that it has, and what would make it ours
+    left_to: str | None = None
+    opt_in: str | None = None
 
     def as_json(self) -> dict[str, Any]:
         said: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self))

@@ -47,7 +47,9 @@ def explanation_table(said: Explanation) -> RenderableType:
 
 def _outcome(said: Explanation) -> Iterator[str]:
     chosen, decided = said.chosen, said.decided_at
-    if decided:
+    if said.left_to is not None:
+        yield from _left_alone(said)
+    elif decided:
         yield f"Decided at {decided}: {said.message if chosen is None else f'put on {chosen}'}"
         if said.summary:
             yield f"Because: {said.summary}"
@@ -57,6 +59,15 @@ def _outcome(said: Explanation) -> Iterator[str]:
         yield said.message or ""
     else:
         yield f"It is on {chosen}." if said.bound else f"It would be put on {chosen}."
+
+
+def _left_alone(said: Explanation) -> Iterator[str]:
+    if said.message:
+        yield said.message
+    if said.bound:
+        yield f"It is on {said.chosen}, and it was not KubeDSM that put it there."
+    yield f"KubeDSM leaves it alone: its schedulerName is {said.left_to}."
+    yield f"To opt in, {said.opt_in}."
 
 
 def _moved(move: MoveAnswer) -> str:

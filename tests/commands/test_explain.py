@@ -50,12 +50,17 @@ def explained(explain, *arguments, items):
     return [json.loads(line) for line in result.stdout.splitlines()]
 
 
+def ours(pod):
+    return {**pod, "spec": {**pod["spec"], "schedulerName": "kubedsm"}}
+
+
 CLUSTERS = recorded(KUBE_SCHEDULER)
 
 
 @pytest.mark.parametrize("cluster", CLUSTERS, ids=lambda cluster: f"setup-{cluster['setup']}")
 def test_it_agrees_with_kube_scheduler(explain, cluster):
-    items = [*cluster["nodes"], *cluster["existing"], *(c["pod"] for c in cluster["cases"])]
+    cases = [ours(case["pod"]) for case in cluster["cases"]]
+    items = [*cluster["nodes"], *cluster["existing"], *cases]
     said = {e["pod"]: e for e in explained(explain, "--all", items=items)}
     assert len(said) == len(cluster["cases"])
     for case in cluster["cases"]:
@@ -77,7 +82,9 @@ def test_scores_choice_and_what_would_help(explain):
         node("e2", taints=[taint]),
         node("c1", "cloud", cpu="10"),
         node("c2", "cloud", cpu="20"),
-        node("full", cpu="500m"),
+        node("full"),
+        node("small", cpu="500m"),
+        pod("b", cpu="3500m", on="full"),
         pod("a"),
     ]
     (said,) = explained(explain, "a", items=items)
@@ -89,6 +96,7 @@ def test_scores_choice_and_what_would_help(explain):
     assert by_name["c1"]["leastAllocated"] < by_name["c2"]["leastAllocated"]
     assert by_name["e2"]["rule"] == "TaintToleration"
     assert by_name["e2"]["reasons"] == ["node(s) had untolerated taint {dedicated: ml}"]
+    assert by_name["small"]["change"] == "use a larger node, or request at most 500m cpu"
     assert by_name["full"]["change"] == "free 500m cpu on the node"
     assert by_name["full"]["score"] is None
 
@@ -189,12 +197,51 @@ def test_a_bound_pod_is_explained_as_if_it_came_anew(explain):
 def test_all_pending_pods_each_as_if_alone(explain):
     items = [node("e1", cpu="1"), pod("a"), pod("b", scheduler="another"), pod("c", on="e1")]
     said = explained(explain, "--all", items=[*items[:3]])
-    assert [(e["pod"], e["chosen"]) for e in said] == [("shop/a", "e1"), ("shop/b", "e1")]
+    assert [(e["pod"], e["chosen"]) for e in said] == [("shop/a", "e1"), ("shop/b", None)]
     assert [e["pod"] for e in explained(explain, "--all", items=items)] == ["shop/a", "shop/b"]
     gated = pod("g", schedulingGates=[{"name": "hold"}])
     (said,) = explained(explain, "--all", items=[node("e1"), gated])
     assert said["nodes"][0]["reasons"] == ["waiting for scheduling gates: [hold]"]
     assert said["message"] == "0/1 nodes are available: waiting for scheduling gates: [hold]."
+
+
+def test_a_pod_of_another_scheduler_is_never_put_anywhere_and_told_how_to_opt_in(explain):
+    web = pod("web-7f-x", scheduler="default-scheduler", labels={"pod-template-hash": "7f"})
+    owner = {"kind": "ReplicaSet", "name": "web-7f", "uid": "1", "controller": True}
+    web["metadata"]["ownerReferences"] = [{"apiVersion": "apps/v1", **owner}]
+    bare = pod("bare", scheduler="default-scheduler", on="e1")
+    items = [node("e1"), node("n2", None), web, bare]
+    (said,) = explained(explain, "web-7f-x", items=items)
+    assert (said["chosen"], said["bound"], said["leftTo"]) == (None, False, "default-scheduler")
+    assert {(n["feasible"], n["score"], n["tierRule"]) for n in said["nodes"]} == {
+        (True, None, None)
+    }
+    shown = explain("web-7f-x", items=items).stdout
+    assert "would be put" not in shown
+    assert "its schedulerName is default-scheduler" in shown
+    assert "spec.template.spec.schedulerName: kubedsm in Deployment shop/web" in shown
+    shown = explain("bare", items=items).stdout
+    assert "It is on e1, and it was not KubeDSM that put it there." in shown
+    assert "create the pod anew with spec.schedulerName: kubedsm" in shown
+    assert "opt in" not in explain("a", items=[node("e1"), pod("a")]).stdout
+
+
+def test_that_nothing_waits_is_said_to_people(explain):
+    items = [node("e1"), pod("a", on="e1")]
+    assert explain("--all", items=items).stdout == "No pod waits for a node.\n"
+    assert explain("--all", "-o", "json", items=items).stdout == ""
+
+
+def test_that_no_node_is_large_enough_is_said(explain):
+    items = [node("e1", cpu="5"), node("c1", "cloud", cpu="5"), pod("big", cpu="30")]
+    (said,) = explained(explain, "big", items=items)
+    assert said["message"] == (
+        "0/2 nodes are available: 2 Insufficient cpu."
+        " No node is large enough: the pod requests 30 cpu, the largest has 5 cpu."
+    )
+    items = [node("e2", cpu="30", taints=[{"key": "k", "effect": "NoSchedule"}]), *items]
+    (said,) = explained(explain, "big", items=items)
+    assert "large enough" not in said["message"]
 
 
 def test_the_table_says_it_too(explain):

@@ -80,7 +80,7 @@ def test_decisions_are_served_newest_first(server, scheduler):
     for name in (huge, f"default/{huge}"):
         [decision] = scheduler.get(f"/decisions?pod={name}")["decisions"]
         [message] = [p["message"] for p in decision["pods"] if p["pod"] == f"default/{huge}"]
-        assert message == "0/4 nodes are available: 4 Insufficient cpu."
+        assert message.startswith("0/4 nodes are available: 4 Insufficient cpu. No node")
     assert scheduler.get("/decisions?pod=nobody")["decisions"] == []
 
 
@@ -120,8 +120,20 @@ def test_all_pending_pods_are_explained_by_the_running_scheduler(server, schedul
     [said] = explained("--all", "--server", scheduler.url)
     assert said["pod"] == f"default/{names(server, 'huge')[0]}"
     assert said["chosen"] is None
-    assert said["message"] == "0/4 nodes are available: 4 Insufficient cpu."
+    assert said["message"].startswith("0/4 nodes are available: 4 Insufficient cpu. No node")
     assert {n["rule"] for n in said["nodes"]} == {"NodeResourcesFit"}
+
+
+def test_a_pod_of_another_scheduler_is_told_as_such(server, scheduler):
+    container = {"name": "c", "image": "pause"}
+    theirs = {"metadata": {"name": "theirs"}, "spec": {"containers": [container]}}
+    server.call("POST", "/api/v1/namespaces/default/pods", theirs)
+    [said] = explained("theirs", "--server", scheduler.url)
+    assert (said["leftTo"], said["chosen"], said["nodesAsOf"]) == ("default-scheduler", None, "now")
+    cluster = ("--server", unused(), "--kubeconfig", server.kubeconfig)
+    shown = kubedsm("explain", "theirs", *cluster).stdout
+    assert "KubeDSM leaves it alone: its schedulerName is default-scheduler." in shown
+    server.call("DELETE", "/api/v1/namespaces/default/pods/theirs")
 
 
 def unused():
@@ -143,7 +155,7 @@ def test_without_a_scheduler_the_events_tell(server, scheduler):
     assert said["decidedAt"] >= told["decidedAt"]
     [waiting] = explained("--all", *cluster)
     assert (waiting["chosen"], waiting["bound"]) == (None, False)
-    assert waiting["message"] == "0/4 nodes are available: 4 Insufficient cpu."
+    assert waiting["message"].startswith("0/4 nodes are available: 4 Insufficient cpu. No node")
     assert "nodes as they are now" in kubedsm("explain", name, *cluster).stdout
 
 

@@ -122,7 +122,10 @@ async def test_a_pod_that_fits_nowhere_says_why_and_only_once():
         [pod] = world.pods()
         [condition] = [c for c in pod["status"]["conditions"] if c["type"] == "PodScheduled"]
         assert (condition["status"], condition["reason"]) == ("False", "Unschedulable")
-        assert condition["message"] == "0/2 nodes are available: 2 Insufficient cpu."
+        assert condition["message"] == (
+            "0/2 nodes are available: 2 Insufficient cpu."
+            " No node is large enough: the pod requests 64 cpu, the largest has 20 cpu."
+        )
         before = world.invariants.writes
         await asyncio.sleep(500)
         [told] = world.events("FailedScheduling")

@@ -81,7 +81,7 @@ async def test_a_batch_is_noted_with_what_was_chosen_and_what_it_gained():
         assert said["at"].endswith("Z")
         assert sorted(p["node"] or "none" for p in said["pods"]) == ["c1", *["e1"] * 4, "none"]
         [unplaced] = [p for p in said["pods"] if p["node"] is None]
-        assert unplaced["message"] == "0/2 nodes are available: 2 Insufficient cpu."
+        assert unplaced["message"].startswith("0/2 nodes are available: 2 Insufficient cpu.")
         assert said["qos"]["before"] < said["qos"]["after"]
         assert said["proven"] is True
         assert said["moves"] == []
@@ -101,7 +101,7 @@ async def test_nodes_are_explained_as_they_were_when_it_was_decided():
         assert (said["pod"], said["chosen"], said["bound"]) == (name_of(cloud_pod), "c1", True)
         # The rest of its batch took the edge; the cloud node was not cordoned yet.
         assert (edge["feasible"], edge["reasons"]) == (False, ["Insufficient cpu"])
-        assert edge["change"] == "free 1000m cpu on the node"
+        assert edge["change"] == "free 1 cpu on the node"
         assert cloud["feasible"]
         assert said["nodesAsOf"] == "decision"
         assert said["decidedAt"] < "2026-01-01T00:00:02"
@@ -132,10 +132,10 @@ async def test_a_waiting_pod_is_explained_and_noted_once_however_often_it_is_tri
         assert len(entries) == 1
         [said] = explanations(world, name_of(world.pods()[0]))
         assert (said["chosen"], said["bound"]) == (None, False)
-        assert said["message"] == "0/2 nodes are available: 2 Insufficient cpu."
+        assert said["message"].startswith("0/2 nodes are available: 2 Insufficient cpu.")
         assert [n["change"] for n in said["nodes"]] == [
-            "free 44000m cpu on the node",
-            "free 60000m cpu on the node",
+            "use a larger node, or request at most 20 cpu",
+            "use a larger node, or request at most 4 cpu",
         ]
         [pending] = await explained_pending(world)
         assert pending["nodesAsOf"] == "now"
@@ -164,6 +164,25 @@ async def test_a_pod_nothing_was_decided_about_is_explained_as_things_are_now():
         assert (said["nodesAsOf"], said["decidedAt"]) == ("now", None)
         assert "scheduling gates" in said["message"]
         assert explanations(world, said["pod"]) == []
+
+
+async def test_a_pod_of_another_scheduler_is_told_as_such_single_and_among_all_that_wait():
+    async with emulated(EDGE, CLOUD) as world, world.scheduler():
+        world.deploy("theirs", 1, schedulerName="default-scheduler")
+        world.deploy("huge", 1, cpu="64")
+        await asyncio.sleep(1)
+        decisions = world.runtime.decisions
+        [(theirs, _)] = decisions.named(name_of(world.pods("theirs")[0])).items()
+        [(huge, _)] = decisions.named(name_of(world.pods("huge")[0])).items()
+        said = decisions.left_alone(theirs)()
+        assert (said.left_to, said.chosen, said.nodes_as_of) == ("default-scheduler", None, "now")
+        assert "kubedsm in Deployment default/theirs" in said.opt_in
+        assert decisions.left_alone(huge) is None
+        waiting = await explained_pending(world)
+        assert [(each["leftTo"], each["chosen"]) for each in waiting] == [
+            (None, None),
+            ("default-scheduler", None),
+        ]
 
 
 async def test_those_that_there_is_no_time_for_are_told_without_nodes():

@@ -10,14 +10,16 @@ from collections.abc import Iterator, Mapping
 from kubedsm.core.rules import node_affinity, taints
 from kubedsm.core.rules.plugin import Cluster, Plugin
 from kubedsm.core.rules.rejection import RejectedNodes, Rejection
-from kubedsm.core.rules.resources import node_resources_fit, shortages
+from kubedsm.core.rules.resources import larger_than_any, node_resources_fit, shortages
 from kubedsm.core.rules.scene import EquivalenceClass, Scene
 from kubedsm.core.world.change import Change
 from kubedsm.core.world.model import Node, NodeName, PodClass, Resources
+from kubedsm.core.world.node_index import NodeIndex
 
 __all__ = [
     "Rejection", "counted_reasons", "reasons", "rejection", "shortages",
     "static_reasons", "static_rejection", "unschedulable_message",
+    "why_unschedulable",
 ]  # fmt: skip
 
 NO_TIER = "node(s) had no label that makes them edge or cloud"
@@ -147,6 +149,16 @@ def unschedulable_message(rejections: Mapping[NodeName, Rejection]) -> str:
     # What is about the pod is not counted.
     why = ", ".join(everywhere.reasons) if everywhere else counted_reasons(rejections)
     return f"0/{len(rejections)} nodes are available: {why}."
+
+
+def why_unschedulable(
+    requests: Resources, rejections: Mapping[NodeName, Rejection], nodes: NodeIndex
+) -> str:
+    """The same of a pod that requests so much; and whether no node ever had that."""
+    said = unschedulable_message(rejections)
+    if any(rejected.rule == NODE_RESOURCES_FIT.name for rejected in rejections.values()):
+        said = f"{said} {larger_than_any(requests, nodes)}".rstrip()
+    return said
 
 
 def counted_reasons(rejections: Mapping[NodeName, Rejection]) -> str:

@@ -7,6 +7,8 @@ import numpy as np
 from kubedsm.core.rules.rejection import RejectedNodes
 from kubedsm.core.rules.scene import EquivalenceClass, Scene
 from kubedsm.core.world.model import Resources
+from kubedsm.core.world.node_index import NodeIndex
+from kubedsm.core.world.quantities import shown
 
 #: of a number of 64, without its sign
 _BITS = 63
@@ -29,6 +31,34 @@ def shortages(requests: Resources, free: Resources) -> tuple[str, ...]:
         room = dict(free.other)
         short += [name for name, amount in requests.other if amount > room.get(name, 0)]
     return tuple(map(_lack_of, short))
+
+
+def too_little(requests: Resources, allocatable: Resources) -> tuple[str, ...]:
+    """What the node has in all of that of which the pod requests more."""
+    return tuple(
+        shown(name, allocatable.amount(name))
+        for name, amount in requests.items()
+        if amount and amount > allocatable.amount(name)
+    )
+
+
+def larger_than_any(requests: Resources, nodes: NodeIndex) -> str:
+    """That no node could take the pod if it were empty, in a sentence; nothing if one could."""
+    asked = [(name, amount) for name, amount in requests.items() if amount]
+    enough = np.ones(len(nodes), dtype=np.bool_)
+    for name, amount in asked:
+        enough &= nodes.size(name) >= amount
+    if enough.any() or not len(nodes):
+        return ""
+    most = {name: int(nodes.size(name).max()) for name, _ in asked}
+    beyond = [
+        f"the pod requests {shown(name, amount)}, the largest has {shown(name, most[name])}"
+        for name, amount in asked
+        if amount > most[name]
+    ]
+    together = " and ".join(shown(name, amount) for name, amount in asked if name != "pods")
+    why = "; ".join(beyond) or f"none has {together} together"
+    return f"No node is large enough: {why}."
 
 
 def node_resources_fit(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNodes]:

@@ -58,6 +58,18 @@ def _rounded_up(quantity: object, scale: int) -> int:
     return min(LARGEST, -(-scaled.numerator // scaled.denominator))
 
 
+def shown(name: str, amount: int) -> str:
+    """So much of the resource, as `Resources` has it, in words: 1500m cpu, 8Gi memory, 2 pods."""
+    if name == "cpu":
+        return f"{amount}m cpu" if amount % 1000 else f"{amount // 1000} cpu"
+    if name not in ("memory", "ephemeral-storage"):
+        return f"{amount} {name}"
+    for suffix, power in reversed(_BINARY.items()):
+        if amount and amount % (1 << power) == 0:
+            return f"{amount >> power}{suffix} {name}"
+    return f"{amount} bytes of {name}"
+
+
 def units(quantity: object) -> int:
     """The quantity in whole units (bytes, pods, devices), rounded up as Kubernetes does.
 
