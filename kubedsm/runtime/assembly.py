@@ -127,7 +127,9 @@ class Runtime:
         self._scheduler = self._decider(chance, binds)
         self._file: ConfigurationFile | None = None
         self._config_map = self._followed_config_map(source, namespace, instance)
-        self._pause_switch = PauseSwitch(self._config_map, self._said)
+        self._pause_switch = PauseSwitch(
+            self._config_map, self._said, self._recorder.pause_switch_refused
+        )
         self.suggester = self._finder_of_moves()
         self.packer = self._packer()
         self._tiers = TierKeeper(self.mirror, configuration.scheduler_name, self._recorder.retiered)
@@ -204,15 +206,16 @@ class Runtime:
         self, source: Path | ConfigMapName | None, namespace: str, instance: str
     ) -> FollowedConfigMap:
         """The one with the pause switch, and with the configuration if that is its source."""
-        name, take = ConfigMapName(namespace, "kubedsm"), None
+        name = source if isinstance(source, ConfigMapName) else ConfigMapName(namespace, "kubedsm")
+        # Its own chance, for the same reason.
+        followed = FollowedConfigMap(self._cluster, name, self._clock, random.Random(instance))
         news = ConfigurationNews(self.configuration, self._clock)
         if isinstance(source, ConfigMapName):
             refused = self._recorder.configuration_refused
-            name, take = source, ConfigMapConfiguration(source, news, refused).take
+            followed.observe(ConfigMapConfiguration(name, news, refused).take)
         elif source is not None:
             self._file = ConfigurationFile(source, news)
-        # Its own chance, for the same reason.
-        return FollowedConfigMap(self._cluster, name, self._clock, random.Random(instance), take)
+        return followed
 
     def _configured_policy(self) -> KubeDSM:
         return self.configuration.current.policy

@@ -26,20 +26,17 @@ class ConfigMapName:
 
 
 class FollowedConfigMap:
-    """`on_change` hears of each state of it, of the first one too; None: there is none."""
-
     def __init__(
         self,
         cluster: Cluster,
         name: ConfigMapName,
         clock: Clock,
         rng: random.Random,
-        on_change: Callable[[ConfigMap | None], None] | None = None,
     ) -> None:
         self.name = name
         #: as it was told last
         self.found: ConfigMap | None = None
-        self._on_change = on_change
+        self._observers: list[Callable[[ConfigMap | None], None]] = []
         #: states that could not be read, when one could be
         self._unread = 0
         self._reflector = Reflector(
@@ -51,6 +48,10 @@ class FollowedConfigMap:
             self._listed,
             log.warning,
         )
+
+    def observe(self, observer: Callable[[ConfigMap | None], None]) -> None:
+        """Have it called with each state, with the first one too; None: there is none."""
+        self._observers.append(observer)
 
     async def run(self) -> NoReturn:
         """Follow it for ever."""
@@ -73,8 +74,8 @@ class FollowedConfigMap:
     def _changed(self, found: ConfigMap | None) -> None:
         self._unread = self._reflector.statistics.malformed
         self.found = found
-        if self._on_change is not None:
-            self._on_change(found)
+        for observer in self._observers:
+            observer(found)
 
     def _listed(self) -> None:
         if self.found is None and not self._unreadable:

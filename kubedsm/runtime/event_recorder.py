@@ -177,6 +177,9 @@ class EventRecorder:
     def configuration_refused(self, about: ConfigMap, text: str) -> None:
         self._add(Note(about, "ConfigurationRefused", text, topic="configuring", warning=True))
 
+    def pause_switch_refused(self, about: ConfigMap, text: str) -> None:
+        self._add(Note(about, "PauseSwitchRefused", text, topic="pausing", warning=True))
+
     def load_told(self, about: ConfigMap, unknown: str) -> None:
         """Say what is not known of the load, and why; nothing: that all of it is known again."""
         reason, text = ("LoadUnknown", unknown) if unknown else ("LoadKnown", LOAD_KNOWN)

@@ -8,6 +8,7 @@ from kubedsm.configuration.settings import load
 from kubedsm.emulator.api.resources import (
     CONFIGMAPS,
     ENDPOINTS,
+    EVENTS,
     NAMESPACES,
     NODES,
     POD_DISRUPTION_BUDGETS,
@@ -84,7 +85,14 @@ async def test_the_pause_switch_stops_new_moves_until_it_is_lifted():
         open_edge(world)
         await asyncio.sleep(60)
         assert world.placed("web") == {"c1": 1}
-        lifted = {"data": {"paused": "false"}}
+        misspelt = {"data": {"paused": "flase"}}
+        world.api.patch(CONFIGMAPS, "kubedsm", "kubedsm", misspelt, MERGE)
+        await asyncio.sleep(60)
+        assert world.placed("web") == {"c1": 1}
+        told = [e for e in world.api.list(EVENTS, "kubedsm") if e["type"] == "Warning"]
+        assert [event["reason"] for event in told] == ["PauseSwitchRefused"]
+        assert "'flase' is neither true nor false" in told[0]["message"]
+        lifted = {"data": {"paused": "No"}}
         world.api.patch(CONFIGMAPS, "kubedsm", "kubedsm", lifted, MERGE)
         await world.until(lambda: world.placed("web") == {"e1": 1}, 30)
 

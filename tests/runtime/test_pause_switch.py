@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 import attrs
 import orjson
 import pytest
+from structlog.testing import capture_logs
 
 from kubedsm.clock import VirtualClock
 from kubedsm.cluster.client.port import OutcomeUnknown, Response, Unreachable
@@ -46,6 +47,7 @@ class Scene:
     api: object
     troubles: Troubles
     paused: PauseSwitch
+    refused: list
 
     def write(self, **data):
         found = {"metadata": {"name": "kubedsm"}, "data": data}
@@ -64,7 +66,9 @@ async def switch():
         front = EmulatedFront(cluster.routes, clock, faults=troubles)
         followed = FollowedConfigMap(front, NAME, clock, random.Random(0))
         following = asyncio.ensure_future(followed.run())
-        yield Scene(cluster.api, troubles, PauseSwitch(followed, SaidByCause(clock)))
+        refused = []
+        paused = PauseSwitch(followed, SaidByCause(clock), lambda _, why: refused.append(why))
+        yield Scene(cluster.api, troubles, paused, refused)
         following.cancel()
 
 
@@ -78,8 +82,10 @@ def status(code, reason):
     [
         ({"paused": "true"}, True),
         ({"paused": " True\n"}, True),
+        *(({"paused": said}, True) for said in ("YES", "on", "1", "\tOn ")),
         ({"paused": "false"}, False),
-        ({"paused": ""}, False),
+        *(({"paused": said}, False) for said in ("No", "OFF", "0", " ", "")),
+        ({"paused": "flase"}, True),
         ({"other": "true"}, False),
         (None, False),
     ],
@@ -106,6 +112,25 @@ async def test_a_change_is_seen_at_once_and_so_is_its_end():
         scene.api.delete(CONFIGMAPS, *attrs.astuple(NAME))
         await asyncio.sleep(0.1)
         assert not scene.paused()
+
+
+async def test_each_change_is_logged_and_what_is_refused_is_told_once():
+    async with switch() as scene:
+        with capture_logs() as logs:
+            scene.write(paused="off")
+            await asyncio.sleep(1)
+            assert logs == []
+            for value in ("on", "true", "maybe", "no", "0", "yes"):
+                scene.set(value)
+                scene.api.patch(CONFIGMAPS, *attrs.astuple(NAME), {"data": {"x": value}}, MERGE)
+                await asyncio.sleep(0.1)
+            scene.api.delete(CONFIGMAPS, *attrs.astuple(NAME))
+            await asyncio.sleep(0.1)
+        told = [log["event"] for log in logs]
+        assert told == ["paused", "pause switch refused", "resumed", "paused", "resumed"]
+        assert scene.refused == [
+            "paused: 'maybe' is neither true nor false; nothing is moved until it is"
+        ]
 
 
 def unreadable(version):
@@ -153,7 +178,7 @@ async def test_nothing_moves_once_the_switch_cannot_be_seen_any_more():
         await asyncio.sleep(1)
         assert not scene.paused()
         scene.troubles.broken, scene.troubles.answer = True, Unreachable("refused")
-        scene.set("perhaps")
+        scene.set("off")
         await asyncio.sleep(1)
         assert scene.paused()
         scene.troubles.broken, scene.troubles.answer = False, None
