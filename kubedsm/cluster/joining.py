@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from kubedsm.clock import Clock
 from kubedsm.cluster.calls import verbs
+from kubedsm.cluster.calls.explained_cluster import MissingRightError, missing_right
 from kubedsm.cluster.client.api_errors import body_of
 from kubedsm.cluster.client.backoff import Backoff
 from kubedsm.cluster.client.port import Cluster, ClusterError, Forbidden, Request, Unauthorized
@@ -26,10 +27,6 @@ PATIENCE = 30.0
 RENEWAL = 0.5
 #: seconds between two tries at most
 LONGEST_PAUSE = 10.0
-
-
-class MissingRightError(ClusterError):
-    """Without this right nothing can be decided."""
 
 
 #: what counts from when it began, not from when we did
@@ -54,8 +51,7 @@ async def greet(cluster: Cluster, *, timeout: float) -> str:
         try:
             body_of(await cluster.request(request, timeout=timeout))
         except Forbidden as error:
-            right = f"no right to list {kind.path.rpartition('/')[2]}"
-            raise MissingRightError(f"{right}: {error.message}") from None
+            raise missing_right(request, error) from None
     return version
 
 

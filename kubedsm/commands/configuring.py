@@ -12,6 +12,7 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
+from kubedsm.cluster.calls.explained_cluster import ExplainedCluster
 from kubedsm.cluster.client.kubernetes import KubernetesCluster
 from kubedsm.commands import offline
 from kubedsm.commands.console import log_to, output, print_json, remark, until_interrupted
@@ -105,7 +106,8 @@ def show(
         source = ""
         if config_map is not None:
             async with await KubernetesCluster.connect(kubeconfig_path, context) as cluster:
-                text, source = await said_in(cluster, config_map)
+                asked = ExplainedCluster(cluster, cluster.server)
+                text, source = await said_in(asked, config_map)
         elif path is not None:
             text, source = content(path, LONGEST), path
         origins = Origins.of(load(text, source), text, source)

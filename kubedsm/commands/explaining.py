@@ -8,6 +8,7 @@ import click
 from rich.console import Console
 
 from kubedsm.clock import SystemClock
+from kubedsm.cluster.calls.explained_cluster import ExplainedCluster
 from kubedsm.cluster.client.kubernetes import KubernetesCluster
 from kubedsm.cluster.client.port import ClusterError
 from kubedsm.cluster.joining import TIMEOUT, greet
@@ -113,7 +114,8 @@ async def _from_cluster(
 ) -> list[Explanation]:
     clock, rng = SystemClock(), random.Random()
     try:
-        async with await KubernetesCluster.connect(kubeconfig_path, context) as cluster:
+        async with await KubernetesCluster.connect(kubeconfig_path, context) as connection:
+            cluster = ExplainedCluster(connection, connection.server)
             await greet(cluster, timeout=TIMEOUT)
             snapshot = await read_snapshot(cluster, configuration, clock, rng)
             pods = _pods(pod_name, snapshot, ())

@@ -9,12 +9,17 @@ from typing import Any
 import attrs
 
 from kubedsm.clock import Clock, SystemClock
+from kubedsm.cluster.calls.explained_cluster import ExplainedCluster
 from kubedsm.cluster.client.kubernetes import KubernetesCluster
-from kubedsm.cluster.client.port import Cluster
-from kubedsm.cluster.joining import TIMEOUT, greet
+from kubedsm.cluster.client.port import Cluster, Forbidden, NotFound, OutcomeUnknown
+from kubedsm.cluster.joining import PATIENCE, TIMEOUT, greet
+from kubedsm.cluster.watching.reflector import Reflector
+from kubedsm.cluster.watching.watched import NODES, PODS, SURROUNDINGS, Watched
 from kubedsm.commands.console import remark, until_interrupted
 from kubedsm.commands.electing import Election
 from kubedsm.configuration.settings import Configuration
+from kubedsm.core.world.events import ClusterEvent, KindKnown
+from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.core.world.snapshot import Snapshot
 from kubedsm.runtime.assembly import Runtime
 from kubedsm.runtime.listener import Listener
@@ -39,8 +44,9 @@ def ask_cluster(
     async def ask() -> None:
         clock, rng = SystemClock(), random.Random()
         async with await KubernetesCluster.connect(kubeconfig, context) as cluster:
-            await greet(cluster, timeout=TIMEOUT)
-            act = say(await read_snapshot(cluster, configuration, clock, rng))
+            asked_once = ExplainedCluster(cluster, cluster.server)
+            await greet(asked_once, timeout=TIMEOUT)
+            act = say(await read_snapshot(asked_once, configuration, clock, rng))
             if act is None:
                 return
             if election is None:
@@ -59,13 +65,40 @@ def ask_cluster(
 async def read_snapshot(
     cluster: Cluster, configuration: Configuration, clock: Clock, rng: random.Random
 ) -> Snapshot:
-    """The cluster as it is now."""
-    runtime = Runtime(cluster, configuration, clock, rng)
-    async with asyncio.TaskGroup() as tasks:
-        following = tasks.create_task(runtime.follow())
-        await runtime.synced.wait()
-        following.cancel()
-    return runtime.mirror.snapshot()
+    """The cluster as it is now. Raises ClusterError or WireError if it cannot be seen."""
+    mirror = ClusterMirror(configuration.scheduler_name, configuration.tiers)
+
+    def take(event: ClusterEvent) -> None:
+        mirror.apply(event)
+
+    async def read(watched: Watched[Any, ClusterEvent], *then: ClusterEvent) -> None:
+        def know() -> None:
+            for event in then:
+                take(event)
+
+        reflector = Reflector(cluster, watched, clock, rng, take, know, remark)
+        await reflector.list_once(timeout=TIMEOUT)
+
+    for watched in (NODES, PODS):
+        await read(watched)
+    for kind, watched in SURROUNDINGS.items():
+        try:
+            await read(watched, KindKnown(kind))
+        except (Forbidden, NotFound) as error:
+            remark(f"decided without knowing them: {error}")
+    return mirror.snapshot()
+
+
+async def _synced(runtime: Runtime) -> None:
+    try:
+        async with asyncio.timeout(PATIENCE):
+            await runtime.synced.wait()
+    except TimeoutError:
+        troubles = (watch.trouble for watch in runtime.watches.values() if watch.trouble)
+        why = next(troubles, "an answer is missing")
+        raise OutcomeUnknown(
+            f"the cluster could not be read within {PATIENCE:g} s: {why}"
+        ) from None
 
 
 class _Ends(Listener):
@@ -90,7 +123,7 @@ async def carry_out(
     runtime = Runtime(cluster, quiet, clock, rng, listener=ends)
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(runtime.run())
-        await runtime.synced.wait()
+        await _synced(runtime)
         await act(runtime)
         while not runtime.manager.quiet.is_set():
             await runtime.manager.quiet.wait()

@@ -8,6 +8,7 @@ import click
 from rich.console import Console
 
 from kubedsm.clock import SystemClock
+from kubedsm.cluster.calls.explained_cluster import ExplainedCluster
 from kubedsm.cluster.client.kubernetes import KubernetesCluster
 from kubedsm.cluster.client.paths import is_name
 from kubedsm.cluster.joining import join
@@ -122,8 +123,9 @@ def record(
     async def recording() -> None:
         clock, rng = SystemClock(), random.Random()
         async with await KubernetesCluster.connect(kubeconfig_path, context) as cluster:
-            version = await join(cluster, clock, rng, remark, in_pod=False)
-            async with followed(cluster, recorder, clock, rng, remark):
+            asked = ExplainedCluster(cluster, cluster.server)
+            version = await join(asked, clock, rng, remark, in_pod=False)
+            async with followed(asked, recorder, clock, rng, remark):
                 stop.heeded = True
                 remark(f"recording {', '.join(scenario.services)} in namespace {namespace}")
                 began = clock.wall()

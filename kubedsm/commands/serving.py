@@ -14,6 +14,7 @@ import structlog
 
 from kubedsm import __version__
 from kubedsm.clock import SystemClock
+from kubedsm.cluster.calls.explained_cluster import ExplainedCluster
 from kubedsm.cluster.client.kubernetes import KubernetesCluster
 from kubedsm.cluster.client.port import Cluster, Forbidden
 from kubedsm.cluster.joining import join
@@ -153,7 +154,8 @@ class _Serving:
         log, clock, rng = structlog.get_logger(), SystemClock(), random.Random()
         async with await KubernetesCluster.connect(self.kubeconfig, self.context) as server:
             async with probes_answered(self.metrics_address):
-                version = await join(server, clock, rng, log.warning, in_pod=server.in_pod)
+                asked = ExplainedCluster(server, server.server)
+                version = await join(asked, clock, rng, log.warning, in_pod=server.in_pod)
                 configuration = await self._configured(server)
             instruments = Instruments(clock, configuration.scheduler_name, server.host)
             cluster = MeasuredCluster(server, clock, instruments.answered)

@@ -16,6 +16,7 @@ import attrs
 from kubedsm.clock import Clock
 from kubedsm.cluster.client.paths import APPS, CORE, path_of
 from kubedsm.cluster.client.port import Cluster
+from kubedsm.cluster.joining import TIMEOUT
 from kubedsm.cluster.watching.reflector import Reflector
 from kubedsm.cluster.watching.watched import Watched
 from kubedsm.cluster.wire import sightings
@@ -49,7 +50,10 @@ async def followed(
     rng: random.Random,
     report: Callable[[str], None],
 ) -> AsyncGenerator[None]:
-    """Enter when the recorder knows of all there is; it is told of whatever happens meanwhile."""
+    """Enter when the recorder knows of all there is; it is told of whatever happens meanwhile.
+
+    Raises ClusterError or WireError if that cannot be seen.
+    """
 
     def take(seen: Sighting | None) -> None:
         if seen is not None:
@@ -58,10 +62,9 @@ async def followed(
     async with asyncio.TaskGroup() as tasks:
         following = []
         for watched in _watched(recorder.namespace):
-            synced = asyncio.Event()
-            reflector = Reflector(cluster, watched, clock, rng, take, synced.set, report)
+            reflector = Reflector(cluster, watched, clock, rng, take, lambda: None, report)
+            await reflector.list_once(timeout=TIMEOUT)
             following.append(tasks.create_task(reflector.run()))
-            await synced.wait()
         yield
         for task in following:
             task.cancel()

@@ -122,10 +122,14 @@ async def test_a_change_of_cause_is_said():
 async def test_a_missing_right_is_named_at_once_and_waited_for_a_moment_in_a_pod(path, refused):
     what = path.rpartition("/")[2]
     outside = await joined({path: refused}, in_pod=False)
-    assert outside.error.startswith(f"no right to list {what}: {what} is forbidden")
+    assert outside.error.startswith(
+        f"no right to list {what} in the whole cluster: {what} is forbidden"
+    )
     assert (outside.seconds, outside.said) == (0.0, [])
     inside = await joined({path: refused}, in_pod=True)
-    assert inside.error.startswith(f"no right to list {what}: {what} is forbidden")
+    assert inside.error.startswith(
+        f"no right to list {what} in the whole cluster: {what} is forbidden"
+    )
     assert PATIENCE <= inside.seconds < PATIENCE + 15
     assert len(inside.said) == 1
     granted = await joined({path: refused}, heals_at=20, in_pod=True)

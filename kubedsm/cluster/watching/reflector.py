@@ -161,8 +161,15 @@ class Reflector(Generic[T, E]):
             trouble="" if self._trouble is None else str(self._trouble),
         )
 
+    async def list_once(self, *, timeout: float) -> None:
+        """List, and leave it at that; a page is waited for as long as that.
+
+        Raises ClusterError or WireError, and then only a part of the objects has been told.
+        """
+        await self._list(timeout)
+
     async def run(self) -> NoReturn:
-        """List and watch for ever."""
+        """List, unless that was done, and watch for ever."""
         while True:
             try:
                 while self._must_list:
@@ -196,13 +203,13 @@ class Reflector(Generic[T, E]):
             self._silence.reschedule(asyncio.get_running_loop().time())
         await listed.wait()
 
-    async def _list(self) -> None:
+    async def _list(self, timeout: float = LIST_TIMEOUT) -> None:
         awaiting = len(self._awaiting)
         present: dict[tuple[str, str], str] = {}
         anonymous = False
         version, token = "", ""
         while True:
-            page = await self._page(token)
+            page = await self._page(token, timeout)
             if not version:
                 version = page.resource_version
                 self._check_age(version)
@@ -240,12 +247,12 @@ class Reflector(Generic[T, E]):
         if self._lists == 1:
             self._on_synced()
 
-    async def _page(self, token: str) -> decoding.Page:
+    async def _page(self, token: str, timeout: float) -> decoding.Page:
         query = {**dict(self._watched.selectors), "limit": str(self._page_size)}
         if token:
             query["continue"] = token
         request = Request("GET", self._watched.path, query)
-        response = await self._cluster.request(request, timeout=LIST_TIMEOUT)
+        response = await self._cluster.request(request, timeout=timeout)
         if response.status != HTTPStatus.OK:
             raise api_error(response.status, response.body)
         return decoding.page(f"{self._watched.kind}List", response.body)
