@@ -1,5 +1,6 @@
 """The command line: which commands there are, and what becomes of their errors."""
 
+import errno
 import sys
 from importlib import import_module
 from typing import NoReturn
@@ -130,6 +131,8 @@ def _first(group: BaseExceptionGroup) -> BaseException:
 def _said(error: BaseException) -> str:
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        return f"standard output: {error.strerror}"  # files have names
     return str(error)
 
 

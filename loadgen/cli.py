@@ -21,6 +21,7 @@ from loadgen.parameters import Duration, Services, Totals
 from loadgen.scenario import Scenario, ScenarioError, dumps, load
 from loadgen.transport import EndpointError
 from loadgen.wavy import PAPER_CLUSTER_TOTAL, Wavy, wavy
+from loadgen.whole_files import write_whole
 
 
 def _totals(amounts: Mapping[str, float]) -> str:
@@ -192,7 +193,7 @@ def _write(scenario: Scenario, out: Path | None) -> None:
     if out is None:
         click.echo(dumps(scenario), nl=False)
     else:
-        out.write_text(dumps(scenario), encoding="utf-8")
+        write_whole(out, dumps(scenario))
 
 
 @loadgen.command()

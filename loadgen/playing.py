@@ -2,6 +2,7 @@
 
 import asyncio
 import csv
+import io
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
@@ -16,6 +17,7 @@ from loadgen.driver import Driver, Limits
 from loadgen.measures import Outcome, RequestRecorder, Results
 from loadgen.scenario import Scenario, ScenarioError
 from loadgen.transport import EndpointError, Transport, TransportError, url_problem
+from loadgen.whole_files import whole_file
 
 #: seconds between two looks at the progress bar
 _TICK = 0.25
@@ -96,7 +98,7 @@ def outcomes_file(path: Path | None) -> Iterator[Callable[[Outcome], None]]:
     if path is None:
         yield lambda _: None
         return
-    with path.open("w", encoding="utf-8", newline="") as file:
+    with whole_file(path) as binary, io.TextIOWrapper(binary, encoding="utf-8", newline="") as file:
         rows = csv.writer(file, lineterminator="\n")
         rows.writerow(["service", "due_s", "latency_ms", "status", "error", "served_by"])
 

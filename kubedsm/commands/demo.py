@@ -5,6 +5,7 @@ import contextlib
 import io
 import random
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import click
 from rich.console import Console
@@ -24,6 +25,7 @@ from kubedsm.demo.run import (
 from kubedsm.demo.view import Frame, LineByLine, as_json, render, summary
 from kubedsm.emulator.http.server import HttpFront
 from kubedsm.runtime.assembly import Runtime
+from loadgen.whole_files import write_whole
 
 #: of the summary, where there is no terminal to tell
 WIDTH = 100
@@ -35,13 +37,15 @@ WIDTH = 100
     "--cycles", type=click.IntRange(1, 60), default=12, show_default=True, help="Of 5 s each."
 )
 @click.option(
-    "--picture", type=click.Path(dir_okay=False), help="Also save the last table, as SVG."
+    "--picture",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Also save the last table, as SVG.",
 )
 @click.option(
     "--disconnect", is_flag=True, help="Cut a site of the edge off in the middle, for a while."
 )
 @output
-def demo(seed: int, cycles: int, picture: str | None, disconnect: bool, output: str) -> None:
+def demo(seed: int, cycles: int, picture: Path | None, disconnect: bool, output: str) -> None:
     """Watch it place and move pods for a minute, emulated.
 
     The paper's services under a generated load on the paper's cluster, over real HTTP.
@@ -54,7 +58,7 @@ def demo(seed: int, cycles: int, picture: str | None, disconnect: bool, output: 
     if picture is not None:
         recorded = Console(record=True, width=WIDTH, file=io.StringIO())
         recorded.print(summary(frame))
-        recorded.save_svg(picture, title="kubedsm demo")
+        write_whole(picture, recorded.export_svg(title="kubedsm demo"))
     if output == "json":
         print_json(as_json(frame))
     else:

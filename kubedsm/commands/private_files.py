@@ -1,7 +1,6 @@
 """Files with secrets in them: what we create, only its owner can read."""
 
 import contextlib
-import os
 import re
 import secrets
 import stat
@@ -14,16 +13,12 @@ import orjson
 from kubedsm.commands.console import remark
 from kubedsm.configuration.documents import DocumentError
 from kubedsm.emulator.http.server import kubeconfig
+from loadgen.whole_files import write_whole
 
+#: of a new file: only its owner can read it, from the first moment on
+PRIVATE = 0o600
 #: what can be sent in a header as it is
 _TOKEN = re.compile(rb"[!-~]+")
-
-
-def write_private(path: Path, content: bytes) -> None:
-    """Write the file; if it is new, only its owner can read it, from the first moment on."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
 
 
 def new_token() -> str:
@@ -37,7 +32,7 @@ def token_in(path: Path) -> str:
     Raises DocumentError, OSError.
     """
     if not path.exists():
-        write_private(path, new_token().encode() + b"\n")
+        write_whole(path, new_token().encode() + b"\n", PRIVATE)
     token = path.read_bytes().strip()
     if not _TOKEN.fullmatch(token):
         reason = "not a token: one line of printable characters, no spaces"
@@ -62,7 +57,7 @@ def written_kubeconfig(
         if path is None:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="kubedsm-"))
             path = Path(folder) / "kubeconfig"
-        write_private(path, content)
+        write_whole(path, content, PRIVATE)
         if token is not None:
             warn_if_others_may_read(path)
         yield path

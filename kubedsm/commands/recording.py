@@ -31,6 +31,7 @@ from kubedsm.why.client import effects_since
 from kubedsm.why.effects import summed_up
 from kubedsm.why.explanation import EffectAnswer
 from loadgen.scenario import ScenarioError, load
+from loadgen.whole_files import folder_for
 
 #: what kube-scheduler is called in pods
 _DEFAULT_SCHEDULER = "default-scheduler"
@@ -101,7 +102,7 @@ def record(
     if bool(folders) != compare or compare == bool(scenario_path):
         raise click.UsageError("give --scenario, or --compare and folders: one of the two")
     if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
+        folder_for(out)
     if scenario_path is None:
         _show(compared(folders), out, output)
         return

@@ -12,6 +12,7 @@ from kubedsm.comparison.text import TITLE, text
 from kubedsm.configuration.documents import DocumentError, content, json_as, reading
 from kubedsm.replay.files import RESULTS, drawn, put
 from kubedsm.replay.page import page
+from loadgen.whole_files import folder_for, write_whole
 
 
 class _Results(msgspec.Struct, frozen=True, rename="camel"):
@@ -38,8 +39,7 @@ class Kept:
 
         Raises OSError, and DocumentError if the results there are something else's.
         """
-        out.mkdir(parents=True, exist_ok=True)
-        kept, path = cls(out, experiments), out / RESULTS
+        kept, path = cls(folder_for(out), experiments), out / RESULTS
         if path.exists():
             with reading(path):
                 try:
@@ -55,7 +55,7 @@ class Kept:
         pictures = {} if found.draw is None else drawn(found.draw)
         named = {f"{name}-{file}": content for file, content in pictures.items()}
         for file, content_of in named.items():
-            (self.out / file).write_bytes(content_of)
+            write_whole(self.out / file, content_of)
         self._parts[name] = msgspec.structs.replace(found.part, pictures=tuple(named))
         self.failed.pop(name, None)
         self.write()
@@ -79,4 +79,4 @@ class Kept:
             for file in part.pictures
             if (path := self.out / file).exists()
         }
-        (self.out / "index.html").write_text(page(TITLE, made, shown), encoding="utf-8")
+        write_whole(self.out / "index.html", page(TITLE, made, shown))

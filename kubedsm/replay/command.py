@@ -29,6 +29,7 @@ from kubedsm.replay.variants import BASELINES, CONTENDERS, UnknownPolicyError, c
 from kubedsm.replay.world import Setup
 from kubedsm.solvers.available import LIBRARIES, SolverKind
 from loadgen.scenario import ScenarioError
+from loadgen.whole_files import folder_for
 
 DEFAULT_POLICIES = (KUBEDSM, *BASELINES)
 _PAPER, _TUNING, _PACKING = "paper", "tuning", "packing"
@@ -150,7 +151,7 @@ def replay(
         else:
             planned = runs(sources(scenarios), chosen or DEFAULT_POLICIES, numbers, setup)
         if out is not None:
-            out.mkdir(parents=True, exist_ok=True)
+            folder_for(out)
     outcomes = spread(carry_out, planned, jobs or processors())
     found = report(list(progress("replaying", outcomes, len(planned))))
     if output == "json":

@@ -8,6 +8,7 @@ import orjson
 
 from kubedsm.replay.page import page as as_page
 from kubedsm.replay.report import Report, plain_tables
+from loadgen.whole_files import write_whole
 
 RESULTS = "results.json"
 #: PNG files by name
@@ -29,19 +30,16 @@ def write(found: Report, out: Path, tables: str, page: str = "") -> None:
 
 
 def put(out: Path, results: bytes, tables: str) -> None:
-    (out / "tables.md").write_text(tables, encoding="utf-8")
-    # Whoever is interrupted here has the results of before.
-    begun = out / f"{RESULTS}.new"
-    begun.write_bytes(results)
-    begun.replace(out / RESULTS)
+    write_whole(out / "tables.md", tables)
+    write_whole(out / RESULTS, results)
 
 
 def put_page(out: Path, title: str, text: str, draw: Callable[[], Pictures] | None = None) -> None:
     """Pictures, if any are to be drawn, and the page of Markdown and of them."""
     pictures = drawn(draw) if draw is not None else {}
     for name, content in pictures.items():
-        (out / name).write_bytes(content)
-    (out / "index.html").write_text(as_page(title, text, pictures), encoding="utf-8")
+        write_whole(out / name, content)
+    write_whole(out / "index.html", as_page(title, text, pictures))
 
 
 def drawn(draw: Callable[[], Pictures]) -> Pictures:

@@ -13,6 +13,7 @@ from kubedsm.replay.files import Pictures, put, put_page
 from kubedsm.replay.progress import progress
 from kubedsm.replay.runner import processors, spread
 from kubedsm.replay.sections import Section, as_markdown
+from loadgen.whole_files import folder_for
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -79,7 +80,7 @@ class Preset(Generic[T, Outcome]):
         usual = self.full if full else self.short
         planned = usual if number is None else usual.times(number)
         if out is not None:
-            out.mkdir(parents=True, exist_ok=True)
+            folder_for(out)
         done = self.carried_out(planned, jobs or processors())
         made, found = as_markdown(self.sections, done, self.about(planned)), as_json(done)
         click.echo(found if output == "json" else made, nl=False)

@@ -131,7 +131,7 @@ def test_show_as_a_table(path, capsys):
         (
             ["generate", "normal", "1", "1", "-o", "/absent/load.json"],
             1,
-            "/absent/load.json: No such file or directory",
+            "/absent/load.json: there is no folder /absent",
         ),
     ],
 )
@@ -280,7 +280,7 @@ def test_a_file_that_cannot_be_written_is_one_line(path, capsys):
         assert run("run", str(path), "--url", url, "--csv", "/absent/rows.csv") == 1
     assert capsys.readouterr() == (
         "",
-        "loadgen: error: /absent/rows.csv: No such file or directory\n",
+        "loadgen: error: /absent/rows.csv: there is no folder /absent\n",
     )
 
 

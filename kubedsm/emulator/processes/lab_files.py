@@ -11,6 +11,7 @@ from kubedsm.core.world.model import Tier
 from kubedsm.emulator.actors.pod_state import labels_of
 from kubedsm.emulator.processes.forked import Process
 from kubedsm.emulator.processes.pod_processes import PodProcess
+from loadgen.whole_files import write_whole
 
 TARGETS, SERVICES = "targets.json", "services.json"
 #: labels of a pod that may name its application, the first one that there is
@@ -44,6 +45,4 @@ def services(urls: Mapping[tuple[str, str], str]) -> dict[str, str]:
 
 def write(path: Path, content: object) -> None:
     """All at once: who reads it meanwhile finds what was there before. Raises OSError."""
-    fresh = path.with_name(f".{path.name}.new")
-    fresh.write_bytes(orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")
-    fresh.replace(path)
+    write_whole(path, orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")

@@ -17,6 +17,7 @@ from kubedsm.replay.packing.tables import COMPUTED, SECTIONS
 from kubedsm.replay.runner import processors
 from kubedsm.replay.sections import as_markdown
 from kubedsm.solvers.available import SolverKind, installed, lacking
+from loadgen.whole_files import folder_for
 
 
 def plan(seeds: int | None, seconds: Sequence[float], *, full: bool) -> Plan:
@@ -35,7 +36,7 @@ def run(
     jobs = jobs or processors()
     kept = None
     if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
+        folder_for(out)
         kept = out / f"calls-{solver}.jsonl"
     done = carried_out(planned, solver, jobs, kept)
     made = as_markdown(SECTIONS, done, about(solver, jobs))

@@ -11,6 +11,7 @@ from kubedsm.replay.packing.attempts import Attempt, attempt
 from kubedsm.replay.packing.instances import PRIORITIES, Shape, seeds, shapes
 from kubedsm.replay.runner import spread
 from kubedsm.solvers.available import SolverKind, solver_of
+from loadgen.whole_files import append_whole
 
 #: seconds for a programme that is solved to the end; calls have their own limits
 _PATIENCE = 600.0
@@ -60,8 +61,7 @@ def attempts(
     left = [case for case in cases if found.get(case) is None]
     for each in spread(partial(_attempt, limits=limits, solver=solver), left, jobs):
         if kept is not None:
-            with kept.open("ab") as file:
-                file.write(msgspec.json.encode(each) + b"\n")
+            append_whole(kept, msgspec.json.encode(each) + b"\n")
         yield each
 
 
