@@ -66,6 +66,9 @@ def _followed(shell: Shell, where: Path, page: Sequence[Block]) -> Iterator[tupl
         within = float(marks.get("within") or WITHIN)
         began = time.monotonic()
         wrong, done = block.wrong, ""
+        if block.takes_kubectl and shutil.which("kubectl") is None:
+            yield block, "not run: there is no kubectl on PATH", wrong
+            continue
         if first := marks.get("first"):
             wrong = wrong or _trouble(block, prepared := shell.run(first, within))
             came = prepared.output

@@ -39,6 +39,12 @@ class Block:
         return self.language == "sh" and "not run" not in self.marks
 
     @property
+    def takes_kubectl(self) -> bool:
+        """Whether it cannot be followed without: `cluster.sh` applies manifests with it."""
+        first = self.marks.get("first", "")
+        return "cluster.sh" in first or "kubectl" in (first + self.text) * self.is_command
+
+    @property
     def wrong(self) -> str:
         """Why nobody knows what to do with it; empty if that is clear."""
         if "not run" in self.marks and not self.marks["not run"]:
