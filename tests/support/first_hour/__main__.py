@@ -60,7 +60,7 @@ def _trouble(block: Block, ran: Ran) -> str:
 
 def _followed(shell: Shell, where: Path, page: Sequence[Block]) -> Iterator[tuple[Block, str, str]]:
     """Each block, what became of it, and what is wrong; what came is shown where it is wrong."""
-    came = ""
+    came, is_known = "", False
     for block in page:
         marks = block.marks
         within = float(marks.get("within") or WITHIN)
@@ -68,15 +68,16 @@ def _followed(shell: Shell, where: Path, page: Sequence[Block]) -> Iterator[tupl
         wrong, done = block.wrong, ""
         if block.takes_kubectl and shutil.which("kubectl") is None:
             yield block, "not run: there is no kubectl on PATH", wrong
+            is_known = False
             continue
         if first := marks.get("first"):
             wrong = wrong or _trouble(block, prepared := shell.run(first, within))
-            came = prepared.output
+            came, is_known = prepared.output, True
         if "not run" in marks:
             done = f"not run: {marks['not run']}"
         elif "output" in marks:
-            done = "compared"
-            if not wrong and not matches(block.text, came):
+            done = "compared" if is_known else "not compared, for it was not run"
+            if is_known and not wrong and not matches(block.text, came):
                 wrong = "not what came"
         elif "file" in marks:
             (where / marks["file"]).write_text(block.text, encoding="utf-8")
@@ -88,7 +89,7 @@ def _followed(shell: Shell, where: Path, page: Sequence[Block]) -> Iterator[tupl
                 if text is None
                 else shell.start(block.text, text, within)
             )
-            came, wrong = ran.output, _trouble(block, ran)
+            came, is_known, wrong = ran.output, True, _trouble(block, ran)
             done = f"{'ran' if text is None else 'began'}, {time.monotonic() - began:.1f} s"
         if wrong:
             click.echo("\n".join(f"    | {line}" for line in came.splitlines()[-TAIL:]))
