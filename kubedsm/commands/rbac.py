@@ -68,8 +68,10 @@ def rbac(
 
 def _used(configuration: Configuration) -> set[str]:
     """The names of the features that the configuration uses."""
+    still = "apply" not in {configuration.suggester.mode, configuration.packing_mode}
     off = {
-        "migrations": "apply" not in {configuration.suggester.mode, configuration.packing_mode},
+        "migrations": still,
+        "requests": still,
         "preemption": configuration.preemption != "enabled",
     }
     return {feature.name for feature in FEATURES if not off.get(feature.name, False)}

@@ -32,6 +32,7 @@ from kubedsm.runtime.limits import MoveLimits
 from kubedsm.runtime.listener import Listener
 from kubedsm.runtime.load_monitor import LoadMonitor
 from kubedsm.runtime.move_effects import MoveEffects
+from kubedsm.runtime.move_requests import MoveRequests
 from kubedsm.runtime.moves import STARTS, WAITS_FOR_REPLACEMENT, Moves
 from kubedsm.runtime.outcomes import Outcomes
 from kubedsm.runtime.packer import Packer
@@ -132,6 +133,7 @@ class Runtime:
         )
         self.suggester = self._finder_of_moves()
         self.packer = self._packer()
+        self._move_requests = self._taker_of_requests(instance)
         self._tiers = TierKeeper(self.mirror, configuration.scheduler_name, self._recorder.retiered)
         self._handler = self._event_handler(binds)
         self._followed = FollowedCluster(
@@ -296,6 +298,13 @@ class Runtime:
             return None
         return Packer.beside(self.suggester, self._moves, self._preemptor)
 
+    def _taker_of_requests(self, instance: str) -> MoveRequests | None:
+        if self.suggester is None:
+            return None
+        return MoveRequests.beside(
+            self.suggester, self._moves, self._cluster, self._config_map, instance
+        )
+
     def _event_handler(self, binds: BindCalls) -> EventHandler:
         ours = self.configuration.current.scheduler_name
         ignored = IgnoredAnnotations(ours, self._clock, self._recorder.annotation_ignored)
@@ -373,6 +382,8 @@ class Runtime:
                 tasks.create_task(keep("suggester", self.suggester.run))
             if self.packer is not None:
                 tasks.create_task(keep("packer", self.packer.run))
+            if self._move_requests is not None:
+                tasks.create_task(keep("move requests", self._move_requests.run))
 
     async def catch_up(self) -> None:
         """Return when all pods are known as they are now, or were at some moment from now on."""
@@ -407,6 +418,8 @@ class Runtime:
 
     async def flushed(self) -> None:
         """Return when all Events that are to be written have been."""
+        if self._move_requests is not None:
+            await self._move_requests.answered()
         await self._workload_events.flush()
         await self._recorder.flushed()
 

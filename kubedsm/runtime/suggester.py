@@ -66,6 +66,8 @@ class Suggester:
     listener: Listener
     changes: WorkloadChanges
     sites: Sites
+    #: what was proposed last, in mode suggest, and still is
+    proposed: Suggestion | None = attrs.field(default=None, init=False)
     _plans: "itertools.count[int]" = attrs.field(factory=lambda: itertools.count(1), init=False)
     #: the state when nothing was worth moving, and nothing rested; and when time may change that
     _nothing_at: tuple[int, int, Away] | None = attrs.field(default=None, init=False)
@@ -158,23 +160,28 @@ class Suggester:
             self._nothing_at = None if suggested.rests else state
             wait = self.changes.worth_another_look() if suggestion.may_pay_later else math.inf
             self._again_at = self.clock.monotonic() + wait
+            self.proposed = None
             return
         holds = self._may_think() and self.unchanged(snapshot, suggestion.legs)
         if self._state[1:] != state[1:] or not holds:
             log.info("suggestion overtaken", moves=len(suggestion.moves))
             return
-        log.info(
-            "suggestion",
-            moves=[f"{m.pod} {m.source} -> {m.target}" for m in suggestion.moves],
-            proven=suggestion.proven,
-            **({"unproven": told} if (told := unproven(suggestion.certificates)) else {}),
-            mode=settings.mode,
-        )
-        if settings.mode == "suggest":
+        proposes = settings.mode == "suggest"
+        known, self.proposed = self.proposed, suggestion if proposes else None
+        if known is None or known.id != suggestion.id:
+            log.info(
+                "suggestion",
+                moves=[f"{m.pod} {m.source} -> {m.target}" for m in suggestion.moves],
+                proven=suggestion.proven,
+                **({"unproven": told} if (told := unproven(suggestion.certificates)) else {}),
+                mode=settings.mode,
+                **({"proposal": suggestion.id} if proposes else {}),
+            )
+        if proposes:
             proposed = [MoveOutcome("", move, Outcome.PROPOSED) for move in suggestion.moves]
             self.record.suggestion(snapshot, suggestion, proposed)
             for move in suggestion.moves:
-                self.recorder.proposed(move.pod, proposal(move))
+                self.recorder.proposed(move.pod, proposal(move, suggestion.id))
             return
         self.begin(snapshot, suggestion)
 
@@ -201,6 +208,7 @@ class Suggester:
         needed: asked before each move whether it is made at all, by its group; without, whether a
         group gains what it is made for is asked when it begins.
         """
+        self.proposed = None
         waiting = [awaited.pod.uid for awaited in suggestion.awaited]
         groups: dict[str, Group] = {}
         plans: dict[int, str] = {}
@@ -246,8 +254,9 @@ def by_group(suggestion: Suggestion) -> Iterator[tuple[int, list[Leg]]]:
         yield number, list(members)
 
 
-def proposal(move: Move) -> str:
-    return f"Would move from {move.source} to {move.target} ({move.kind}): {move.purpose}"
+def proposal(move: Move, id_: str) -> str:
+    would = f"Would move from {move.source} to {move.target} ({move.kind}): {move.purpose}"
+    return f"{would}. To have it done, with the rest of proposal {id_}: kubedsm approve {id_}"
 
 
 def order_of(plan_id: str, leg: Leg, configuration: Configuration) -> MoveOrder:

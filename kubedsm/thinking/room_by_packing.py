@@ -122,8 +122,8 @@ def suggestion_of(
     targets = {move.pod.uid: move.target for move in (*moves, *awaited)}
     after = snapshot.without(pod.uid for part in parts for pod in part.evicted)
     return Suggestion(
-        before=_score(snapshot, policy),
-        after=_score(after.with_placed(targets), policy),
+        before=score_of(snapshot, policy),
+        after=score_of(after.with_placed(targets), policy),
         moves=moves,
         legs=tuple(legs),
         awaited=tuple(awaited),
@@ -131,7 +131,8 @@ def suggestion_of(
     )
 
 
-def _score(snapshot: Snapshot, policy: KubeDSM) -> ClusterScore:
+def score_of(snapshot: Snapshot, policy: KubeDSM) -> ClusterScore:
+    """How the cluster is."""
     shares, promises = snapshot.shares(), policy.promises_in(snapshot)
     fragmentation = Fragmentation(policy.measure, request_mix(snapshot))
     return ClusterScore(

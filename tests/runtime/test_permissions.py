@@ -8,6 +8,7 @@ from kubedsm.cluster.calls.leases import LeaseName
 from kubedsm.cluster.calls.permissions import FEATURES
 from kubedsm.cluster.client.write_gate import WriteGate
 from kubedsm.cluster.wire import decoding
+from kubedsm.cluster.wire.move_request import REQUEST_ANNOTATION, MoveRequest
 from kubedsm.configuration.settings import load
 from kubedsm.emulator.api.resources import CONFIGMAPS, EVENTS, NAMESPACES, NODES, STATEFUL_SETS
 from kubedsm.emulator.front import EmulatedFront
@@ -149,6 +150,18 @@ async def explaining():
     return seen
 
 
+async def asked_to_move():
+    """By an id that nothing is proposed under."""
+    seen = Accesses()
+    async with emulated(CLOUD, configuration=QUIET, faults=seen) as world, world.scheduler():
+        world.api.create(NAMESPACES, {"metadata": {"name": OWN}})
+        request = str(MoveRequest("r1", world.clock.wall(), "0badf00d"))
+        metadata = {"name": OWN, "annotations": {REQUEST_ANNOTATION: request}}
+        world.api.create(CONFIGMAPS, {"metadata": metadata}, namespace=OWN)
+        await world.until(lambda: world.api.list(EVENTS, OWN), 10)
+    return seen
+
+
 SCENES = (
     (placing, ALWAYS),
     (correcting_tiers, ("tiers",)),
@@ -156,6 +169,7 @@ SCENES = (
     (preempting_pods, ("preemption",)),
     (electing, ("leader-election",)),
     (following, ("configuration",)),
+    (asked_to_move, ("requests",)),
     (explaining, ("explain",)),
 )
 

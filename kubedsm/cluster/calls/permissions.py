@@ -121,6 +121,11 @@ LEADER_ELECTION = Feature(
     "act only while holding the Lease (`kubedsm run`, `kubedsm suggest|pack --apply`)",
     _rights("create get update", COORDINATION, "leases", own=True),
 )
+REQUESTS = Feature(
+    "requests",
+    "carry out what `kubedsm suggest --apply` and `kubedsm approve` ask for, once",
+    _rights("list", CORE, "events"),
+)
 EXPLAIN = Feature(
     "explain",
     "`kubedsm explain` of what was decided before a restart",
@@ -137,6 +142,7 @@ FEATURES = (
     PAUSE,
     CONFIGURATION,
     LEADER_ELECTION,
+    REQUESTS,
     EXPLAIN,
 )
 

@@ -115,6 +115,7 @@ async def create_event(
     instance: str,
     at: float,
     warning: bool = False,
+    annotations: Mapping[str, str] | None = None,
     timeout: float,
 ) -> str:
     """Leave an Event: `reason` such as Scheduled, `action` such as Binding. Return its name.
@@ -128,6 +129,7 @@ async def create_event(
         "metadata": {
             "generateName": f"{regarding.name[:_EVENT_PREFIX]}-",
             "namespace": regarding.namespace,
+            **({"annotations": dict(annotations)} if annotations else {}),
         },
         "eventTime": _micro_time(at),
         "reportingController": CONTROLLER,

@@ -82,6 +82,8 @@ class ConfigMap:
 
     identity: Identity
     data: Mapping[str, str]
+    #: see `move_request`; empty if nothing is
+    requested_moves: str = ""
 
     def __str__(self) -> str:
         return f"{self.identity.namespace}/{self.identity.name}"
@@ -226,7 +228,9 @@ def _taints(taints: tuple[schema.Taint, ...]) -> tuple[Taint, ...]:
 
 
 def _config_map(shape: schema.ConfigMap) -> ConfigMap:
-    return ConfigMap(_identity(shape.metadata), shape.data or {})
+    annotations = shape.metadata.annotations or schema.Annotations()
+    requested = annotations.requested_moves or ""
+    return ConfigMap(_identity(shape.metadata), shape.data or {}, requested)
 
 
 PODS: Reader[schema.Pod, Pod] = Reader("Pod", schema.Pod, pods.made)

@@ -12,6 +12,7 @@ import msgspec
 from kubedsm.cluster.client.api_errors import Status
 from kubedsm.cluster.wire import rules_schema as rules
 from kubedsm.cluster.wire.move_mark import MOVE_ANNOTATION
+from kubedsm.cluster.wire.move_request import REQUEST_ANNOTATION
 from kubedsm.cluster.wire.rules_schema import Wire
 from kubedsm.core.world.model import DELETION_COST_ANNOTATION, DO_NOT_DISRUPT_ANNOTATION
 from kubedsm.core.world.wishes import MIGRATION_ANNOTATION, QOS_ANNOTATION, RATE_ANNOTATION
@@ -37,6 +38,7 @@ class Annotations(Wire, frozen=True):
     do_not_disrupt: str | None = msgspec.field(default=None, name=DO_NOT_DISRUPT_ANNOTATION)
     deletion_cost: str | None = msgspec.field(default=None, name=DELETION_COST_ANNOTATION)
     move: str | None = msgspec.field(default=None, name=MOVE_ANNOTATION)
+    requested_moves: str | None = msgspec.field(default=None, name=REQUEST_ANNOTATION)
     qos: str | None = msgspec.field(default=None, name=QOS_ANNOTATION)
     migration: str | None = msgspec.field(default=None, name=MIGRATION_ANNOTATION)
     rate: str | None = msgspec.field(default=None, name=RATE_ANNOTATION)

@@ -46,22 +46,31 @@ class Order:
         Moves are left out by groups, so that none needs room that nothing leaves.
         """
         by_uid = {move.pod.uid: move for move in moves if move.source is not None}
-        left: dict[str, Leg] = {}
+        legs: list[Leg] = []
         for uid, move in by_uid.items():
             needs = {first_leg(by_uid[other]) for other in self.needs[uid] & by_uid.keys()}
             waits = {str(by_uid[o].pod) for o in self.waits.get(uid, _NONE) & by_uid.keys()}
-            for leg in _halves(move, frozenset(needs | waits)):
-                left[leg.name] = leg
-        ordered: dict[str, Leg] = {}
-        while left:
-            ready = [name for name, leg in left.items() if leg.needs <= ordered.keys()]
-            if not ready:
-                raise ValueError(f"these wait for each other: {', '.join(left)}")
-            ordered[min(ready)] = left.pop(min(ready))
-        return tuple(ordered.values())
+            legs += halves(move, frozenset(needs | waits))
+        return in_order(legs)
 
 
-def _halves(move: Move, needs: frozenset[str]) -> Iterator[Leg]:
+def in_order(legs: Iterable[Leg]) -> tuple[Leg, ...]:
+    """Each after those that it needs; by name, if either may be.
+
+    Raises ValueError if some never have their turn.
+    """
+    left = {leg.name: leg for leg in legs}
+    ordered: dict[str, Leg] = {}
+    while left:
+        ready = [name for name, leg in left.items() if leg.needs <= ordered.keys()]
+        if not ready:
+            raise ValueError(f"these wait for each other: {', '.join(left)}")
+        ordered[min(ready)] = left.pop(min(ready))
+    return tuple(ordered.values())
+
+
+def halves(move: Move, needs: frozenset[str]) -> Iterator[Leg]:
+    """The legs of a move whose last one has these needs."""
     if move.source is None:
         return
     if move.stopover is None:

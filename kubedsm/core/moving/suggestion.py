@@ -1,14 +1,18 @@
 """What the suggester says: moves, their score before and after, and what it left alone."""
 
 import enum
+import hashlib
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import attrs
 from attrs import validators
 
 from kubedsm.core.solving.in_order import Certificate
-from kubedsm.core.world.model import MIGRATING_LABEL, NodeName, Pod, Share, Workload
+from kubedsm.core.world.model import MIGRATING_LABEL, NodeName, Pod, Share, Tier, Workload
+
+#: characters: enough that no two suggestions that somebody looks at have the same name
+ID_LENGTH = 8
 
 
 class MoveKind(enum.StrEnum):
@@ -16,6 +20,10 @@ class MoveKind(enum.StrEnum):
     EDGE_TO_CLOUD = "edge-to-cloud"
     EDGE_TO_EDGE = "edge-to-edge"
     CLOUD_TO_CLOUD = "cloud-to-cloud"
+
+    @classmethod
+    def between(cls, source: Tier, target: Tier) -> Self:
+        return cls(f"{source.value}-to-{target.value}")
 
 
 @attrs.frozen(slots=True)
@@ -192,6 +200,16 @@ class Suggestion:
     certificate: Certificate | None = None
     #: how many states were compared
     states: int = 0
+
+    @property
+    def id(self) -> str:
+        """What it is called: the same moves of the same pods have the same name, whoever says it.
+
+        Empty if it moves nothing.
+        """
+        moves = sorted(f"{move.pod.uid} {move.source} {move.target}" for move in self.moves)
+        digest = hashlib.sha256("\n".join(moves).encode()).hexdigest()
+        return digest[:ID_LENGTH] if moves else ""
 
     @property
     def certificates(self) -> tuple[Certificate, ...]:

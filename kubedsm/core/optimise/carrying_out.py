@@ -20,12 +20,6 @@ from kubedsm.core.world.deadline import Deadline
 from kubedsm.core.world.model import NodeName, Pod, Resources, Tier, Uid
 from kubedsm.core.world.serving_order import serving_order
 
-_KINDS = {
-    (Tier.EDGE, Tier.EDGE): MoveKind.EDGE_TO_EDGE,
-    (Tier.EDGE, Tier.CLOUD): MoveKind.EDGE_TO_CLOUD,
-    (Tier.CLOUD, Tier.EDGE): MoveKind.CLOUD_TO_EDGE,
-    (Tier.CLOUD, Tier.CLOUD): MoveKind.CLOUD_TO_CLOUD,
-}
 #: What the rules about other pods did not allow where it was tried.
 Refused = tuple[tuple[Pod, NodeName], ...]
 #: Stopovers that are looked for in one plan, at most.
@@ -140,7 +134,7 @@ def _transfers(problem: Problem, loads: Ints) -> tuple[Moves, Moves, tuple[Pod, 
         for pod, name in zip(leaving[:number], names, strict=False):
             source = pod.node_name
             if source is not None:
-                way = _KINDS[tier_of[source] or Tier.CLOUD, tier_of[name] or Tier.CLOUD]
+                way = MoveKind.between(tier_of[source] or Tier.CLOUD, tier_of[name] or Tier.CLOUD)
                 moves.append(Move(pod, source, name, way))
         evicted += leaving[number:]
         coming = zip(problem.waiting[kind], names[number:], strict=False)

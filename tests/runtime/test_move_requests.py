@@ -1,0 +1,246 @@
+"""Moves that somebody asks for, on the scheduler's ConfigMap: once, by its leave, and answered."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import attrs
+import pytest
+import structlog
+
+from kubedsm.cluster.wire.move_request import (
+    ANSWER_ANNOTATION,
+    REQUEST_ANNOTATION,
+    MoveRequest,
+    answer_in,
+)
+from kubedsm.configuration.settings import load
+from kubedsm.emulator.api.resources import CONFIGMAPS, EVENTS, NAMESPACES, NODES, PODS
+from kubedsm.runtime.requested_moves import asked_by
+from support.move_scenes import LARGE_CLOUD, MERGE, ReadyPods, open_edge, quiet, settle_on_cloud
+from support.worlds import emulated
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+PROPOSING = load(
+    "{suggester: {mode: suggest, period: 1s}, migration: {price: 0s, drainDelay: 1s}}", "test"
+)
+OWN = "kubedsm"
+
+
+@attrs.define
+class Scene:
+    world: object
+    said: list
+
+    @property
+    def proposed(self):
+        return self.world.runtime.suggester.proposed
+
+    async def until_proposed(self):
+        await self.world.until(lambda: self.proposed, 20)
+        return self.proposed
+
+    def ask(self, id_="r1", age=0.0, proposal="", moves=()):
+        at = self.world.clock.wall() - age
+        self.put(str(MoveRequest(id_, at, proposal, tuple(moves))))
+
+    def put(self, text):
+        patch = {"metadata": {"annotations": {REQUEST_ANNOTATION: text}}}
+        self.world.api.patch(CONFIGMAPS, OWN, OWN, patch, MERGE)
+
+    def paused(self, value):
+        self.world.api.patch(CONFIGMAPS, OWN, OWN, {"data": {"paused": value}}, MERGE)
+
+    def answers(self, id_="r1"):
+        events = self.world.api.list(EVENTS, OWN)
+        said = [answer_in(e["metadata"]["annotations"][ANSWER_ANNOTATION]) for e in events]
+        return [answer for answer in said if answer.request == id_]
+
+    async def answer(self, id_="r1", seconds=60):
+        def last():
+            return [answer for answer in self.answers(id_) if answer.state != "taken"]
+
+        await self.world.until(last, seconds)
+        [answer] = last()
+        return answer
+
+    def lines(self, event):
+        return [line for line in self.said if line["event"] == event]
+
+
+def config_map(world):
+    world.api.create(NAMESPACES, {"metadata": {"name": OWN}})
+    world.api.create(CONFIGMAPS, {"metadata": {"name": OWN}}, namespace=OWN)
+
+
+@asynccontextmanager
+async def proposing(configuration=PROPOSING, pods=2, **pod_spec):
+    """A scheduler that only proposes, and finds pods in the cloud and room on the edge."""
+    async with emulated(LARGE_CLOUD, configuration=configuration) as world:
+        config_map(world)
+        with structlog.testing.capture_logs() as said:
+            async with world.scheduler():
+                await settle_on_cloud(world, "web", pods, **pod_spec)
+                open_edge(world)
+                yield Scene(world, said)
+
+
+async def test_an_approved_proposal_is_carried_out_in_mode_suggest_and_nothing_else_is():
+    async with proposing() as scene:
+        suggestion = await scene.until_proposed()
+        await asyncio.sleep(20)
+        assert scene.world.placed("web") == {"c1": 2}
+        ready = ReadyPods(scene.world, "web").watch()
+        scene.ask(proposal=suggestion.id)
+        answer = await scene.answer()
+        assert answer.state == "ended"
+        assert [move.outcome for move in answer.moves] == ["completed", "completed"]
+        assert [each.state for each in scene.answers()] == ["taken", "ended"]
+        await quiet(scene.world)
+        assert scene.world.placed("web") == {"e1": 2}
+        assert ready.lowest == 2
+        assert scene.proposed is None
+
+
+async def test_a_proposal_is_told_once_with_the_id_that_approves_it():
+    async with proposing() as scene:
+        suggestion = await scene.until_proposed()
+        await asyncio.sleep(120)
+        [line] = scene.lines("suggestion")
+        assert line["proposal"] == suggestion.id
+        events = scene.world.events("MigrationProposed")
+        assert len(events) == 2
+        assert all(e["message"].endswith(f"kubedsm approve {suggestion.id}") for e in events)
+        assert not any(e.get("series") for e in events)
+
+
+async def test_moves_that_are_said_are_made_in_mode_off_as_far_as_they_hold():
+    off = load("{suggester: {mode: 'off'}, migration: {price: 0s, drainDelay: 1s}}", "test")
+    async with proposing(off) as scene:
+        world = scene.world
+        await asyncio.sleep(1)
+        suggestion = PROPOSING.policy.suggest(world.runtime.mirror.snapshot(), lambda _: None)
+        first, second = asked_by(suggestion)
+        world.api.delete(PODS, "default", second.pod.partition("/")[2], grace_seconds=0)
+        await asyncio.sleep(1)
+        scene.ask(moves=(first, second))
+        answer = await scene.answer()
+        assert answer.state == "ended"
+        assert [(m.outcome, m.reason) for m in answer.moves] == [
+            ("completed", ""),
+            ("dropped", "the pod is gone"),
+        ]
+
+
+def twisted(move, **changes):
+    return type(move)(**{**{f: getattr(move, f) for f in move.__struct_fields__}, **changes})
+
+
+STALE = {
+    "another uid": ({"uid": "11111111-2222-3333-4444-555555555555"}, "the pod is gone"),
+    "another name": ({"pod": "default/other"}, "the pod is gone"),
+    "not there": ({"source": "e1"}, "it is on c1 now, not on e1"),
+    "no node": ({"target": "e9"}, "node e9 is gone"),
+    "circle": ({"needs": ("default/x",)}, "these wait for each other"),
+}
+
+
+@pytest.mark.parametrize(("changes", "why"), STALE.values(), ids=STALE)
+async def test_what_does_not_hold_any_more_is_refused_and_said(changes, why):
+    async with proposing(pods=1) as scene:
+        [move] = asked_by(await scene.until_proposed())
+        scene.ask(moves=[twisted(move, **changes)])
+        answer = await scene.answer()
+        assert (answer.state, answer.cause) == ("refused", "stale")
+        assert answer.moves[0].reason.startswith(why)
+        assert not scene.world.witness.of("detach")
+
+
+async def test_a_request_gives_no_right_to_disrupt_a_pod_that_forbids_it():
+    async with proposing(pods=1) as scene:
+        [move] = asked_by(await scene.until_proposed())
+        patch = {"metadata": {"annotations": {"kubedsm.io/do-not-disrupt": "true"}}}
+        scene.world.api.patch(PODS, "default", move.pod.partition("/")[2], patch, MERGE)
+        await asyncio.sleep(1)
+        scene.ask(moves=[move])
+        answer = await scene.answer()
+        assert (answer.state, answer.cause) == ("refused", "stale")
+        assert "do-not-disrupt" in answer.moves[0].reason
+
+
+async def test_where_there_is_no_room_any_more_the_move_is_not_begun():
+    async with proposing(pods=1) as scene:
+        [move] = asked_by(await scene.until_proposed())
+        full = {"status": {"allocatable": {"cpu": "100m", "memory": "8Gi", "pods": "110"}}}
+        scene.world.api.patch(NODES, "", "e1", full, MERGE, subresource="status")
+        await asyncio.sleep(1)
+        scene.ask(moves=[move])
+        answer = await scene.answer()
+        assert (answer.state, answer.cause) == ("refused", "stale")
+        assert answer.moves[0].reason == "e1: Insufficient cpu"
+
+
+async def test_while_paused_nothing_that_is_asked_for_is_moved():
+    async with proposing() as scene:
+        suggestion = await scene.until_proposed()
+        scene.paused("true")
+        await asyncio.sleep(1)
+        scene.ask(proposal=suggestion.id)
+        answer = await scene.answer()
+        assert (answer.state, answer.cause) == ("refused", "paused")
+        scene.paused("false")
+        await asyncio.sleep(20)
+        assert scene.world.placed("web") == {"c1": 2}
+
+
+async def test_an_id_that_nothing_is_proposed_under_is_refused_with_the_one_that_is():
+    async with proposing() as scene:
+        suggestion = await scene.until_proposed()
+        scene.ask(proposal="0badf00d")
+        answer = await scene.answer()
+        assert (answer.state, answer.cause) == ("refused", "stale")
+        assert answer.text.endswith(f"what is proposed now is {suggestion.id}")
+
+
+async def test_a_second_request_waits_for_nobody():
+    async with proposing() as scene:
+        moves = asked_by(await scene.until_proposed())
+        scene.ask("r1", moves=moves[:1])
+        await scene.world.until(lambda: scene.answers("r1"), 5)
+        scene.ask("r2", moves=moves[1:])
+        answer = await scene.answer("r2")
+        assert (answer.state, answer.cause) == ("refused", "busy")
+        assert (await scene.answer("r1")).state == "ended"
+
+
+async def test_what_is_no_request_is_said_once_and_what_is_old_is_left_alone():
+    async with proposing() as scene:
+        suggestion = await scene.until_proposed()
+        scene.put('{"id": 5}')
+        await asyncio.sleep(5)
+        scene.paused("false")  # the ConfigMap changes, the request does not
+        scene.put("x" * 200_000)
+        await asyncio.sleep(5)
+        scene.ask("old", age=600.0, proposal=suggestion.id)
+        await asyncio.sleep(20)
+        assert len(scene.lines("request to move pods unreadable")) == 2
+        assert not scene.answers("old")
+        assert scene.world.placed("web") == {"c1": 2}
+
+
+async def test_who_leads_next_neither_repeats_a_request_nor_forgets_it():
+    async with emulated(LARGE_CLOUD, configuration=PROPOSING) as world:
+        config_map(world)
+        with structlog.testing.capture_logs() as said:
+            scene = Scene(world, said)
+            async with world.scheduler():
+                await settle_on_cloud(world, "web", 2)
+                open_edge(world)
+                scene.ask(moves=asked_by(await scene.until_proposed()))
+                await world.until(scene.answers, 5)
+            async with world.scheduler():
+                answer = await scene.answer()
+                assert answer.state == "lost"
+                await asyncio.sleep(60)
+                assert [each.state for each in scene.answers()] == ["taken", "lost"]
+                assert not scene.lines("moves requested")[1:]
