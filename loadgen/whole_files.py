@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 #: of a name, so that what is put beside it is no longer than a name may be
 _LONGEST = 200
@@ -45,7 +45,7 @@ class _Named(io.FileIO):
 
 
 @contextmanager
-def whole_file(path: Path, mode: int = 0o666) -> Iterator[io.BufferedWriter]:
+def whole_file(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
     """To be written to; it is there when all is written, and not if an error ends that.
 
     A file that is there keeps its mode; `mode` is that of a new one, less the umask. What is no
