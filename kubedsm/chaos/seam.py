@@ -17,8 +17,7 @@ from kubedsm.chaos.process import Process
 from kubedsm.chaos.sites import call_site, event_of, target_of
 from kubedsm.cluster.client.port import Request, Response
 from kubedsm.emulator.front import Delivery, RequestFault
-from kubedsm.emulator.http.routes import ApiRequest, Routes
-from kubedsm.emulator.http.watching import WatchStream
+from kubedsm.emulator.http.routes import ApiRequest, Routes, Stream
 
 CALL, WATCH = "call", "watch"
 _STRUCK = "FAULT"
@@ -115,8 +114,8 @@ class Seam:
                 body=b"",
             )
         )
-        if isinstance(answer, WatchStream):
-            raise TypeError(f"{request.path} is a watch")
+        if isinstance(answer, Stream):
+            raise TypeError(f"{request.path} is a stream")
         return Response(answer.status, answer.body)
 
 

@@ -82,9 +82,9 @@ class EmulatedCluster:
     ) -> None:
         self.api = ApiServer(clock, rng)
         self.access = Access.enforced(self.api, token) if token else Access.open(self.api)
-        self.routes = Routes(self.api, self.access)
-        self._cache = Cache(self.api)
         runtime = runtime or NoRuntime()
+        self.routes = Routes(self.api, self.access, runtime.output)
+        self._cache = Cache(self.api)
         self._actors = _actors(spec.timing, self.api, self._cache, clock, metrics, runtime, usage)
         if self.access.is_enforced:
             self._actors += (

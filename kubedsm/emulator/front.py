@@ -16,7 +16,7 @@ import orjson
 from kubedsm.clock import Clock
 from kubedsm.cluster.client.api_errors import api_error
 from kubedsm.cluster.client.port import ClusterError, OutcomeUnknown, Request, Response
-from kubedsm.emulator.http.routes import Answer, ApiRequest, WatchStream
+from kubedsm.emulator.http.routes import Answer, ApiRequest, Stream
 
 _OK = 200
 
@@ -123,7 +123,7 @@ class EmulatedFront:
 
     async def _exchange(self, request: Request) -> Response:
         answer = await self._sent(request)
-        if isinstance(answer, WatchStream):
+        if isinstance(answer, Stream):
             # read to its end, as any other body
             try:
                 body = b"".join([line async for line in answer])
@@ -132,19 +132,19 @@ class EmulatedFront:
             return Response(_OK, body)
         return answer
 
-    async def _open(self, request: Request) -> WatchStream:
+    async def _open(self, request: Request) -> Stream:
         answer = await self._sent(request)
-        if isinstance(answer, WatchStream):
+        if isinstance(answer, Stream):
             return answer
         raise api_error(answer.status, answer.body)
 
-    async def _sent(self, request: Request) -> Response | WatchStream:
+    async def _sent(self, request: Request) -> Response | Stream:
         fault = self._faults.on_request(request)
         await self._clock.sleep(self._latency / 2)
         if fault is not None:
             return await self._faulty(request, fault)
         answer = self._routes.handle(self._api_request(request))
-        if isinstance(answer, WatchStream):
+        if isinstance(answer, Stream):
             return answer
         await self._clock.sleep(self._latency / 2)
         return Response(answer.status, answer.body)
@@ -163,10 +163,10 @@ class EmulatedFront:
     def _apply(self, request: Request) -> None:
         """Have it done; nobody hears of the answer."""
         answer = self._routes.handle(self._api_request(request))
-        if isinstance(answer, WatchStream):
+        if isinstance(answer, Stream):
             answer.end()
 
-    async def _lines(self, request: Request, watch: WatchStream) -> AsyncGenerator[bytes, None]:
+    async def _lines(self, request: Request, watch: Stream) -> AsyncGenerator[bytes, None]:
         on_the_way = 0
         async for full in watch:
             if not on_the_way:

@@ -21,6 +21,8 @@ pytestmark = pytest.mark.http
 class FakeStream:
     """A watch that says what it is told to, and remembers being closed."""
 
+    content_type = "application/json"
+
     def __init__(self) -> None:
         self.lines: asyncio.Queue[bytes | None] = asyncio.Queue()
         self.closed = asyncio.Event()

@@ -47,7 +47,7 @@ def test_a_list_does_not_repeat_the_kind(routes: Routes, api: ApiServer) -> None
         ("GET", "/api/v1/nopes", 404),
         ("GET", "/api/v1/namespaces/default/nodes", 404),
         ("GET", "/api/v1/pods/a", 404),
-        ("GET", f"{PODS_PATH}/a/log", 404),
+        ("GET", f"{PODS_PATH}/a/nope", 404),
         ("GET", f"{PODS_PATH}/a/status/x", 404),
         ("GET", "/apis/apps/v2/deployments", 404),
         ("GET", "//", 404),

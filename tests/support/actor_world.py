@@ -52,6 +52,7 @@ def condition(obj: Object, kind: str) -> tuple[str, str]:
 class World:
     def __init__(self, cluster: EmulatedCluster) -> None:
         self.api: ApiServer = cluster.api
+        self.routes = cluster.routes
         self.serving = cluster.serving
         self.changes: list[ObjectChange] = []
         self.api.store.subscribe(self.changes.append)

@@ -37,6 +37,9 @@ class ContainerRuntime(Protocol):
         May be said again, and the earliest moment counts.
         """
 
+    def output(self, pod: Object, container: str) -> bytes | None:
+        """What the container has said so far; None of one that is but said to run."""
+
 
 class NoRuntime:
     """Containers are but said to run."""
@@ -49,3 +52,6 @@ class NoRuntime:
 
     def end(self, _: str, __: float) -> bool:
         return True
+
+    def output(self, _: Object, __: str) -> bytes | None:
+        return None

@@ -71,7 +71,8 @@ PERSISTENT_VOLUMES = Resource(
 )  # fmt: skip
 PODS = Resource(
     "", "v1", "pods", "pod", "Pod", short_names=("po",), categories=("all",),
-    storage_version_hash="xPOwRZ+Yhw8=", subresources=("binding", "eviction", "resize", "status"),
+    storage_version_hash="xPOwRZ+Yhw8=",
+    subresources=("binding", "eviction", "log", "resize", "status"),
 )  # fmt: skip
 RESOURCE_QUOTAS = Resource(
     "", "v1", "resourcequotas", "resourcequota", "ResourceQuota", short_names=("quota",),

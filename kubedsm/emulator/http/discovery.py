@@ -41,6 +41,7 @@ _SUBRESOURCE_VERBS = {
     "binding": ("create",),
     "eviction": ("create",),
     "finalize": ("update",),
+    "log": ("get",),
     "token": ("create",),
 }
 

@@ -47,7 +47,7 @@ class Page:
 
 
 def is_watch(query: Mapping[str, str]) -> bool:
-    return _flag(query, "watch")
+    return flag(query, "watch")
 
 
 def requested_selection(resource: Resource, namespace: str, query: Mapping[str, str]) -> Selection:
@@ -81,13 +81,13 @@ def page_of(store: Store, resource: Resource, wanted: Selection, query: Mapping[
 def watch_of(store: Store, wanted: Selection, form: Form, query: Mapping[str, str]) -> WatchRequest:
     """Raises ApiError: 400, 422, 500 (not a resourceVersion)."""
     version = resource_version(query)
-    streaming = _flag(query, "sendInitialEvents")
+    streaming = flag(query, "sendInitialEvents")
     _check_match(query)
     initial: Sequence[Object] = ()
     if streaming or not version:
         initial = [o for o in store.list(form.resource, wanted.namespace) if wanted.matches(o)]
         version = 0
-    bookmarks = _flag(query, "allowWatchBookmarks")
+    bookmarks = flag(query, "allowWatchBookmarks")
     return WatchRequest(
         wanted,
         form,
@@ -122,7 +122,8 @@ def number(query: Mapping[str, str], name: str) -> int:
     return value
 
 
-def _flag(query: Mapping[str, str], name: str) -> bool:
+def flag(query: Mapping[str, str], name: str) -> bool:
+    """Whether it is set in a query."""
     return query.get(name, "").lower() in ("1", "true", "t")
 
 

@@ -23,12 +23,14 @@ from kubedsm.emulator.api.errors import (
 from kubedsm.emulator.api.patching import APPLY_PATCH
 from kubedsm.emulator.api.resources import REVIEWS, Object
 from kubedsm.emulator.http import bodies, discovery, listing, openapi, reviews
+from kubedsm.emulator.http.not_emulated import check_emulated
 from kubedsm.emulator.http.paths import Target, target_of
+from kubedsm.emulator.http.pod_logs import LogStream, Output, PodLogs, no_output
 from kubedsm.emulator.http.request_info import attributes_of
 from kubedsm.emulator.http.tables import as_table
 from kubedsm.emulator.http.watching import Form, WatchHub, WatchStream
 
-__all__ = ["ApiRequest", "ApiResponse", "Routes", "WatchStream"]
+__all__ = ["ApiRequest", "ApiResponse", "Routes", "Stream", "WatchStream"]
 
 _OK, _CREATED, _ACCEPTED = 200, 201, 202
 _VERBS_OF_ALL = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}
@@ -66,17 +68,25 @@ class ApiResponse:
     content_type: str = "application/json"
 
 
-Answer = ApiResponse | WatchStream
+#: what goes on after it was answered
+Stream = WatchStream | LogStream
+Answer = ApiResponse | Stream
 Handler = Callable[[Target, ApiRequest], Answer]
 
 
 class Routes:
-    """Answers requests with an ApiServer; of everybody, unless `access` says otherwise."""
+    """Answers requests with an ApiServer; of everybody, unless `access` says otherwise.
 
-    def __init__(self, api: ApiServer, access: Access | None = None) -> None:
+    `output`: what processes of pods have said, where there are any.
+    """
+
+    def __init__(
+        self, api: ApiServer, access: Access | None = None, output: Output = no_output
+    ) -> None:
         self._api = api
         self._access = access or Access.open(api)
         self._hub = WatchHub(api.store, api.clock)
+        self._logs = PodLogs(api, output)
         #: method → handler, by what the path means
         self._of_collection: Mapping[str, Handler] = {
             "GET": self._list,
@@ -100,6 +110,7 @@ class Routes:
             "scale": {"GET": self._get_scale, "PUT": self._update_scale, "PATCH": self._patch},
             "binding": {"POST": self._bind},
             "eviction": {"POST": self._evict},
+            "log": {"GET": self._log},
             "finalize": {"PUT": self._update},
             "token": {"POST": self._create_token},
         }
@@ -123,6 +134,7 @@ class Routes:
         target = target_of(request.path)
         if target is not None:
             return self._handler(target, request.method)(target, request)
+        check_emulated(request.path)
         return _document(request)
 
     def _user_of(self, request: ApiRequest) -> User:
@@ -258,6 +270,10 @@ class Routes:
         eviction = self._object(target, request)
         answer = self._api.evict(target.namespace, target.name, eviction, dry_run=dry_run)
         return _json(_CREATED, answer)
+
+    def _log(self, target: Target, request: ApiRequest) -> Answer:
+        log = self._logs.answer(target.namespace, target.name, request.query)
+        return ApiResponse(_OK, log, "text/plain") if isinstance(log, bytes) else log
 
     def _create_token(self, target: Target, request: ApiRequest) -> Answer:
         account = self._api.get(target.resource, target.namespace, target.name)

@@ -19,7 +19,7 @@ from aiohttp.http import RawRequestMessage
 
 from kubedsm.emulator.api.errors import ApiError
 from kubedsm.emulator.api.resources import Object
-from kubedsm.emulator.http.routes import ApiRequest, ApiResponse, WatchStream
+from kubedsm.emulator.http.routes import ApiRequest, ApiResponse, Stream
 from kubedsm.listening import listen
 
 _JSON = "application/json"
@@ -32,7 +32,7 @@ _GRACE = 1.0
 class Handler(Protocol):
     """Whatever answers requests: `Routes`."""
 
-    def handle(self, request: ApiRequest) -> ApiResponse | WatchStream:
+    def handle(self, request: ApiRequest) -> ApiResponse | Stream:
         """Answer at once; a watch's events come later, from the stream."""
 
 
@@ -103,8 +103,8 @@ class HttpFront:
             )
         return await self._stream(request, answer)
 
-    async def _stream(self, request: web.BaseRequest, stream: WatchStream) -> web.StreamResponse:
-        response = web.StreamResponse(headers={"Content-Type": _JSON})
+    async def _stream(self, request: web.BaseRequest, stream: Stream) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": stream.content_type})
         if request.version >= HttpVersion11:
             response.enable_chunked_encoding()
         # a request on a kept-alive connection may still arrive while the front is closing

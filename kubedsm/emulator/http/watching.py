@@ -91,6 +91,8 @@ class WatchRequest:
 class WatchStream:
     """An async iterator of JSON lines that ends when the server closes the watch."""
 
+    content_type = "application/json"
+
     def __init__(
         self,
         request: WatchRequest,

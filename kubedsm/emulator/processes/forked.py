@@ -53,6 +53,9 @@ class Processes(Protocol):
         Cancelled meanwhile, it leaves none behind.
         """
 
+    def output(self, name: str) -> bytes:
+        """What those of that name have said."""
+
 
 class ForkedProcess:
     """What takes its time, or is not for two at once, is done in `thread`."""
@@ -133,7 +136,7 @@ class Forked:
         local = ("--host", "127.0.0.1", "--port", str(port))
         process = self._context.Process(
             target=_serve,
-            args=((*arguments, *local), dict(environment), self._logs / f"{name}.log"),
+            args=((*arguments, *local), dict(environment), self._log(name)),
             daemon=True,
         )
 
@@ -148,6 +151,15 @@ class Forked:
             starting.add_done_callback(unwanted)
             raise
         return ForkedProcess(process, port, self._thread, self._http)
+
+    def output(self, name: str) -> bytes:
+        try:
+            return self._log(name).read_bytes()
+        except OSError:
+            return b""
+
+    def _log(self, name: str) -> Path:
+        return self._logs / f"{name}.log"
 
 
 def _free_port() -> int:

@@ -151,6 +151,12 @@ class PodProcesses:
             pod.killing = loop.call_at(when, process.send, signal.SIGKILL)
         return False
 
+    def output(self, pod: Object, container: str) -> bytes | None:
+        known = self._pods.get(pod["metadata"]["uid"])
+        if known is None or known.container != container:
+            return None
+        return self._processes.output(_file_name(known))
+
     async def _run(self, pod: PodProcess) -> None:
         """Until it is told to end, or cancelled."""
         if self._turn.locked():
@@ -175,7 +181,7 @@ class PodProcesses:
         """From a process' start to its end. Returns how it ended."""
         environment = self.environment(pod.uid)
         try:
-            process = await self._processes.start("_".join(pod.name), pod.arguments, environment)
+            process = await self._processes.start(_file_name(pod), pod.arguments, environment)
         except OSError as error:
             return f"cannot be started: {error.strerror or error}"
         pod.process = process
@@ -200,6 +206,10 @@ class PodProcesses:
             if ready or failures >= FAILURES:
                 pod.become(attrs.evolve(pod.containers, ready=ready))
             await self._clock.sleep(PERIOD if pod.containers.ready else SOON)
+
+
+def _file_name(pod: PodProcess) -> str:
+    return "_".join(pod.name)
 
 
 def _served(pod: Object) -> tuple[str, tuple[str, ...]] | None:

@@ -1,0 +1,112 @@
+"""What kubectl logs, exec and their like are answered where no process runs, and where one does."""
+
+import pytest
+
+from kubedsm.emulator.actors.container_runtime import NoRuntime
+from kubedsm.emulator.api.resources import PODS
+from kubedsm.emulator.http.pod_logs import LogStream
+from kubedsm.emulator.http.routes import ApiRequest
+from support.actor_world import NS, emulated
+from support.api_requests import asked
+
+pytestmark = pytest.mark.looptime
+
+LOG = f"/api/v1/namespaces/{NS}/pods/a/log"
+SAID = (
+    "kubedsm emulate: container c (registry.k8s.io/pause:3.9) is said to run on n1 since "
+    "2026-01-01T00:00:00Z. No process runs in it, so it writes nothing.\n"
+)
+
+
+class Talking(NoRuntime):
+    said = b"one\ntwo\n"
+
+    def output(self, pod, container):
+        return self.said
+
+
+def log(world, name="a", **query):
+    return asked(world.routes, "GET", f"/api/v1/namespaces/{NS}/pods/{name}/log", query=query)
+
+
+def refusal(world, **query):
+    status, body = log(world, **query)
+    assert status == 400
+    return body["message"]
+
+
+async def test_it_says_since_when_and_that_nothing_runs():
+    async with emulated() as world:
+        world.pod("a", on="n1")
+        await world.pass_time(5.0)
+        assert log(world) == log(world, container="c") == (200, SAID)
+        assert log(world, timestamps="true") == (200, f"2026-01-01T00:00:00Z {SAID}")
+        assert log(world, tailLines="0") == log(world, sinceSeconds="2") == (200, "")
+        assert log(world, tailLines="3") == log(world, sinceSeconds="60") == (200, SAID)
+        assert log(world, limitBytes="7") == (200, "kubedsm")
+
+
+async def test_what_cannot_be_told_is_refused_in_a_sentence():
+    async with emulated() as world:
+        world.pod("a", on="n1")
+        assert "waiting to start: ContainerCreating" in refusal(world)
+        await world.pass_time()
+        assert "not valid for pod a" in refusal(world, container="x")
+        assert "previous terminated container" in refusal(world, previous="true")
+        assert "sinceTime" in refusal(world, sinceTime="noon")
+        world.pod("b")
+        assert log(world, "b")[1]["message"] == "pod b is on no node yet, so it has no log"
+        assert log(world, "ghost")[0] == 404
+        both = world.pod("two")["spec"]["containers"][0]
+        pod = {"metadata": {"name": "d"}, "spec": {"containers": [both, {**both, "name": "e"}]}}
+        asked(world.routes, "POST", f"/api/v1/namespaces/{NS}/pods", pod)
+        assert "choose one of: [c e]" in log(world, "d")[1]["message"]
+
+
+def following(world):
+    answer = world.routes.handle(ApiRequest("GET", LOG, {"follow": "true"}))
+    assert isinstance(answer, LogStream)
+    return answer
+
+
+async def test_following_ends_with_the_pod():
+    async with emulated() as world:
+        world.pod("a", on="n1")
+        await world.pass_time()
+        stream = following(world)
+        assert (await anext(stream)).decode() == SAID
+        world.api.delete(PODS, NS, "a")
+        assert [line async for line in stream] == []
+
+
+async def test_what_a_process_said_is_shown_and_followed():
+    runtime = Talking()
+    async with emulated(runtime=runtime) as world:
+        world.pod("a", on="n1")
+        await world.pass_time()
+        assert log(world) == (200, "one\ntwo\n")
+        assert log(world, tailLines="1") == (200, "two\n")
+        assert "without times" in refusal(world, timestamps="true")
+        stream = following(world)
+        await anext(stream)
+        runtime.said += b"three\n"
+        assert await anext(stream) == b"three\n"
+        await stream.aclose()
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "why"),
+    [
+        ("POST", "pods/a/exec", "none to run a command or copy files in (pods/exec a)"),
+        ("GET", "pods/a/attach", "none to attach to"),
+        ("POST", "pods/a/portforward", "no port to forward"),
+        ("PATCH", "pods/a/ephemeralcontainers", "nothing to debug"),
+        ("GET", "services/web/proxy/metrics", "none to pass a request on to"),
+    ],
+)
+async def test_what_needs_a_container_is_refused_in_a_sentence(method, path, why):
+    async with emulated() as world:
+        status, body = asked(world.routes, method, f"/api/v1/namespaces/{NS}/{path}")
+        assert (status, body["kind"], body["reason"]) == (501, "Status", "NotImplemented")
+        assert body["message"].startswith("an emulated cluster runs no containers")
+        assert why in body["message"]
