@@ -12,9 +12,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import attrs
 import click
 
 from support.first_hour.pages import Block, blocks, matches
@@ -22,8 +22,6 @@ from support.first_hour.shell import Ran, Shell
 
 ROOT = Path(__file__).parents[3]
 README = "README.md"
-#: seconds that a block may take that does not say how long it takes
-WITHIN = 60.0
 #: lines of what came that are shown where it is not what should have
 TAIL = 25
 
@@ -42,60 +40,63 @@ def _git(*arguments: str) -> str:
     return subprocess.run((git, *arguments), stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
-LATE = "not in its time, and nothing after it"
+@attrs.define
+class Follower:
+    """Does with each block of a page what is to become of it."""
 
+    shell: Shell
+    where: Path
+    #: by the last block that was run; None if it was not
+    came: str | None = None
+    stuck: bool = False
 
-def _trouble(block: Block, ran: Ran) -> str:
-    """What is wrong with it; empty if nothing is."""
-    expected = block.marks.get("exit code")
-    codes = [str(code) for code, _ in ran.failed]
-    if ran.late:
-        return LATE
-    if expected is not None and codes != [expected]:
-        return f"exit code {', '.join(codes) or '0'} instead of {expected}"
-    if expected is None and ran.failed:
-        return "; ".join(f"exit code {code}: {command}" for code, command in ran.failed)
-    return ""
-
-
-def _followed(shell: Shell, where: Path, page: Sequence[Block]) -> Iterator[tuple[Block, str, str]]:
-    """Each block, what became of it, and what is wrong; what came is shown where it is wrong."""
-    came, is_known = "", False
-    for block in page:
+    def follow(self, block: Block) -> tuple[str, str]:
+        """What became of it, and what is wrong, if anything is."""
         marks = block.marks
-        within = float(marks.get("within") or WITHIN)
-        began = time.monotonic()
-        wrong, done = block.wrong, ""
         if block.takes_kubectl and shutil.which("kubectl") is None:
-            yield block, "not run: there is no kubectl on PATH", wrong
-            is_known = False
-            continue
-        if first := marks.get("first"):
-            wrong = wrong or _trouble(block, prepared := shell.run(first, within))
-            came, is_known = prepared.output, True
-        if "not run" in marks:
-            done = f"not run: {marks['not run']}"
-        elif "output" in marks:
-            done = "compared" if is_known else "not compared, for it was not run"
-            if is_known and not wrong and not matches(block.text, came):
-                wrong = "not what came"
-        elif "file" in marks:
-            (where / marks["file"]).write_text(block.text, encoding="utf-8")
-            done = f"written to {marks['file']}"
-        elif block.is_command and not wrong:
-            text = marks.get("background")
-            ran = (
-                shell.run(block.text, within)
-                if text is None
-                else shell.start(block.text, text, within)
-            )
-            came, is_known, wrong = ran.output, True, _trouble(block, ran)
-            done = f"{'ran' if text is None else 'began'}, {time.monotonic() - began:.1f} s"
+            self.came = None
+            return "not run: there is no kubectl on PATH", block.wrong
+        wrong = block.wrong or self._prepared(block)
         if wrong:
-            click.echo("\n".join(f"    | {line}" for line in came.splitlines()[-TAIL:]))
-        yield block, done or "left as it is", wrong
-        if wrong == LATE:
-            return
+            return "not run", wrong
+        if "not run" in marks:
+            return f"not run: {marks['not run']}", ""
+        if "output" in marks:
+            return self._compared(block)
+        if "file" in marks:
+            (self.where / marks["file"]).write_text(block.text, encoding="utf-8")
+            return f"written to {marks['file']}", ""
+        return self._run(block) if block.is_command else ("left as it is", "")
+
+    def _prepared(self, block: Block) -> str:
+        first = block.marks.get("first")
+        return self._trouble(block, self.shell.run(first, block.within)) if first else ""
+
+    def _run(self, block: Block) -> tuple[str, str]:
+        began, text = time.monotonic(), block.marks.get("background")
+        if text is None:
+            ran = self.shell.run(block.text, block.within)
+        else:
+            ran = self.shell.start(block.text, text, block.within)
+        wrong = self._trouble(block, ran)
+        return f"{'ran' if text is None else 'began'}, {time.monotonic() - began:.1f} s", wrong
+
+    def _compared(self, block: Block) -> tuple[str, str]:
+        if self.came is None:
+            return "not compared, for nothing was run", ""
+        return "compared", "" if matches(block.text, self.came) else "not what came"
+
+    def _trouble(self, block: Block, ran: Ran) -> str:
+        self.came, self.stuck = ran.output, ran.late
+        expected = block.marks.get("exit code")
+        codes = [str(code) for code, _ in ran.failed]
+        if ran.late:
+            return "not in its time, and nothing after it"
+        if expected is not None and codes != [expected]:
+            return f"exit code {', '.join(codes) or '0'} instead of {expected}"
+        if expected is None and ran.failed:
+            return "; ".join(f"exit code {code}: {command}" for code, command in ran.failed)
+        return ""
 
 
 def _follow(name: str, work: Path, path: Path | None) -> int:
@@ -104,10 +105,17 @@ def _follow(name: str, work: Path, path: Path | None) -> int:
     where = _cloned(own / "clone")
     wrongs = 0
     with Shell(where, own, path) as shell:
-        for block, done, wrong in _followed(shell, where, list(blocks(where / name))):
-            wrongs += bool(wrong)
+        follower = Follower(shell, where)
+        for block in blocks(where / name):
+            done, wrong = follower.follow(block)
             said = f"{done}: WRONG: {wrong}" if wrong else done
             click.echo(f"{name}:{block.line} {block.language}: {said}")
+            if wrong:
+                wrongs += 1
+                came = (follower.came or "").splitlines()[-TAIL:]
+                click.echo("\n".join(f"    | {line}" for line in came))
+            if follower.stuck:
+                break
     left = [str(each.relative_to(shell.temporary)) for each in shell.temporary.iterdir()]
     if left:
         click.echo(f"{name}: WRONG: left in the folder for temporary files: {', '.join(left)}")

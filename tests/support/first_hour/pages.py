@@ -39,6 +39,11 @@ class Block:
         return self.language == "sh" and "not run" not in self.marks
 
     @property
+    def within(self) -> float:
+        """Seconds that it may take."""
+        return float(self.marks.get("within") or WITHIN)
+
+    @property
     def takes_kubectl(self) -> bool:
         """Whether it cannot be followed without: `cluster.sh` applies manifests with it."""
         first = self.marks.get("first", "")
