@@ -20,6 +20,8 @@ from pathlib import Path
 import attrs
 from markdown_it import MarkdownIt
 
+#: seconds that a block may take that does not say how long it takes
+WITHIN = 60.0
 COMMENT = re.compile(
     r"<!--\s*(not run|background|exit code|output|file|first|within)(?::\s*(.*?))?\s*-->", re.DOTALL
 )
