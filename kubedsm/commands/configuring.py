@@ -116,7 +116,7 @@ def show(
         workloads: list[ShownWorkload] = []
         if dump_path is not None:
             configuration = origins.configuration
-            snapshot = offline.mirror_of(read_dump(dump_path), configuration).snapshot()
+            snapshot = offline.snapshot_of(read_dump(dump_path), configuration)
             workloads = list(shown_workloads(snapshot, origins))
         promised = await _promised_by(server) if running else []
         _print(origins, workloads, promised, output)

@@ -91,7 +91,7 @@ def suggest(
     log_to(level="ERROR")
     configuration, election = configuration_at(config_path), election_of(**elect)
     if dump_path is not None:
-        snapshot = offline.mirror_of(read_dump(dump_path), configuration).snapshot()
+        snapshot = offline.snapshot_of(read_dump(dump_path), configuration)
         _say(snapshot, configuration, output)
         return
 

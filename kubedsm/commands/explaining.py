@@ -130,8 +130,8 @@ async def _from_cluster(
 def _explainer(snapshot: Snapshot, configuration: Configuration) -> Explainer:
     if snapshot.nodes and not knows_tiers(snapshot):
         remark(
-            f"no node has a label {' or '.join(configuration.tiers.labels)}:"
-            " judged by kube-scheduler's rules alone"
+            f"no node has a label {' or '.join(configuration.tiers.labels)}, and until one has no"
+            " pod is placed; judged by kube-scheduler's rules alone"
         )
     return Explainer(snapshot, configuration.policy)
 

@@ -6,6 +6,8 @@ from typing import Any
 import attrs
 
 from kubedsm.cluster.wire.dump import Dump, Malformed
+from kubedsm.commands.console import remark
+from kubedsm.configuration.mismatches import mismatches
 from kubedsm.configuration.settings import Configuration
 from kubedsm.core.goals.objective import NANO
 from kubedsm.core.placing.decision import Decision
@@ -75,12 +77,20 @@ def mirror_of(dump: Dump, configuration: Configuration) -> ClusterMirror:
     return mirror
 
 
+def snapshot_of(dump: Dump, configuration: Configuration) -> Snapshot:
+    """The cluster of the dump; what the configuration speaks of and it has not is said."""
+    snapshot = mirror_of(dump, configuration).snapshot()
+    for line in mismatches(snapshot, configuration):
+        remark(line)
+    return snapshot
+
+
 def place(
     dump: Dump, configuration: Configuration, deadline: Deadline = NO_DEADLINE
 ) -> OfflinePlacement:
     """Decide for the pods of a dump that wait for us, as one batch."""
     ours = configuration.scheduler_name
-    snapshot = mirror_of(dump, configuration).snapshot()
+    snapshot = snapshot_of(dump, configuration)
     waiting_for_us = snapshot.schedulable(snapshot.pods.values())
     decision = configuration.policy.decide(snapshot, waiting_for_us, deadline)
     waiting = [pod for pod in snapshot.pods.values() if pod.waits_for_node]

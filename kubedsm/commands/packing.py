@@ -174,7 +174,7 @@ def pack(
         return advice.carry_out if carry_out and advice.packed.better else None
 
     if dump_path is not None:
-        said_of(offline.mirror_of(read_dump(dump_path), configuration).snapshot())
+        said_of(offline.snapshot_of(read_dump(dump_path), configuration))
     else:
         ask_cluster(kubeconfig_path, context, configuration, election, said_of)
 

@@ -31,6 +31,7 @@ from kubedsm.runtime.left_behind import LeftBehind
 from kubedsm.runtime.limits import MoveLimits
 from kubedsm.runtime.listener import Listener
 from kubedsm.runtime.load_monitor import LoadMonitor
+from kubedsm.runtime.mismatch_warnings import MismatchWarnings
 from kubedsm.runtime.move_effects import MoveEffects
 from kubedsm.runtime.move_requests import MoveRequests
 from kubedsm.runtime.moves import STARTS, WAITS_FOR_REPLACEMENT, Moves
@@ -127,6 +128,7 @@ class Runtime:
         )
         self._scheduler = self._decider(chance, binds)
         self._file: ConfigurationFile | None = None
+        self._configured_by_map = isinstance(source, ConfigMapName)
         self._config_map = self._followed_config_map(source, namespace, instance)
         self._pause_switch = PauseSwitch(
             self._config_map, self._said, self._recorder.pause_switch_refused
@@ -140,6 +142,9 @@ class Runtime:
             cluster, clock, rng, self.mirror, self._handler.handle, self.synced
         )
         self._load_monitor = self._asker_for_load(prometheus or InAThread())
+        self._mismatches = MismatchWarnings(
+            self.mirror, self.configuration, clock, self._tell_unmatched
+        )
         self.configuration.observe(self._reconfigured)
 
     def _thinker(self, followed: dict[Uid, str], instance: str) -> Thinker:
@@ -378,6 +383,7 @@ class Runtime:
             tasks.create_task(keep("worker", self.thinker.run))
             tasks.create_task(keep("preemptor", self._preemptor.run))
             tasks.create_task(keep("load monitor", self._load_monitor.run))
+            tasks.create_task(keep("mismatches", self._mismatches.run))
             if self.suggester is not None:
                 tasks.create_task(keep("suggester", self.suggester.run))
             if self.packer is not None:
@@ -415,6 +421,11 @@ class Runtime:
                     self._handler.handle(NodeApplied(node))
             self.queue.reconsider()
             self._scheduler.reconfigured()
+
+    def _tell_unmatched(self, text: str) -> None:
+        found = self._config_map.found
+        if found is not None and self._configured_by_map:
+            self._recorder.services_unmatched(found, text)
 
     async def flushed(self) -> None:
         """Return when all Events that are to be written have been."""

@@ -177,6 +177,9 @@ class EventRecorder:
     def configuration_refused(self, about: ConfigMap, text: str) -> None:
         self._add(Note(about, "ConfigurationRefused", text, topic="configuring", warning=True))
 
+    def services_unmatched(self, about: ConfigMap, text: str) -> None:
+        self._add(Note(about, "ServicesUnmatched", text, topic="matching", warning=True))
+
     def pause_switch_refused(self, about: ConfigMap, text: str) -> None:
         self._add(Note(about, "PauseSwitchRefused", text, topic="pausing", warning=True))
 

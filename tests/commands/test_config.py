@@ -91,7 +91,7 @@ def test_show_says_of_the_workloads_of_a_dump_what_they_are_promised(given, tmp_
     dump = tmp_path / "dump.json"
     pods = [of("cart", qos="1", migration="off"), of("video", qos="0.1"), of("other")]
     dump.write_bytes(dump_of(node("e1", "edge"), *pods))
-    said = orjson.loads(ran("show", given, "--from", dump, "-o", "json").output)
+    said = orjson.loads(ran("show", given, "--from", dump, "-o", "json").stdout)
     cart, other, video = said["workloads"]
     annotation = "annotation kubedsm.io/qos of"
     assert cart["qos"] == {"value": 0.9, "from": f"{annotation} shop/cart-1, at most 0.9"}
@@ -113,7 +113,7 @@ def test_show_says_where_rates_come_from(tmp_path):
 
     pods = [of("cart", rate="7"), of("video", rate="10"), of("other", rate="much")]
     dump.write_bytes(dump_of(node("e1", "edge"), *pods))
-    said = orjson.loads(ran("show", given, "--from", dump, "-o", "json").output)
+    said = orjson.loads(ran("show", given, "--from", dump, "-o", "json").stdout)
     assert [each["weight"] for each in said["workloads"]] == [
         {"value": 1.5, "from": f"default; traffic: services.shop/cart, {given}:3"},
         {"value": 1.0, "from": "default; traffic: as much for each pod as others"},
