@@ -30,6 +30,7 @@ PROBLEMS = (
 PLUGIN = "kubectl kubedsm"
 #: the module of each; all of them take a second to import, so only the one asked for is
 MODULES = {
+    "approve": "kubedsm.commands.approving",
     "bench": "kubedsm.commands.bench",
     "chaos": "kubedsm.commands.chaos",
     "compare": "kubedsm.commands.comparing",

@@ -33,6 +33,7 @@ class Advice:
     def as_json(self) -> dict[str, Any]:
         suggestion = self.suggestion
         return {
+            "id": suggestion.id or None,
             "moves": [
                 {**move_as_json(move), "mode": migration_of(move.pod, self.configuration)}
                 for move in suggestion.moves
@@ -110,6 +111,7 @@ def advice_tables(advice: Advice, milliseconds: float) -> RenderableType:
         parts += [Text(f"{m.pod} moves {m.purpose}") for m in moves if m.evens]
         steps = "; then ".join(", ".join(stage) for stage in advice.order)
         parts.append(Text(f"order: {steps}"))
+        parts.append(Text(f"proposal {advice.suggestion.id}"))
     else:
         parts.append(Text("Nothing is worth moving."))
     before, after = advice.suggestion.before, advice.suggestion.after

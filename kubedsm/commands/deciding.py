@@ -1,6 +1,7 @@
 """`kubedsm place` and `kubedsm suggest`: decisions, shown and on request carried out."""
 
 import asyncio
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from rich.console import Console
 from kubedsm.commands import advising, offline
 from kubedsm.commands.console import log_to, output, print_json, remark
 from kubedsm.commands.electing import election_of, leader_election
+from kubedsm.commands.handing_over import EXIT_CODES, Handing, handing_over
 from kubedsm.commands.inputs import (
     config_file,
     configuration_at,
@@ -20,11 +22,13 @@ from kubedsm.commands.inputs import (
     read_dump,
     scheduler_address,
 )
-from kubedsm.commands.on_cluster import Act, ask_cluster
+from kubedsm.commands.on_cluster import Errand, ask_cluster
 from kubedsm.commands.tables import placement_tables
 from kubedsm.configuration.settings import Configuration
 from kubedsm.core.world.snapshot import Snapshot
 from kubedsm.runtime.assembly import Runtime
+from kubedsm.runtime.config_map import ConfigMapName
+from kubedsm.runtime.requested_moves import asked_by
 from kubedsm.why.client import slower_at_edge
 
 
@@ -56,7 +60,7 @@ def place(dump_path: str, config_path: str | None, output: str) -> None:
         Console().print(placement_tables(placement, elapsed))
 
 
-@click.command()
+@click.command(epilog=EXIT_CODES)
 @click.option(
     "--from",
     "dump_path",
@@ -68,7 +72,8 @@ def place(dump_path: str, config_path: str | None, output: str) -> None:
 @kubeconfig_file
 @kubeconfig_context
 @scheduler_address
-@click.option("--apply", "carry_out", is_flag=True, help="Carry it out, and wait for the end.")
+@click.option("--apply", "carry_out", is_flag=True, help="Have it done, and wait for the end.")
+@handing_over
 @leader_election
 @output
 def suggest(
@@ -78,13 +83,16 @@ def suggest(
     context: str | None,
     server: str,
     carry_out: bool,
+    config_map: ConfigMapName,
+    wait: float,
     output: str,
     **elect: Any,
 ) -> None:
     """Say what would be moved now, and why; with --apply, move it.
 
-    --apply acts as the scheduler meanwhile. It takes the scheduler's Lease, and refuses to act if
-    another process leads. What is measured is asked of the running scheduler, if it answers.
+    A scheduler that runs is asked to make the moves, whatever its suggester.mode; where none does,
+    this process takes the scheduler's Lease, and makes them. What is measured is asked of the
+    running scheduler, if it answers.
     """
     if dump_path is not None and carry_out:
         raise click.UsageError("--apply needs a cluster, not a dump")
@@ -97,18 +105,21 @@ def suggest(
 
     slower = asyncio.run(slower_at_edge(server))
 
-    def said(snapshot: Snapshot) -> Act | None:
-        measured = attrs.evolve(snapshot.measured, slower=slower)
+    def said(snapshot: Snapshot) -> Errand | None:
+        measured = attrs.evolve(snapshot.measured, slower=slower or frozenset())
         snapshot = attrs.evolve(snapshot, measured=measured)
-        advice = _say(snapshot, configuration, output)
+        suggestion = _say(snapshot, configuration, output).suggestion
 
         async def act(runtime: Runtime) -> None:
             if runtime.suggester is not None:
-                runtime.suggester.begin(runtime.mirror.snapshot(), advice.suggestion)
+                runtime.suggester.begin(runtime.mirror.snapshot(), suggestion)
 
-        return act if carry_out and advice.suggestion.moves else None
+        if not (carry_out and suggestion.moves):
+            return None
+        return Errand(act, suggestion.id, asked_by(suggestion))
 
-    ask_cluster(kubeconfig_path, context, configuration, election, said)
+    handing = Handing(config_map, wait, scheduler_answers=slower is not None)
+    sys.exit(ask_cluster(kubeconfig_path, context, configuration, election, handing, said))
 
 
 def _say(snapshot: Snapshot, configuration: Configuration, output: str) -> advising.Advice:

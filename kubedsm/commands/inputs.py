@@ -6,7 +6,6 @@ from pathlib import Path
 import click
 from yarl import URL
 
-from kubedsm.cluster.client.paths import is_name
 from kubedsm.cluster.wire import dump as dumps
 from kubedsm.commands.console import remark
 from kubedsm.configuration.settings import Configuration, load_file
@@ -27,10 +26,10 @@ def _config_map_name(
 ) -> ConfigMapName | None:
     if value is None:
         return None
-    namespace, _, name = value.partition("/")
-    if not (is_name(namespace) and is_name(name)):
-        raise click.BadParameter(f"{value} is no namespace and name, such as kubedsm/kubedsm")
-    return ConfigMapName(namespace, name)
+    try:
+        return ConfigMapName.read(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 config_map_name = click.option(

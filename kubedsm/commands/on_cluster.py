@@ -2,7 +2,8 @@
 
 import asyncio
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +13,20 @@ from kubedsm.clock import Clock, SystemClock
 from kubedsm.cluster.calls.explained_cluster import ExplainedCluster
 from kubedsm.cluster.client.kubernetes import KubernetesCluster
 from kubedsm.cluster.client.port import Cluster, Forbidden, NotFound, OutcomeUnknown
+from kubedsm.cluster.client.write_gate import WriteGate
 from kubedsm.cluster.joining import PATIENCE, TIMEOUT, greet
 from kubedsm.cluster.watching.reflector import Reflector
 from kubedsm.cluster.watching.watched import NODES, PODS, SURROUNDINGS, Watched
+from kubedsm.cluster.wire.move_request import RequestedMove
 from kubedsm.commands.console import remark, until_interrupted
 from kubedsm.commands.electing import Election
+from kubedsm.commands.handing_over import NOT_ALL, PAUSED, Handing, Scheduler
 from kubedsm.configuration.settings import Configuration
 from kubedsm.core.world.events import ClusterEvent, KindKnown
 from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.core.world.snapshot import Snapshot
 from kubedsm.runtime.assembly import Runtime
+from kubedsm.runtime.leader_election import Elector, NotLeadingError
 from kubedsm.runtime.listener import Listener
 from kubedsm.why.entries import MoveOutcome, Outcome
 
@@ -29,37 +34,86 @@ from kubedsm.why.entries import MoveOutcome, Outcome
 Act = Callable[[Runtime], Coroutine[Any, Any, None]]
 
 
+@attrs.frozen
+class Errand:
+    """What is to be done: here, or by the scheduler that runs, if it can be asked for the moves."""
+
+    act: Act
+    proposal: str = ""
+    moves: tuple[RequestedMove, ...] = ()
+
+
 def ask_cluster(
     kubeconfig: Path | None,
     context: str | None,
     configuration: Configuration,
     election: Election | None,
-    say: Callable[[Snapshot], Act | None],
-) -> None:
+    handing: Handing,
+    say: Callable[[Snapshot], Errand | None],
+) -> int:
     """Say what there is to be said of the cluster, and have done what that comes to, if anything.
 
-    Raises NotLeadingError, ClusterError or WireError if it may not be.
+    The exit code. Raises NotLeadingError, ClusterError, WireError or ClickException if it may not
+    be done.
     """
+    codes = [0]
 
     async def ask() -> None:
         clock, rng = SystemClock(), random.Random()
         async with await KubernetesCluster.connect(kubeconfig, context) as cluster:
             asked_once = ExplainedCluster(cluster, cluster.server)
             await greet(asked_once, timeout=TIMEOUT)
-            act = say(await read_snapshot(asked_once, configuration, clock, rng))
-            if act is None:
+            scheduler = Scheduler(asked_once, handing.config_map, clock)
+            if handing.wait and await scheduler.paused(handing.wait):
+                codes[0] = PAUSED
                 return
-            if election is None:
-                ends = await carry_out(cluster, configuration, act, clock, rng)
-            else:
-                elector, written = election.elector(cluster, clock)
-                async with elector.held(remark):
-                    ends = await carry_out(written, configuration, act, clock, rng)
-            for ended in ends:
-                reason = f": {ended.reason}" if ended.reason else ""
-                remark(f"{ended.move.pod} to {ended.move.target} {ended.outcome}{reason}")
+            errand = say(await read_snapshot(asked_once, configuration, clock, rng))
+            if errand is None:
+                return
+            if await scheduler.paused():
+                codes[0] = PAUSED
+                return
+            acting = partial(
+                carry_out, configuration=configuration, act=errand.act, clock=clock, rng=rng
+            )
+            elected = None if election is None else election.elector(cluster, clock)
+            if not (handing.scheduler_answers and errand.moves):
+                ends = await _ends(acting, cluster, elected, can_be_asked=bool(errand.moves))
+                if ends is not None:
+                    codes[0] = _told(ends)
+                    return
+            codes[0] = await scheduler.asked(errand.proposal, errand.moves)
 
     until_interrupted(ask())
+    return codes[0]
+
+
+async def _ends(
+    acting: Callable[[Cluster], Awaitable[list[MoveOutcome]]],
+    cluster: Cluster,
+    elected: tuple[Elector, WriteGate] | None,
+    *,
+    can_be_asked: bool,
+) -> list[MoveOutcome] | None:
+    """What came of acting as the scheduler; None if another one leads, and can be asked."""
+    if elected is None:
+        return await acting(cluster)
+    elector, written = elected
+    try:
+        async with elector.held(remark):
+            return await acting(written)
+    except NotLeadingError:
+        if not (elector.holder and can_be_asked):
+            raise
+    return None
+
+
+def _told(ends: Sequence[MoveOutcome]) -> int:
+    """The exit code."""
+    for ended in ends:
+        reason = f": {ended.reason}" if ended.reason else ""
+        remark(f"{ended.move.pod} to {ended.move.target} {ended.outcome}{reason}")
+    return 0 if all(ended.outcome is Outcome.COMPLETED for ended in ends) else NOT_ALL
 
 
 async def read_snapshot(
@@ -106,8 +160,7 @@ class _Ends(Listener):
         self.ended: list[MoveOutcome] = []
 
     def move_ended(self, ended: MoveOutcome) -> None:
-        if ended.outcome is not Outcome.DROPPED:
-            self.ended.append(ended)
+        self.ended.append(ended)
 
 
 async def carry_out(

@@ -1,5 +1,6 @@
 """`kubedsm pack`: what would make room for the pods that wait, if all others could be moved."""
 
+import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,6 +15,7 @@ from kubedsm.commands import offline
 from kubedsm.commands.advising import stages
 from kubedsm.commands.console import log_to, output, print_json, remark
 from kubedsm.commands.electing import election_of, leader_election
+from kubedsm.commands.handing_over import EXIT_CODES, Handing, handing_over
 from kubedsm.commands.inputs import (
     config_file,
     configuration_at,
@@ -21,7 +23,7 @@ from kubedsm.commands.inputs import (
     kubeconfig_file,
     read_dump,
 )
-from kubedsm.commands.on_cluster import Act, ask_cluster
+from kubedsm.commands.on_cluster import Errand, ask_cluster
 from kubedsm.configuration.settings import Configuration
 from kubedsm.core.optimise.pack import Packed
 from kubedsm.core.optimise.parts import parts_of
@@ -30,6 +32,7 @@ from kubedsm.core.world.model import Pod
 from kubedsm.core.world.sites import Away
 from kubedsm.core.world.snapshot import Snapshot
 from kubedsm.runtime.assembly import Runtime
+from kubedsm.runtime.config_map import ConfigMapName
 from kubedsm.solvers.available import lacking
 from kubedsm.thinking.moves_to_make import kept_by, migration_of, reason_to_stay
 from kubedsm.thinking.room_by_packing import Packing, suggestion_of
@@ -131,7 +134,7 @@ def advise(snapshot: Snapshot, configuration: Configuration) -> PackAdvice:
     return PackAdvice(seen, packed, configuration, left, scheduled)
 
 
-@click.command()
+@click.command(epilog=EXIT_CODES)
 @click.option(
     "--from",
     "dump_path",
@@ -143,6 +146,7 @@ def advise(snapshot: Snapshot, configuration: Configuration) -> PackAdvice:
 @kubeconfig_file
 @kubeconfig_context
 @click.option("--apply", "carry_out", is_flag=True, help="Carry it out, and wait for the end.")
+@handing_over
 @leader_election
 @output
 def pack(
@@ -151,6 +155,8 @@ def pack(
     kubeconfig_path: Path | None,
     context: str | None,
     carry_out: bool,
+    config_map: ConfigMapName,
+    wait: float,
     output: str,
     **elect: Any,
 ) -> None:
@@ -169,14 +175,15 @@ def pack(
     if said := lacking(configuration.solver.kind):
         remark(said)
 
-    def said_of(snapshot: Snapshot) -> Act | None:
+    def said_of(snapshot: Snapshot) -> Errand | None:
         advice = _say(snapshot, configuration, output)
-        return advice.carry_out if carry_out and advice.packed.better else None
+        return Errand(advice.carry_out) if carry_out and advice.packed.better else None
 
     if dump_path is not None:
         said_of(offline.snapshot_of(read_dump(dump_path), configuration))
     else:
-        ask_cluster(kubeconfig_path, context, configuration, election, said_of)
+        handing = Handing(config_map, wait)
+        sys.exit(ask_cluster(kubeconfig_path, context, configuration, election, handing, said_of))
 
 
 def _say(snapshot: Snapshot, configuration: Configuration, output: str) -> PackAdvice:

@@ -2,12 +2,13 @@
 
 import random
 from collections.abc import Callable
-from typing import NoReturn
+from typing import NoReturn, Self
 
 import attrs
 import structlog
 
 from kubedsm.clock import Clock
+from kubedsm.cluster.client.paths import is_name
 from kubedsm.cluster.client.port import Cluster
 from kubedsm.cluster.watching.reflector import Reflector
 from kubedsm.cluster.watching.watched import config_map
@@ -20,6 +21,14 @@ log = structlog.get_logger()
 class ConfigMapName:
     namespace: str
     name: str
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """Raise ValueError if it is none."""
+        namespace, _, name = text.partition("/")
+        if not (is_name(namespace) and is_name(name)):
+            raise ValueError(f"{text} is no namespace and name, such as kubedsm/kubedsm")
+        return cls(namespace, name)
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"

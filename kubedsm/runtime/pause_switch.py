@@ -46,7 +46,7 @@ class PauseSwitch:
         """Whether it is, or may be."""
         if not self.config_map.known:
             return True
-        return _is_on(_value(self.config_map.found)) is not False
+        return paused_in(self.config_map.found)
 
     def _changed(self, found: ConfigMap | None) -> None:
         before, now = self._told, _value(found)
@@ -59,6 +59,11 @@ class PauseSwitch:
         elif is_on is not was_on:
             say, event = (log.warning, "paused") if is_on else (log.info, "resumed")
             say(event, config_map=str(self.config_map.name))
+
+
+def paused_in(found: ConfigMap | None) -> bool:
+    """Whether it is set there, or may be meant to be."""
+    return _is_on(_value(found)) is not False
 
 
 def _value(found: ConfigMap | None) -> str:

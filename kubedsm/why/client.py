@@ -62,10 +62,10 @@ async def ask(server: str, pod: str | None) -> list[Explanation] | None:
     return None if said is None else [said]
 
 
-async def slower_at_edge(server: str) -> frozenset[Workload]:
-    """The workloads that the edge is slower for, as far as a scheduler answers there."""
+async def slower_at_edge(server: str) -> frozenset[Workload] | None:
+    """The workloads that the edge is slower for; None if no scheduler answers there."""
     said = await _told(server, "slower", _Slower)
-    return frozenset() if said is None else frozenset(said.slower)
+    return None if said is None else frozenset(said.slower)
 
 
 async def effects_since(server: str, at: float, namespace: str) -> list[EffectAnswer] | None:

@@ -1,4 +1,4 @@
-"""A `kubedsm run` whose moves take very long, told to stop; and another that would move as well."""
+"""A `kubedsm run` whose moves take very long, told to stop."""
 
 import signal
 import time
@@ -6,7 +6,6 @@ import time
 import pytest
 
 from kubedsm.emulator.paper import node
-from support.command_line import kubedsm
 from support.processes import Process, Server, write
 
 pytestmark = pytest.mark.http
@@ -16,7 +15,7 @@ CLOUD_ONLY = "nodes: [{name: c1, tier: cloud, cpu: 8, memory: 8Gi}]"
 ENDLESS = """
 apiVersion: kubedsm.io/v1alpha1
 kind: KubeDSMConfiguration
-suggester: {mode: MODE, period: 200ms}
+suggester: {period: 200ms}
 migration: {drainDelay: 1h, deadline: 2h}
 """
 MIGRATING = "kubedsm.io/migrating"
@@ -36,8 +35,8 @@ def server(tmp_path):
         yield server
 
 
-def scheduler(server, tmp_path, mode):
-    path = write(tmp_path, f"{mode}.yaml", ENDLESS.replace("MODE", f"'{mode}'"))
+def scheduler(server, tmp_path):
+    path = write(tmp_path, "endless.yaml", ENDLESS)
     return Process(
         *("run", "--kubeconfig", server.kubeconfig, "--config", path, "--diagnostics-port", "0"),
         *("-o", "json", "--leader-elect-retry-period", "1s", "--grace-period", "1h"),
@@ -57,22 +56,9 @@ def moving(server):
     return [pod for pod in pods(server) if MIGRATING in pod["metadata"]["labels"]]
 
 
-def test_suggest_apply_beside_a_leader_moves_nothing_and_says_why(server, tmp_path):
-    with scheduler(server, tmp_path, "off") as leader:
-        server.until(lambda: "leading" in leader.line())
-        done = kubedsm("suggest", "--apply", "--kubeconfig", server.kubeconfig)
-    assert "default/web-" in done.stdout
-    assert done.returncode == 1
-    *_, line = done.stderr.splitlines()
-    assert line.startswith("kubedsm: error: ")
-    assert line.endswith(" holds the lease kubedsm/kubedsm, and renews it")
-    assert not moving(server)
-    assert {pod["spec"]["nodeName"] for pod in pods(server)} == {"c1"}
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_second_signal_ends_at_once_what_the_first_would_wait_for(server, tmp_path, number):
-    with scheduler(server, tmp_path, "apply") as acting:
+    with scheduler(server, tmp_path) as acting:
         server.until(lambda: moving(server))
         acting.process.send_signal(signal.SIGTERM)
         time.sleep(0.5)

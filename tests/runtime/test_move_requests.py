@@ -1,88 +1,18 @@
 """Moves that somebody asks for, on the scheduler's ConfigMap: once, by its leave, and answered."""
 
 import asyncio
-from contextlib import asynccontextmanager
 
-import attrs
 import pytest
 import structlog
 
-from kubedsm.cluster.wire.move_request import (
-    ANSWER_ANNOTATION,
-    REQUEST_ANNOTATION,
-    MoveRequest,
-    answer_in,
-)
 from kubedsm.configuration.settings import load
-from kubedsm.emulator.api.resources import CONFIGMAPS, EVENTS, NAMESPACES, NODES, PODS
+from kubedsm.emulator.api.resources import NODES, PODS
 from kubedsm.runtime.requested_moves import asked_by
 from support.move_scenes import LARGE_CLOUD, MERGE, ReadyPods, open_edge, quiet, settle_on_cloud
+from support.proposals import PROPOSING, Scene, config_map, proposing
 from support.worlds import emulated
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
-
-PROPOSING = load(
-    "{suggester: {mode: suggest, period: 1s}, migration: {price: 0s, drainDelay: 1s}}", "test"
-)
-OWN = "kubedsm"
-
-
-@attrs.define
-class Scene:
-    world: object
-    said: list
-
-    @property
-    def proposed(self):
-        return self.world.runtime.suggester.proposed
-
-    async def until_proposed(self):
-        await self.world.until(lambda: self.proposed, 20)
-        return self.proposed
-
-    def ask(self, id_="r1", age=0.0, proposal="", moves=()):
-        at = self.world.clock.wall() - age
-        self.put(str(MoveRequest(id_, at, proposal, tuple(moves))))
-
-    def put(self, text):
-        patch = {"metadata": {"annotations": {REQUEST_ANNOTATION: text}}}
-        self.world.api.patch(CONFIGMAPS, OWN, OWN, patch, MERGE)
-
-    def paused(self, value):
-        self.world.api.patch(CONFIGMAPS, OWN, OWN, {"data": {"paused": value}}, MERGE)
-
-    def answers(self, id_="r1"):
-        events = self.world.api.list(EVENTS, OWN)
-        said = [answer_in(e["metadata"]["annotations"][ANSWER_ANNOTATION]) for e in events]
-        return [answer for answer in said if answer.request == id_]
-
-    async def answer(self, id_="r1", seconds=60):
-        def last():
-            return [answer for answer in self.answers(id_) if answer.state != "taken"]
-
-        await self.world.until(last, seconds)
-        [answer] = last()
-        return answer
-
-    def lines(self, event):
-        return [line for line in self.said if line["event"] == event]
-
-
-def config_map(world):
-    world.api.create(NAMESPACES, {"metadata": {"name": OWN}})
-    world.api.create(CONFIGMAPS, {"metadata": {"name": OWN}}, namespace=OWN)
-
-
-@asynccontextmanager
-async def proposing(configuration=PROPOSING, pods=2, **pod_spec):
-    """A scheduler that only proposes, and finds pods in the cloud and room on the edge."""
-    async with emulated(LARGE_CLOUD, configuration=configuration) as world:
-        config_map(world)
-        with structlog.testing.capture_logs() as said:
-            async with world.scheduler():
-                await settle_on_cloud(world, "web", pods, **pod_spec)
-                open_edge(world)
-                yield Scene(world, said)
 
 
 async def test_an_approved_proposal_is_carried_out_in_mode_suggest_and_nothing_else_is():

@@ -1,0 +1,238 @@
+"""Moves that the scheduler which runs is asked to make, by way of its ConfigMap."""
+
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import click
+
+from kubedsm.clock import Clock
+from kubedsm.cluster.calls.move_requests import answers_to, create_config_map, put_request
+from kubedsm.cluster.calls.verbs import get_config_map
+from kubedsm.cluster.client.port import (
+    Cluster,
+    ClusterError,
+    Conflict,
+    NotFound,
+    OutcomeUnknown,
+    ServerError,
+    TooManyRequests,
+    Unreachable,
+)
+from kubedsm.cluster.wire.decoding import ConfigMap
+from kubedsm.cluster.wire.errors import WireError
+from kubedsm.cluster.wire.move_request import (
+    MoveRequest,
+    RequestAnswer,
+    RequestedMove,
+    UnreadableRequestError,
+    request_in,
+)
+from kubedsm.commands.console import remark
+from kubedsm.commands.electing import DurationType
+from kubedsm.runtime.config_map import ConfigMapName
+from kubedsm.runtime.move_requests import LOST, OLDEST
+from kubedsm.runtime.pause_switch import KEY, paused_in
+from kubedsm.why.entries import Outcome
+
+#: exit codes, beside 0 for all that is done, or nothing to do, 1 for a problem and 2 for usage
+NOT_ALL, PAUSED, STALE = 3, 4, 5
+EXIT_CODES = (
+    "Exit codes: 0, all moves are done, or there is none to make; 3, some were not made or were"
+    " taken back; 4, moving is paused; 5, the cluster has changed, and they do not hold any more;"
+    " 1 and 2, as always, a problem and wrong usage."
+)
+TIMEOUT = 10.0
+#: seconds: until somebody takes a request, until its moves are over, and between two looks
+TAKEN_WITHIN, OVER_WITHIN, LOOK = 30.0, 1800.0, 0.5
+TRIES = 5
+#: what another try may mend
+_PASSING = (OutcomeUnknown, ServerError, TooManyRequests, Unreachable)
+
+
+@attrs.frozen(slots=True)
+class Handing:
+    """What the options say."""
+
+    config_map: ConfigMapName
+    #: seconds
+    wait: float
+    #: a scheduler answers on its diagnostics port
+    scheduler_answers: bool = False
+
+
+def handing_over(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options, which are the arguments of `Handing`."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def _config_map_name(_: click.Context, __: click.Parameter, value: str) -> ConfigMapName:
+    try:
+        return ConfigMapName.read(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+_OPTIONS = (
+    click.option(
+        "--configmap",
+        "config_map",
+        metavar="NAMESPACE/NAME",
+        default="kubedsm/kubedsm",
+        show_default=True,
+        callback=_config_map_name,
+        help="The scheduler's ConfigMap: it says whether moving is paused, and takes requests.",
+    ),
+    click.option(
+        "--wait",
+        type=DurationType(),
+        default="0s",
+        show_default=True,
+        help="While moving is paused, wait so long for the end of that.",
+    ),
+)
+
+
+@attrs.frozen
+class Scheduler:
+    """The one that runs, as far as it can be asked."""
+
+    cluster: Cluster
+    name: ConfigMapName
+    clock: Clock
+
+    async def paused(self, wait: float = 0.0) -> bool:
+        """Whether moving is, and does not cease to be within that time; then that is told."""
+        until = self.clock.monotonic() + wait
+        while paused_in(await self._found()):
+            if self.clock.monotonic() >= until:
+                after = f" still, after {wait:g} s" if wait else ""
+                remark(
+                    f"moving is paused{after}: ConfigMap {self.name} has {KEY} set, nothing was"
+                    " moved; --wait waits for the end of that"
+                )
+                return True
+            await self.clock.sleep(LOOK)
+        return False
+
+    async def asked(self, proposal: str, moves: tuple[RequestedMove, ...] = ()) -> int:
+        """Ask it to make these moves, or those it has proposed itself; the exit code.
+
+        What became of each is told. Raises ClickException if nobody takes the request.
+        """
+        request = MoveRequest(uuid.uuid4().hex[:8], self.clock.wall(), proposal, moves)
+        about = await self._put(request)
+        try:
+            answer = await self._answered(about, request)
+        finally:
+            await self._withdraw(request)
+        if answer is None:
+            # It may have been taken in the last moment.
+            answer = await self._answered(about, request, taken_within=0.0)
+        if answer is None:
+            raise click.ClickException(
+                f"no scheduler took the request within {TAKEN_WITHIN:g} s: does one run, and"
+                f" follow ConfigMap {self.name}? If one does, its log says why it left it"
+            )
+        return _told(answer)
+
+    async def _found(self) -> ConfigMap | None:
+        try:
+            return await get_config_map(
+                self.cluster, self.name.namespace, self.name.name, timeout=TIMEOUT
+            )
+        except NotFound:
+            return None
+
+    async def _put(self, request: MoveRequest) -> ConfigMap:
+        """Have it stand there, in nobody else's place."""
+        for _ in range(TRIES):
+            found = await self._found()
+            try:
+                if found is None:
+                    found = await create_config_map(
+                        self.cluster, self.name.namespace, self.name.name, timeout=TIMEOUT
+                    )
+                await self._look_for_another(found, request.id)
+                await put_request(self.cluster, found, str(request), timeout=TIMEOUT)
+            except Conflict:
+                continue
+            return found
+        raise click.ClickException(f"ConfigMap {self.name} is changed all the time by others")
+
+    async def _look_for_another(self, found: ConfigMap, mine: str) -> None:
+        """Raise ClickException if another request stands there, and is not over yet."""
+        try:
+            standing = request_in(found.requested_moves)
+        except UnreadableRequestError:
+            standing = MoveRequest(mine, 0.0, "")
+        # Asked in any case, so that a missing right shows before anything is done.
+        answers = await answers_to(self.cluster, found, standing.id, timeout=TIMEOUT)
+        seconds = self.clock.wall() - standing.at
+        if abs(seconds) > OLDEST or any(answer.state != "taken" for answer in answers):
+            return
+        raise click.ClickException(
+            f"request {standing.id}, of {max(0.0, seconds):.0f} s ago, is being dealt with: try"
+            f" again when it is over (kubectl -n {self.name.namespace} get events)"
+        )
+
+    async def _answered(
+        self, about: ConfigMap, request: MoveRequest, taken_within: float = TAKEN_WITHIN
+    ) -> RequestAnswer | None:
+        """None if nobody takes it."""
+        began, taken = self.clock.monotonic(), False
+        while True:
+            waited = self.clock.monotonic() - began
+            try:
+                answers = await answers_to(self.cluster, about, request.id, timeout=TIMEOUT)
+            except _PASSING:
+                if waited > OVER_WITHIN or not (taken or waited < taken_within):
+                    raise
+                answers = []
+            for answer in answers:
+                if answer.state != "taken":
+                    return answer
+            if answers and not taken:
+                taken = True
+                remark(f"the scheduler that runs has taken request {request.id}")
+            if not taken and waited >= taken_within:
+                return None
+            if waited >= OVER_WITHIN:
+                why = f"it is not over after {OVER_WITHIN:g} s"
+                return RequestAnswer(request.id, "lost", why)
+            await self.clock.sleep(LOOK)
+
+    async def _withdraw(self, request: MoveRequest) -> None:
+        """Have it stand there no longer; left there it would only be too old after a while."""
+        try:
+            for _ in range(TRIES):
+                found = await self._found()
+                if found is None or found.requested_moves != str(request):
+                    return
+                try:
+                    await put_request(self.cluster, found, None, timeout=TIMEOUT)
+                except Conflict:
+                    continue
+                return
+        except (ClusterError, WireError) as error:
+            remark(f"request {request.id} still stands on ConfigMap {self.name}: {error}")
+
+
+def _told(answer: RequestAnswer) -> int:
+    for move in answer.moves:
+        remark(str(move))
+    if answer.state == "ended":
+        done = all(move.outcome == Outcome.COMPLETED for move in answer.moves)
+        return 0 if done else NOT_ALL
+    if answer.state == "lost":
+        remark(f"what became of the moves is not known: {answer.text or LOST}")
+        return NOT_ALL
+    codes = {"paused": PAUSED, "stale": STALE}
+    if answer.cause not in codes:
+        raise click.ClickException(f"the scheduler that runs refuses: {answer.text}")
+    if not answer.moves:
+        remark(f"the scheduler that runs refuses: {answer.text}")
+    return codes[answer.cause]

@@ -1,0 +1,106 @@
+"""`suggest --apply` and `approve` beside a scheduler: it is asked, and what it answers is told."""
+
+import asyncio
+
+import click
+import pytest
+
+from kubedsm.commands.handing_over import NOT_ALL, PAUSED, STALE, TAKEN_WITHIN, Scheduler
+from kubedsm.emulator.api.resources import CONFIGMAPS, PODS
+from kubedsm.emulator.front import EmulatedFront
+from kubedsm.runtime.config_map import ConfigMapName
+from kubedsm.runtime.requested_moves import asked_by
+from support.move_scenes import LARGE_CLOUD, MERGE
+from support.proposals import OWN, config_map, proposing
+from support.worlds import emulated
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+
+def beside(world):
+    """The scheduler, as another process sees it."""
+    front = EmulatedFront(world.cluster.routes, world.clock, latency=0.01)
+    return Scheduler(front, ConfigMapName(OWN, OWN), world.clock)
+
+
+def standing(world):
+    """What is asked for on the ConfigMap."""
+    return world.api.get(CONFIGMAPS, OWN, OWN)["metadata"].get("annotations", {})
+
+
+async def test_what_is_approved_is_done_and_said(capsys):
+    async with proposing() as scene:
+        suggestion = await scene.until_proposed()
+        assert await beside(scene.world).asked(suggestion.id) == 0
+        assert scene.world.placed("web") == {"e1": 2}
+        assert not standing(scene.world)
+    said = capsys.readouterr().err
+    assert said.count(" to e1 completed\n") == 2
+
+
+async def test_a_move_that_is_taken_back_is_told_and_has_its_exit_code(capsys):
+    async with proposing(pods=1) as scene:
+        moves = asked_by(await scene.until_proposed())
+        bad = {"metadata": {"annotations": {"emulator.kubedsm.io/never-ready": "true"}}}
+
+        def spoil(change):
+            if change.resource is PODS and change.type == "ADDED":
+                name = change.object["metadata"]["name"]
+                asyncio.get_running_loop().call_soon(
+                    lambda: scene.world.api.patch(PODS, "default", name, bad, MERGE)
+                )
+
+        scene.world.api.store.subscribe(spoil)
+        assert await beside(scene.world).asked("", moves) == NOT_ALL
+    assert " to e1 taken back: " in capsys.readouterr().err
+
+
+async def test_what_does_not_hold_any_more_has_an_exit_code_of_its_own(capsys):
+    async with proposing() as scene:
+        await scene.until_proposed()
+        assert await beside(scene.world).asked("0badf00d") == STALE
+    assert "it does not hold any more; what is proposed now is " in capsys.readouterr().err
+
+
+async def test_beside_a_paused_scheduler_nobody_waits_who_does_not_want_to(capsys):
+    async with proposing() as scene:
+        scheduler, clock = beside(scene.world), scene.world.clock
+        assert not await scheduler.paused()
+        scene.paused("true")
+        before = clock.monotonic()
+        assert await scheduler.paused()
+        assert clock.monotonic() - before < 1
+        assert "moving is paused: ConfigMap kubedsm/kubedsm" in capsys.readouterr().err
+        assert await scheduler.paused(10.0)
+        assert 10 <= clock.monotonic() - before < 12
+        asyncio.get_running_loop().call_later(5, scene.paused, "false")
+        assert not await scheduler.paused(60.0)
+
+
+async def test_the_scheduler_has_the_last_word_on_the_pause():
+    async with proposing() as scene:
+        suggestion = await scene.until_proposed()
+        scene.paused("true")
+        assert await beside(scene.world).asked(suggestion.id) == PAUSED
+
+
+async def test_a_request_that_nobody_takes_is_withdrawn():
+    async with emulated(LARGE_CLOUD) as world:
+        config_map(world)
+        with pytest.raises(click.ClickException, match="no scheduler took the request within 30 s"):
+            await beside(world).asked("0badf00d")
+        assert world.clock.monotonic() < TAKEN_WITHIN + 5
+        assert not standing(world)
+
+
+async def test_a_request_that_is_being_dealt_with_is_left_where_it_is():
+    async with emulated(LARGE_CLOUD) as world, asyncio.TaskGroup() as tasks:
+        config_map(world)
+        first = tasks.create_task(beside(world).asked("0badf00d"))
+        await asyncio.sleep(5)
+        there = standing(world)
+        assert there
+        with pytest.raises(click.ClickException, match=r"request \w+, of 5 s ago, is being dealt"):
+            await beside(world).asked("0badf00d")
+        assert standing(world) == there
+        first.cancel()
