@@ -15,6 +15,7 @@ import structlog
 from kubedsm import __version__
 from kubedsm.clock import SystemClock
 from kubedsm.cluster.calls.explained_cluster import ExplainedCluster
+from kubedsm.cluster.client.dry_run import DryRun
 from kubedsm.cluster.client.kubernetes import KubernetesCluster
 from kubedsm.cluster.client.port import Cluster, Forbidden
 from kubedsm.cluster.joining import join
@@ -68,6 +69,11 @@ from kubedsm.why.server import PORT, Diagnostics
     help="On SIGTERM or SIGINT, how long moves that are under way may take to end, or to be taken"
     " back; less than the pod's terminationGracePeriodSeconds. A second one ends at once.",
 )
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Decide and log, and write nothing: no pod is bound or moved, no Lease taken.",
+)
 @leader_election
 @click.option(
     "--metrics-address",
@@ -99,6 +105,7 @@ def run(
     namespace: str,
     diagnostics_port: int,
     grace_period: float,
+    dry_run: bool,
     metrics_address: tuple[str, int] | None,
     log_format: str | None,
     log_level: str,
@@ -117,6 +124,8 @@ def run(
     log_to(json=as_json, level=level, stdout=output == "json")
     if config_path is not None and config_map is not None:
         raise click.UsageError("--config and --configmap: only one of them")
+    if dry_run:
+        structlog.contextvars.bind_contextvars(dry_run=True)
     source = config_map or (Path(config_path) if config_path is not None else None)
     stop = Stop()
     serving = _Serving(
@@ -125,11 +134,13 @@ def run(
         configuration_at(config_path),
         source,
         namespace,
-        election_of(**elect),
+        None if dry_run else election_of(**elect),
         diagnostics_port,
         metrics_address,
-        grace_period,
+        # Nothing is under way that could end.
+        0.0 if dry_run else grace_period,
         stop,
+        dry_run,
     )
     until_interrupted(serving.serve(), stop)
 
@@ -149,6 +160,7 @@ class _Serving:
     metrics_address: tuple[str, int] | None
     grace_period: float
     stop: Stop
+    dry_run: bool
 
     async def serve(self) -> None:
         log, clock, rng = structlog.get_logger(), SystemClock(), random.Random()
@@ -158,7 +170,9 @@ class _Serving:
                 version = await join(asked, clock, rng, log.warning, in_pod=server.in_pod)
                 configuration = await self._configured(server)
             instruments = Instruments(clock, configuration.scheduler_name, server.host)
-            cluster = MeasuredCluster(server, clock, instruments.answered)
+            cluster: Cluster = MeasuredCluster(server, clock, instruments.answered)
+            if self.dry_run:
+                cluster = DryRun(cluster)
             elector, written = (
                 self.election.elector(cluster, clock) if self.election else (None, cluster)
             )
@@ -172,6 +186,7 @@ class _Serving:
                 source=self.source,
                 listener=instruments,
                 apart=True,
+                dry_run=self.dry_run,
             )
 
             def who_leads() -> Leadership:
@@ -197,6 +212,8 @@ class _Serving:
                     diagnostics=diagnostics.url or "none",
                     metrics=monitoring.url or f"none: {monitoring.unavailable}",
                 )
+                if self.dry_run:
+                    log.warning("dry run: nothing is bound, moved or written, only said")
                 if said := lacking(configuration.solver.kind):
                     log.warning(said)
                 self.stop.heeded = True

@@ -17,6 +17,11 @@ from kubedsm.configuration.settings import Configuration, load
 _TOLD = 10
 
 
+def as_given(configuration: Configuration) -> Configuration:
+    """Just that."""
+    return configuration
+
+
 @attrs.define
 class CurrentConfiguration:
     current: Configuration = attrs.field(factory=Configuration)
@@ -26,8 +31,13 @@ class CurrentConfiguration:
     generation: int = 1
     #: why what was given last is not what holds, in one line; empty if it is
     refusal: str = ""
+    #: what holds of a configuration that is given
+    adjusted: Callable[[Configuration], Configuration] = attrs.field(default=as_given, kw_only=True)
     #: hear of each change, when it holds already
     _observers: list[Callable[[Configuration], None]] = attrs.field(factory=list, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.current = self.adjusted(self.current)
 
     @property
     def valid(self) -> bool:
@@ -44,7 +54,7 @@ class CurrentConfiguration:
         Raises DocumentError, which names the source, and remembers why.
         """
         try:
-            given = load(text, source)
+            given = self.adjusted(load(text, source))
             self._check_live(given, source)
         except DocumentError as error:
             self.refuse(str(error))

@@ -8,7 +8,7 @@ from pathlib import Path
 from kubedsm.clock import Clock
 from kubedsm.cluster.client.port import Cluster
 from kubedsm.cluster.watching.reflector import ReflectorStatistics
-from kubedsm.configuration.current import CurrentConfiguration
+from kubedsm.configuration.current import CurrentConfiguration, as_given
 from kubedsm.configuration.settings import Configuration
 from kubedsm.core.policies.kubedsm import KubeDSM
 from kubedsm.core.policies.policy import MigratingPolicy, Policy
@@ -23,6 +23,7 @@ from kubedsm.runtime.configuration_source import (
     ConfigurationNews,
 )
 from kubedsm.runtime.deciding import Deciding
+from kubedsm.runtime.dry_run import WAITING, only_said
 from kubedsm.runtime.event_handler import EventHandler
 from kubedsm.runtime.event_recorder import EventRecorder
 from kubedsm.runtime.followed_cluster import FollowedCluster
@@ -69,6 +70,7 @@ class Runtime:
     one. The pause switch is in the same ConfigMap; else in `kubedsm` in the `namespace`.
     `listener` hears what happens. What takes long is thought about in this process, or `apart`, in
     a worker process. `prometheus`: how one is asked, over HTTP if not said.
+    `dry_run`: the cluster takes no writes, nothing that is decided comes true (see `dry_run`).
     """
 
     def __init__(
@@ -85,15 +87,19 @@ class Runtime:
         *,
         apart: bool = False,
         prometheus: Asker | None = None,
+        dry_run: bool = False,
     ) -> None:
         self._cluster = cluster
-        self.configuration = CurrentConfiguration(configuration, clock.wall())
+        self.configuration = CurrentConfiguration(
+            configuration, clock.wall(), adjusted=only_said if dry_run else as_given
+        )
         self._other_policy = policy
         self._clock = clock
         # Its own, so that what policies leave to chance depends on nothing else.
         chance = random.Random(rng.getrandbits(64))
         self._listener = listener or Listener()
-        self._limits = Limits()
+        self._limits = WAITING if dry_run else Limits()
+        self._dry_run = dry_run
         self._said = SaidByCause(clock)
         self.supervisor = Supervisor(clock, rng)
         self.synced = asyncio.Event()
@@ -304,7 +310,7 @@ class Runtime:
         return Packer.beside(self.suggester, self._moves, self._preemptor)
 
     def _taker_of_requests(self, instance: str) -> MoveRequests | None:
-        if self.suggester is None:
+        if self.suggester is None or self._dry_run:
             return None
         return MoveRequests.beside(
             self.suggester, self._moves, self._cluster, self._config_map, instance
@@ -377,7 +383,8 @@ class Runtime:
         self._tiers.mark_all()
         async with asyncio.TaskGroup() as tasks:
             keep = self.supervisor.keep
-            tasks.create_task(keep("sweep", partial(self.manager.sweep, self.synced)))
+            if not self._dry_run:
+                tasks.create_task(keep("sweep", partial(self.manager.sweep, self.synced)))
             tasks.create_task(keep("scheduler", self._scheduler.run))
             tasks.create_task(keep("thoughts", self._scheduler.thoughts.run))
             tasks.create_task(keep("worker", self.thinker.run))
