@@ -67,6 +67,13 @@ class Stop:
         self.asked = asyncio.Event()
         #: somebody waits for `asked`; until then a signal ends everything at once
         self.heeded = False
+        #: the first signal that came; 0 if none did
+        self.by = 0
+
+    @property
+    def exit_code(self) -> int:
+        """As shells have it for a process that the signal ended."""
+        return 128 + self.by if self.by else 0
 
 
 def until_interrupted(serving: Coroutine[Any, Any, None], stop: Stop | None = None) -> None:
@@ -79,14 +86,16 @@ def until_interrupted(serving: Coroutine[Any, Any, None], stop: Stop | None = No
         task = asyncio.ensure_future(serving)
         loop = asyncio.get_running_loop()
 
-        def interrupted() -> None:
+        def interrupted(number: int) -> None:
+            if stop is not None:
+                stop.by = stop.by or number
             if stop is not None and stop.heeded and not stop.asked.is_set():
                 stop.asked.set()
             else:
                 task.cancel()
 
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, interrupted)
+            loop.add_signal_handler(number, interrupted, number)
         with contextlib.suppress(asyncio.CancelledError):
             await task
 

@@ -3,32 +3,53 @@
 import asyncio
 import contextlib
 import io
+import os
 import random
-from collections.abc import Callable, Iterator
+import shutil
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
+import attrs
 import click
 from rich.console import Console
 from rich.live import Live
 
 from kubedsm.clock import SystemClock
 from kubedsm.cluster.client.kubernetes import KubernetesCluster
-from kubedsm.commands.console import log_to, output, print_json
+from kubedsm.commands.console import Stop, log_to, output, print_json, until_interrupted
 from kubedsm.commands.private_files import written_kubeconfig
-from kubedsm.demo.run import (
-    CONFIGURATION,
-    create_services,
-    demo_scenario,
-    demo_world,
-    watch_demo,
-)
-from kubedsm.demo.view import Frame, LineByLine, as_json, render, summary
+from kubedsm.demo.baseline import Baseline, baseline
+from kubedsm.demo.document import as_json
+from kubedsm.demo.frame import Frame
+from kubedsm.demo.run import World, create_services, demo_world, watch_demo
+from kubedsm.demo.setting import CONFIGURATION, demo_scenario
+from kubedsm.demo.view import LineByLine, render, summary
 from kubedsm.emulator.http.server import HttpFront
 from kubedsm.runtime.assembly import Runtime
 from loadgen.whole_files import write_whole
 
-#: of the summary, where there is no terminal to tell
+#: of the summary, where there is no terminal to tell, and of the picture
 WIDTH = 100
+#: seconds for which the end waits for what the replay beside came to
+PATIENCE = 5.0
+
+
+def _picture(_: click.Context, __: click.Parameter, value: Path | None) -> Path | None:
+    """What would keep the picture from being written is found before the run, not after it."""
+    if value is None:
+        return None
+    folder = value.parent
+    if value.is_dir():
+        raise click.BadParameter(f"{value} is a folder")
+    if value.suffix.lower() != ".svg":
+        raise click.BadParameter(f"{value} does not end with .svg, and nothing else can be drawn")
+    if not folder.is_dir():
+        what = "no folder" if folder.exists() else "no such folder"
+        raise click.BadParameter(f"{folder}: {what}")
+    if not all(os.access(each, os.W_OK) for each in (folder, value) if each.exists()):
+        raise click.BadParameter(f"{value} cannot be written")
+    return value
 
 
 @click.command()
@@ -38,64 +59,143 @@ WIDTH = 100
 )
 @click.option(
     "--picture",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=click.Path(path_type=Path),
+    callback=_picture,
     help="Also save the last table, as SVG.",
 )
 @click.option(
-    "--disconnect", is_flag=True, help="Cut a site of the edge off in the middle, for a while."
+    "--disconnect",
+    is_flag=True,
+    help="Cut a site of the edge off in the middle, for a while. Nothing is replayed beside it.",
 )
 @output
 def demo(seed: int, cycles: int, picture: Path | None, disconnect: bool, output: str) -> None:
     """Watch it place and move pods for a minute, emulated.
 
-    The paper's services under a generated load on the paper's cluster, over real HTTP.
+    The paper's services under a generated load on the paper's cluster, over real HTTP; what
+    kube-scheduler makes of the same load is replayed beside it.
     """
     log_to(level="ERROR")
-    console = Console(stderr=output == "json")
+    console = _console(stderr=output == "json")
+    stop = Stop()
+    run = _Run(seed, cycles, disconnect, console, stop)
+    until_interrupted(run.go(), stop)
+    if run.last is None:
+        raise KeyboardInterrupt
+    if output == "json":
+        print_json(as_json(run.last))
+    else:
+        console.print(summary(run.last, console.width))
+    if picture is not None:
+        recorded = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True)
+        recorded.print(summary(run.last, WIDTH))
+        write_whole(picture, recorded.export_svg(title="kubedsm demo"))
+    sys.exit(stop.exit_code)
+
+
+def _console(*, stderr: bool) -> Console:
+    console = Console(stderr=stderr, highlight=False)
     if not console.is_terminal:
         console.width = WIDTH
-    frame = asyncio.run(_demo(seed, cycles, console, disconnect=disconnect))
-    if picture is not None:
-        recorded = Console(record=True, width=WIDTH, file=io.StringIO())
-        recorded.print(summary(frame))
-        write_whole(picture, recorded.export_svg(title="kubedsm demo"))
-    if output == "json":
-        print_json(as_json(frame))
-    else:
-        console.print(summary(frame))
+    elif console.is_dumb_terminal:
+        # It cannot move the cursor, and is as wide as it is all the same.
+        console.width = shutil.get_terminal_size().columns
+    return console
 
 
-async def _demo(seed: int, cycles: int, console: Console, *, disconnect: bool) -> Frame:
-    clock, rng = SystemClock(), random.Random(seed)
-    async with (
-        demo_world(demo_scenario(seed, cycles), clock, rng, disconnect=disconnect) as world,
-        HttpFront(world.cluster.routes) as front,
-    ):
-        with written_kubeconfig(front.url, None, None) as path:
-            console.print(
-                f"An emulated cluster serves at {front.url}. Watch it from another terminal:\n"
-                f"  kubectl --kubeconfig {path} get pods -o wide -w\n",
-                soft_wrap=True,
-            )
-            async with (
-                await KubernetesCluster.connect(path) as client,
-                asyncio.TaskGroup() as tasks,
-            ):
-                runtime = Runtime(client, CONFIGURATION, clock, random.Random(seed))
-                scheduler = tasks.create_task(runtime.run())
-                await runtime.synced.wait()
-                create_services(world)
-                with _live(console) as show:
-                    frame = await watch_demo(world, show)
-                scheduler.cancel()
-    return frame
+@attrs.define
+class _Run:
+    seed: int
+    cycles: int
+    disconnect: bool
+    console: Console
+    stop: Stop
+    #: None until it is over
+    last: Frame | None = None
+
+    async def go(self) -> None:
+        clock, rng = SystemClock(), random.Random(self.seed)
+        scenario = demo_scenario(self.seed, self.cycles)
+        async with (
+            demo_world(scenario, clock, rng, disconnect=self.disconnect) as world,
+            HttpFront(world.cluster.routes) as front,
+        ):
+            with written_kubeconfig(front.url, None, None) as path:
+                self._introduce(front.url, path)
+                async with (
+                    await KubernetesCluster.connect(path) as client,
+                    asyncio.TaskGroup() as tasks,
+                    self._beside() as beside,
+                ):
+                    runtime = Runtime(
+                        client, CONFIGURATION, clock, random.Random(self.seed), listener=world.moves
+                    )
+                    scheduler = tasks.create_task(runtime.run())
+                    await runtime.synced.wait()
+                    create_services(world)
+                    with self._live(path) as show:
+                        await self._watch(world, show, beside)
+                    self.last = await self._ended(world, beside)
+                    scheduler.cancel()
+
+    def _introduce(self, url: str, kubeconfig: Path) -> None:
+        console, whole = self.console, not self.console.is_terminal
+        said = f"An emulated cluster serves at {url}. Watch it from another terminal:"
+        console.print(said, soft_wrap=whole)
+        console.print(f"{beside(kubeconfig, console.width)}\n", soft_wrap=True)
+
+    @contextlib.asynccontextmanager
+    async def _beside(self) -> AsyncIterator[Baseline | None]:
+        """Nothing beside a cut, which replays do not know."""
+        if self.disconnect:
+            yield None
+            return
+        async with baseline(self.seed, self.cycles) as beside:
+            yield beside
+
+    async def _watch(
+        self, world: World, show: Callable[[Frame], None], beside: Baseline | None
+    ) -> None:
+        """Return at the end, or when that is asked for."""
+        self.stop.heeded = True
+        watching = asyncio.ensure_future(watch_demo(world, show, beside))
+        asked = asyncio.ensure_future(self.stop.asked.wait())
+        try:
+            await asyncio.wait({watching, asked}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            asked.cancel()
+            watching.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await watching
+
+    async def _ended(self, world: World, beside: Baseline | None) -> Frame:
+        interrupted = self.stop.asked.is_set()
+        if beside is not None and not interrupted and not beside.over.is_set():
+            self.console.print("Waiting for what kube-scheduler made of it.")
+            await beside.wait(PATIENCE)
+        return world.frame(beside, interrupted=interrupted)
+
+    @contextlib.contextmanager
+    def _live(self, kubeconfig: Path) -> Iterator[Callable[[Frame], None]]:
+        """A picture that changes in place; without a terminal that can, line by line."""
+        console = self.console
+        if not console.is_terminal or console.is_dumb_terminal:
+            yield LineByLine(console)
+            return
+        # A screen of its own, so that nothing is left askew when the terminal's size changes.
+        with Live(console=console, auto_refresh=False, screen=True) as live:
+
+            def show(frame: Frame) -> None:
+                width, height = console.size
+                told = beside(kubeconfig, width)
+                live.update(render(frame, width, height, told), refresh=True)
+
+            yield show
 
 
-@contextlib.contextmanager
-def _live(console: Console) -> Iterator[Callable[[Frame], None]]:
-    """A table that changes in place; without a terminal, a line a cycle."""
-    if not console.is_terminal:
-        yield LineByLine(console)
-        return
-    with Live(console=console, auto_refresh=False, transient=True) as live:
-        yield lambda frame: live.update(render(frame), refresh=True)
+def beside(kubeconfig: Path, width: int) -> str:
+    """How to look at it from another terminal, in lines that can be copied as they are."""
+    line = f"kubectl --kubeconfig {kubeconfig} get pods -o wide -w"
+    if len(line) <= width:
+        return line
+    return f"kubectl --kubeconfig \\\n  {kubeconfig} \\\n  get pods -o wide -w"

@@ -9,7 +9,7 @@ from kubedsm.emulator.api.store import ObjectChange
 from kubedsm.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
 from kubedsm.replay.capacity import evicts_by_taint, serving, up_to_wanted, wanted
 
-SITE, NODES = "north", ("n2", "n3")
+SITE, NODES = "north", ("edge-1", "edge-2")
 _LABEL = {"kubedsm.io/site": SITE}
 #: parts of the demo: when it is cut off, and when it is back
 BEGINS, ENDS = 0.25, 0.65

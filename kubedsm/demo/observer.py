@@ -7,12 +7,14 @@ import attrs
 
 from kubedsm.clock import Clock
 from kubedsm.cluster.wire import decoding
+from kubedsm.core.goals.objective import promised_pods
 from kubedsm.core.world.model import Node, NodeName, Pod, Resources, Share, Tier, Tiers, Uid
 from kubedsm.emulator.api.resources import PODS
 from kubedsm.emulator.api.store import ObjectChange
 from kubedsm.replay.measures import lost_pod_seconds
 from kubedsm.replay.recording import TimelineRecorder
-from kubedsm.replay.summaries import EdgeRatio, Latency
+from kubedsm.replay.summaries import Latency
+from kubedsm.replay.timeline import Timeline
 
 
 @attrs.frozen(slots=True)
@@ -28,35 +30,48 @@ class NodeView:
 @attrs.frozen(slots=True)
 class ServiceView:
     name: str
+    #: requests a second offered to it now
+    rate: float
     pods: int
-    ready: int
+    #: the edge share that it was promised
+    promise: float
     #: of the Ready pods, now
     share: Share
-    #: mean over the time so far; None before the first Ready pod
-    mean_share: float | None
+
+    @property
+    def missing(self) -> int:
+        """How many of its Ready pods would have to be on the edge, and are not."""
+        return max(0, promised_pods(self.promise, self.share.total) - self.share.edge)
 
 
 @attrs.frozen(slots=True)
 class Migrations:
     """Migrations begun; those that were taken back; pod-seconds that services lost to them."""
 
-    begun: int
-    taken_back: int
-    lost_pod_seconds: float
+    begun: int = 0
+    taken_back: int = 0
+    lost_pod_seconds: float = 0.0
+
+    @classmethod
+    def of(cls, timeline: Timeline) -> "Migrations":
+        moves = [move for move in timeline.moves if move.began >= 0.0]
+        taken_back = sum(move.taken_back for move in moves)
+        return cls(len(moves), taken_back, lost_pod_seconds(timeline))
 
 
 class Observer:
     """Keeps the pods of some services and the measures over them; subscribe `notice` to a store."""
 
-    def __init__(self, nodes: Iterable[Node], services: Sequence[str], clock: Clock) -> None:
+    def __init__(self, nodes: Iterable[Node], promises: Mapping[str, float], clock: Clock) -> None:
         self._tiers = {node.name: node.tier for node in nodes}
-        self._services = services
+        self._promises = promises
         self._clock = clock
         self._pods: dict[Uid, Pod] = {}
         self._created: dict[Uid, float] = {}
         self._latencies: list[float] = []
-        self._edge_ratio = EdgeRatio(services)
-        self._recorder = TimelineRecorder(tuple(services), Tiers())
+        #: when each bind was, and to which tier
+        self._binds: list[tuple[float, Tier | None]] = []
+        self._recorder = TimelineRecorder(tuple(promises), Tiers())
 
     def notice(self, change: ObjectChange) -> None:
         now = self._clock.monotonic()
@@ -72,21 +87,26 @@ class Observer:
             self._created.setdefault(pod.uid, now)
         if pod.node_name is not None and (before is None or before.node_name is None):
             self._latencies.append(now - self._created[pod.uid])
-        self._edge_ratio.observe(now, self._shares())
+            self._binds.append((now, self._tiers.get(pod.node_name)))
 
-    def _shares(self) -> dict[str, Share]:
+    def shares(self) -> dict[str, Share]:
+        """Of the Ready pods, now."""
         total: Counter[str] = Counter()
         edge: Counter[str] = Counter()
         for pod in self._pods.values():
             if pod.ready and not pod.terminating and pod.node_name is not None:
                 total[pod.workload.name] += 1
                 edge[pod.workload.name] += self._tiers.get(pod.node_name) is Tier.EDGE
-        return {name: Share(edge[name], total[name]) for name in self._services}
+        return {name: Share(edge[name], total[name]) for name in self._promises}
 
     @property
     def bound(self) -> int:
         """Return how many binds there have been."""
         return len(self._latencies)
+
+    def bound_since(self, moment: float) -> Counter[Tier | None]:
+        """How many pods have been bound since then, by tier."""
+        return Counter(tier for at, tier in self._binds if at >= moment)
 
     @property
     def waiting(self) -> int:
@@ -97,33 +117,24 @@ class Observer:
     def unready(self) -> int:
         return sum(not pod.ready and not pod.terminating for pod in self._pods.values())
 
-    @property
-    def moving(self) -> list[str]:
-        """Return the services of which pods are being moved."""
-        return sorted(pod.workload.name for pod in self._pods.values() if pod.detached)
+    def detached(self) -> list[Uid]:
+        """The pods that are being moved."""
+        return [pod.uid for pod in self._pods.values() if pod.detached]
 
-    def migrations(self, since: float) -> "Migrations":
-        """Return those that began since then."""
-        timeline = self._recorder.timeline(since, self._clock.monotonic())
-        moves = [move for move in timeline.moves if move.began >= 0.0]
-        taken_back = sum(move.taken_back for move in moves)
-        return Migrations(len(moves), taken_back, lost_pod_seconds(timeline))
+    def timeline(self, since: float) -> Timeline:
+        """From that moment until now."""
+        return self._recorder.timeline(since, self._clock.monotonic())
 
     @property
     def latency(self) -> Latency | None:
         return Latency.of(self._latencies)
 
-    @property
-    def edge_ratio(self) -> float | None:
-        self._edge_ratio.observe(self._clock.monotonic(), self._shares())
-        return self._edge_ratio.ratio
-
-    def services(self) -> list[ServiceView]:
-        shares, means = self._shares(), self._edge_ratio.shares()
+    def services(self, rates: Mapping[str, float]) -> Sequence[ServiceView]:
+        shares = self.shares()
         pods = Counter(pod.workload.name for pod in self._pods.values() if not pod.terminating)
         return [
-            ServiceView(name, pods[name], shares[name].total, shares[name], means[name])
-            for name in self._services
+            ServiceView(name, rates[name], pods[name], promise, shares[name])
+            for name, promise in self._promises.items()
         ]
 
     def node(self, node: Node) -> NodeView:

@@ -8,35 +8,24 @@ import attrs
 
 from kubedsm.clock import Clock
 from kubedsm.cluster.wire import decoding
-from kubedsm.configuration.sections import MigrationSettings, SiteSettings, SuggesterSettings
-from kubedsm.configuration.settings import Configuration
-from kubedsm.core.world.model import Node, Tiers
+from kubedsm.core.world.model import Node, Tier, Tiers
+from kubedsm.demo.baseline import Baseline
 from kubedsm.demo.disconnection import BEGINS, ENDS, Course, with_site
-from kubedsm.demo.observer import Observer
-from kubedsm.demo.view import Frame
+from kubedsm.demo.frame import Frame, Replay
+from kubedsm.demo.moves_told import MovesTold
+from kubedsm.demo.observer import Migrations, Observer
+from kubedsm.demo.setting import CYCLE, PROMISES, STABILIZATION_SECONDS, TOLERATION, demo_cluster
+from kubedsm.demo.standing import Standing, until
 from kubedsm.emulator.api.resources import DEPLOYMENTS, HORIZONTAL_POD_AUTOSCALERS, NODES, SERVICES
-from kubedsm.emulator.emulated_cluster import EmulatedCluster, Timing
-from kubedsm.emulator.paper import paper_cluster, paper_services
-from loadgen.generators import normal
+from kubedsm.emulator.emulated_cluster import EmulatedCluster
+from kubedsm.emulator.paper import paper_services
 from loadgen.scenario import Scenario
 
-#: seconds; the paper's are 90
-CYCLE = 5.0
-#: of the last cycle: 14 cores and more memory than the edge has, but far less than the cluster
-LAST_REPLICAS = {"a": 4, "b": 2, "c": 4, "d": 2}
 #: seconds that the last cycle's pods may take to be placed and Ready after the load has ended
 SETTLING = 10.0
 FRAME = 0.25
-#: a shortened day: seconds
-TIMING = Timing(start_delay=0.2, stop_delay=0.1, hpa_sync=0.8, monitor_grace=2.2)
-#: Kubernetes' 300 s
-TOLERATION = 16
-#: periods shortened in the same measure
-CONFIGURATION = Configuration(
-    site=SiteSettings(settle=6.0),
-    suggester=SuggesterSettings(period=0.5),
-    migration=MigrationSettings(price=1.0, cooldown=0.5, drain_delay=0.1, deadline=5.0),
-)
+#: seconds for which pods that were bound are news
+NEWS = 1.5
 TOLERATIONS = [
     {
         "key": f"node.kubernetes.io/{condition}",
@@ -49,11 +38,6 @@ TOLERATIONS = [
 RESOURCES = {r.kind: r for r in (DEPLOYMENTS, SERVICES, HORIZONTAL_POD_AUTOSCALERS)}
 
 
-def demo_scenario(seed: int, cycles: int) -> Scenario:
-    """Return scenario 1.5-.4 of the paper in short cycles, the last of which fits the cluster."""
-    return normal(1.5, 0.4, seed=seed, cycles=cycles, cycle_seconds=CYCLE, final=LAST_REPLICAS)
-
-
 @attrs.frozen(eq=False)
 class World:
     """The emulated cluster under a scenario's load, and what is seen of it."""
@@ -64,6 +48,7 @@ class World:
     clock: Clock
     started: float
     nodes: tuple[Node, ...]
+    moves: MovesTold
     #: None if no site is cut off
     course: Course | None = None
 
@@ -71,27 +56,42 @@ class World:
     def elapsed(self) -> float:
         return self.clock.monotonic() - self.started
 
-    def frame(self) -> Frame:
-        scenario, observer = self.scenario, self.observer
-        now = min(self.elapsed, scenario.duration - CYCLE / 2)
-        cut = None if self.course is None else self.course.look(self.elapsed)
-        if cut is not None and self.elapsed >= cut.begins:
-            since = observer.migrations(self.started + cut.begins)
+    def frame(self, beside: Baseline | None = None, *, interrupted: bool = False) -> Frame:
+        """How it is now. `beside`: kube-scheduler on the same load."""
+        scenario, observer, seconds = self.scenario, self.observer, self.elapsed
+        now = min(seconds, scenario.duration - CYCLE / 2)
+        timeline = observer.timeline(self.started)
+        cut = None if self.course is None else self.course.look(seconds)
+        if cut is not None and seconds >= cut.begins:
+            since = Migrations.of(observer.timeline(self.started + cut.begins))
             cut = attrs.evolve(cut, moves=since.begun)
+        replayed = None if beside is None else beside.timeline
+        news = observer.bound_since(self.clock.monotonic() - NEWS)
         return Frame(
-            seconds=self.elapsed,
+            seconds=seconds,
             duration=scenario.duration,
             nodes=[observer.node(node) for node in self.nodes],
-            services=observer.services(),
-            rates=[scenario.rate(service, now) for service in scenario.services],
+            services=observer.services({s: scenario.rate(s, now) for s in scenario.services}),
             bound=observer.bound,
+            just_bound={tier.value: number for tier, number in news.items() if tier},
             waiting=observer.waiting,
             latency=observer.latency,
-            edge_ratio=observer.edge_ratio,
-            moving=observer.moving,
-            migrations=observer.migrations(self.started),
+            ours=Standing.of(timeline, PROMISES),
+            theirs=None if replayed is None else Standing.of(until(replayed, seconds), PROMISES),
+            replay=_state_of(beside),
+            moves=self.moves.begun(),
+            migrations=Migrations.of(timeline),
             cut=cut,
+            interrupted=interrupted,
         )
+
+
+def _state_of(beside: Baseline | None) -> Replay:
+    if beside is None:
+        return "none"
+    if beside.timeline is not None:
+        return "ready"
+    return "failed" if beside.over.is_set() else "going on"
 
 
 @asynccontextmanager
@@ -112,44 +112,45 @@ async def demo_world(
             workload, min(clock.monotonic() - started, scenario.duration - CYCLE / 2)
         )
 
-    spec = paper_cluster(TIMING)
+    spec = demo_cluster()
     if disconnect:
         spec = with_site(spec)
     async with EmulatedCluster(spec, clock, rng, metrics=rate) as cluster:
         tiers = Tiers()
-        nodes = tuple(
+        found = (
             attrs.evolve(node, tier=tiers.of(node.labels))
             for node in map(decoding.node, cluster.api.list(NODES))
         )
-        observer = Observer(nodes, scenario.services, clock)
+        nodes = tuple(sorted(found, key=lambda node: (node.tier is not Tier.EDGE, node.name)))
+        observer = Observer(nodes, PROMISES, clock)
         course = None
         if disconnect:
             length = scenario.duration
             course = Course(cluster, length * BEGINS, length * ENDS)
         watching = [observer.notice, *([course.notice] if course else [])]
         stops = [cluster.api.store.subscribe(notice) for notice in watching]
-        yield World(cluster, scenario, observer, clock, started, nodes, course)
+        moves = MovesTold(observer, PROMISES, clock)
+        yield World(cluster, scenario, observer, clock, started, nodes, moves, course)
         for stop in stops:
             stop()
 
 
 def create_services(world: World) -> None:
-    # The papers' scale-down window of 5 s is to their cycles what a third of one is to ours.
-    for obj in paper_services(stabilization_seconds=0, grace_seconds=1):
+    for obj in paper_services(stabilization_seconds=STABILIZATION_SECONDS, grace_seconds=1):
         if world.course is not None and obj["kind"] == "Deployment":
             obj["spec"]["template"]["spec"]["tolerations"] = TOLERATIONS
         world.cluster.api.create(RESOURCES[obj["kind"]], obj, namespace="default")
 
 
-async def watch_demo(world: World, show: Callable[[Frame], None]) -> Frame:
+async def watch_demo(
+    world: World, show: Callable[[Frame], None], beside: Baseline | None = None
+) -> None:
     """Show a frame four times a second until the load has ended and its pods are Ready."""
     while world.elapsed < world.scenario.duration:
-        show(world.frame())
+        show(world.frame(beside))
         await world.clock.sleep(FRAME)
     ends = world.scenario.duration + SETTLING
     while (world.observer.waiting or world.observer.unready) and world.elapsed < ends:
-        show(world.frame())
+        show(world.frame(beside))
         await world.clock.sleep(FRAME)
-    frame = world.frame()
-    show(frame)
-    return frame
+    show(world.frame(beside))

@@ -1,181 +1,210 @@
-"""The demo's live table and its summary."""
+"""The demo's live picture, its last one, and what it says where no picture can change in place."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import NamedTuple
 
-import attrs
 from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from kubedsm.demo.disconnection import Disconnection
-from kubedsm.demo.observer import Migrations, NodeView, ServiceView
-from kubedsm.replay.summaries import Latency
-from kubedsm.why.table import table
+from kubedsm.core.world.model import Resources
+from kubedsm.demo.columns import Column, fitting
+from kubedsm.demo.ending import TRY_NEXT, bound, ending, moved, of_cut, standings
+from kubedsm.demo.frame import Frame
+from kubedsm.demo.headline import headline, line_of
+from kubedsm.demo.observer import NodeView, ServiceView
 
-COLOUR = {"edge": "green", "cloud": "blue"}
-BAR = 12
-
-
-@attrs.frozen(slots=True)
-class Frame:
-    """One picture of the run."""
-
-    seconds: float
-    duration: float
-    nodes: Sequence[NodeView]
-    services: Sequence[ServiceView]
-    #: requests a second offered to each service now
-    rates: Sequence[float]
-    bound: int
-    waiting: int
-    latency: Latency | None
-    edge_ratio: float | None
-    #: services of which pods are being moved
-    moving: Sequence[str]
-    migrations: Migrations
-    #: None if no site is to be cut off
-    cut: Disconnection | None = None
-
-    def is_away(self, node: NodeView) -> bool:
-        return self.cut is not None and self.cut.away and node.name in self.cut.nodes
+#: Colours mean one thing each: what is promised is there, some of it is missing, much of it is.
+KEPT, LACKS, LACKS_MORE = "green", "yellow", "red"
+BAR = 8
+#: moves that are listed where there is room
+LAST_MOVES = 4
+#: columns of a terminal below which words need more lines
+NARROW = 60
 
 
-def render(frame: Frame) -> RenderableType:
-    return Group(
-        Text(f"{frame.seconds:5.1f} s of {frame.duration:.0f} s", style="bold"),
-        _nodes(frame),
-        _services(frame),
-        Text(_outcome(frame)),
-        *([Text(_of_cut(frame.cut))] if frame.cut else []),
-    )
+class _Part(NamedTuple):
+    what: RenderableType
+    #: the part of least use goes first, where there is not room for all; None: never
+    use: int | None = None
 
 
-def _nodes(frame: Frame) -> Table:
-    made = table(
-        ("node", "tier", "cpu", "", "memory", "", "pods"),
-        (_node(node, away=frame.is_away(node)) for node in frame.nodes),
-        title="nodes (emulated)",
-    )
-    made.columns[-1].min_width = 24
+def render(frame: Frame, width: int, height: int, beside: str = "") -> RenderableType:
+    """The picture as it goes on. `beside`: how to look at the same from elsewhere."""
+    said = Text(headline(frame), style="bold")
+    # So many lines whatever is said, so that the tables stay where they are.
+    padding = (3 if width < NARROW else 2) - _lines(said, width)
+    moves = [_hanging(f"{move.began:.0f} s", line_of(move)) for move in frame.moves[-LAST_MOVES:]]
+    parts = [
+        _Part(Text(f"KubeDSM demo, emulated: {frame.seconds:.0f} s of {frame.duration:.0f} s")),
+        _Part(said),
+        *[_Part(Text(""), use=8)] * padding,
+        _Part(Text(""), use=5),
+        _Part(_nodes(frame, width)),
+        _Part(Text(""), use=7),
+        _Part(_services(frame, width)),
+        _Part(Text(""), use=6),
+        _Part(Text(standings(frame)), use=11),
+        _Part(Text(f"{bound(frame)}\n{moved(frame)}"), use=9),
+        *([_Part(Text(of_cut(frame.cut)), use=10)] if frame.cut else []),
+        *([_Part(Text(f"\n{beside}", style="dim"), use=4)] if beside else []),
+        *([_Part(Text(""), use=2)] if moves else []),
+        *(_Part(move, use=1) for move in moves),
+    ]
+    return Group(*_fitting(parts, width, height))
+
+
+def _fitting(parts: Sequence[_Part], width: int, height: int) -> Sequence[RenderableType]:
+    kept = [(part, _lines(part.what, width)) for part in parts]
+    while sum(lines for _, lines in kept) > height:
+        spare = [each for each in kept if each[0].use is not None]
+        if not spare:
+            break
+        kept.remove(min(spare, key=lambda each: each[0].use or 0))
+    return [part.what for part, _ in kept]
+
+
+def _lines(what: RenderableType, width: int) -> int:
+    console = Console(width=width, color_system=None)
+    return len(console.render_lines(what, pad=False))
+
+
+def _hanging(lead: str, said: str) -> RenderableType:
+    """The lead, and what is said beside it and under itself."""
+    made = Table.grid(padding=(0, 2, 0, 0))
+    made.add_column(no_wrap=True)
+    made.add_column()
+    made.add_row(f"  {lead}", said)
     return made
 
 
-def _node(node: NodeView, *, away: bool) -> tuple[RenderableType, ...]:
-    cpu, memory = node.used.cpu, node.used.memory
-    return (
-        node.name,
-        Text("cut off", style="red") if away else Text(node.tier, style=COLOUR[node.tier]),
-        _bar(cpu, node.allocatable.cpu),
-        f"{cpu / 1000:g}/{node.allocatable.cpu / 1000:g}",
-        _bar(memory, node.allocatable.memory),
-        f"{memory / 1e9:.1f}/{node.allocatable.memory / 1e9:g} GB",
-        "  ".join(f"{name}\N{MULTIPLICATION SIGN}{count}" for name, count in node.pods.items()),
+def summary(frame: Frame, width: int) -> RenderableType:
+    """How it ended."""
+    return Group(
+        _nodes(frame, width),
+        Text(""),
+        _services(frame, width),
+        Text(""),
+        *(Text(sentence) for sentence in ending(frame)),
+        Text("\nTry next:"),
+        *(_to_try(command, shows, width) for command, shows in TRY_NEXT),
     )
 
 
-def _services(frame: Frame) -> Table:
-    headings = ("service", "requests/s", "pods", "ready", "on edge", "edge share", "mean")
-    rows = (
-        (
-            service.name,
-            f"{rate:g}",
-            str(service.pods),
-            str(service.ready),
-            str(service.share.edge),
-            f"{service.share.ratio:.2f}" if service.share.total else "-",
-            "-" if service.mean_share is None else f"{service.mean_share:.2f}",
-        )
-        for service, rate in zip(frame.services, frame.rates, strict=True)
+def _to_try(command: str, shows: str, width: int) -> RenderableType:
+    if width < NARROW:
+        return Group(Text(f"  {command}"), Padding(shows, (0, 0, 0, 4)))
+    longest = max(len(command) for command, _ in TRY_NEXT)
+    return _hanging(f"{command:{longest}}", shows)
+
+
+def _nodes(frame: Frame, width: int) -> Table:
+    nodes = frame.nodes
+    return fitting(
+        [
+            Column("node", [node.name for node in nodes]),
+            Column("tier", [_tier(frame, node) for node in nodes], least=7, use=3),
+            Column("cpu", [f"{_cores(n.used)}/{_cores(n.allocatable)}" for n in nodes], 5),
+            Column("", [_bar(n.used.cpu, n.allocatable.cpu) for n in nodes], BAR, use=2),
+            Column("memory", [_memory(node) for node in nodes], 10),
+            Column("", [_bar(n.used.memory, n.allocatable.memory) for n in nodes], BAR, use=1),
+            Column("pods", [_pods(node) for node in nodes], least=20),
+        ],
+        width,
     )
-    return table(headings, rows, title="services", numbers=headings[1:])
 
 
-def _outcome(frame: Frame) -> str:
-    parts = [f"bound {frame.bound}", f"waiting {frame.waiting}"]
-    if frame.latency is not None:
-        shown = frame.latency.milliseconds()
-        parts.append(f"created to bound: mean {shown['mean']:g} ms, p99 {shown['p99']:g} ms")
-    if frame.edge_ratio is not None:
-        parts.append(f"edge ratio {frame.edge_ratio:.3f}")
-    moved = f"moves {frame.migrations.begun}"
-    if frame.moving:
-        moved += f" ({', '.join(frame.moving)} under way)"
-    parts.append(f"{moved}, pod-seconds lost to them {frame.migrations.lost_pod_seconds:g}")
-    return "   ".join(parts)
+def _tier(frame: Frame, node: NodeView) -> Text:
+    return Text("cut off", style=LACKS_MORE) if frame.is_away(node) else Text(node.tier)
 
 
-def _of_cut(cut: Disconnection) -> str:
-    return (
-        f"site {cut.site} ({', '.join(cut.nodes)}) cut off from {cut.begins:.0f} s to"
-        f" {cut.ends:.0f} s; since then: serving capacity {cut.serving:.1%} of what is wanted, at"
-        f" least {cut.lowest:.1%}; pods created for {cut.evicted} that Kubernetes evicted, and for"
-        f" {cut.moves} moves"
-    )
+def _cores(amounts: Resources) -> str:
+    return f"{amounts.cpu / 1000:g}"
+
+
+def _memory(node: NodeView) -> str:
+    return f"{node.used.memory / 1e9:.1f}/{node.allocatable.memory / 1e9:g} GB"
+
+
+def _pods(node: NodeView) -> str:
+    return ", ".join(f"{count} {name}" for name, count in node.pods.items())
 
 
 def _bar(used: int, of: int) -> ProgressBar:
-    return ProgressBar(total=max(1, of), completed=used, width=BAR)
+    """Of load, which is neither good nor bad."""
+    return ProgressBar(
+        total=max(1, of),
+        completed=used,
+        width=BAR,
+        style="grey35",
+        complete_style="default",
+        finished_style="default",
+    )
+
+
+def _services(frame: Frame, width: int) -> Table:
+    services = frame.services
+    theirs = frame.theirs.shares if frame.theirs else {}
+    return fitting(
+        [
+            Column("service", [service.name for service in services]),
+            Column("load", [f"{s.rate:g}/s" for s in services], 5, use=1, number=True),
+            Column("ready", [f"{s.share.total} of {s.pods}" for s in services], 8, use=3),
+            Column("on edge", [str(s.share.edge) for s in services], 4, use=5, number=True),
+            Column("edge share", [_now(s) for s in services], 4, number=True),
+            Column("promise", [f"{s.promise:.2f}" for s in services], number=True),
+            Column("", [_kept(s) for s in services], 7),
+            Column(
+                "KubeDSM so far", [_share(frame.ours.shares.get(s.name)) for s in services],
+                use=4, number=True,
+            ),
+            Column(
+                "kube-scheduler so far", [_share(theirs.get(s.name)) for s in services],
+                use=2, number=True,
+            ),
+        ],
+        width,
+    )  # fmt: skip
+
+
+def _share(share: float | None) -> str:
+    return "-" if share is None else f"{share:.2f}"
+
+
+def _now(service: ServiceView) -> str:
+    return _share(service.share.ratio if service.share.total else None)
+
+
+def _kept(service: ServiceView) -> Text:
+    if not service.share.total:
+        return Text("-")
+    if not service.missing:
+        return Text("kept", style=KEPT)
+    return Text(f"lacks {service.missing}", style=LACKS if service.missing == 1 else LACKS_MORE)
 
 
 class LineByLine:
-    """Frames where no table can change in place: a line every few seconds."""
+    """Where no picture can change in place: each move when it begins, and a line every cycle."""
 
     EVERY = 5.0
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._due = 0.0
+        self._moves = 0
 
     def __call__(self, frame: Frame) -> None:
+        new, self._moves = frame.moves[self._moves :], len(frame.moves)
+        for move in new:
+            self._print(move.began, line_of(move))
         if frame.seconds >= self._due:
             self._due = frame.seconds + self.EVERY
-            away = f"site {frame.cut.site} is cut off   " if frame.cut and frame.cut.away else ""
-            line = f"{frame.seconds:5.1f} s   {away}{_outcome(frame)}"
-            self._console.print(line, soft_wrap=True)
+            said = (headline(frame), bound(frame), moved(frame), standings(frame))
+            self._print(frame.seconds, "; ".join(said))
 
-
-def summary(frame: Frame) -> RenderableType:
-    """How it ended."""
-    return Group(
-        _nodes(frame),
-        _services(frame),
-        Text(_outcome(frame), style="bold"),
-        *([Text(_of_cut(frame.cut), style="bold")] if frame.cut else []),
-    )
-
-
-def as_json(frame: Frame) -> dict[str, Any]:
-    """Shares are time means; latencies are from created to bound."""
-    return {
-        "emulated": True,
-        "seconds": round(frame.seconds, 1),
-        "edgeRatio": _rounded(frame.edge_ratio),
-        "edgeShare": {s.name: _rounded(s.mean_share) for s in frame.services},
-        "lastEdgeShare": {s.name: round(s.share.ratio, 4) for s in frame.services},
-        "replicas": {s.name: s.pods for s in frame.services},
-        "bound": frame.bound,
-        "pending": frame.waiting,
-        "migrations": frame.migrations.begun,
-        "takenBack": frame.migrations.taken_back,
-        "lostPodSeconds": round(frame.migrations.lost_pod_seconds, 3),
-        "bindLatencyMs": None if frame.latency is None else frame.latency.milliseconds(),
-        **({"disconnect": _cut_as_json(frame.cut)} if frame.cut else {}),
-    }
-
-
-def _cut_as_json(cut: Disconnection) -> dict[str, Any]:
-    return {
-        "site": cut.site,
-        "from": cut.begins,
-        "to": cut.ends,
-        "servingShare": _rounded(cut.serving),
-        "lowestServingShare": _rounded(cut.lowest),
-        "evicted": cut.evicted,
-        "moves": cut.moves,
-    }
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 4)
+    def _print(self, seconds: float, said: str) -> None:
+        # A file has lines of any length; a terminal's are broken between words.
+        whole = not self._console.is_terminal
+        self._console.print(Text(f"{seconds:5.1f} s  {said}"), soft_wrap=whole)

@@ -9,17 +9,10 @@ from rich.console import Console
 
 from kubedsm.clock import VirtualClock
 from kubedsm.configuration.settings import Configuration
-from kubedsm.demo.run import (
-    CONFIGURATION,
-    CYCLE,
-    TIMING,
-    TOLERATION,
-    create_services,
-    demo_scenario,
-    demo_world,
-    watch_demo,
-)
-from kubedsm.demo.view import as_json, render, summary
+from kubedsm.demo.document import as_json
+from kubedsm.demo.run import create_services, demo_world, watch_demo
+from kubedsm.demo.setting import CONFIGURATION, CYCLE, TIMING, TOLERATION, demo_scenario
+from kubedsm.demo.view import render, summary
 from kubedsm.emulator.emulated_cluster import Timing
 from kubedsm.emulator.front import EmulatedFront
 from kubedsm.runtime.assembly import Runtime
@@ -40,21 +33,27 @@ async def test_a_site_is_cut_off_in_the_middle_and_comes_back():
     scenario = demo_scenario(1, cycles=8)
     async with demo_world(scenario, clock, random.Random(1), disconnect=True) as world:
         front = EmulatedFront(world.cluster.routes, clock, latency=0.01)
-        runtime = Runtime(front, CONFIGURATION, clock, random.Random(1))
+        runtime = Runtime(front, CONFIGURATION, clock, random.Random(1), listener=world.moves)
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(runtime.run())
             await runtime.synced.wait()
             create_services(world)
-            last = await watch_demo(world, frames.append)
+            await watch_demo(world, frames.append)
             running.cancel()
+    last = frames[-1]
     away = [frame for frame in frames if frame.cut.away]
     assert (away[0].seconds, away[-1].seconds) == pytest.approx((10, 26), abs=0.5)
-    assert text(render(away[0])).count("cut off") == 3  # each of two nodes, and how it goes
+    assert (
+        text(render(away[0], 200, 50)).count("cut off") == 4
+    )  # in words, each of two nodes, and how it goes
     told = as_json(last)["disconnect"]
     assert (told["site"], told["from"], told["to"]) == ("north", 10, 26)
     assert 0.9 < told["servingShare"] < 1.0  # the load changes, and pods take their time to start
     assert told["moves"] < as_json(last)["migrations"]
-    assert f"for {told['moves']} moves" in text(summary(last)).replace("\n", " ")
+    whys = {move.why.partition(" lacks")[0] for move in last.moves}
+    assert len(last.moves) == last.migrations.begun
+    assert "its promise" in whys
+    assert f"for {told['moves']} moves" in " ".join(text(summary(last, 200)).split())
 
 
 def test_its_times_are_shortened_as_the_day_is():

@@ -1,0 +1,50 @@
+"""What stands beside the demo: kube-scheduler on the same load, in a process of its own."""
+
+import asyncio
+
+import pytest
+
+from kubedsm.demo.baseline import Baseline, baseline, replayed
+from kubedsm.demo.setting import PROMISES
+from kubedsm.demo.standing import Standing, until
+
+
+def test_it_is_measured_as_the_demo_is_and_moves_nothing():
+    timeline = replayed(1, 2)
+    assert (timeline.end, timeline.moves) == (10.0, ())
+    assert set(timeline.services) == set(PROMISES)
+    whole, early = (Standing.of(until(timeline, end), PROMISES) for end in (60, 5))
+    assert 0 < whole.edge_share < 1
+    assert 0 < whole.kept < 1
+    assert early != whole
+
+
+@pytest.fixture
+def expected():
+    return replayed(1, 1)
+
+
+@pytest.mark.http
+async def test_its_process_answers_and_one_that_is_left_is_ended(monkeypatch, expected):
+    started, begin = [], asyncio.create_subprocess_exec
+
+    async def noted(*arguments, **options):
+        started.append(await begin(*arguments, **options))
+        return started[-1]
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", noted)
+    async with baseline(1, 1) as beside:
+        await beside.over.wait()
+    assert beside.timeline == expected
+    async with baseline(1, 60) as beside:
+        pass
+    assert beside.timeline is None
+    assert [process.returncode for process in started] == [0, -9]
+
+
+@pytest.mark.looptime
+async def test_a_replay_that_takes_long_is_not_waited_for_longer_than_that():
+    now = asyncio.get_running_loop().time
+    began = now()
+    await Baseline().wait(5.0)
+    assert now() - began == 5.0

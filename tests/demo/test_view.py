@@ -1,0 +1,101 @@
+"""The demo's pictures, without a terminal: whole at every size, and colours that mean something."""
+
+import io
+
+import attrs
+import pytest
+from rich.console import Console
+
+from kubedsm.demo.disconnection import Disconnection
+from kubedsm.demo.ending import ending
+from kubedsm.demo.headline import headline
+from kubedsm.demo.view import LineByLine, render, summary
+from support.demo_frames import FRAME, MOVE
+
+WIDTHS = (50, 80, 100, 200)
+HINT = "kubectl --kubeconfig /tmp/k get pods"
+CUT = Disconnection("north", ("edge-1", "edge-2"), 15, 39, True, 0.98, 0.9, 3, 4)
+FRAMES = {
+    "running": FRAME,
+    "starting": attrs.evolve(
+        FRAME, theirs=None, replay="going on", latency=None, moves=(), bound=0, services=()
+    ),
+    "cut off": attrs.evolve(FRAME, cut=CUT),
+}
+
+
+def shown(renderable, width):
+    console = Console(width=width, file=io.StringIO(), color_system=None)
+    console.print(renderable)
+    return console.file.getvalue()
+
+
+def spans(renderable):
+    """What is printed in which colour."""
+    console = Console(width=100, file=io.StringIO(), force_terminal=True)
+    for segment in console.render(renderable):
+        if segment.style is not None and segment.style.color is not None:
+            yield segment.text.strip(), segment.style.color.name
+
+
+@pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_picture_fits_and_nothing_in_it_is_broken_or_cut(width, frame):
+    picture = shown(render(frame, width, 24, HINT), width)
+    lines = picture.splitlines()
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= width
+    assert "\N{HORIZONTAL ELLIPSIS}" not in picture
+    words = picture.split()
+    for whole in ("21.5/22", "16.9/17", *headline(frame).split()):
+        assert whole in words
+    assert "10 a, 5 b, 10 c, 2 d" in picture
+    if frame.services:
+        for service, kept in (("a", "kept"), ("b", "lacks 1"), ("c", "lacks 3")):
+            assert any(line.startswith(f"{service} ") and kept in line for line in lines)
+
+
+@pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_last_picture_says_all_of_the_ending(width, frame):
+    picture = shown(summary(frame, width), width)
+    assert max(map(len, picture.splitlines())) <= width
+    words = " ".join(picture.split())
+    assert all(sentence in words for sentence in ending(frame))
+    assert "kubedsm replay 1.5-.4" in words
+    assert "kubedsm suggest" in words
+
+
+def test_a_wide_picture_has_kube_scheduler_beside_it():
+    lines = shown(render(FRAME, 80, 24), 80).splitlines()
+    assert [line.split()[-2:] for line in lines if line.startswith("b ")] == [["0.50", "0.79"]]
+    assert "kube-scheduler" in shown(render(FRAME, 50, 24), 50)
+
+
+def test_tall_pictures_list_the_last_moves():
+    moves = [attrs.evolve(MOVE, pod=f"default/{name}") for name in "abcdef"]
+    frame = attrs.evolve(FRAME, moves=moves)
+    listed = {h: shown(render(frame, 80, h), 80).count("41 s  moving") for h in (18, 24, 40)}
+    assert listed == {18: 0, 24: 3, 40: 4}
+
+
+def test_colours_are_of_promises_and_never_of_load():
+    coloured = dict(spans(render(FRAME, 100, 40)))
+    assert coloured["kept"] == "green"
+    assert coloured["lacks 1"] == "yellow"
+    assert coloured["lacks 3"] == "red"
+    meaning = {text for text, colour in coloured.items() if colour in ("green", "yellow", "red")}
+    assert meaning == {"kept", "lacks 1", "lacks 3"}
+    away = dict(spans(render(FRAMES["cut off"], 100, 40)))
+    assert away["cut off"] == "red"
+
+
+def test_line_by_line_every_move_is_told_once_and_the_rest_now_and_then():
+    console = Console(width=50, file=io.StringIO(), color_system=None)
+    tell = LineByLine(console)
+    for seconds in (42.0, 42.25, 47.0):
+        tell(attrs.evolve(FRAME, seconds=seconds))
+    lines = console.file.getvalue().splitlines()
+    assert [line.split()[0] for line in lines] == ["12.0", "41.0", "42.0", "47.0"]
+    assert lines[1].endswith(f"moving {MOVE.where}: {MOVE.why}")
+    assert "kube-scheduler edge share 0.60" in lines[3]
