@@ -5,6 +5,7 @@ from typing import Any
 
 from kubedsm.chaos.fitting import free
 from kubedsm.chaos.invariants import OURS
+from kubedsm.configuration.settings import KEY
 from kubedsm.emulator.actors import conditions
 from kubedsm.emulator.api.resources import (
     CONFIGMAPS,
@@ -21,7 +22,6 @@ from kubedsm.emulator.api.resources import (
 )
 from kubedsm.emulator.emulated_cluster import EmulatedCluster
 from kubedsm.runtime.config_map import ConfigMapName
-from kubedsm.runtime.configuration_source import KEY
 
 NAMESPACE = "default"
 MERGE = "application/merge-patch+json"

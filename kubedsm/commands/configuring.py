@@ -23,9 +23,8 @@ from kubedsm.commands.inputs import (
     read_dump,
     scheduler_address,
 )
-from kubedsm.configuration.documents import content
 from kubedsm.configuration.origins import DEFAULT, Origins, mistakes
-from kubedsm.configuration.settings import LONGEST, Configuration, load, schema
+from kubedsm.configuration.settings import Configuration, load, schema, text_at
 from kubedsm.core.goals.wishes import newest_wishing
 from kubedsm.core.world.model import Pod, Workload
 from kubedsm.core.world.snapshot import Snapshot
@@ -52,7 +51,7 @@ def check(path: str, output: str) -> None:
 
     A line for each mistake, and exit code 1; or ok.
     """
-    found = mistakes(content(path, LONGEST), path)
+    found = mistakes(*text_at(path))
     if output == "json":
         listed = [{"key": ".".join(m.place) or None, "reason": m.reason} for m in found]
         print_json({"file": path, "valid": not found, "mistakes": listed})
@@ -109,7 +108,7 @@ def show(
                 asked = ExplainedCluster(cluster, cluster.server)
                 text, source = await said_in(asked, config_map)
         elif path is not None:
-            text, source = content(path, LONGEST), path
+            text, source = text_at(path)
         origins = Origins.of(load(text, source), text, source)
         if said := lacking(origins.configuration.solver.kind):
             remark(said)

@@ -1,26 +1,21 @@
 """Documents that people write, YAML or JSON: read by one set of rules, refused by one error."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import sys
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
-import yaml
 
 T = TypeVar("T")
 
+#: as a path
+STDIN = "-"
 #: how much of what was written a complaint repeats
 SHOWN = 80
 HUGE_BITS = 100
-#: everything that a document can be made of
-_PLAIN_TAGS = frozenset(
-    f"tag:yaml.org,2002:{name}"
-    for name in ("map", "seq", "str", "int", "float", "bool", "null", "timestamp")
-)
-#: what PyYAML raises; the last three come from its constructors, for scalars unlike their tag
-UNREADABLE = (yaml.YAMLError, RecursionError, ValueError, KeyError, AttributeError)
 
 
 class DocumentError(ValueError):
@@ -45,11 +40,17 @@ def at(*keys: object) -> Iterator[None]:
 
 @contextmanager
 def reading(source: object) -> Iterator[None]:
-    """Whatever is refused inside is refused of this source."""
+    """Whatever is refused inside is refused of this source, unless it has named one already."""
     try:
         yield
     except DocumentError as error:
-        raise DocumentError(error.reason, error.place, str(source)) from None
+        named = error.source or source_of(source)
+        raise DocumentError(error.reason, error.place, named) from None
+
+
+def source_of(path: object) -> str:
+    """What complaints call a file."""
+    return "standard input" if str(path) == STDIN else str(path)
 
 
 def shown(value: object) -> str:
@@ -79,92 +80,24 @@ def key_shown(key: object) -> str:
 
 def content(path: str | Path, most: int = -1) -> bytes:
     """What is in the file; of more than so many bytes one more. Raises DocumentError."""
-    try:
-        with Path(path).open("rb") as file:
-            return file.read(most if most < 0 else most + 1)
-    except OSError as error:
-        raise DocumentError(error.strerror or str(error), source=str(path)) from None
+    size = most if most < 0 else most + 1
+    with reading(path):
+        try:
+            if str(path) == STDIN:
+                return _standard_input(size)
+            with Path(path).open("rb") as file:
+                return file.read(size)
+        except OSError as error:
+            raise DocumentError(error.strerror or str(error)) from None
 
 
-def parsed(text: str | bytes) -> Any:
-    """What the document says; nothing is None. Raises DocumentError."""
-    return _parsed(text, lambda loader: [loader.get_single_node()])[0]
-
-
-def parsed_all(text: str | bytes) -> list[Any]:
-    """What each of the documents in the text says. Raises DocumentError."""
-
-    def nodes(loader: yaml.SafeLoader) -> Iterator[yaml.Node | None]:
-        while loader.check_node():
-            yield loader.get_node()
-
-    return _parsed(text, nodes)
-
-
-def _parsed(
-    text: str | bytes, nodes: Callable[[yaml.SafeLoader], Iterable[yaml.Node | None]]
-) -> list[Any]:
-    try:
-        loader = yaml.SafeLoader(text.decode("utf-8-sig") if isinstance(text, bytes) else text)
-        values = []
-        for node in nodes(loader):
-            _refuse_odd_yaml(node, set())
-            values.append(None if node is None else loader.construct_document(node))
-    except DocumentError:
-        raise
-    except UnicodeError:
-        raise DocumentError("not UTF-8 text") from None
-    except RecursionError:
-        raise DocumentError("nested too deeply") from None
-    except yaml.MarkedYAMLError as error:
-        raise DocumentError(f"not YAML: {error.problem}{_where(error.problem_mark)}") from None
-    except UNREADABLE as error:
-        raise DocumentError(f"not YAML: {' '.join(str(error).split())[:200]}") from None
-    return values
-
-
-def _where(mark: yaml.Mark | None) -> str:
-    return f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-
-
-def lines(text: str | bytes) -> dict[tuple[str, ...], int]:
-    """The lines of the keys, counted from 1, in text that `parsed` takes."""
-    found: dict[tuple[str, ...], int] = {}
-
-    def note(node: yaml.Node | None, place: tuple[str, ...]) -> None:
-        for key, value in node.value if isinstance(node, yaml.MappingNode) else ():
-            found[(*place, key.value)] = key.start_mark.line + 1
-            note(value, (*place, key.value))
-
-    note(yaml.compose(text, yaml.SafeLoader), ())
+def _standard_input(size: int) -> bytes:
+    if sys.stdin is None or sys.stdin.closed:
+        raise DocumentError("closed")
+    found = sys.stdin.buffer.read(size)
+    if not found:
+        raise DocumentError("empty; it can be read once only")
     return found
-
-
-def _refuse_odd_yaml(node: yaml.Node | None, seen: set[int]) -> None:
-    """Refuse what a decoder would take and no user can have meant.
-
-    A key given twice silently hides the first one; tags and merge keys run constructors that a
-    document of ours has no use for.
-    """
-    if node is None or id(node) in seen:
-        return
-    seen.add(id(node))
-    if node.tag not in _PLAIN_TAGS:
-        raise DocumentError(f"{node.tag!r} has no meaning here{_where(node.start_mark)}")
-    if isinstance(node, yaml.SequenceNode):
-        for item in node.value:
-            _refuse_odd_yaml(item, seen)
-    elif isinstance(node, yaml.MappingNode):
-        keys = set()
-        for key, value in node.value:
-            if not isinstance(key, yaml.ScalarNode):
-                raise DocumentError(f"a key must be text{_where(key.start_mark)}")
-            with at(key.value):
-                if key.value in keys:
-                    raise DocumentError(f"given twice{_where(key.start_mark)}")
-                keys.add(key.value)
-                _refuse_odd_yaml(key, seen)
-                _refuse_odd_yaml(value, seen)
 
 
 def converted(value: Any, shape: type[T]) -> T:

@@ -8,12 +8,12 @@ import attrs
 from kubedsm.configuration.documents import (
     DocumentError,
     key_shown,
-    lines,
     reading,
 )
 from kubedsm.configuration.fields import camel, document, structured
 from kubedsm.configuration.services import EVERY_SERVICE, Service, entries_for
 from kubedsm.configuration.settings import Configuration, said_by
+from kubedsm.configuration.yaml_text import lines
 from kubedsm.core.world.model import Workload
 
 DEFAULT = "default"

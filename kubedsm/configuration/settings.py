@@ -1,6 +1,7 @@
 """What an operator may decide, structured and validated as a whole, frozen."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -8,7 +9,7 @@ from typing import Any, Literal
 import attrs
 import msgspec
 
-from kubedsm.configuration.documents import DocumentError, at, content, parsed, reading
+from kubedsm.configuration.documents import DocumentError, at, content, reading, source_of
 from kubedsm.configuration.duration import format_duration
 from kubedsm.configuration.fields import (
     checked,
@@ -20,6 +21,7 @@ from kubedsm.configuration.fields import (
     structured,
 )
 from kubedsm.configuration.load_aware import LoadAware
+from kubedsm.configuration.recognised import CONFIGURATION
 from kubedsm.configuration.sections import (
     NAME,
     TIERS,
@@ -44,6 +46,7 @@ from kubedsm.configuration.services import (
     Service,
     service_of,
 )
+from kubedsm.configuration.yaml_text import parsed, parsed_all
 from kubedsm.core.goals.fragmentation import Measure
 from kubedsm.core.goals.objective import Objective, Promise
 from kubedsm.core.goals.response_times import LatencyGoal
@@ -52,6 +55,8 @@ from kubedsm.core.policies.kubedsm import KubeDSM
 from kubedsm.core.world.model import Tiers, Workload
 from kubedsm.solvers.available import solver_of
 
+#: of a ConfigMap
+KEY = "config.yaml"
 API_VERSION = "kubedsm.io/v1alpha1"
 KIND = "KubeDSMConfiguration"
 #: workloads, of each of which it is kept what is said of it
@@ -216,14 +221,31 @@ def said_by(text: str | bytes) -> object:
     """
     if len(text) > LONGEST:
         raise DocumentError(f"longer than {LONGEST} bytes; wildcards make it shorter")
-    said: object = parsed(text)
+    said: object = parsed(text, CONFIGURATION)
     return {} if said is None else said
 
 
 def load_file(path: str | Path) -> Configuration:
     """The configuration in the file. Raises DocumentError, which names the file."""
-    with reading(path):
-        return load(content(path, LONGEST), str(path))
+    return load(*text_at(path))
+
+
+def text_at(path: str | Path) -> tuple[str | bytes, str]:
+    """The text in the file, and what to call its source.
+
+    Of a ConfigMap it is what its key holds. Raises DocumentError, which names the file.
+    """
+    text, source = content(path, LONGEST), source_of(path)
+    if b"ConfigMap" not in text:
+        return text, source
+    said: list[Any] = []
+    with suppress(DocumentError):  # told when it is read as what it should be
+        said = parsed_all(text)
+    maps = [each for each in said if isinstance(each, dict) and each.get("kind") == "ConfigMap"]
+    held = [data[KEY] for one in maps if isinstance(data := one.get("data"), dict) and KEY in data]
+    if maps and not (held and isinstance(held[0], str)):
+        raise DocumentError(f"a ConfigMap without a text of the key {KEY}", source=source)
+    return (held[0], f"{source}, {KEY}") if held else (text, source)
 
 
 def with_settings(configuration: Configuration, settings: Mapping[str, str]) -> Configuration:

@@ -22,9 +22,10 @@ from kubedsm.configuration.documents import (
     at,
     content,
     converted,
-    parsed_all,
     reading,
 )
+from kubedsm.configuration.recognised import CLUSTER, DUMP, refuse_others
+from kubedsm.configuration.yaml_text import parsed_all
 from kubedsm.core.world.quantities import QuantityError, millis
 from kubedsm.emulator.api.api_server import ApiServer
 from kubedsm.emulator.api.errors import ApiError
@@ -148,6 +149,7 @@ def _documents(text: bytes) -> list[Any]:
 def _of_document(document: Any) -> Iterator[tuple[Place, Object]]:
     if not isinstance(document, dict):
         raise DocumentError("neither Node objects nor `nodes:`")
+    refuse_others(document, CLUSTER, also=(DUMP, "a Node"))
     if "kind" not in document:
         for index, entry in enumerate(converted(document, _ShortForm).nodes):
             with at(f"nodes[{index}]"):

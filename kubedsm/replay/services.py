@@ -15,8 +15,10 @@ from pathlib import Path
 import attrs
 import msgspec
 
-from kubedsm.configuration.documents import DocumentError, at, content, converted, parsed, reading
+from kubedsm.configuration.documents import DocumentError, at, content, converted, reading
 from kubedsm.configuration.duration import DurationError, format_duration, parse_duration
+from kubedsm.configuration.recognised import SERVICES as SERVICES_FILE
+from kubedsm.configuration.yaml_text import parsed
 from kubedsm.core.world.quantities import QuantityError, millis
 from kubedsm.emulator.api.resources import DEPLOYMENTS, HORIZONTAL_POD_AUTOSCALERS, Object, Resource
 from kubedsm.emulator.api.resources import SERVICES as SERVICE_RESOURCE
@@ -82,7 +84,7 @@ class _Document(msgspec.Struct, forbid_unknown_fields=True):
 def load(path: str | Path) -> tuple[ServiceSpec, ...]:
     """The services that the file describes. Raises DocumentError."""
     with reading(path):
-        entries = converted(parsed(content(path)), _Document).services
+        entries = converted(parsed(content(path), SERVICES_FILE), _Document).services
         if not entries:
             raise DocumentError("empty", ("services",))
         places = [f"services[{index}]" for index in range(len(entries))]

@@ -16,13 +16,12 @@ from kubedsm.cluster.calls.verbs import get_config_map
 from kubedsm.cluster.client.port import Cluster, NotFound
 from kubedsm.cluster.wire.decoding import ConfigMap
 from kubedsm.configuration.current import CurrentConfiguration, in_a_line
-from kubedsm.configuration.documents import DocumentError, content
-from kubedsm.configuration.settings import LONGEST
+from kubedsm.configuration.documents import DocumentError
+from kubedsm.configuration.settings import KEY, text_at
 from kubedsm.runtime.config_map import ConfigMapName
 
 log = structlog.get_logger()
 
-KEY = "config.yaml"
 #: seconds between two looks at a file; what differs is read when it has stayed so for one of them
 POLL = 0.5
 TIMEOUT = 10.0
@@ -125,11 +124,11 @@ class ConfigurationFile:
 
     def _read(self) -> None:
         try:
-            text = content(self.path, LONGEST)
+            text, source = text_at(self.path)
         except DocumentError as error:
             self.news.missing(str(error))
         else:
-            self.news.given(text, str(self.path))
+            self.news.given(text, source)
 
 
 def _state(path: Path) -> object:

@@ -127,10 +127,15 @@ def test_init_containers_sidecars_and_overhead_count_as_the_kubelet_counts_them(
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        (b"", "neither JSON nor YAML"),
-        (b"{", "neither JSON nor YAML"),
-        (b"\xff\xfe\x00", "neither JSON nor YAML"),
-        (b"[" * 100_000, "neither JSON nor YAML"),
+        (b"", "empty"),
+        (b"{", "not JSON: unexpected end of data, line 1, column 2"),
+        (b"\xff\xfe\x00", "not UTF-8 text"),
+        (b"[" * 100_000, "not JSON: "),
+        (b"kind: List\nitems:\n- {kind: Node\n  spec: {}\n", "not YAML: "),
+        (b"kind: List\nitems:\n- {kind: Node\n  spec: {}\n", ", line 4, column 7"),
+        (b"kind: List\nkind: List", "kind: given twice, line 2, column 1"),
+        (b"{kind: " + b"9" * 400 + b"}", "not JSON in YAML: "),
+        (b"suggester: {period: 5s}", "a configuration of KubeDSM (for --config), not a dump of"),
         (b"42", "no Kubernetes object"),
         (b"null", "no Kubernetes object"),
         (b"{}", "neither kind nor items"),
@@ -148,6 +153,14 @@ def test_what_is_no_dump_is_said_in_one_line_that_names_the_file(text, says):
 def test_yaml_and_typed_lists_are_read_too():
     text = b"kind: NodeList\nitems:\n- metadata: {name: e1, labels: {nodetype: edge}}\n"
     assert [event.node.name for event in dumps.read(text, "f").events] == ["e1"]
+
+
+def test_what_takes_long_to_read_says_how_it_would_not(monkeypatch):
+    monkeypatch.setattr(dumps, "FAST", False)
+    monkeypatch.setattr(dumps, "_LARGE", 10)
+    [remark] = dumps.read(b"items:\n- {kind: Pod}\n- {kind: Node}", "f").remarks
+    assert remark.startswith("f is read slowly: ")
+    assert dumps.read(dump_of(node("e1", "edge"), pod("web")), "f").remarks == ()
 
 
 def test_what_is_missing_is_said():

@@ -109,8 +109,8 @@ def short(**changes):
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("nodes: [", "not YAML: expected"),
-        ("a: b: c", "not YAML: mapping values are not allowed here, line 1, column 5"),
+        ("nodes: [", "not YAML: "),
+        ("a: b: c", "not YAML: mapping values are not allowed"),
         ("nodes: []\nnodes: []", "nodes: given twice, line 2, column 1"),
         ("", "no node in it"),
         ("nodes: []", "no node in it"),

@@ -207,7 +207,7 @@ def test_an_output_folder_that_cannot_be_made(scenario):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("services: [", "not YAML: expected"),
+        ("services: [", "not YAML: "),
         ("[]", "expected `object`, got `array`"),
         ("services: []", "services: empty"),
         ("services: [{name: a, cpu: 1}]", "services[0]: object missing required field `memory`"),

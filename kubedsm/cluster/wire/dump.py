@@ -9,11 +9,12 @@ from typing import Any
 
 import attrs
 import orjson
-import yaml
 
 from kubedsm.cluster.wire import decoding
 from kubedsm.cluster.wire.errors import WireError
-from kubedsm.configuration.documents import UNREADABLE, DocumentError, reading
+from kubedsm.configuration.documents import DocumentError, reading
+from kubedsm.configuration.recognised import DUMP, refuse_others
+from kubedsm.configuration.yaml_text import FAST, parsed_all
 from kubedsm.core.world.events import (
     ClusterEvent,
     KindKnown,
@@ -42,6 +43,10 @@ SURROUNDINGS: Mapping[str, type[Surrounding]] = {
     "CSINode": CSINode,
 }
 CLUSTER_SCOPED = ("Node", "Namespace", "PersistentVolume", "StorageClass", "CSINode")
+#: bytes of YAML that take a while without libyaml
+_LARGE = 1_000_000
+#: what JSON may begin with, and a byte order mark
+_BEFORE_JSON = b" \t\r\n\xef\xbb\xbf"
 #: lists within lists deeper than this are no dump
 DEEPEST = 8
 
@@ -80,6 +85,8 @@ def read(text: bytes, source: str) -> Dump:
     seen: set[str] = set()
     with reading(source):
         items = list(_items(_parsed(text)))
+    if not FAST and len(text) > _LARGE and not _begins_as_json(text):
+        remarks.append(f"{source} is read slowly: JSON is not, nor YAML by a PyYAML with libyaml")
     for item in items:
         kind = item.get("kind") if isinstance(item, dict) else None
         if not isinstance(kind, str):
@@ -141,21 +148,29 @@ def _parsed(text: bytes) -> Any:
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        value = _parsed_yaml(text)
-        if isinstance(value, dict | list):
-            return value
-        raise DocumentError(f"neither JSON nor YAML of Kubernetes objects: {error}") from None
+        if not text.strip():
+            raise DocumentError("empty") from None
+        return _parsed_yaml(text, error)
 
 
-def _parsed_yaml(text: bytes) -> Any:
-    """What JSON could say as well; None for anything else."""
+def _begins_as_json(text: bytes) -> bool:
+    return text.lstrip(_BEFORE_JSON)[:1] in (b"{", b"[")
+
+
+def _parsed_yaml(text: bytes, no_json: orjson.JSONDecodeError) -> Any:
+    """What JSON could say as well."""
     try:
-        # Not the C loader: deep nesting is its, and the process's, end.
-        value = yaml.load(text, Loader=yaml.SafeLoader)
-        return orjson.loads(orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS))
-    # TypeError comes from orjson, for what JSON cannot say.
-    except (*UNREADABLE, TypeError):
-        return None
+        said = [each for each in parsed_all(text) if each is not None]
+    except DocumentError:
+        if not _begins_as_json(text):
+            raise
+        where = f"line {no_json.lineno}, column {no_json.colno}"
+        raise DocumentError(f"not JSON: {no_json.msg}, {where}") from None
+    try:
+        read: list[Any] = orjson.loads(orjson.dumps(said))
+    except TypeError as error:
+        raise DocumentError(f"not JSON in YAML: {error}") from None
+    return read[0] if len(read) == 1 else read
 
 
 def _items(value: Any, depth: int = 0) -> Iterator[Any]:
@@ -165,6 +180,7 @@ def _items(value: Any, depth: int = 0) -> Iterator[Any]:
         raise DocumentError(f"{reprlib.repr(value)} is no Kubernetes object, nor a list of them")
     if "items" not in value:
         if "kind" not in value:
+            refuse_others(value, DUMP)
             raise DocumentError("no Kubernetes object, for it has neither kind nor items")
         yield value
         return
