@@ -20,6 +20,7 @@ from kubedsm.emulator.actors.disruption import DisruptionController
 from kubedsm.emulator.actors.endpoints import EndpointsController
 from kubedsm.emulator.actors.garbage_collection import GarbageCollector
 from kubedsm.emulator.actors.horizontal_pod_autoscaler import HorizontalPodAutoscalerController
+from kubedsm.emulator.actors.job import JobController
 from kubedsm.emulator.actors.kubelet import Kubelet
 from kubedsm.emulator.actors.metrics_server import MetricsServer, Usage
 from kubedsm.emulator.actors.namespace import NamespaceController
@@ -41,6 +42,8 @@ class Timing:
 
     #: from a binding to Ready
     start_delay: float = 3.0
+    #: for which the pods of a Job run, until they have succeeded
+    job_duration: float = 10.0
     #: the most a pod takes to stop; less if its grace period is shorter
     stop_delay: float = 1.0
     hpa_sync: float = 15.0
@@ -183,6 +186,7 @@ def _actors(
         DeploymentController(api, cache, clock),
         ReplicaSetController(api, cache, clock),
         StatefulSetController(api, cache, clock),
+        JobController(api, cache, clock),
         HorizontalPodAutoscalerController(
             api,
             cache,
@@ -206,6 +210,7 @@ def _actors(
             runtime,
             start_delay=timing.start_delay,
             stop_delay=timing.stop_delay,
+            job_duration=timing.job_duration,
         ),
         DisruptionController(api, cache, clock),
         EndpointsController(api, cache, clock),

@@ -12,7 +12,7 @@ from kubedsm.clock import Clock
 from kubedsm.core.world.model import Resources
 from kubedsm.core.world.quantities import millis, units
 from kubedsm.emulator.actors import conditions
-from kubedsm.emulator.actors.cache import Cache, Key, key_of
+from kubedsm.emulator.actors.cache import Cache, Key, controller_of, key_of
 from kubedsm.emulator.actors.container_runtime import UP, ContainerRuntime, Containers
 from kubedsm.emulator.actors.controller import Controller
 from kubedsm.emulator.actors.node_state import is_disconnected, is_ready_node
@@ -25,7 +25,7 @@ from kubedsm.emulator.actors.pod_state import (
     requests_of,
 )
 from kubedsm.emulator.api.api_server import ApiServer
-from kubedsm.emulator.api.resources import NODES, PODS, Object
+from kubedsm.emulator.api.resources import JOBS, NODES, PODS, Object
 from kubedsm.emulator.api.statuses import pod_condition
 from kubedsm.emulator.api.store import ObjectChange
 
@@ -33,6 +33,7 @@ from kubedsm.emulator.api.store import ObjectChange
 NEVER_READY = "emulator.kubedsm.io/never-ready"
 #: 10.244.0.0/16 has that many addresses for pods
 _ADDRESSES = 2**16 - 2
+_DONE = {"reason": "PodCompleted"}
 
 
 @attrs.define
@@ -55,7 +56,8 @@ class Kubelet(Controller):
     """Keys are those of pods, and of nodes: a node has no namespace.
 
     `start_delay` is from the binding seen to Ready, `stop_delay` the most a pod takes to stop, in
-    seconds; what the `runtime` takes for it may be longer.
+    seconds; what the `runtime` takes for it may be longer. A Job's pod that the runtime does not
+    run has succeeded `job_duration` after it was Ready.
     """
 
     def __init__(
@@ -67,11 +69,13 @@ class Kubelet(Controller):
         *,
         start_delay: float,
         stop_delay: float,
+        job_duration: float,
     ) -> None:
         super().__init__(api, cache, clock)
         self._runtime = runtime
         self._start_delay = start_delay
         self._stop_delay = stop_delay
+        self._job_duration = job_duration
         self._admitted: dict[str, _Admitted] = {}
         self._used: dict[str, Resources] = {}
         self._next_address = 0
@@ -172,6 +176,11 @@ class Kubelet(Controller):
         if pod["status"].get("phase") != "Running" or not told:
             self.write_status(PODS, pod, self._running(pod, node, containers, ready=ready))
             admitted.containers = containers
+        if containers is UP and _is_of_job(pod):
+            # what was written is not in the cache yet
+            latest = self.cache.get(PODS, key_of(pod)) or pod
+            if self.has_come(admitted.starts + self._job_duration, key_of(pod)):
+                self.write_status(PODS, latest, _succeeded(latest, self.now()))
 
     def _refused(self, requests: Resources, node: Object) -> Object | None:
         """The status of a pod that the node has no room for: the kubelet's own admission."""
@@ -250,6 +259,35 @@ class Kubelet(Controller):
 
 def _is_heard(node: Object) -> bool:
     return is_ready_node(node) and not is_disconnected(node)
+
+
+def _is_of_job(pod: Object) -> bool:
+    owner = controller_of(pod)
+    return owner is not None and owner["kind"] == JOBS.kind
+
+
+def _succeeded(pod: Object, now: str) -> Object:
+    """The status of a pod all of whose containers have ended well."""
+    status = pod["status"]
+    over = {"PodReadyToStartContainers": {}, **dict.fromkeys(("Ready", "ContainersReady"), _DONE)}
+    ended = {"exitCode": 0, "reason": "Completed", "finishedAt": now}
+    return {
+        **status,
+        "phase": "Succeeded",
+        "conditions": [
+            pod_condition(c["type"], "False", now, **over[c["type"]]) if c["type"] in over else c
+            for c in conditions.of(status)
+        ],
+        "containerStatuses": [
+            {
+                **each,
+                "state": {"terminated": {**ended, "startedAt": status.get("startTime")}},
+                "ready": False,
+                "started": False,
+            }
+            for each in status["containerStatuses"]
+        ],
+    }
 
 
 def _amounts(quantities: Mapping[str, str]) -> dict[str, int]:

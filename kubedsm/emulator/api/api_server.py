@@ -27,8 +27,8 @@ from kubedsm.emulator.api.errors import (
     not_found,
     success,
 )
-from kubedsm.emulator.api.event_forms import requested_form, stored_form
 from kubedsm.emulator.api.eviction import charged_budget, with_disruption_target
+from kubedsm.emulator.api.forms import requested_form, stored_form
 from kubedsm.emulator.api.json_values import without_null_fields
 from kubedsm.emulator.api.priorities import SYSTEM_CLASSES
 from kubedsm.emulator.api.resources import (
@@ -272,8 +272,7 @@ class ApiServer:
 
     def _new(self, resource: Resource, obj: Object, name: str, namespace: str) -> Object:
         """The object as it would be stored under that name."""
-        if resource.kind == "Event":
-            obj = stored_form(resource, obj)
+        obj = stored_form(resource, obj)
         given = obj.get("metadata") or {}
         if namespace and given.get("namespace") not in (None, "", namespace):
             raise bad_request(
@@ -309,9 +308,7 @@ class ApiServer:
     def _change(
         self, resource: Resource, current: Object, given: Object, subresource: str, *, dry_run: bool
     ) -> Object:
-        if resource.kind == "Event":
-            given = stored_form(resource, given)
-        after = updated(resource, current, given, subresource)
+        after = updated(resource.stored, current, stored_form(resource, given), subresource)
         if resource.kind == "Service" and after is not current:
             others = [s for s in self.store.list(SERVICES) if s is not current]
             after = with_addresses(after, others, current)

@@ -88,6 +88,17 @@ _WORKLOAD = shape(
     ordinals=shape(start=INT32),
     persistentVolumeClaimRetentionPolicy=TEXT_BY_NAME,
 )
+_JOB = shape(
+    "completionMode podReplacementPolicy",
+    **dict.fromkeys(
+        ("parallelism", "completions", "backoffLimit", "ttlSecondsAfterFinished"), INT32
+    ),
+    activeDeadlineSeconds=int,
+    selector=_SELECTOR,
+    template=shape(metadata=_METADATA, spec=_POD),
+    suspend=bool,
+    manualSelector=bool,
+)
 _SERVICE = shape(
     "type clusterIP",
     selector=TEXT_BY_NAME,
@@ -105,6 +116,7 @@ _AUTOSCALER = shape(
     maxReplicas=INT32,
     metrics=many(_METRIC),
     behavior=dict[str, dict[str, Any] | None],
+    targetCPUUtilizationPercentage=INT32,
 )
 _BUDGET = shape(minAvailable=INT_OR_TEXT, maxUnavailable=INT_OR_TEXT, selector=_SELECTOR)
 _LEASE = shape(
@@ -158,6 +170,7 @@ _OF_KIND: Mapping[str, Shape] = {
     "Deployment": _WORKLOADS,
     "ReplicaSet": _WORKLOADS,
     "StatefulSet": _WORKLOADS,
+    "Job": _kind(spec=_JOB, status="Job"),
     "Service": _kind(spec=_SERVICE),
     "Node": _kind(spec=_NODE, status="Node"),
     "HorizontalPodAutoscaler": _kind(spec=_AUTOSCALER, status="Autoscaler"),

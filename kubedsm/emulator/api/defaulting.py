@@ -6,6 +6,7 @@ Source: the defaults.go of each API group, and the strategies' PrepareForCreate.
 
 from collections.abc import Callable, Mapping
 
+from kubedsm.emulator.api.jobs import with_job_defaults
 from kubedsm.emulator.api.pod_defaults import new_status, with_template_defaults
 from kubedsm.emulator.api.priorities import with_class_defaults
 from kubedsm.emulator.api.rbac_validation import with_groups
@@ -43,7 +44,7 @@ def with_defaults(resource: Resource, obj: Object) -> Object:
     kind = resource.kind
     if kind in _SPECS:
         return {**obj, "spec": _SPECS[kind](obj.get("spec") or {})}
-    return _WITHOUT_SPEC[kind](obj) if kind in _WITHOUT_SPEC else obj
+    return _OBJECTS[kind](obj) if kind in _OBJECTS else obj
 
 
 def with_initial_status(resource: Resource, obj: Object) -> Object:
@@ -185,7 +186,9 @@ _SPECS: Mapping[str, Callable[[Object], Object]] = {
     "ResourceQuota": _as_it_is,
     "Lease": _as_it_is,
 }
-_WITHOUT_SPEC: Mapping[str, Callable[[Object], Object]] = {
+#: by the whole object
+_OBJECTS: Mapping[str, Callable[[Object], Object]] = {
+    "Job": with_job_defaults,
     "RoleBinding": with_groups,
     "ClusterRoleBinding": with_groups,
     "PriorityClass": with_class_defaults,

@@ -48,10 +48,8 @@ def stored_form(resource: Resource, event: Object) -> Object:
     }
 
 
-def requested_form(resource: Resource, obj: Object) -> Object:
-    """From the stored form to that of the request's resource; other kinds as they are."""
-    if not resource.alias_of:
-        return obj
+def requested_form(obj: Object) -> Object:
+    """From the stored form to that of events.k8s.io/v1."""
     renamed = {
         new: obj[core]
         for new, core in _NAMES.items()

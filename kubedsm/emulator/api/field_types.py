@@ -117,5 +117,15 @@ STATUSES: Mapping[str, Shape] = {
         desiredReplicas=INT32,
         currentMetrics=many(ANY),
     ),
+    "Job": _status(
+        active=INT32,
+        ready=INT32,
+        succeeded=INT32,
+        failed=INT32,
+        terminating=INT32,
+        startTime=TIMESTAMP,
+        completionTime=TIMESTAMP,
+        uncountedTerminatedPods=ANY,
+    ),
     "Quota": _status(hard=QUANTITIES, used=QUANTITIES),
 }

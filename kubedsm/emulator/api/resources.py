@@ -28,7 +28,12 @@ class Resource:
     subresources: tuple[str, ...] = ()
     verbs: tuple[str, ...] = _READ_WRITE
     #: another resource whose objects these are, in another version's clothes
-    alias_of: str = ""
+    alias_of: "Resource | None" = None
+
+    @property
+    def stored(self) -> "Resource":
+        """The resource as whose objects they are kept."""
+        return self.alias_of or self
 
     @property
     def api_version(self) -> str:
@@ -107,6 +112,16 @@ HORIZONTAL_POD_AUTOSCALERS = Resource(
     "HorizontalPodAutoscaler", short_names=("hpa",), categories=("all",),
     storage_version_hash="qwQve8ut294=", subresources=("status",),
 )  # fmt: skip
+#: stored as autoscaling/v2
+OLD_AUTOSCALERS = Resource(
+    "autoscaling", "v1", "horizontalpodautoscalers", "horizontalpodautoscaler",
+    "HorizontalPodAutoscaler", short_names=("hpa",), categories=("all",),
+    storage_version_hash="qwQve8ut294=", subresources=("status",),
+    alias_of=HORIZONTAL_POD_AUTOSCALERS,
+)  # fmt: skip
+JOBS = Resource(
+    "batch", "v1", "jobs", "job", "Job", categories=("all",), subresources=("status",),
+)  # fmt: skip
 STORAGE_CLASSES = Resource(
     "storage.k8s.io", "v1", "storageclasses", "storageclass", "StorageClass", namespaced=False,
     short_names=("sc",), storage_version_hash="K+m6uJwbjGY=",
@@ -118,6 +133,17 @@ CSI_NODES = Resource(
 PRIORITY_CLASSES = Resource(
     "scheduling.k8s.io", "v1", "priorityclasses", "priorityclass", "PriorityClass",
     namespaced=False, short_names=("pc",), storage_version_hash="1QwjyaZjj3Y=",
+)  # fmt: skip
+#: kept and shown; nothing is checked by them here
+VALIDATING_ADMISSION_POLICIES = Resource(
+    "admissionregistration.k8s.io", "v1", "validatingadmissionpolicies",
+    "validatingadmissionpolicy", "ValidatingAdmissionPolicy", namespaced=False,
+    categories=("api-extensions",), subresources=("status",),
+)  # fmt: skip
+VALIDATING_ADMISSION_POLICY_BINDINGS = Resource(
+    "admissionregistration.k8s.io", "v1", "validatingadmissionpolicybindings",
+    "validatingadmissionpolicybinding", "ValidatingAdmissionPolicyBinding", namespaced=False,
+    categories=("api-extensions",),
 )  # fmt: skip
 LEASES = Resource(
     "coordination.k8s.io", "v1", "leases", "lease", "Lease",
@@ -162,7 +188,7 @@ SELF_SUBJECT_RULES_REVIEWS = Resource(
 #: stored as core/v1 events, read and written in the newer form
 NEW_EVENTS = Resource(
     "events.k8s.io", "v1", "events", "event", "Event", short_names=("ev",),
-    storage_version_hash="r2yiGXH7wu8=", alias_of="events",
+    storage_version_hash="r2yiGXH7wu8=", alias_of=EVENTS,
 )  # fmt: skip
 
 #: questions about access, and answers: never stored
@@ -174,6 +200,7 @@ SERVED = (
     CONFIGMAPS, ENDPOINTS, EVENTS, NAMESPACES, NODES, PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES, PODS, RESOURCE_QUOTAS, SERVICE_ACCOUNTS, SERVICES, DEPLOYMENTS,
     REPLICA_SETS, STATEFUL_SETS, POD_DISRUPTION_BUDGETS, HORIZONTAL_POD_AUTOSCALERS,
-    STORAGE_CLASSES, CSI_NODES, PRIORITY_CLASSES, LEASES, NEW_EVENTS, ROLES, ROLE_BINDINGS,
-    CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS, *REVIEWS,
+    OLD_AUTOSCALERS, JOBS, STORAGE_CLASSES, CSI_NODES, PRIORITY_CLASSES,
+    VALIDATING_ADMISSION_POLICIES, VALIDATING_ADMISSION_POLICY_BINDINGS, LEASES, NEW_EVENTS,
+    ROLES, ROLE_BINDINGS, CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS, *REVIEWS,
 )  # fmt: skip

@@ -13,6 +13,7 @@ _OF_CONDITIONS: Mapping[str, Object] = {
     "Pod": {**_PLAIN, "lastProbeTime": None},
     "Node": {**_PLAIN, "lastHeartbeatTime": None, "reason": "", "message": ""},
     "Deployment": {**_PLAIN, "lastUpdateTime": None},
+    "Job": {**_PLAIN, "lastProbeTime": None},
     "PodDisruptionBudget": {**_PLAIN, "reason": "", "message": ""},
 }
 _OF_STATUS: Mapping[str, Object] = {

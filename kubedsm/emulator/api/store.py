@@ -15,7 +15,7 @@ import attrs
 
 from kubedsm.clock import Clock
 from kubedsm.emulator.api.moments import rfc3339
-from kubedsm.emulator.api.resources import EVENTS, Object, Resource
+from kubedsm.emulator.api.resources import Object, Resource
 
 ChangeType = Literal["ADDED", "MODIFIED", "DELETED"]
 Objects = list[Object]
@@ -189,8 +189,8 @@ class Store:
             self._deliver()
 
     def _table(self, resource: Resource) -> _Table:
-        plural = resource.alias_of or resource.plural
-        key = ("" if resource.alias_of else resource.group, plural)
+        stored = resource.stored
+        key = stored.group, stored.plural
         table = self._tables.get(key)
         if table is None:
             table = self._tables[key] = _Table(deque(maxlen=self._history), self._compacted)
@@ -207,9 +207,7 @@ class Store:
         table = self._table(resource)
         if len(table.changes) == self._history:
             table.floor = table.changes[0].revision
-        change = ObjectChange(
-            self.revision, kind, EVENTS if resource.alias_of else resource, obj, previous
-        )
+        change = ObjectChange(self.revision, kind, resource.stored, obj, previous)
         table.changes.append(change)
         self._undelivered.append(change)
         if not self._delivering:

@@ -89,6 +89,7 @@ _OF_KIND: Mapping[str, Fields] = {
     "Deployment": _WORKLOAD,
     "ReplicaSet": _WORKLOAD,
     "StatefulSet": _WORKLOAD,
+    "Job": _WORKLOAD,
     "Node": Fields(
         {
             "metadata": _METADATA,

@@ -19,6 +19,7 @@ _CHANGEABLE = ("labels", "annotations", "ownerReferences", "finalizers")
 #: their metadata.generation counts changes of their spec
 WITH_GENERATION = frozenset({
     "Pod", "Deployment", "ReplicaSet", "StatefulSet", "PodDisruptionBudget", "PriorityClass",
+    "Job", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
 })  # fmt: skip
 #: a PUT of theirs must say which version it was made from
 _CONDITIONAL = frozenset({"Lease", "PodDisruptionBudget"})

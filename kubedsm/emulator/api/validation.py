@@ -17,6 +17,7 @@ from kubedsm.emulator.api.errors import (
     not_supported,
     required,
 )
+from kubedsm.emulator.api.jobs import job_change_errors, job_errors
 from kubedsm.emulator.api.pod_validation import (
     RFC1123_LABEL,
     pod_change_errors,
@@ -339,6 +340,7 @@ _CHECKS: Mapping[str, Callable[[Object], Iterator[FieldError]]] = {
     "Deployment": _workload,
     "ReplicaSet": _workload,
     "StatefulSet": _workload,
+    "Job": job_errors,
     "HorizontalPodAutoscaler": _autoscaler,
     "PodDisruptionBudget": _budget,
     "Service": _service,
@@ -350,9 +352,10 @@ _CHECKS: Mapping[str, Callable[[Object], Iterator[FieldError]]] = {
     "ClusterRole": role_errors,
     "PriorityClass": class_errors,
 }
-#: what may not change of an object that has no spec
+#: what may not change, by the whole objects
 _FIXED: Mapping[str, Callable[[Object, Object], Iterator[FieldError]]] = {
     "RoleBinding": binding_change_errors,
     "ClusterRoleBinding": binding_change_errors,
     "PriorityClass": class_change_errors,
+    "Job": job_change_errors,
 }

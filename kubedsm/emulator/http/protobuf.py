@@ -90,6 +90,31 @@ _BUDGET_SPEC: _Message = {
     2: _Field("selector", _SELECTOR),
     3: _Field("maxUnavailable", "int-or-text"),
 }
+_TARGET: _Message = {1: _text("kind"), 2: _text("name"), 3: _text("apiVersion")}
+_OLD_AUTOSCALER_SPEC: _Message = {
+    1: _Field("scaleTargetRef", _TARGET), 2: _Field("minReplicas", "int"),
+    3: _Field("maxReplicas", "int"), 4: _Field("targetCPUUtilizationPercentage", "int"),
+}  # fmt: skip
+_METRIC_TARGET: _Message = {
+    1: _text("type"), 2: _Field("value", "quantity"), 3: _Field("averageValue", "quantity"),
+    4: _Field("averageUtilization", "int"),
+}  # fmt: skip
+_RESOURCE_METRIC: _Message = {1: _text("name"), 2: _Field("target", _METRIC_TARGET)}
+_METRIC: _Message = {1: _text("type"), 4: _Field("resource", _RESOURCE_METRIC)}
+_AUTOSCALER_SPEC: _Message = {
+    1: _Field("scaleTargetRef", _TARGET), 2: _Field("minReplicas", "int"),
+    3: _Field("maxReplicas", "int"), 4: _Field("metrics", _METRIC, "list"),
+}  # fmt: skip
+_JOB_SPEC: _Message = {
+    1: _Field("parallelism", "int"), 2: _Field("completions", "int"),
+    3: _Field("activeDeadlineSeconds", "int"), 6: _Field("template", _TEMPLATE),
+    7: _Field("backoffLimit", "int"), 8: _Field("ttlSecondsAfterFinished", "int"),
+    9: _text("completionMode"), 10: _Field("suspend", "bool"),
+}  # fmt: skip
+_PRIORITY_CLASS: _Message = {
+    1: _META, 2: _Field("value", "int"), 3: _Field("globalDefault", "bool"),
+    4: _text("description"), 5: _text("preemptionPolicy"),
+}  # fmt: skip
 _DELETE_OPTIONS: _Message = {
     1: _Field("gracePeriodSeconds", "int"),
     2: _Field("preconditions", {1: _text("uid"), 2: _text("resourceVersion")}),
@@ -121,6 +146,7 @@ _ACCESS_REVIEW: _Message = {
     2: _Field("nonResourceAttributes", {1: _text("path"), 2: _text("verb")}),
 }
 _TOKEN_REQUEST: _Message = {1: _texts("audiences"), 4: _Field("expirationSeconds", "int")}
+#: by kind, or by version and kind where the two forms differ
 _KINDS: Mapping[str, _Message] = {
     "ClusterRole": _ROLE,
     "ClusterRoleBinding": _ROLE_BINDING,
@@ -128,9 +154,13 @@ _KINDS: Mapping[str, _Message] = {
     "DeleteOptions": _DELETE_OPTIONS,
     "Deployment": {1: _META, 2: _Field("spec", _DEPLOYMENT_SPEC)},
     "Eviction": {1: _META, 2: _Field("deleteOptions", _DELETE_OPTIONS)},
+    "autoscaling/v1 HorizontalPodAutoscaler": {1: _META, 2: _Field("spec", _OLD_AUTOSCALER_SPEC)},
+    "autoscaling/v2 HorizontalPodAutoscaler": {1: _META, 2: _Field("spec", _AUTOSCALER_SPEC)},
+    "Job": {1: _META, 2: _Field("spec", _JOB_SPEC)},
     "Namespace": {1: _META},
     "Pod": {1: _META, 2: _Field("spec", _POD_SPEC)},
     "PodDisruptionBudget": {1: _META, 2: _Field("spec", _BUDGET_SPEC)},
+    "PriorityClass": _PRIORITY_CLASS,
     "ResourceQuota": {1: _META, 2: _Field("spec", {1: _Field("hard", "quantity", "map")})},
     "Role": _ROLE,
     "RoleBinding": _ROLE_BINDING,
@@ -150,7 +180,8 @@ def decode(body: bytes) -> Object:
         raise ProtobufError("it does not begin as a Kubernetes protobuf message does")
     envelope = body[len(_MAGIC) :]
     of_type = _message(envelope, _ENVELOPE).get("type", {})
-    message = _KINDS.get(of_type.get("kind", ""))
+    kind = of_type.get("kind", "")
+    message = _KINDS.get(f"{of_type.get('apiVersion', '')} {kind}") or _KINDS.get(kind)
     if message is None:
         raise ProtobufError(f"{of_type.get('kind')} can only be read as JSON or YAML here")
     raw = next((value for number, value in _parts(envelope) if number == 2), b"")  # noqa: PLR2004 - the field that holds the object

@@ -14,7 +14,7 @@ import orjson
 
 from kubedsm.clock import Clock
 from kubedsm.emulator.api.errors import ApiError, expired
-from kubedsm.emulator.api.event_forms import requested_form
+from kubedsm.emulator.api.forms import requested_form
 from kubedsm.emulator.api.resources import Object, Resource
 from kubedsm.emulator.api.selectors import Selection
 from kubedsm.emulator.api.store import ExpiredError, ObjectChange, Store
@@ -67,7 +67,7 @@ class Form:
     @property
     def key(self) -> tuple[str, str]:
         """Equal for equal forms of one stored resource."""
-        return self.resource.group, self.table or ""
+        return self.resource.api_version, self.table or ""
 
 
 _TYPE_FIELDS = ("kind", "apiVersion")
@@ -260,7 +260,7 @@ class WatchHub:
 
 def _key(resource: Resource) -> str:
     # plural names are unique among stored resources
-    return resource.alias_of or resource.plural
+    return resource.stored.plural
 
 
 def _as_seen(change: ObjectChange, selection: Selection) -> tuple[LineType | None, Object]:

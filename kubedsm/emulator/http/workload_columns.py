@@ -2,7 +2,9 @@
 
 from typing import Any
 
+from kubedsm.emulator.api.moments import seconds
 from kubedsm.emulator.api.resources import Object
+from kubedsm.emulator.http.durations import age
 from kubedsm.emulator.http.printer import (
     AGE,
     NAME,
@@ -80,6 +82,37 @@ def _autoscaler(autoscaler: Object, now: float) -> list[Any]:
         status.get("currentReplicas", 0),
         age_of(autoscaler, now),
     ]
+
+
+def _job(job: Object, now: float) -> list[Any]:
+    spec, status = job["spec"], job.get("status") or {}
+    done, wanted = status.get("succeeded", 0), spec.get("completions")
+    if wanted is None:
+        at_once = spec.get("parallelism", 1)
+        completions = f"{done}/1 of {at_once}" if at_once > 1 else f"{done}/1"
+    else:
+        completions = f"{done}/{wanted}"
+    begun, ended = status.get("startTime"), status.get("completionTime")
+    return [
+        job["metadata"]["name"],
+        _job_state(job),
+        completions,
+        age(begun, seconds(ended) if ended else now) if begun else "",
+        age_of(job, now),
+        *_template(job),
+        label_selector(spec.get("selector")),
+    ]
+
+
+def _job_state(job: Object) -> str:
+    status = job.get("status") or {}
+    known = {c["type"] for c in status.get("conditions") or () if c["status"] == "True"}
+    if "deletionTimestamp" in job["metadata"]:
+        return "Terminating"
+    for kind in ("Complete", "Failed", "Suspended", "FailureTarget", "SuccessCriteriaMet"):
+        if kind in known:
+            return kind
+    return "Running"
 
 
 #: the part of a metric that holds its target, by the metric's type
@@ -161,6 +194,15 @@ AUTOSCALER_PRINTER = Printer(
         Column("Replicas", "integer", description="Replicas it last saw."), AGE,
     ),
     _autoscaler,
+)  # fmt: skip
+JOB_PRINTER = Printer(
+    (
+        NAME, Column("Status", description="What has become of it."),
+        Column("Completions", description="Pods that succeeded / that are to."),
+        Column("Duration", description="From its start to its end."), AGE,
+        _CONTAINERS, _IMAGES, _SELECTOR,
+    ),
+    _job,
 )  # fmt: skip
 DISRUPTION_BUDGET_PRINTER = Printer(
     (
