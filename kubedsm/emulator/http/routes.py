@@ -294,6 +294,8 @@ class Routes:
 
 def _document(request: ApiRequest) -> ApiResponse:
     """Discovery, OpenAPI and health, which are no resources."""
+    if request.path == openapi.V2 and "protobuf" in request.accept:
+        return ApiResponse(_OK, b"", openapi.V2_PROTOBUF)
     document = discovery.answer(request.path) or openapi.answer(request.path)
     if document is None:
         return ApiResponse(404, b"404 page not found\n", "text/plain; charset=utf-8")

@@ -1,0 +1,40 @@
+"""Writes which fields the served kinds have, and of which types, as kubernetes_asyncio knows them.
+
+    python docs/field_types.py
+
+The emulated API server reads the file for `kubectl explain`; importing the library there would take
+half a second.
+"""
+
+import json
+import re
+from pathlib import Path
+
+from kubernetes_asyncio.client import models
+
+from kubedsm.emulator.api.resources import SERVED
+from kubedsm.emulator.http.openapi import FIELD_TYPES, model_of
+
+
+def fields_of(names: list[str]) -> dict[str, dict[str, str]]:
+    """By model, and by field as JSON has it: the library's word for its type."""
+    found: dict[str, dict[str, str]] = {}
+    while names:
+        name = names.pop()
+        model = getattr(models, name, None)
+        if model is None or name in found:
+            continue
+        types = model.openapi_types
+        found[name] = {model.attribute_map[key]: kind for key, kind in sorted(types.items())}
+        names += [word for kind in types.values() for word in re.findall(r"\w+", kind)]
+    return dict(sorted(found.items()))
+
+
+def main() -> None:
+    found = fields_of([model_of(resource) for resource in SERVED])
+    lines = (f"{json.dumps(name)}: {json.dumps(fields)}" for name, fields in found.items())
+    Path(FIELD_TYPES).write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+
+if __name__ == "__main__":
+    main()
