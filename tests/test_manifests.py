@@ -135,16 +135,33 @@ def test_it_goes_before_the_pods_that_it_places():
 
 
 def test_it_runs_restricted():
-    assert POD["securityContext"]["runAsNonRoot"] is True
-    assert POD["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-    assert CONTAINER["securityContext"] == {
-        "allowPrivilegeEscalation": False,
-        "readOnlyRootFilesystem": True,
-        "capabilities": {"drop": ["ALL"]},
-    }
+    assert CONTAINER["securityContext"]["readOnlyRootFilesystem"] is True
     labels = OBJECTS["Namespace", NAMESPACE]["metadata"]["labels"]
     for mode in ("enforce", "warn", "audit"):
         assert labels[f"pod-security.kubernetes.io/{mode}"] == "restricted"
+
+
+def example(name, kind):
+    (found,) = (each for each in documents(MANIFESTS / name) if each["kind"] == kind)
+    return found
+
+
+@pytest.mark.parametrize(
+    "pod_spec",
+    [
+        POD,
+        example("example-workload.yaml", "Deployment")["spec"]["template"]["spec"],
+        example("loadgen-job.yaml", "Job")["spec"]["template"]["spec"],
+    ],
+    ids=["scheduler", "example", "loadgen"],
+)
+def test_a_restricted_namespace_accepts_its_pods(pod_spec):
+    assert pod_spec["securityContext"]["runAsNonRoot"] is True
+    assert pod_spec["securityContext"]["runAsUser"] > 0
+    assert pod_spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    for container in pod_spec["containers"]:
+        assert container["securityContext"]["allowPrivilegeEscalation"] is False
+        assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
 
 
 def test_a_kubelet_and_prometheus_ask_where_it_listens():
@@ -179,8 +196,13 @@ def test_the_image_is_the_one_the_dockerfile_makes():
 
 
 def test_the_example_opts_in_and_is_served():
-    deployment, service = documents(MANIFESTS / "example-workload.yaml")
+    deployment = example("example-workload.yaml", "Deployment")
+    service = example("example-workload.yaml", "Service")
+    budget = example("example-workload.yaml", "PodDisruptionBudget")
     template = deployment["spec"]["template"]
+    assert budget["spec"]["selector"] == deployment["spec"]["selector"]
+    assert budget["spec"]["maxUnavailable"] < deployment["spec"]["replicas"]
+    assert all(c["lifecycle"]["preStop"] for c in template["spec"]["containers"])
     assert template["spec"]["schedulerName"] == Configuration().scheduler_name
     assert service["spec"]["selector"].items() <= template["metadata"]["labels"].items()
     assert all(c["resources"]["requests"] for c in template["spec"]["containers"])
@@ -213,6 +235,8 @@ def test_the_overlays_change_what_they_say():
     assert single["spec"].pop("replicas") == 1
     assert single["spec"] == {k: v for k, v in SPEC.items() if k != "replicas"}
     assert set(changed("k3s")) == {("Deployment", "kubedsm")}
+    [(_, own)] = changed("own").items()
+    assert set(load(own["data"]["config.yaml"], "config.yaml").services) == {"*"}
     suggesting = changed("suggest-only")
     assert set(suggesting) == {("ClusterRole", "kubedsm"), ("ConfigMap", "kubedsm")}
     text = suggesting["ConfigMap", "kubedsm"]["data"]["config.yaml"]

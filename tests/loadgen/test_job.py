@@ -11,7 +11,7 @@ POD = JOB["spec"]["template"]["spec"]
 
 def test_the_scenario_loads_the_example_workload():
     scenario = loads(CONFIG_MAP["data"]["scenario.json"])
-    _, service = documents(MANIFESTS / "example-workload.yaml")
+    *_, service = documents(MANIFESTS / "example-workload.yaml")
     name, namespace = service["metadata"]["name"], service["metadata"]["namespace"]
     assert [api.endpoint for api in scenario.apis] == [f"http://{name}.{namespace}/"]
     assert url_problem(scenario.apis[0].endpoint) is None
