@@ -1,7 +1,7 @@
 # The image that manifests/ names. No registry serves it; build it yourself (docs/image.md):
 #   docker build -t kubedsm:0.1.0 .
 # BASE is any image with Python 3.11 or newer, and with either pip or what venv makes one of.
-ARG BASE=python:3.13-slim
+ARG BASE=python:3.13.7-slim-trixie
 
 FROM ${BASE} AS build
 # pip is beside what it installs, so that nothing of it is copied.
@@ -9,12 +9,21 @@ ENV PATH=/opt/pip/bin:$PATH
 RUN python3 -m venv --without-pip /opt/kubedsm \
     && { python3 -m pip --version 2>/dev/null || python3 -m venv /opt/pip; }
 WORKDIR /src
+# Exactly what was locked, byte for byte, and nothing that somebody else has published since.
+COPY requirements.lock requirements-build.lock ./
+RUN --mount=type=secret,id=pip.conf,target=/etc/pip.conf \
+    python3 -m venv /opt/build \
+    && python3 -m pip --python /opt/build/bin/python install --no-cache-dir --require-hashes \
+       -r requirements-build.lock \
+    && python3 -m pip --python /opt/kubedsm/bin/python install --no-cache-dir --no-compile \
+       --require-hashes --only-binary :all: -r requirements.lock
 COPY pyproject.toml README.md LICENSE ./
 COPY kubedsm kubedsm
 COPY plans plans
 COPY loadgen loadgen
-RUN --mount=type=secret,id=pip.conf,target=/etc/pip.conf \
-    python3 -m pip --python /opt/kubedsm/bin/python install --no-cache-dir --no-compile .
+RUN /opt/build/bin/python -m hatchling build -t wheel -d /wheel \
+    && python3 -m pip --python /opt/kubedsm/bin/python install --no-cache-dir --no-compile --no-index \
+       --no-deps /wheel/*.whl
 # Dates in people's words, which Prometheus' client reads for tables: nobody asks it for any.
 RUN python3 -m pip --python /opt/kubedsm/bin/python uninstall --yes dateparser pytz regex tzlocal
 RUN find /opt/kubedsm \( -type d -name tests -o -name '*_test.py' -o -name 'test_*.py' \
