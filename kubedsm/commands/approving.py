@@ -10,7 +10,7 @@ from kubedsm.clock import SystemClock
 from kubedsm.cluster.calls.explained_cluster import ExplainedCluster
 from kubedsm.cluster.client.kubernetes import KubernetesCluster
 from kubedsm.commands.console import log_to, remark, until_interrupted
-from kubedsm.commands.handing_over import EXIT_CODES, PAUSED, Scheduler, handing_over
+from kubedsm.commands.handing_over import EXIT_CODES, INTERRUPTED, PAUSED, Scheduler, handing_over
 from kubedsm.commands.inputs import kubeconfig_context, kubeconfig_file
 from kubedsm.core.moving.suggestion import ID_LENGTH
 from kubedsm.runtime.config_map import ConfigMapName
@@ -43,7 +43,7 @@ def approve(
     is carried out only while the scheduler would still propose the same.
     """
     log_to(level="ERROR")
-    codes = [0]
+    codes = [INTERRUPTED]
 
     async def ask() -> None:
         async with await KubernetesCluster.connect(kubeconfig_path, context) as cluster:

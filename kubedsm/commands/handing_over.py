@@ -1,5 +1,6 @@
 """Moves that the scheduler which runs is asked to make, by way of its ConfigMap."""
 
+import asyncio
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -38,6 +39,8 @@ from kubedsm.why.entries import Outcome
 
 #: exit codes, beside 0 for all that is done, or nothing to do, 1 for a problem and 2 for usage
 NOT_ALL, PAUSED, STALE = 3, 4, 5
+#: as shells have it
+INTERRUPTED = 130
 EXIT_CODES = (
     "Exit codes: 0, all moves are done, or there is none to make; 3, some were not made or were"
     " taken back; 4, moving is paused; 5, the cluster has changed, and they do not hold any more;"
@@ -127,6 +130,9 @@ class Scheduler:
         about = await self._put(request)
         try:
             answer = await self._answered(about, request)
+        except asyncio.CancelledError:
+            remark(f"not waited for: what a scheduler has begun of request {request.id} goes on")
+            raise
         finally:
             await self._withdraw(request)
         if answer is None:

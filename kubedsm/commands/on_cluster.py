@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import click
 
 from kubedsm.clock import Clock, SystemClock
 from kubedsm.cluster.calls.explained_cluster import ExplainedCluster
@@ -20,7 +21,7 @@ from kubedsm.cluster.watching.watched import NODES, PODS, SURROUNDINGS, Watched
 from kubedsm.cluster.wire.move_request import RequestedMove
 from kubedsm.commands.console import remark, until_interrupted
 from kubedsm.commands.electing import Election
-from kubedsm.commands.handing_over import NOT_ALL, PAUSED, Handing, Scheduler
+from kubedsm.commands.handing_over import INTERRUPTED, NOT_ALL, PAUSED, Handing, Scheduler
 from kubedsm.configuration.settings import Configuration
 from kubedsm.core.world.events import ClusterEvent, KindKnown
 from kubedsm.core.world.mirror import ClusterMirror
@@ -32,6 +33,10 @@ from kubedsm.why.entries import MoveOutcome, Outcome
 
 #: what is to be begun; it ends once all plans have
 Act = Callable[[Runtime], Coroutine[Any, Any, None]]
+
+
+#: of what a scheduler cannot be asked for
+ALONE = "with optimiser.mode: apply it makes room by itself"
 
 
 @attrs.frozen
@@ -56,35 +61,38 @@ def ask_cluster(
     The exit code. Raises NotLeadingError, ClusterError, WireError or ClickException if it may not
     be done.
     """
-    codes = [0]
+    codes = [INTERRUPTED]
 
-    async def ask() -> None:
+    async def ask() -> int:
         clock, rng = SystemClock(), random.Random()
         async with await KubernetesCluster.connect(kubeconfig, context) as cluster:
             asked_once = ExplainedCluster(cluster, cluster.server)
             await greet(asked_once, timeout=TIMEOUT)
             scheduler = Scheduler(asked_once, handing.config_map, clock)
             if handing.wait and await scheduler.paused(handing.wait):
-                codes[0] = PAUSED
-                return
+                return PAUSED
             errand = say(await read_snapshot(asked_once, configuration, clock, rng))
             if errand is None:
-                return
+                return 0
             if await scheduler.paused():
-                codes[0] = PAUSED
-                return
+                return PAUSED
             acting = partial(
                 carry_out, configuration=configuration, act=errand.act, clock=clock, rng=rng
             )
             elected = None if election is None else election.elector(cluster, clock)
-            if not (handing.scheduler_answers and errand.moves):
-                ends = await _ends(acting, cluster, elected, can_be_asked=bool(errand.moves))
-                if ends is not None:
-                    codes[0] = _told(ends)
-                    return
-            codes[0] = await scheduler.asked(errand.proposal, errand.moves)
+            runs = "one answers on its diagnostics port" if handing.scheduler_answers else ""
+            if not runs:
+                ends, runs = await _ends(acting, cluster, elected)
+            if not runs:
+                return _told(ends)
+            if errand.moves:
+                return await scheduler.asked(errand.proposal, errand.moves)
+            raise click.ClickException(f"nothing was moved beside a scheduler: {runs}; {ALONE}")
 
-    until_interrupted(ask())
+    async def asked() -> None:
+        codes[0] = await ask()
+
+    until_interrupted(asked())
     return codes[0]
 
 
@@ -92,20 +100,18 @@ async def _ends(
     acting: Callable[[Cluster], Awaitable[list[MoveOutcome]]],
     cluster: Cluster,
     elected: tuple[Elector, WriteGate] | None,
-    *,
-    can_be_asked: bool,
-) -> list[MoveOutcome] | None:
-    """What came of acting as the scheduler; None if another one leads, and can be asked."""
+) -> tuple[list[MoveOutcome], str]:
+    """What came of acting as the scheduler; or that another process leads."""
     if elected is None:
-        return await acting(cluster)
+        return await acting(cluster), ""
     elector, written = elected
     try:
         async with elector.held(remark):
-            return await acting(written)
-    except NotLeadingError:
-        if not (elector.holder and can_be_asked):
+            return await acting(written), ""
+    except NotLeadingError as error:
+        if not elector.holder:
             raise
-    return None
+        return [], str(error)
 
 
 def _told(ends: Sequence[MoveOutcome]) -> int:

@@ -1,5 +1,6 @@
 """`kubedsm pack`: what would make room for the pods that wait, if all others could be moved."""
 
+import asyncio
 import sys
 import time
 from collections.abc import Iterable
@@ -22,6 +23,7 @@ from kubedsm.commands.inputs import (
     kubeconfig_context,
     kubeconfig_file,
     read_dump,
+    scheduler_address,
 )
 from kubedsm.commands.on_cluster import Errand, ask_cluster
 from kubedsm.configuration.settings import Configuration
@@ -36,6 +38,7 @@ from kubedsm.runtime.config_map import ConfigMapName
 from kubedsm.solvers.available import lacking
 from kubedsm.thinking.moves_to_make import kept_by, migration_of, reason_to_stay
 from kubedsm.thinking.room_by_packing import Packing, suggestion_of
+from kubedsm.why.client import slower_at_edge
 from kubedsm.why.table import table
 
 
@@ -145,6 +148,7 @@ def advise(snapshot: Snapshot, configuration: Configuration) -> PackAdvice:
 @config_file
 @kubeconfig_file
 @kubeconfig_context
+@scheduler_address
 @click.option("--apply", "carry_out", is_flag=True, help="Carry it out, and wait for the end.")
 @handing_over
 @leader_election
@@ -154,6 +158,7 @@ def pack(
     config_path: str | None,
     kubeconfig_path: Path | None,
     context: str | None,
+    server: str,
     carry_out: bool,
     config_map: ConfigMapName,
     wait: float,
@@ -166,7 +171,7 @@ def pack(
     are evicted only with optimiser.allowEvictions, and only for pods of higher priority.
 
     --apply acts as the scheduler meanwhile. It takes the scheduler's Lease, and refuses to act if
-    another process leads.
+    another scheduler runs.
     """
     if dump_path is not None and carry_out:
         raise click.UsageError("--apply needs a cluster, not a dump")
@@ -182,7 +187,8 @@ def pack(
     if dump_path is not None:
         said_of(offline.snapshot_of(read_dump(dump_path), configuration))
     else:
-        handing = Handing(config_map, wait)
+        answers = carry_out and asyncio.run(slower_at_edge(server)) is not None
+        handing = Handing(config_map, wait, scheduler_answers=answers)
         sys.exit(ask_cluster(kubeconfig_path, context, configuration, election, handing, said_of))
 
 

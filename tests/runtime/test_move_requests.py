@@ -118,6 +118,7 @@ async def test_while_paused_nothing_that_is_asked_for_is_moved():
         scene.ask(proposal=suggestion.id)
         answer = await scene.answer()
         assert (answer.state, answer.cause) == ("refused", "paused")
+        assert len(scene.answers()) == 1
         scene.paused("false")
         await asyncio.sleep(20)
         assert scene.world.placed("web") == {"c1": 2}
