@@ -12,7 +12,7 @@ from pathlib import Path
 
 import attrs
 import click
-from rich.console import Console
+from rich.console import Console, ConsoleDimensions
 from rich.live import Live
 
 from kubedsm.clock import SystemClock
@@ -99,7 +99,7 @@ def _console(*, stderr: bool) -> Console:
         console.width = WIDTH
     elif console.is_dumb_terminal:
         # It cannot move the cursor, and is as wide as it is all the same.
-        console.width = shutil.get_terminal_size().columns
+        console.size = ConsoleDimensions(*shutil.get_terminal_size())
     return console
 
 

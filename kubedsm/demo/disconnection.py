@@ -10,6 +10,8 @@ from kubedsm.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
 from kubedsm.replay.capacity import evicts_by_taint, serving, up_to_wanted, wanted
 
 SITE, NODES = "north", ("edge-1", "edge-2")
+#: of the site, seconds: 2 minutes in the shortened day
+SETTLE = 6.0
 _LABEL = {"kubedsm.io/site": SITE}
 #: parts of the demo: when it is cut off, and when it is back
 BEGINS, ENDS = 0.25, 0.65
@@ -24,6 +26,8 @@ class Disconnection:
     #: seconds from the start of the demo
     begins: float
     ends: float
+    #: seconds from the start until it is taken to be back for good
+    steady: float
     away: bool
     #: since it began, of the pods that are wanted, the part that served: on average, and at least
     serving: float
@@ -75,6 +79,7 @@ class Course:
             NODES,
             self.begins,
             self.ends,
+            self.ends + SETTLE,
             away,
             sum(parts) / len(parts),
             min(parts),

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 
-from kubedsm.demo.disconnection import Disconnection
 from kubedsm.demo.frame import Frame
 from kubedsm.demo.moves_told import counted
 from kubedsm.demo.standing import Standing
@@ -20,7 +19,7 @@ def ending(frame: Frame) -> Sequence[str]:
     if frame.interrupted:
         said.insert(0, f"Interrupted after {frame.seconds:.0f} of {frame.duration:.0f} s.")
     if frame.cut is not None:
-        said.append(of_cut(frame.cut))
+        said.append(of_cut(frame))
     return [sentence for sentence in said if sentence]
 
 
@@ -105,10 +104,17 @@ def _binds(frame: Frame) -> str:
     return f"{said}{waiting} (emulated cluster, this machine)."
 
 
-def of_cut(cut: Disconnection) -> str:
+def of_cut(frame: Frame) -> str:
+    """What became of the site that is cut off; nothing if none is."""
+    cut = frame.cut
+    if cut is None:
+        return ""
+    when = f"cut off from {cut.begins:.0f} s to {cut.ends:.0f} s"
+    site = f"Site {cut.site} ({', '.join(cut.nodes)})"
+    if frame.seconds < cut.begins:
+        return f"{site} {'was to be' if frame.interrupted else 'will be'} {when}."
     return (
-        f"Site {cut.site} ({', '.join(cut.nodes)}) was to be cut off from {cut.begins:.0f} s to"
-        f" {cut.ends:.0f} s. Since then {cut.serving:.1%} of the wanted pods served on average,"
-        f" {cut.lowest:.1%} at least; pods were created for {cut.evicted} that Kubernetes evicted,"
-        f" and for {cut.moves} moves."
+        f"{site} {'is' if cut.away else 'was'} {when}; since then {cut.serving:.1%} of the wanted"
+        f" pods served on average, {cut.lowest:.1%} at least, Kubernetes evicted"
+        f" {counted(cut.evicted, 'pod')}, and {counted(cut.moves, 'move')} began."
     )

@@ -1,5 +1,8 @@
 """What is happening now, in words."""
 
+from collections.abc import Sequence
+
+from kubedsm.demo.disconnection import Disconnection
 from kubedsm.demo.frame import Frame
 from kubedsm.demo.moves_told import MoveTold, counted
 
@@ -8,16 +11,13 @@ HELD = 3.0
 
 
 def headline(frame: Frame) -> str:
-    told = [move for move in frame.moves if frame.seconds - move.began < HELD]
-    told = [*frame.moving, *(move for move in told if move not in frame.moving)]
-    if told:
-        # The one that a promise asks for says most; the others make room for it.
-        first = next((move for move in told if "its promise lacks" in move.why), told[0])
-        more = f" (and {counted(len(told) - 1, 'move')} more)" if len(told) > 1 else ""
-        return line_of(first) + more
-    if frame.cut is not None and frame.cut.away:
-        nodes = ", ".join(frame.cut.nodes)
-        return f"site {frame.cut.site} ({nodes}) is cut off: what runs there is left alone"
+    """The first of these that there is: a move, a site that is away, new pods, what is missing."""
+    if frame.moving or (frame.cut is None or not frame.cut.away):
+        lately = [m for m in frame.moves if frame.seconds - m.began < HELD or m in frame.moving]
+        if lately:
+            return _of_moves(lately)
+    if frame.cut is not None and frame.cut.begins <= frame.seconds < frame.cut.steady:
+        return _of_site(frame.cut)
     if frame.just_bound:
         placed = sum(frame.just_bound.values())
         return f"the load changed: placed {counted(placed, 'new pod')}, {_where(frame)}"
@@ -27,11 +27,25 @@ def headline(frame: Frame) -> str:
     if not any(service.share.total for service in frame.services):
         return "the services start"
     if frame.missing:
-        lacking = (
-            f"the promise of {s.name} lacks {counted(s.missing, 'pod')}" for s in frame.missing
-        )
-        return f"all is quiet; {', '.join(lacking)}"
+        lacking = ", ".join(f"{s.name} lacks {s.missing}" for s in frame.missing)
+        return f"all is quiet; of the pods promised at the edge {lacking}"
     return "all is quiet, and every promise is kept"
+
+
+def _of_moves(moves: Sequence[MoveTold]) -> str:
+    now = [move for move in moves if move.state == "moving"] or moves
+    # The one that a promise asks for says most; the others make room for it.
+    first = next((move for move in now if "its promise lacks" in move.why), now[0])
+    more = f" (and {counted(len(moves) - 1, 'move')} more)" if len(moves) > 1 else ""
+    return line_of(first) + more
+
+
+def _of_site(cut: Disconnection) -> str:
+    if cut.away:
+        nodes = ", ".join(cut.nodes)
+        return f"site {cut.site} ({nodes}) is cut off: what runs there is left alone"
+    settles = f"{cut.steady - cut.ends:.0f} s"
+    return f"site {cut.site} is back, and left alone until it has been back for {settles}"
 
 
 def _where(frame: Frame) -> str:

@@ -80,11 +80,13 @@ class MovesTold(Listener):
 
     def move_ended(self, ended: MoveOutcome) -> None:
         move = ended.move
-        if ended.outcome not in _ENDED:
+        known = self._planned.get(move.pod.uid)
+        nothing_done = ended.outcome is Outcome.FAILED and not (known and known.begun)
+        if ended.outcome not in _ENDED or nothing_done:
             self._planned.pop(move.pod.uid, None)
             return
         # Of one through the cloud the second leg is of another pod, of which nothing was suggested.
-        known = self._planned.get(move.pod.uid) or self._plan(move, "")
+        known = known or self._plan(move, "")
         self._begin(known)
         known.told = attrs.evolve(known.told, state=_ENDED[ended.outcome], reason=ended.reason)
 

@@ -8,6 +8,7 @@ from kubedsm.configuration.sections import MigrationSettings, SiteSettings, Sugg
 from kubedsm.configuration.services import EVERY_SERVICE, Service
 from kubedsm.configuration.settings import Configuration
 from kubedsm.core.world.model import Tier, Tiers
+from kubedsm.demo.disconnection import SETTLE
 from kubedsm.emulator.api.resources import Object
 from kubedsm.emulator.emulated_cluster import ClusterSpec, Timing
 from kubedsm.emulator.paper import NAMESPACE, paper_cluster
@@ -29,7 +30,7 @@ STABILIZATION_SECONDS = 0
 PROMISES: Mapping[str, float] = {"a": 1.0, "b": 0.5, "c": 0.75, "d": 0.25}
 #: periods shortened in the same measure
 CONFIGURATION = Configuration(
-    site=SiteSettings(settle=6.0),
+    site=SiteSettings(settle=SETTLE),
     suggester=SuggesterSettings(period=0.5),
     migration=MigrationSettings(price=1.0, cooldown=0.5, drain_delay=0.1, deadline=5.0),
     services={

@@ -48,7 +48,7 @@ def render(frame: Frame, width: int, height: int, beside: str = "") -> Renderabl
         _Part(Text(""), use=6),
         _Part(Text(standings(frame)), use=11),
         _Part(Text(f"{bound(frame)}\n{moved(frame)}"), use=9),
-        *([_Part(Text(of_cut(frame.cut)), use=10)] if frame.cut else []),
+        *([_Part(Text(of_cut(frame)), use=10)] if frame.cut else []),
         *([_Part(Text(f"\n{beside}", style="dim"), use=4)] if beside else []),
         *([_Part(Text(""), use=2)] if moves else []),
         *(_Part(move, use=1) for move in moves),
@@ -147,26 +147,25 @@ def _bar(used: int, of: int) -> ProgressBar:
 def _services(frame: Frame, width: int) -> Table:
     services = frame.services
     theirs = frame.theirs.shares if frame.theirs else {}
-    return fitting(
-        [
-            Column("service", [service.name for service in services]),
-            Column("load", [f"{s.rate:g}/s" for s in services], 5, use=1, number=True),
-            Column("ready", [f"{s.share.total} of {s.pods}" for s in services], 8, use=3),
-            Column("on edge", [str(s.share.edge) for s in services], 4, use=5, number=True),
-            Column("edge share", [_now(s) for s in services], 4, number=True),
-            Column("promise", [f"{s.promise:.2f}" for s in services], number=True),
-            Column("", [_kept(s) for s in services], 7),
-            Column(
-                "KubeDSM so far", [_share(frame.ours.shares.get(s.name)) for s in services],
-                use=4, number=True,
-            ),
-            Column(
-                "kube-scheduler so far", [_share(theirs.get(s.name)) for s in services],
-                use=2, number=True,
-            ),
-        ],
-        width,
-    )  # fmt: skip
+    columns = [
+        Column("service", [service.name for service in services]),
+        Column("load", [f"{s.rate:g}/s" for s in services], 5, use=1, number=True),
+        Column("ready", [f"{s.share.total} of {s.pods}" for s in services], 8, use=3),
+        Column("on edge", [str(s.share.edge) for s in services], 4, use=5, number=True),
+        Column("edge share", [_now(s) for s in services], 4, number=True),
+        Column("promise", [f"{s.promise:.2f}" for s in services], number=True),
+        Column("", [_kept(s) for s in services], 7),
+        Column(
+            "KubeDSM so far",
+            [_share(frame.ours.shares.get(s.name)) for s in services],
+            use=4,
+            number=True,
+        ),
+    ]
+    if frame.replay != "none":
+        shares = [_share(theirs.get(s.name)) for s in services]
+        columns.append(Column("kube-scheduler so far", shares, use=2, number=True))
+    return fitting(columns, width)
 
 
 def _share(share: float | None) -> str:

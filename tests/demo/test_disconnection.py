@@ -10,6 +10,7 @@ from rich.console import Console
 from kubedsm.clock import VirtualClock
 from kubedsm.configuration.settings import Configuration
 from kubedsm.demo.document import as_json
+from kubedsm.demo.headline import headline
 from kubedsm.demo.run import create_services, demo_world, watch_demo
 from kubedsm.demo.setting import CONFIGURATION, CYCLE, TIMING, TOLERATION, demo_scenario
 from kubedsm.demo.view import render, summary
@@ -46,6 +47,8 @@ async def test_a_site_is_cut_off_in_the_middle_and_comes_back():
     assert (
         text(render(away[0], 200, 50)).count("cut off") == 4
     )  # in words, each of two nodes, and how it goes
+    back = next(frame for frame in frames if frame.seconds > 26.0 and not frame.moving)
+    assert headline(back) == "site north is back, and left alone until it has been back for 6 s"
     told = as_json(last)["disconnect"]
     assert (told["site"], told["from"], told["to"]) == ("north", 10, 26)
     assert 0.9 < told["servingShare"] < 1.0  # the load changes, and pods take their time to start
@@ -53,7 +56,7 @@ async def test_a_site_is_cut_off_in_the_middle_and_comes_back():
     whys = {move.why.partition(" lacks")[0] for move in last.moves}
     assert len(last.moves) == last.migrations.begun
     assert "its promise" in whys
-    assert f"for {told['moves']} moves" in " ".join(text(summary(last, 200)).split())
+    assert f"and {told['moves']} moves began" in " ".join(text(summary(last, 200)).split())
 
 
 def test_its_times_are_shortened_as_the_day_is():

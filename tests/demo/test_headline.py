@@ -25,7 +25,7 @@ NOW = {
     ),
     "over for long": (
         attrs.evolve(QUIET, moves=(attrs.evolve(MOVE, began=2.0, state="moved"),)),
-        "all is quiet; the promise of b lacks 1 pod, the promise of c lacks 3 pods",
+        "all is quiet; of the pods promised at the edge b lacks 1, c lacks 3",
     ),
     "placing": (
         attrs.evolve(QUIET, just_bound={"cloud": 1, "edge": 4}),

@@ -14,7 +14,7 @@ from support.demo_frames import FRAME, MOVE
 
 WIDTHS = (50, 80, 100, 200)
 HINT = "kubectl --kubeconfig /tmp/k get pods"
-CUT = Disconnection("north", ("edge-1", "edge-2"), 15, 39, True, 0.98, 0.9, 3, 4)
+CUT = Disconnection("north", ("edge-1", "edge-2"), 15, 39, 45, True, 0.98, 0.9, 3, 4)
 FRAMES = {
     "running": FRAME,
     "starting": attrs.evolve(
@@ -70,6 +70,8 @@ def test_a_wide_picture_has_kube_scheduler_beside_it():
     lines = shown(render(FRAME, 80, 24), 80).splitlines()
     assert [line.split()[-2:] for line in lines if line.startswith("b ")] == [["0.50", "0.79"]]
     assert "kube-scheduler" in shown(render(FRAME, 50, 24), 50)
+    alone = attrs.evolve(FRAME, theirs=None, replay="none")
+    assert "kube-scheduler" not in shown(render(alone, 100, 24), 100)
 
 
 def test_tall_pictures_list_the_last_moves():
