@@ -115,8 +115,8 @@ def show(
         workloads: list[ShownWorkload] = []
         if dump_path is not None:
             configuration = origins.configuration
-            snapshot = offline.snapshot_of(read_dump(dump_path), configuration)
-            workloads = list(shown_workloads(snapshot, origins))
+            dump = read_dump(dump_path, decide=False)
+            workloads = list(shown_workloads(offline.snapshot_of(dump, configuration), origins))
         promised = await _promised_by(server) if running else []
         _print(origins, workloads, promised, output)
 

@@ -1,6 +1,5 @@
 """What commands read: the configuration, the kubeconfig, a dump of a cluster; and their options."""
 
-import sys
 from pathlib import Path
 
 import click
@@ -8,9 +7,13 @@ from yarl import URL
 
 from kubedsm.cluster.wire import dump as dumps
 from kubedsm.commands.console import remark
+from kubedsm.configuration.documents import DocumentError, content, source_of
 from kubedsm.configuration.settings import Configuration, load_file
 from kubedsm.runtime.config_map import ConfigMapName
 from kubedsm.why.server import LOOPBACK, PORT
+
+#: objects of a dump that cannot be read
+_MOST_TOLD = 20
 
 config_file = click.option(
     "--config",
@@ -75,14 +78,16 @@ def configuration_at(path: str | None) -> Configuration:
     return load_file(path) if path else Configuration()
 
 
-def read_dump(path: str) -> dumps.Dump:
+def read_dump(path: str, *, decide: bool = True) -> dumps.Dump:
     """Read a dump, and say what is wrong with it or missing in it.
 
-    Raises DocumentError, OSError.
+    decide: whether it is to be decided on, so that there must be nodes. Raises DocumentError.
     """
-    source = "standard input" if path == "-" else path
-    text = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
-    dump = dumps.read(text, source)
-    for line in (*dump.remarks, *map(str, dump.malformed)):
+    dump = dumps.read(content(path), source_of(path))
+    if decide and dump.lacking:
+        raise DocumentError(dump.lacking, source=source_of(path))
+    for line in (*dump.remarks, *map(str, dump.malformed[:_MOST_TOLD])):
         remark(line)
+    if more := len(dump.malformed[_MOST_TOLD:]):
+        remark(f"{more} more objects cannot be read")
     return dump

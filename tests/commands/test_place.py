@@ -18,6 +18,7 @@ from kubedsm.configuration.settings import Configuration, load
 from kubedsm.core.placing.proof import NO_PROOF
 from kubedsm.core.solving.in_order import Certificate
 from kubedsm.core.solving.programme import Status
+from support.command_line import kubedsm
 from support.dumps import dump_of, node, pod
 
 
@@ -135,6 +136,7 @@ def test_init_containers_sidecars_and_overhead_count_as_the_kubelet_counts_them(
         (b"kind: List\nitems:\n- {kind: Node\n  spec: {}\n", ", line 4, column 7"),
         (b"kind: List\nkind: List", "kind: given twice, line 2, column 1"),
         (b"{kind: " + b"9" * 400 + b"}", "not JSON in YAML: "),
+        (b"apiVersion: v1\nkind: ConfigMap", "this is a ConfigMap, not a dump of a cluster"),
         (b"suggester: {period: 5s}", "a configuration of KubeDSM (for --config), not a dump of"),
         (b"42", "no Kubernetes object"),
         (b"null", "no Kubernetes object"),
@@ -153,6 +155,38 @@ def test_what_is_no_dump_is_said_in_one_line_that_names_the_file(text, says):
 def test_yaml_and_typed_lists_are_read_too():
     text = b"kind: NodeList\nitems:\n- metadata: {name: e1, labels: {nodetype: edge}}\n"
     assert [event.node.name for event in dumps.read(text, "f").events] == ["e1"]
+
+
+@pytest.mark.parametrize(
+    ("items", "says"),
+    [
+        (
+            [pod("web")],
+            "no Node in it; make it with `kubectl get nodes,pods -A -o json > dump.json`",
+        ),
+        ([node("e1", "edge", cpu="much")], "no Node in it can be read (Node e1: "),
+        (
+            [node("e1", "edge"), pod("a", cpu="one"), pod("b", cpu="one")],
+            "no Pod in it can be read (the first of 2: Pod shop/a: ",
+        ),
+        ([node("e1", "edge"), pod("a", cpu="one"), pod("b")], ""),
+        ([node("e1", "edge")], ""),
+    ],
+)
+def test_what_nothing_can_be_decided_on_is_no_dump(items, says):
+    found = dumps.read(dump_of(*items), "f").lacking
+    assert found.startswith(says)
+    assert bool(found) == bool(says)
+
+
+def test_every_command_refuses_a_dump_without_nodes(tmp_path):
+    path = tmp_path / "dump.json"
+    path.write_bytes(dump_of(pod("web")))
+    for command in (["place"], ["suggest"], ["pack"], ["explain", "web"], ["explain", "--all"]):
+        done = kubedsm(*command, "--from", path)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.startswith(f"kubedsm: error: {path}: no Node in it; ")
+        assert done.stderr.count("\n") == 1
 
 
 def test_what_takes_long_to_read_says_how_it_would_not(monkeypatch):

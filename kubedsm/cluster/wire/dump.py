@@ -33,6 +33,7 @@ from kubedsm.core.world.surroundings import (
     Volume,
 )
 
+AS_IT_SHOULD_BE = "make it with `kubectl get nodes,pods -A -o json > dump.json`"
 #: of these there is hardly a cluster without
 EXPECTED = ("Node", "Pod")
 SURROUNDINGS: Mapping[str, type[Surrounding]] = {
@@ -73,6 +74,20 @@ class Dump:
     #: remarks for the reader: what is missing, and what was assumed
     remarks: tuple[str, ...]
 
+    @property
+    def lacking(self) -> str:
+        """What is not there and nothing can be decided without: nodes, and pods that are read."""
+        for kind, applied in (("Node", NodeApplied), ("Pod", PodApplied)):
+            if any(isinstance(event, applied) for event in self.events):
+                continue
+            broken = [each for each in self.malformed if each.kind == kind]
+            if broken:
+                first = f"the first of {len(broken)}: {broken[0]}" if broken[1:] else str(broken[0])
+                return f"no {kind} in it can be read ({first}); {AS_IT_SHOULD_BE}"
+            if kind == "Node":
+                return f"no Node in it; {AS_IT_SHOULD_BE}"
+        return ""
+
 
 def read(text: bytes, source: str) -> Dump:
     """Read a dump: JSON, or YAML if it is not JSON.
@@ -84,7 +99,9 @@ def read(text: bytes, source: str) -> Dump:
     remarks: list[str] = []
     seen: set[str] = set()
     with reading(source):
-        items = list(_items(_parsed(text)))
+        said = _parsed(text)
+        refuse_others(said, DUMP, also=(f"a {kind}" for kind in _READERS))
+        items = list(_items(said))
     if not FAST and len(text) > _LARGE and not _begins_as_json(text):
         remarks.append(f"{source} is read slowly: JSON is not, nor YAML by a PyYAML with libyaml")
     for item in items:
@@ -180,7 +197,6 @@ def _items(value: Any, depth: int = 0) -> Iterator[Any]:
         raise DocumentError(f"{reprlib.repr(value)} is no Kubernetes object, nor a list of them")
     if "items" not in value:
         if "kind" not in value:
-            refuse_others(value, DUMP)
             raise DocumentError("no Kubernetes object, for it has neither kind nor items")
         yield value
         return
