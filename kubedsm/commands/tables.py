@@ -12,8 +12,8 @@ from kubedsm.bench.scale.paired import ScaleResult
 from kubedsm.bench.soak.verdict import SoakResult
 from kubedsm.bench.solve.verdict import SolveResult
 from kubedsm.commands.offline import OfflinePlacement
+from kubedsm.commands.unplaced import unplaced_lines
 from kubedsm.core.goals.objective import NANO
-from kubedsm.core.rules.fit import unschedulable_message
 from kubedsm.core.solving.in_order import Certificate
 from kubedsm.core.world.model import Share, Workload
 from kubedsm.why.table import table
@@ -22,18 +22,14 @@ from kubedsm.why.table import table
 def placement_tables(placement: OfflinePlacement, milliseconds: float) -> RenderableType:
     decision = placement.decision
     bindings = [(str(pod), node, tier.value) for pod, node, tier in decision.bindings]
-    waiting = [
-        (str(placement.snapshot.pods[uid]), unschedulable_message(rejections))
-        for uid, rejections in decision.unplaced.items()
-    ]
-    waiting += [(unreadable.name, unreadable.reason) for unreadable in placement.unreadable]
+    waiting = list(unplaced_lines(placement))
     shares = shares_table(decision.shares_before, decision.shares_after)
     looked_at = f"{decision.looked_at}, " if decision.looked_at else ""
     parts = [
         table(("pod", "node", "tier"), bindings, title="bindings")
         if bindings
         else Text("Nothing to bind."),
-        *([table(("pod", "why"), waiting, title="unplaced")] if waiting else ()),
+        *([Text("unplaced", style="italic"), *waiting] if waiting else ()),
         *([shares] if shares.row_count else ()),
         Text(
             f"QoS {decision.score_before / NANO:.3f} -> {decision.score_after / NANO:.3f}, "

@@ -8,11 +8,12 @@ import orjson
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from rich.console import Console
+from rich.console import Console, Group
 
 from kubedsm.cluster.wire import dump as dumps
 from kubedsm.commands import offline
 from kubedsm.commands.tables import placement_tables
+from kubedsm.commands.unplaced import unplaced_lines
 from kubedsm.configuration.documents import DocumentError
 from kubedsm.configuration.settings import Configuration, load
 from kubedsm.core.placing.proof import NO_PROOF
@@ -77,6 +78,35 @@ def test_why_a_pod_fits_nowhere():
     assert unplaced["reasons"]["c1"] == ["node(s) had untolerated taint {gpu: only}"]
     assert unplaced["reasons"]["c2"] == ["node(s) were unschedulable"]
     assert len(unplaced["reasons"]["x1"]) == 1
+
+
+def test_why_a_pod_fits_nowhere_is_told_for_nodes_that_refuse_it_alike():
+    taint = {"key": "gpu", "value": "only", "effect": "NoSchedule"}
+    read = dumps.read(
+        dump_of(
+            *(node(f"e{n}", "edge", cpu=f"{200 + n}m") for n in range(5)),
+            node("c1", "cloud", taints=[taint]),
+            node("c2", "cloud", cpu="1500m", memory="2500Mi"),
+            *(pod(f"web-{n}", memory="2Gi") for n in range(5)),
+            pod("bad", cpu="one"),
+        ),
+        "dump",
+    )
+    told = io.StringIO()
+    placement = offline.place(read, Configuration())
+    Console(file=told, width=200).print(Group(*unplaced_lines(placement)))
+    message, *nodes, bad = (line.rstrip() for line in told.getvalue().splitlines())
+    assert message == (
+        "shop/web-1, shop/web-2, shop/web-3 and 1 more: 0/7 nodes are available:"
+        " 1 Insufficient memory, 1 node(s) had untolerated taint {gpu: only}, 6 Insufficient cpu."
+    )
+    both = "too little cpu (free 500m of 1 needed), too little memory (free 452Mi of 2Gi needed)"
+    assert nodes == [
+        "  too little cpu (free 200m to 204m of 1 needed): e0, e1, e2 and 2 more",
+        f"  {both}: c2",
+        "  node(s) had untolerated taint {gpu: only}: c1",
+    ]
+    assert bad.startswith("Pod shop/bad: spec.containers[0].resources.requests.cpu: 'one' is not")
 
 
 def test_every_pod_counts_whatever_scheduled_it_and_only_ours_are_placed():
