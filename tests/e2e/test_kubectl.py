@@ -47,7 +47,17 @@ spec:
   terminationGracePeriodSeconds: 0
   containers: [{name: c, image: nginx}]
 """
-#: since 1.32 `kubectl create namespace` sends protobuf, which the emulated API server does not read
+JOB = """
+apiVersion: batch/v1
+kind: Job
+metadata: {name: once}
+spec:
+  template:
+    spec:
+      nodeName: n2
+      restartPolicy: Never
+      containers: [{name: c, image: busybox}]
+"""
 NAMESPACE = """
 apiVersion: v1
 kind: Namespace
@@ -121,7 +131,8 @@ def node(name: str, tier: str) -> dict[str, object]:
 @pytest.fixture
 async def kubectl(tmp_path: Path) -> AsyncIterator[Kubectl]:
     spec = ClusterSpec(
-        (node("n2", "edge"), node("n3", "cloud")), Timing(start_delay=0.05, stop_delay=0.05)
+        (node("n2", "edge"), node("n3", "cloud")),
+        Timing(start_delay=0.05, stop_delay=0.05, job_duration=0.05),
     )
     config = tmp_path / "kubeconfig"
     async with (
@@ -290,6 +301,41 @@ async def test_everything_discovery_lists_can_be_listed(web: Kubectl) -> None:
     assert {"pods", "nodes", "leases", "horizontalpodautoscalers"} <= names
     # one call fails if any of them is not served
     await web("get", ",".join(sorted(names)), "-A", "-o", "wide")
+
+
+async def test_a_job_is_waited_for_and_says_what_it_did(kubectl: Kubectl) -> None:
+    await kubectl("create", "-f", "-", stdin=JOB)
+    await kubectl("wait", "job/once", "--for=condition=complete", "--timeout=10s")
+    said = await kubectl("logs", "job/once")
+    assert "container c (busybox) is said to run on n2" in said
+    assert "exit code 0" in said
+
+
+async def test_an_autoscaler_is_made_in_one_line(web: Kubectl) -> None:
+    await web("autoscale", "deployment/web", "--max=3", "--cpu-percent=50")
+    (row,) = table(await web("get", "hpa"))
+    assert (row["REFERENCE"], row["TARGETS"]) == ("Deployment/web", "cpu: <unknown>/50%")
+
+
+async def test_fields_are_explained_by_name_and_type(kubectl: Kubectl) -> None:
+    said = await kubectl("explain", "pod.spec.containers.resources")
+    assert "FIELD: resources <ResourceRequirements>" in said
+    assert "limits\t<map[string]string>" in said
+
+
+async def test_what_it_cannot_do_it_says_in_one_sentence(kubectl: Kubectl) -> None:
+    await kubectl("create", "-f", "-", stdin=POD)
+    await kubectl("wait", "pod/lone", "--for=condition=Ready", "--timeout=10s")
+    for command in (("exec", "lone", "--", "ls"), ("port-forward", "lone", "0:80")):
+        assert "an emulated cluster runs no containers: " in await kubectl.fail(*command)
+    unknown = {
+        "apiVersion": "monitoring.coreos.com/v1",
+        "kind": "ServiceMonitor",
+        "metadata": {"name": "a"},
+    }
+    said = await kubectl.fail("apply", "-f", "-", stdin=json.dumps(unknown))
+    assert 'no matches for kind "ServiceMonitor" in version "monitoring.coreos.com/v1"' in said
+    assert "ensure CRDs are installed first" in said
 
 
 async def test_version(kubectl: Kubectl) -> None:

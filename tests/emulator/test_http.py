@@ -93,6 +93,13 @@ async def test_only_a_bearer_token_is_a_token(header: dict[str, str], token: str
     assert routes.asked[0].token == token
 
 
+async def test_a_warning_goes_into_the_header_that_kubectl_shows() -> None:
+    routes = FakeRoutes(lambda _: ApiResponse(200, b"{}", warning="mind the gap"))
+    async with HttpFront(routes) as front, aiohttp.ClientSession() as session:
+        response = await session.get(front.url)
+        assert response.headers["Warning"] == '299 - "mind the gap"'
+
+
 async def test_connections_are_kept_alive() -> None:
     opened = []
 

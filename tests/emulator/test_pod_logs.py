@@ -55,7 +55,9 @@ async def test_what_cannot_be_told_is_refused_in_a_sentence():
         assert "previous terminated container" in refusal(world, previous="true")
         assert "sinceTime" in refusal(world, sinceTime="noon")
         world.pod("b")
-        assert log(world, "b")[1]["message"] == "pod b is on no node yet, so it has no log"
+        assert log(world, "b")[1]["message"] == (
+            "pod b is on no node yet, so it has no log: it waits for its scheduler, kubedsm"
+        )
         assert log(world, "ghost")[0] == 404
         both = world.pod("two")["spec"]["containers"][0]
         pod = {"metadata": {"name": "d"}, "spec": {"containers": [both, {**both, "name": "e"}]}}

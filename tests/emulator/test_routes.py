@@ -307,3 +307,17 @@ def test_an_anonymous_write_is_named(api: ApiServer) -> None:
     answer = routes.handle(ApiRequest("POST", f"{PODS_PATH}/a/binding"))
     assert isinstance(answer, ApiResponse)
     assert 'cannot create resource "pods/binding"' in orjson.loads(answer.body)["message"]
+
+
+@pytest.mark.parametrize("enforced", [False, True])
+def test_who_asks_what_he_may_is_told_if_nothing_is_enforced(
+    api: ApiServer, *, enforced: bool
+) -> None:
+    routes = Routes(api, Access.enforced(api, TOKEN) if enforced else Access.open(api))
+    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    asked_for = {"resourceAttributes": {"verb": "delete", "resource": "nodes"}}
+    body = orjson.dumps({"spec": asked_for})
+    answer = routes.handle(ApiRequest("POST", path, {}, JSON, JSON, body, token=TOKEN))
+    assert isinstance(answer, ApiResponse)
+    assert orjson.loads(answer.body)["status"]["allowed"] is True
+    assert ("everybody may do everything" in answer.warning) is not enforced

@@ -17,6 +17,7 @@ from yarl import URL
 
 from kubedsm.clock import Clock
 from kubedsm.cluster.client.connection import NO_LINGERING
+from loadgen.whole_files import write_whole
 
 _CHUNK = 2**16
 
@@ -62,7 +63,7 @@ class Line:
         document = orjson.loads(of.read_bytes())
         for named in document["clusters"]:
             named["cluster"]["server"] = self.url
-        to.write_bytes(orjson.dumps(document))
+        write_whole(to, orjson.dumps(document), 0o600)
         return to
 
     def cut(self) -> None:

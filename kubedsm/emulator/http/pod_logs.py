@@ -153,7 +153,11 @@ def _asked(pod: Object, query: Mapping[str, str], now: float) -> _Asked:
             f'previous terminated container "{asked.container}" in pod "{name}" not found'
         )
     if not pod["spec"].get("nodeName"):
-        raise bad_request(f"pod {name} is on no node yet, so it has no log")
+        scheduler = pod["spec"].get("schedulerName", "")
+        raise bad_request(
+            f"pod {name} is on no node yet, so it has no log: "
+            f"it waits for its scheduler, {scheduler}"
+        )
     return asked
 
 

@@ -9,7 +9,7 @@ from kubedsm.emulator.access.users import User
 from kubedsm.emulator.api import decoding
 from kubedsm.emulator.api.errors import invalid, invalid_value
 from kubedsm.emulator.api.moments import rfc3339
-from kubedsm.emulator.api.resources import Object, Resource
+from kubedsm.emulator.api.resources import SELF_SUBJECT_ACCESS_REVIEWS, Object, Resource
 
 _LEAST_SECONDS, _USUAL_SECONDS, _MOST_SECONDS = 600, 3600, 2**32
 
@@ -42,6 +42,13 @@ def reviewed(resource: Resource, obj: Any, user: User, access: Access) -> Object
     decision = access.decide(user, _asked(resource, spec))
     reason = {"reason": decision.reason} if decision.reason else {}
     return {**answer, "status": {"allowed": decision.allowed, **reason}}
+
+
+def warning_with(resource: Resource, access: Access) -> str:
+    """What the answer does not say: that anybody would be told the same."""
+    if access.is_enforced or resource.group != SELF_SUBJECT_ACCESS_REVIEWS.group:
+        return ""
+    return "everybody may do everything here: access is enforced with --tls or --token-file"
 
 
 def token_for(account: Object, obj: Any, access: Access) -> Object:

@@ -66,6 +66,8 @@ class ApiResponse:
     status: int
     body: bytes
     content_type: str = "application/json"
+    #: what clients are to tell their users beside it
+    warning: str = ""
 
 
 #: what goes on after it was answered
@@ -182,7 +184,8 @@ class Routes:
         obj = self._object(target, request)
         if target.resource in REVIEWS:
             review = reviews.reviewed(target.resource, obj, request.user, self._access)
-            return _json(_CREATED, review)
+            warning = reviews.warning_with(target.resource, self._access)
+            return attrs.evolve(_json(_CREATED, review), warning=warning)
         dry_run = bodies.is_dry_run(request.query)
         created = self._api.create(
             target.resource, obj, namespace=target.namespace, dry_run=dry_run

@@ -96,11 +96,10 @@ class HttpFront:
             return _too_large()
         answer = self._routes.handle(_api_request(request, body))
         if isinstance(answer, ApiResponse):
-            return web.Response(
-                status=answer.status,
-                body=answer.body,
-                headers={"Content-Type": answer.content_type},
-            )
+            headers = {"Content-Type": answer.content_type}
+            if answer.warning:
+                headers["Warning"] = f'299 - "{answer.warning}"'
+            return web.Response(status=answer.status, body=answer.body, headers=headers)
         return await self._stream(request, answer)
 
     async def _stream(self, request: web.BaseRequest, stream: Stream) -> web.StreamResponse:
