@@ -106,7 +106,7 @@ class EmulatedCluster:
         self._group = asyncio.TaskGroup()
         self._tasks: list[asyncio.Task[None]] = []
         for node in spec.nodes:
-            self.api.create(NODES, _registered(node))
+            self.api.create(NODES, _registered(node), manager=Kubelet.manager)
 
     def stop_controllers(self) -> None:
         """Have all but the kubelets do nothing, as if kube-controller-manager had ended."""

@@ -194,6 +194,7 @@ class EmulatedFront:
             accept="application/json",
             body=b"" if request.body is None else orjson.dumps(request.body),
             token=self._token,
+            user_agent="kubedsm",
         )
 
 

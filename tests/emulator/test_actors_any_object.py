@@ -7,6 +7,7 @@ import random
 import pytest
 
 from kubedsm.emulator.api.errors import ApiError
+from kubedsm.emulator.api.managed_fields.tracking import to_json
 from kubedsm.emulator.api.resources import (
     DEPLOYMENTS,
     HORIZONTAL_POD_AUTOSCALERS,
@@ -64,7 +65,8 @@ def replaced(api, resource, obj, half):
     """As a PUT over HTTP would. Returns what came of it."""
     part = "status" if half == "status" and "status" in resource.subresources else ""
     try:
-        api.update(resource, object_in(resource, json.dumps(obj).encode(), ""), subresource=part)
+        sent = json.dumps(obj, default=to_json).encode()
+        api.update(resource, object_in(resource, sent, ""), subresource=part)
     except ApiError as refused:
         return refused.status
     return 200

@@ -7,7 +7,6 @@ import pytest
 
 from kubedsm.emulator.api.api_server import ApiServer
 from kubedsm.emulator.api.patching import (
-    APPLY_PATCH,
     JSON_PATCH,
     MERGE_PATCH,
     STRATEGIC_MERGE_PATCH,
@@ -65,8 +64,6 @@ def test_a_write_that_changes_nothing_is_none(api: ApiServer) -> None:
     assert api.update(DEPLOYMENTS, copy.deepcopy(created)) == created
     same = {"spec": {"replicas": 1}}
     assert api.patch(DEPLOYMENTS, "shop", "web", same, MERGE_PATCH) == created
-    again = api.patch(DEPLOYMENTS, "shop", "web", deployment(), APPLY_PATCH)
-    assert again["metadata"]["resourceVersion"] == created["metadata"]["resourceVersion"]
     assert seen == []
 
 
@@ -140,14 +137,6 @@ def test_a_json_patch_whose_test_fails_changes_nothing(api: ApiServer) -> None:
     error = refused(422, lambda: api.patch(PODS, "shop", "a", operations, JSON_PATCH))
     assert error.message == "the server rejected our request due to an error in our request"
     assert api.get(PODS, "shop", "a") == created
-
-
-def test_apply_creates_or_merges(api: ApiServer) -> None:
-    given = {"metadata": {"name": "c"}, "data": {"a": "1"}}
-    api.patch(CONFIGMAPS, "shop", "c", given, APPLY_PATCH)
-    merged = api.patch(CONFIGMAPS, "shop", "c", {"data": {"b": "2"}}, APPLY_PATCH)
-    assert merged["data"] == {"a": "1", "b": "2"}
-    refused(400, lambda: api.patch(CONFIGMAPS, "shop", "other", given, APPLY_PATCH))
 
 
 def test_conditions_of_a_pod_show_both_times(api: ApiServer) -> None:

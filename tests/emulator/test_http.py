@@ -64,6 +64,7 @@ async def test_a_request_arrives_whole() -> None:
             "Authorization": "Bearer secret",
             "Accept": "application/json;as=Table",
             "Content-Type": "application/merge-patch+json",
+            "User-Agent": "kubectl/v1.36",
         }
         async with session.patch(url, data=b"{}", headers=headers) as response:
             assert response.status == 200
@@ -78,6 +79,7 @@ async def test_a_request_arrives_whole() -> None:
             accept="application/json;as=Table",
             body=b"{}",
             token="secret",  # noqa: S106 - the one that was sent
+            user_agent="kubectl/v1.36",
         )
     ]
 

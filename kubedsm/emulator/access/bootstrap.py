@@ -4,8 +4,10 @@ Those of k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy that 
 some component, with what is served here.
 """
 
+from functools import partial
+
 from kubedsm.emulator.access.users import AUTHENTICATED, MASTERS, UNAUTHENTICATED
-from kubedsm.emulator.api.api_server import ApiServer
+from kubedsm.emulator.api.api_server import API_SERVER, ApiServer
 from kubedsm.emulator.api.resources import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
@@ -80,17 +82,18 @@ _ADDED: dict[str, list[Object]] = {
 
 def install(api: ApiServer) -> None:
     """Have a new cluster's roles and bindings."""
+    create = partial(api.create, manager=API_SERVER)
     for name, (rules, groups) in _BOUND.items():
-        api.create(CLUSTER_ROLES, _role(name, {}, rules=rules))
-        api.create(CLUSTER_ROLE_BINDINGS, _binding(name, groups))
+        create(CLUSTER_ROLES, _role(name, {}, rules=rules))
+        create(CLUSTER_ROLE_BINDINGS, _binding(name, groups))
     above = ["edit", "admin", ""]
     for (name, rules), next_one in zip(_ADDED.items(), above, strict=True):
         joins = {_joining(next_one): "true"} if next_one else {}
         selector = {"matchLabels": {_joining(name): "true"}}
         rule = {"clusterRoleSelectors": [selector]}
-        api.create(CLUSTER_ROLES, _role(name, joins, aggregationRule=rule))
+        create(CLUSTER_ROLES, _role(name, joins, aggregationRule=rule))
         part = {_joining(name): "true"}
-        api.create(CLUSTER_ROLES, _role(f"system:aggregate-to-{name}", part, rules=rules))
+        create(CLUSTER_ROLES, _role(f"system:aggregate-to-{name}", part, rules=rules))
 
 
 def _joining(role: str) -> str:

@@ -34,6 +34,9 @@ class Controller(ABC):
     and tried again; any other exception is a bug, and ends the task and the cluster with it.
     """
 
+    #: whose the fields are that it sets in a status
+    manager = "kube-controller-manager"
+
     def __init__(self, api: ApiServer, cache: Cache, clock: Clock) -> None:
         self.api = api
         self.cache = cache
@@ -60,7 +63,9 @@ class Controller(ABC):
         """The object as stored with that status; nothing is written that was there already."""
         if status == obj.get("status"):
             return obj
-        return self.api.update(resource, {**obj, "status": status}, subresource="status")
+        return self.api.update(
+            resource, {**obj, "status": status}, subresource="status", manager=self.manager
+        )
 
     def enqueue(self, key: Key) -> None:
         self._queue[key] = None

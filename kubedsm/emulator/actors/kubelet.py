@@ -60,6 +60,8 @@ class Kubelet(Controller):
     run has succeeded `job_duration` after it was Ready.
     """
 
+    manager = "kubelet"
+
     def __init__(
         self,
         api: ApiServer,

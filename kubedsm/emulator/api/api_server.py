@@ -5,6 +5,7 @@ Objects that come in and go out are never changed in place.
 """
 
 import random
+from collections.abc import Callable
 from typing import Any
 
 from kubedsm.clock import Clock
@@ -30,6 +31,17 @@ from kubedsm.emulator.api.errors import (
 from kubedsm.emulator.api.eviction import charged_budget, with_disruption_target
 from kubedsm.emulator.api.forms import requested_form, stored_form
 from kubedsm.emulator.api.json_values import without_null_fields
+from kubedsm.emulator.api.managed_fields.applying import Apply, applied
+from kubedsm.emulator.api.managed_fields.entries import Entries
+from kubedsm.emulator.api.managed_fields.tracking import (
+    Write,
+    entries_of,
+    of_changed,
+    of_new,
+    with_entries,
+    with_list,
+    with_owned_part,
+)
 from kubedsm.emulator.api.priorities import SYSTEM_CLASSES
 from kubedsm.emulator.api.resources import (
     NAMESPACES,
@@ -45,6 +57,7 @@ from kubedsm.emulator.api.service_addresses import with_addresses
 from kubedsm.emulator.api.store import Objects, Store
 from kubedsm.emulator.api.updating import (
     WITH_GENERATION,
+    check_applied_to,
     check_same_uid,
     check_uid,
     check_version,
@@ -53,6 +66,11 @@ from kubedsm.emulator.api.updating import (
 from kubedsm.emulator.api.validation import validate_change
 
 _CREATED = 201
+#: who writes if nobody else is said to: the controllers, which have no other name in a cluster
+_CONTROLLERS = "kube-controller-manager"
+API_SERVER = "kube-apiserver"
+#: a new object as it was sent and as it is stored → the latter with its managedFields
+Owned = Callable[[Object, Object], Object]
 #: of a generated name, its random end not counted
 _LONGEST_BASE = 58
 #: how often another random end is tried when a generated name is taken
@@ -69,36 +87,31 @@ class ApiServer:
         self.clock = clock
         self.store = Store(clock, rng, history=history)
         for name in NAMESPACES_AT_START:
-            self.create(NAMESPACES, {"metadata": {"name": name}})
+            self.create(NAMESPACES, {"metadata": {"name": name}}, manager=API_SERVER)
         for priority_class in SYSTEM_CLASSES:
-            self.create(PRIORITY_CLASSES, priority_class)
+            self.create(PRIORITY_CLASSES, priority_class, manager=API_SERVER)
         # No watch can begin before the cluster did.
         self.store.compact()
 
     def create(
-        self, resource: Resource, obj: Object, *, namespace: str = "", dry_run: bool = False
+        self,
+        resource: Resource,
+        obj: Object,
+        *,
+        namespace: str = "",
+        dry_run: bool = False,
+        manager: str = _CONTROLLERS,
     ) -> Object:
         """Store a new object; returns it with everything the API server fills in.
 
         Raises ApiError: 400, 403, 404 (no such namespace), 409 (name taken), 422.
         """
-        given = decoding.check_types(resource, obj).get("metadata") or {}
-        if given.get("resourceVersion"):
-            raise ApiError(500, "", "resourceVersion should not be set on objects to be created")
-        base = given.get("generateName") or ""
-        for attempts_left in reversed(range(_NAME_ATTEMPTS)):
-            name = given.get("name") or ""
-            if base and not name:
-                name = base[:_LONGEST_BASE] + self.store.suffix()
-            new = self._new(resource, obj, name, namespace)
-            metadata = new["metadata"]
-            taken = self.store.get(resource, metadata.get("namespace", ""), name)
-            if taken is None:
-                break
-            if given.get("name") or not attempts_left:
-                raise already_exists(resource, name)
-        stored = new if dry_run else self.store.put(resource, new)
-        return requested_form(resource, stored)
+        write = Write(manager, self.store.now())
+
+        def owned(given: Object, stored: Object) -> Object:
+            return of_new(resource, given, stored, write)
+
+        return self._create(resource, obj, namespace, owned, dry_run=dry_run)
 
     def get(self, resource: Resource, namespace: str, name: str) -> Object:
         """Raises ApiError (404)."""
@@ -117,7 +130,13 @@ class ApiServer:
         return found
 
     def update(
-        self, resource: Resource, obj: Object, *, subresource: str = "", dry_run: bool = False
+        self,
+        resource: Resource,
+        obj: Object,
+        *,
+        subresource: str = "",
+        dry_run: bool = False,
+        manager: str = _CONTROLLERS,
     ) -> Object:
         """Replace an object, or the half of it that a subresource is.
 
@@ -128,7 +147,8 @@ class ApiServer:
         current = self._current(resource, namespace, name)
         check_uid(resource, current, given)
         check_version(resource, current, given)
-        return self._change(resource, current, obj, subresource, dry_run=dry_run)
+        write = Write(manager, self.store.now(), subresource)
+        return self._change(resource, current, obj, subresource, write, dry_run=dry_run)
 
     def patch(
         self,
@@ -140,17 +160,32 @@ class ApiServer:
         *,
         subresource: str = "",
         dry_run: bool = False,
+        manager: str = _CONTROLLERS,
+        force: bool = False,
     ) -> Object:
         """Apply a patch of one of `patching.PATCH_TYPES` to an object or a subresource.
 
-        An apply patch creates what is missing. Raises ApiError: 400, 404, 409, 415, 422.
+        An apply patch creates what is missing, and takes fields of others only by force. Raises
+        ApiError: 400, 404, 409, 415, 422.
         """
+        write = Write(manager, self.store.now(), subresource)
+        if content_type == patching.APPLY_PATCH:
+            config = patching.checked_object(patch)
+            if subresource == "scale":
+                config = scaling.as_workload(resource, decoding.check_scale(config))
+            apply = Apply(config, write, force=force)
+            after = self._apply(resource, namespace, name, apply, dry_run=dry_run)
+            return scaling.scale_of(after) if subresource == "scale" else after
         if subresource == "scale":
-            return self._patch_scale(resource, namespace, name, patch, content_type, dry_run)
-        if content_type == patching.APPLY_PATCH and not self.exists(resource, namespace, name):
-            return self._apply_new(resource, namespace, name, patch, dry_run=dry_run)
+            scale = self.get_scale(resource, namespace, name)
+            after = patching.patched(decoding.SCALE, scale, patch, content_type)
+            return self.update_scale(
+                resource, namespace, name, after, dry_run=dry_run, manager=manager
+            )
         current = self._current(resource, namespace, name)
         before = requested_form(resource, current)
+        if patching.reads_managed_fields(patch, content_type):
+            before = with_list(before)
         after = without_null_fields(patching.patched(resource, before, patch, content_type))
         given = decoding.check_types(resource, after).get("metadata") or {}
         metadata = before["metadata"]
@@ -159,7 +194,7 @@ class ApiServer:
         if (given.get("name"), given.get("namespace", "")) != (name, metadata.get("namespace", "")):
             raise bad_request("the name or namespace of the object does not match the URL")
         check_same_uid(resource, current, given)
-        return self._change(resource, current, after, subresource, dry_run=dry_run)
+        return self._change(resource, current, after, subresource, write, dry_run=dry_run)
 
     def delete(
         self,
@@ -252,6 +287,7 @@ class ApiServer:
         scale: Object,
         *,
         dry_run: bool = False,
+        manager: str = _CONTROLLERS,
     ) -> Object:
         """Set the replicas that the Scale says. Raises ApiError: 400, 404, 409, 422."""
         current = self._current(resource, namespace, name)
@@ -259,7 +295,9 @@ class ApiServer:
         check_uid(resource, current, given)
         check_version(resource, current, given)
         scaled = scaling.with_replicas(current, scale)
-        return scaling.scale_of(self._change(resource, current, scaled, "", dry_run=dry_run))
+        write = Write(manager, self.store.now(), "scale")
+        changed = self._change(resource, current, scaled, "", write, dry_run=dry_run)
+        return scaling.scale_of(changed)
 
     def exists(self, resource: Resource, namespace: str, name: str) -> bool:
         return self.store.get(resource, namespace, name) is not None
@@ -270,7 +308,30 @@ class ApiServer:
             raise not_found(resource, name)
         return obj
 
-    def _new(self, resource: Resource, obj: Object, name: str, namespace: str) -> Object:
+    def _create(
+        self, resource: Resource, obj: Object, namespace: str, owned: Owned, *, dry_run: bool
+    ) -> Object:
+        given = decoding.check_types(resource, obj).get("metadata") or {}
+        if given.get("resourceVersion"):
+            raise ApiError(500, "", "resourceVersion should not be set on objects to be created")
+        base = given.get("generateName") or ""
+        for attempts_left in reversed(range(_NAME_ATTEMPTS)):
+            name = given.get("name") or ""
+            if base and not name:
+                name = base[:_LONGEST_BASE] + self.store.suffix()
+            new = self._new(resource, obj, name, namespace, owned)
+            metadata = new["metadata"]
+            taken = self.store.get(resource, metadata.get("namespace", ""), name)
+            if taken is None:
+                break
+            if given.get("name") or not attempts_left:
+                raise already_exists(resource, name)
+        stored = new if dry_run else self.store.put(resource, new)
+        return requested_form(resource, stored)
+
+    def _new(
+        self, resource: Resource, obj: Object, name: str, namespace: str, owned: Owned
+    ) -> Object:
         """The object as it would be stored under that name."""
         obj = stored_form(resource, obj)
         given = obj.get("metadata") or {}
@@ -303,11 +364,20 @@ class ApiServer:
         if resource.namespaced:
             asked = given.get("name") or given.get("generateName") or ""
             check_namespace(self.store, resource, namespace, asked)
-        return admitted(self.store, resource, new)
+        return owned(new, admitted(self.store, resource, new))
 
     def _change(
-        self, resource: Resource, current: Object, given: Object, subresource: str, *, dry_run: bool
+        self,
+        resource: Resource,
+        current: Object,
+        given: Object,
+        subresource: str,
+        write: Write,
+        *,
+        entries: Entries | None = None,
+        dry_run: bool,
     ) -> Object:
+        """`entries`: whose the fields are then, if that is known already."""
         after = updated(resource.stored, current, stored_form(resource, given), subresource)
         if resource.kind == "Service" and after is not current:
             others = [s for s in self.store.list(SERVICES) if s is not current]
@@ -315,6 +385,10 @@ class ApiServer:
         if after is not current:
             check_among_others(self.store, resource, after)
             validate_change(resource, after, current, subresource)
+        if entries is None:
+            after = of_changed(resource, current, given, after, write)
+        elif after is not current or entries != entries_of(current):
+            after = with_entries(after, entries)
         if not dry_run and after is not current:
             metadata = current["metadata"]
             if is_finished(resource, after):
@@ -324,28 +398,37 @@ class ApiServer:
                 after = self.store.put(resource, after)
         return requested_form(resource, after)
 
-    def _apply_new(
-        self, resource: Resource, namespace: str, name: str, patch: Any, *, dry_run: bool
+    def _apply(
+        self, resource: Resource, namespace: str, name: str, apply: Apply, *, dry_run: bool
     ) -> Object:
-        new = patching.patched(resource, {}, patch, patching.APPLY_PATCH)
-        given = decoding.check_types(resource, new).get("metadata") or {}
+        given = decoding.check_types(resource, apply.config).get("metadata") or {}
         if given.get("name") not in (None, name):
             raise bad_request(
                 f"the name of the object ({given['name']}) does not match "
                 f"the name on the URL ({name})"
             )
-        new = {**new, "metadata": {**given, "name": name}}
-        return self.create(resource, new, namespace=namespace, dry_run=dry_run)
+        current = self.store.get(resource, namespace, name)
+        if current is None:
+            if apply.write.subresource:
+                raise not_found(resource, name)
+            made = applied(resource, None, {}, apply)
+            new = with_owned_part(resource, {"metadata": {**given, "name": name}}, made.part, "")
 
-    def _patch_scale(
-        self,
-        resource: Resource,
-        namespace: str,
-        name: str,
-        patch: Any,
-        content_type: str,
-        dry_run: bool,
-    ) -> Object:
-        scale = self.get_scale(resource, namespace, name)
-        after = patching.patched(decoding.SCALE, scale, patch, content_type)
-        return self.update_scale(resource, namespace, name, after, dry_run=dry_run)
+            def owned(_given: Object, stored: Object) -> Object:
+                return with_entries(stored, made.entries)
+
+            return self._create(resource, new, namespace, owned, dry_run=dry_run)
+        live = requested_form(resource, current)
+        check_applied_to(resource, current, given)
+        result = applied(resource, live, entries_of(current), apply)
+        after = with_owned_part(resource, live, result.part, apply.write.subresource)
+        decoding.check_types(resource, after)
+        return self._change(
+            resource,
+            current,
+            after,
+            "" if apply.write.subresource == "scale" else apply.write.subresource,
+            apply.write,
+            entries=result.entries,
+            dry_run=dry_run,
+        )

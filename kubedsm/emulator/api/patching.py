@@ -1,15 +1,17 @@
 """The patches a PATCH request may carry, applied to an object that stays as it is.
 
-RFC 7386 (merge patch), RFC 6902 (JSON patch); strategic merge patch is in `strategic_merge`. What
-does not change is shared between the old object and the new one.
+RFC 7386 (merge patch), RFC 6902 (JSON patch); strategic merge patch is in `strategic_merge`,
+server-side apply in `managed_fields`. What does not change is shared between the old object and
+the new one.
 """
 
 from typing import Any
 
 from kubedsm.emulator.api.errors import bad_request, json_patch_failed, unsupported_media_type
 from kubedsm.emulator.api.json_values import check_depth
+from kubedsm.emulator.api.list_types import fields_of
 from kubedsm.emulator.api.resources import Object, Resource
-from kubedsm.emulator.api.strategic_merge import StrategicMergeError, fields_of, strategic_merge
+from kubedsm.emulator.api.strategic_merge import StrategicMergeError, strategic_merge
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -46,8 +48,7 @@ def patched(resource: Resource, current: Object, patch: Any, content_type: str) 
         return result
     if content_type not in PATCH_TYPES:
         raise unsupported_media_type(PATCH_TYPES)
-    if not isinstance(patch, dict):
-        raise bad_request("error decoding patch: a patch of this type is an object")
+    patch = checked_object(patch)
     if content_type == MERGE_PATCH:
         merged: Object = merge_patch(current, patch)
         return merged
@@ -55,6 +56,25 @@ def patched(resource: Resource, current: Object, patch: Any, content_type: str) 
         return strategic_merge(current, patch, fields_of(resource))
     except StrategicMergeError as error:
         raise bad_request(str(error)) from None
+
+
+def checked_object(patch: Any) -> Object:
+    """Raises ApiError (400) for a patch that is no object."""
+    if not isinstance(patch, dict):
+        raise bad_request("error decoding patch: a patch of this type is an object")
+    return patch
+
+
+def reads_managed_fields(patch: Any, content_type: str) -> bool:
+    """Whether what it leaves depends on what metadata.managedFields says in the object."""
+    if content_type != JSON_PATCH or not isinstance(patch, list):
+        return False
+    paths = [op.get(key) for op in patch if isinstance(op, dict) for key in ("path", "from")]
+    return any(
+        isinstance(path, str)
+        and (path in ("", "/metadata") or path.startswith("/metadata/managedFields"))
+        for path in paths
+    )
 
 
 def merge_patch(target: Any, patch: Any) -> Any:

@@ -1,7 +1,7 @@
 """The scale subresource: how many replicas of anything, in one form (autoscaling/v1 Scale)."""
 
 from kubedsm.emulator.api.errors import invalid, invalid_value
-from kubedsm.emulator.api.resources import Object
+from kubedsm.emulator.api.resources import Object, Resource
 from kubedsm.emulator.api.selectors import label_selector_of
 
 _IDENTITY = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
@@ -20,6 +20,17 @@ def scale_of(workload: Object) -> Object:
             "replicas": (workload.get("status") or {}).get("replicas", 0),
             "selector": str(selector),
         },
+    }
+
+
+def as_workload(resource: Resource, scale: Object) -> Object:
+    """What is applied to a Scale, as applied to the workload."""
+    spec = scale.get("spec") or {}
+    return {
+        "kind": resource.kind,
+        "apiVersion": resource.api_version,
+        "metadata": scale.get("metadata") or {},
+        "spec": {key: spec[key] for key in ("replicas",) if key in spec},
     }
 
 

@@ -1,16 +1,13 @@
 """Strategic merge patch: a merge patch that knows which lists are really maps.
 
-Source: k8s.io/apimachinery/pkg/util/strategicpatch, and the patchStrategy and patchMergeKey tags
-of k8s.io/api. A list that is not named here is atomic, tolerations and taints among them.
+Source: k8s.io/apimachinery/pkg/util/strategicpatch; which lists they are is in `list_types`.
 `$setElementOrder` is ignored: new items come last.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
-import attrs
-
-from kubedsm.emulator.api.resources import Object, Resource
+from kubedsm.emulator.api.list_types import ANY, Fields, Keyed, Unordered
+from kubedsm.emulator.api.resources import Object
 
 _DIRECTIVE = "$patch"
 _RETAIN = "$retainKeys"
@@ -20,98 +17,6 @@ _ORDER = "$setElementOrder/"
 
 class StrategicMergeError(ValueError):
     """The patch is malformed."""
-
-
-@attrs.frozen
-class Fields:
-    """How the fields of an object merge; those not named merge as JSON merge patch does."""
-
-    named: "Mapping[str, Fields | Keyed | Unordered]" = attrs.field(factory=dict)
-
-
-@attrs.frozen
-class Keyed:
-    """A list of objects, of which those with an equal key are the same one."""
-
-    key: str
-    item: Fields = attrs.field(factory=Fields)
-
-
-@attrs.frozen
-class Unordered:
-    """A list of plain values without duplicates."""
-
-
-_ANY = Fields()
-_KEYED_BY_NAME = Keyed("name")
-_CONDITIONS = Keyed("type")
-_METADATA = Fields({"finalizers": Unordered(), "ownerReferences": Keyed("uid")})
-_CONTAINER = Fields(
-    {
-        "env": _KEYED_BY_NAME,
-        "ports": Keyed("containerPort"),
-        "volumeMounts": Keyed("mountPath"),
-        "volumeDevices": Keyed("devicePath"),
-    }
-)
-_CONTAINERS = Keyed("name", _CONTAINER)
-_POD_SPEC = Fields(
-    {
-        "containers": _CONTAINERS,
-        "initContainers": _CONTAINERS,
-        "ephemeralContainers": _CONTAINERS,
-        "volumes": _KEYED_BY_NAME,
-        "imagePullSecrets": _KEYED_BY_NAME,
-        "hostAliases": Keyed("ip"),
-        "topologySpreadConstraints": Keyed("topologyKey"),
-        "schedulingGates": _KEYED_BY_NAME,
-        "resourceClaims": _KEYED_BY_NAME,
-    }
-)
-_WORKLOAD = Fields(
-    {
-        "metadata": _METADATA,
-        "spec": Fields({"template": Fields({"metadata": _METADATA, "spec": _POD_SPEC})}),
-        "status": Fields({"conditions": _CONDITIONS}),
-    }
-)
-_OTHER = Fields({"metadata": _METADATA, "status": Fields({"conditions": _CONDITIONS})})
-_OF_KIND: Mapping[str, Fields] = {
-    "Pod": Fields(
-        {
-            "metadata": _METADATA,
-            "spec": _POD_SPEC,
-            "status": Fields(
-                {"conditions": _CONDITIONS, "podIPs": Keyed("ip"), "hostIPs": Keyed("ip")}
-            ),
-        }
-    ),
-    "Deployment": _WORKLOAD,
-    "ReplicaSet": _WORKLOAD,
-    "StatefulSet": _WORKLOAD,
-    "Job": _WORKLOAD,
-    "Node": Fields(
-        {
-            "metadata": _METADATA,
-            "spec": Fields({"podCIDRs": Unordered()}),
-            "status": Fields({"conditions": _CONDITIONS, "addresses": Keyed("type")}),
-        }
-    ),
-    "Service": Fields(
-        {
-            "metadata": _METADATA,
-            "spec": Fields({"ports": Keyed("port")}),
-            "status": Fields({"conditions": _CONDITIONS}),
-        }
-    ),
-    "ServiceAccount": Fields(
-        {"metadata": _METADATA, "secrets": _KEYED_BY_NAME, "imagePullSecrets": _KEYED_BY_NAME}
-    ),
-}
-
-
-def fields_of(resource: Resource) -> Fields:
-    return _OF_KIND.get(resource.kind, _OTHER)
 
 
 def strategic_merge(current: Object, patch: Object, fields: Fields) -> Object:
@@ -131,7 +36,7 @@ def strategic_merge(current: Object, patch: Object, fields: Fields) -> Object:
             if value is None:
                 merged.pop(key, None)
             else:
-                merged[key] = _merged(merged.get(key), value, fields.named.get(key, _ANY), key)
+                merged[key] = _merged(merged.get(key), value, fields.named.get(key, ANY), key)
     return merged
 
 

@@ -42,6 +42,14 @@ def check_uid(resource: Resource, current: Object, given: Object) -> None:
     check_stored(resource, current["metadata"], given, "uid")
 
 
+def check_applied_to(resource: Resource, current: Object, given: Object) -> None:
+    """Raises ApiError (409, 422) if an apply is meant for another version or object."""
+    if given.get("resourceVersion") not in ("", None, current["metadata"]["resourceVersion"]):
+        raise conflict(resource, current["metadata"]["name"], STALE)
+    if given.get("uid"):
+        check_same_uid(resource, current, given)
+
+
 def check_same_uid(resource: Resource, current: Object, given: Object) -> None:
     """Raises ApiError (422) if a PATCH would change the uid."""
     metadata = current["metadata"]

@@ -7,10 +7,15 @@ import msgspec
 import orjson
 
 from kubedsm.emulator.api.errors import (
+    ApiError,
+    FieldError,
     bad_request,
     invalid,
+    invalid_value,
+    may_not,
     not_acceptable,
     not_supported,
+    required,
     unsupported_media_type,
 )
 from kubedsm.emulator.api.json_values import check_depth, without_null_fields
@@ -21,6 +26,8 @@ from kubedsm.emulator.http.tables import Include
 
 _JSON = "application/json"
 _FEW_BRACKETS = 100
+#: bytes of a fieldManager
+_LONGEST_MANAGER = 128
 _YAML = "application/yaml"
 _OBJECT_TYPES = (_JSON, _YAML, protobuf.MEDIA_TYPE)
 _INCLUDES: Mapping[str, Include] = {
@@ -62,6 +69,41 @@ def is_dry_run(query: Mapping[str, str]) -> bool:
     if asked not in ("", "All"):
         raise invalid("CreateOptions", "meta.k8s.io", "", [not_supported("dryRun", asked, ["All"])])
     return bool(asked)
+
+
+def field_manager(query: Mapping[str, str], user_agent: str) -> str:
+    """Whose the fields of a write are: as it says, else what its program is called.
+
+    Raises ApiError (422) for a name that is too long or not text.
+    """
+    given = query.get("fieldManager", "")
+    if not given:
+        name = user_agent.partition("/")[0]
+        return "".join(filter(str.isprintable, name))[:_LONGEST_MANAGER]
+    if len(given.encode()) > _LONGEST_MANAGER:
+        why = f"Too long: may not be more than {_LONGEST_MANAGER} bytes"
+        raise _options([FieldError("FieldValueTooLong", "fieldManager", why)])
+    if not given.isprintable():
+        why = "should only contain printable characters"
+        raise _options([invalid_value("fieldManager", given, why)])
+    return given
+
+
+def is_forced(query: Mapping[str, str], content_type: str) -> bool:
+    """Whether an apply takes fields of others. Raises ApiError (422) where there is no such thing.
+
+    An apply must say whose it is.
+    """
+    force = query.get("force", "")
+    if content_type != APPLY_PATCH and force:
+        raise _options([may_not("force", "may not be specified for non-apply patch")])
+    if content_type == APPLY_PATCH and not query.get("fieldManager"):
+        raise _options([required("fieldManager", "is required for apply patch")])
+    return force.lower() in ("1", "true", "t")
+
+
+def _options(errors: list[FieldError]) -> ApiError:
+    return invalid("PatchOptions", "meta.k8s.io", "", errors)
 
 
 def table_asked_for(accept: str, query: Mapping[str, str]) -> Include | None:

@@ -20,6 +20,7 @@ from kubedsm.emulator.api.errors import (
     method_not_allowed,
     success,
 )
+from kubedsm.emulator.api.managed_fields.tracking import to_json
 from kubedsm.emulator.api.patching import APPLY_PATCH
 from kubedsm.emulator.api.resources import REVIEWS, Object
 from kubedsm.emulator.http import bodies, discovery, listing, openapi, reviews
@@ -57,8 +58,14 @@ class ApiRequest:
     #: whom the sender asks to be taken for
     as_user: str = ""
     as_groups: tuple[str, ...] = ()
+    user_agent: str = ""
     #: who asks; found out from what is above
     user: User = ANONYMOUS
+
+    @property
+    def manager(self) -> str:
+        """Whose the fields are that it sets. Raises ApiError (422) for a bad name."""
+        return bodies.field_manager(self.query, self.user_agent)
 
 
 @attrs.frozen
@@ -188,7 +195,11 @@ class Routes:
             return attrs.evolve(_json(_CREATED, review), warning=warning)
         dry_run = bodies.is_dry_run(request.query)
         created = self._api.create(
-            target.resource, obj, namespace=target.namespace, dry_run=dry_run
+            target.resource,
+            obj,
+            namespace=target.namespace,
+            dry_run=dry_run,
+            manager=request.manager,
         )
         return self._shown(_CREATED, target, request, created)
 
@@ -203,15 +214,26 @@ class Routes:
             and not self._api.exists(resource, target.namespace, target.name)
         ):
             self._authorize(request, "create")
-            created = self._api.create(resource, obj, namespace=target.namespace, dry_run=dry_run)
+            created = self._api.create(
+                resource,
+                obj,
+                namespace=target.namespace,
+                dry_run=dry_run,
+                manager=request.manager,
+            )
             return self._shown(_CREATED, target, request, created)
-        changed = self._api.update(resource, obj, subresource=target.subresource, dry_run=dry_run)
+        changed = self._api.update(
+            resource,
+            obj,
+            subresource=target.subresource,
+            dry_run=dry_run,
+            manager=request.manager,
+        )
         return self._shown(_OK, target, request, changed)
 
     def _patch(self, target: Target, request: ApiRequest) -> Answer:
         patch, content_type = bodies.patch_in(request.body, request.content_type)
-        if content_type == APPLY_PATCH and not request.query.get("fieldManager"):
-            raise bad_request("fieldManager is required for apply patch")
+        force = bodies.is_forced(request.query, content_type)
         resource, namespace, name = target.resource, target.namespace, target.name
         existed = self._api.exists(resource, namespace, name)
         if not existed and content_type == APPLY_PATCH:
@@ -224,6 +246,8 @@ class Routes:
             content_type,
             subresource=target.subresource,
             dry_run=bodies.is_dry_run(request.query),
+            manager=request.manager,
+            force=force,
         )
         return self._shown(_OK if existed else _CREATED, target, request, changed)
 
@@ -258,7 +282,12 @@ class Routes:
         scale = _placed(decoding.check_scale(self._object(target, request)), target)
         dry_run = bodies.is_dry_run(request.query)
         changed = self._api.update_scale(
-            target.resource, target.namespace, target.name, scale, dry_run=dry_run
+            target.resource,
+            target.namespace,
+            target.name,
+            scale,
+            dry_run=dry_run,
+            manager=request.manager,
         )
         return _json(_OK, changed)
 
@@ -310,7 +339,7 @@ def _document(request: ApiRequest) -> ApiResponse:
 
 
 def _json(status: int, body: Object) -> ApiResponse:
-    return ApiResponse(status, orjson.dumps(body))
+    return ApiResponse(status, orjson.dumps(body, to_json))
 
 
 def _placed(obj: Object, target: Target) -> Object:

@@ -15,6 +15,7 @@ import orjson
 from kubedsm.clock import Clock
 from kubedsm.emulator.api.errors import ApiError, expired
 from kubedsm.emulator.api.forms import requested_form
+from kubedsm.emulator.api.managed_fields.tracking import to_json
 from kubedsm.emulator.api.resources import Object, Resource
 from kubedsm.emulator.api.selectors import Selection
 from kubedsm.emulator.api.store import ExpiredError, ObjectChange, Store
@@ -282,4 +283,4 @@ def _as_seen(change: ObjectChange, selection: Selection) -> tuple[LineType | Non
 
 
 def _line(kind: LineType, obj: Object) -> bytes:
-    return _HEAD[kind] + orjson.dumps(obj) + _TAIL
+    return _HEAD[kind] + orjson.dumps(obj, to_json) + _TAIL
