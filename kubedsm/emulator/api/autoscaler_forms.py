@@ -78,7 +78,9 @@ def _cpu(percent: int) -> Object:
 def _percent_of(metric: Object) -> int | None:
     """Of the metric that v1 has a field for."""
     resource = metric.get("resource") or {}
-    percent: int | None = (resource.get("target") or {}).get("averageUtilization")
+    target = resource.get("target")
+    # Nothing checks what type a target is.
+    percent: int | None = target.get("averageUtilization") if isinstance(target, dict) else None
     return percent if resource.get("name") == "cpu" else None
 
 
