@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 from rich.console import Console
+from rich.text import Text
 
 from kubedsm.clock import SystemClock
 from kubedsm.cluster.calls.explained_cluster import ExplainedCluster
@@ -20,12 +21,14 @@ from kubedsm.commands.inputs import (
     kubeconfig_file,
     scheduler_address,
 )
+from kubedsm.replay.answer import KEPT, answer
 from kubedsm.replay.comparing import compared
 from kubedsm.replay.files import write
 from kubedsm.replay.following import Plan, followed, recorded
 from kubedsm.replay.measures import measures_of
+from kubedsm.replay.provenance import Provenance, told, typed
 from kubedsm.replay.recording import Record, TimelineRecorder
-from kubedsm.replay.report import Report, assembled, plain_tables, tables
+from kubedsm.replay.report import Report, assembled, in_a_sentence, plain_tables, tables
 from kubedsm.replay.runner import Outcome
 from kubedsm.why.client import effects_since
 from kubedsm.why.effects import summed_up
@@ -180,6 +183,8 @@ def _show(found: Report, out: Path | None, output: str) -> None:
     if output == "json":
         print_json(found)
     else:
+        Console().print(Text(f"{answer(found)}\n"))
         Console().print(tables(found))
     if out is not None:
-        write(found, out, plain_tables(found), page="kubedsm record")
+        made = Provenance(typed(), f"{KEPT} {in_a_sentence(found)}")
+        write(found, out, "kubedsm record", told(answer(found), made, plain_tables(found)))

@@ -46,8 +46,8 @@ class Part(msgspec.Struct, frozen=True, rename="camel"):
 @attrs.frozen
 class Found:
     part: Part
-    #: of the part, by the names that it has them by; needs an extra
-    draw: Callable[[], Pictures] | None = None
+    #: of the part, by the names that it has them by
+    pictures: Pictures = attrs.field(factory=dict)
 
 
 @attrs.frozen

@@ -1,7 +1,5 @@
 """The autoscaler's experiment of the rotating-score-cache paper: how soon a service recovers."""
 
-from functools import partial
-
 import attrs
 import msgspec
 
@@ -32,7 +30,7 @@ def _run(asked: Asked) -> Found:
     done = PRESET.carried_out(planned, asked.jobs)
     results, tables = msgspec.Raw(as_json(done)), made(of_titles(SECTIONS, SHOWN), done)
     part = Part(asked.full, PRESET.about(planned), standings(done), tables, results)
-    return Found(part, partial(PRESET.draw, done))
+    return Found(part, PRESET.draw(done))
 
 
 HPA = Experiment(

@@ -10,7 +10,7 @@ from kubedsm import __version__
 from kubedsm.comparison.experiment import Experiment, Found, Part
 from kubedsm.comparison.text import TITLE, text
 from kubedsm.configuration.documents import DocumentError, content, json_as, reading
-from kubedsm.replay.files import RESULTS, drawn, put
+from kubedsm.replay.files import RESULTS, put, put_pictures
 from kubedsm.replay.page import page
 from loadgen.whole_files import folder_for, write_whole
 
@@ -52,10 +52,8 @@ class Kept:
 
     def take(self, name: str, found: Found) -> None:
         """In place of what there was of that experiment. Raises OSError."""
-        pictures = {} if found.draw is None else drawn(found.draw)
-        named = {f"{name}-{file}": content for file, content in pictures.items()}
-        for file, content_of in named.items():
-            write_whole(self.out / file, content_of)
+        named = {f"{name}-{file}": content for file, content in found.pictures.items()}
+        put_pictures(self.out, named)
         self._parts[name] = msgspec.structs.replace(found.part, pictures=tuple(named))
         self.failed.pop(name, None)
         self.write()
@@ -79,4 +77,5 @@ class Kept:
             for file in part.pictures
             if (path := self.out / file).exists()
         }
-        write_whole(self.out / "index.html", page(TITLE, made, shown))
+        policies = (name for p in parts.values() for s in p.standings for name in s.values)
+        write_whole(self.out / "index.html", page(TITLE, made, shown, policies))

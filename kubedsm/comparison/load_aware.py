@@ -1,7 +1,6 @@
 """Placing by measured load: the experiment of the load-aware paper."""
 
 from collections.abc import Sequence
-from functools import partial
 
 import msgspec
 
@@ -33,7 +32,7 @@ def _run(asked: Asked) -> Found:
     results = msgspec.Raw(as_json(done))
     about, tables = PRESET.about(planned), made(of_titles(SECTIONS, SHOWN), done)
     part = Part(asked.full, about, standings(done), tables, results)
-    return Found(part, partial(PRESET.draw, done))
+    return Found(part, PRESET.draw(done))
 
 
 def standings(done: Sequence[Outcome]) -> list[Standing]:

@@ -2,7 +2,6 @@
 
 import statistics
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -10,7 +9,7 @@ import msgspec
 from kubedsm.comparison.experiment import Asked, Experiment, Found, Part, of_titles
 from kubedsm.configuration.settings import Configuration
 from kubedsm.emulator.paper import paper_cluster
-from kubedsm.replay import evaluation, files, presets
+from kubedsm.replay import evaluation, files, plots, presets
 from kubedsm.replay.progress import progress
 from kubedsm.replay.report import EMULATED, report
 from kubedsm.replay.runner import carry_out, spread
@@ -48,7 +47,7 @@ def _run(asked: Asked) -> Found:
     results = msgspec.Raw(files.as_json(found))
     tables = made(of_titles(evaluation.SECTIONS, SHOWN), found["means"])
     part = Part(asked.full, about, standings(found["means"]), tables, results)
-    return Found(part, partial(files.pictures, found))
+    return Found(part, plots.pictures(found))
 
 
 def standings(means: Sequence[Mapping[str, Any]]) -> list[Standing]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 from rich.console import Console
+from rich.text import Text
 
 from kubedsm.configuration.documents import DocumentError
 from kubedsm.configuration.settings import Configuration, load_file
@@ -14,17 +15,19 @@ from kubedsm.core.policies.registry import KUBEDSM
 from kubedsm.emulator.cluster_file import load as load_cluster
 from kubedsm.emulator.paper import paper_cluster
 from kubedsm.replay import presets, tuning
-from kubedsm.replay.evaluation import tables as markdown_tables
+from kubedsm.replay.answer import answer
 from kubedsm.replay.files import as_json, write
 from kubedsm.replay.hpa.command import PRESET as HPA
 from kubedsm.replay.load_aware.command import PRESET as LOAD_AWARE
 from kubedsm.replay.packing import command as packing
 from kubedsm.replay.progress import progress
-from kubedsm.replay.report import report, tables
+from kubedsm.replay.provenance import of_runs, told
+from kubedsm.replay.report import Report, report, tables
 from kubedsm.replay.runner import carry_out, processors, spread
 from kubedsm.replay.services import PAPER_SERVICES
 from kubedsm.replay.services import load as load_services
-from kubedsm.replay.sources import runs, sources
+from kubedsm.replay.sources import Source, runs, sources
+from kubedsm.replay.text import other_than_the_papers, papers_text, text
 from kubedsm.replay.variants import BASELINES, CONTENDERS, UnknownPolicyError, contender
 from kubedsm.replay.world import Setup
 from kubedsm.solvers.available import LIBRARIES, SolverKind
@@ -142,31 +145,41 @@ def replay(
         return
     with _problems():
         setup = _setup(cluster_name, services_path, config_path)
-        chosen = _policies(policies, setup)
+        named, chosen = _policies(policies, setup), sources(scenarios)
         numbers = range(1, 1 + (seeds or (presets.FULL_SEEDS if full else presets.REDUCED_SEEDS)))
         if preset:
             paper = presets.full if full else presets.reduced
             planned = (paper if preset == _PAPER else tuning.tuning)(numbers, setup)
-            planned = [run for run in planned if not chosen or run.policy in chosen]
+            planned = [run for run in planned if not named or run.policy in named]
         else:
-            planned = runs(sources(scenarios), chosen or DEFAULT_POLICIES, numbers, setup)
+            planned = runs(chosen, named or DEFAULT_POLICIES, numbers, setup)
         if out is not None:
             folder_for(out)
     outcomes = spread(carry_out, planned, jobs or processors())
     found = report(list(progress("replaying", outcomes, len(planned))))
+    said = tuning.answer(found) if preset == _TUNING else answer(found)
     if output == "json":
         sys.stdout.buffer.write(as_json(found))
         sys.stdout.buffer.flush()
-    elif preset == _TUNING:
-        click.echo(tuning.table(found), nl=False)
     else:
-        Console().print(tables(found))
+        Console().print(Text(f"{said}\n"))
+        if preset == _TUNING:
+            click.echo(tuning.table(found), nl=False)
+        else:
+            Console().print(tables(found))
     if out is not None:
+        made = of_runs(planned, setup, cluster_name, services_path)
+        title = "kubedsm replay" + (f" --preset {preset}" if preset else "")
         with _problems():
-            if preset == _TUNING:
-                write(found, out, tuning.table(found))
-            else:
-                write(found, out, markdown_tables(found), page="kubedsm replay")
+            write(found, out, title, told(said, made, _text(found, preset, setup, chosen)))
+
+
+def _text(found: Report, preset: str | None, setup: Setup, chosen: Sequence[Source]) -> str:
+    """Markdown."""
+    other = other_than_the_papers(setup, chosen)
+    if preset == _TUNING:
+        return tuning.table(found)
+    return papers_text(found, other) if preset else text(found, other)
 
 
 def _check(

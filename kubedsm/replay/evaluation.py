@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
+import attrs
+
 from kubedsm.core.policies.registry import KUBEDSM
 from kubedsm.emulator.paper import SERVICES
 from kubedsm.replay import demand_tables, response_tables
@@ -17,7 +19,7 @@ from kubedsm.replay.presets import (
     priced,
     stabilized,
 )
-from kubedsm.replay.published import PUBLISHED_EDGE_RATIOS, PUBLISHED_VARIANTS
+from kubedsm.replay.published import NOTHING, THE_PAPERS
 from kubedsm.replay.report import AVOIDABLE, ON_ONE_NODE, Report, number
 from kubedsm.replay.sections import Section, Table, made, shown
 from kubedsm.replay.variants import MIGRATION_VARIANTS, OBJECTIVE_VARIANTS, QOS_VARIANTS
@@ -25,9 +27,17 @@ from kubedsm.replay.variants import MIGRATION_VARIANTS, OBJECTIVE_VARIANTS, QOS_
 _STILL, _PAPERS = "no-migration", "paper-suggester"
 
 
-def tables(found: Report) -> str:
-    """Markdown. Tables of which nothing was run are left out."""
-    return shown(made(SECTIONS, found["means"]))
+def tables(found: Report, *, published: bool = True) -> str:
+    """Markdown. Tables of which nothing was run are left out.
+
+    published: whether all is as the paper had it, so that its figures may stand beside ours.
+    """
+    return shown(made(SECTIONS if published else _ALONE, found["means"]))
+
+
+def beside_published(found: Report) -> str:
+    """The tables that have figures of the paper in them."""
+    return shown(made([each.beside for each in _ALL if each.brackets], found["means"]))
 
 
 def _edge_ratios(measured: Measured) -> Table:
@@ -35,7 +45,9 @@ def _edge_ratios(measured: Measured) -> Table:
     lines = []
     for policy in measured.played(MAIN_POLICIES):
         ours = [measured.value(scenario, policy, "edgeRatio") for scenario in scenarios]
-        published = dict(zip(PAPER_SCENARIOS, PUBLISHED_EDGE_RATIOS.get(policy, ()), strict=False))
+        published = dict(
+            zip(PAPER_SCENARIOS, measured.published.edge_ratios.get(policy, ()), strict=False)
+        )
         theirs = [published.get(scenario) for scenario in scenarios]
         pairs = zip([*ours, mean(ours)], [*theirs, mean(theirs)], strict=True)
         lines.append([policy, *(_beside(one, other) for one, other in pairs)])
@@ -70,7 +82,7 @@ def _variants(measured: Measured) -> Table:
             policy,
             _beside(
                 measured.value(VARIANT_SCENARIO, policy, "edgeRatio"),
-                PUBLISHED_VARIANTS.get(policy),
+                measured.published.variants.get(policy),
             ),
             *(number(_everywhere(measured, policy, k), 3) for k in ("edgeRatio", "optimumShare")),
             number(_everywhere(measured, policy, "migrations"), 1),
@@ -173,82 +185,104 @@ def _stabilizations(measured: Measured) -> Table:
     return ["policy", *shown, *optimum], lines
 
 
-def _section(title: str, about: str, table: Callable[[Measured], Table]) -> Section[Row]:
-    return Section(title, about, lambda means: table(Measured.of(means)))
+@attrs.frozen
+class _Section:
+    title: str
+    about: str
+    table: Callable[[Measured], Table]
+    #: what of it is published
+    brackets: str = ""
+
+    @property
+    def beside(self) -> Section[Row]:
+        about = f"{self.about} {self.brackets}".strip()
+        return Section(self.title, about, lambda means: self.table(Measured.of(means, THE_PAPERS)))
+
+    @property
+    def alone(self) -> Section[Row]:
+        return Section(
+            self.title, self.about, lambda means: self.table(Measured.of(means, NOTHING))
+        )
 
 
-SECTIONS: Sequence[Section[Row]] = (
-    _section("At a glance", "Over the ten scenarios, where nothing else is said.", at_a_glance),
-    _section(
+_ALL: Sequence[_Section] = (
+    _Section("At a glance", "Over the ten scenarios, where nothing else is said.", at_a_glance),
+    _Section(
         "Edge ratio",
-        "In brackets: as published, read off the figures of the second version.",
+        "By scenario, and the mean over them.",
         _edge_ratios,
+        "In brackets: as published, read off the figures of the second version.",
     ),
-    _section(
+    _Section(
         "Share of the optimum",
         "The share of the greatest mean share that any packing of the same pods would have.",
         _by_scenario("optimumShare"),
     ),
-    _section(
+    _Section(
         "Standard deviation of the edge share over services",
         "The less, the more alike are services served.",
         _by_scenario("std"),
     ),
-    _section(
+    _Section(
         "What a pod is worth",
         "At mean 1.5, as the paper's generator draws rates and with the same mean for every service"
         " (as many pods in all).",
         demand_tables.worth_of_a_pod,
     ),
-    _section("Equal rates", "What shares the services then have.", demand_tables.shares),
-    _section(
+    _Section("Equal rates", "What shares the services then have.", demand_tables.shares),
+    _Section(
         "Variants",
-        f"Edge ratios, at {VARIANT_SCENARIO} with the published one in brackets. MidMigration in"
+        "Edge ratios. MidMigration in"
         " two readings: `mid-migration` is the second version's, two moves from the cloud and one"
         " inside the edge a suggestion; `half-frequency` the first's, twice the period.",
         _variants,
+        f"In brackets: as published, at {VARIANT_SCENARIO}.",
     ),
-    _section(
+    _Section(
         "What moves are worth",
         "`migration.price`, in seconds of a pod at the edge; means over the ten scenarios, of a run"
-        " of 18 minutes. In bold: the default. Picture: `edge-ratio-by-moves.png`.",
+        " of 18 minutes. In bold: the default. Picture: `moves.svg`.",
         _prices,
     ),
-    _section(
+    _Section(
         "Objectives",
         "Means over the scenarios; by service, the response time against kube-scheduler's.",
         _objectives,
     ),
-    _section("QoS factors", f"Edge shares by service at {VARIANT_SCENARIO}.", _qos),
-    _section(
+    _Section("QoS factors", f"Edge shares by service at {VARIANT_SCENARIO}.", _qos),
+    _Section(
         "Response times by scenario",
         "KubeDSM's mean response time by service, in percent longer than kube-scheduler's unless"
-        " another policy is named. In brackets: as published in the first version.",
+        " another policy is named.",
         response_tables.by_scenario,
+        "In brackets: as published in the first version.",
     ),
-    _section(
+    _Section(
         "Response times of variants",
         f"At {VARIANT_SCENARIO}, in percent longer than KubeDSM's as it comes, and than"
-        f" {REFERENCE}'s. In brackets: what the first version says of its variants against its"
-        " original; half the frequency is what it calls MidMigration.",
+        f" {REFERENCE}'s.",
         response_tables.of_variants,
+        "In brackets: what the first version says of its variants against its original; half the"
+        " frequency is what it calls MidMigration.",
     ),
-    _section(
+    _Section(
         "Response times by policy",
         "Means over the ten scenarios; the percentages are of the whole time, and of what of it the"
         " network takes.",
         response_tables.by_policy,
     ),
-    _section(
+    _Section(
         "What it cost",
         "Means over the ten scenarios, of a run of 18 minutes. On one node: the time mean of the"
         " number of services of two or more Ready pods that the death of one node would take whole;"
         " avoidable: of these, while another node of the tier had room for one of their pods.",
         _costs,
     ),
-    _section(
+    _Section(
         "Slower autoscalers",
         f"{VARIANT_SCENARIO}, with autoscalers that wait longer before they scale down.",
         _stabilizations,
     ),
 )
+SECTIONS: Sequence[Section[Row]] = [each.beside for each in _ALL]
+_ALONE: Sequence[Section[Row]] = [each.alone for each in _ALL]

@@ -1,17 +1,17 @@
 """The files of a report: for machines, for terminals and wikis, and a page with pictures."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-import click
 import orjson
 
 from kubedsm.replay.page import page as as_page
-from kubedsm.replay.report import Report, plain_tables
+from kubedsm.replay.plots import pictures
+from kubedsm.replay.report import Report, policies_of
 from loadgen.whole_files import write_whole
 
 RESULTS = "results.json"
-#: PNG files by name
+#: SVG files by name
 Pictures = Mapping[str, bytes]
 
 
@@ -19,14 +19,10 @@ def as_json(found: Report) -> bytes:
     return orjson.dumps(found) + b"\n"
 
 
-def write(found: Report, out: Path, tables: str, page: str = "") -> None:
-    """Into a folder that is there. Raises OSError.
-
-    tables: Markdown. page: the title of a page with pictures; without one there is none.
-    """
-    put(out, as_json(found), tables)
-    if page:
-        put_page(out, page, plain_tables(found), lambda: pictures(found))
+def write(found: Report, out: Path, title: str, text: str) -> None:
+    """Into a folder that is there. Raises OSError. text: Markdown."""
+    put(out, as_json(found), text)
+    put_page(out, title, text, pictures(found), policies_of(found["means"]))
 
 
 def put(out: Path, results: bytes, tables: str) -> None:
@@ -34,25 +30,18 @@ def put(out: Path, results: bytes, tables: str) -> None:
     write_whole(out / RESULTS, results)
 
 
-def put_page(out: Path, title: str, text: str, draw: Callable[[], Pictures] | None = None) -> None:
-    """Pictures, if any are to be drawn, and the page of Markdown and of them."""
-    pictures = drawn(draw) if draw is not None else {}
+def put_page(
+    out: Path,
+    title: str,
+    text: str,
+    pictures: Pictures | None = None,
+    policies: Iterable[str] = (),
+) -> None:
+    """Pictures, if there are any, and the page of Markdown and of them."""
+    put_pictures(out, pictures or {})
+    write_whole(out / "index.html", as_page(title, text, pictures, policies))
+
+
+def put_pictures(out: Path, pictures: Pictures) -> None:
     for name, content in pictures.items():
         write_whole(out / name, content)
-    write_whole(out / "index.html", as_page(title, text, pictures))
-
-
-def drawn(draw: Callable[[], Pictures]) -> Pictures:
-    """None, and a line that says why, where the drawing lacks matplotlib."""
-    try:
-        return draw()
-    except ModuleNotFoundError:
-        how = "pip install 'kubedsm[plots]'"
-        click.echo(f"kubedsm: no pictures without matplotlib: {how}", err=True)
-        return {}
-
-
-def pictures(found: Report) -> Pictures:
-    from kubedsm.replay.plots import pictures  # noqa: PLC0415 - matplotlib is an extra
-
-    return pictures(found)

@@ -7,6 +7,7 @@ from typing import Any
 import attrs
 
 from kubedsm.replay.presets import PAPER_SCENARIOS
+from kubedsm.replay.published import THE_PAPERS, Published
 
 Row = Mapping[str, Any]
 
@@ -14,10 +15,12 @@ Row = Mapping[str, Any]
 @attrs.frozen
 class Measured:
     rows: Mapping[tuple[str, str], Row]
+    #: what stands beside it
+    published: Published = THE_PAPERS
 
     @classmethod
-    def of(cls, means: Iterable[Row]) -> "Measured":
-        return cls({(row["scenario"], row["policy"]): row for row in means})
+    def of(cls, means: Iterable[Row], published: Published = THE_PAPERS) -> "Measured":
+        return cls({(row["scenario"], row["policy"]): row for row in means}, published)
 
     @property
     def scenarios(self) -> list[str]:

@@ -1,50 +1,150 @@
-"""A report as one HTML page that needs nothing else."""
+"""A report as one HTML page that needs nothing else: light or dark, wide or narrow, or on paper."""
 
 import base64
-from collections.abc import Mapping
-from html import escape
+import re
+from collections.abc import Iterable, Mapping
+from html import escape, unescape
 
 from markdown_it import MarkdownIt
 
+from kubedsm.replay.charts.looks import Look, looks_of
+from kubedsm.replay.charts.panel import PATTERNS, STYLE, parts_of
+from kubedsm.replay.glossary import meaning
+
 _STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem;
-       color: #1a1a1a; background: #fff; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 0.9rem;
-        display: block; overflow-x: auto; }
-th, td { padding: 0.2rem 0.7rem; border-bottom: 1px solid #ddd; text-align: left;
+:root { color-scheme: light dark; --ink: #1b1f24; --faint: #59636e; --rule: #d9dee3;
+        --ground: #fff; --shade: #f3f5f7; }
+@media screen and (prefers-color-scheme: dark) {
+  :root { --ink: #e6e9ec; --faint: #a3acb5; --rule: #3a424a; --ground: #15181c; --shade: #20252a; }
+}
+body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 68rem;
+       padding: 0 1rem; color: var(--ink); background: var(--ground); overflow-wrap: break-word; }
+h1 { font-size: 1.2rem; color: var(--faint); font-weight: 600; margin: 0; }
+h2 { margin: 2.5rem 0 0.5rem; font-size: 1.3rem; }
+h1 + p > strong:only-child { font-size: 1.6rem; line-height: 1.3; font-weight: 650; }
+p, li { max-width: 46rem; }
+.scroll { overflow-x: auto; margin: 1rem 0 0.5rem; }
+table { border-collapse: separate; border-spacing: 0; font-size: 0.9rem;
+        font-variant-numeric: tabular-nums; }
+th, td { padding: 0.25rem 0.7rem; border-bottom: 1px solid var(--rule); text-align: left;
          vertical-align: top; }
-code { font-size: 0.9em; background: #f3f3f3; padding: 0 0.2rem; }
-pre { overflow-x: auto; background: #f3f3f3; padding: 0.5rem; }
+th { vertical-align: bottom; font-weight: 600; }
+th:first-child, td:first-child { position: sticky; left: 0; background: var(--ground);
+                                 padding-left: 0; }
+abbr { text-decoration: underline dotted var(--faint); text-underline-offset: 3px; cursor: help; }
+.scroll + ul { font-size: 0.85rem; color: var(--faint); padding-left: 1.1rem; columns: 24rem;
+               margin-bottom: 1.5rem; max-width: none; }
+.scroll + ul li { break-inside: avoid; }
+.scroll + ul strong { color: var(--ink); }
+code { font-size: 0.9em; background: var(--shade); padding: 0 0.2rem; border-radius: 3px; }
+pre { background: var(--shade); padding: 0.7rem; border-radius: 5px; overflow-x: auto; }
+pre code { user-select: all; background: none; padding: 0; }
+.whole { white-space: nowrap; }
+.swatch { width: 14px; height: 10px; margin-right: 0.45rem; vertical-align: baseline; }
+figure { margin: 2.5rem 0; }
+figcaption { max-width: 46rem; color: var(--faint); font-size: 0.9rem; margin-bottom: 0.8rem; }
+figcaption b { display: block; color: var(--ink); font-size: 1.3rem; }
+.panels { display: flex; flex-wrap: wrap; gap: 1.2rem 1.6rem; align-items: flex-start; }
+.panel { max-width: 100%; height: auto; }
 img { max-width: 100%; height: auto; }
-figure { margin: 2rem 0; }
-figcaption { color: #555; }
+@media print {
+  body { font-size: 10pt; margin: 0; max-width: none; }
+  .scroll { overflow: visible; }
+  pre { white-space: pre-wrap; }
+  table { font-size: 7.5pt; }
+  th, td { padding: 0.15rem 0.35rem; }
+  .panel, tr, .scroll + ul li { break-inside: avoid; }
+  h2, figcaption { break-after: avoid; }
+  th:first-child, td:first-child { position: static; }
+  .chart, .swatch { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
+}
 """
+#: letters of a name that is not broken
+_WHOLE = 24
 #: no HTML of its own, and tables
 _MARKDOWN = MarkdownIt("js-default")
+_HEADING = re.compile(r"(<th[^>]*>)(.*?)(</th>)")
+_CELL = re.compile(r"(<t[hd][^>]*>)([^<]*)")
 
 
-def page(title: str, text: str, pictures: Mapping[str, bytes] | None = None) -> str:
-    """text: Markdown, without a heading of its own. pictures: PNG files by name, after it."""
+def page(
+    title: str,
+    text: str,
+    pictures: Mapping[str, bytes] | None = None,
+    policies: Iterable[str] = (),
+) -> str:
+    """text: Markdown, without a heading of its own. pictures: SVG or PNG files by name.
+
+    They stand between what opens the text and its chapters, or at the end if nothing opens it.
+    policies: who has a colour wherever a cell names them, the same as in the pictures.
+    """
     figures = "\n".join(_figure(name, content) for name, content in (pictures or {}).items())
+    body = _with_looks(_with_meanings(_MARKDOWN.render(text)), looks_of(policies))
+    opening, heading, chapters = body.partition("<h2>")
+    parts = (opening, figures, heading, chapters) if opening else (body, figures)
     return f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{escape(title)}</title>
-<style>{_STYLE}</style>
+<style>{_STYLE}{STYLE}</style>
 </head>
 <body>
+<svg width="0" height="0" style="position:absolute" aria-hidden="true"><defs>{PATTERNS}</defs></svg>
 <h1>{escape(title)}</h1>
-{_MARKDOWN.render(text)}
-{figures}
+{"".join(parts)}
 </body>
 </html>
 """
 
 
+def _with_meanings(html: str) -> str:
+    """Tables that a narrow page can scroll, and headings that say what they mean."""
+
+    def said(found: re.Match[str]) -> str:
+        opening, heading, closing = found.groups()
+        meant = meaning(unescape(heading))
+        if meant is None:
+            return found[0]
+        return f'{opening}<abbr title="{escape(meant)}">{heading}</abbr>{closing}'
+
+    html = _HEADING.sub(said, html)
+    html = html.replace("<table>", '<div class="scroll"><table>')
+    return html.replace("</table>", "</table></div>")
+
+
+def _with_looks(html: str, looks: Mapping[str, Look]) -> str:
+    """Before whoever is named first in a cell, alone or with what follows a comma."""
+
+    def drawn(found: re.Match[str]) -> str:
+        opening, words = found.groups()
+        look = looks.get(unescape(words)) or looks.get(unescape(words).partition(",")[0])
+        if look is None:
+            return found[0]
+        whole = ' class="whole"' if len(words) <= _WHOLE else ""
+        return f"{opening}<span{whole}>{_swatch(look)}{words}</span>"
+
+    return _CELL.sub(drawn, html) if looks else html
+
+
+def _swatch(look: Look) -> str:
+    whole = "M0 0H14V10H0Z"
+    hatch = f'<path d="{whole}" fill="url(#hatch{look.pattern})"/>' if look.pattern else ""
+    return (
+        '<svg class="swatch" viewBox="0 0 14 10" aria-hidden="true">'
+        f'<path class="f{look.colour}" d="{whole}"/>{hatch}</svg>'
+    )
+
+
 def _figure(name: str, content: bytes) -> str:
-    caption = escape(name.removesuffix(".png").replace("-", " "))
+    if name.endswith(".svg"):
+        title, about, panels = parts_of(content)
+        return (
+            f"<figure><figcaption><b>{escape(title)}</b>{escape(about)}</figcaption>"
+            f'<div class="panels">{"".join(panels)}</div></figure>'
+        )
+    caption = escape(name.rpartition(".")[0].replace("-", " "))
     data = base64.b64encode(content).decode()
     return (
         f'<figure><img alt="{caption}" src="data:image/png;base64,{data}">'

@@ -6,12 +6,14 @@ response times from the text and the figures of its first.
 
 from collections.abc import Mapping
 
+import attrs
+
 from kubedsm.replay.presets import REFERENCE
 
 _BIGGEST, _SMALLEST = "biggest-edge-first", "smallest-edge-first"
 
 #: by policy, in the order of PAPER_SCENARIOS
-PUBLISHED_EDGE_RATIOS: Mapping[str, tuple[float, ...]] = {
+_EDGE_RATIOS: Mapping[str, tuple[float, ...]] = {
     "kubedsm": (0.85, 0.83, 0.84, 0.77, 0.77, 0.74, 0.79, 0.77, 0.77, 0.78),
     REFERENCE: (0.75, 0.68, 0.69, 0.62, 0.64, 0.66, 0.59, 0.58, 0.61, 0.60),
     _SMALLEST: (0.74, 0.68, 0.71, 0.70, 0.67, 0.73, 0.61, 0.64, 0.66, 0.70),
@@ -20,7 +22,7 @@ PUBLISHED_EDGE_RATIOS: Mapping[str, tuple[float, ...]] = {
     "cloud-first": (0.21, 0.23, 0.25, 0.28, 0.32, 0.31, 0.33, 0.32, 0.29, 0.29),
 }
 #: edge ratios at VARIANT_SCENARIO
-PUBLISHED_VARIANTS: Mapping[str, float] = {
+_VARIANTS: Mapping[str, float] = {
     REFERENCE: 0.62,
     "kubedsm": 0.77,
     "mid-migration": 0.81,
@@ -29,7 +31,7 @@ PUBLISHED_VARIANTS: Mapping[str, float] = {
 }
 #: by scenario and by the policy it is compared with: percent of that policy's mean response time
 #: that KubeDSM's is longer, by service. Figures 4 to 12.
-PUBLISHED_RESPONSE_TIMES: Mapping[tuple[str, str], Mapping[str, float]] = {
+_RESPONSE_TIMES: Mapping[tuple[str, str], Mapping[str, float]] = {
     ("1.1-.4", REFERENCE): {"a": -25.0, "b": -40.0, "c": -12.5, "d": -36.8},
     ("1.2-.4", REFERENCE): {"a": -20.4, "b": -27.5, "c": -22.0, "d": -35.15},
     ("1.3-.4", REFERENCE): {"a": -29.9, "b": -31.5, "c": -31.4, "d": -12.4},
@@ -46,7 +48,7 @@ PUBLISHED_RESPONSE_TIMES: Mapping[tuple[str, str], Mapping[str, float]] = {
 }
 #: what the first version says of a variant's response times against the original's, by service;
 #: of QoS factors in Figures 13 and 14, of migration in Figure 15
-PUBLISHED_VARIANT_RESPONSE_TIMES: Mapping[str, Mapping[str, str]] = {
+_VARIANT_RESPONSE_TIMES: Mapping[str, Mapping[str, str]] = {
     "no-migration": {"a": "about +40 %", "b": "same", "c": "about +40 %", "d": "slightly up"},
     "no-cloud-offload": {"a": "up", "b": "+8 %", "c": "up", "d": "-10 %"},
     "no-edge-migration": dict.fromkeys("abcd", "within 10 %"),
@@ -54,3 +56,17 @@ PUBLISHED_VARIANT_RESPONSE_TIMES: Mapping[str, Mapping[str, str]] = {
     "c-over-a": {"c": "-17 %"},
     "only-d": {"d": "-5 %"},
 }
+
+
+@attrs.frozen
+class Published:
+    """Figures for ours to stand beside, where ours are of the same cluster and services."""
+
+    edge_ratios: Mapping[str, tuple[float, ...]] = attrs.field(factory=dict)
+    variants: Mapping[str, float] = attrs.field(factory=dict)
+    response_times: Mapping[tuple[str, str], Mapping[str, float]] = attrs.field(factory=dict)
+    variant_response_times: Mapping[str, Mapping[str, str]] = attrs.field(factory=dict)
+
+
+THE_PAPERS = Published(_EDGE_RATIOS, _VARIANTS, _RESPONSE_TIMES, _VARIANT_RESPONSE_TIMES)
+NOTHING = Published()

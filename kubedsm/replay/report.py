@@ -9,6 +9,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from kubedsm.core.world.model import Tier
+from kubedsm.replay.glossary import legend
 from kubedsm.replay.runner import Outcome
 from kubedsm.why.table import table
 
@@ -17,6 +18,7 @@ Row = Mapping[str, Any]
 
 EMULATED = "found on an emulated cluster in virtual time"
 _DIGITS = 6
+_UNKNOWN = "-"
 _TIMES = ("mean", "p95", "network")
 #: of a run: which one it is
 _NAMES = frozenset({"scenario", "policy", "seed"})
@@ -25,6 +27,11 @@ _NAMES = frozenset({"scenario", "policy", "seed"})
 def how_measured(found: Report) -> str:
     """Words for readers; a replay, whose results are the same for ever, has none of its own."""
     return str(found.get("measured", EMULATED))
+
+
+def in_a_sentence(found: Report) -> str:
+    how = how_measured(found)
+    return f"{how[:1].upper()}{how[1:]}."
 
 
 def report(outcomes: Sequence[Outcome]) -> Report:
@@ -150,7 +157,7 @@ def effect_rows(found: Report) -> list[tuple[str, ...]]:
 
 
 def number(value: float | None, digits: int) -> str:
-    return "-" if value is None else f"{value:.{digits}f}"
+    return _UNKNOWN if value is None else f"{value:.{digits}f}"
 
 
 def markdown(headings: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
@@ -168,16 +175,29 @@ def _are_numbers(cells: Iterable[str]) -> bool:
 
 
 def plain_tables(found: Report) -> str:
-    """Markdown: the runs, and their services."""
+    """Markdown: a chapter a scenario, what its columns say below the first table of each kind.
+
+    Columns of which nothing is known are left out.
+    """
+    parts = []
     seeds = max(row["seeds"] for row in found["means"])
-    how = how_measured(found)
-    parts = (
-        f"Everything here was {how}; runs of each scenario and policy: {seeds}.",
-        markdown(HEADINGS, rows_of(found)),
-        markdown(SERVICE_HEADINGS, service_rows(found)),
-        markdown(EFFECT_HEADINGS, effect_rows(found)),
-    )
-    return "\n\n".join(filter(None, parts)) + "\n"
+    told: set[tuple[str, ...]] = set()
+    kinds = (HEADINGS, rows_of), (SERVICE_HEADINGS, service_rows), (EFFECT_HEADINGS, effect_rows)
+    for scenario in scenarios_of(found["means"]):
+        parts.append(f"## Scenario {scenario}" + ("" if seeds == 1 else f", means of {seeds} runs"))
+        for headings, rows in kinds:
+            lines = [row for row in rows(found) if row[0] == scenario]
+            known = [
+                index
+                for index in range(1, len(headings))
+                if any(row[index] != _UNKNOWN for row in lines)
+            ]
+            if known:
+                named = tuple(headings[index] for index in known)
+                parts.append(markdown(named, [[row[index] for index in known] for row in lines]))
+                parts += [] if named in told else [legend(named)]
+                told.add(named)
+    return "\n\n".join(parts) + "\n"
 
 
 def tables(found: Report) -> Group:

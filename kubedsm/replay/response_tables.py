@@ -13,10 +13,6 @@ from kubedsm.replay.presets import (
     VARIANT_SCENARIO,
     equal_rates,
 )
-from kubedsm.replay.published import (
-    PUBLISHED_RESPONSE_TIMES,
-    PUBLISHED_VARIANT_RESPONSE_TIMES,
-)
 from kubedsm.replay.report import number
 from kubedsm.replay.sections import Table
 from kubedsm.replay.variants import MIGRATION_VARIANTS, OBJECTIVE_VARIANTS, QOS_VARIANTS
@@ -26,10 +22,10 @@ def by_scenario(measured: Measured) -> Table:
     """KubeDSM's by scenario and service; published figures in brackets."""
     against = [(name, REFERENCE) for name in PAPER_SCENARIOS]
     lines = _compared(measured, against)
-    if lines:
+    if lines and measured.published.response_times:
         lines.append(["mean of those published", *(_published_mean(measured, s) for s in SERVICES)])
     equal = [(equal_rates(name), REFERENCE) for name in EQUAL_RATE_SCENARIOS]
-    others = [key for key in PUBLISHED_RESPONSE_TIMES if key not in against]
+    others = [key for key in measured.published.response_times if key not in against]
     lines += _compared(measured, [*equal, *others])
     return ["scenario", *(name.upper() for name in SERVICES)], lines
 
@@ -37,7 +33,7 @@ def by_scenario(measured: Measured) -> Table:
 def _compared(measured: Measured, pairs: Sequence[tuple[str, str]]) -> list[list[str]]:
     lines = []
     for scenario, reference in pairs:
-        published = PUBLISHED_RESPONSE_TIMES.get((scenario, reference), {})
+        published = measured.published.response_times.get((scenario, reference), {})
         ours = {s: measured.longer(scenario, KUBEDSM, reference, s) for s in SERVICES}
         if any(value is not None for value in ours.values()):
             shown = scenario if reference == REFERENCE else f"{scenario}, against {reference}"
@@ -49,7 +45,7 @@ def _compared(measured: Measured, pairs: Sequence[tuple[str, str]]) -> list[list
 def _published_mean(measured: Measured, service: str) -> str:
     """Ours and theirs over the scenarios where both are known."""
     ours, theirs = [], []
-    for (scenario, reference), published in PUBLISHED_RESPONSE_TIMES.items():
+    for (scenario, reference), published in measured.published.response_times.items():
         value = measured.longer(scenario, KUBEDSM, REFERENCE, service)
         if reference == REFERENCE and service in published and value is not None:
             ours.append(value)
@@ -66,7 +62,7 @@ def of_variants(measured: Measured) -> Table:
     lines = []
     variants = (*MIGRATION_VARIANTS, *QOS_VARIANTS, *OBJECTIVE_VARIANTS)
     for policy in variants:
-        published = PUBLISHED_VARIANT_RESPONSE_TIMES.get(policy, {})
+        published = measured.published.variant_response_times.get(policy, {})
         original, reference = (
             {s: measured.longer(VARIANT_SCENARIO, policy, other, s) for s in SERVICES}
             for other in (KUBEDSM, REFERENCE)

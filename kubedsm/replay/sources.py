@@ -21,6 +21,8 @@ class Source:
     given: str
     #: the scenario of each seed; one in a file is the same for all
     scenario: Callable[[int], Scenario]
+    #: drawn by the paper's recipe, and not from a file
+    drawn: bool = False
 
 
 def sources(given: Sequence[str]) -> list[Source]:
@@ -55,7 +57,7 @@ def recipe(
     def scenario(seed: int) -> Scenario:
         return normal(mean, sigma, seed=seed, coefficients=coefficients)
 
-    return Source(name, name, scenario)
+    return Source(name, name, scenario, drawn=True)
 
 
 def _file(path: str, name: str) -> Source:

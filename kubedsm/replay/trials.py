@@ -1,7 +1,6 @@
 """Trials of an experiment that has a model in it: played, picked out, and told of in one way."""
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Generic, Protocol, Self, TypeVar
 
@@ -11,6 +10,7 @@ import msgspec
 
 from kubedsm.replay.files import Pictures, put, put_page
 from kubedsm.replay.progress import progress
+from kubedsm.replay.provenance import Provenance, told, typed
 from kubedsm.replay.runner import processors, spread
 from kubedsm.replay.sections import Section, as_markdown
 from loadgen.whole_files import folder_for
@@ -67,8 +67,11 @@ class Preset(Generic[T, Outcome]):
     #: what is modelled
     how: str
     sections: Sequence[Section[Outcome]]
-    #: needs an extra
     draw: Callable[[Sequence[Outcome]], Pictures]
+    #: what it comes to, in a sentence
+    answer: Callable[[Sequence[Outcome]], str]
+    #: who has a colour
+    contenders: Callable[[Sequence[Outcome]], Iterable[str]]
 
     def run(
         self, number: int | None, full: bool, jobs: int | None, out: Path | None, output: str
@@ -83,11 +86,12 @@ class Preset(Generic[T, Outcome]):
             folder_for(out)
         done = self.carried_out(planned, jobs or processors())
         made, found = as_markdown(self.sections, done, self.about(planned)), as_json(done)
-        click.echo(found if output == "json" else made, nl=False)
+        text = told(self.answer(done), Provenance(typed()), made)
+        click.echo(found if output == "json" else text, nl=False)
         if out is not None:
-            put(out, found, made)
+            put(out, found, text)
             title = f"kubedsm replay --preset {self.name}"
-            put_page(out, title, made, partial(self.draw, done))
+            put_page(out, title, text, self.draw(done), self.contenders(done))
 
     def carried_out(self, planned: Plan[T], jobs: int) -> list[Outcome]:
         """What comes of each. jobs: processes."""

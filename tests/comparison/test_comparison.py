@@ -37,7 +37,7 @@ def found(ours, theirs, *, full=False, drawn=None):
     standing = Standing("p99", "ms", less_is_better=True, values=values)
     table = Made("Table 3", "In brackets: as published.", (["policy", "p99"], [["kubedsm", "7"]]))
     part = Part(full, "Three rounds", [standing], [table], msgspec.Raw(b'{"rounds":3}'))
-    return Found(part, (lambda: drawn) if drawn else None)
+    return Found(part, drawn or {})
 
 
 def experiment(name, run, *policies):
@@ -231,7 +231,7 @@ def test_the_papers_scenarios_are_really_played(tmp_path, monkeypatch):
     assert "| edge ratio | kubedsm: 0." in done.stdout
     part = kept(tmp_path)["paper"]
     assert [run["policy"] for run in part["results"]["runs"]] == ["kubedsm", "random"]
-    assert "paper-edge-ratio-by-scenario.png" in part["pictures"]
+    assert "paper-edge-ratio-by-scenario.svg" in part["pictures"]
     assert "Edge ratio" in [table["title"] for table in part["tables"]]
 
 

@@ -12,8 +12,9 @@ from kubedsm.replay.comparing import compared
 from kubedsm.replay.files import RESULTS
 from kubedsm.replay.measures import Answers, ResponseTimes, measures_of
 from kubedsm.replay.page import page
+from kubedsm.replay.plots import pictures
 from kubedsm.replay.recording import Record
-from kubedsm.replay.report import assembled, plain_tables, tables
+from kubedsm.replay.report import assembled, in_a_sentence, plain_tables, tables
 from kubedsm.replay.runner import Outcome
 from kubedsm.replay.timeline import Life, Timeline
 from support.policy_clusters import MI, node, pod
@@ -58,9 +59,12 @@ def test_policies_stand_side_by_side_and_runs_of_one_are_taken_together(folder):
     assert (ours["edgeRatio"], theirs["edgeRatio"]) == (0.7, 0.2)
     assert ours["latencyMs"]["a"]["mean"] == ours["tierLatencyMs"]["a"]["edge"] == 150
     assert [line["policy"] for line in found["timelines"]] == ["kubedsm", "kube-scheduler"]
-    assert "| load | kubedsm | a | 0.700 | 150.0 | 150.0 | - | 150.0 | - |" in plain_tables(found)
-    shown = page("kubedsm record", plain_tables(found))
-    assert "measured on a cluster (Kubernetes v1); runs of each scenario and policy: 2." in shown
+    # what nobody knows has no column
+    assert "| policy | service | edge share | mean ms | p95 ms | edge ms |\n" in plain_tables(found)
+    assert "| kubedsm | a | 0.700 | 150.0 | 150.0 | 150.0 |" in plain_tables(found)
+    assert in_a_sentence(found) == "Measured on a cluster (Kubernetes v1)."
+    shown = page("kubedsm record", plain_tables(found), pictures(found))
+    assert "means of 2 runs" in shown
     assert "virtual" not in shown
 
 
@@ -74,8 +78,8 @@ def test_what_moves_brought_is_shown_where_a_scheduler_said_so(folder):
     )
     found["means"][0]["moveEffects"], found["means"][1]["moveEffects"] = of_all, nothing
     shown = plain_tables(found)
-    assert "| load | kubedsm | 4 | 2 | -20.0 | -15.3 | too few requests: 2 |" in shown
-    assert "| load | old | 4 | 0 | - | - | too few requests: 2 |" in shown
+    assert "| kubedsm | 4 | 2 | -20.0 | -15.3 | too few requests: 2 |" in shown
+    assert "| old | 4 | 0 | - | - | too few requests: 2 |" in shown
     assert ">-15.3</td>" in page("kubedsm record", plain_tables(found))
     console = Console(record=True, file=io.StringIO(), width=200)
     console.print(tables(found))
@@ -96,19 +100,22 @@ def test_what_one_run_does_not_know_is_not_known_of_all(folder):
     assert ours["edgeRatio"] == 0.7
     assert ours["latencyMs"]["a"]["mean"] is None
     assert theirs["latencyMs"] == {}
-    assert plain_tables(found).count("| - | - | - | - | - |") == 2
+    assert "| policy | service | edge share |\n" in plain_tables(found)
 
 
 def test_pictures_are_drawn_of_what_is_known(folder):
-    plots = pytest.importorskip("kubedsm.replay.plots")
     found = compared(
         [
             folder("1", "kubedsm", edge_until=8.0, mean=0.1),
             folder("2", "kube-scheduler", edge_until=6.0),
         ]
     )
-    for draw in (plots.edge_ratio_by_scenario, plots.timeline, plots.response_times):
-        assert draw(found) is not None
+    assert set(pictures(found)) == {
+        "edge-ratio-by-scenario.svg",
+        "edge-share-by-service.svg",
+        "placements.svg",
+        "response-times.svg",
+    }
 
 
 def test_what_was_measured_otherwise_is_not_compared(folder):

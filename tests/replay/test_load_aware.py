@@ -234,6 +234,8 @@ def test_the_command_from_end_to_end(tmp_path, monkeypatch):
     assert outcomes[OURS].moves_in_all > 0
     # The seed's evictions cost a pod until its successor is Ready.
     assert outcomes[PAPER].lost_pod_seconds > outcomes[PAPER].moves_in_all > 0
-    assert (tmp_path / "tables.md").read_text().startswith("## How\n\nA model, not a measurement")
+    tables = (tmp_path / "tables.md").read_text()
+    assert tables.startswith("**Told the measured load, KubeDSM's p95 of response times was ")
+    assert "## How\n\nA model, not a measurement" in tables
     assert "scenario 1: kubedsm + load</td>" in (tmp_path / "index.html").read_text()
     assert play(outcomes[DEFAULT].trial) == outcomes[DEFAULT]

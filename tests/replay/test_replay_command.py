@@ -1,10 +1,12 @@
 """`kubedsm replay` as users meet it: its output, and one line for every mistake."""
 
+import html
 import json
-import sys
+from xml.etree import ElementTree as ET
 
 import pytest
 
+from kubedsm import __version__
 from kubedsm.configuration.documents import DocumentError
 from kubedsm.replay.services import PAPER_SERVICES, load
 from loadgen.generators import normal
@@ -63,43 +65,37 @@ def test_by_default_everybody_is_compared(scenario):
 
 
 def test_a_folder_gets_results_pictures_tables_and_a_page(scenario, tmp_path):
-    pytest.importorskip("matplotlib")
-    out = tmp_path / "new" / "folder"
-    policies = "kubedsm,kube-scheduler,no-migration,migration.price=0s"
-    code, _, err = kubedsm("replay", scenario, "--policies", policies, "--jobs", 1, "--out", out)
+    out = tmp_path / "new" / "a folder"
+    settings = "migration.price=0s"
+    policies = f"kubedsm,kube-scheduler,no-migration,{settings}"
+    code, said, err = kubedsm("replay", scenario, "--policies", policies, "--jobs", 1, "--out", out)
     assert (code, err) == (0, "")
-    pictures = {
-        "edge-ratio-by-moves.png",
-        "edge-ratio-by-scenario.png",
-        "edge-ratio-by-variant.png",
-        "edge-share-by-service.png",
-        "placements.png",
-        "response-times.png",
-    }
+    names = ("edge-ratio-by-scenario", "edge-share-by-service", "placements", "response-times")
+    pictures = {f"{name}.svg" for name in names}
     assert {path.name for path in out.iterdir()} == pictures | {
         "results.json",
         "index.html",
         "tables.md",
     }
+    page, tables = (out / "index.html").read_text(), (out / "tables.md").read_text()
     for name in pictures:
-        assert (out / name).read_bytes().startswith(b"\x89PNG")
-    page = (out / "index.html").read_text()
-    assert page.count("data:image/png;base64,") == len(pictures)
+        drawn = (out / name).read_text()
+        # everybody is in every picture, and each picture is in the page
+        assert all(f">{policy}</text>" in drawn for policy in policies.split(","))
+        ET.fromstring(drawn)  # noqa: S314 - our own
+    assert page.count("<figure>") == len(pictures)
     assert "http" not in page
-    assert "emulated cluster" in page
+    answer = " ".join(said.partition("\n\n")[0].split())
+    assert answer.startswith("KubeDSM kept ")
+    assert tables.startswith(f"**{answer}**\n")
+    assert f"<p><strong>{answer}</strong></p>" in page
+    command = f"kubedsm replay {scenario} --policies {policies} --jobs 1 --out '{out}'"
+    assert f"```sh\n{command}\n```" in tables
+    assert html.escape(command, quote=False) in page
+    for told in ("**Emulated**", f"KubeDSM {__version__}", "| n5 | cloud | 22 | 17G |"):
+        assert told in tables
+    assert "published" not in tables
     assert json.loads((out / "results.json").read_text())["emulated"] is True
-
-
-def test_without_the_library_for_pictures_one_line_says_how_to_get_it(
-    scenario, tmp_path, monkeypatch
-):
-    monkeypatch.delitem(sys.modules, "kubedsm.replay.plots", raising=False)
-    monkeypatch.setitem(sys.modules, "matplotlib.axes", None)
-    out = tmp_path / "out"
-    code, _, err = kubedsm("replay", scenario, "--policies", "kubedsm", "--jobs", 1, "--out", out)
-    assert code == 0
-    assert err == "kubedsm: no pictures without matplotlib: pip install 'kubedsm[plots]'\n"
-    assert {path.name for path in out.iterdir()} == {"results.json", "index.html", "tables.md"}
 
 
 def test_own_nodes_and_services(tmp_path):

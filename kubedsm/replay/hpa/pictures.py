@@ -1,23 +1,22 @@
-"""Replicas over time, and the times to recover. Needs matplotlib (`kubedsm[plots]`)."""
+"""Replicas over time, and the times to recover."""
 
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-
+from kubedsm.replay.charts.lines import Line, key, lines, upright
+from kubedsm.replay.charts.looks import Look, looks_of
+from kubedsm.replay.charts.panel import Panel, picture
 from kubedsm.replay.hpa.figures import recovery
 from kubedsm.replay.hpa.published import TABLE_4, WINDOW
-from kubedsm.replay.hpa.tables import as_they_are
-from kubedsm.replay.hpa.trial import LOOK, Look, Outcome
-from kubedsm.replay.plots import PALETTE, png
+from kubedsm.replay.hpa.tables import MODELLED, as_they_are
+from kubedsm.replay.hpa.trial import LOOK, Outcome
+from kubedsm.replay.hpa.trial import Look as Seen
 from loadgen.recovery import FIND_SECONDS, HOLD_SECONDS, WINDOW_SECONDS
 
-_MODELLED = "a model, not a measurement; schedulers on an emulated cluster in virtual time"
 #: seconds from FIND's start that are drawn: until all has settled
 _SHOWN = 180.0
-_SERIES: Sequence[tuple[str, Callable[[Look], int]]] = (
+_SERIES: Sequence[tuple[str, Callable[[Seen], int]]] = (
     ("desired", lambda look: look.desired),
     ("current", lambda look: look.current),
     ("pods", lambda look: look.pods),
@@ -25,69 +24,70 @@ _SERIES: Sequence[tuple[str, Callable[[Look], int]]] = (
 )
 
 
-def pictures(outcomes: Sequence[Outcome]) -> dict[str, bytes]:
-    """PNG files by name."""
+def pictures(outcomes: Sequence[Outcome]) -> Mapping[str, bytes]:
+    """SVG files by name."""
     plain = as_they_are(outcomes)
     if not plain:
         return {}
-    drawn = {"replicas-over-time": _replicas(plain), "time-to-recover": _recoveries(plain)}
-    return {f"{name}.png": png(figure, _MODELLED) for name, figure in drawn.items()}
+    return {
+        "replicas-over-time.svg": picture(
+            "Replicas over time",
+            "The median over the seeds, shaded from the least to the most; seconds from FIND's"
+            f" start, HOLD begins at the dotted line. {MODELLED}.",
+            _replicas(plain),
+        ),
+        "time-to-recover.svg": picture(
+            "How soon the service is well again",
+            "The share of seeds that have recovered within so many windows of HOLD; dotted lines:"
+            f" when runs that were published had. {MODELLED}.",
+            _recoveries(plain),
+        ),
+    }
 
 
-def _replicas(plain: dict[str, list[Outcome]]) -> Figure:
-    figure = Figure(figsize=(3.4 * len(plain), 3.4))
-    panels = figure.subplots(1, len(plain), squeeze=False, sharey=True)[0]
-    for axes, (policy, outcomes) in zip(panels, plain.items(), strict=True):
-        for place, (name, series) in enumerate(_SERIES):
-            _over_time(axes, outcomes, series, name, PALETTE[place])
-        axes.axvline(FIND_SECONDS, color="#999999", linewidth=0.8, linestyle="--")
-        axes.set_title(policy, fontsize=9)
-        axes.set_xlabel("s from FIND's start (line: HOLD)")
-    panels[0].set_ylabel("median over seeds; least to most")
-    panels[0].legend(fontsize=7)
-    return figure
+def _replicas(plain: Mapping[str, list[Outcome]]) -> list[Panel]:
+    # Of every policy the same four, which are no policies and look like none of ours.
+    looks = [Look(7, 4), Look(6, 2), Look(3, 1), Look(2, 0)]
+    named = [(name, look) for (name, _), look in zip(_SERIES, looks, strict=True)]
+    panels = [key("replicas", named)]
+    for policy, outcomes in plain.items():
+        drawn = [
+            _over_time(outcomes, series, name, look)
+            for (name, series), look in zip(_SERIES, looks, strict=True)
+        ]
+        panel = lines(policy, drawn, "s from FIND's start", "", over=_SHOWN)
+        upright(panel, FIND_SECONDS, _SHOWN, "HOLD")
+        panels.append(panel)
+    return panels
 
 
 def _over_time(
-    axes: Axes, outcomes: Sequence[Outcome], series: Callable[[Look], int], name: str, colour: str
-) -> None:
+    outcomes: Sequence[Outcome], series: Callable[[Seen], int], name: str, look: Look
+) -> Line:
     moments = [LOOK * number for number in range(int(_SHOWN / LOOK) + 1)]
     values = [[series(_at(each, moment)) for each in outcomes] for moment in moments]
-    middle = [statistics.median(each) for each in values]
-    axes.step(moments, middle, where="post", color=colour, linewidth=1.2, label=name)
-    axes.fill_between(
-        moments,
-        list(map(min, values)),
-        list(map(max, values)),
-        step="post",
-        color=colour,
-        alpha=0.1,
+    return Line(
+        name,
+        look,
+        [(moment, statistics.median(each)) for moment, each in zip(moments, values, strict=True)],
+        [(min(each), max(each)) for each in values],
+        steps=True,
     )
 
 
-def _at(outcome: Outcome, moment: float) -> Look:
+def _at(outcome: Outcome, moment: float) -> Seen:
     return next(look for look in reversed(outcome.looks) if look.at <= moment)
 
 
-def _recoveries(plain: dict[str, list[Outcome]]) -> Figure:
-    """The share of seeds recovered within so many windows, and when published runs had."""
-    figure = Figure(figsize=(6, 3.6))
-    axes = figure.add_subplot()
+def _recoveries(plain: Mapping[str, list[Outcome]]) -> list[Panel]:
     windows = range(int(HOLD_SECONDS / WINDOW_SECONDS) + 1)
-    for place, (policy, outcomes) in enumerate(plain.items()):
+    looks, drawn = looks_of(plain), []
+    for policy, outcomes in plain.items():
         times = [recovery(each) / WINDOW_SECONDS for each in outcomes]
-        shares = [sum(time <= number for time in times) / len(times) for number in windows]
-        # Policies that are level would hide each other.
-        width = 1.2 + 1.6 * (len(plain) - 1 - place)
-        axes.step(
-            windows, shares, where="post", color=PALETTE[place], linewidth=width, label=policy
-        )
+        shares = [(n, sum(time <= n for time in times) / len(times)) for n in windows]
+        drawn.append(Line(policy, looks[policy], shares, steps=True))
+    over = math.ceil(1.3 * max(run.ttr for run in TABLE_4.values()) / WINDOW)
+    panel = lines("share of seeds", drawn, "windows from HOLD's start", "", over=over, top=1.0)
     for name, run in TABLE_4.items():
-        axes.axvline(run.ttr / WINDOW, color="#999999", linewidth=0.8, linestyle=":")
-        axes.text(run.ttr / WINDOW, 0.02, f" {name}", rotation=90, fontsize=7, va="bottom")
-    axes.set_xlim(0, math.ceil(1.3 * max(run.ttr for run in TABLE_4.values()) / WINDOW))
-    axes.set_ylim(0, 1.02)
-    axes.set_xlabel("windows from HOLD's start (dotted: published runs)")
-    axes.set_ylabel("share of seeds that have recovered")
-    axes.legend(fontsize=7, loc="lower right")
-    return figure
+        upright(panel, run.ttr / WINDOW, over, name)
+    return [key("schedulers", list(looks.items())), panel]

@@ -4,6 +4,7 @@ import math
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 
+from kubedsm.core.policies.registry import KUBEDSM
 from kubedsm.replay.hpa.figures import Times, chance_of_apart, recoveries, recovery
 from kubedsm.replay.hpa.plan import REFERENCE
 from kubedsm.replay.hpa.published import RISES, TABLE_4, WANTS_ALL, WINDOW
@@ -256,6 +257,24 @@ SECTIONS: Sequence[Section[Outcome]] = (
         _demands,
     ),
 )
+
+
+def answer(outcomes: Outcomes) -> str:
+    medians = {name: recoveries(each).median for name, each in as_they_are(outcomes).items()}
+    if KUBEDSM not in medians:
+        return "KubeDSM was not tried."
+    ours, theirs = (
+        None if seconds is None else f"{_seconds(seconds)} s"
+        for seconds in (medians[KUBEDSM], medians.get(REFERENCE))
+    )
+    seeds = len(as_they_are(outcomes)[KUBEDSM])
+    of_seeds = f"median of {seeds} seeds" if seeds > 1 else "one seed"
+    said = f"Under KubeDSM the service was well again after {ours}"
+    if theirs is None:
+        return f"{said} ({of_seeds})."
+    if ours == theirs:
+        return f"{said}, as soon as under {REFERENCE} ({of_seeds})."
+    return f"{said}, under {REFERENCE} after {theirs} ({of_seeds})."
 
 
 def standings(outcomes: Outcomes) -> list[Standing]:

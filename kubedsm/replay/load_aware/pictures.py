@@ -1,38 +1,36 @@
-"""The p95 against the users. Needs matplotlib (`pip install 'kubedsm[plots]'`)."""
+"""The p95 against the users."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from matplotlib.figure import Figure
-
-from kubedsm.replay.load_aware.tables import Of
+from kubedsm.replay.charts.lines import Line, key, lines
+from kubedsm.replay.charts.looks import looks_of
+from kubedsm.replay.charts.panel import Panel, picture
+from kubedsm.replay.load_aware.tables import MODELLED, Of
 from kubedsm.replay.load_aware.trial import Outcome
-from kubedsm.replay.plots import PALETTE, png
-
-_MODELLED = "a model, not a measurement; schedulers on an emulated cluster in virtual time"
 
 
-def pictures(outcomes: Sequence[Outcome]) -> dict[str, bytes]:
-    """PNG files by name: one a graph, with a panel a scenario."""
+def pictures(outcomes: Sequence[Outcome]) -> Mapping[str, bytes]:
+    """SVG files by name: one a graph, with a panel a scenario."""
     graphs = dict.fromkeys(graph for graph, _ in Of(outcomes).kinds)
+    about = f"The 95th percentile of response times against the number of users. {MODELLED}."
     return {
-        f"p95-by-users-{graph}.png": png(_drawn(outcomes, graph), _MODELLED) for graph in graphs
+        f"p95-by-users-{graph}.svg": picture(
+            f"How slow requests get: graph {graph}", about, _drawn(outcomes, graph)
+        )
+        for graph in graphs
     }
 
 
-def _drawn(outcomes: Sequence[Outcome], graph: str) -> Figure:
+def _drawn(outcomes: Sequence[Outcome], graph: str) -> list[Panel]:
     tried = Of(outcomes).all(graph=graph)
-    figure = Figure(figsize=(3.6 * len(tried.kinds), 3.6))
-    panels = figure.subplots(1, len(tried.kinds), squeeze=False)[0]
-    for axes, (_, scenario) in zip(panels, tried.kinds, strict=True):
-        for place, contender in enumerate(tried.contenders):
+    looks = looks_of(tried.contenders)
+    panels = []
+    for _, scenario in tried.kinds:
+        drawn = []
+        for contender in tried.contenders:
             of_one = tried.all(scenario=scenario, contender=contender)
-            means = [of_one.all(users=users).mean("p95") for users in of_one.users]
-            axes.plot(
-                of_one.users, means, color=PALETTE[place], marker="o", markersize=3, label=contender
-            )
-        axes.set_title(f"{graph}, scenario {scenario}", fontsize=9)
-        axes.set_xlabel("users")
-        axes.set_ylim(bottom=0)
-    panels[0].set_ylabel("p95, s")
-    panels[0].legend(fontsize=7)
-    return figure
+            means = ((users, of_one.all(users=users).mean("p95")) for users in of_one.users)
+            known = [(float(users), p95) for users, p95 in means if p95 is not None]
+            drawn.append(Line(contender, looks[contender], known))
+        panels.append(lines(f"scenario {scenario}", drawn, "users", "p95, s"))
+    return [key("schedulers", list(looks.items())), *panels]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import attrs
 
 from kubedsm.replay.load_aware.application import GRAPHS, SCENARIOS
-from kubedsm.replay.load_aware.contenders import CONTENDERS, DEFAULT
+from kubedsm.replay.load_aware.contenders import CONTENDERS, DEFAULT, OURS
 from kubedsm.replay.load_aware.published import LOWER
 from kubedsm.replay.load_aware.trial import Outcome
 from kubedsm.replay.report import number
@@ -133,3 +133,24 @@ SECTIONS: Sequence[Section[Outcome]] = (
         _costs,
     ),
 )
+
+
+def answer(outcomes: Sequence[Outcome]) -> str:
+    tried = Of(outcomes)
+    lower = {
+        scenario: tried.all(scenario=scenario).lower(OURS)
+        for scenario in sorted({scenario for _, scenario in tried.kinds})
+    }
+    said = [
+        f"{abs(percent):.0f} % {'lower' if percent >= 0 else 'higher'} in scenario {scenario}"
+        for scenario, percent in lower.items()
+        if percent is not None
+    ]
+    if not said:
+        return f"KubeDSM that is told the load was not tried beside {DEFAULT}."
+    lost = tried.all(contender=OURS).mean("lost_pod_seconds") or 0.0
+    cost = f"at the cost of {lost:.1f} pod-seconds a trial" if lost else "no capacity was lost"
+    return (
+        f"Told the measured load, KubeDSM's p95 of response times was {', '.join(said)} than"
+        f" {DEFAULT}'s; {cost}."
+    )

@@ -13,7 +13,8 @@ from rich.progress import Progress
 from kubedsm.replay.files import put, put_page
 from kubedsm.replay.packing.attempts import Attempt
 from kubedsm.replay.packing.sweep import FULL, SHORT, Plan, attempts
-from kubedsm.replay.packing.tables import COMPUTED, SECTIONS
+from kubedsm.replay.packing.tables import COMPUTED, SECTIONS, answer
+from kubedsm.replay.provenance import Provenance, told, typed
 from kubedsm.replay.runner import processors
 from kubedsm.replay.sections import as_markdown
 from kubedsm.solvers.available import SolverKind, installed, lacking
@@ -40,6 +41,7 @@ def run(
         kept = out / f"calls-{solver}.jsonl"
     done = carried_out(planned, solver, jobs, kept)
     made = as_markdown(SECTIONS, done, about(solver, jobs))
+    made = told(answer(done), Provenance(typed()), made)
     if output == "json":
         sys.stdout.buffer.write(as_json(done, solver, jobs) + b"\n")
         sys.stdout.buffer.flush()

@@ -290,3 +290,19 @@ SECTIONS: Sequence[Section[Attempt]] = (
         _papers,
     ),
 )
+
+
+def answer(attempts: Sequence[Attempt]) -> str:
+    """Of the longest calls."""
+    limits = _limits(attempts)
+    if not limits:
+        return "No cluster was packed: kube-scheduler placed every pod."
+    outcomes = Outcomes(attempts, limits[-1])
+    ours = outcomes.mean(lambda call: call.evictions) or 0.0
+    theirs = statistics.fmean(each.evictions for each, _ in outcomes.calls)
+    return (
+        f"Packing anew placed more than kube-scheduler within {limits[-1]:g} s, or proved that"
+        f" nobody can, in {number(outcomes.percent_of_calls(*_WELL), 0)} % of"
+        f" {len(outcomes.calls)} full clusters, with {ours:.1f} evictions each where"
+        f" kube-scheduler's preemption took {theirs:.1f}."
+    )
