@@ -29,6 +29,7 @@ table { border-collapse: separate; border-spacing: 0; font-size: 0.9rem;
 th, td { padding: 0.25rem 0.7rem; border-bottom: 1px solid var(--rule); text-align: left;
          vertical-align: top; }
 th { vertical-align: bottom; font-weight: 600; }
+td[style*="right"] { white-space: nowrap; }
 th:first-child, td:first-child { position: sticky; left: 0; background: var(--ground);
                                  padding-left: 0; }
 abbr { text-decoration: underline dotted var(--faint); text-underline-offset: 3px; cursor: help; }
@@ -54,7 +55,7 @@ img { max-width: 100%; height: auto; }
   table { font-size: 7.5pt; }
   th, td { padding: 0.15rem 0.35rem; }
   .panel, tr, .scroll + ul li { break-inside: avoid; }
-  h2, figcaption { break-after: avoid; }
+  h2, figcaption { break-after: avoid; break-inside: avoid; }
   th:first-child, td:first-child { position: static; }
   .chart, .swatch { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
 }

@@ -23,6 +23,8 @@ _EMULATED = (
     "**Emulated**: the scheduler is the real one, the cluster is not, and time is virtual; nothing"
     " here was measured on a real cluster."
 )
+#: letters
+_LINE = 90
 #: nodes that are named one by one
 _FEW = 4
 
@@ -51,24 +53,26 @@ def told(answer: str, made: Provenance, text: str) -> str:
 
 
 def typed() -> str:
-    """The command that is running, to be typed again."""
+    """The command that is running, to be typed again; a long one on several lines."""
     context = click.get_current_context()
     arguments: list[str] = []
-    words: list[str] = []
+    options: list[str] = []
     for parameter in context.command.params:
         name = parameter.name or ""
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             given = context.params[name]
-            values = given if isinstance(given, tuple) else (given,)
+            values = [str(each) for each in (given if isinstance(given, tuple) else (given,))]
             if isinstance(parameter, click.Argument):
-                arguments += map(str, values)
+                arguments += map(shlex.quote, values)
             elif given is True:
-                words.append(parameter.opts[0])
+                options.append(parameter.opts[0])
             else:
-                words += (word for each in values for word in (parameter.opts[0], str(each)))
-    if any(each.startswith("-") for each in arguments):
-        words, arguments = [*words, "--", *arguments], []
-    return shlex.join([*context.command_path.split(), *arguments, *words])
+                options += (shlex.join((parameter.opts[0], value)) for value in values)
+    if any(each.lstrip("'").startswith("-") for each in arguments):
+        options, arguments = [*options, "--", *arguments], []
+    words = [" ".join([context.command_path, *arguments]), *options]
+    whole = " ".join(words)
+    return whole if len(whole) <= _LINE else " \\\n    ".join(words)
 
 
 def of_runs(runs: Sequence[Run], setup: Setup, cluster: str, services: str | None) -> Provenance:

@@ -15,6 +15,8 @@ from kubedsm.replay.runner import processors, spread
 from kubedsm.replay.sections import Section, as_markdown
 from loadgen.whole_files import folder_for
 
+_MODELLED = "**Emulated, and modelled**: nothing here was measured on a real cluster."
+
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
@@ -86,7 +88,7 @@ class Preset(Generic[T, Outcome]):
             folder_for(out)
         done = self.carried_out(planned, jobs or processors())
         made, found = as_markdown(self.sections, done, self.about(planned)), as_json(done)
-        text = told(self.answer(done), Provenance(typed()), made)
+        text = told(self.answer(done), Provenance(typed(), _MODELLED), made)
         click.echo(found if output == "json" else text, nl=False)
         if out is not None:
             put(out, found, text)

@@ -11,7 +11,7 @@ from kubedsm.replay.glossary import meaning
 from kubedsm.replay.provenance import of_runs, told, typed
 from kubedsm.replay.report import EFFECT_HEADINGS, HEADINGS, SERVICE_HEADINGS
 from kubedsm.replay.sources import Source, recipe
-from kubedsm.replay.text import other_than_the_papers
+from kubedsm.replay.text import other_than_the_papers, papers_text
 from kubedsm.replay.world import Run, Setup
 
 
@@ -108,6 +108,20 @@ def test_published_figures_are_beside_the_papers_own_set_up_only(setup, other):
     assert other_than_the_papers(setup, [recipe("1.5-.4", 1.5, 0.4)]) == other
     named_alike = Source("1.5-.4", "1.5-.4.json", recipe("", 1.5, 0.4).scenario)
     assert "scenarios" in other_than_the_papers(setup, [named_alike])
+
+
+def test_where_nothing_is_published_a_line_says_why():
+    means = [
+        row("kubedsm", 0.8, scenario="1.5-.4") | {"std": 0.1, "optimumShare": 0.9, "shares": {}}
+        | {"latencyMs": {}, "overallLatencyMs": {"mean": 1.0, "network": 1.0}, "takenBack": 0}
+        | {"pendingSeconds": {"mean": 0, "p95": 0}, "onOneNode": {"services": 0, "avoidable": 0}}
+    ]  # fmt: skip
+    alike, other = (papers_text({"means": means}, what) for what in ("", "nodes"))
+    assert "| kubedsm | 0.800 (0.77) | 0.800 (0.77) |" in alike
+    assert "| kubedsm | 0.800 | 0.800 |" in other
+    assert "In brackets" not in other
+    assert "paper published does not stand beside these figures" in other
+    assert "does not stand" not in alike
 
 
 @pytest.mark.parametrize("headings", [HEADINGS[2:], SERVICE_HEADINGS[3:], EFFECT_HEADINGS[2:]])

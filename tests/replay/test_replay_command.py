@@ -89,7 +89,8 @@ def test_a_folder_gets_results_pictures_tables_and_a_page(scenario, tmp_path):
     assert answer.startswith("KubeDSM kept ")
     assert tables.startswith(f"**{answer}**\n")
     assert f"<p><strong>{answer}</strong></p>" in page
-    command = f"kubedsm replay {scenario} --policies {policies} --jobs 1 --out '{out}'"
+    options = f" \\\n    --policies {policies} \\\n    --jobs 1 \\\n    --out '{out}'"
+    command = f"kubedsm replay {scenario}{options}"
     assert f"```sh\n{command}\n```" in tables
     assert html.escape(command, quote=False) in page
     for told in ("**Emulated**", f"KubeDSM {__version__}", "| n5 | cloud | 22 | 17G |"):

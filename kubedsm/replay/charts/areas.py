@@ -8,6 +8,8 @@ from kubedsm.replay.charts.scales import figure, ticks
 
 #: from when on there were how many on the edge, and in all
 Changes = Sequence[Sequence[float]]
+#: a title that leaves room beside it
+_SHORT = 180.0
 _ROW, _APART, _RIGHT = 44.0, 10.0, 8.0
 
 
@@ -18,7 +20,8 @@ def areas(
     panel = Panel(title)
     left = 30 + max(map(width, services), default=0)
     across = WIDTH - left - _RIGHT
-    panel.text(WIDTH - _RIGHT, 14, "pods, over seconds", "small faint end")
+    if width(title) < _SHORT:
+        panel.text(WIDTH - _RIGHT, 14, "pods, over seconds", "small faint end")
     y = panel.height + 6
     for service, changes in services.items():
         floor = y + _ROW

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import attrs
 
 from kubedsm.replay.charts.looks import Look
-from kubedsm.replay.charts.panel import WIDTH, Panel, shown, width
+from kubedsm.replay.charts.panel import WIDTH, Panel, cut, shown, width
 from kubedsm.replay.charts.scales import ticks
 
 #: pixels; longer names stand above their bars
@@ -47,11 +47,12 @@ def bars(
     for step in steps:
         at = left + step * scale
         panel.path("rule", f"M{shown(at)} {shown(start - 2)}V{shown(y - 4)}")
-        panel.text(at, y + 9, figure(step), "small faint middle")
+        # At the panel's edge it would be cut in the middle.
+        panel.text(at, y + 9, figure(step), "small faint middle" if at else "small faint")
     for each, at in rows:
         _bar(panel, each, at, left, scale)
         if above:
-            panel.text(0, at - 4, each.name)
+            panel.text(0, at - 4, cut(each.name, WIDTH))
         else:
             panel.text(left - 8, at + 11, each.name, "end")
         panel.text(WIDTH, at + 11, figure(each.value), "end")

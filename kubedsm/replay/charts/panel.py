@@ -13,6 +13,8 @@ WIDTH = 340
 _GAP, _COLUMNS, _LINE = 20, 3, 15
 #: of a letter of 12 pixels, on the average
 _LETTER = 6.2
+#: so much wider are titles
+_BOLD = 1.2
 
 _LIGHT = {"ink": "#1b1f24", "faint": "#59636e", "rule": "#d9dee3", "ground": "#ffffff"}
 _DARK = {"ink": "#e6e9ec", "faint": "#a3acb5", "rule": "#3a424a", "ground": "#15181c"}
@@ -61,6 +63,13 @@ def width(words: str) -> float:
     return _LETTER * len(words)
 
 
+def cut(words: str, across: float) -> str:
+    """What there is no room for is left out."""
+    if width(words) <= across:
+        return words
+    return f"{words[: int(across / _LETTER) - 1]}\N{HORIZONTAL ELLIPSIS}"
+
+
 @attrs.define
 class Panel:
     title: str
@@ -70,7 +79,7 @@ class Panel:
 
     def __attrs_post_init__(self) -> None:
         if self.title:
-            self.text(0, 14, self.title, "title")
+            self.text(0, 14, cut(self.title, self.width / _BOLD), "title")
             self.height = max(self.height, 22)
 
     def text(self, x: float, y: float, words: str, kind: str = "", turned: str = "") -> None:

@@ -20,6 +20,8 @@ from kubedsm.replay.sections import as_markdown
 from kubedsm.solvers.available import SolverKind, installed, lacking
 from loadgen.whole_files import folder_for
 
+_COMPUTED = "**Computed** on snapshots: nothing here was measured on a real cluster."
+
 
 def plan(seeds: int | None, seconds: Sequence[float], *, full: bool) -> Plan:
     usual = FULL if full else SHORT
@@ -41,7 +43,7 @@ def run(
         kept = out / f"calls-{solver}.jsonl"
     done = carried_out(planned, solver, jobs, kept)
     made = as_markdown(SECTIONS, done, about(solver, jobs))
-    made = told(answer(done), Provenance(typed()), made)
+    made = told(answer(done), Provenance(typed(), _COMPUTED), made)
     if output == "json":
         sys.stdout.buffer.write(as_json(done, solver, jobs) + b"\n")
         sys.stdout.buffer.flush()
