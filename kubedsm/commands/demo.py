@@ -7,8 +7,9 @@ import os
 import random
 import shutil
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from pathlib import Path
+from typing import Any
 
 import attrs
 import click
@@ -134,7 +135,7 @@ class _Run:
                     await runtime.synced.wait()
                     create_services(world)
                     with self._live(path) as show:
-                        await self._watch(world, show, beside)
+                        await self._unless_asked(watch_demo(world, show, beside))
                     self.last = await self._ended(world, beside)
                     scheduler.cancel()
 
@@ -153,26 +154,23 @@ class _Run:
         async with baseline(self.seed, self.cycles) as beside:
             yield beside
 
-    async def _watch(
-        self, world: World, show: Callable[[Frame], None], beside: Baseline | None
-    ) -> None:
-        """Return at the end, or when that is asked for."""
+    async def _unless_asked(self, work: Coroutine[Any, Any, None]) -> None:
+        """Return when it is done, or when the end is asked for."""
         self.stop.heeded = True
-        watching = asyncio.ensure_future(watch_demo(world, show, beside))
-        asked = asyncio.ensure_future(self.stop.asked.wait())
-        try:
-            await asyncio.wait({watching, asked}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            asked.cancel()
-            watching.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await watching
+        async with asyncio.TaskGroup() as tasks:
+            both = {tasks.create_task(work), tasks.create_task(self._asked())}
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            for task in both:
+                task.cancel()
+
+    async def _asked(self) -> None:
+        await self.stop.asked.wait()
 
     async def _ended(self, world: World, beside: Baseline | None) -> Frame:
         interrupted = self.stop.asked.is_set()
         if beside is not None and not interrupted and not beside.over.is_set():
             self.console.print("Waiting for what kube-scheduler made of it.")
-            await beside.wait(PATIENCE)
+            await self._unless_asked(beside.wait(PATIENCE))
         return world.frame(beside, interrupted=interrupted)
 
     @contextlib.contextmanager

@@ -70,8 +70,10 @@ class World:
         return Frame(
             seconds=seconds,
             duration=scenario.duration,
-            nodes=[observer.node(node) for node in self.nodes],
-            services=observer.services({s: scenario.rate(s, now) for s in scenario.services}),
+            nodes=tuple(map(observer.node, self.nodes)),
+            services=tuple(
+                observer.services({s: scenario.rate(s, now) for s in scenario.services})
+            ),
             bound=observer.bound,
             just_bound={tier.value: number for tier, number in news.items() if tier},
             waiting=observer.waiting,
@@ -79,7 +81,7 @@ class World:
             ours=Standing.of(timeline, PROMISES),
             theirs=None if replayed is None else Standing.of(until(replayed, seconds), PROMISES),
             replay=_state_of(beside),
-            moves=self.moves.begun(),
+            moves=tuple(self.moves.begun()),
             migrations=Migrations.of(timeline),
             cut=cut,
             interrupted=interrupted,

@@ -36,7 +36,7 @@ def render(frame: Frame, width: int, height: int, beside: str = "") -> Renderabl
     said = Text(headline(frame), style="bold")
     # So many lines whatever is said, so that the tables stay where they are.
     padding = (3 if width < NARROW else 2) - _lines(said, width)
-    moves = [_hanging(f"{move.began:.0f} s", line_of(move)) for move in frame.moves[-LAST_MOVES:]]
+    moves = [_hanging(f"{move.began:3.0f} s", line_of(move)) for move in frame.moves[-LAST_MOVES:]]
     parts = [
         _Part(Text(f"KubeDSM demo, emulated: {frame.seconds:.0f} s of {frame.duration:.0f} s")),
         _Part(said),
