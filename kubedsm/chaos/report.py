@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import attrs
-from rich.table import Table
 
 from kubedsm.chaos.story import Injection
 from kubedsm.chaos.sweep import Cell, Verdict
 from kubedsm.chaos.telling import alike
+from kubedsm.why.fitted_table import FittedTable
+from kubedsm.why.table import table
 
 
 @attrs.frozen
@@ -58,7 +59,7 @@ class Report:
             ],
         }
 
-    def table(self) -> Table:
+    def table(self) -> FittedTable:
         """By fault and workload: how many were made, and how many of them broke a promise."""
         workloads = sorted({v.injection.workload for v in self.verdicts})
         made: Counter[tuple[str, str]] = Counter()
@@ -69,14 +70,12 @@ class Report:
                 key = (f"{fault.family} {fault.cell[2]}", verdict.injection.workload)
                 made[key] += 1
                 wrong[key] += bool(verdict.violations)
-        table = Table(title="injections by fault and workload; in brackets: promises broken")
-        table.add_column("fault")
-        for workload in workloads:
-            table.add_column(workload, justify="right")
-        for what in sorted({what for what, _ in made}):
-            cells = (_cell(made[what, w], wrong[what, w]) for w in workloads)
-            table.add_row(what, *cells)
-        return table
+        rows = (
+            (what, *(_cell(made[what, w], wrong[what, w]) for w in workloads))
+            for what in sorted({what for what, _ in made})
+        )
+        title = "injections by fault and workload; in brackets: promises broken"
+        return table(("fault", *workloads), rows, title=title, numbers=workloads)
 
 
 def _cell(made: int, wrong: int) -> str:

@@ -107,7 +107,9 @@ def advice_tables(advice: Advice, milliseconds: float) -> RenderableType:
             (*(str(move[heading]) for heading in headings[:-1]), f"{move['gain']:.3f}")
             for move in said["moves"]
         )
-        parts.append(table(headings, rows, title="moves", numbers=("gain",)))
+        parts.append(
+            table(headings, rows, title="moves", numbers=("gain",), least=("group", "mode", "kind"))
+        )
         parts += [Text(f"{m.pod} moves {m.purpose}") for m in moves if m.evens]
         steps = "; then ".join(", ".join(stage) for stage in advice.order)
         parts.append(Text(f"order: {steps}"))

@@ -10,7 +10,6 @@ import click
 import msgspec
 import orjson
 from rich.console import Console
-from rich.table import Table
 
 from kubedsm.cluster.calls.explained_cluster import ExplainedCluster
 from kubedsm.cluster.client.kubernetes import KubernetesCluster
@@ -34,6 +33,7 @@ from kubedsm.runtime.configuration_source import said_in
 from kubedsm.solvers.available import lacking
 from kubedsm.thinking.moves_to_make import migration_of
 from kubedsm.why.client import promises_at
+from kubedsm.why.fitted_table import FittedTable
 from kubedsm.why.promises import Promised
 from kubedsm.why.table import table
 
@@ -233,7 +233,7 @@ def _print(
         console.print(_promised_table(promised))
 
 
-def _promised_table(promised: list[Promised]) -> Table:
+def _promised_table(promised: list[Promised]) -> FittedTable:
     """With the response times of each, measured and as they make a promise of its target."""
     headings = ("workload", "promised", "answers in: edge", "cloud", "target", "by edge", "cloud")
     rows = (

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from kubedsm.bench.pack import PackResult
@@ -16,6 +15,7 @@ from kubedsm.commands.unplaced import unplaced_lines
 from kubedsm.core.goals.objective import NANO
 from kubedsm.core.solving.in_order import Certificate
 from kubedsm.core.world.model import Share, Workload
+from kubedsm.why.fitted_table import FittedTable
 from kubedsm.why.table import table
 
 
@@ -30,7 +30,7 @@ def placement_tables(placement: OfflinePlacement, milliseconds: float) -> Render
         if bindings
         else Text("Nothing to bind."),
         *([Text("unplaced", style="italic"), *waiting] if waiting else ()),
-        *([shares] if shares.row_count else ()),
+        *([shares] if shares.rows else ()),
         Text(
             f"QoS {decision.score_before / NANO:.3f} -> {decision.score_after / NANO:.3f}, "
             f"{decision.proof.words}, {looked_at}"
@@ -46,7 +46,7 @@ def unproven_lines(certificates: Iterable[Certificate]) -> list[Text]:
     return [Text(each.words) for each in certificates if not each.proven]
 
 
-def shares_table(before: Mapping[Workload, Share], after: Mapping[Workload, Share]) -> Table:
+def shares_table(before: Mapping[Workload, Share], after: Mapping[Workload, Share]) -> FittedTable:
     rows = (
         (str(workload), *(f"{share.edge}/{share.total}" for share in (before[workload], later)))
         for workload, later in after.items()
@@ -55,7 +55,7 @@ def shares_table(before: Mapping[Workload, Share], after: Mapping[Workload, Shar
     return table(headings, rows, title="edge share", numbers=headings[1:])
 
 
-def bench_table(measured: dict[str, Any]) -> Table:
+def bench_table(measured: dict[str, Any]) -> FittedTable:
     rows = (
         (what, f"{value:,.3f}" if isinstance(value, float) else str(value))
         for what, value in _flat(measured, "")

@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
+import attrs
 from rich.console import Group, RenderableType
 from rich.text import Text
 
@@ -103,8 +103,6 @@ _COLUMNS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
 HEADINGS = ("scenario", "policy", *_COLUMNS)
 #: what a terminal of 80 columns has no room for
 _ONLY_ON_PAPER = frozenset(map(HEADINGS.index, (NETWORK, ON_ONE_NODE, AVOIDABLE)))
-#: letters of the longest policy's name; only settings are longer
-_NAME = 19
 
 
 def rows_of(found: Report) -> list[tuple[str, ...]]:
@@ -210,8 +208,7 @@ def tables(found: Report) -> Group:
     for scenario in scenarios_of(found["means"]):
         of_scenario = (_narrow(row) for row in rows if row[0] == scenario)
         made = table(_narrow(HEADINGS), of_scenario, title=f"\n{scenario}", numbers=_COLUMNS)
-        made.box, made.padding, made.columns[0].width = SIMPLE_HEAD, 0, _NAME
-        parts.append(made)
+        parts.append(attrs.evolve(made, compact=True))
     parts += map(Text, map(_effects_in_a_line, effect_rows(found)))
     return Group(*parts)
 

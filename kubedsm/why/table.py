@@ -1,32 +1,27 @@
 """Tables for people, and an explanation as one."""
 
-from collections.abc import Container, Iterable, Iterator
-from typing import Literal
+from collections.abc import Container, Iterable, Iterator, Sequence
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from kubedsm.core.rules.fit import TIER
 from kubedsm.why.explanation import Explanation, MoveAnswer, NodeAnswer
+from kubedsm.why.fitted_table import FittedTable
 
 
 def table(
     headings: Iterable[str],
-    rows: Iterable[Iterable[RenderableType]],
+    rows: Iterable[Iterable[str]],
     *,
     title: str | None = None,
     numbers: Container[str] = (),
     header: bool = True,
-) -> Table:
-    """Under these headings; what is too long is folded, and of `numbers` on the right."""
-    made = Table(title=title, title_justify="left", show_header=header)
-    for heading in headings:
-        justify: Literal["left", "right"] = "right" if heading in numbers else "left"
-        made.add_column(heading, justify=justify, overflow="fold")
-    for row in rows:
-        made.add_row(*row)
-    return made
+    least: Sequence[str] = (),
+) -> FittedTable:
+    """Under these headings, of `numbers` on the right; where it is narrow, `least` go first."""
+    cells = tuple(map(tuple, rows))
+    return FittedTable(tuple(headings), cells, title, numbers, header, least)
 
 
 def explanation_table(said: Explanation) -> RenderableType:
@@ -36,13 +31,10 @@ def explanation_table(said: Explanation) -> RenderableType:
     title = said.pod + (" (nodes as they are now)" if said.nodes_as_of == "now" else "")
     headings = ("node", "tier", "fits", "score, or why not and what would help")
     rows = (
-        map(Text, (node.node, node.tier or "", "no" if node.change else "yes", _why(node)))
+        (node.node, node.tier or "", "no" if node.change else "yes", _why(node))
         for node in said.nodes
     )
-    made = table(headings, rows, title=title)
-    for column in made.columns[:-1]:
-        column.no_wrap = True
-    return Group(made, *lines)
+    return Group(table(headings, rows, title=title), *lines)
 
 
 def _outcome(said: Explanation) -> Iterator[str]:
