@@ -3,8 +3,11 @@
 import asyncio
 import gc
 import random
+import signal
 import socket
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +16,7 @@ import click
 import structlog
 
 from kubedsm import __version__
-from kubedsm.clock import SystemClock
+from kubedsm.clock import Clock, SystemClock
 from kubedsm.cluster.calls.explained_cluster import ExplainedCluster
 from kubedsm.cluster.client.dry_run import DryRun
 from kubedsm.cluster.client.kubernetes import KubernetesCluster
@@ -39,6 +42,7 @@ from kubedsm.runtime import leadership
 from kubedsm.runtime.assembly import Runtime
 from kubedsm.runtime.config_map import ConfigMapName
 from kubedsm.runtime.configuration_source import said_in
+from kubedsm.runtime.leader_election import NotLeadingError
 from kubedsm.solvers.available import lacking
 from kubedsm.why.server import PORT, Diagnostics
 
@@ -217,9 +221,30 @@ class _Serving:
                 if said := lacking(configuration.solver.kind):
                     log.warning(said)
                 self.stop.heeded = True
-                await leadership.serve(runtime, elector, self.stop.asked, self.grace_period)
+                with self._end_told(runtime, clock):
+                    await leadership.serve(runtime, elector, self.stop.asked, self.grace_period)
                 for task in beside:
                     task.cancel()
+
+    @contextmanager
+    def _end_told(self, runtime: Runtime, clock: Clock) -> Iterator[None]:
+        """Say at the end why it came, and what was done until then."""
+        began, why = clock.monotonic(), "an error"
+        try:
+            yield
+            why = "told to stop"
+        except asyncio.CancelledError:
+            why = "told to stop at once"
+            raise
+        except BaseExceptionGroup as errors:
+            if errors.subgroup(NotLeadingError) is not None:
+                why = "another process leads"
+            raise
+        finally:
+            by = {"signal": signal.Signals(self.stop.by).name} if self.stop.by else {}
+            uptime = round(clock.monotonic() - began, 1)
+            done = runtime.work_done.summary()
+            structlog.get_logger().info("stopped", why=why, **by, uptime_seconds=uptime, **done)
 
     async def _configured(self, cluster: Cluster) -> Configuration:
         if not isinstance(self.source, ConfigMapName):

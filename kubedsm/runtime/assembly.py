@@ -51,6 +51,7 @@ from kubedsm.runtime.suggester import Suggester
 from kubedsm.runtime.supervisor import Supervisor
 from kubedsm.runtime.thoughts import Thoughts
 from kubedsm.runtime.tier_marks import TierKeeper
+from kubedsm.runtime.work_done import WorkDone
 from kubedsm.runtime.workload_changes import WorkloadChanges
 from kubedsm.runtime.workload_events import WorkloadEvents
 from kubedsm.said_by_cause import SaidByCause
@@ -59,7 +60,6 @@ from kubedsm.thinking.told_mirror import ToldMirror
 from kubedsm.thinking.worker import Worker
 from kubedsm.why.explainer import Decisions
 from kubedsm.why.record import DecisionRecord
-from plans.steps import Step
 
 
 class Runtime:
@@ -100,6 +100,7 @@ class Runtime:
         self._listener = listener or Listener()
         self._limits = WAITING if dry_run else Limits()
         self._dry_run = dry_run
+        self.work_done = WorkDone(dry_run)
         self._said = SaidByCause(clock)
         self.supervisor = Supervisor(clock, rng)
         self.synced = asyncio.Event()
@@ -131,6 +132,7 @@ class Runtime:
             self._record,
             self._preemptor,
             self._listener,
+            self.work_done,
         )
         self._scheduler = self._decider(chance, binds)
         self._file: ConfigurationFile | None = None
@@ -262,7 +264,7 @@ class Runtime:
             step_calls,
             self._moves,
             left_behind,
-            self._bound,
+            lambda pod, step: self._outcomes.settled(pod, step),  # noqa: PLW0108 - made later
             self.supervisor,
             self._limits,
             self._listener,
@@ -440,9 +442,6 @@ class Runtime:
             await self._move_requests.answered()
         await self._workload_events.flush()
         await self._recorder.flushed()
-
-    def _bound(self, pod: Pod, step: Step) -> None:
-        self._outcomes.settled(pod, step)
 
     def _released(self, pod: Pod) -> None:
         """Place a pod that a move claimed and has no use for any more, if it still waits."""

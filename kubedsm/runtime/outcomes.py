@@ -5,10 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 import attrs
 import structlog
 
-from kubedsm.core.placing.decision import Decision
+from kubedsm.core.placing.decision import Binding, Decision
 from kubedsm.core.rules.feasibility import Rejection
 from kubedsm.core.rules.fit import why_unschedulable
 from kubedsm.core.solving.in_order import unproven
+from kubedsm.core.world.mirror import ReservationError
 from kubedsm.core.world.model import NodeName, Pod, Uid
 from kubedsm.core.world.snapshot import Snapshot
 from kubedsm.runtime.event_recorder import EventRecorder
@@ -16,6 +17,7 @@ from kubedsm.runtime.listener import Listener
 from kubedsm.runtime.placement_manager import PlacementManager
 from kubedsm.runtime.preemptor import Preemptor
 from kubedsm.runtime.scheduling_queue import SchedulingQueue
+from kubedsm.runtime.work_done import Batch, WorkDone
 from kubedsm.runtime.workload_events import WorkloadEvents
 from kubedsm.said_by_cause import cause_of
 from kubedsm.why.entries import MoveOutcome, Outcome
@@ -37,13 +39,28 @@ class Outcomes:
     record: DecisionRecord
     preemptor: Preemptor
     listener: Listener
+    work_done: WorkDone
 
     def place(
-        self, snapshot: Snapshot, decision: Decision, messages: Mapping[Uid, str] | None = None
+        self,
+        batch: Batch,
+        snapshot: Snapshot,
+        decision: Decision,
+        messages: Mapping[Uid, str] | None = None,
     ) -> None:
         """In the same breath as the snapshot was taken."""
-        self.manager.place(decision.bindings)
+        self.bind(batch, decision.bindings)
         self.record.batch(snapshot, decision, messages or {})
+
+    def bind(self, batch: Batch, bindings: Sequence[Binding]) -> None:
+        """The same of some that are noted otherwise."""
+        self.work_done.asked(batch, bindings)
+        try:
+            self.manager.place(bindings)
+        except ReservationError:
+            for binding in bindings:
+                self.work_done.settled(binding.pod.uid, done=False)
+            raise
 
     def say_why_not(self, snapshot: Snapshot, unplaced: Mapping[Uid, Rejections]) -> dict[Uid, str]:
         """Have these pods wait, in the same breath as the snapshot was taken; what they are told.
@@ -76,17 +93,16 @@ class Outcomes:
             self.listener.attempt_ended(pod, "error")
             self.recorder.failed_scheduling(pod, "an error of the scheduler's own; see its log")
 
-    def ended(self, pods: Sequence[Pod], seconds: float, bound: int, decision: Decision) -> None:
-        """All is decided about a batch, of which so many are to be bound: by this, at last."""
+    def ended(self, batch: Batch, pods: Sequence[Pod], seconds: float, decision: Decision) -> None:
+        """All is decided about a batch: by this, at last."""
         self.listener.batch_decided(pods, seconds)
         if not decision.proven:
             self.listener.unproven("batch", decision.certificates)
         if decision.looked_at is not None:
             self.listener.cloud_sampled(decision.looked_at.number)
-        log.info(
-            "batch",
+        self.work_done.decided(
+            batch,
             pods=len(pods),
-            bound=bound,
             unplaced=len(decision.unplaced),
             late=len(decision.late),
             proven=decision.proven,
@@ -95,8 +111,11 @@ class Outcomes:
             milliseconds=round(1000 * seconds, 2),
         )
 
-    def settled(self, pod: Pod, step: Step) -> None:
-        """Take note of how a bind ended."""
+    def settled(self, pod: Pod | None, step: Step) -> None:
+        """Take note of how a bind ended; None: the pod is gone."""
+        self.work_done.settled(Uid(step.pod), done=step.state is StepState.DONE)
+        if pod is None:
+            return
         if step.state is StepState.DONE:
             self.queue.bound(pod.uid)
             self.listener.attempt_ended(pod, "scheduled")
@@ -114,6 +133,7 @@ class Outcomes:
         """Remember and tell what became of a move."""
         self.record.move_ended(ended)
         self.listener.move_ended(ended)
+        self.work_done.move_ended(ended.outcome)
         if ended.outcome is Outcome.DROPPED:
             return
         pod, completed = ended.move.pod, ended.outcome is Outcome.COMPLETED

@@ -95,7 +95,7 @@ class PlacementManager:
     """The one runner of plans: binds, moves, and the restoring of what a move left behind.
 
     `followed`: which plan each pod is about, for all that must know; only written here.
-    `on_bound` hears of each bind that is not a move's, and how it ended.
+    `on_bound` hears of each bind that is not a move's, and how it ended; the pod may be gone.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class PlacementManager:
         step_calls: StepCalls,
         moves: Moves,
         left_behind: LeftBehind,
-        on_bound: Callable[[Pod, Step], None],
+        on_bound: Callable[[Pod | None, Step], None],
         supervisor: Supervisor,
         limits: Limits,
         listener: Listener,
@@ -442,6 +442,4 @@ class PlacementManager:
         self._listener.bind_ended(self._clock.monotonic() - running.begun)
         if step.state is not StepState.DONE:
             self._mirror.release(step.pod)
-        pod = self._mirror.pod(Uid(step.pod))
-        if pod is not None:
-            self._on_bound(pod, step)
+        self._on_bound(self._mirror.pod(Uid(step.pod)), step)

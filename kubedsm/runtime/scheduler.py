@@ -15,6 +15,7 @@ from kubedsm.runtime.deciding import HASTY, Decided, Deciding, Stage
 from kubedsm.runtime.outcomes import Outcomes
 from kubedsm.runtime.supervisor import Supervisor
 from kubedsm.runtime.thoughts import Thoughts
+from kubedsm.runtime.work_done import Batch
 
 #: pods that are decided on together, if it may cost some of them something that they are not
 LONGEST = 5000
@@ -116,7 +117,7 @@ class Scheduler:
             return
         outcomes.listener.batch_begun(pods)
         left = self.thoughts.let_pass(pods)
-        bound, decision = 0, Decision()
+        batch, decision = Batch(), Decision()
         for stage in deciding.stages():
             those = stage.of(left)
             if not those:
@@ -125,21 +126,20 @@ class Scheduler:
             if decided is None:
                 self.thoughts.begin(left, began)
                 return
-            self._carry_out(decided, last=stage.last)
+            self._carry_out(batch, decided, last=stage.last)
             decision = decided.decision
-            bound += len(decision.bindings)
             gone = {pod.uid for pod in (*decided.held, *(b.pod for b in decision.bindings))}
             left = [pod for pod in left if pod.uid not in gone]
         outcomes.manager.give_way("new pods came")
         outcomes.preemptor.consider(decision.unplaced)
-        outcomes.ended(pods, deciding.clock.monotonic() - began, bound, decision)
+        outcomes.ended(batch, pods, deciding.clock.monotonic() - began, decision)
 
-    def _carry_out(self, decided: Decided, *, last: bool) -> None:
+    def _carry_out(self, batch: Batch, decided: Decided, *, last: bool) -> None:
         snapshot, decision, held = decided
         self.deciding.cloud_turn.went_on(decision.looked_at)
         for pod in held:
             self.deciding.queue.hold(pod)
         messages = self.outcomes.say_why_not(snapshot, decision.unplaced) if last else {}
-        self.outcomes.place(snapshot, decision, messages)
+        self.outcomes.place(batch, snapshot, decision, messages)
         if last:
             self.outcomes.late(decision.late)

@@ -17,6 +17,7 @@ from kubedsm.core.world.model import Pod, Uid
 from kubedsm.core.world.snapshot import Snapshot
 from kubedsm.runtime.deciding import Basis, Deciding, Stage
 from kubedsm.runtime.outcomes import Outcomes, Rejections
+from kubedsm.runtime.work_done import Batch
 from kubedsm.thinking.pods_to_place import Placing, PodsToPlace
 
 T = TypeVar("T")
@@ -31,6 +32,7 @@ class TakingIn:
 
     deciding: Deciding
     outcomes: Outcomes
+    batch: Batch
     stage: Stage
     question: PodsToPlace
     #: when it was asked: what the pods saw of the cluster, and what else the answer depends on
@@ -44,11 +46,11 @@ class TakingIn:
 
     @classmethod
     def asked(
-        cls, deciding: Deciding, outcomes: Outcomes, stage: Stage, pods: list[Pod]
+        cls, deciding: Deciding, outcomes: Outcomes, batch: Batch, stage: Stage, pods: list[Pod]
     ) -> "TakingIn":
         """What is to be asked about these pods now."""
         question, basis = deciding.question(stage, pods), deciding.basis()
-        return cls(deciding, outcomes, stage, question, deciding.seen(stage), basis)
+        return cls(deciding, outcomes, batch, stage, question, deciding.seen(stage), basis)
 
     async def carry_out(self, placing: Placing) -> bool:
         """Whether it holds to the end; if not, what is still apart is to be decided on anew."""
@@ -98,7 +100,7 @@ class TakingIn:
                 feasibility = feasibility.with_pod(pod, now.node)
                 queue.place(pod.uid)
                 kept.append(now)
-        self.outcomes.manager.place(kept)
+        self.outcomes.bind(self.batch, kept)
         self._placed += kept
 
     def _hold(self, pods: Sequence[Pod]) -> None:

@@ -18,6 +18,7 @@ from kubedsm.runtime.outcomes import Outcomes
 from kubedsm.runtime.scheduling_queue import SchedulingQueue
 from kubedsm.runtime.supervisor import Supervisor
 from kubedsm.runtime.taking_in import TakingIn
+from kubedsm.runtime.work_done import Batch
 from kubedsm.thinking.pods_to_place import Placing, PodsToPlace
 from kubedsm.thinking.questions import NoAnswerError, Thinker
 
@@ -80,20 +81,19 @@ class Thoughts:
 
     async def _think(self, batch: _Batch) -> None:
         self.outcomes.manager.give_way("new pods came")
-        bound, decision = 0, Decision()
+        binds, decision = Batch(), Decision()
         for stage in self.deciding.stages():
             those = stage.of(self._left(batch.pods))
             if not those:
                 continue
-            taking_in = TakingIn.asked(self.deciding, self.outcomes, stage, those)
+            taking_in = TakingIn.asked(self.deciding, self.outcomes, binds, stage, those)
             placing = await self._answer(taking_in.question)
             self.unanswered = placing is None
             if placing is None or not await taking_in.carry_out(placing):
                 return
             decision = taking_in.decision
-            bound += len(decision.bindings)
         seconds = self.clock.monotonic() - batch.began
-        self.outcomes.ended(batch.pods, seconds, bound, decision)
+        self.outcomes.ended(binds, batch.pods, seconds, decision)
 
     async def _answer(self, question: PodsToPlace) -> Placing | None:
         """None if there is none, be it by a mistake of ours: in haste it is found whose."""

@@ -1,5 +1,6 @@
 """A `kubedsm run` whose moves take very long, told to stop."""
 
+import json
 import signal
 import time
 
@@ -63,7 +64,10 @@ def test_a_second_signal_ends_at_once_what_the_first_would_wait_for(server, tmp_
         acting.process.send_signal(signal.SIGTERM)
         time.sleep(0.5)
         assert acting.process.poll() is None
-        code, _, err = acting.stop(number)
+        code, out, err = acting.stop(number)
     assert code == 0
+    said = [json.loads(line) for line in out.splitlines()][-1]
+    assert (said["event"], said["why"]) == ("stopped", "told to stop at once")
+    assert (said["signal"], said["moves_done"]) == ("SIGTERM", 0)
     assert "Traceback" not in err
     assert moving(server)

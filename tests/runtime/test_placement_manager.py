@@ -103,7 +103,7 @@ async def binding(cluster):
         cluster,
         mirror,
         SystemClock(),
-        lambda pod, step: settled.append((pod.name, step.state.value, step.reason)),
+        lambda pod, step: settled.append((pod and pod.name, step.state.value, step.reason)),
         LIMITS,
     ).manager
     async with asyncio.TaskGroup() as tasks:
