@@ -55,6 +55,8 @@ async def test_it_says_once_what_it_would_bind_and_counts_the_room():
         await asyncio.sleep(400)
         assert len(would_bind(said)) == len(set(would_bind(said))) == 3
         assert world.placed() == {None: 3}
+        batches = [(s["bound"], s["would_bind"]) for s in said if s["event"] == "batch"]
+        assert batches == [(0, 3)]
         world.deploy("more", 3)
         await asyncio.sleep(30)
         told = would_bind(said)

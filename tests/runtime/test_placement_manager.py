@@ -216,6 +216,8 @@ async def test_a_pod_that_a_server_does_not_find_is_gone_when_the_watch_says_so(
         assert scene.held
         scene.see(PodDeleted(Uid("u1"), "shop", "web-1"))
         assert scene.manager.quiet.is_set()
+        # Whoever counts the binds of its batch hears of it, too.
+        assert [(pod, state) for pod, state, _ in scene.settled] == [(None, "failed")]
 
 
 async def test_a_read_from_before_the_deletion_does_not_bring_the_pod_back():
