@@ -24,6 +24,7 @@ from kubedsm.cluster.client.port import (
 from kubedsm.cluster.wire.decoding import ConfigMap
 from kubedsm.cluster.wire.errors import WireError
 from kubedsm.cluster.wire.move_request import (
+    LONGEST,
     MoveRequest,
     RequestAnswer,
     RequestedMove,
@@ -124,9 +125,11 @@ class Scheduler:
     async def asked(self, proposal: str, moves: tuple[RequestedMove, ...] = ()) -> int:
         """Ask it to make these moves, or those it has proposed itself; the exit code.
 
-        What became of each is told. Raises ClickException if nobody takes the request.
+        What became of each is told. Raises ClickException if nobody takes it, or it is too long.
         """
         request = MoveRequest(uuid.uuid4().hex[:8], self.clock.wall(), proposal, moves)
+        if len(str(request)) > LONGEST:
+            raise click.ClickException(f"{len(moves)} moves are more than a request may say")
         about = await self._put(request)
         try:
             answer = await self._answered(about, request)

@@ -5,6 +5,7 @@ import asyncio
 import click
 import pytest
 
+from kubedsm.cluster.wire.move_request import RequestedMove
 from kubedsm.commands.handing_over import NOT_ALL, PAUSED, STALE, TAKEN_WITHIN, Scheduler
 from kubedsm.emulator.api.resources import CONFIGMAPS, PODS
 from kubedsm.emulator.front import EmulatedFront
@@ -93,6 +94,15 @@ async def test_a_request_that_nobody_takes_is_withdrawn():
         assert not standing(world)
 
 
+async def test_more_than_a_request_may_say_is_not_asked_for():
+    many = [RequestedMove("default/web", "u" * 36, "c1", "e1") for _ in range(2000)]
+    async with emulated(LARGE_CLOUD) as world:
+        config_map(world)
+        with pytest.raises(click.ClickException, match="2000 moves are more than a request"):
+            await beside(world).asked("", tuple(many))
+        assert not standing(world)
+
+
 async def test_a_request_that_is_being_dealt_with_is_left_where_it_is():
     async with emulated(LARGE_CLOUD) as world, asyncio.TaskGroup() as tasks:
         config_map(world)
@@ -104,3 +114,5 @@ async def test_a_request_that_is_being_dealt_with_is_left_where_it_is():
             await beside(world).asked("0badf00d")
         assert standing(world) == there
         first.cancel()
+        await asyncio.wait([first])
+        assert not standing(world)
