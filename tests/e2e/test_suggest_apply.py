@@ -1,4 +1,6 @@
-"""`kubedsm suggest --apply` beside a `kubedsm run` that leads, as processes, over HTTP."""
+"""`kubedsm run --dry-run`, then one that leads, and `suggest --apply` beside it: over HTTP."""
+
+import signal
 
 import pytest
 
@@ -10,19 +12,21 @@ pytestmark = pytest.mark.http
 
 CLOUD_ONLY = "nodes: [{name: c1, tier: cloud, cpu: 8, memory: 8Gi}]"
 OFF = "{suggester: {mode: 'off'}, migration: {drainDelay: 0s}}"
+LEASES = "/apis/coordination.k8s.io/v1/leases"
 
 
-def test_the_leader_makes_the_moves_and_they_stay(tmp_path):
-    cluster = write(tmp_path, "cluster.yaml", CLOUD_ONLY)
+def test_first_nothing_is_done_then_the_leader_does_what_it_is_asked_for(tmp_path):
     config = write(tmp_path, "off.yaml", OFF)
-    with Server("--cluster", cluster) as server:
-        leader = Process(
-            *("run", "--kubeconfig", server.kubeconfig, "--config", config, "-o", "json"),
-            *("--diagnostics-port", "0", "--leader-elect-retry-period", "1s"),
-        )
-        with leader:
+    with Server("--cluster", write(tmp_path, "cluster.yaml", CLOUD_ONLY)) as server:
+        server.deploy("web", 1)
+        with scheduler(server, config, "--dry-run") as dry:
+            server.until(lambda: "would bind" in dry.line())
+            code, _, _ = dry.stop(signal.SIGTERM)
+        assert (code, server.bound()) == (0, 0)
+        assert server.call("GET", LEASES)["items"] == []
+        assert server.call("GET", "/api/v1/events")["items"] == []
+        with scheduler(server, config) as leader:
             server.until(lambda: "leading" in leader.line())
-            server.deploy("web", 1)
             server.until(lambda: ready(server) == ["c1"])
             server.call("POST", "/api/v1/nodes", node("e1", "edge", "4", "8Gi"))
             done = kubedsm("suggest", "--apply", "--kubeconfig", server.kubeconfig)
@@ -31,6 +35,13 @@ def test_the_leader_makes_the_moves_and_they_stay(tmp_path):
             assert taken.startswith("kubedsm: the scheduler that runs has taken request ")
             assert moved.endswith(" to e1 completed")
             assert ready(server) == ["e1"]
+
+
+def scheduler(server, config, *more):
+    return Process(
+        *("run", "--kubeconfig", server.kubeconfig, "--config", config, "-o", "json"),
+        *("--diagnostics-port", "0", "--leader-elect-retry-period", "1s", *more),
+    )
 
 
 def ready(server):
