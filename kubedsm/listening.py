@@ -5,8 +5,10 @@ import ssl
 
 from aiohttp import web
 
+from kubedsm.problems import Problem
 
-class AddressUnavailableError(Exception):
+
+class AddressUnavailableError(Problem):
     """One cannot listen there: the port is taken, or the host is not one of this machine's."""
 
 

@@ -1,10 +1,9 @@
 """The command `loadgen`: make scenarios, look at them, send them."""
 
 import json
-import sys
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
+from typing import NoReturn
 
 import click
 from rich.console import Console
@@ -15,11 +14,11 @@ from loadgen.generators import (
     PAPER_COEFFICIENTS,
     PAPER_EDGE_TOTAL,
     PAPER_REQUESTS,
-    GeneratorError,
 )
 from loadgen.parameters import Duration, Services, Totals
-from loadgen.scenario import Scenario, ScenarioError, dumps, load
-from loadgen.transport import EndpointError
+from loadgen.problems import Problem
+from loadgen.running import Commands, run
+from loadgen.scenario import Scenario, dumps, load
 from loadgen.wavy import PAPER_CLUSTER_TOTAL, Wavy, wavy
 from loadgen.whole_files import write_whole
 
@@ -28,9 +27,6 @@ def _totals(amounts: Mapping[str, float]) -> str:
     """As `Totals` reads them."""
     return f"{amounts['cpu']:g},{amounts['memory'] / 1e9:g}"
 
-
-#: what goes wrong outside of us: a line for the user, exit code 1
-PROBLEMS = (EndpointError, GeneratorError, OSError, ScenarioError)
 
 cycles_option = click.option(
     "--cycles", type=click.IntRange(1, 100_000), default=12, show_default=True
@@ -66,29 +62,16 @@ MODULES = {
 }
 
 
-class Commands(click.Group):
-    """Those of this module, and of `MODULES`, each under its own name."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted([*super().list_commands(ctx), *MODULES])
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in MODULES:
-            return super().get_command(ctx, cmd_name)
-        command: click.Command = getattr(import_module(MODULES[cmd_name]), cmd_name)
-        return command
-
-
 @click.group(
     cls=Commands,
-    no_args_is_help=False,
+    modules=MODULES,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 def loadgen() -> None:
     """Load scenarios in the file format of DrStress, and a service that takes the load."""
 
 
-@loadgen.group(no_args_is_help=False)
+@loadgen.group()
 def generate() -> None:
     """Make a scenario for the paper's services."""
 
@@ -234,42 +217,6 @@ def _cycles(scenario: Scenario) -> list[tuple[float, float, dict[str, float]]]:
     ]
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command; end the process with 0, 2 for wrong usage, or 1, and one line said why."""
-    sys.exit(_run(arguments))
-
-
-def _run(arguments: Sequence[str] | None) -> int:
-    try:
-        return loadgen.main(arguments, prog_name="loadgen", standalone_mode=False) or 0
-    except (click.Abort, KeyboardInterrupt):
-        return _refuse("interrupted", 130)
-    except click.UsageError as error:
-        command = error.ctx.command_path if error.ctx else "loadgen"
-        reason = error.format_message().rstrip(".")
-        return _refuse(f"{reason}. See {command} --help.", error.exit_code)
-    except click.ClickException as error:
-        return _refuse(error.format_message(), error.exit_code)
-    except PROBLEMS as error:
-        return _refuse(_reason(error), 1)
-    except BaseExceptionGroup as group:
-        problems, rest = group.split(PROBLEMS)
-        if rest is not None or problems is None:
-            raise
-        return _refuse(_reason(_first(problems)), 1)
-
-
-def _first(group: BaseExceptionGroup) -> BaseException:
-    inner = group.exceptions[0]
-    return _first(inner) if isinstance(inner, BaseExceptionGroup) else inner
-
-
-def _reason(error: BaseException) -> str:
-    if isinstance(error, OSError):
-        return f"{error.filename or 'output'}: {error.strerror or error}"
-    return str(error)
-
-
-def _refuse(reason: str, code: int) -> int:
-    click.echo(f"loadgen: error: {' '.join(reason.split())}", err=True)
-    return code
+    run(loadgen, "loadgen", (Problem,), arguments)

@@ -4,6 +4,7 @@ import math
 import random
 from collections.abc import Collection, Iterable, Mapping
 
+from loadgen.problems import Problem
 from loadgen.scenario import Api, Interval, Scenario
 
 #: What one replica is made to serve, requests a second.
@@ -23,7 +24,7 @@ PAPER_REQUESTS: Mapping[str, Mapping[str, float]] = {
 PAPER_EDGE_TOTAL: Mapping[str, float] = {"cpu": 13, "memory": 11e9}
 
 
-class GeneratorError(ValueError):
+class GeneratorError(Problem, ValueError):
     """A parameter that no scenario can be generated from."""
 
 

@@ -17,8 +17,10 @@ from typing import Any
 
 import attrs
 
+from loadgen.problems import Problem
 
-class ScenarioError(ValueError):
+
+class ScenarioError(Problem, ValueError):
     """One line: the file, the place in it, what is wrong there."""
 
     def __init__(self, reason: str, place: str = "", source: str = "") -> None:

@@ -8,13 +8,15 @@ from typing import NamedTuple, Protocol, Self
 import aiohttp
 from yarl import URL
 
+from loadgen.problems import Problem
+
 #: seconds for the connection by which it is seen whether anything listens
 CONTACT_TIMEOUT = 5.0
 #: the header in which a server, or a proxy before it, says which one has answered
 SERVED_BY = "X-Served-By"
 
 
-class EndpointError(ValueError):
+class EndpointError(Problem, ValueError):
     """An endpoint that no load can be sent to. Its text is one line."""
 
 

@@ -11,14 +11,13 @@ import runpy
 import sys
 from pathlib import Path
 
-import click
 import pytest
 from click.testing import CliRunner
 
 from kubedsm.cluster.client.port import CredentialsError
-from kubedsm.commands.serving import run
+from kubedsm.command_line.replay import replay
+from kubedsm.command_line.run import run
 from kubedsm.emulator.api.resources import CONFIGMAPS, NAMESPACES
-from kubedsm.replay.command import replay
 from kubedsm.replay.virtual_time import run_in_virtual_time
 from kubedsm.runtime.config_map import ConfigMapName
 from loadgen.generators import normal
@@ -73,9 +72,7 @@ def test_the_readme_links_to_the_page():
 
 def code_of(named):
     """What runs when it is called, read or made."""
-    if isinstance(named, click.Command):
-        named = named.callback
-    elif isinstance(named, type):
+    if isinstance(named, type):
         named = named.__init__
     elif isinstance(named, property):
         named = named.fget

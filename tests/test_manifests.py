@@ -5,7 +5,7 @@ import re
 import pytest
 
 from kubedsm import __version__
-from kubedsm.commands.serving import run
+from kubedsm.command_line.run import run
 from kubedsm.configuration.settings import Configuration, load, load_file
 from support.manifests import (
     BASE,

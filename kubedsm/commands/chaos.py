@@ -6,63 +6,27 @@ import click
 from rich.console import Console
 from rich.progress import Progress
 
-from kubedsm.chaos.faults import Fault, UnknownFaultError
+from kubedsm.chaos.faults import Fault
 from kubedsm.chaos.report import Report
 from kubedsm.chaos.story import Injection, Outcome, play
 from kubedsm.chaos.sweep import chosen, injections, reference, sweep
 from kubedsm.chaos.telling import told
 from kubedsm.chaos.workloads import WORKLOADS
-from kubedsm.commands.console import output, print_json
+from kubedsm.commands.console import print_json
 from kubedsm.replay.runner import processors
 
-SHORT, LONG = 2_500, 25_000
 #: sorts of broken promises of which one is told
 _TOLD = 10
 
 
-class _FaultName(click.ParamType[Fault]):
-    name = "FAULT"
-
-    def convert(
-        self, value: str, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Fault:
-        try:
-            return Fault.parse(value)
-        except UnknownFaultError as error:
-            self.fail(str(error), param, ctx)
-
-
-@click.command()
-@click.option("--short", is_flag=True, help=f"{SHORT} injections instead of {LONG}.")
-@click.option("--injections", "number", type=click.IntRange(1), help="How many instead.")
-@click.option("--seed", type=click.IntRange(0), default=0, help="Draws them, and what is ready.")
-@click.option(
-    "--workload",
-    "workloads",
-    type=click.Choice(list(WORKLOADS)),
-    multiple=True,
-    show_default="all",
-    help="Only this one; may be given several times.",
-)
-@click.option("--fault", type=_FaultName(), help="Replay this one, and tell what happens.")
-@click.option(
-    "--jobs", type=click.IntRange(1, 1024), show_default="one a processor", help="Processes."
-)
-@output
 def chaos(
-    short: bool,
-    number: int | None,
+    number: int,
     seed: int,
     workloads: tuple[str, ...],
     fault: Fault | None,
     jobs: int | None,
     output: str,
 ) -> None:
-    """Let things go wrong, one at a time, emulated.
-
-    Each run is a workload in virtual time with one fault in it: a call that fails, an event that is
-    lost, a crash. What must be true is looked at with every change, and at the end.
-    """
     if fault is not None:
         if len(workloads) != 1:
             raise click.UsageError("--fault needs one --workload")
@@ -73,7 +37,7 @@ def chaos(
         _replay(injection)
         return
     found = injections(workloads or tuple(WORKLOADS), seed)
-    planned = chosen(found, number or (SHORT if short else LONG), seed)
+    planned = chosen(found, number, seed)
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("faults", total=len(planned))
         verdicts = sweep(planned, jobs or processors(), lambda _: progress.advance(task))

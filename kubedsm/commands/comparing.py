@@ -29,40 +29,6 @@ def _stopped_by_sigterm() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _names(_: click.Context, __: click.Parameter, value: str | None) -> tuple[str, ...]:
-    names = () if value is None else tuple(name.strip() for name in value.split(","))
-    if not all(names):
-        raise click.BadParameter("a name is empty")
-    for name in names:
-        if names.count(name) > 1:
-            raise click.BadParameter(f"{name!r} is given twice")
-    return names
-
-
-@click.command()
-@click.option(
-    "--out",
-    type=click.Path(file_okay=False, path_type=Path),
-    required=True,
-    help="Folder for the page, its text, its pictures, and results.json. What an earlier run left"
-    " there of experiments that are not run now stays on the page.",
-)
-@click.option(
-    "--only",
-    callback=_names,
-    show_default="all",
-    help=f"With commas between, of: {', '.join(each.name for each in EXPERIMENTS)}.",
-)
-@click.option(
-    "--policies",
-    callback=_names,
-    show_default="each experiment's own",
-    help="With commas between: KubeDSM beside these, where policies can be chosen.",
-)
-@click.option("--full", is_flag=True, help="As docs/comparison.md has it; else a look.")
-@click.option(
-    "--jobs", type=click.IntRange(1, 1024), show_default="one a processor", help="Processes."
-)
 def compare(
     out: Path,
     only: tuple[str, ...],
@@ -71,11 +37,6 @@ def compare(
     full: bool,
     jobs: int | None,
 ) -> None:
-    """KubeDSM beside every scheduler of the papers, on one page.
-
-    Who wins where and by how much; what is emulated, modelled, computed or published.
-    What is done is written at once: it stays if the next experiment fails or is interrupted.
-    """
     log_to(level="ERROR")
     try:
         planned = chosen(EXPERIMENTS, only, policies)

@@ -14,13 +14,9 @@ from rich.console import Console
 from kubedsm.cluster.calls.explained_cluster import ExplainedCluster
 from kubedsm.cluster.client.kubernetes import KubernetesCluster
 from kubedsm.commands import offline
-from kubedsm.commands.console import log_to, output, print_json, remark, until_interrupted
+from kubedsm.commands.console import log_to, print_json, remark, until_interrupted
 from kubedsm.commands.inputs import (
-    config_map_name,
-    kubeconfig_context,
-    kubeconfig_file,
     read_dump,
-    scheduler_address,
 )
 from kubedsm.configuration.origins import DEFAULT, Origins, mistakes
 from kubedsm.configuration.settings import Configuration, load, schema, text_at
@@ -38,19 +34,7 @@ from kubedsm.why.promises import Promised
 from kubedsm.why.table import table
 
 
-@click.group()
-def config() -> None:
-    """Check a configuration, or show what holds and what can be said."""
-
-
-@config.command()
-@click.argument("path", metavar="FILE", type=click.Path(dir_okay=False))
-@output
 def check(path: str, output: str) -> None:
-    """Say all that is wrong with a configuration file.
-
-    A line for each mistake, and exit code 1; or ok.
-    """
     found = mistakes(*text_at(path))
     if output == "json":
         listed = [{"key": ".".join(m.place) or None, "reason": m.reason} for m in found]
@@ -60,27 +44,6 @@ def check(path: str, output: str) -> None:
     sys.exit(1 if found else 0)
 
 
-@config.command()
-@click.argument("path", metavar="[FILE]", required=False, type=click.Path(dir_okay=False))
-@config_map_name
-@kubeconfig_file
-@kubeconfig_context
-@click.option(
-    "--from",
-    "dump_path",
-    type=click.Path(allow_dash=True),
-    help="Say also what it promises each workload of a dump; - for standard input.",
-)
-@click.option(
-    "--running",
-    is_flag=True,
-    help="Say also what the running scheduler promises each workload now, and by which response"
-    " times.",
-)
-@scheduler_address
-@click.option(
-    "-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", help="Format."
-)
 def show(
     path: str | None,
     config_map: ConfigMapName | None,
@@ -91,11 +54,6 @@ def show(
     server: str,
     output: str,
 ) -> None:
-    """Show every value that holds, and where it comes from.
-
-    Without a FILE, the defaults.
-    With --configmap, of the configuration in a cluster. -o yaml prints a whole document.
-    """
     if path is not None and config_map is not None:
         raise click.UsageError("FILE and --configmap: only one of them")
     log_to(level="WARNING")
@@ -130,9 +88,7 @@ async def _promised_by(server: str) -> list[Promised]:
     return said
 
 
-@config.command("schema")
 def schema_() -> None:
-    """Print the JSON Schema of the configuration, for editors."""
     click.echo(orjson.dumps(schema(), option=orjson.OPT_INDENT_2).decode())
 
 

@@ -1,4 +1,4 @@
-"""What the commands share: their options, what they print where, and how they stop."""
+"""What the commands share: what they print where, and how they stop."""
 
 import asyncio
 import contextlib
@@ -11,12 +11,6 @@ import click
 import orjson
 import structlog
 
-output = click.option(
-    "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Output format."
-)
-
-GREATEST_PORT = 65535
-
 
 def print_json(value: object) -> None:
     sys.stdout.buffer.write(orjson.dumps(value) + b"\n")
@@ -25,18 +19,6 @@ def print_json(value: object) -> None:
 
 def remark(text: str) -> None:
     click.echo(f"kubedsm: {' '.join(text.split())}", err=True)
-
-
-def address(_: click.Context, __: click.Parameter, value: str | None) -> tuple[str, int] | None:
-    """Read HOST:PORT; without a host it is all addresses of this machine."""
-    if value is None:
-        return None
-    host, colon, port = value.rpartition(":")
-    valid = colon and port.isascii() and port.isdecimal() and len(port) <= len("65535")
-    bracketed = host.startswith("[") and host.endswith("]")
-    if not valid or int(port) > GREATEST_PORT or bracketed is not (":" in host):
-        raise click.BadParameter(f"{value!r} is not HOST:PORT, such as 127.0.0.1:10271")
-    return host.strip("[]"), int(port)
 
 
 def log_to(*, json: bool = False, level: str = "INFO", stdout: bool = False) -> None:

@@ -11,16 +11,12 @@ import click
 from rich.console import Console
 
 from kubedsm.commands import advising, offline
-from kubedsm.commands.console import log_to, output, print_json, remark
-from kubedsm.commands.electing import election_of, leader_election
-from kubedsm.commands.handing_over import EXIT_CODES, Handing, handing_over
+from kubedsm.commands.console import log_to, print_json, remark
+from kubedsm.commands.electing import election_of
+from kubedsm.commands.handing_over import Handing
 from kubedsm.commands.inputs import (
-    config_file,
     configuration_at,
-    kubeconfig_context,
-    kubeconfig_file,
     read_dump,
-    scheduler_address,
 )
 from kubedsm.commands.on_cluster import Errand, ask_cluster
 from kubedsm.commands.tables import placement_tables
@@ -32,18 +28,7 @@ from kubedsm.runtime.requested_moves import asked_by
 from kubedsm.why.client import slower_at_edge
 
 
-@click.command()
-@click.option(
-    "--from",
-    "dump_path",
-    required=True,
-    type=click.Path(allow_dash=True),
-    help="What `kubectl get nodes,pods -A -o json` printed; - for standard input.",
-)
-@config_file
-@output
 def place(dump_path: str, config_path: str | None, output: str) -> None:
-    """Decide, offline, where the waiting pods of a dump would go."""
     configuration = configuration_at(config_path)
     dump = read_dump(dump_path)
     started = time.perf_counter()
@@ -60,22 +45,6 @@ def place(dump_path: str, config_path: str | None, output: str) -> None:
         Console().print(placement_tables(placement, elapsed))
 
 
-@click.command(epilog=EXIT_CODES)
-@click.option(
-    "--from",
-    "dump_path",
-    type=click.Path(allow_dash=True),
-    show_default="none: ask the cluster",
-    help="Judge what `kubectl get nodes,pods -A -o json` printed; - for standard input.",
-)
-@config_file
-@kubeconfig_file
-@kubeconfig_context
-@scheduler_address
-@click.option("--apply", "carry_out", is_flag=True, help="Have it done, and wait for the end.")
-@handing_over
-@leader_election
-@output
 def suggest(
     dump_path: str | None,
     config_path: str | None,
@@ -88,12 +57,6 @@ def suggest(
     output: str,
     **elect: Any,
 ) -> None:
-    """Say what would be moved now, and why; with --apply, move it.
-
-    A scheduler that runs is asked to make the moves, whatever its suggester.mode; where none does,
-    this process takes the scheduler's Lease, and makes them. What is measured is asked of the
-    running scheduler, if it answers.
-    """
     if dump_path is not None and carry_out:
         raise click.UsageError("--apply needs a cluster, not a dump")
     log_to(level="ERROR")

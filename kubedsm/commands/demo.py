@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import io
-import os
 import random
 import shutil
 import sys
@@ -12,13 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-import click
 from rich.console import Console, ConsoleDimensions
 from rich.live import Live
 
 from kubedsm.clock import SystemClock
 from kubedsm.cluster.client.kubernetes import KubernetesCluster
-from kubedsm.commands.console import Stop, log_to, output, print_json, until_interrupted
+from kubedsm.commands.console import Stop, log_to, print_json, until_interrupted
 from kubedsm.commands.private_files import written_kubeconfig
 from kubedsm.demo.baseline import Baseline, baseline
 from kubedsm.demo.document import as_json
@@ -36,46 +34,7 @@ WIDTH = 100
 PATIENCE = 5.0
 
 
-def _picture(_: click.Context, __: click.Parameter, value: Path | None) -> Path | None:
-    """What would keep the picture from being written is found before the run, not after it."""
-    if value is None:
-        return None
-    folder = value.parent
-    if value.is_dir():
-        raise click.BadParameter(f"{value} is a folder")
-    if value.suffix.lower() != ".svg":
-        raise click.BadParameter(f"{value} does not end with .svg, and nothing else can be drawn")
-    if not folder.is_dir():
-        what = "no folder" if folder.exists() else "no such folder"
-        raise click.BadParameter(f"{folder}: {what}")
-    if not all(os.access(each, os.W_OK) for each in (folder, value) if each.exists()):
-        raise click.BadParameter(f"{value} cannot be written")
-    return value
-
-
-@click.command()
-@click.option("--seed", type=int, default=1, show_default=True, help="Seed of the scenario.")
-@click.option(
-    "--cycles", type=click.IntRange(1, 60), default=12, show_default=True, help="Of 5 s each."
-)
-@click.option(
-    "--picture",
-    type=click.Path(path_type=Path),
-    callback=_picture,
-    help="Also save the last table, as SVG.",
-)
-@click.option(
-    "--disconnect",
-    is_flag=True,
-    help="Cut a site of the edge off in the middle, for a while. Nothing is replayed beside it.",
-)
-@output
 def demo(seed: int, cycles: int, picture: Path | None, disconnect: bool, output: str) -> None:
-    """Watch it place and move pods for a minute, emulated.
-
-    The paper's services under a generated load on the paper's cluster, over real HTTP; what
-    kube-scheduler makes of the same load is replayed beside it.
-    """
     log_to(level="ERROR")
     console = _console(stderr=output == "json")
     stop = Stop()

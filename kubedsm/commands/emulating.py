@@ -5,15 +5,13 @@ import random
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import attrs
 import click
 
 from kubedsm.clock import SystemClock
 from kubedsm.cluster.calls.leases import LeaseName
-from kubedsm.commands.console import address, output, print_json, until_interrupted
-from kubedsm.commands.electing import DurationType
+from kubedsm.commands.console import print_json, until_interrupted
 from kubedsm.commands.private_files import new_token, token_in, written_kubeconfig
 from kubedsm.core.world.model import Tier
 from kubedsm.emulator.api.resources import NAMESPACES
@@ -25,7 +23,6 @@ from kubedsm.emulator.paper import paper_cluster
 from kubedsm.emulator.processes.lab import Lab, pod_processes, reachable
 from kubedsm.emulator.processes.pod_usage import PodUsage
 from kubedsm.emulator.processes.request_rates import request_rates
-from loadgen.transport import url_problem
 
 #: of the emulated cluster: where it listens, and what pods call it
 _OWN_NAMES = ("127.0.0.1", "::1", "localhost", "kubernetes.default.svc")
@@ -33,106 +30,6 @@ _OWN_NAMES = ("127.0.0.1", "::1", "localhost", "kubernetes.default.svc")
 NETWORK = {Tier.EDGE: 0.02, Tier.CLOUD: 0.08}
 
 
-class Network(click.ParamType[Mapping[Tier, float]]):
-    """Seconds by tier, written as `edge=20ms,cloud=80ms`."""
-
-    name = "times"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Mapping[Tier, float]:
-        if not isinstance(value, str):
-            return dict(value)
-        found = {}
-        for part in value.split(","):
-            tier, _, time = part.partition("=")
-            if tier not in list(Tier):
-                self.fail(f"{part!r} is not a tier's time, such as edge=20ms", param, ctx)
-            found[Tier(tier)] = DurationType().convert(time, param, ctx)
-        return NETWORK | found
-
-
-def _prometheus(_: click.Context, __: click.Parameter, url: str | None) -> str | None:
-    problem = url and url_problem(url)
-    if problem:
-        raise click.BadParameter(problem)
-    return url
-
-
-@click.command()
-@click.option(
-    "--cluster",
-    "cluster_name",
-    default="paper",
-    show_default=True,
-    help="`paper`, or a file: Node objects, or the short form {nodes: [{name, tier, cpu, ..}]}.",
-)
-@click.option(
-    "--host", default="127.0.0.1", show_default=True, help="Address of this machine to listen on."
-)
-@click.option(
-    "--port", type=click.IntRange(0, 65535), default=8001, show_default=True, help="0 takes any."
-)
-@click.option(
-    "--token-file",
-    "token_path",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="The administrator's bearer token, made if missing; without it and --tls, all are let in.",
-)
-@click.option(
-    "--tls",
-    is_flag=True,
-    help="Serve https, with a CA of its own, and let each do what Roles allow.",
-)
-@click.option(
-    "--tls-san",
-    "tls_names",
-    multiple=True,
-    metavar="NAME",
-    help="One more name or address in the certificate.",
-)
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of names and uids.")
-@click.option(
-    "--kubeconfig",
-    "kubeconfig_path",
-    type=click.Path(path_type=Path),
-    show_default="a temporary file",
-    help="Where to write the kubeconfig.",
-)
-@click.option(
-    "--start-delay",
-    type=DurationType(),
-    default="3s",
-    show_default=True,
-    help="From a pod's binding to its being Ready.",
-)
-@click.option(
-    "--run-pods",
-    "folder",
-    type=click.Path(file_okay=False, path_type=Path),
-    metavar="DIR",
-    help="Run each pod that is `loadgen serve` as a process; DIR says where they and Services are.",
-)
-@click.option(
-    "--network",
-    type=Network(),
-    default="edge=20ms,cloud=80ms",
-    help="Network time of a request to a pod, there and back, with --run-pods.",
-)
-@click.option(
-    "--metrics-address",
-    callback=address,
-    metavar="HOST:PORT",
-    help="Serve what clients of pods wait, and what pods and nodes use, with --run-pods.",
-)
-@click.option(
-    "--hpa-metrics",
-    "prometheus",
-    callback=_prometheus,
-    metavar="URL",
-    help="A Prometheus that knows how many requests pods get, for autoscalers.",
-)
-@output
 def emulate(
     cluster_name: str,
     host: str,
@@ -149,10 +46,6 @@ def emulate(
     prometheus: str | None,
     output: str,
 ) -> None:
-    """Serve an emulated cluster, for kubectl and others.
-
-    It lives in memory, until interrupted.
-    """
     spec = paper_cluster() if cluster_name == "paper" else load(cluster_name)
     spec = attrs.evolve(spec, timing=attrs.evolve(spec.timing, start_delay=start_delay))
     if tls_names and not tls:

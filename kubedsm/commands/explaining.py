@@ -15,14 +15,10 @@ from kubedsm.cluster.joining import TIMEOUT, greet
 from kubedsm.cluster.wire.dump import Malformed
 from kubedsm.cluster.wire.errors import WireError
 from kubedsm.commands import offline
-from kubedsm.commands.console import log_to, output, print_json, remark, until_interrupted
+from kubedsm.commands.console import log_to, print_json, remark, until_interrupted
 from kubedsm.commands.inputs import (
-    config_file,
     configuration_at,
-    kubeconfig_context,
-    kubeconfig_file,
     read_dump,
-    scheduler_address,
 )
 from kubedsm.commands.on_cluster import read_snapshot
 from kubedsm.configuration.settings import Configuration
@@ -34,24 +30,6 @@ from kubedsm.why.explanation import Explanation
 from kubedsm.why.table import explanation_table
 
 
-@click.command()
-@click.argument("pod_name", metavar="[POD]", required=False)
-@click.option(
-    "--all", "everyone", is_flag=True, help="Every pending pod, each as if it were alone."
-)
-@click.option(
-    "--from",
-    "dump_path",
-    type=click.Path(allow_dash=True),
-    help="What `kubectl get nodes,pods,namespaces,pvc,pv,storageclasses,csinodes -A -o json`"
-    " printed; - for standard input.",
-    show_default="none: ask the running scheduler",
-)
-@scheduler_address
-@config_file
-@kubeconfig_file
-@kubeconfig_context
-@output
 def explain(
     pod_name: str | None,
     everyone: bool,
@@ -62,14 +40,6 @@ def explain(
     context: str | None,
     output: str,
 ) -> None:
-    """Say why a pod fits on each node, or does not.
-
-    POD is NAME or NAMESPACE/NAME. Asked is the running scheduler, which knows what it decided on;
-    if there is none, or it knows nothing of the pod, the cluster: the pod's Events, and its nodes
-    as they are now. `feasible` is kube-scheduler's verdict; a node that belongs to no tier is told
-    apart. Of another scheduler's pod it is said how it opts in. With --all -o json there is one
-    object a line.
-    """
     if everyone == (pod_name is not None):
         raise click.UsageError("name a pod, or say --all")
     log_to(level="ERROR")

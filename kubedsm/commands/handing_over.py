@@ -2,8 +2,6 @@
 
 import asyncio
 import uuid
-from collections.abc import Callable
-from typing import Any
 
 import attrs
 import click
@@ -32,7 +30,6 @@ from kubedsm.cluster.wire.move_request import (
     request_in,
 )
 from kubedsm.commands.console import remark
-from kubedsm.commands.electing import DurationType
 from kubedsm.runtime.config_map import ConfigMapName
 from kubedsm.runtime.move_requests import LOST, OLDEST
 from kubedsm.runtime.pause_switch import KEY, paused_in
@@ -42,11 +39,6 @@ from kubedsm.why.entries import Outcome
 NOT_ALL, PAUSED, STALE = 3, 4, 5
 #: as shells have it
 INTERRUPTED = 130
-EXIT_CODES = (
-    "Exit codes: 0, all moves are done, or there is none to make; 3, some were not made or were"
-    " taken back; 4, moving is paused; 5, the cluster has changed, and they do not hold any more;"
-    " 1 and 2, as always, a problem and wrong usage."
-)
 TIMEOUT = 10.0
 #: seconds: until somebody takes a request, until its moves are over, and between two looks
 TAKEN_WITHIN, OVER_WITHIN, LOOK = 30.0, 1800.0, 0.5
@@ -64,40 +56,6 @@ class Handing:
     wait: float
     #: a scheduler answers on its diagnostics port
     scheduler_answers: bool = False
-
-
-def handing_over(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options, which are the arguments of `Handing`."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
-
-
-def _config_map_name(_: click.Context, __: click.Parameter, value: str) -> ConfigMapName:
-    try:
-        return ConfigMapName.read(value)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from None
-
-
-_OPTIONS = (
-    click.option(
-        "--configmap",
-        "config_map",
-        metavar="NAMESPACE/NAME",
-        default="kubedsm/kubedsm",
-        show_default=True,
-        callback=_config_map_name,
-        help="The scheduler's ConfigMap: it says whether moving is paused, and takes requests.",
-    ),
-    click.option(
-        "--wait",
-        type=DurationType(),
-        default="0s",
-        show_default=True,
-        help="While moving is paused, wait so long for the end of that.",
-    ),
-)
 
 
 @attrs.frozen

@@ -14,16 +14,12 @@ from rich.text import Text
 
 from kubedsm.commands import offline
 from kubedsm.commands.advising import stages
-from kubedsm.commands.console import log_to, output, print_json, remark
-from kubedsm.commands.electing import election_of, leader_election
-from kubedsm.commands.handing_over import EXIT_CODES, Handing, handing_over
+from kubedsm.commands.console import log_to, print_json, remark
+from kubedsm.commands.electing import election_of
+from kubedsm.commands.handing_over import Handing
 from kubedsm.commands.inputs import (
-    config_file,
     configuration_at,
-    kubeconfig_context,
-    kubeconfig_file,
     read_dump,
-    scheduler_address,
 )
 from kubedsm.commands.on_cluster import Errand, ask_cluster
 from kubedsm.configuration.settings import Configuration
@@ -137,22 +133,6 @@ def advise(snapshot: Snapshot, configuration: Configuration) -> PackAdvice:
     return PackAdvice(seen, packed, configuration, left, scheduled)
 
 
-@click.command(epilog=EXIT_CODES)
-@click.option(
-    "--from",
-    "dump_path",
-    type=click.Path(allow_dash=True),
-    show_default="none: ask the cluster",
-    help="Pack what `kubectl get nodes,pods -A -o json` printed; - for standard input.",
-)
-@config_file
-@kubeconfig_file
-@kubeconfig_context
-@scheduler_address
-@click.option("--apply", "carry_out", is_flag=True, help="Carry it out, and wait for the end.")
-@handing_over
-@leader_election
-@output
 def pack(
     dump_path: str | None,
     config_path: str | None,
@@ -165,14 +145,6 @@ def pack(
     output: str,
     **elect: Any,
 ) -> None:
-    """Say what moves would make room for pods; with --apply, make it.
-
-    No pod that is moved is missing meanwhile, and what is moved comes to a node that takes it. Pods
-    are evicted only with optimiser.allowEvictions, and only for pods of higher priority.
-
-    --apply acts as the scheduler meanwhile. It takes the scheduler's Lease, and refuses to act if
-    another scheduler runs.
-    """
     if dump_path is not None and carry_out:
         raise click.UsageError("--apply needs a cluster, not a dump")
     log_to(level="ERROR")

@@ -7,7 +7,7 @@ import click
 import yaml
 from rich.console import Console
 
-from kubedsm.cluster.calls.permissions import FEATURES, PLACING, Feature, Rule, rules
+from kubedsm.cluster.calls.permissions import FEATURES, Feature, Rule, rules
 from kubedsm.commands.console import print_json
 from kubedsm.commands.inputs import configuration_at
 from kubedsm.configuration.settings import Configuration
@@ -16,41 +16,9 @@ from kubedsm.why.table import table
 RBAC = "rbac.authorization.k8s.io"
 
 
-@click.command()
-@click.option(
-    "--config",
-    "config_path",
-    type=click.Path(dir_okay=False),
-    show_default="none: all features",
-    help="Only the features that this configuration uses.",
-)
-@click.option(
-    "--without",
-    type=click.Choice([feature.name for feature in FEATURES if feature is not PLACING]),
-    multiple=True,
-    show_default="none",
-    help="Leave a feature out; may be repeated.",
-)
-@click.option("--namespace", default="kubedsm", help="Where the scheduler runs.")
-@click.option(
-    "--name",
-    default="kubedsm",
-    help="Of its ServiceAccount, its ConfigMap, its Lease, and of the roles printed.",
-)
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["text", "json", "yaml"]),
-    default="text",
-    help="Output format; yaml is for `kubectl apply -f -`.",
-)
 def rbac(
     config_path: str | None, without: tuple[str, ...], namespace: str, name: str, output: str
 ) -> None:
-    """Print the rights each feature needs, or roles that give them.
-
-    The roles, -o yaml, are bound to the scheduler's ServiceAccount.
-    """
     used = _used(configuration_at(config_path)) if config_path else {f.name for f in FEATURES}
     features = [f for f in FEATURES if f.name in used and f.name not in without]
     if output == "json":

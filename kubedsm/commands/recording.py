@@ -13,13 +13,9 @@ from kubedsm.cluster.calls.explained_cluster import ExplainedCluster
 from kubedsm.cluster.client.kubernetes import KubernetesCluster
 from kubedsm.cluster.client.paths import is_name
 from kubedsm.cluster.joining import join
-from kubedsm.commands.console import Stop, log_to, output, print_json, remark, until_interrupted
+from kubedsm.commands.console import Stop, log_to, print_json, remark, until_interrupted
 from kubedsm.commands.inputs import (
-    config_file,
     configuration_at,
-    kubeconfig_context,
-    kubeconfig_file,
-    scheduler_address,
 )
 from kubedsm.replay.answer import KEPT, answer
 from kubedsm.replay.comparing import compared
@@ -40,48 +36,6 @@ from loadgen.whole_files import folder_for
 _DEFAULT_SCHEDULER = "default-scheduler"
 
 
-@click.command()
-@click.argument("folders", nargs=-1, metavar="[DIR]...", type=click.Path(path_type=Path))
-@click.option(
-    "--scenario",
-    "scenario_path",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="DrStress file of the load: which services there are, and how long it lasts.",
-)
-@click.option(
-    "--requests",
-    "requests_path",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Where `loadgen run -o json` is about to write: the recording begins and ends with the"
-    " load, and has its response times.",
-)
-@click.option(
-    "--policy",
-    show_default="by the pods' scheduler",
-    help="What the results are called.",
-)
-@click.option(
-    "--seconds",
-    type=click.FloatRange(1, 7 * 86_400),
-    show_default="as the scenario",
-    help="How long to record.",
-)
-@click.option("--namespace", default="default", show_default=True, help="Of the services.")
-@click.option(
-    "--compare",
-    is_flag=True,
-    help="Put the results in the folders DIR side by side instead, in one report.",
-)
-@scheduler_address
-@config_file
-@kubeconfig_file
-@kubeconfig_context
-@click.option(
-    "--out",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Folder for results.json, pictures, tables and a page of all of them.",
-)
-@output
 def record(
     folders: tuple[Path, ...],
     *,
@@ -98,10 +52,6 @@ def record(
     out: Path | None,
     output: str,
 ) -> None:
-    """Record a cluster under load, and judge it as a replay is.
-
-    Nothing is changed. Ctrl-C or SIGTERM ends it with the report of what was seen until then.
-    """
     if bool(folders) != compare or compare == bool(scenario_path):
         raise click.UsageError("give --scenario, or --compare and folders: one of the two")
     if out is not None:

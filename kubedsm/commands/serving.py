@@ -22,14 +22,10 @@ from kubedsm.cluster.client.dry_run import DryRun
 from kubedsm.cluster.client.kubernetes import KubernetesCluster
 from kubedsm.cluster.client.port import Cluster, Forbidden
 from kubedsm.cluster.joining import join
-from kubedsm.commands.console import Stop, address, log_to, output, until_interrupted
-from kubedsm.commands.electing import DurationType, Election, election_of, leader_election
+from kubedsm.commands.console import Stop, log_to, until_interrupted
+from kubedsm.commands.electing import Election, election_of
 from kubedsm.commands.inputs import (
-    config_file,
-    config_map_name,
     configuration_at,
-    kubeconfig_context,
-    kubeconfig_file,
 )
 from kubedsm.configuration.settings import Configuration
 from kubedsm.configuration.settings import load as load_configuration
@@ -44,63 +40,9 @@ from kubedsm.runtime.config_map import ConfigMapName
 from kubedsm.runtime.configuration_source import said_in
 from kubedsm.runtime.leader_election import NotLeadingError
 from kubedsm.solvers.available import lacking
-from kubedsm.why.server import PORT, Diagnostics
+from kubedsm.why.server import Diagnostics
 
 
-@click.command()
-@config_file
-@config_map_name
-@kubeconfig_file
-@kubeconfig_context
-@click.option(
-    "--namespace",
-    default="kubedsm",
-    show_default=True,
-    help="Where the ConfigMap `kubedsm` with the pause switch is, without --configmap.",
-)
-@click.option(
-    "--diagnostics-port",
-    type=click.IntRange(0, 65535),
-    default=PORT,
-    show_default=True,
-    help="Where `kubedsm explain` asks, on loopback only; 0 takes any.",
-)
-@click.option(
-    "--grace-period",
-    type=DurationType(),
-    default="25s",
-    show_default=True,
-    help="On SIGTERM or SIGINT, how long moves that are under way may take to end, or to be taken"
-    " back; less than the pod's terminationGracePeriodSeconds. A second one ends at once.",
-)
-@click.option(
-    "--dry-run",
-    is_flag=True,
-    help="Decide and log, and write nothing: no pod is bound or moved, no Lease taken.",
-)
-@leader_election
-@click.option(
-    "--metrics-address",
-    metavar="HOST:PORT",
-    callback=address,
-    show_default="127.0.0.1:10271",
-    help="Where /metrics, /healthz, /livez and /readyz are served; :10271 is on all addresses.",
-)
-@click.option(
-    "--log-format",
-    type=click.Choice(["json", "console"]),
-    show_default="console on a terminal, else json",
-    help="How the log is written.",
-)
-@click.option(
-    "--log-level",
-    type=click.Choice(["debug", "info", "warning", "error"]),
-    default="info",
-    show_default=True,
-    help="What is logged.",
-)
-@click.option("-v", "--verbose", is_flag=True, help="The same as --log-level debug.")
-@output
 def run(
     config_path: str | None,
     config_map: ConfigMapName | None,
@@ -117,12 +59,6 @@ def run(
     output: str,
     **elect: Any,
 ) -> None:
-    """Run the scheduler until interrupted.
-
-    Inside a cluster it uses its service account; elsewhere a kubeconfig. What changes in its
-    configuration holds at once. Its log goes to stderr; with -o json it goes to stdout, one object
-    a line.
-    """
     as_json = output == "json" or (log_format or _format()) == "json"
     level = "DEBUG" if verbose else log_level.upper()
     log_to(json=as_json, level=level, stdout=output == "json")

@@ -16,7 +16,8 @@ from kubedsm.bench.soak.run import SoakShape
 from kubedsm.bench.soak.verdict import SoakResult
 from kubedsm.clock import SystemClock
 from kubedsm.cluster.client.kubernetes import KubernetesCluster
-from kubedsm.commands.console import log_to, output, print_json
+from kubedsm.commands.console import log_to, print_json
+from kubedsm.commands.options import output
 from kubedsm.commands.tables import soak_table
 
 

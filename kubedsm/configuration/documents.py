@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from kubedsm.problems import Problem
+
 T = TypeVar("T")
 
 #: as a path
@@ -18,7 +20,7 @@ SHOWN = 80
 HUGE_BITS = 100
 
 
-class DocumentError(ValueError):
+class DocumentError(Problem, ValueError):
     """One line: the source, the key, what is wrong there and what would be right."""
 
     def __init__(self, reason: str, place: tuple[str, ...] = (), source: str = "") -> None:

@@ -28,9 +28,9 @@ from kubedsm.replay.services import PAPER_SERVICES
 from kubedsm.replay.services import load as load_services
 from kubedsm.replay.sources import Source, runs, sources
 from kubedsm.replay.text import other_than_the_papers, papers_text, text
-from kubedsm.replay.variants import BASELINES, CONTENDERS, UnknownPolicyError, contender
+from kubedsm.replay.variants import BASELINES, UnknownPolicyError, contender
 from kubedsm.replay.world import Setup
-from kubedsm.solvers.available import LIBRARIES, SolverKind
+from kubedsm.solvers.available import SolverKind
 from loadgen.scenario import ScenarioError
 from loadgen.whole_files import folder_for
 
@@ -41,78 +41,6 @@ _MODELLED = {each.name: each for each in (LOAD_AWARE, HPA)}
 _OF_THEIR_OWN = (_PACKING, *_MODELLED)
 
 
-@click.command()
-@click.argument("scenarios", nargs=-1, metavar="[SCENARIO]...")
-@click.option(
-    "--preset",
-    type=click.Choice([_PAPER, _TUNING, *_OF_THEIR_OWN]),
-    help="`paper`: its ten scenarios, all policies. `tuning`: KubeDSM with each setting changed in"
-    " turn, on those, on 20 random clusters, and under loads that oscillate. `packing`: whole"
-    " clusters packed anew, beside kube-scheduler; no emulation. `load-aware`: placing by measured"
-    " load; response times are modelled. `hpa`: how long an autoscaled service takes to recover;"
-    " what its clients see is modelled.",
-)
-@click.option(
-    "--full",
-    is_flag=True,
-    help="With --preset: 5 seeds, and all of docs/evaluation.md; packing: 100, docs/packing.md;"
-    " load-aware: 10, docs/load-aware.md; hpa: 50, docs/hpa.md.",
-)
-@click.option(
-    "--solver",
-    type=click.Choice([*LIBRARIES, "off"]),
-    show_default="highs, if it is installed",
-    help="With --preset packing: who is asked beside the heuristic.",
-)
-@click.option(
-    "--seconds",
-    type=click.FloatRange(0.01, 3600),
-    multiple=True,
-    show_default="1; with --full, 1, 10 and 20",
-    help="With --preset packing: how long to pack. Again for another limit.",
-)
-@click.option(
-    "--policies",
-    help=f"With commas between, of: {', '.join(CONTENDERS)}; or settings of KubeDSM, such as"
-    " suggester.period=5s+migration.cooldown=0s.",
-    show_default="the first six",
-)
-@click.option(
-    "--cluster",
-    "cluster_name",
-    default="paper",
-    show_default=True,
-    help="`paper`, or a file: Node objects, or the short form {nodes: [{name, tier, cpu, ..}]}.",
-)
-@click.option(
-    "--services",
-    "services_path",
-    show_default="the paper's a, b, c, d",
-    help="File: {services: [{name, cpu, memory, replicas: {min, max}, targetRate}]}.",
-)
-@click.option(
-    "--config",
-    "config_path",
-    show_default="none: every key has its own default",
-    help="Configuration file (docs/configuration.md).",
-)
-@click.option(
-    "--seeds",
-    type=click.IntRange(1, 1000),
-    show_default="1; with --full, 5; packing: 2, 100; load-aware: 1, 10; hpa: 20, 50",
-    help="How many, from 1 on.",
-)
-@click.option(
-    "--jobs", type=click.IntRange(1, 1024), show_default="one a processor", help="Processes."
-)
-@click.option(
-    "--out",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Folder for results.json, pictures, tables and a page of all of them.",
-)
-@click.option(
-    "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Output format."
-)
 def replay(
     scenarios: tuple[str, ...],
     *,
@@ -129,11 +57,6 @@ def replay(
     out: Path | None,
     output: str,
 ) -> None:
-    """Play scenarios under several policies, in virtual time.
-
-    The cluster is emulated, and the policies' results stand side by side.
-    A SCENARIO is a DrStress file, or MEAN-SIGMA (such as 1.5-.4) for the paper's recipe.
-    """
     other = (policies, services_path, config_path, cluster_name) != (None, None, None, _PAPER)
     _check(scenarios, preset, full=full, packs=bool(solver or seconds), other=other)
     if preset in _OF_THEIR_OWN:

@@ -32,6 +32,7 @@ from kubedsm.cluster.calls.leases import Lease, LeaseName, Term
 from kubedsm.cluster.client.port import Cluster, ClusterError, Conflict, NotFound
 from kubedsm.cluster.client.write_gate import WriteGate
 from kubedsm.cluster.wire.errors import WireError
+from kubedsm.problems import Problem
 from kubedsm.said_by_cause import SaidByCause
 
 log = structlog.get_logger()
@@ -45,7 +46,7 @@ RENEWALS = 3
 LOOKS = 2
 
 
-class NotLeadingError(Exception):
+class NotLeadingError(Problem):
     """Another process leads, or it cannot be found out who does."""
 
 

@@ -9,7 +9,7 @@ from kubedsm.chaos.report import Report
 from kubedsm.chaos.story import Injection
 from kubedsm.chaos.sweep import Verdict, chosen, injections, judge
 from kubedsm.chaos.workloads import WORKLOADS
-from kubedsm.commands.chaos import SHORT
+from kubedsm.command_line.chaos import SHORT
 
 PARTS = 20
 

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from kubedsm.chaos import sweep
 from kubedsm.chaos.stage import Placed
-from kubedsm.commands.chaos import chaos
+from kubedsm.command_line.chaos import chaos
 
 FAULT = "call:create-pods/binding:1:409"
 

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from kubedsm.commands.configuring import config
+from kubedsm.command_line.config import config
 from kubedsm.configuration.documents import DocumentError
 from kubedsm.configuration.settings import Configuration, load
 from support.dumps import dump_of, node, pod

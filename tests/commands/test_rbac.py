@@ -7,7 +7,7 @@ import yaml
 from click.testing import CliRunner
 
 from kubedsm.cluster.calls.permissions import FEATURES
-from kubedsm.commands.rbac import rbac
+from kubedsm.command_line.rbac import rbac
 from support.manifests import BASE, MANIFESTS
 
 SUGGEST_ONLY = MANIFESTS / "components" / "suggest-only"

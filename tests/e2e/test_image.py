@@ -58,7 +58,8 @@ LOOK = """
 import importlib, json, os, pathlib, shutil, sys
 import kubedsm.cli, kubedsm.cluster.client.credentials, kubedsm.thinking.child, loadgen.cli
 import prometheus_api_client.prometheus_connect
-for module in {*kubedsm.cli.MODULES.values(), *loadgen.cli.MODULES.values()}:
+brought = {*kubedsm.cli.MODULES.values(), *loadgen.cli.MODULES.values(), "kubedsm.commands.serving"}
+for module in brought:
     importlib.import_module(module)
 tools = {"pip", "pip3", "ensurepip", "pytest"}
 everywhere = [os.path.join(folder, name) for top in os.listdir("/") if top not in ("proc", "sys")

@@ -86,7 +86,7 @@ def test_a_short_hold_as_text(capsys):
 
 
 URL = "http://127.0.0.1:1/"
-HPA = ". See loadgen hpa --help."
+HPA = " (see loadgen hpa --help)"
 
 
 @pytest.mark.parametrize(

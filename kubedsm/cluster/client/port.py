@@ -11,6 +11,8 @@ from typing import Any, Protocol
 
 import attrs
 
+from kubedsm.problems import Problem
+
 
 def _always() -> bool:
     return True
@@ -59,7 +61,7 @@ class Cluster(Protocol):
         """
 
 
-class ClusterError(Exception):
+class ClusterError(Problem):
     """Something the API server, or the way to it, did to us. Never a bug of ours."""
 
 

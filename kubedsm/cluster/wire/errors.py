@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from kubedsm.configuration.documents import located
+from kubedsm.problems import Problem
 
 #: JSON as it came, or what a JSON or YAML parser made of it
 Source = bytes | msgspec.Raw | Mapping[str, Any]
@@ -13,7 +14,7 @@ Source = bytes | msgspec.Raw | Mapping[str, Any]
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
-class WireError(ValueError):
+class WireError(Problem, ValueError):
     """An object that is not what the API promises."""
 
     def __init__(

@@ -15,8 +15,8 @@ from kubedsm.bench.burst.tables import tables
 from kubedsm.clock import SystemClock
 from kubedsm.cluster.client.kubernetes import KubernetesCluster
 from kubedsm.cluster.client.paths import is_name
-from kubedsm.commands.console import log_to, output, print_json, until_interrupted
-from kubedsm.commands.inputs import kubeconfig_context
+from kubedsm.commands.console import log_to, print_json, until_interrupted
+from kubedsm.commands.options import kubeconfig_context, output
 from kubedsm.core.policies.registry import KUBEDSM
 
 _POLICIES = f"{KUBEDSM},{bare_loop.NAME}"

@@ -8,7 +8,8 @@ from rich.progress import Progress
 
 from kubedsm.bench import match as bench_match
 from kubedsm.commands.benching.showing import report, say
-from kubedsm.commands.console import log_to, output
+from kubedsm.commands.console import log_to
+from kubedsm.commands.options import output
 from kubedsm.commands.tables import pack_table, sites_table, solve_table
 from kubedsm.replay.runner import processors
 from kubedsm.solvers.available import installed

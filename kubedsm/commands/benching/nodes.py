@@ -5,7 +5,8 @@ from rich.console import Console
 from rich.progress import Progress
 
 from kubedsm.commands.benching.showing import sizes
-from kubedsm.commands.console import output, print_json
+from kubedsm.commands.console import print_json
+from kubedsm.commands.options import output
 
 
 @click.command("nodes")

@@ -10,7 +10,8 @@ from kubedsm.bench.soak.processes import Scheduler, emulated_cluster
 from kubedsm.clock import SystemClock
 from kubedsm.cluster.client.kubernetes import KubernetesCluster
 from kubedsm.commands.benching.showing import report, say, sizes
-from kubedsm.commands.console import log_to, output
+from kubedsm.commands.console import log_to
+from kubedsm.commands.options import output
 from kubedsm.commands.tables import scale_table
 from kubedsm.emulator.paper import paper_cluster
 

@@ -8,8 +8,10 @@ from collections.abc import Sequence
 
 import attrs
 
+from kubedsm.problems import Problem
 
-class CertificateError(Exception):
+
+class CertificateError(Problem):
     """No certificate can be made."""
 
 

@@ -1,0 +1,204 @@
+"""The options that commands share. Who only asks for help imports them, too: it is little."""
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import click
+
+from kubedsm.configuration.duration import DurationError, parse_duration
+
+LOOPBACK = "127.0.0.1"
+#: where `kubedsm run` tells of its decisions
+DIAGNOSTICS_PORT = 10270
+GREATEST_PORT = 65535
+_DIAGNOSTICS = f"http://{LOOPBACK}:{DIAGNOSTICS_PORT}"
+
+
+def address(_: click.Context, __: click.Parameter, value: str | None) -> tuple[str, int] | None:
+    """Read HOST:PORT; without a host it is all addresses of this machine."""
+    if value is None:
+        return None
+    host, colon, port = value.rpartition(":")
+    valid = colon and port.isascii() and port.isdecimal() and len(port) <= len("65535")
+    bracketed = host.startswith("[") and host.endswith("]")
+    if not valid or int(port) > GREATEST_PORT or bracketed is not (":" in host):
+        raise click.BadParameter(f"{value!r} is not HOST:PORT, such as 127.0.0.1:10271")
+    return host.strip("[]"), int(port)
+
+
+class DurationType(click.ParamType[float]):
+    """Seconds, written as `15s`."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):
+            return value
+        try:
+            return parse_duration(value)
+        except DurationError as error:
+            self.fail(str(error), param, ctx)
+
+
+output = click.option(
+    "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Output format."
+)
+config_file = click.option(
+    "--config",
+    "config_path",
+    type=click.Path(dir_okay=False),
+    show_default="none: every key has its own default",
+    help="Configuration file (docs/configuration.md).",
+)
+
+
+def _config_map_name(context: click.Context, _: click.Parameter, value: str | None) -> Any:
+    if value is None or context.resilient_parsing:
+        return None
+    from kubedsm.runtime.config_map import ConfigMapName  # noqa: PLC0415  only if there is one
+
+    try:
+        return ConfigMapName.read(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+config_map_name = click.option(
+    "--configmap",
+    "config_map",
+    metavar="NAMESPACE/NAME",
+    callback=_config_map_name,
+    show_default="none",
+    help="ConfigMap whose key config.yaml is the configuration.",
+)
+kubeconfig_file = click.option(
+    "--kubeconfig",
+    "kubeconfig_path",
+    type=click.Path(path_type=Path),
+    show_default="$KUBECONFIG, in a pod its service account, else ~/.kube/config",
+    help="Kubeconfig file.",
+)
+kubeconfig_context = click.option(
+    "--context", show_default="the current one", help="Context of the kubeconfig."
+)
+
+
+def _scheduler_address(_: click.Context, __: click.Parameter, value: str) -> str:
+    try:
+        url = urlsplit(value)
+        host, _port = url.hostname, url.port
+    except ValueError:
+        host = None
+    if not re.match("https?://", value) or not host:
+        raise click.BadParameter(f"{value} is no address such as {_DIAGNOSTICS}")
+    return value
+
+
+scheduler_address = click.option(
+    "--server",
+    default=_DIAGNOSTICS,
+    show_default=True,
+    callback=_scheduler_address,
+    help="Where the running scheduler answers: `kubedsm run --diagnostics-port`.",
+)
+cluster_file = click.option(
+    "--cluster",
+    "cluster_name",
+    default="paper",
+    show_default=True,
+    help="`paper`, or a file: Node objects, or the short form {nodes: [{name, tier, cpu, ..}]}.",
+)
+processes = click.option(
+    "--jobs", type=click.IntRange(1, 1024), show_default="one a processor", help="Processes."
+)
+
+
+def leader_election(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of leader election, as kube-scheduler names them."""
+    for option in reversed(_LEADER_ELECTION):
+        command = option(command)
+    return command
+
+
+def _of_the_lease(
+    name: str, parameter: str, default: str, text: str, **more: Any
+) -> Callable[..., Any]:
+    return click.option(
+        f"--leader-elect-{name}", parameter, default=default, show_default=True, help=text, **more
+    )
+
+
+_DURATION: Mapping[str, Any] = {"type": DurationType()}
+_LEADER_ELECTION = (
+    click.option(
+        "--leader-elect",
+        type=bool,
+        is_flag=False,
+        flag_value="true",
+        default="true",
+        show_default=True,
+        help="Act only while holding a Lease, so that of several processes one acts at a time.",
+    ),
+    _of_the_lease(
+        "lease-duration",
+        "lease_duration",
+        "15s",
+        "How long a Lease that is not renewed is left to its holder.",
+        **_DURATION,
+    ),
+    _of_the_lease(
+        "renew-deadline",
+        "renew_deadline",
+        "10s",
+        "After so long without a renewal a leader does not count as one; it writes nothing any"
+        " more after a fifth of the lease duration, if that is less.",
+        **_DURATION,
+    ),
+    _of_the_lease(
+        "retry-period",
+        "retry_period",
+        "2s",
+        "Time between two renewals at most; a standby looks twice as often.",
+        **_DURATION,
+    ),
+    _of_the_lease("resource-namespace", "resource_namespace", "kubedsm", "Where the Lease is."),
+    _of_the_lease("resource-name", "resource_name", "kubedsm", "What the Lease is called."),
+)
+
+
+#: 0, 1 and 2 are those of all commands
+EXIT_CODES = (
+    "Exit codes: 0, all moves are done, or there is none to make; 3, some were not made or were"
+    " taken back; 4, moving is paused; 5, the cluster has changed, and they do not hold any more;"
+    " 1 and 2, as always, a problem and wrong usage."
+)
+
+
+def handing_over(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of who has moves made by the scheduler that runs."""
+    for option in reversed(_HANDING_OVER):
+        command = option(command)
+    return command
+
+
+_HANDING_OVER = (
+    click.option(
+        "--configmap",
+        "config_map",
+        metavar="NAMESPACE/NAME",
+        default="kubedsm/kubedsm",
+        show_default=True,
+        callback=_config_map_name,
+        help="The scheduler's ConfigMap: it says whether moving is paused, and takes requests.",
+    ),
+    click.option(
+        "--wait",
+        type=DurationType(),
+        default="0s",
+        show_default=True,
+        help="While moving is paused, wait so long for the end of that.",
+    ),
+)

@@ -1,0 +1,135 @@
+"""What commands are called with is told apart from what they do: both must be of one mind."""
+
+import ast
+import inspect
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import click
+import pytest
+
+from kubedsm import command_line
+from kubedsm.chaos.workloads import WORKLOADS
+from kubedsm.cli import commands
+from kubedsm.cluster.calls.leases import LeaseName
+from kubedsm.command_line import bench, chaos, compare, replay
+from kubedsm.commands.options import DIAGNOSTICS_PORT, LOOPBACK, leader_election
+from kubedsm.comparison.experiments import EXPERIMENTS
+from kubedsm.replay.variants import CONTENDERS
+from kubedsm.runtime.leader_election import LeaseTimes
+from kubedsm.solvers.available import LIBRARIES
+from kubedsm.why import server
+from support.command_line import kubedsm
+
+THIN = sorted(Path(command_line.__path__[0]).glob("[a-z]*.py"))
+
+
+def carried_out():
+    """Each command with the function that it passes its options on to."""
+    for path in THIN:
+        module = import_module(f"kubedsm.command_line.{path.stem}")
+        for function in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(function, ast.FunctionDef) and len(function.body) > 2:
+                _, brought, *_, called = function.body
+                command = getattr(module, function.name)
+                if isinstance(brought, ast.ImportFrom) and isinstance(command, click.Command):
+                    does = import_module(f"{brought.module}.{brought.names[0].name}")
+                    yield command, getattr(does, called.value.func.attr)
+
+
+def test_what_is_done_takes_what_can_be_said():
+    elect = {option.name for option in click.command()(leader_election(lambda: None)).params}
+    found = list(carried_out())
+    assert len(found) > len(THIN)
+    for command, function in found:
+        said = {option.name for option in command.params}
+        taken = inspect.signature(function).parameters.values()
+        more = elect if any(each.kind is each.VAR_KEYWORD for each in taken) else set()
+        named = {each.name for each in taken if each.kind is not each.VAR_KEYWORD}
+        assert said - {"short"} == named | more, command.name
+
+
+def test_names_and_defaults_are_those_of_what_they_are_of():
+    assert tuple(WORKLOADS) == chaos.WORKLOADS
+    assert tuple(each.name for each in EXPERIMENTS) == compare.EXPERIMENTS
+    assert tuple(CONTENDERS) == replay.POLICIES
+    assert (*LIBRARIES, "off") == replay.SOLVERS
+    assert (LOOPBACK, DIAGNOSTICS_PORT) == (server.LOOPBACK, server.PORT)
+    context = click.command()(leader_election(lambda: None)).make_context("", [])
+    times, lease = LeaseTimes(), LeaseName()
+    assert context.params == {
+        "leader_elect": True,
+        "lease_duration": times.duration,
+        "renew_deadline": times.renew_deadline,
+        "retry_period": times.retry_period,
+        "resource_namespace": lease.namespace,
+        "resource_name": lease.name,
+    }
+
+
+def test_the_summaries_of_bench_are_those_of_its_commands():
+    context = click.Context(bench.bench)
+    for name in bench.bench.list_commands(context):
+        found = bench.bench.get_command(context, name)
+        assert bench._COMMANDS[name][1] == found.get_short_help_str(100)
+
+
+def test_every_command_is_listed():
+    assert [path.stem for path in THIN] == commands.list_commands(None)
+
+
+@pytest.mark.parametrize(
+    ("typed", "group"),
+    [([], "kubedsm"), (["bench"], "kubedsm bench"), (["config"], "kubedsm config")],
+)
+def test_who_says_no_command_is_shown_which_there_are(typed, group):
+    done = kubedsm(*typed)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"Usage: {group} [OPTIONS] COMMAND")
+
+
+@pytest.mark.parametrize(
+    ("typed", "line"),
+    [
+        (["sugest"], "No such command 'sugest'. Did you mean suggest? (see kubedsm --help)"),
+        (["xyzzy"], "No such command 'xyzzy' (see kubedsm --help)"),
+        (
+            ["bench", "sook"],
+            "No such command 'sook'. Did you mean soak? (see kubedsm bench --help)",
+        ),
+    ],
+)
+def test_who_mistypes_a_command_is_told_the_nearest(typed, line):
+    done = kubedsm(*typed)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"kubedsm: error: {line}\n")
+
+
+def test_ctrl_c_while_a_command_is_imported_is_one_line(monkeypatch):
+    def interrupted(_):
+        raise RuntimeError("__set_name__ of a class failed") from KeyboardInterrupt()
+
+    monkeypatch.setattr("loadgen.running.import_module", interrupted)
+    done = kubedsm("place")
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr == "kubedsm: error: interrupted\n"
+
+
+@pytest.mark.http
+@pytest.mark.parametrize(
+    ("typed", "code", "line"),
+    [
+        ("place --from - <&-", 1, "standard input: Bad file descriptor"),
+        ("--help >&-", 1, "standard input or output is closed"),
+        ("--help >/dev/full", 1, "standard output: No space left on device"),
+    ],
+)
+def test_what_is_closed_or_full_is_one_line(typed, code, line):
+    done = subprocess.run(
+        ["/bin/sh", "-c", f"{sys.executable} -m kubedsm {typed}"],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (code, f"kubedsm: error: {line}\n")
