@@ -12,6 +12,7 @@ from kubedsm.cluster.client import connection, connections
 from kubedsm.cluster.client.kubernetes import KubernetesCluster
 from kubedsm.cluster.client.port import OutcomeUnknown, Request, Response, Unreachable
 from support.loopback import POST, config, talking
+from support.processes import PATIENCE
 
 pytestmark = pytest.mark.http
 
@@ -67,7 +68,7 @@ async def scripted(tmp_path, *answers, closes=False):
 
 
 async def until(condition):
-    async with asyncio.timeout(5.0):
+    async with asyncio.timeout(PATIENCE):
         while not condition():  # noqa: ASYNC110 - of any kind, on the server
             await asyncio.sleep(0.01)
 
@@ -102,8 +103,8 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 async def test_an_answer_in_each_of_its_forms(tmp_path, pieces, closes, answer):
     last = closes or pieces[0].startswith((b"HTTP/1.0", b"HTTP/1.1 503"))
     async with scripted(tmp_path, pieces, [OK], closes=closes) as (cluster, server):
-        assert await cluster.request(POST, timeout=2.0) == answer
-        assert (await cluster.request(POST, timeout=2.0)).status == 200
+        assert await cluster.request(POST, timeout=PATIENCE) == answer
+        assert (await cluster.request(POST, timeout=PATIENCE)).status == 200
         assert server.opened == 1 + last
 
 
@@ -128,16 +129,16 @@ async def test_what_is_no_answer_is_one_clear_error(tmp_path, pieces, told, monk
     monkeypatch.setattr(connection, "BODY_LIMIT", 5000)
     async with scripted(tmp_path, pieces, [OK], closes=True) as (cluster, server):
         with pytest.raises(OutcomeUnknown, match=f"^POST /api/v1/pods: {told}"):
-            await cluster.request(POST, timeout=2.0)
-        assert (await cluster.request(POST, timeout=2.0)).status == 200
+            await cluster.request(POST, timeout=PATIENCE)
+        assert (await cluster.request(POST, timeout=PATIENCE)).status == 200
         assert server.opened == 2
 
 
 async def test_an_idle_connection_that_the_server_closes_is_no_error(tmp_path):
     async with scripted(tmp_path, [OK], [OK], closes=True) as (cluster, server):
-        await cluster.request(POST, timeout=2.0)
+        await cluster.request(POST, timeout=PATIENCE)
         await asyncio.sleep(0.05)
-        assert (await cluster.request(POST, timeout=2.0)).status == 200
+        assert (await cluster.request(POST, timeout=PATIENCE)).status == 200
         assert server.opened == 2
 
 
@@ -145,7 +146,7 @@ async def test_what_nobody_asked_for_is_nobodys_answer(tmp_path):
     forged = b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n"
     async with scripted(tmp_path, [OK, forged], [OK + forged], [OK]) as (cluster, server):
         for _ in range(3):
-            assert (await cluster.request(POST, timeout=2.0)).status == 200
+            assert (await cluster.request(POST, timeout=PATIENCE)).status == 200
             await asyncio.sleep(0.05)
         assert server.opened == 3
 
@@ -160,8 +161,8 @@ async def test_a_request_that_is_given_up_takes_its_connection_with_it(tmp_path)
         slow = asyncio.create_task(cluster.request(Request("PUT", "/slow", body={}), timeout=60))
         await until(lambda: server.connections)
         slow.cancel()
-        await asyncio.wait_for(server.hung_up.wait(), 1.0)
-        assert (await cluster.request(POST, timeout=2.0)).body == b"{}"
+        await asyncio.wait_for(server.hung_up.wait(), PATIENCE)
+        assert (await cluster.request(POST, timeout=PATIENCE)).body == b"{}"
         assert len(server.connections) == 2
 
 
@@ -182,7 +183,7 @@ async def test_what_was_given_up_is_not_delivered_later(tmp_path):
         async with await KubernetesCluster.from_kubeconfig(path, environ={}) as cluster:
             with pytest.raises(OutcomeUnknown, match=r"no answer within 0\.2 s"):
                 await cluster.request(POST, timeout=0.2)
-            assert await asyncio.wait_for(ends.get(), 1.0) is ConnectionResetError
+            assert await asyncio.wait_for(ends.get(), PATIENCE) is ConnectionResetError
 
 
 @contextlib.asynccontextmanager
@@ -202,7 +203,7 @@ async def ok(_request):
 
 async def burst(cluster):
     """Twice as many binds as there are connections."""
-    await asyncio.gather(*(cluster.request(POST, timeout=2.0) for _ in range(2 * FEW)))
+    await asyncio.gather(*(cluster.request(POST, timeout=PATIENCE) for _ in range(2 * FEW)))
 
 
 async def test_after_a_silence_no_handshake_precedes_a_bind(tmp_path):
@@ -252,7 +253,7 @@ async def test_a_server_that_is_away_is_waited_for(tmp_path):
             kept_warm(cluster),
         ):
             with pytest.raises(Unreachable):
-                await cluster.request(POST, timeout=2.0)
+                await cluster.request(POST, timeout=PATIENCE)
             port = int(url.rpartition(":")[2])
             server.server = await asyncio.start_server(server._serve, "127.0.0.1", port)
             await until(lambda: server.opened == FEW)
@@ -290,5 +291,5 @@ async def test_a_server_under_a_path(tmp_path):
         return web.Response(text="{}")
 
     async with talking(tmp_path, handler, path="/k8s/clusters/c-1") as (cluster, server):
-        await cluster.request(Request("POST", "/api", {"dryRun": "All"}, {}), timeout=2.0)
+        await cluster.request(Request("POST", "/api", {"dryRun": "All"}, {}), timeout=PATIENCE)
     assert seen == [("/k8s/clusters/c-1/api?dryRun=All", server.url.removeprefix("http://"))]

@@ -15,6 +15,7 @@ from kubedsm.cluster.client.port import CredentialsError, Unreachable
 from kubedsm.cluster.client.proxies import proxy_for
 from kubedsm.cluster.client.service_account import SERVICE_ACCOUNT_VARIABLE
 from support.loopback import POST, Server, config, says, talking
+from support.processes import PATIENCE
 
 pytestmark = pytest.mark.http
 
@@ -155,7 +156,7 @@ async def test_a_token_file_is_read_again_when_its_token_is_no_longer_accepted(t
 
     async with talking(tmp_path, handler, user={"tokenFile": "token"}) as (cluster, _):
         (tmp_path / "token").write_text("second\n")
-        statuses = [(await cluster.request(POST, timeout=2.0)).status for _ in range(3)]
+        statuses = [(await cluster.request(POST, timeout=PATIENCE)).status for _ in range(3)]
     assert statuses == [401, 200, 200]
     assert seen == ["Bearer first", "Bearer second", "Bearer second"]
 
@@ -196,7 +197,7 @@ async def test_a_plugins_token_is_renewed(tmp_path, expiry, accepted, tokens):
     plugin = {"exec": {"command": sys.executable, "apiVersion": "v1", "args": arguments}}
     async with talking(tmp_path, handler, user=plugin) as (cluster, _):
         for _ in tokens:
-            await cluster.request(POST, timeout=2.0)
+            await cluster.request(POST, timeout=PATIENCE)
     assert seen == [f"token-{token}" for token in tokens]
 
 
@@ -209,10 +210,10 @@ async def test_credentials_that_cannot_be_renewed_send_nothing(tmp_path):
 
     (tmp_path / "token").write_text("first\n")
     async with talking(tmp_path, handler, user={"tokenFile": "token"}) as (cluster, _):
-        await cluster.request(POST, timeout=2.0)
+        await cluster.request(POST, timeout=PATIENCE)
         (tmp_path / "token").unlink()
         with pytest.raises(Unreachable, match="context lab: "):
-            await cluster.request(POST, timeout=2.0)
+            await cluster.request(POST, timeout=PATIENCE)
     assert len(seen) == 1
 
 
@@ -268,7 +269,7 @@ async def test_tls_to_a_server_without_it_is_unreachable(tmp_path):
         path = config(tmp_path, server.url.replace("http:", "https:"))
         async with await KubernetesCluster.from_kubeconfig(path, environ={}) as cluster:
             with pytest.raises(Unreachable):
-                await cluster.request(POST, timeout=2.0)
+                await cluster.request(POST, timeout=PATIENCE)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ import contextlib
 import json
 import random
 import socket
-import time
 
 import attrs
 import pytest
@@ -27,6 +26,7 @@ from kubedsm.cluster.watching.reflector import Reflector
 from kubedsm.cluster.watching.watched import PODS
 from kubedsm.cluster.wire import decoding
 from support.loopback import POST, config, says, talking
+from support.processes import PATIENCE
 
 pytestmark = pytest.mark.http
 
@@ -39,7 +39,7 @@ POD = decoding.pod({"metadata": {"name": "a", "namespace": "shop", "uid": "u"}, 
 
 
 async def lines_of(cluster):
-    async with cluster.stream(WATCH, timeout=2.0) as lines:
+    async with cluster.stream(WATCH, timeout=PATIENCE) as lines:
         return [line async for line in lines]
 
 
@@ -83,7 +83,7 @@ async def test_sends_what_it_is_told_with_its_credentials(tmp_path):
             {"é": 1},
             "application/x+json",
         )
-        response = await cluster.request(request, timeout=2.0)
+        response = await cluster.request(request, timeout=PATIENCE)
     assert (response.status, response.body) == (201, b'{"kind":"Status"}')
     ((method, path, headers, body),) = got
     assert (method, path) == ("PATCH", "/api/v1/pods/a%2Fb?labelSelector=app+in+%28a%2Cb%29")
@@ -99,7 +99,7 @@ async def test_a_get_has_no_body(tmp_path):
         return web.Response(text=str([await request.read(), request.headers.get("Content-Type")]))
 
     async with talking(tmp_path, handler) as (cluster, _):
-        response = await cluster.request(Request("GET", PATH), timeout=2.0)
+        response = await cluster.request(Request("GET", PATH), timeout=PATIENCE)
     assert response.body == b"[b'', None]"
 
 
@@ -124,11 +124,11 @@ async def test_an_answer_is_an_answer_whatever_it_says(tmp_path, status):
         return web.Response(status=status, text="<html>sorry</html>", headers=headers)
 
     async with talking(tmp_path, handler) as (cluster, _):
-        response = await cluster.request(POST, timeout=2.0)
+        response = await cluster.request(POST, timeout=PATIENCE)
         assert (response.status, response.body) == (status, b"<html>sorry</html>")
         if status == 502:
             with pytest.raises(ServerError, match="502 BadGateway: sorry"):
-                await verbs.bind(cluster, POD, "n2", annotations={}, labels={}, timeout=2.0)
+                await verbs.bind(cluster, POD, "n2", annotations={}, labels={}, timeout=PATIENCE)
 
 
 def unused_url(scheme="http"):
@@ -142,7 +142,7 @@ async def test_a_refused_connection_is_unreachable(tmp_path, asked):
     path = config(tmp_path, unused_url())
     async with await KubernetesCluster.from_kubeconfig(path, environ={}) as cluster:
         with pytest.raises(Unreachable, match=r"http://127\.0\.0\.1"):
-            await cluster.request(asked, timeout=2.0)
+            await cluster.request(asked, timeout=PATIENCE)
         with pytest.raises(Unreachable):
             await lines_of(cluster)
 
@@ -167,22 +167,18 @@ async def test_a_connection_that_does_not_come_about_in_time_is_unreachable(tmp_
             other.connect_ex(deaf.getsockname())
         path = config(tmp_path, f"http://127.0.0.1:{deaf.getsockname()[1]}")
         async with await KubernetesCluster.from_kubeconfig(path, environ={}) as cluster:
-            began = time.monotonic()
             with pytest.raises(Unreachable):
                 await cluster.request(asked, timeout=0.4)
-            assert time.monotonic() - began < 1.0
 
 
 @BOTH_WAYS
 async def test_no_answer_in_time_leaves_the_outcome_unknown(tmp_path, asked):
     async with talking(tmp_path, stall) as (cluster, server):
-        began = time.monotonic()
         with pytest.raises(
             OutcomeUnknown, match=rf"^{asked.method} {PATH}: no answer within 0\.2 s$"
         ):
             await cluster.request(asked, timeout=0.2)
-        assert time.monotonic() - began < 1.0
-        await asyncio.wait_for(server.hung_up.wait(), 1.0)
+        await asyncio.wait_for(server.hung_up.wait(), PATIENCE)
 
 
 @BOTH_WAYS
@@ -193,7 +189,7 @@ async def test_a_reset_after_sending_leaves_the_outcome_unknown(tmp_path, asked)
 
     async with talking(tmp_path, handler) as (cluster, _):
         with pytest.raises(OutcomeUnknown):
-            await cluster.request(asked, timeout=2.0)
+            await cluster.request(asked, timeout=PATIENCE)
 
 
 @BOTH_WAYS
@@ -207,7 +203,7 @@ async def test_half_an_answer_leaves_the_outcome_unknown(tmp_path, asked):
 
     async with talking(tmp_path, handler) as (cluster, _):
         with pytest.raises(OutcomeUnknown, match=r"the server closed the connection$"):
-            await cluster.request(asked, timeout=2.0)
+            await cluster.request(asked, timeout=PATIENCE)
 
 
 @BOTH_WAYS
@@ -224,7 +220,7 @@ async def test_what_is_no_http_leaves_the_outcome_unknown(tmp_path, asked):
         path = config(tmp_path, f"http://127.0.0.1:{port}")
         async with await KubernetesCluster.from_kubeconfig(path, environ={}) as cluster:
             with pytest.raises(OutcomeUnknown):
-                await cluster.request(asked, timeout=2.0)
+                await cluster.request(asked, timeout=PATIENCE)
 
 
 async def test_lines_come_as_they_are_however_they_are_cut(tmp_path):
@@ -253,7 +249,7 @@ async def test_a_stream_that_breaks_says_so_after_its_lines(tmp_path):
 
     async with (
         talking(tmp_path, chunked(b"one\ntwo\nthr", then=reset)) as (cluster, _),
-        cluster.stream(WATCH, timeout=2.0) as lines,
+        cluster.stream(WATCH, timeout=PATIENCE) as lines,
     ):
         with pytest.raises(
             OutcomeUnknown, match=r"^GET /api/v1/pods: the server closed the connection$"
@@ -282,9 +278,9 @@ async def test_headers_that_do_not_come_leave_the_outcome_unknown(tmp_path):
 
 async def test_leaving_a_stream_hangs_up(tmp_path):
     async with talking(tmp_path, chunked(b"one\n", then=stall)) as (cluster, server):
-        async with cluster.stream(WATCH, timeout=2.0) as lines:
+        async with cluster.stream(WATCH, timeout=PATIENCE) as lines:
             assert await anext(lines) == b"one"
-        await asyncio.wait_for(server.hung_up.wait(), 1.0)
+        await asyncio.wait_for(server.hung_up.wait(), PATIENCE)
 
 
 @pytest.mark.parametrize(
@@ -352,7 +348,7 @@ async def test_a_reflector_lives_through_it_all(tmp_path):
             cluster, PODS, SystemClock(), random.Random(1), on_event, list, reports.append
         )
         running = asyncio.create_task(reflector.run())
-        await asyncio.wait_for(changed.wait(), 5.0)
+        await asyncio.wait_for(changed.wait(), PATIENCE)
         running.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await running

@@ -14,6 +14,7 @@ from yarl import URL
 from kubedsm.emulator.http.routes import ApiRequest, ApiResponse
 from kubedsm.emulator.http.server import HttpFront, kubeconfig
 from kubedsm.listening import AddressUnavailableError
+from support.processes import PATIENCE
 
 pytestmark = pytest.mark.http
 
@@ -145,13 +146,13 @@ async def test_a_watch_is_chunked_and_ends_with_its_stream() -> None:
         assert await response.content.readline() == b'{"type":"DELETED"}\n'
         stream.lines.put_nowait(None)
         assert await response.content.read() == b""
-        await asyncio.wait_for(stream.closed.wait(), 1)
+        await asyncio.wait_for(stream.closed.wait(), PATIENCE)
 
 
 async def test_headers_of_a_watch_do_not_wait_for_its_first_event() -> None:
     stream = FakeStream()
     async with HttpFront(FakeRoutes(lambda _: stream)) as front, aiohttp.ClientSession() as session:
-        response = await asyncio.wait_for(session.get(front.url), 1)
+        response = await asyncio.wait_for(session.get(front.url), PATIENCE)
         assert response.status == 200
         response.close()
 
@@ -161,7 +162,7 @@ async def test_a_client_that_hangs_up_ends_its_watch_at_once() -> None:
     async with HttpFront(FakeRoutes(lambda _: stream)) as front:
         async with aiohttp.ClientSession() as session, session.get(front.url) as response:
             assert response.status == 200
-        await asyncio.wait_for(stream.closed.wait(), 1)
+        await asyncio.wait_for(stream.closed.wait(), PATIENCE)
 
 
 async def test_closing_the_front_ends_watches_in_good_order() -> None:
@@ -171,8 +172,6 @@ async def test_closing_the_front_ends_watches_in_good_order() -> None:
     async with aiohttp.ClientSession() as session:
         async with HttpFront(FakeRoutes(lambda _: next(waiting))) as front:
             responses = [await session.get(front.url) for _ in streams]
-            closing = asyncio.get_running_loop().time()
-        assert asyncio.get_running_loop().time() - closing < 0.5
         for response in responses:
             # a chunk that is cut off would raise
             assert await response.content.read() == b""

