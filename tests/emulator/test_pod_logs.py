@@ -89,6 +89,7 @@ async def test_what_a_process_said_is_shown_and_followed():
         assert log(world) == (200, "one\ntwo\n")
         assert log(world, tailLines="1") == (200, "two\n")
         assert "without times" in refusal(world, timestamps="true")
+        assert "all runs" in refusal(world, previous="true")
         stream = following(world)
         await anext(stream)
         runtime.said += b"three\n"

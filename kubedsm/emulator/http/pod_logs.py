@@ -74,6 +74,13 @@ class PodLogs:
 
     def _lines(self, pod: Object, asked: _Asked) -> list["_Line"]:
         output = self._output(pod, asked.container)
+        if asked.previous:
+            name = pod["metadata"]["name"]
+            raise bad_request(
+                f'previous terminated container "{asked.container}" in pod "{name}" not found'
+                if output is None
+                else "the log holds what all runs of its process have said: leave --previous away"
+            )
         if output is None:
             return _of_status(pod, asked.container)
         if asked.timestamps or asked.since is not None:
@@ -148,10 +155,6 @@ def _asked(pod: Object, query: Mapping[str, str], now: float) -> _Asked:
         previous=flag(query, "previous"),
     )
     name = pod["metadata"]["name"]
-    if asked.previous:
-        raise bad_request(
-            f'previous terminated container "{asked.container}" in pod "{name}" not found'
-        )
     if not pod["spec"].get("nodeName"):
         scheduler = pod["spec"].get("schedulerName", "")
         raise bad_request(
