@@ -81,6 +81,31 @@ async def test_following_ends_with_the_pod():
         assert [line async for line in stream] == []
 
 
+async def test_following_does_not_go_on_with_another_pod_of_that_name():
+    async with emulated() as world:
+        world.pod("a", on="n1")
+        await world.pass_time()
+        stream = following(world)
+        await anext(stream)
+        world.api.delete(PODS, NS, "a", grace_seconds=0)
+        world.pod("a", on="n1")
+        assert [line async for line in stream] == []
+
+
+async def test_following_ends_where_there_is_nothing_more_to_say():
+    runtime = Talking()
+    async with emulated(runtime=runtime) as world:
+        world.pod("a", on="n1")
+        await world.pass_time()
+        stream = following(world)
+        await anext(stream)
+        runtime.said = None
+        waits = {"name": "c", "state": {"waiting": {"reason": "CrashLoopBackOff"}}}
+        status = {"status": {"containerStatuses": [waits]}}
+        world.patch(PODS, "a", status, subresource="status")
+        assert [line async for line in stream] == []
+
+
 async def test_what_a_process_said_is_shown_and_followed():
     runtime = Talking()
     async with emulated(runtime=runtime) as world:

@@ -10,7 +10,7 @@ import attrs
 
 from kubedsm.clock import Clock
 from kubedsm.emulator.api.api_server import ApiServer
-from kubedsm.emulator.api.errors import bad_request
+from kubedsm.emulator.api.errors import ApiError, bad_request
 from kubedsm.emulator.api.moments import seconds
 from kubedsm.emulator.api.resources import PODS, Object
 from kubedsm.emulator.http.listing import flag, number
@@ -65,7 +65,11 @@ class PodLogs:
         found = self._api.store.get(PODS, namespace, name)
         if found is None or found["metadata"]["uid"] != uid:
             return None
-        log = self._lines(found, asked)
+        try:
+            log = self._lines(found, asked)
+        except ApiError:
+            # its container waits again, and the answer has begun long ago
+            return None
         fresh = log[len(known) :]
         known.extend(fresh)
         if not fresh and found["status"].get("phase") in _FINISHED:
