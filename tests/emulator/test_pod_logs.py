@@ -1,5 +1,7 @@
 """What kubectl logs, exec and their like are answered where no process runs, and where one does."""
 
+import asyncio
+
 import pytest
 
 from kubedsm.emulator.actors.container_runtime import NoRuntime
@@ -71,6 +73,11 @@ def following(world):
     return answer
 
 
+async def rest_of(stream):
+    async with asyncio.timeout(60):
+        return [piece async for piece in stream]
+
+
 async def test_following_ends_with_the_pod():
     async with emulated() as world:
         world.pod("a", on="n1")
@@ -78,7 +85,7 @@ async def test_following_ends_with_the_pod():
         stream = following(world)
         assert (await anext(stream)).decode() == SAID
         world.api.delete(PODS, NS, "a")
-        assert [line async for line in stream] == []
+        assert await rest_of(stream) == []
 
 
 async def test_following_does_not_go_on_with_another_pod_of_that_name():
@@ -89,7 +96,7 @@ async def test_following_does_not_go_on_with_another_pod_of_that_name():
         await anext(stream)
         world.api.delete(PODS, NS, "a", grace_seconds=0)
         world.pod("a", on="n1")
-        assert [line async for line in stream] == []
+        assert await rest_of(stream) == []
 
 
 async def test_following_ends_where_there_is_nothing_more_to_say():
@@ -103,7 +110,7 @@ async def test_following_ends_where_there_is_nothing_more_to_say():
         waits = {"name": "c", "state": {"waiting": {"reason": "CrashLoopBackOff"}}}
         status = {"status": {"containerStatuses": [waits]}}
         world.patch(PODS, "a", status, subresource="status")
-        assert [line async for line in stream] == []
+        assert await rest_of(stream) == []
 
 
 async def test_what_a_process_said_is_shown_and_followed():
