@@ -259,6 +259,14 @@ def test_a_field_that_is_given_up_is_defaulted_again(routes: Routes) -> None:
     assert spec["strategy"]["rollingUpdate"] == {"maxUnavailable": "25%", "maxSurge": "25%"}
 
 
+def test_what_only_defaults_make_different_is_no_change(routes: Routes) -> None:
+    path = f"{DEPLOYMENTS}/web"
+    reference = {"fieldRef": {"fieldPath": "metadata.name"}}
+    config = deployment(env=[{"name": "NAME", "valueFrom": reference}])
+    first = applied(routes, path, config, "one")
+    assert applied(routes, path, config, "one") == first
+
+
 @pytest.mark.parametrize(
     ("change", "status", "message"),
     [

@@ -10,6 +10,7 @@ from kubedsm.cluster.wire.decoding import pod as read
 from kubedsm.cluster.wire.move_mark import MOVE_ANNOTATION
 from kubedsm.configuration.current import CurrentConfiguration
 from kubedsm.emulator.api.api_server import ApiServer
+from kubedsm.emulator.api.managed_fields.tracking import to_json
 from kubedsm.emulator.api.resources import (
     DEPLOYMENTS,
     POD_DISRUPTION_BUDGETS,
@@ -106,7 +107,7 @@ class Still:
 
     def known(self):
         """The pod as the mirror has it."""
-        return read(orjson.dumps(self.api.get(PODS, "default", self.pod)))
+        return read(orjson.dumps(self.api.get(PODS, "default", self.pod), to_json))
 
     @property
     def step_calls(self):

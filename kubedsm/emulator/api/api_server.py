@@ -32,7 +32,7 @@ from kubedsm.emulator.api.eviction import charged_budget, with_disruption_target
 from kubedsm.emulator.api.forms import requested_form, stored_form
 from kubedsm.emulator.api.json_values import without_null_fields
 from kubedsm.emulator.api.managed_fields.applying import Apply, applied
-from kubedsm.emulator.api.managed_fields.entries import Entries
+from kubedsm.emulator.api.managed_fields.entries import Entries, same_owners
 from kubedsm.emulator.api.managed_fields.tracking import (
     Write,
     entries_of,
@@ -387,7 +387,7 @@ class ApiServer:
             validate_change(resource, after, current, subresource)
         if entries is None:
             after = of_changed(resource, current, given, after, write)
-        elif after is not current or entries != entries_of(current):
+        elif after is not current or not same_owners(entries, entries_of(current)):
             after = with_entries(after, entries)
         if not dry_run and after is not current:
             metadata = current["metadata"]

@@ -77,6 +77,14 @@ def updated(
     return rest
 
 
+def same_owners(one: Entries, other: Entries) -> bool:
+    """Whether nothing but times is different."""
+    return one.keys() == other.keys() and all(
+        (entry.fields, entry.api_version) == (other[manager].fields, other[manager].api_version)
+        for manager, entry in one.items()
+    )
+
+
 def shown(entries: Entries) -> list[Object]:
     """As metadata.managedFields has them."""
     return [_shown(manager, entries[manager]) for manager in sorted(entries, key=_order(entries))]
