@@ -215,7 +215,8 @@ def test_the_component_that_only_suggests_has_a_sound_configuration():
 @pytest.mark.parametrize("folder", BUILT, ids=lambda folder: str(folder.relative_to(MANIFESTS)))
 def test_kubectl_builds_it(folder):
     objects = built(folder)
-    more = made(MONITORING) if folder.name == "monitoring" else {}
+    component = COMPONENTS / folder.name
+    more = made(component) if component.is_dir() else {}
     assert set(objects) == {*OBJECTS, *more}
     assert all(given["metadata"]["labels"].items() >= LABELS.items() for given in objects.values())
     for key, given in {**OBJECTS, **more}.items():

@@ -11,6 +11,7 @@ import pytest
 from kubedsm.emulator.api.api_server import ApiServer
 from kubedsm.emulator.api.resources import NAMESPACES, Object
 from kubedsm.emulator.http.routes import ApiRequest, ApiResponse, Routes, WatchStream
+from support.fixed_clock import FixedClock
 from support.recorded import MORE_OF_API_SERVER
 from support.transcripts import Exchange, load
 
@@ -259,11 +260,13 @@ def test_a_field_that_is_given_up_is_defaulted_again(routes: Routes) -> None:
     assert spec["strategy"]["rollingUpdate"] == {"maxUnavailable": "25%", "maxSurge": "25%"}
 
 
-def test_what_only_defaults_make_different_is_no_change(routes: Routes) -> None:
+def test_what_only_defaults_make_different_is_no_change(routes: Routes, api: ApiServer) -> None:
     path = f"{DEPLOYMENTS}/web"
     reference = {"fieldRef": {"fieldPath": "metadata.name"}}
     config = deployment(env=[{"name": "NAME", "valueFrom": reference}])
     first = applied(routes, path, config, "one")
+    assert isinstance(api.clock, FixedClock)
+    api.clock.seconds += 60
     assert applied(routes, path, config, "one") == first
 
 

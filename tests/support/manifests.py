@@ -18,7 +18,14 @@ NAMESPACE = "kubedsm"
 #: the minor version of the first kubectl that has it
 _KUSTOMIZE_4 = 21
 #: kinds that are in no namespace
-_CLUSTER_WIDE = ("Namespace", "ClusterRole", "ClusterRoleBinding", "PriorityClass")
+_CLUSTER_WIDE = (
+    "Namespace",
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "PriorityClass",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+)
 
 
 def documents(path):

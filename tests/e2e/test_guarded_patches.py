@@ -1,0 +1,223 @@
+"""The admission policy that holds the right to patch pods: ours go through, hostile ones do not."""
+
+import asyncio
+import copy
+import os
+from pathlib import Path
+
+import orjson
+import pytest
+
+from kubedsm.emulator.api.resources import NODES, PODS, RESOURCE_QUOTAS
+from support.admission import Policy
+from support.kubectl import Kubectl, needs_kubectl
+from support.manifests import MANIFESTS
+from support.move_scenes import (
+    LARGE_CLOUD,
+    MERGE,
+    is_detached,
+    migrating,
+    open_edge,
+    quiet,
+    settle_on_cloud,
+)
+
+FILE = MANIFESTS / "components" / "guarded-patches" / "policy.yaml"
+REAL = os.environ.get("KUBEDSM_TEST_KUBECONFIG", "")
+OURS = "system:serviceaccount:kubedsm:kubedsm"
+POD = {
+    "metadata": {
+        "name": "web-1",
+        "labels": {"app": "web", "pod-template-hash": "h1"},
+        "ownerReferences": [{"kind": "ReplicaSet", "name": "web", "uid": "u", "controller": True}],
+    },
+    "spec": {"schedulerName": "kubedsm", "containers": [{"name": "c", "image": "web:1"}]},
+}
+DETACHED = {
+    **POD,
+    "metadata": {"name": "web-1", "labels": {"app": "web", "kubedsm.io/migrating": "h1"}},
+}
+
+
+@pytest.fixture(scope="module")
+def policy():
+    return Policy(FILE)
+
+
+class PatchesOfPods:
+    """In front of the routes: what each PATCH of a pod itself made of it."""
+
+    def __init__(self, world):
+        self.seen = []
+        self._routes, self._api = world.cluster.routes, world.api
+
+    def handle(self, request):
+        parts = request.path.split("/")
+        if request.method != "PATCH" or parts[-2] != "pods":
+            return self._routes.handle(request)
+        before = self._api.store.get(PODS, parts[-3], parts[-1])
+        answer = self._routes.handle(request)
+        if answer.status == 200:
+            self.seen.append((before, orjson.loads(answer.body)))
+        return answer
+
+
+def without_managers(pod):
+    kept = {key: value for key, value in pod["metadata"].items() if key != "managedFields"}
+    return {**pod, "metadata": kept}
+
+
+@pytest.mark.looptime
+async def test_all_that_we_patch_goes_through(policy):
+    """A pod that is taken back, one that is moved, and those of a node that changes its tier."""
+    async with migrating(LARGE_CLOUD) as world:
+        world.cluster.routes = patches = PatchesOfPods(world)
+        async with world.scheduler():
+            await settle_on_cloud(world, "web", 1)
+            full = {"metadata": {"name": "q"}, "spec": {"hard": {"pods": "1"}}}
+            world.api.create(RESOURCE_QUOTAS, full, namespace="default")
+            open_edge(world)
+            await world.until(lambda: any(map(is_detached, world.pods())), 10)
+            await world.until(lambda: not any(map(is_detached, world.pods())), 5)
+            await quiet(world, 20)
+            world.api.delete(RESOURCE_QUOTAS, "default", "q")
+            await world.until(lambda: world.placed("web") == {"e1": 1}, 60)
+            await quiet(world)
+            away = {"metadata": {"labels": {"kubedsm.io/tier": "cloud"}}}
+            world.api.patch(NODES, "", "e1", away, MERGE)
+            await asyncio.sleep(10)
+    kinds = {
+        (
+            "kubedsm.io/migrating" in before["metadata"]["labels"],
+            "kubedsm.io/migrating" in after["metadata"]["labels"],
+        )
+        for before, after in patches.seen
+    }
+    # Taken, given back, marked with another tier.
+    assert kinds == {(False, True), (True, False), (False, False)}
+    for before, after in patches.seen:
+        assert policy.denials(without_managers(before), without_managers(after), OURS) == []
+
+
+def changed(pod, *path, to):
+    """The pod with another value there; `...` for none."""
+    made = copy.deepcopy(pod)
+    *above, last = path
+    part = made
+    for step in above:
+        part = part.setdefault(step, {}) if isinstance(part, dict) else part[step]
+    if to is ...:
+        del part[last]
+    else:
+        part[last] = to
+    return made
+
+
+IMAGE = ("spec", "containers", 0, "image")
+LABELS, ANNOTATIONS = ("metadata", "labels"), ("metadata", "annotations")
+HASH = "pod-template-hash"
+SPEC, OWNER, LABEL = "nothing in its spec", "whose a pod is", "of the labels"
+RETURN, NOTE, OPTED_IN = "comes back from there", "of the annotations", "whose schedulerName"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "why"),
+    [
+        (POD, changed(POD, *IMAGE, to="miner:1"), SPEC),
+        (POD, changed(POD, "spec", "activeDeadlineSeconds", to=1), SPEC),
+        (POD, changed(POD, "spec", "tolerations", to=[{"operator": "Exists"}]), SPEC),
+        (POD, changed(POD, "metadata", "ownerReferences", to=...), OWNER),
+        (DETACHED, changed(DETACHED, "metadata", "ownerReferences", to=[]), OWNER),
+        (POD, changed(POD, "metadata", "finalizers", to=["evil.example/stay"]), "finalizers"),
+        (POD, changed(POD, *LABELS, "app", to="bank"), LABEL),
+        (POD, changed(POD, *LABELS, "app", to=...), LABEL),
+        (POD, changed(POD, *LABELS, "kubedsm.io.evil", to="1"), LABEL),
+        (POD, changed(POD, *LABELS, HASH, to=...), RETURN),
+        (POD, changed(POD, *LABELS, HASH, to="h2"), RETURN),
+        (POD, changed(POD, *LABELS, to={"app": "web", "kubedsm.io/migrating": "h2"}), RETURN),
+        (DETACHED, changed(DETACHED, *LABELS, to={"app": "web", HASH: "h2"}), RETURN),
+        (DETACHED, changed(DETACHED, *LABELS, HASH, to="h1"), RETURN),
+        (
+            POD,
+            changed(POD, *ANNOTATIONS, "cluster-autoscaler.kubernetes.io/safe-to-evict", to="true"),
+            NOTE,
+        ),
+        (
+            changed(POD, *ANNOTATIONS, "a", to="1"),
+            changed(POD, *ANNOTATIONS, to={}),
+            NOTE,
+        ),
+        (
+            changed(POD, "spec", "schedulerName", to="default-scheduler"),
+            changed(
+                changed(POD, "spec", "schedulerName", to="default-scheduler"),
+                *LABELS, "kubedsm.io/tier", to="edge",
+            ),
+            OPTED_IN,
+        ),
+    ],
+)  # fmt: skip
+def test_hostile_patches_are_refused(policy, before, after, why):
+    (denial,) = policy.denials(before, after, OURS)
+    assert why in denial
+    # What others may do is not its matter.
+    for user in ("alice", "system:serviceaccount:kubedsm:default", f"{OURS}2"):
+        assert policy.denials(before, after, user) == []
+
+
+def test_it_holds_in_whichever_namespace_the_scheduler_runs(policy):
+    user = "system:serviceaccount:scheduling:kubedsm"
+    assert policy.denials(POD, changed(POD, *IMAGE, to="miner:1"), user)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ((*LABELS, "kubedsm.io/tier"), "edge"),
+        ((*ANNOTATIONS, "controller.kubernetes.io/pod-deletion-cost"), "-100"),
+        ((*ANNOTATIONS, "kubedsm.io/move"), "{}"),
+    ],
+)
+def test_a_pod_without_labels_or_annotations_may_get_ours(policy, path, value):
+    bare = {"metadata": {"name": "a"}, "spec": POD["spec"]}
+    marked = changed(bare, *path, to=value)
+    assert policy.denials(bare, marked, OURS) == policy.denials(marked, bare, OURS) == []
+
+
+@pytest.mark.http
+@needs_kubectl
+@pytest.mark.skipif(not REAL, reason="KUBEDSM_TEST_KUBECONFIG names no cluster to try it on")
+def test_a_real_api_server_refuses_the_same(tmp_path):
+    kubectl = Kubectl(Path(REAL), tmp_path)
+    namespace = "kubedsm-guarded-patches"
+    here, ours = ("-n", namespace), (f"--as={OURS}",)
+    kubectl("create", "namespace", namespace)
+    try:
+        kubectl("apply", "-f", FILE)
+        kubectl(*here, "create", "role", "patch-pods", "--verb=get,patch", "--resource=pods")
+        kubectl(*here, "create", "rolebinding", "patch-pods", "--role=patch-pods", f"--user={OURS}")
+        run = ("run", "web", "--image=web:1", "--overrides")
+        kubectl(*here, *run, '{"spec": {"schedulerName": "kubedsm"}}')
+        kubectl(*here, *run[:1], "other", *run[2:], '{"spec": {"schedulerName": "nobody"}}')
+
+        def denied(*arguments):
+            said = kubectl(*here, *ours, *arguments, code=1)
+            assert "kubedsm-patches-of-pods" in said
+            return said
+
+        # A policy holds some moments after it was applied.
+        kubectl(*here, "wait", "--for=create", "pod/web", "--timeout=60s")
+        for _ in range(60):
+            done = kubectl(
+                *here, *ours, "label", "pod/web", "app=bank", "--dry-run=server", code=None
+            )
+            if "kubedsm-patches-of-pods" in done:
+                break
+        assert LABEL in denied("label", "pod/web", "app=bank")
+        assert SPEC in denied("set", "image", "pod/web", "web=miner:1")
+        assert OPTED_IN in denied("label", "pod/other", "kubedsm.io/tier=edge")
+        kubectl(*here, *ours, "label", "pod/web", "kubedsm.io/tier=edge")
+        kubectl(*here, "label", "pod/web", "app=bank")
+    finally:
+        kubectl("delete", "namespace", namespace, "--wait=false")
+        kubectl("delete", "-f", FILE, "--ignore-not-found")
