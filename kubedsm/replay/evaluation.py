@@ -8,6 +8,7 @@ from kubedsm.core.policies.registry import KUBEDSM
 from kubedsm.emulator.paper import SERVICES
 from kubedsm.replay import demand_tables, response_tables
 from kubedsm.replay.glance import at_a_glance
+from kubedsm.replay.glossary import OF_THE_PAPER
 from kubedsm.replay.measured import Measured, Row, mean, percent
 from kubedsm.replay.presets import (
     MAIN_POLICIES,
@@ -19,7 +20,7 @@ from kubedsm.replay.presets import (
     priced,
     stabilized,
 )
-from kubedsm.replay.published import NOTHING, THE_PAPERS
+from kubedsm.replay.published import NOTHING, THE_PAPERS, Published
 from kubedsm.replay.report import AVOIDABLE, ON_ONE_NODE, Report, number
 from kubedsm.replay.sections import Section, Table, made, shown
 from kubedsm.replay.variants import MIGRATION_VARIANTS, OBJECTIVE_VARIANTS, QOS_VARIANTS
@@ -196,13 +197,17 @@ class _Section:
     @property
     def beside(self) -> Section[Row]:
         about = f"{self.about} {self.brackets}".strip()
-        return Section(self.title, about, lambda means: self.table(Measured.of(means, THE_PAPERS)))
+        return self._with(about, THE_PAPERS)
 
     @property
     def alone(self) -> Section[Row]:
-        return Section(
-            self.title, self.about, lambda means: self.table(Measured.of(means, NOTHING))
-        )
+        return self._with(self.about, NOTHING)
+
+    def _with(self, about: str, published: Published) -> Section[Row]:
+        def table(means: Sequence[Row]) -> Table:
+            return self.table(Measured.of(means, published))
+
+        return Section(self.title, about, table, OF_THE_PAPER)
 
 
 _ALL: Sequence[_Section] = (

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 _SHARE = "the part of its Ready pods that is on edge nodes, the mean over time"
 _MS = "milliseconds from when a request is due to its answer"
 
-#: by heading, or by how it begins before a comma
+#: by heading
 MEANINGS: Mapping[str, str] = {
     "edge ratio": "the part of its pods that a service has on the edge: the mean over services and"
     " time, 1 is all of them",
@@ -32,18 +32,38 @@ MEANINGS: Mapping[str, str] = {
     "tier": "edge: near the users, scarce; cloud: far, plentiful",
     "cpu": "cores that a node has for pods, or that a pod asks for",
     "memory": "likewise",
-    "pods": "how many an autoscaler may run, from the least to the most",
+    "pods, least to most": "how many an autoscaler may run",
     "requests/s a pod": "what the autoscaler keeps each pod at",
     "at once": "requests that a pod serves at the same time",
     "takes": "how long it serves each of them",
 }
 
 
-def meaning(heading: str) -> str | None:
-    return MEANINGS.get(heading) or MEANINGS.get(heading.partition(",")[0])
+#: of the tables of docs/evaluation.md
+OF_THE_PAPER: Mapping[str, str] = {
+    **MEANINGS,
+    "mean of all": "the edge ratio over all scenarios that were played",
+    "migrations": MEANINGS["moves"],
+    "moves a run": MEANINGS["moves"],
+    "migrations a run": MEANINGS["moves"],
+    "taken back": "of these, moves that were given up",
+    "lost pod-seconds": MEANINGS["lost pod-s"],
+    "pending s": MEANINGS["wait s"],
+    "p95": "of that wait: 95 in 100 are as short or shorter",
+    "price of a move": "what a move must gain to be made, as seconds of a pod at the edge",
+    "cores": "that a pod asks for",
+    "GB": "of memory that a pod asks for",
+    "pods": "as many as are asked for, on average",
+    "share a core": "what part of the service's edge share a core of the edge holds",
+    "share a GB": "what part of it a GB of memory holds",
+    "mean to kube-scheduler": "how much longer the mean is than there; below 0 is faster",
+    "network to kube-scheduler": "how much longer the network's part is",
+    "QoS factors": "the variant, by what edge shares it promises",
+    "5 s": "the edge ratio with autoscalers that wait so long before they scale down",
+}
 
 
-def legend(headings: Iterable[str]) -> str:
+def legend(headings: Iterable[str], meanings: Mapping[str, str] = MEANINGS) -> str:
     """Markdown: a line for each heading that needs one."""
-    known = ((heading, meaning(heading)) for heading in headings)
+    known = ((heading, meanings.get(heading)) for heading in headings)
     return "\n".join(f"- **{heading}**: {said}" for heading, said in known if said)

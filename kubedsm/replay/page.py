@@ -9,7 +9,6 @@ from markdown_it import MarkdownIt
 
 from kubedsm.replay.charts.looks import Look, looks_of
 from kubedsm.replay.charts.panel import PATTERNS, STYLE, parts_of
-from kubedsm.replay.glossary import meaning
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1b1f24; --faint: #59636e; --rule: #d9dee3;
@@ -64,6 +63,8 @@ img { max-width: 100%; height: auto; }
 _WHOLE = 24
 #: no HTML of its own, and tables
 _MARKDOWN = MarkdownIt("js-default")
+_TABLE = re.compile(r"(<table>.*?</table>)(\s*<ul>.*?</ul>)?", re.DOTALL)
+_MEANT = re.compile(r"<li><strong>(.*?)</strong>: (.*?)</li>")
 _HEADING = re.compile(r"(<th[^>]*>)(.*?)(</th>)")
 _CELL = re.compile(r"(<t[hd][^>]*>)([^<]*)")
 
@@ -101,18 +102,24 @@ def page(
 
 
 def _with_meanings(html: str) -> str:
-    """Tables that a narrow page can scroll, and headings that say what they mean."""
+    """Tables that a narrow page can scroll, and headings that say what the list below them says.
 
-    def said(found: re.Match[str]) -> str:
-        opening, heading, closing = found.groups()
-        meant = meaning(unescape(heading))
-        if meant is None:
+    Where there is no list, what the last one said.
+    """
+    known: dict[str, str] = {}
+
+    def heading(found: re.Match[str]) -> str:
+        opening, words, closing = found.groups()
+        if words not in known:
             return found[0]
-        return f'{opening}<abbr title="{escape(meant)}">{heading}</abbr>{closing}'
+        return f'{opening}<abbr title="{known[words]}">{words}</abbr>{closing}'
 
-    html = _HEADING.sub(said, html)
-    html = html.replace("<table>", '<div class="scroll"><table>')
-    return html.replace("</table>", "</table></div>")
+    def made(found: re.Match[str]) -> str:
+        table, below = found.groups(default="")
+        known.update((words, escape(unescape(said))) for words, said in _MEANT.findall(below))
+        return f'<div class="scroll">{_HEADING.sub(heading, table)}</div>{below}'
+
+    return _TABLE.sub(made, html)
 
 
 def _with_looks(html: str, looks: Mapping[str, Look]) -> str:

@@ -128,7 +128,15 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _services(services: Sequence[ServiceSpec]) -> Table:
-    return ["service", "cpu", "memory", "pods", "requests/s a pod", "at once", "takes"], [
+    return [
+        "service",
+        "cpu",
+        "memory",
+        "pods, least to most",
+        "requests/s a pod",
+        "at once",
+        "takes",
+    ], [
         [
             each.name,
             each.cpu,

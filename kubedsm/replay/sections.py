@@ -1,10 +1,11 @@
 """Tables under headings, as Markdown, of whatever was tried."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, TypeVar
 
 import attrs
 
+from kubedsm.replay.glossary import legend
 from kubedsm.replay.report import markdown
 
 T = TypeVar("T")
@@ -18,6 +19,8 @@ class Section(Generic[T]):
     title: str
     about: str
     table: Callable[[Sequence[T]], Table]
+    #: what headings mean that do not say it themselves
+    columns: Mapping[str, str] = attrs.field(factory=dict)
 
 
 @attrs.frozen
@@ -27,19 +30,24 @@ class Made:
     title: str
     about: str
     table: Table
+    #: headings, and what they mean
+    columns: Mapping[str, str] = attrs.field(factory=dict)
 
 
 def made(sections: Sequence[Section[T]], tried: Sequence[T]) -> list[Made]:
     """All but those of which nothing was tried."""
-    found = (Made(one.title, one.about, one.table(tried)) for one in sections)
+    found = (Made(one.title, one.about, one.table(tried), one.columns) for one in sections)
     return [one for one in found if one.table[1]]
 
 
 def shown(sections: Sequence[Made], level: int = 2) -> str:
     """Markdown. level: of the headings."""
     mark = "#" * level
-    parts = (f"{mark} {one.title}\n\n{one.about}\n\n{markdown(*one.table)}\n" for one in sections)
-    return "\n".join(parts)
+    parts = (
+        (f"{mark} {one.title}", one.about, markdown(*one.table), legend(one.table[0], one.columns))
+        for one in sections
+    )
+    return "\n".join("\n\n".join(filter(None, part)) + "\n" for part in parts)
 
 
 def as_markdown(sections: Sequence[Section[T]], tried: Sequence[T], about: str) -> str:

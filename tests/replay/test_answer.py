@@ -7,7 +7,7 @@ from kubedsm.configuration.settings import Configuration, with_settings
 from kubedsm.emulator.emulated_cluster import ClusterSpec
 from kubedsm.emulator.paper import node, paper_cluster
 from kubedsm.replay.answer import answer
-from kubedsm.replay.glossary import meaning
+from kubedsm.replay.glossary import MEANINGS
 from kubedsm.replay.provenance import of_runs, told, typed
 from kubedsm.replay.report import EFFECT_HEADINGS, HEADINGS, SERVICE_HEADINGS
 from kubedsm.replay.sources import Source, recipe
@@ -126,7 +126,7 @@ def test_where_nothing_is_published_a_line_says_why():
 
 @pytest.mark.parametrize("headings", [HEADINGS[2:], SERVICE_HEADINGS[3:], EFFECT_HEADINGS[2:]])
 def test_every_column_is_explained(headings):
-    assert all(map(meaning, headings))
+    assert set(headings) <= set(MEANINGS)
 
 
 @click.command("replay")

@@ -83,3 +83,13 @@ def test_what_not_all_played_is_compared_where_all_did():
 
 def test_a_panel_is_as_wide_as_a_phone():
     assert Panel("t").width <= 360
+
+
+def test_headings_say_what_the_list_below_them_says_and_policies_have_their_colour():
+    table = "| policy | ms |\n| --- | ---: |\n| random | 1 |"
+    shown = page("P", f"{table}\n\n- **ms**: how <long>\n\n## More\n\n{table}", {}, ["random"])
+    assert shown.count('<abbr title="how &lt;long&gt;">ms</abbr>') == 2
+    assert "<abbr" not in page("P", table)
+    colour = f'class="f{looks_of(["random"])["random"].colour}"'
+    assert shown.count(colour) == 2
+    assert colour not in page("P", table)

@@ -6,6 +6,9 @@ from pathlib import Path
 import pytest
 
 from kubedsm.replay.evaluation import SECTIONS, tables
+from kubedsm.replay.presets import PAPER_SCENARIOS
+from kubedsm.replay.sections import made
+from kubedsm.replay.variants import CONTENDERS
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "evaluation.md"
 
@@ -186,6 +189,22 @@ def test_response_times_of_all_requests_are_in_the_first_table():
     rows = [row("kubedsm", times={"a": 90.0}), row("kube-scheduler", times={"a": 100.0})]
     lines = lines_of("At a glance", *rows)
     assert "| response time of all requests, to kube-scheduler | -10.0 % |" in lines
+
+
+def test_every_column_is_explained_or_is_called_by_a_name():
+    """Those with a comma are of what is before it, under what is after it."""
+    rows = [
+        row(policy, scenario)
+        for scenario in (*PAPER_SCENARIOS, "1.5-.4 equal rates", "1.5-.4 stabilisation 60s")
+        for policy in (*CONTENDERS, "migration.price=0s")
+    ]
+    named = {*PAPER_SCENARIOS, *"ABCDabcd", "60 s", "figure", "mean"}
+    shown = made(SECTIONS, rows)
+    assert len(shown) == len(SECTIONS)
+    for each in shown:
+        first, *others = each.table[0]
+        unknown = {heading.partition(",")[0] for heading in others} - named - set(each.columns)
+        assert (each.title, first, unknown) == (each.title, first, set())
 
 
 def test_nobody_is_first_alone():
