@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 from rich.console import Console
-from rich.text import Text
 
 from kubedsm.clock import SystemClock
 from kubedsm.cluster.calls.explained_cluster import ExplainedCluster
@@ -17,7 +16,7 @@ from kubedsm.commands.console import Stop, log_to, print_json, remark, until_int
 from kubedsm.commands.inputs import (
     configuration_at,
 )
-from kubedsm.replay.answer import KEPT, answer
+from kubedsm.replay.answer import KEPT, answer, printed
 from kubedsm.replay.comparing import compared
 from kubedsm.replay.files import write
 from kubedsm.replay.following import Plan, followed, recorded
@@ -133,7 +132,7 @@ def _show(found: Report, out: Path | None, output: str) -> None:
     if output == "json":
         print_json(found)
     else:
-        Console().print(Text(f"{answer(found)}\n"))
+        printed(answer(found), Console())
         Console().print(tables(found))
     if out is not None:
         made = Provenance(typed(), f"{KEPT} {in_a_sentence(found)}")

@@ -1,8 +1,12 @@
 """What a report comes to, in a sentence: said before all tables."""
 
+import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+from rich.console import Console
+from rich.text import Text
 
 from kubedsm.core.policies.registry import KUBEDSM
 from kubedsm.replay.measured import mean
@@ -31,6 +35,11 @@ def answer(found: Report) -> str:
     if best not in {who, other} and known[best] - known[who] >= _LEVEL:
         said += f" {_named(best)} kept more: {_percent(known[best], known[who])}."
     return said
+
+
+def printed(said: str, console: Console) -> None:
+    """Above the tables."""
+    console.print(Text(textwrap.fill(said, console.width)), "\n", sep="")
 
 
 def _comparable(means: Sequence[Row]) -> list[Row]:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import click
 from rich.console import Console
-from rich.text import Text
 
 from kubedsm.configuration.documents import DocumentError
 from kubedsm.configuration.settings import Configuration, load_file
@@ -15,7 +14,7 @@ from kubedsm.core.policies.registry import KUBEDSM
 from kubedsm.emulator.cluster_file import load as load_cluster
 from kubedsm.emulator.paper import paper_cluster
 from kubedsm.replay import presets, tuning
-from kubedsm.replay.answer import answer
+from kubedsm.replay.answer import answer, printed
 from kubedsm.replay.files import as_json, write
 from kubedsm.replay.hpa.command import PRESET as HPA
 from kubedsm.replay.load_aware.command import PRESET as LOAD_AWARE
@@ -85,7 +84,7 @@ def replay(
         sys.stdout.buffer.write(as_json(found))
         sys.stdout.buffer.flush()
     else:
-        Console().print(Text(f"{said}\n"))
+        printed(said, Console())
         if preset == _TUNING:
             click.echo(tuning.table(found), nl=False)
         else:

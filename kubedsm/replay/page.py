@@ -16,7 +16,7 @@ _STYLE = """
 @media screen and (prefers-color-scheme: dark) {
   :root { --ink: #e6e9ec; --faint: #a3acb5; --rule: #3a424a; --ground: #15181c; --shade: #20252a; }
 }
-body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 68rem;
+body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 78rem;
        padding: 0 1rem; color: var(--ink); background: var(--ground); overflow-wrap: break-word; }
 h1 { font-size: 1.2rem; color: var(--faint); font-weight: 600; margin: 0; }
 h2 { margin: 2.5rem 0 0.5rem; font-size: 1.3rem; }
@@ -25,7 +25,7 @@ p, li { max-width: 46rem; }
 .scroll { overflow-x: auto; margin: 1rem 0 0.5rem; }
 table { border-collapse: separate; border-spacing: 0; font-size: 0.9rem;
         font-variant-numeric: tabular-nums; }
-th, td { padding: 0.25rem 0.7rem; border-bottom: 1px solid var(--rule); text-align: left;
+th, td { padding: 0.25rem 0.6rem; border-bottom: 1px solid var(--rule); text-align: left;
          vertical-align: top; }
 th { vertical-align: bottom; font-weight: 600; }
 td[style*="right"] { white-space: nowrap; }
@@ -63,6 +63,8 @@ img { max-width: 100%; height: auto; }
 _WHOLE = 24
 #: no HTML of its own, and tables
 _MARKDOWN = MarkdownIt("js-default")
+#: what a page has for its readers' tools
+_COMMENT = re.compile(r"^<!--.*?-->\n", re.DOTALL | re.MULTILINE)
 _TABLE = re.compile(r"(<table>.*?</table>)(\s*<ul>.*?</ul>)?", re.DOTALL)
 _MEANT = re.compile(r"<li><strong>(.*?)</strong>: (.*?)</li>")
 _HEADING = re.compile(r"(<th[^>]*>)(.*?)(</th>)")
@@ -81,7 +83,7 @@ def page(
     policies: who has a colour wherever a cell names them, the same as in the pictures.
     """
     figures = "\n".join(_figure(name, content) for name, content in (pictures or {}).items())
-    body = _with_looks(_with_meanings(_MARKDOWN.render(text)), looks_of(policies))
+    body = _with_looks(_with_meanings(_MARKDOWN.render(_COMMENT.sub("", text))), looks_of(policies))
     opening, heading, chapters = body.partition("<h2>")
     parts = (opening, figures, heading, chapters) if opening else (body, figures)
     return f"""<!doctype html>

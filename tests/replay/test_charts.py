@@ -90,6 +90,7 @@ def test_headings_say_what_the_list_below_them_says_and_policies_have_their_colo
     shown = page("P", f"{table}\n\n- **ms**: how <long>\n\n## More\n\n{table}", {}, ["random"])
     assert shown.count('<abbr title="how &lt;long&gt;">ms</abbr>') == 2
     assert "<abbr" not in page("P", table)
+    assert "not run" not in page("P", "a\n\n<!-- not run: why -->\n```sh\nb\n```\n")
     colour = f'class="f{looks_of(["random"])["random"].colour}"'
     assert shown.count(colour) == 2
     assert colour not in page("P", table)

@@ -14,7 +14,7 @@ _GAP, _COLUMNS, _LINE = 20, 3, 15
 #: of a letter of 12 pixels, on the average
 _LETTER = 6.2
 #: so much wider are titles
-_BOLD = 1.2
+_BOLD = 1.35
 
 _LIGHT = {"ink": "#1b1f24", "faint": "#59636e", "rule": "#d9dee3", "ground": "#ffffff"}
 _DARK = {"ink": "#e6e9ec", "faint": "#a3acb5", "rule": "#3a424a", "ground": "#15181c"}
