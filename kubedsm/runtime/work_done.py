@@ -51,7 +51,8 @@ class Batch:
         failed = {"failed": len(self._failed)} if self._failed else {}
         with plan_logged(None):  # the batch may have several
             log.info("batch", bound=len(self._bound), **failed, **self._said)
-            log.debug("batch pods", bound=self._bound, failed=self._failed)
+            if self._bound or self._failed:
+                log.debug("batch pods", bound=self._bound, failed=self._failed)
 
 
 @attrs.define
