@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import NoReturn
 
@@ -52,20 +53,44 @@ out_option = click.option(
 )
 
 
-#: where the commands are that are not here: a server need not load what a client takes
-MODULES = {
-    "check": "loadgen.load_commands",
-    "closed": "loadgen.closed_commands",
-    "hpa": "loadgen.closed_commands",
-    "run": "loadgen.load_commands",
-    "serve": "loadgen.serve_command",
+#: where the commands are that are not here, and what they do: a list of them needs none of it
+ELSEWHERE = {
+    "check": (
+        "load_commands",
+        "See that this machine measures rightly, by a server that is known.",
+    ),
+    "closed": ("closed_commands", "Send with clients that wait for their answers, and measure."),
+    "hpa": ("closed_commands", "Find a load that is too much, and how long an autoscaler takes."),
+    "run": ("load_commands", "Send the requests of a scenario when they are due, and measure."),
+    "serve": ("serve_command", "Be a service that takes the load."),
 }
+MODULES = {name: f"loadgen.{module}" for name, (module, _) in ELSEWHERE.items()}
+_SUMMARIES = {
+    "generate": "Make a scenario for the paper's services.",
+    "show": "The requests a second that a scenario offers, cycle by cycle.",
+    **{name: summary for name, (_, summary) in ELSEWHERE.items()},
+}
+
+
+def _version(context: click.Context, _: click.Parameter, asked: bool) -> None:
+    if asked and not context.resilient_parsing:
+        click.echo(f"loadgen, version {version('kubedsm')}")
+        context.exit()
 
 
 @click.group(
     cls=Commands,
     modules=MODULES,
+    summaries=_SUMMARIES,
     context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_version,
+    help="The version.",
 )
 def loadgen() -> None:
     """Load scenarios in the file format of DrStress, and a service that takes the load."""

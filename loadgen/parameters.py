@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from loadgen.generators import PAPER_COEFFICIENTS
-from loadgen.transport import url_problem
+from loadgen.urls import url_problem
 
 
 class Duration(click.ParamType[float]):

@@ -16,7 +16,8 @@ from loadgen.arrivals import Arrivals, schedule
 from loadgen.driver import Driver, Limits
 from loadgen.measures import Outcome, RequestRecorder, Results
 from loadgen.scenario import Scenario, ScenarioError
-from loadgen.transport import EndpointError, Transport, TransportError, url_problem
+from loadgen.transport import EndpointError, Transport, TransportError
+from loadgen.urls import url_problem
 from loadgen.whole_files import whole_file
 
 #: seconds between two looks at the progress bar

@@ -39,21 +39,6 @@ class Transport(Protocol):
         """Send one GET, read the whole answer. Raises TransportError."""
 
 
-def url_problem(url: str) -> str | None:
-    """What keeps requests from being sent there, or None."""
-    try:
-        parsed = URL(url)
-        host, port = parsed.raw_host or "", parsed.port
-        host.encode("idna")
-    except UnicodeError:
-        return f"{url!r} is not a URL: a part of its host name is empty or too long"
-    except ValueError as error:
-        return f"{url!r} is not a URL: {error}"
-    if parsed.scheme not in {"http", "https"} or not host or " " in host or not port:
-        return f"{url!r} is not a URL such as http://cart.shop/"
-    return None
-
-
 class HttpTransport:
     """Kept-alive HTTP/1.1 connections, as many as there are requests at once.
 

@@ -40,7 +40,7 @@ class Network(click.ParamType[Mapping["Tier", float]]):
 
 
 def _prometheus(_: click.Context, __: click.Parameter, url: str | None) -> str | None:
-    from loadgen.transport import url_problem
+    from loadgen.urls import url_problem
 
     problem = url and url_problem(url)
     if problem:

@@ -38,6 +38,12 @@ def sources(given: Sequence[str]) -> list[Source]:
         match = _NORMAL.fullmatch(text)
         if match is not None and not Path(text).exists():
             found.append(recipe(text, float(match[1]), float(match[2])))
+        elif not Path(text).exists():
+            raise ScenarioError(
+                "neither a file nor MEAN-SIGMA, such as 1.5-.4: a demand of about 1.5 times what"
+                " the edge holds, .4 its deviation",
+                source=text,
+            )
         else:
             found.append(_file(text, stem if stems.count(stem) == 1 else text))
     return found

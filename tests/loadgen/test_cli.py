@@ -292,3 +292,19 @@ def test_a_check_in_short(capsys):
     assert len(held) == 4
     assert checked["holds"] == all(held) == (code == 0)
     assert checked["steady"]["total"]["requests"] == 100
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "out", "err"),
+    [
+        ([], 0, "Usage: loadgen [OPTIONS] COMMAND", ""),
+        (["generate"], 0, "Usage: loadgen generate [OPTIONS] COMMAND", ""),
+        (["--version"], 0, "loadgen, version 0.", ""),
+        (["rnu"], 2, "", "loadgen: error: No such command 'rnu'. Did you mean run?"),
+    ],
+)
+def test_who_has_no_command_yet_is_told_what_there_is(arguments, code, out, err, capsys):
+    assert run(*arguments) == code
+    said = capsys.readouterr()
+    assert said.out.startswith(out)
+    assert said.err.startswith(err)

@@ -143,7 +143,11 @@ def test_own_nodes_and_services(tmp_path):
         (("1.5-.4", "--policies", "suggester.period=5"), 2, "5 is not a duration"),
         (("1.5-.4", "--seeds", "0"), 2, "--seeds"),
         (("1.5-.4", "1.5-.4"), 1, "1.5-.4: given twice"),
-        (("nowhere.json",), 1, "nowhere.json: No such file or directory"),
+        (
+            ("nowhere.json",),
+            1,
+            "nowhere.json: neither a file nor MEAN-SIGMA, such as 1.5-.4",
+        ),
         (("1.5-.4", "--cluster", "nowhere.yaml"), 1, "nowhere.yaml: No such file or directory"),
         (("1.5-.4", "--services", "nowhere.yaml"), 1, "nowhere.yaml: No such file or directory"),
         (("1.5-.4", "--config", "nowhere.yaml"), 1, "nowhere.yaml: No such file or directory"),
