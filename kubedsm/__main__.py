@@ -1,6 +1,5 @@
 """The start of the commands: Ctrl-C is one line from the first moment on, and to the last."""
 
-import signal
 import sys
 
 
@@ -28,6 +27,8 @@ def _start(what: str) -> None:
         sys.stderr.write("kubedsm: error: interrupted\n")
         sys.exit(130)
     finally:
+        import signal  # noqa: PLC0415  it, too, takes a moment
+
         # What is left is the interpreter's own end: a signal is not to be told by a traceback.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 

@@ -1,6 +1,5 @@
 """The start of the command: Ctrl-C is one line from the first moment on, and to the last."""
 
-import signal
 import sys
 
 
@@ -14,6 +13,8 @@ def main() -> None:
         sys.stderr.write("loadgen: error: interrupted\n")
         sys.exit(130)
     finally:
+        import signal  # noqa: PLC0415  it, too, takes a moment
+
         # What is left is the interpreter's own end: a signal is not to be told by a traceback.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
