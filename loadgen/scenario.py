@@ -10,6 +10,7 @@ DrStress send as fast as answers come, which is no rate, and is refused.
 import itertools
 import json
 import math
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -133,7 +134,9 @@ class Scenario:
 
 
 def load(path: str | Path) -> Scenario:
-    """The scenario in the file. Raises ScenarioError, which names the file."""
+    """The scenario in the file; - is standard input. Raises ScenarioError, which names it."""
+    if str(path) == "-":
+        return loads(sys.stdin.buffer.read() if sys.stdin else b"", "standard input")
     try:
         text = Path(path).read_bytes()
     except OSError as error:

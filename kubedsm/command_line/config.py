@@ -19,7 +19,7 @@ def config() -> None:
 
 
 @config.command()
-@click.argument("path", metavar="FILE", type=click.Path(dir_okay=False))
+@click.argument("path", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True))
 @output
 def check(**given: Any) -> None:
     """Say all that is wrong with a configuration file.
@@ -32,7 +32,9 @@ def check(**given: Any) -> None:
 
 
 @config.command()
-@click.argument("path", metavar="[FILE]", required=False, type=click.Path(dir_okay=False))
+@click.argument(
+    "path", metavar="[FILE]", required=False, type=click.Path(dir_okay=False, allow_dash=True)
+)
 @config_map_name
 @kubeconfig_file
 @kubeconfig_context

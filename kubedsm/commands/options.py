@@ -49,9 +49,9 @@ output = click.option(
 config_file = click.option(
     "--config",
     "config_path",
-    type=click.Path(dir_okay=False),
+    type=click.Path(dir_okay=False, allow_dash=True),
     show_default="none: every key has its own default",
-    help="Configuration file (docs/configuration.md).",
+    help="Configuration file (docs/configuration.md), or a ConfigMap's; - for standard input.",
 )
 
 

@@ -25,10 +25,11 @@ from kubedsm.replay.provenance import Provenance, told, typed
 from kubedsm.replay.recording import Record, TimelineRecorder
 from kubedsm.replay.report import Report, assembled, in_a_sentence, plain_tables, tables
 from kubedsm.replay.runner import Outcome
+from kubedsm.replay.sources import scenario_in
 from kubedsm.why.client import effects_since
 from kubedsm.why.effects import summed_up
 from kubedsm.why.explanation import EffectAnswer
-from loadgen.scenario import ScenarioError, load
+from loadgen.scenario import ScenarioError
 from loadgen.whole_files import folder_for
 
 #: what kube-scheduler is called in pods
@@ -63,7 +64,7 @@ def record(
     if requests_path is not None and requests_path.exists() and requests_path.stat().st_size:
         raise click.ClickException(f"{requests_path}: is of load that has ended before")
     try:
-        scenario = load(scenario_path)
+        scenario = scenario_in(scenario_path)
     except ScenarioError as error:
         raise click.ClickException(str(error)) from None
     log_to(level="ERROR")

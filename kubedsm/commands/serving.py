@@ -27,6 +27,7 @@ from kubedsm.commands.electing import Election, election_of
 from kubedsm.commands.inputs import (
     configuration_at,
 )
+from kubedsm.configuration.documents import STDIN
 from kubedsm.configuration.settings import Configuration
 from kubedsm.configuration.settings import load as load_configuration
 from kubedsm.monitoring.instruments import Instruments
@@ -66,7 +67,9 @@ def run(
         raise click.UsageError("--config and --configmap: only one of them")
     if dry_run:
         structlog.contextvars.bind_contextvars(dry_run=True)
-    source = config_map or (Path(config_path) if config_path is not None else None)
+    # What comes from standard input does not change.
+    file = Path(config_path) if config_path is not None and config_path != STDIN else None
+    source = config_map or file
     stop = Stop()
     serving = _Serving(
         kubeconfig_path,

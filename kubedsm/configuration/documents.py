@@ -98,7 +98,7 @@ def _standard_input(size: int) -> bytes:
         raise DocumentError("closed")
     found = sys.stdin.buffer.read(size)
     if not found:
-        raise DocumentError("empty; it can be read once only")
+        raise DocumentError("empty, or read for something else already")
     return found
 
 

@@ -45,8 +45,15 @@ def what_it_is(said: Any) -> str:
     return CONFIGURATION if any(isinstance(said.get(k), Mapping) for k in _SECTIONS) else ""
 
 
+def mistaken(said: Any, wanted: str, also: Iterable[str] = ()) -> str:
+    """What is wrong if the document is known to be something else; nothing if not."""
+    found = what_it_is(said)
+    if not found or found == wanted or found in also:
+        return ""
+    return f"this is {found}{_FOR.get(found, '')}, not {wanted}"
+
+
 def refuse_others(said: Any, wanted: str, also: Iterable[str] = ()) -> None:
     """Raises DocumentError if the document is known to be something else."""
-    found = what_it_is(said)
-    if found and found != wanted and found not in also:
-        raise DocumentError(f"this is {found}{_FOR.get(found, '')}, not {wanted}")
+    if why := mistaken(said, wanted, also):
+        raise DocumentError(why)

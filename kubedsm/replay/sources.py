@@ -2,10 +2,15 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import attrs
 
+from kubedsm.configuration.documents import STDIN, DocumentError, content
+from kubedsm.configuration.recognised import SCENARIO, mistaken
+from kubedsm.configuration.yaml_text import parsed_all
 from kubedsm.replay.world import Run, Setup
 from loadgen.generators import PAPER_COEFFICIENTS, normal
 from loadgen.scenario import Scenario, ScenarioError, load
@@ -30,7 +35,7 @@ def sources(given: Sequence[str]) -> list[Source]:
 
     Raises ScenarioError.
     """
-    stems = [Path(text).stem for text in given]
+    stems = ["stdin" if text == STDIN else Path(text).stem for text in given]
     found = []
     for text, stem in zip(given, stems, strict=True):
         if given.count(text) > 1:
@@ -66,8 +71,21 @@ def recipe(
     return Source(name, name, scenario, drawn=True)
 
 
+def scenario_in(path: str | Path) -> Scenario:
+    """Raises ScenarioError, which says what the file is instead if that is known."""
+    try:
+        return load(path)
+    except ScenarioError:
+        said: list[Any] = []
+        with suppress(DocumentError):
+            said = parsed_all(content(path))
+        if why := next(filter(None, (mistaken(each, SCENARIO) for each in said)), ""):
+            raise ScenarioError(why, source=str(path)) from None
+        raise
+
+
 def _file(path: str, name: str) -> Source:
-    scenario = load(path)
+    scenario = scenario_in(path)
     return Source(name, path, lambda _seed: scenario)
 
 

@@ -1,6 +1,8 @@
 """The configuration: defaults, what is refused and in which words, and the way back to text."""
 
+import io
 import json
+import sys
 
 import attrs
 import pytest
@@ -388,3 +390,16 @@ def test_how_much_of_the_cloud_is_looked_at_is_the_policys():
 def test_whether_replicas_are_spread_is_the_policys():
     assert Configuration().policy.default_spread
     assert not load("defaultSpread: false", "test").policy.default_spread
+
+
+def test_standard_input_is_read_once(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"batch: {size: 7}")))
+    assert load_file("-").batch.size == 7
+    with pytest.raises(DocumentError, match=r"^standard input: empty, or read for something else"):
+        load_file("-")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"batch: {size: 0}")))
+    with pytest.raises(DocumentError, match=r"^standard input: batch\.size: 0 is not between"):
+        load_file("-")
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(DocumentError, match=r"^standard input: closed$"):
+        load_file("-")

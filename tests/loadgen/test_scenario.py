@@ -1,11 +1,14 @@
 """Scenario files in the DrStress format: the way there and back, and what is refused."""
 
+import io
 import json
+import sys
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from loadgen.generators import normal
 from loadgen.scenario import Api, Interval, Scenario, ScenarioError, dumps, load, loads
 
 #: As the papers' generator writes them: fractions of a millisecond, equal cycles in one interval.
@@ -194,3 +197,13 @@ def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(ScenarioError) as refused:
         load(tmp_path / "absent.json")
     assert str(refused.value) == f"{tmp_path}/absent.json: No such file or directory"
+
+
+def test_standard_input(monkeypatch):
+    given = normal(1.5, 0.4, seed=3)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(dumps(given).encode())))
+    assert load("-") == given
+    for closed in (sys.stdin, None):
+        monkeypatch.setattr(sys, "stdin", closed)
+        with pytest.raises(ScenarioError, match=r"^standard input: empty$"):
+            load("-")

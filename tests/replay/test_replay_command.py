@@ -171,6 +171,7 @@ def interval(period=200, length=1000):
         ("", "load.json: empty"),
         ("{", "load.json: not JSON"),
         ("{}", "load.json: apis: missing"),
+        ("apiVersion: v1\nkind: ConfigMap", "load.json: this is a ConfigMap, not a load scenario"),
         ('{"apis": []}', "load.json: apis: empty"),
         (
             {"apis": [{"name": "a", "endpoint": "/", "intervals": [interval(-1)]}]},
