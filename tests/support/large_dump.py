@@ -1,4 +1,4 @@
-"""python -m support.large_dump: the CPU time that reading a large dump takes, as YAML and as JSON."""
+"""python -m support.large_dump: the CPU time that reading a large dump takes, YAML and JSON."""
 
 import random
 import sys
