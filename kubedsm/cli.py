@@ -7,11 +7,9 @@ import click
 from click.shell_completion import ShellComplete
 
 from kubedsm import __version__
-from kubedsm.problems import Problem
-from loadgen.problems import Problem as LoadProblem
+from loadgen.problems import Problem
 from loadgen.running import Commands, run
 
-PROBLEMS = (Problem, LoadProblem)
 PLUGIN = "kubectl kubedsm"
 #: the module of each; only the one asked for is imported
 MODULES = {
@@ -52,12 +50,12 @@ def commands() -> None:
 
 def main() -> NoReturn:
     """Run the command line. Every error is one line on stderr: exit code 2 usage, 1 the rest."""
-    run(commands, "kubedsm", PROBLEMS)
+    run(commands, "kubedsm", (Problem,))
 
 
 def plugin() -> NoReturn:
     """The same as a plugin of kubectl, which looks for `kubectl-kubedsm` on the PATH."""
-    run(commands, PLUGIN, PROBLEMS)
+    run(commands, PLUGIN, (Problem,))
 
 
 def complete_plugin() -> NoReturn:

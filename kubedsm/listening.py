@@ -5,7 +5,7 @@ import ssl
 
 from aiohttp import web
 
-from kubedsm.problems import Problem
+from loadgen.problems import Problem
 
 
 class AddressUnavailableError(Problem):

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from kubedsm.problems import Problem
+from loadgen.problems import Problem
 
 T = TypeVar("T")
 

@@ -32,8 +32,8 @@ from kubedsm.cluster.calls.leases import Lease, LeaseName, Term
 from kubedsm.cluster.client.port import Cluster, ClusterError, Conflict, NotFound
 from kubedsm.cluster.client.write_gate import WriteGate
 from kubedsm.cluster.wire.errors import WireError
-from kubedsm.problems import Problem
 from kubedsm.said_by_cause import SaidByCause
+from loadgen.problems import Problem
 
 log = structlog.get_logger()
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import attrs
 
-from kubedsm.problems import Problem
+from loadgen.problems import Problem
 
 
 def _always() -> bool:

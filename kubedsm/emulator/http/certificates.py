@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from kubedsm.problems import Problem
+from loadgen.problems import Problem
 
 
 class CertificateError(Problem):
