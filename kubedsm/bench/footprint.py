@@ -20,6 +20,7 @@ import orjson
 
 from kubedsm.bench.api import APPS, CORE, Api, deployment, pod_spec
 from kubedsm.bench.soak.processes import Scheduler, cpu_seconds, family
+from kubedsm.bench.telling import figure, many, span, times_as_long
 from kubedsm.clock import Clock
 from kubedsm.cluster.client.port import Cluster, Request
 from kubedsm.emulator.paper import node
@@ -71,6 +72,22 @@ class IdleResult:
             "scrapeWorstMs": round(1000 * max(self.scrapes), 1),
         }
 
+    @property
+    def sentences(self) -> list[str]:
+        return [
+            (
+                f"With nothing to do, `kubedsm run` takes {figure(self.cpu_percent, 2)} % of a core"
+                f" and {self.resident / 1e6:,.0f} MB: {many(self.nodes, 'node')}, emulated, which"
+                f" report their status {figure(self.heartbeats / self.seconds)} times a second, and"
+                f" {many(self.pods, 'pod')}, for {span(self.seconds)}."
+            ),
+            (
+                f"A scrape of /metrics takes {span(median(self.scrapes))} (at worst"
+                f" {span(max(self.scrapes))}, of {len(self.scrapes)})."
+            ),
+            "Nothing was run beside it: these are no ratios, and go by the machine.",
+        ]
+
 
 @attrs.frozen(slots=True)
 class StartResult:
@@ -80,7 +97,6 @@ class StartResult:
     to_import: tuple[float, ...]
 
     def as_json(self) -> dict[str, Any]:
-        rounds = zip(self.to_first_bind, self.to_import, strict=True)
         return {
             "emulated": True,
             "rounds": len(self.to_first_bind),
@@ -92,8 +108,27 @@ class StartResult:
                 "medianSeconds": round(median(self.to_import), 3),
                 "worstSeconds": round(max(self.to_import), 3),
             },
-            "ratio": round(median(bind / yardstick for bind, yardstick in rounds), 2),
+            "ratio": round(self.ratio, 2),
         }
+
+    @property
+    def ratio(self) -> float:
+        """Of a round, the median."""
+        rounds = zip(self.to_first_bind, self.to_import, strict=True)
+        return median(bind / yardstick for bind, yardstick in rounds)
+
+    @property
+    def sentences(self) -> list[str]:
+        return [
+            (
+                f"From starting `kubedsm run` to its first bind, beside an emulated API server:"
+                f" {span(median(self.to_first_bind))} ({span(max(self.to_first_bind))} at worst);"
+                f" `python -c '{_YARDSTICK}'` takes {span(median(self.to_import))}"
+                f" ({span(max(self.to_import))} at worst): the first bind takes"
+                f" {times_as_long(self.ratio)}."
+            ),
+            f"Medians of {many(len(self.to_import), 'round')}, in each of which both were run.",
+        ]
 
 
 def nodes(count: int) -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ from typing import Any
 import attrs
 
 from kubedsm.bench import rules
+from kubedsm.bench.telling import many, span, times_as_long
 from kubedsm.core.goals.load import Capacity, LoadGoal
 from kubedsm.core.goals.objective import Objective, Promise
 from kubedsm.core.policies.kubedsm import KubeDSM
@@ -46,16 +47,47 @@ class Beside:
             "ratio": round(self.with_ms / self.without_ms, 2),
         }
 
+    def sentence(self, kind: str) -> str:
+        return (
+            f"{many(self.pods, 'pod')}{kind} on {many(self.nodes, 'node')}: placed by measured load"
+            f" in {span(self.with_ms / 1e3)}, where nothing is measured in"
+            f" {span(self.without_ms / 1e3)}: {times_as_long(self.with_ms / self.without_ms)};"
+            f" {self.elsewhere:,} went elsewhere for it."
+        )
 
-def run(*, pods: int = 200, nodes: int = 1000, existing: int = 3000) -> dict[str, Any]:
+
+@attrs.frozen
+class LoadResult:
+    plain: Beside
+    rules: Beside
+    alone: Beside
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "plain": self.plain.as_json(),
+            "rules": self.rules.as_json(),
+            "alone": self.alone.as_json(),
+        }
+
+    @property
+    def sentences(self) -> list[str]:
+        return [
+            self.plain.sentence(""),
+            self.rules.sentence(" with rules about each other"),
+            self.alone.sentence(" alone"),
+            f"What nodes and pods use was drawn. Times are of CPU, medians of {_REPEATS} runs.",
+        ]
+
+
+def run(*, pods: int = 200, nodes: int = 1000, existing: int = 3000) -> LoadResult:
     """A batch of plain pods, the same with rules about each other, and a plain pod alone."""
 
-    def beside(number: int, *plain: Any) -> dict[str, Any]:
-        return _beside(*rules.instance(number + _SINCE, nodes, existing, *plain)).as_json()
+    def beside(number: int, *plain: Any) -> Beside:
+        return _beside(*rules.instance(number + _SINCE, nodes, existing, *plain))
 
     # Those of the tenth app that are there have rules about their like.
     plain = (_plain, 9)
-    return {"plain": beside(pods, *plain), "rules": beside(pods), "alone": beside(1, *plain)}
+    return LoadResult(beside(pods, *plain), beside(pods), beside(1, *plain))
 
 
 def _plain(_app: str) -> SchedulingRules:

@@ -7,6 +7,7 @@ import attrs
 from kubedsm.bench import instances
 from kubedsm.bench.instances import MI, SERVICES, DisagreementError, fastest, timed
 from kubedsm.bench.literal.match import literal_match
+from kubedsm.bench.telling import many, span, times_as_long
 from kubedsm.core.goals.fragmentation import Fragmentation, request_mix
 from kubedsm.core.packing.match import match
 from kubedsm.core.world.model import Node, Pod, Resources, Tier, Workload
@@ -24,7 +25,7 @@ class MatchResult:
     #: pods placed, and the fragmentation of all nodes; of both forms
     placed: int
     cost: int
-    #: seconds; the best of several runs, and one run
+    #: seconds of CPU; the best of several runs, and one run
     seconds: float
     literal_seconds: float
 
@@ -42,6 +43,17 @@ class MatchResult:
             "countVectorMs": round(1000 * self.seconds, 4),
             "ratio": round(self.ratio, 1),
         }
+
+    @property
+    def sentences(self) -> list[str]:
+        return [
+            (
+                f"A batch of {many(self.pods, 'pod')} on {many(self.nodes, 'node')}, of which"
+                f" {self.placed:,} fit, was placed in {span(self.seconds)}; the textbook bitmask"
+                f" form took {span(self.literal_seconds)}: {times_as_long(self.ratio)}, to the same"
+                f" optimum. Times are of CPU: the best of {_REPEATS} runs, and one."
+            )
+        ]
 
 
 def instance(pods: int, nodes: int) -> Snapshot:

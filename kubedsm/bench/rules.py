@@ -16,6 +16,7 @@ import attrs
 from kubedsm.bench import instances
 from kubedsm.bench.instances import DisagreementError, fastest, timed
 from kubedsm.bench.literal.rules import literal_rule
+from kubedsm.bench.telling import extrapolated, many, span, times_as_long
 from kubedsm.core.goals.objective import Objective, Promise
 from kubedsm.core.placing.decision import Decision
 from kubedsm.core.placing.immediate import immediate_schedule
@@ -48,7 +49,7 @@ _ASKED = 40
 
 @attrs.frozen
 class Decided:
-    """Milliseconds: the best of a few runs, those of the literal rules scaled from a sample."""
+    """Milliseconds of CPU: the best of a few runs, of the literal rules scaled from a sample."""
 
     pods: int
     nodes: int
@@ -65,13 +66,22 @@ class Decided:
             "placed": self.placed,
             "decisionMs": round(self.decision_ms, 1),
             "literalRulesMs": round(self.literal_ms),
+            "literalRulesAsked": _ASKED,
             "ratio": round(self.literal_ms / self.decision_ms, 1),
         }
+
+    def sentence(self, of: str) -> str:
+        return (
+            f"{many(self.pods, 'pod')} of {of}, on {many(self.nodes, 'node')} beside"
+            f" {self.existing:,} others: {self.placed:,} placed in {span(self.decision_ms / 1e3)};"
+            f" {_literally(self.literal_ms, self.pods * self.nodes)}:"
+            f" {times_as_long(self.literal_ms / self.decision_ms)}."
+        )
 
 
 @attrs.frozen
 class RulesResult:
-    """Milliseconds; each the best of a few runs, the literal ones scaled from a sample."""
+    """Milliseconds of CPU; each the best of a few runs, the literal ones scaled from a sample."""
 
     #: pods of ten apps that want to be even and apart
     mixed: Decided
@@ -94,9 +104,31 @@ class RulesResult:
                 "indexMs": round(self.index_ms, 1),
                 "oneClassMs": round(self.feasibility_ms, 3),
                 "literalRulesMs": round(self.literal_feasibility_ms),
+                "literalRulesAsked": _ASKED,
                 "ratio": round(self.literal_feasibility_ms / self.feasibility_ms, 1),
             },
         }
+
+    @property
+    def sentences(self) -> list[str]:
+        nodes, ms = self.feasibility_nodes, self.feasibility_ms
+        return [
+            self.mixed.sentence("apps that want to be even over zones and apart on nodes"),
+            self.even.sentence("one app that wants to be even over zones"),
+            self.apart.sentence("one app that wants to be apart on nodes"),
+            (
+                f"Which of {many(nodes, 'node')} take a pod was found in {span(ms / 1e3)}, after"
+                f" {span(self.index_ms / 1e3)} once for all pods that wait;"
+                f" {_literally(self.literal_feasibility_ms, nodes)}:"
+                f" {times_as_long(self.literal_feasibility_ms / ms)}."
+            ),
+            f"Times are of CPU, the best of {_REPEATS} runs.",
+        ]
+
+
+def _literally(ms: float, questions: int) -> str:
+    sampled = extrapolated(_ASKED, questions, "questions")
+    return f"asking the rules each time takes {span(ms / 1e3)}{sampled}"
 
 
 def instance(
@@ -229,7 +261,7 @@ def _decided(mirror: ClusterMirror, waiting: list[Pod]) -> Decided:
 def _literal_ms(snapshot: Snapshot, pods: list[Pod]) -> float:
     """What the literal rules take for one pod on one node, the mean over a sample."""
     nodes = list(snapshot.nodes.values())
-    began = time.perf_counter()
+    began = time.process_time()
     for index in range(_ASKED):
         literal_rule(snapshot, pods[index % len(pods)], nodes[index * len(nodes) // _ASKED])
-    return 1000 * (time.perf_counter() - began) / _ASKED
+    return 1000 * (time.process_time() - began) / _ASKED

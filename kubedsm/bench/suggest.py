@@ -12,6 +12,7 @@ from kubedsm.bench import instances
 from kubedsm.bench.instances import MI, SERVICES, DisagreementError, fastest, timed
 from kubedsm.bench.literal.enumerated_moves import best_by_enumeration
 from kubedsm.bench.literal.paper import LiteralPaper
+from kubedsm.bench.telling import extrapolated, figure, many, span, times_as_long
 from kubedsm.core.goals.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.core.goals.gains import Gains
 from kubedsm.core.goals.objective import NANO, Objective, Promise, quality
@@ -30,7 +31,7 @@ _REPEATS = 5
 
 @attrs.frozen
 class Comparison:
-    """Seconds: of the fast form the best of several runs."""
+    """Seconds of CPU: of the fast form the best of several runs."""
 
     edge_pods: int
     cloud_pods: int
@@ -60,6 +61,20 @@ class Comparison:
             "literalSeconds": round(self.literal_seconds, 6),
             "ratio": round(self.ratio, 1),
         }
+
+    def sentence(self, ours: str, literal: str, choices: str) -> str:
+        of_choices = f"{self.choices:,} {choices}"
+        took = (
+            f"{literal} takes {span(self.literal_seconds)} for {of_choices}"
+            if self.choices_run >= self.choices
+            else f"{literal} would take {span(self.literal_seconds)}"
+            + extrapolated(self.choices_run, self.choices, choices)
+        )
+        return (
+            f"{ours}, {self.edge_pods:,} pods at the edge and {self.cloud_pods:,} in the cloud:"
+            f" {many(self.moves, 'move')}, for {figure(self.gain)} points of QoS, found in"
+            f" {span(self.seconds)}; {took}: {times_as_long(self.ratio)}."
+        )
 
 
 @attrs.frozen
@@ -91,6 +106,15 @@ class Large:
             "worstMs": round(self.worst * 1e3, 1),
         }
 
+    @property
+    def sentence(self) -> str:
+        return (
+            f"The exact suggester, {len(self.seconds):,} crowded clusters of {LARGE.pods:,} pods of"
+            f" {LARGE.services} services on {LARGE.nodes} nodes:"
+            f" {span(statistics.median(self.seconds))} in the median, {span(self.worst)} at worst;"
+            " nothing was run beside it."
+        )
+
 
 @attrs.frozen
 class SuggestResult:
@@ -104,6 +128,15 @@ class SuggestResult:
             "exact": self.exact.as_json(),
             "large": self.large.as_json(),
         }
+
+    @property
+    def sentences(self) -> list[str]:
+        return [
+            self.paper.sentence("The paper's suggester", "its literal form", "subsets"),
+            self.exact.sentence("The exact suggester", "trying everything", "choices of moves"),
+            self.large.sentence,
+            f"Times are of CPU: the best of {_REPEATS} runs, and one of what is beside.",
+        ]
 
 
 def run(

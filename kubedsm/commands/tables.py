@@ -55,14 +55,6 @@ def shares_table(before: Mapping[Workload, Share], after: Mapping[Workload, Shar
     return table(headings, rows, title="edge share", numbers=headings[1:])
 
 
-def bench_table(measured: dict[str, Any]) -> FittedTable:
-    rows = (
-        (what, f"{value:,.3f}" if isinstance(value, float) else str(value))
-        for what, value in _flat(measured, "")
-    )
-    return table(("what", "measured"), rows, numbers=("measured",), header=False)
-
-
 def scale_table(result: ScaleResult) -> RenderableType:
     rows = (
         (pair.what, f"{pair.ours:,.2f}", f"{pair.beside:,.2f}", f"{pair.ratio:.2f}")
@@ -70,7 +62,7 @@ def scale_table(result: ScaleResult) -> RenderableType:
     )
     headings = ("ms of CPU, medians", "KubeDSM", "beside", "ratio")
     pairs = table(headings, rows, title=str(result.size), numbers=headings[1:])
-    return Group(pairs, bench_table(result.running.as_json())) if result.running else pairs
+    return Group(pairs, *map(Text, result.sentences))
 
 
 def pack_table(results: Iterable[PackResult]) -> RenderableType:
@@ -110,6 +102,24 @@ def sites_table(result: dict[str, Any]) -> RenderableType:
     )
 
 
+#: of the figures of a way to decide
+_SOLVE_HEADINGS = {
+    "placed": "pods placed",
+    "mostPlaced": "the most",
+    "notFewer": "not fewer",
+    "qos": "QoS",
+    "qosLeast": "least",
+    "first": "first",
+    "firstLeast": "least",
+    "reached": "in the end",
+    "reachedLeast": "least",
+    "rounds": "rounds",
+    "proven": "proven",
+    "seconds": "s of CPU",
+    "secondsMost": "at most",
+}
+
+
 def solve_table(result: SolveResult) -> RenderableType:
     """A row for each way to decide, and one for the best there is."""
     titles = (
@@ -119,11 +129,12 @@ def solve_table(result: SolveResult) -> RenderableType:
     )
     parts: list[RenderableType] = []
     for title, rows in zip(titles, result.tables.values(), strict=True):
-        headings = tuple(dict.fromkeys(name for row in rows.values() for name in row))
+        names = tuple(dict.fromkeys(name for row in rows.values() for name in row))
         cells = (
-            (way, *(f"{row[name]:.4g}" if name in row else "" for name in headings))
+            (way, *(f"{row[name]:.4g}" if name in row else "" for name in names))
             for way, row in rows.items()
         )
+        headings = tuple(map(_SOLVE_HEADINGS.__getitem__, names))
         parts.append(table(("", *headings), cells, title=title, numbers=headings))
     return Group(*parts, *map(Text, result.sentences))
 
@@ -143,11 +154,3 @@ def soak_table(result: SoakResult) -> RenderableType:
     )
     verdict = "Every promise was kept." if result.kept else "A promise was broken."
     return Group(Text(facts), promises, Text(verdict))
-
-
-def _flat(rows: dict[str, Any], prefix: str) -> list[tuple[str, Any]]:
-    flat: list[tuple[str, Any]] = []
-    for key, value in rows.items():
-        name = f"{prefix}{key}"
-        flat += _flat(value, f"{name}.") if isinstance(value, dict) else [(name, value)]
-    return flat

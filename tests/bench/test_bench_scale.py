@@ -73,7 +73,7 @@ def test_all_pods_of_a_burst_are_bound_or_told_why_not_while_turns_are_timed(mon
     monkeypatch.setenv("PYTHONPATH", str(Path(support.__file__).parents[1]))
     monkeypatch.setattr(deciding, "MOST", 20)
     bursts = HardBurst(15, 3), HardBurst(60, 20, 32_000)
-    few, many = (held.as_json() for held in holding.run(Size(8, 40), bursts))
+    few, many = (held.as_json() for held in holding.run(Size(8, 40), bursts).held)
     assert few["bound"] == 15
     assert few["longestTurnMs"]["scheduler"] > 0
     assert 0 < many["bound"] < 60

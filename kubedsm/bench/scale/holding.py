@@ -19,6 +19,7 @@ import attrs
 
 from kubedsm.bench import instances
 from kubedsm.bench.scale.world import Size, mirror
+from kubedsm.bench.telling import span
 from kubedsm.clock import SystemClock
 from kubedsm.cluster.client.port import Request, Response
 from kubedsm.configuration.settings import load
@@ -45,6 +46,8 @@ STEPS: tuple[tuple[str, type, str], ...] = (
     ("record", DecisionRecord, "batch"),
 )
 _LOOK = 0.05
+#: seconds from which on it is worth a word
+_TOLD = 0.001
 Tell = Callable[[ClusterEvent], None]
 
 
@@ -101,6 +104,43 @@ class Held:
             "longestTurnMs": _rounded(self.turns),
             "longestStepMs": _rounded(self.steps),
         }
+
+    @property
+    def sentence(self) -> str:
+        return (
+            f"{self.burst}: {self.bound:,} bound, {self.burst.pods - self.bound:,} told why not,"
+            f" within {span(self.seconds)}. Longest at a time: {_longest(self.turns)}. Longest"
+            f" steps in these: {_longest(self.steps)}."
+        )
+
+
+@attrs.frozen(slots=True)
+class LoopResult:
+    size: Size
+    held: list[Held]
+
+    def as_json(self) -> dict[str, Any]:
+        return {str(each.burst): each.as_json() for each in self.held}
+
+    @property
+    def sentences(self) -> list[str]:
+        return [
+            (
+                f"How long the event loop is held up, in CPU time, on a cluster of {self.size} that"
+                " is only told of:"
+            ),
+            *(each.sentence for each in self.held),
+            (
+                "What took less than 1 ms is left out. Nothing was run beside it: these are no"
+                " ratios, and go by the machine."
+            ),
+        ]
+
+
+def _longest(seconds: dict[str, float]) -> str:
+    ordered = sorted(seconds.items(), key=lambda entry: -entry[1])
+    told = [f"{name} {span(took)}" for name, took in ordered if took >= _TOLD]
+    return ", ".join(told) or "nothing"
 
 
 def _rounded(seconds: dict[str, float]) -> dict[str, float]:
@@ -194,9 +234,9 @@ def _step_timed(steps: dict[str, float], name: str, owner: Any, method: str) -> 
         setattr(owner, method, original)
 
 
-def run(size: Size, bursts: tuple[HardBurst, ...] = BURSTS) -> list[Held]:
+def run(size: Size, bursts: tuple[HardBurst, ...] = BURSTS) -> LoopResult:
     """Each burst on the same cluster; its pods are gone before the next."""
-    return asyncio.run(_run(size, bursts))
+    return LoopResult(size, asyncio.run(_run(size, bursts)))
 
 
 async def _run(size: Size, bursts: tuple[HardBurst, ...]) -> list[Held]:

@@ -6,6 +6,8 @@ from typing import Any
 import attrs
 from prometheus_client.parser import text_string_to_metric_families
 
+from kubedsm.bench.telling import span
+
 LAG = "kubedsm_event_loop_lag_seconds"
 
 
@@ -28,6 +30,15 @@ class Lag:
             "looks": self.looks,
             **{f"{name}AtMostMs": round(1000 * value, 1) for name, value in named.items()},
         }
+
+    @property
+    def sentence(self) -> str:
+        parts = {"half": self.p50, "99 %": self.p99, "99.9 %": self.p999, "all": self.max}
+        told = ", ".join(
+            f"{span(late) if math.isfinite(late) else 'more than can be told'} in {part}"
+            for part, late in parts.items()
+        )
+        return f"Its event loop was late by at most {told} of {self.looks:,} looks."
 
 
 def lag_in(before: str, after: str) -> Lag:

@@ -10,6 +10,7 @@ import attrs
 from kubedsm.bench.instances import DisagreementError
 from kubedsm.bench.scale.running import RunningResult
 from kubedsm.bench.scale.world import Size
+from kubedsm.bench.telling import extrapolated, span
 
 T = TypeVar("T")
 
@@ -23,6 +24,8 @@ class Paired:
     ours: float
     beside: float
     ratio: float
+    #: of how many things what is beside did how many, if its cost is scaled from these
+    sampled: tuple[int, int] | None = None
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -31,6 +34,7 @@ class Paired:
             "ms": round(self.ours, 3),
             "besideMs": round(self.beside, 3),
             "ratio": round(self.ratio, 2),
+            **({"besideSampled": list(self.sampled)} if self.sampled else {}),
         }
 
 
@@ -48,6 +52,23 @@ class ScaleResult:
             "running": self.running.as_json() if self.running else None,
         }
 
+    @property
+    def sentences(self) -> list[str]:
+        return [
+            (
+                "Beside: reading by kubernetes_asyncio's typed models; deciding and suggesting on a"
+                " snapshot of which nothing was kept along. A ratio is the median of the"
+                " rounds' own."
+            ),
+            *(
+                f"Beside {pair.what}: {span(pair.beside / 1e3)}"
+                f"{extrapolated(*pair.sampled, 'pods')}."
+                for pair in self.paired
+                if pair.sampled
+            ),
+            *(self.running.sentences if self.running else ()),
+        ]
+
 
 def spent(what: Callable[[], T]) -> tuple[T, float]:
     """What came of it, and the milliseconds of CPU of this process: others may be at work, too."""
@@ -62,10 +83,8 @@ def paired(
     ours: Callable[[], T],
     beside: Callable[[], T],
     between: Callable[[], object] = lambda: None,
-    *,
-    scaled: float = 1.0,
 ) -> Paired:
-    """Run both in turn, `between` before each; what the other side costs may be `scaled`.
+    """Run both in turn, `between` before each.
 
     Raises DisagreementError if they do not come to the same.
     """
@@ -77,7 +96,7 @@ def paired(
         theirs, their_cost = spent(beside)
         if mine != theirs:
             raise DisagreementError(f"{what}: both forms should come to the same")
-        costs.append((my_cost, scaled * their_cost))
+        costs.append((my_cost, their_cost))
     return Paired(
         what,
         rounds,

@@ -59,7 +59,8 @@ async def _list(pods: int) -> Paired:
     async with ApiClient() as client:
         page = SimpleNamespace(data=_page(rng, count))
         models = spent(partial(client.deserialize, page, "V1PodList"))[1] * pods / count
-    return Paired("list all pods", 1, ours, models, models / ours)
+    sampled = (count, pods) if count < pods else None
+    return Paired("list all pods", 1, ours, models, models / ours, sampled)
 
 
 def _take(known: ClusterMirror, body: bytes) -> None:

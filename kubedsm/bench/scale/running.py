@@ -19,6 +19,7 @@ from kubedsm.bench.api import APPS, CORE, Api
 from kubedsm.bench.scale.lag import Lag, lag_in
 from kubedsm.bench.scale.world import Size
 from kubedsm.bench.soak.processes import Scheduler, cpu_seconds, emulated_cluster, family, resident
+from kubedsm.bench.telling import figure, many, span
 from kubedsm.clock import Clock
 from kubedsm.cluster.client.kubernetes import KubernetesCluster
 from kubedsm.cluster.watching.reflector import Reflector
@@ -70,6 +71,21 @@ class RunningResult:
             "suggestions": self.suggestions,
             "loopLag": self.lag.as_json(),
         }
+
+    @property
+    def sentences(self) -> list[str]:
+        return [
+            (
+                f"`kubedsm run` beside an emulated API server knew it all after"
+                f" {span(self.to_know)}. While pods come and go, for"
+                f" {self.events_per_second:,.0f} pod events a second, it takes"
+                f" {figure(self.cpu_percent, 2)} % of a core, its children"
+                f" {figure(self.children_cpu_percent, 2)} %; at the end it has"
+                f" {self.resident / _MB:,.0f} MB, and they {self.children_resident / _MB:,.0f} MB."
+            ),
+            f"{self.lag.sentence} Bursts and {many(self.suggestions, 'suggestion')} included.",
+            "Nothing was run beside it: these are no ratios, and go by the machine.",
+        ]
 
 
 @attrs.define

@@ -21,7 +21,7 @@ from kubedsm.solvers.available import installed
 @output
 def match(pods: int, nodes: int, output: str) -> None:
     """Algorithm 8 on counts, beside its textbook bitmask form (10 s)."""
-    report(bench_match.run(pods=pods, nodes=nodes).as_json(), output)
+    report(bench_match.run(pods=pods, nodes=nodes), output)
 
 
 @click.command("suggest")
@@ -30,7 +30,7 @@ def suggest(output: str) -> None:
     """The suggester, beside its literal form and enumeration (40 s)."""
     from kubedsm.bench import suggest as bench_suggest  # noqa: PLC0415  of no use elsewhere
 
-    report(bench_suggest.run().as_json(), output)
+    report(bench_suggest.run(), output)
 
 
 @click.command("solve")
@@ -123,7 +123,7 @@ def ingest(events: int, output: str) -> None:
     """Reading watch lines, beside kubernetes_asyncio's typed models."""
     from kubedsm.bench import ingest as bench_ingest  # noqa: PLC0415  they take long to load
 
-    report(bench_ingest.run(events=events).as_json(), output)
+    report(bench_ingest.run(events=events), output)
 
 
 @click.command("rules")
@@ -138,7 +138,7 @@ def rules(pods: int, nodes: int, output: str) -> None:
     """
     from kubedsm.bench import rules as bench_rules  # noqa: PLC0415  of no use elsewhere
 
-    report(bench_rules.run(pods=pods, nodes=nodes).as_json(), output)
+    report(bench_rules.run(pods=pods, nodes=nodes), output)
 
 
 @click.command("load")
@@ -163,7 +163,7 @@ def queue(pods: int, classes: int, minutes: int, output: str) -> None:
     from kubedsm.bench import queue as bench_queue  # noqa: PLC0415  of no use elsewhere
 
     log_to(level="ERROR")
-    report(bench_queue.run(pods=pods, classes=classes, minutes=minutes).as_json(), output)
+    report(bench_queue.run(pods=pods, classes=classes, minutes=minutes), output)
 
 
 @click.command("site")

@@ -28,8 +28,7 @@ def loop(nodes: int, pods: int, output: str) -> None:
     from kubedsm.bench.scale import holding  # noqa: PLC0415  of no use elsewhere
 
     log_to(level="ERROR")
-    held = holding.run(Size(nodes, pods))
-    report({str(each.burst): each.as_json() for each in held}, output)
+    report(holding.run(Size(nodes, pods)), output)
 
 
 @click.command("scale")
@@ -106,7 +105,7 @@ def idle(nodes: int, pods: int, seconds: float, heartbeat: float, output: str) -
                 cluster, scheduler, clock, pods=pods, seconds=seconds, beat=heartbeat
             )
 
-    report(asyncio.run(measured()).as_json(), output)
+    report(asyncio.run(measured()), output)
 
 
 @click.command("start")
@@ -127,4 +126,4 @@ def start(rounds: int, output: str) -> None:
         ):
             return await footprint.start(cluster, path, SystemClock(), rounds=rounds)
 
-    report(asyncio.run(measured()).as_json(), output)
+    report(asyncio.run(measured()), output)

@@ -1,16 +1,24 @@
 """How every benchmark shows what it found, and how sizes are given."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import click
-from rich.console import Console, RenderableType
+from rich.console import Console, Group, RenderableType
+from rich.text import Text
 
 from kubedsm.commands.console import print_json
-from kubedsm.commands.tables import bench_table
 
 
-def report(rows: dict[str, Any], output: str) -> None:
-    say(rows, bench_table(rows), output)
+class Measured(Protocol):
+    @property
+    def sentences(self) -> Sequence[str]: ...
+
+    def as_json(self) -> dict[str, Any]: ...
+
+
+def report(result: Measured, output: str) -> None:
+    say(result.as_json(), Group(*map(Text, result.sentences)), output)
 
 
 def say(said: Any, shown: RenderableType, output: str) -> None:
