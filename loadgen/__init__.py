@@ -1,1 +1,4 @@
-"""Load for services: scenario files in the DrStress format, and what makes them."""
+"""Load for services: what makes it, sends it and takes it; and what both command lines share.
+
+That is how they end, and how they write files.
+"""
