@@ -5,8 +5,10 @@ from typing import Any
 
 from kubedsm.chaos.fitting import free
 from kubedsm.chaos.invariants import OURS
+from kubedsm.cluster.wire.move_request import REQUEST_ANNOTATION, MoveRequest, RequestedMove
 from kubedsm.configuration.settings import KEY
 from kubedsm.emulator.actors import conditions
+from kubedsm.emulator.actors.pod_state import labels_of, node_of
 from kubedsm.emulator.api.resources import (
     CONFIGMAPS,
     DEPLOYMENTS,
@@ -204,6 +206,23 @@ class Hands:
         name = CONFIGURED_BY
         text: str = self.api.get(CONFIGMAPS, name.namespace, name.name)["data"][KEY]
         return text
+
+    def ask_to_move(self, app: str, target: str, at: float) -> None:
+        """As `kubedsm suggest --apply` does beside a scheduler: all pods of a workload."""
+        moves = tuple(
+            RequestedMove(
+                f"{NAMESPACE}/{pod['metadata']['name']}",
+                pod["metadata"]["uid"],
+                node_of(pod),
+                target,
+            )
+            for pod in self.pods()
+            if labels_of(pod).get("app") == app
+        )
+        request = str(MoveRequest("asked", at, "by-hand", moves))
+        name, annotations = CONFIGURED_BY, {REQUEST_ANNOTATION: request}
+        patch = {"metadata": {"annotations": annotations}}
+        self._patch(CONFIGMAPS, name.name, patch, name.namespace)
 
     # Any object.
 

@@ -66,6 +66,12 @@ async def _cloud_to_edge(stage: Stage) -> None:
     await _edge_opens(stage)
 
 
+async def _asked_to_move(stage: Stage) -> None:
+    """As soon as the edge opens, somebody asks for what would be suggested."""
+    await _cloud_to_edge(stage)
+    stage.hands.ask_to_move("web", "e1", stage.clock.wall())
+
+
 async def _edge_to_cloud(stage: Stage) -> None:
     """Pods that can only be at the edge come when it is full."""
     stage.hands.deploy("web", 4)
@@ -206,6 +212,7 @@ WORKLOADS = {
         Workload("burst", _burst),
         Workload("scaling", _scaling),
         Workload("cloud-to-edge", _cloud_to_edge, nodes=(CLOUD,)),
+        Workload("asked-to-move", _asked_to_move, nodes=(CLOUD,)),
         Workload("edge-to-cloud", _edge_to_cloud),
         Workload("swap", _swap, nodes=(ONE_PLACE, CLOUD)),
         Workload("single-replica", _single_replica, nodes=(CLOUD,)),

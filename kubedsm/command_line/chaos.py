@@ -17,6 +17,7 @@ WORKLOADS = (
     "burst",
     "scaling",
     "cloud-to-edge",
+    "asked-to-move",
     "edge-to-cloud",
     "swap",
     "single-replica",

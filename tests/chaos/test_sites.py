@@ -21,6 +21,8 @@ NOT_ASKED = {
     "events_about": "`kubedsm explain` asks it, no scheduler",
     "get_pod": "only read when the answer to a bind got lost; a lasting fault meets it",
     "get_config_map": "read before a scheduler is there, by `kubedsm run`, which ends if it fails",
+    "create_config_map": "`kubedsm suggest --apply` asks it, no scheduler",
+    "put_request": "`kubedsm suggest --apply` asks it, no scheduler",
     "count_event": "only said of what happens again, mostly after a fault; a lasting one meets it",
     "read": "of the Lease: only with an election",
     "create": "of the Lease: only with an election",
