@@ -8,9 +8,9 @@ from typing import NoReturn
 
 import click
 from rich.console import Console
-from rich.table import Table
 
 from loadgen import generators
+from loadgen.fitted_table import table
 from loadgen.generators import (
     PAPER_COEFFICIENTS,
     PAPER_EDGE_TOTAL,
@@ -223,14 +223,15 @@ def show(scenario: Path, output: str) -> None:
         }
         click.echo(json.dumps(summary, indent=2))
         return
-    table = Table("cycle", "from s", "to s", title=f"{scenario}: requests a second")
-    for service in shown.services:
-        table.add_column(service, justify="right")
-    for number, (start, end, rates) in enumerate(cycles, 1):
-        table.add_row(
-            str(number), f"{start:g}", f"{end:g}", *(f"{rate:g}" for rate in rates.values())
-        )
-    Console().print(table)
+    rows = (
+        (str(number), f"{start:g}", f"{end:g}", *(f"{rate:g}" for rate in rates.values()))
+        for number, (start, end, rates) in enumerate(cycles, 1)
+    )
+    headings = ("cycle", "from s", "to s", *shown.services)
+    title = f"{scenario}: requests a second"
+    Console().print(
+        table(headings, rows, title=title, numbers=headings[1:], least=("to s", "from s"))
+    )
 
 
 def _cycles(scenario: Scenario) -> list[tuple[float, float, dict[str, float]]]:

@@ -1,32 +1,29 @@
 """FIND and HOLD for people."""
 
-from rich import box
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
+from loadgen.fitted_table import table
 from loadgen.hpa import Played
 from loadgen.recovery import Sla, Window
 
 
 def hpa_report(played: Played) -> RenderableType:
     sla = played.plan.sla
-    table = Table(
+    headings = ("clients", "from", "for", "requests", "errors", "p99", "SLA")
+    shown = table(
+        ("", *headings),
+        [
+            *(("FIND", *_cells(clients, window, sla)) for clients, window in played.stages),
+            *(("HOLD", *_cells(played.clients, window, sla)) for window in played.windows),
+        ],
         title=f"{played.plan.url} (times in s)",
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        collapse_padding=True,
-        pad_edge=False,
+        numbers=headings,
+        least=("requests", "for"),
+        look="compact",
+        above_line=len(played.stages),
     )
-    for heading in ("", "clients", "from", "for", "requests", "errors", "p99", "SLA"):
-        table.add_column(heading, justify="right" if heading else "left")
-    for clients, window in played.stages:
-        table.add_row("FIND", *_cells(clients, window, sla))
-    if played.stages and played.windows:
-        table.add_section()
-    for window in played.windows:
-        table.add_row("HOLD", *_cells(played.clients, window, sla))
-    return Group(table, *(Text(line) for line in _remarks(played)))
+    return Group(shown, *(Text(line) for line in _remarks(played)))
 
 
 def line_of(clients: int, window: Window, sla: Sla) -> str:

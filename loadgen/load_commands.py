@@ -10,11 +10,11 @@ from typing import Any
 
 import click
 from rich.console import Console, Group, RenderableType
-from rich.table import Table
 
 from loadgen.arrivals import Arrivals
 from loadgen.checking import SHORTEST_STALL, Check, Checked, run_check
 from loadgen.driver import Limits
+from loadgen.fitted_table import table
 from loadgen.measures import Results
 from loadgen.parameters import Duration, Endpoint, Span
 from loadgen.playing import Play, outcomes_file, perform, unreachable
@@ -157,13 +157,20 @@ async def _check(check: Check) -> Checked:
 
 
 def _checked_report(checked: Checked) -> RenderableType:
-    table = Table("", "expected", "measured", "")
-    for finding in checked.findings:
-        table.add_row(
-            finding.what, finding.expected, finding.measured, "ok" if finding.holds else "WRONG"
-        )
+    findings = table(
+        ("", "expected", "measured", "verdict"),
+        (
+            (
+                finding.what,
+                finding.expected,
+                finding.measured,
+                "ok" if finding.holds else "WRONG",
+            )
+            for finding in checked.findings
+        ),
+    )
     return Group(
-        report(checked.steady, "a fixed delay"), report(checked.stalled, "one stall"), table
+        report(checked.steady, "a fixed delay"), report(checked.stalled, "one stall"), findings
     )
 
 

@@ -1,10 +1,9 @@
 """Results for people."""
 
-from rich import box
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
+from loadgen.fitted_table import table
 from loadgen.measures import Latency, Measures, Results
 
 #: ms; later than this the generator, not the server, is what is measured
@@ -12,23 +11,21 @@ LATE = 20.0
 
 
 def report(results: Results, title: str) -> RenderableType:
-    table = Table(
-        title=f"{title} (rates in requests/s, latency in ms)",
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        collapse_padding=True,
-        pad_edge=False,
-    )
-    table.add_column("service", overflow="fold")
     headings = ("requests", "errors", "offered", "achieved", "mean", "p50", "p95", "p99", "max")
-    for heading in headings:
-        table.add_column(heading, justify="right", overflow="fold")
-    for name, measures in results.services.items():
-        table.add_row(*_row(name, measures))
-    if len(results.services) > 1:
-        table.add_section()
-        table.add_row(*_row("all", results.total))
-    return Group(table, *(Text(line) for line in _remarks(results)))
+    services = results.services
+    rows = [_row(name, measures) for name, measures in services.items()]
+    if len(services) > 1:
+        rows.append(_row("all", results.total))
+    shown = table(
+        ("service", *headings),
+        rows,
+        title=f"{title} (rates in requests/s, latency in ms)",
+        numbers=headings,
+        least=("mean", "offered", "max", "p50", "p99", "achieved"),
+        look="compact",
+        above_line=len(services),
+    )
+    return Group(shown, *(Text(line) for line in _remarks(results)))
 
 
 def _row(name: str, measures: Measures) -> list[str]:

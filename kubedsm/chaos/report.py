@@ -9,8 +9,7 @@ import attrs
 from kubedsm.chaos.story import Injection
 from kubedsm.chaos.sweep import Cell, Verdict
 from kubedsm.chaos.telling import alike
-from kubedsm.why.fitted_table import FittedTable
-from kubedsm.why.table import table
+from loadgen.fitted_table import FittedTable, table
 
 
 @attrs.frozen

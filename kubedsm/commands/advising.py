@@ -17,7 +17,7 @@ from kubedsm.core.world.sites import Away
 from kubedsm.core.world.snapshot import Snapshot
 from kubedsm.thinking.moves_to_make import kept_by, migration_of, reason_to_stay
 from kubedsm.why.entries import move_as_json
-from kubedsm.why.table import table
+from loadgen.fitted_table import table
 
 
 @attrs.frozen(slots=True)

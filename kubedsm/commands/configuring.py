@@ -1,5 +1,6 @@
 """`kubedsm config`: is a configuration right, what does it come to, and what can be in one."""
 
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,7 +9,6 @@ from typing import Any
 import attrs
 import click
 import msgspec
-import orjson
 from rich.console import Console
 
 from kubedsm.cluster.calls.explained_cluster import ExplainedCluster
@@ -29,9 +29,8 @@ from kubedsm.runtime.configuration_source import said_in
 from kubedsm.solvers.available import lacking
 from kubedsm.thinking.moves_to_make import migration_of
 from kubedsm.why.client import promises_at
-from kubedsm.why.fitted_table import FittedTable
 from kubedsm.why.promises import Promised
-from kubedsm.why.table import table
+from loadgen.fitted_table import FittedTable, table
 
 
 def check(path: str, output: str) -> None:
@@ -89,7 +88,7 @@ async def _promised_by(server: str) -> list[Promised]:
 
 
 def schema_() -> None:
-    click.echo(orjson.dumps(schema(), option=orjson.OPT_INDENT_2).decode())
+    click.echo(json.dumps(schema(), indent=2, ensure_ascii=False))
 
 
 @attrs.frozen
@@ -180,7 +179,7 @@ def _print(
         return
     rows = ((".".join(key), _written(value), where) for key, value, where in values)
     console = Console()
-    console.print(table(("key", "value", "from"), rows))
+    console.print(table(("key", "value", "from"), rows, look="compact"))
     if workloads:
         headings = ("workload", "qos", "from", "weight", "from", "migration", "from")
         cells = (map(_written, attrs.astuple(workload)) for workload in workloads)
@@ -212,4 +211,6 @@ def _time(seconds: float | None) -> str:
 def _written(value: object) -> str:
     if isinstance(value, float):
         return f"{value:g}"
-    return value if isinstance(value, str) else orjson.dumps(value).decode()
+    if isinstance(value, list) and value and all(isinstance(each, str) for each in value):
+        return ", ".join(value)
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -35,7 +35,7 @@ from kubedsm.solvers.available import lacking
 from kubedsm.thinking.moves_to_make import kept_by, migration_of, reason_to_stay
 from kubedsm.thinking.room_by_packing import Packing, suggestion_of
 from kubedsm.why.client import slower_at_edge
-from kubedsm.why.table import table
+from loadgen.fitted_table import table
 
 
 @attrs.frozen(slots=True)

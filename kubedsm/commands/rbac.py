@@ -11,7 +11,7 @@ from kubedsm.cluster.calls.permissions import FEATURES, Feature, Rule, rules
 from kubedsm.commands.console import print_json
 from kubedsm.commands.inputs import configuration_at
 from kubedsm.configuration.settings import Configuration
-from kubedsm.why.table import table
+from loadgen.fitted_table import table
 
 RBAC = "rbac.authorization.k8s.io"
 

@@ -15,8 +15,7 @@ from kubedsm.commands.unplaced import unplaced_lines
 from kubedsm.core.goals.objective import NANO
 from kubedsm.core.solving.in_order import Certificate
 from kubedsm.core.world.model import Share, Workload
-from kubedsm.why.fitted_table import FittedTable
-from kubedsm.why.table import table
+from loadgen.fitted_table import FittedTable, table
 
 
 def placement_tables(placement: OfflinePlacement, milliseconds: float) -> RenderableType:

@@ -10,11 +10,11 @@ from rich.table import Table
 from rich.text import Text
 
 from kubedsm.core.world.model import Resources
-from kubedsm.demo.columns import Column, fitting
 from kubedsm.demo.ending import TRY_NEXT, bound, ending, moved, of_cut, standings
 from kubedsm.demo.frame import Frame
 from kubedsm.demo.headline import headline, line_of
 from kubedsm.demo.observer import NodeView, ServiceView
+from loadgen.fitted_table import Column, FittedTable
 
 #: Colours mean one thing each: what is promised is there, some of it is missing, much of it is.
 KEPT, LACKS, LACKS_MORE = "green", "yellow", "red"
@@ -42,9 +42,9 @@ def render(frame: Frame, width: int, height: int, beside: str = "") -> Renderabl
         _Part(said),
         *[_Part(Text(""), use=8)] * padding,
         _Part(Text(""), use=5),
-        _Part(_nodes(frame, width)),
+        _Part(_nodes(frame)),
         _Part(Text(""), use=7),
-        _Part(_services(frame, width)),
+        _Part(_services(frame)),
         _Part(Text(""), use=6),
         _Part(Text(standings(frame)), use=11),
         _Part(Text(f"{bound(frame)}\n{moved(frame)}"), use=9),
@@ -83,9 +83,9 @@ def _hanging(lead: str, said: str) -> RenderableType:
 def summary(frame: Frame, width: int) -> RenderableType:
     """How it ended."""
     return Group(
-        _nodes(frame, width),
+        _nodes(frame),
         Text(""),
-        _services(frame, width),
+        _services(frame),
         Text(""),
         *(Text(sentence) for sentence in ending(frame)),
         Text("\nTry next:"),
@@ -100,9 +100,9 @@ def _to_try(command: str, shows: str, width: int) -> RenderableType:
     return _hanging(f"{command:{longest}}", shows)
 
 
-def _nodes(frame: Frame, width: int) -> Table:
+def _nodes(frame: Frame) -> FittedTable:
     nodes = frame.nodes
-    return fitting(
+    return FittedTable(
         [
             Column("node", [node.name for node in nodes]),
             Column("tier", [_tier(frame, node) for node in nodes], least=7, use=3),
@@ -112,7 +112,7 @@ def _nodes(frame: Frame, width: int) -> Table:
             Column("", [_bar(n.used.memory, n.allocatable.memory) for n in nodes], BAR, use=1),
             Column("pods", [_pods(node) for node in nodes], least=20),
         ],
-        width,
+        look="plain",
     )
 
 
@@ -144,7 +144,7 @@ def _bar(used: int, of: int) -> ProgressBar:
     )
 
 
-def _services(frame: Frame, width: int) -> Table:
+def _services(frame: Frame) -> FittedTable:
     services = frame.services
     theirs = frame.theirs.shares if frame.theirs else {}
     columns = [
@@ -165,7 +165,7 @@ def _services(frame: Frame, width: int) -> Table:
     if frame.replay != "none":
         shares = [_share(theirs.get(s.name)) for s in services]
         columns.append(Column("kube-scheduler so far", shares, use=2, number=True))
-    return fitting(columns, width)
+    return FittedTable(columns, look="plain")
 
 
 def _share(share: float | None) -> str:

@@ -4,14 +4,13 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-import attrs
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from kubedsm.core.world.model import Tier
 from kubedsm.replay.glossary import legend
 from kubedsm.replay.runner import Outcome
-from kubedsm.why.table import table
+from loadgen.fitted_table import table
 
 Report = dict[str, Any]
 Row = Mapping[str, Any]
@@ -207,8 +206,15 @@ def tables(found: Report) -> Group:
     rows = rows_of(found)
     for scenario in scenarios_of(found["means"]):
         of_scenario = (_narrow(row) for row in rows if row[0] == scenario)
-        made = table(_narrow(HEADINGS), of_scenario, title=f"\n{scenario}", numbers=_COLUMNS)
-        parts.append(attrs.evolve(made, compact=True))
+        parts.append(
+            table(
+                _narrow(HEADINGS),
+                of_scenario,
+                title=f"\n{scenario}",
+                numbers=_COLUMNS,
+                look="compact",
+            )
+        )
     parts += map(Text, map(_effects_in_a_line, effect_rows(found)))
     return Group(*parts)
 

@@ -1,27 +1,13 @@
-"""Tables for people, and an explanation as one."""
+"""An explanation as a table for people."""
 
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Iterator
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from kubedsm.core.rules.fit import TIER
 from kubedsm.why.explanation import Explanation, MoveAnswer, NodeAnswer
-from kubedsm.why.fitted_table import FittedTable
-
-
-def table(
-    headings: Iterable[str],
-    rows: Iterable[Iterable[str]],
-    *,
-    title: str | None = None,
-    numbers: Container[str] = (),
-    header: bool = True,
-    least: Sequence[str] = (),
-) -> FittedTable:
-    """Under these headings, of `numbers` on the right; where it is narrow, `least` go first."""
-    cells = tuple(map(tuple, rows))
-    return FittedTable(tuple(headings), cells, title, numbers, header, least)
+from loadgen.fitted_table import table
 
 
 def explanation_table(said: Explanation) -> RenderableType:
