@@ -1,12 +1,16 @@
 """What a benchmark says of what it found: units, what was run beside it, what was extrapolated."""
 
+import io
 import math
+import re
 from collections import Counter
 
 import pytest
+from rich.console import Console
 
 from kubedsm.bench.footprint import IdleResult, StartResult
 from kubedsm.bench.ingest import IngestResult
+from kubedsm.bench.instances import timed
 from kubedsm.bench.load import Beside, LoadResult
 from kubedsm.bench.match import MatchResult
 from kubedsm.bench.queue import QueueResult
@@ -16,8 +20,11 @@ from kubedsm.bench.scale.lag import Lag
 from kubedsm.bench.scale.paired import Paired, ScaleResult
 from kubedsm.bench.scale.running import RunningResult
 from kubedsm.bench.scale.world import Size
+from kubedsm.bench.solve.best import Best, Reach
+from kubedsm.bench.solve.verdict import Moved, Moves, Placed, SolveResult, Standing, Way
 from kubedsm.bench.suggest import Comparison, Large, SuggestResult
 from kubedsm.bench.telling import figure, many, span
+from kubedsm.commands.tables import solve_table
 from support.command_line import kubedsm
 
 NO_RATIO = "Nothing was run beside it: these are no ratios, and go by the machine."
@@ -126,6 +133,25 @@ def test_what_has_nothing_beside_it_says_so():
     )
     for each in (idle, loop, running, ScaleResult(Size(1, 1), (), running)):
         assert each.sentences[-1].endswith(NO_RATIO)
+
+
+def test_what_else_the_machine_does_is_in_no_time(monkeypatch):
+    monkeypatch.setattr("time.process_time", iter((1.0, 3.5)).__next__)
+    assert timed(lambda: "done") == ("done", 2.5)
+
+
+def test_ways_to_decide_are_compared_under_headings_that_are_words():
+    reach, standing = (Reach(2.0, 2.0),), Standing((2,), (2.0,), True, (), 0.1)
+    ways = dict.fromkeys((Way.SOLVED, Way.UNSOLVED, Way.KUBE_SCHEDULER), standing)
+    placed = Placed("one", 2, 1, (0.0,), ways, Best(reach, reach, 0.1))
+    moves = dict.fromkeys((Way.SOLVED, Way.UNSOLVED, Way.BEST), Moves(1.0, 1.0, 1.0, 1, 0.1))
+    result = SolveResult([placed], [placed], [Moved("one", 9, 20, moves, 1.0, 1.0, True)])
+    console = Console(file=io.StringIO(), width=160)
+    console.print(solve_table(result))
+    said = console.file.getvalue()
+    assert "the most" in said
+    assert "in the end" in said
+    assert not re.search(r"[a-z][A-Z]", said.replace("KubeDSM", "").replace("QoS", ""))
 
 
 def test_people_get_sentences_and_programs_get_json():

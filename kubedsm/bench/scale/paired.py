@@ -58,7 +58,8 @@ class ScaleResult:
             (
                 "Beside: reading by kubernetes_asyncio's typed models; deciding and suggesting on a"
                 " snapshot of which nothing was kept along. A ratio is the median of the"
-                " rounds' own."
+                " rounds' own. A suggestion may take as long as it likes here: `kubedsm run` ends"
+                " it after `suggester.budget`."
             ),
             *(
                 f"Beside {pair.what}: {span(pair.beside / 1e3)}"
