@@ -64,15 +64,22 @@ def explain(
         return
 
     async def ask() -> None:
-        try:
-            answers = await client.ask(server, pod_name)
-        except client.QuestionRefusedError as error:
-            raise click.ClickException(str(error)) from None
+        answers = await _from_scheduler(server, pod_name)
         if answers is None:
             answers = await _from_cluster(server, pod_name, configuration, kubeconfig_path, context)
         show(answers)
 
     until_interrupted(ask())
+
+
+async def _from_scheduler(server: str, pod_name: str | None) -> list[Explanation] | None:
+    try:
+        return await client.ask(server, pod_name)
+    except client.QuestionRefusedError as error:
+        raise click.ClickException(str(error)) from None
+    except client.SilentError as error:
+        remark(f"{error}; the cluster is asked instead")
+        return None
 
 
 async def _from_cluster(

@@ -11,7 +11,7 @@ from kubedsm.clock import SystemClock
 from kubedsm.cluster.calls.explained_cluster import ExplainedCluster
 from kubedsm.cluster.client.kubernetes import KubernetesCluster
 from kubedsm.cluster.client.paths import is_name
-from kubedsm.cluster.joining import join
+from kubedsm.cluster.joining import TIMEOUT, greet
 from kubedsm.commands.console import Stop, log_to, print_json, remark, until_interrupted
 from kubedsm.commands.inputs import (
     configuration_at,
@@ -78,7 +78,7 @@ def record(
         clock, rng = SystemClock(), random.Random()
         async with await KubernetesCluster.connect(kubeconfig_path, context) as cluster:
             asked = ExplainedCluster(cluster, cluster.server)
-            version = await join(asked, clock, rng, remark, in_pod=False)
+            version = await greet(asked, timeout=TIMEOUT)
             async with followed(asked, recorder, clock, rng, remark):
                 stop.heeded = True
                 remark(f"recording {', '.join(scenario.services)} in namespace {namespace}")

@@ -18,8 +18,10 @@ from kubedsm.why.record import ENTRIES
 
 T = TypeVar("T")
 
-#: seconds: on loopback the answer comes at once, or not at all; an explanation may take its time
-_TIMEOUT = aiohttp.ClientTimeout(total=60.0, sock_connect=2.0)
+#: seconds in which a scheduler that listens has to say something
+SILENCE = 5.0
+#: seconds: on loopback the answer comes at once, or not at all; a long one may take its time
+_TIMEOUT = aiohttp.ClientTimeout(total=60.0, sock_connect=2.0, sock_read=SILENCE)
 _EVENTS_TIMEOUT = 10.0
 _DECIDED = ("Scheduled", "FailedScheduling")
 _MOVED = ("Migrated", "MigrationFailed", "MigrationProposed")
@@ -27,6 +29,10 @@ _MOVED = ("Migrated", "MigrationFailed", "MigrationProposed")
 
 class QuestionRefusedError(Exception):
     """The scheduler does not understand the question: its words why."""
+
+
+class SilentError(Exception):
+    """Something listens there, and does not answer."""
 
 
 class _Pending(msgspec.Struct):
@@ -53,7 +59,8 @@ class _Decided(msgspec.Struct):
 async def ask(server: str, pod: str | None) -> list[Explanation] | None:
     """What a scheduler says of that pod, or of all that wait.
 
-    None if nothing answers there, or nothing is known of the pod. Raises QuestionRefusedError.
+    None if nothing listens there, or nothing is known of the pod. Raises QuestionRefusedError, or
+    SilentError.
     """
     if pod is None:
         waiting = await _asked(server, "pending", _Pending)
@@ -83,10 +90,10 @@ async def effects_since(server: str, at: float, namespace: str) -> list[EffectAn
 
 
 async def _told(server: str, what: str, form: type[T], **query: str) -> T | None:
-    """What is told there; whoever does not understand the question is no scheduler."""
+    """What is told there; whoever does not understand the question, or says nothing, is none."""
     try:
         return await _asked(server, what, form, **query)
-    except QuestionRefusedError:
+    except (QuestionRefusedError, SilentError):
         return None
 
 
@@ -104,6 +111,8 @@ async def _asked(server: str, what: str, form: type[T], **query: str) -> T | Non
             session.get(url, params=query) as answer,
         ):
             body, status = await answer.read(), answer.status
+    except aiohttp.SocketTimeoutError:
+        raise SilentError(f"what listens at {server} has said nothing for {SILENCE:g} s") from None
     except (aiohttp.ClientError, OSError):
         return None
     if status == HTTPStatus.BAD_REQUEST:

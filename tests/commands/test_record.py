@@ -38,11 +38,13 @@ EITHER = "give --scenario, or --compare and folders: one of the two"
         (("--scenario", "load.json", "--out", "bad.json"), 2, "bad.json"),
         (("--compare", "none"), 1, "none/results.json: No such file or directory"),
         (("--scenario", "load.json", "--kubeconfig", "none"), 1, "none"),
+        (("--scenario", "load.json", "--kubeconfig", "away"), 1, "onnect"),
     ],
 )
 def test_every_mistake_is_one_line(arguments, code, message, scenario, tmp_path, monkeypatch):
     monkeypatch.chdir(scenario.parent)
     write(tmp_path, "bad.json", '{"api": []}')
+    unreachable(tmp_path).rename(scenario.parent / "away")
     done = kubedsm("record", *arguments)
     assert (done.returncode, done.stdout) == (code, "")
     assert message in done.stderr
@@ -51,11 +53,11 @@ def test_every_mistake_is_one_line(arguments, code, message, scenario, tmp_path,
 
 
 def test_a_signal_before_anything_is_known_is_no_recording(scenario, tmp_path, monkeypatch):
-    async def join(*_, **__):
+    async def greet(*_, **__):
         os.kill(os.getpid(), signal.SIGTERM)
         await asyncio.sleep(60)
 
-    monkeypatch.setattr(recording, "join", join)
+    monkeypatch.setattr(recording, "greet", greet)
     on = ("--kubeconfig", unreachable(tmp_path), "--scenario", scenario)
     done = kubedsm("record", *on, "--out", tmp_path / "out")
     assert (done.returncode, done.stdout) == (130, "")

@@ -1,7 +1,9 @@
 """What a running scheduler tells other commands: edges that are slower, and what moves brought."""
 
+import asyncio
+
 import pytest
-from aiohttp import web
+from aiohttp import ClientTimeout, web
 
 from kubedsm.clock import VirtualClock
 from kubedsm.configuration.settings import Configuration
@@ -10,6 +12,7 @@ from kubedsm.core.world.events import MeasuredApplied
 from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.core.world.model import Tier
 from kubedsm.thinking.questions import InProcess, Known
+from kubedsm.why import client
 from kubedsm.why.client import effects_since, slower_at_edge
 from kubedsm.why.effects import Effect, Response, summed_up
 from kubedsm.why.entries import MoveOutcome, Outcome
@@ -86,3 +89,16 @@ async def test_what_is_no_scheduler_tells_nothing():
         assert await slower_at_edge(other.url) is None
         effect["together"] = 2
         assert len(await effects_since(other.url, 0.0, "shop")) == 1
+
+
+async def test_whoever_listens_and_says_nothing_is_not_waited_for(monkeypatch):
+    assert client._TIMEOUT.sock_read == client.SILENCE <= 5
+    monkeypatch.setattr(client, "_TIMEOUT", ClientTimeout(sock_read=0.02))
+
+    async def silent(_):
+        await asyncio.Event().wait()
+
+    async with Server(silent) as other:
+        with pytest.raises(client.SilentError, match="has said nothing for 5 s"):
+            await client.ask(other.url, "web")
+        assert await slower_at_edge(other.url) is None
