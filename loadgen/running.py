@@ -112,7 +112,9 @@ def _told(error: BaseException, problems: tuple[type[Exception], ...]) -> _Ended
     """What becomes of it; None for a mistake of ours."""
     match error:
         case SystemExit():
-            return _Ended(error.code)
+            # That is how rich ends when nobody reads on.
+            piped = isinstance(error.__context__, BrokenPipeError)
+            return _Ended(PIPE_CLOSED if piped else error.code)
         case click.exceptions.NoArgsIsHelpError():
             click.echo(error.format_message())
             return _Ended(0)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kubedsm.commands.options import (
+    OneOf,
     output,
     processes,
 )
@@ -57,7 +58,7 @@ class _FaultName(click.ParamType["Fault"]):
 @click.option(
     "--workload",
     "workloads",
-    type=click.Choice(WORKLOADS),
+    type=OneOf(WORKLOADS),
     multiple=True,
     show_default="all",
     help="Only this one; may be given several times.",

@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from kubedsm.cluster.calls.permissions import FEATURES, PLACING
+from kubedsm.commands.options import OneOf
 
 
 @click.command()
@@ -17,7 +18,7 @@ from kubedsm.cluster.calls.permissions import FEATURES, PLACING
 )
 @click.option(
     "--without",
-    type=click.Choice([feature.name for feature in FEATURES if feature is not PLACING]),
+    type=OneOf([feature.name for feature in FEATURES if feature is not PLACING]),
     multiple=True,
     show_default="none",
     help="Leave a feature out; may be repeated.",

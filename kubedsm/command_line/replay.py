@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from kubedsm.commands.options import (
+    OneOf,
     cluster_file,
     output,
     processes,
@@ -41,7 +42,7 @@ SOLVERS = ("highs", "cp-sat", "off")
 @click.argument("scenarios", nargs=-1, metavar="[SCENARIO]...")
 @click.option(
     "--preset",
-    type=click.Choice(PRESETS),
+    type=OneOf(PRESETS),
     help="`paper`: its ten scenarios, all policies. `tuning`: KubeDSM with each setting changed in"
     " turn, on those, on 20 random clusters, and under loads that oscillate. `packing`: whole"
     " clusters packed anew, beside kube-scheduler; no emulation. `load-aware`: placing by measured"

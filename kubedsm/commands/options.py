@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import click
 
 from kubedsm.configuration.duration import DurationError, parse_duration
+from loadgen.running import nearest
 
 LOOPBACK = "127.0.0.1"
 #: where `kubedsm run` tells of its decisions
@@ -41,6 +42,16 @@ class DurationType(click.ParamType[float]):
             return parse_duration(value)
         except DurationError as error:
             self.fail(str(error), param, ctx)
+
+
+class OneOf(click.Choice[str]):
+    """One of these; whoever mistypes it is told the nearest."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter as error:
+            self.fail(error.message + nearest(value, self.choices), param, ctx)
 
 
 output = click.option(

@@ -7,6 +7,7 @@ import attrs
 from kubedsm.comparison.experiment import Asked, Experiment
 from kubedsm.comparison.kept import Kept
 from kubedsm.core.policies.registry import KUBEDSM
+from loadgen.running import nearest
 
 
 class UnknownNameError(ValueError):
@@ -23,14 +24,18 @@ def chosen(
     by_name = {each.name: each for each in known}
     for name in names:
         if name not in by_name:
-            raise UnknownNameError(f"no experiment {name!r}: there are {', '.join(by_name)}")
+            raise UnknownNameError(f"no experiment {name!r}: {_among(name, list(by_name))}")
     found = [each for each in known if not names or each.name in names]
     there = list(dict.fromkeys(policy for each in found for policy in each.policies))
     for policy in policies:
         if policy not in there:
-            which = f"there are {', '.join(there)}" if there else "they have policies of their own"
+            which = _among(policy, there) if there else "they have policies of their own"
             raise UnknownNameError(f"no policy {policy!r} in {_listed(found)}: {which}")
     return found
+
+
+def _among(name: str, known: Sequence[str]) -> str:
+    return f"there are {', '.join(known)}.{nearest(name, known)}"
 
 
 def _listed(experiments: Sequence[Experiment]) -> str:

@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import os
 import subprocess
 import sys
 from importlib import import_module
@@ -96,12 +97,20 @@ def test_who_says_no_command_is_shown_which_there_are(typed, group):
         (["sugest"], "No such command 'sugest'. Did you mean suggest? (see kubedsm --help)"),
         (["xyzzy"], "No such command 'xyzzy' (see kubedsm --help)"),
         (
+            ["rbac", "--without", "migration"],
+            (
+                "Invalid value for '--without': 'migration' is not one of 'surroundings', 'events',"
+                " 'tiers', 'migrations', 'preemption', 'pause', 'configuration', 'leader-election',"
+                " 'requests', 'explain'. Did you mean migrations? (see kubedsm rbac --help)"
+            ),
+        ),
+        (
             ["bench", "sook"],
             "No such command 'sook'. Did you mean soak? (see kubedsm bench --help)",
         ),
     ],
 )
-def test_who_mistypes_a_command_is_told_the_nearest(typed, line):
+def test_who_mistypes_is_told_the_nearest(typed, line):
     done = kubedsm(*typed)
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"kubedsm: error: {line}\n")
 
@@ -133,3 +142,18 @@ def test_what_is_closed_or_full_is_one_line(typed, code, line):
         text=True,
     )
     assert (done.returncode, done.stderr) == (code, f"kubedsm: error: {line}\n")
+
+
+@pytest.mark.http
+def test_tables_that_nobody_reads_on_end_as_all_else_does():
+    code = (
+        "import click, rich; from loadgen.running import run;"
+        " run(click.command()(lambda: rich.print('a table')), 'kubedsm', ())"
+    )
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write) as nobody:
+        done = subprocess.run(
+            [sys.executable, "-c", code], check=False, stdout=nobody, stderr=subprocess.PIPE
+        )
+    assert (done.returncode, done.stderr) == (141, b"")

@@ -187,10 +187,11 @@ def test_policies_go_where_they_can_be_chosen_and_kubedsm_is_always_there(compar
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (("--only", "bursts"), 2, "no experiment 'bursts': there are "),
+        (("--only", "bursts"), 2, "load-aware, packing. Did you mean burst? (see"),
         (("--only", "paper,,"), 2, "'--only': a name is empty"),
         (("--only", "paper,paper"), 2, "'--only': 'paper' is given twice"),
         (("--policies", "kube"), 2, "no policy 'kube' in "),
+        (("--policies", "kubedms"), 2, "Did you mean kubedsm? (see"),
         (("--only", "packing", "--policies", "random"), 2, "they have policies of their own"),
         (("--jobs", "0"), 2, "--jobs"),
     ],
