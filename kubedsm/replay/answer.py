@@ -2,7 +2,7 @@
 
 import textwrap
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -20,9 +20,9 @@ _LEVEL = 0.005
 _CLOSE = 0.02
 
 
-def answer(found: Report) -> str:
-    """Over the scenarios that those compared have all played."""
-    rows = _comparable(found["means"])
+def answer(found: Report, over: Container[str] | None = None) -> str:
+    """Over the scenarios that those compared have all played, or those of them that are said."""
+    rows = _comparable([m for m in found["means"] if over is None or m["scenario"] in over])
     ratios = {name: _mean(rows, name, "edgeRatio") for name in policies_of(rows)}
     known = {name: ratio for name, ratio in ratios.items() if ratio is not None}
     if not known:

@@ -79,7 +79,9 @@ def replay(
             folder_for(out)
     outcomes = spread(carry_out, planned, jobs or processors())
     found = report(list(progress("replaying", outcomes, len(planned))))
-    said = tuning.answer(found) if preset == _TUNING else answer(found)
+    # The paper's variants are of other loads and autoscalers.
+    over = presets.PAPER_SCENARIOS if preset == _PAPER else None
+    said = tuning.answer(found) if preset == _TUNING else answer(found, over)
     if output == "json":
         sys.stdout.buffer.write(as_json(found))
         sys.stdout.buffer.flush()

@@ -8,6 +8,7 @@ from kubedsm.emulator.emulated_cluster import ClusterSpec
 from kubedsm.emulator.paper import node, paper_cluster
 from kubedsm.replay.answer import answer
 from kubedsm.replay.glossary import MEANINGS
+from kubedsm.replay.presets import PAPER_SCENARIOS, equal_rates
 from kubedsm.replay.provenance import of_runs, told, typed
 from kubedsm.replay.report import EFFECT_HEADINGS, HEADINGS, SERVICE_HEADINGS
 from kubedsm.replay.sources import Source, recipe
@@ -91,6 +92,16 @@ def row(policy, ratio, *, moves=0.0, lost=0.0, scenario="load", seeds=2):
 )
 def test_the_answer_says_who_is_ahead_and_what_it_cost(rows, said):
     assert answer({"means": rows}) == said
+
+
+def test_the_paper_answers_for_its_ten_scenarios_and_not_for_variants_of_them():
+    means = [
+        row(policy, ratio, scenario=scenario)
+        for scenario, ratios in (("1.5-.4", (0.8, 0.6)), (equal_rates("1.5-.4"), (0.2, 0.2)))
+        for policy, ratio in zip(("kubedsm", "kube-scheduler"), ratios, strict=True)
+    ]
+    said = answer({"means": means}, over=PAPER_SCENARIOS)
+    assert said.startswith("KubeDSM kept 80 % at the edge where kube-scheduler kept 60 %,")
 
 
 @pytest.mark.parametrize(
