@@ -21,11 +21,12 @@ from kubedsm.commands.inputs import (
 from kubedsm.commands.on_cluster import Errand, ask_cluster
 from kubedsm.commands.tables import placement_tables
 from kubedsm.configuration.settings import Configuration
+from kubedsm.core.world.model import Workload
 from kubedsm.core.world.snapshot import Snapshot
 from kubedsm.runtime.assembly import Runtime
 from kubedsm.runtime.config_map import ConfigMapName
 from kubedsm.runtime.requested_moves import asked_by
-from kubedsm.why.client import slower_at_edge
+from kubedsm.why.client import answering
 
 
 def place(dump_path: str, config_path: str | None, output: str) -> None:
@@ -66,10 +67,11 @@ def suggest(
         _say(snapshot, configuration, output)
         return
 
-    slower = asyncio.run(slower_at_edge(server))
+    scheduler = asyncio.run(answering(server))
+    slower = frozenset[Workload]() if scheduler is None else scheduler.slower
 
     def said(snapshot: Snapshot) -> Errand | None:
-        measured = attrs.evolve(snapshot.measured, slower=slower or frozenset())
+        measured = attrs.evolve(snapshot.measured, slower=slower)
         snapshot = attrs.evolve(snapshot, measured=measured)
         suggestion = _say(snapshot, configuration, output).suggestion
 
@@ -81,7 +83,7 @@ def suggest(
             return None
         return Errand(act, suggestion.id, asked_by(suggestion))
 
-    handing = Handing(config_map, wait, scheduler_answers=slower is not None)
+    handing = Handing(config_map, wait, scheduler)
     sys.exit(ask_cluster(kubeconfig_path, context, configuration, election, handing, said))
 
 

@@ -33,6 +33,7 @@ from kubedsm.commands.console import remark
 from kubedsm.runtime.config_map import ConfigMapName
 from kubedsm.runtime.move_requests import LOST, OLDEST
 from kubedsm.runtime.pause_switch import KEY, paused_in
+from kubedsm.why.client import Answering
 from kubedsm.why.entries import Outcome
 
 #: exit codes, beside 0 for all that is done, or nothing to do, 1 for a problem and 2 for usage
@@ -54,8 +55,8 @@ class Handing:
     config_map: ConfigMapName
     #: seconds
     wait: float
-    #: a scheduler answers on its diagnostics port
-    scheduler_answers: bool = False
+    #: the scheduler that answers on its diagnostics port
+    answering: Answering | None = None
 
 
 @attrs.frozen

@@ -35,6 +35,10 @@ from kubedsm.why.entries import MoveOutcome, Outcome
 Act = Callable[[Runtime], Coroutine[Any, Any, None]]
 
 
+DRY = (
+    "nothing was moved: the scheduler that answers on its diagnostics port is a dry run, which"
+    " takes no requests; stop it, and try again"
+)
 #: of what a scheduler cannot be asked for
 ALONE = "with optimiser.mode: apply it makes room by itself"
 
@@ -80,7 +84,9 @@ def ask_cluster(
                 carry_out, configuration=configuration, act=errand.act, clock=clock, rng=rng
             )
             elected = None if election is None else election.elector(cluster, clock)
-            runs = "one answers on its diagnostics port" if handing.scheduler_answers else ""
+            if handing.answering is not None and handing.answering.dry_run:
+                raise click.ClickException(DRY)
+            runs = "one answers on its diagnostics port" if handing.answering else ""
             if not runs:
                 ends, runs = await _ends(acting, cluster, elected)
             if not runs:

@@ -34,7 +34,7 @@ from kubedsm.runtime.config_map import ConfigMapName
 from kubedsm.solvers.available import lacking
 from kubedsm.thinking.moves_to_make import kept_by, migration_of, reason_to_stay
 from kubedsm.thinking.room_by_packing import Packing, suggestion_of
-from kubedsm.why.client import slower_at_edge
+from kubedsm.why.client import answering
 from loadgen.fitted_table import table
 
 
@@ -159,8 +159,8 @@ def pack(
     if dump_path is not None:
         said_of(offline.snapshot_of(read_dump(dump_path), configuration))
     else:
-        answers = carry_out and asyncio.run(slower_at_edge(server)) is not None
-        handing = Handing(config_map, wait, scheduler_answers=answers)
+        scheduler = asyncio.run(answering(server)) if carry_out else None
+        handing = Handing(config_map, wait, scheduler)
         sys.exit(ask_cluster(kubeconfig_path, context, configuration, election, handing, said_of))
 
 

@@ -139,7 +139,10 @@ class _Serving:
             async with (
                 Monitoring(runtime, instruments, clock, address, who_leads) as monitoring,
                 Diagnostics(
-                    runtime.decisions, runtime.thinker, self.diagnostics_port
+                    runtime.decisions,
+                    runtime.thinker,
+                    self.diagnostics_port,
+                    dry_run=self.dry_run,
                 ) as diagnostics,
                 asyncio.TaskGroup() as tasks,
             ):

@@ -43,8 +43,13 @@ class _Promises(msgspec.Struct):
     promises: list[Promised]
 
 
-class _Slower(msgspec.Struct):
-    slower: list[Workload]
+class Answering(msgspec.Struct, rename="camel"):
+    """A scheduler that runs."""
+
+    #: the workloads that the edge is slower for
+    slower: frozenset[Workload]
+    #: writes nothing, and so takes no requests
+    dry_run: bool = False
 
 
 class _Moved(msgspec.Struct):
@@ -69,10 +74,9 @@ async def ask(server: str, pod: str | None) -> list[Explanation] | None:
     return None if said is None else [said]
 
 
-async def slower_at_edge(server: str) -> frozenset[Workload] | None:
-    """The workloads that the edge is slower for; None if no scheduler answers there."""
-    said = await _told(server, "slower", _Slower)
-    return None if said is None else frozenset(said.slower)
+async def answering(server: str) -> Answering | None:
+    """The scheduler that answers there, if one does."""
+    return await _told(server, "slower", Answering)
 
 
 async def effects_since(server: str, at: float, namespace: str) -> list[EffectAnswer] | None:

@@ -33,8 +33,11 @@ class Diagnostics:
     Port 0 takes any free one; `url` says which, and is empty if nothing is served.
     """
 
-    def __init__(self, decisions: Decisions, thinker: Thinker, port: int = PORT) -> None:
+    def __init__(
+        self, decisions: Decisions, thinker: Thinker, port: int = PORT, *, dry_run: bool = False
+    ) -> None:
         self._decisions = decisions
+        self._dry_run = dry_run
         self._thinker = thinker
         self._port = port
         #: one explanation at a time
@@ -98,9 +101,13 @@ class Diagnostics:
         return _json({"promises": msgspec.to_builtins(said)})
 
     async def _slower(self, request: web.Request) -> web.Response:
-        """The workloads that the edge is slower for, each as namespace, kind and name."""
+        """The workloads that the edge is slower for, each as namespace, kind and name.
+
+        And whether moves can be asked for: a dry run makes none.
+        """
         _query(request)
-        return _json({"slower": [list(w) for w in sorted(self._decisions.mirror.measured.slower)]})
+        slower = [list(w) for w in sorted(self._decisions.mirror.measured.slower)]
+        return _json({"slower": slower, "dryRun": self._dry_run})
 
 
 def _query(request: web.Request, *known: str) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """`kubedsm run --dry-run`, then one that leads, and `suggest --apply` beside it: over HTTP."""
 
+import json
 import signal
 
 import pytest
@@ -20,21 +21,27 @@ def test_first_nothing_is_done_then_the_leader_does_what_it_is_asked_for(tmp_pat
     with Server("--cluster", write(tmp_path, "cluster.yaml", CLOUD_ONLY)) as server:
         server.deploy("web", 1)
         with scheduler(server, config, "--dry-run") as dry:
+            at = next(filter(None, (json.loads(dry.line()).get("diagnostics") for _ in range(9))))
             server.until(lambda: "would bind" in dry.line())
+            assert server.bound() == 0
+            assert server.call("GET", LEASES)["items"] == []
+            assert server.call("GET", "/api/v1/events")["items"] == []
+            with scheduler(server, config) as leader:
+                server.until(lambda: "leading" in leader.line())
+                server.until(lambda: ready(server) == ["c1"])
+                server.call("POST", "/api/v1/nodes", node("e1", "edge", "4", "8Gi"))
+                apply = ("suggest", "--apply", "--kubeconfig", server.kubeconfig)
+                refused = kubedsm(*apply, "--server", at)
+                assert (refused.returncode, ready(server)) == (1, ["c1"])
+                assert "is a dry run, which takes no requests" in refused.stderr
+                done = kubedsm(*apply)
+                assert done.returncode == 0, done.stderr
+                *_, taken, moved = done.stderr.splitlines()
+                assert taken.startswith("kubedsm: the scheduler that runs has taken request ")
+                assert moved.endswith(" to e1 completed")
+                assert ready(server) == ["e1"]
             code, _, _ = dry.stop(signal.SIGTERM)
-        assert (code, server.bound()) == (0, 0)
-        assert server.call("GET", LEASES)["items"] == []
-        assert server.call("GET", "/api/v1/events")["items"] == []
-        with scheduler(server, config) as leader:
-            server.until(lambda: "leading" in leader.line())
-            server.until(lambda: ready(server) == ["c1"])
-            server.call("POST", "/api/v1/nodes", node("e1", "edge", "4", "8Gi"))
-            done = kubedsm("suggest", "--apply", "--kubeconfig", server.kubeconfig)
-            assert done.returncode == 0, done.stderr
-            *_, taken, moved = done.stderr.splitlines()
-            assert taken.startswith("kubedsm: the scheduler that runs has taken request ")
-            assert moved.endswith(" to e1 completed")
-            assert ready(server) == ["e1"]
+            assert code == 0
 
 
 def scheduler(server, config, *more):

@@ -13,7 +13,7 @@ from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.core.world.model import Tier
 from kubedsm.thinking.questions import InProcess, Known
 from kubedsm.why import client
-from kubedsm.why.client import effects_since, slower_at_edge
+from kubedsm.why.client import Answering, answering, effects_since
 from kubedsm.why.effects import Effect, Response, summed_up
 from kubedsm.why.entries import MoveOutcome, Outcome
 from kubedsm.why.explainer import Decisions
@@ -40,10 +40,10 @@ def served():
 async def test_edges_that_are_slower_are_known_to_a_suggestion_made_elsewhere(served):
     decisions, diagnostics = served
     async with diagnostics:
-        assert await slower_at_edge(diagnostics.url) == frozenset()
+        assert await answering(diagnostics.url) == Answering(frozenset())
         for at in (30.0, 60.0):
             decisions.mirror.apply(MeasuredApplied(sample(at, 300, 200)))
-        assert await slower_at_edge(diagnostics.url) == {WEB}
+        assert await answering(diagnostics.url) == Answering(frozenset({WEB}))
 
 
 async def test_what_moves_brought_is_known_to_a_report(served):
@@ -73,7 +73,7 @@ async def test_what_moves_brought_is_known_to_a_report(served):
 
 async def test_without_a_scheduler_nothing_is_known():
     nobody = f"http://127.0.0.1:{free_port()}"
-    assert await slower_at_edge(nobody) is None
+    assert await answering(nobody) is None
     assert await effects_since(nobody, 0.0, "shop") is None
 
 
@@ -86,7 +86,7 @@ async def test_what_is_no_scheduler_tells_nothing():
 
     async with Server(answer) as other:
         assert await effects_since(other.url, 0.0, "shop") is None
-        assert await slower_at_edge(other.url) is None
+        assert await answering(other.url) is None
         effect["together"] = 2
         assert len(await effects_since(other.url, 0.0, "shop")) == 1
 
@@ -101,4 +101,4 @@ async def test_whoever_listens_and_says_nothing_is_not_waited_for(monkeypatch):
     async with Server(silent) as other:
         with pytest.raises(client.SilentError, match="has said nothing for 5 s"):
             await client.ask(other.url, "web")
-        assert await slower_at_edge(other.url) is None
+        assert await answering(other.url) is None
