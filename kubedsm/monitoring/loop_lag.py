@@ -10,8 +10,8 @@ log = structlog.get_logger()
 
 #: seconds from one look to the next
 LOOK = 0.05
-#: seconds; a turn of the loop that takes longer is told
-TOLD = 0.05
+#: seconds; a turn of the loop that takes longer is told. Shorter ones come at every start
+TOLD = 0.5
 
 
 async def watch_the_loop(clock: Clock, lag: Histogram) -> None:

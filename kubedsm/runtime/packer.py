@@ -208,7 +208,8 @@ class Packer:
         if said == self._said:
             return
         self._said = said
-        log.info(
+        write = log.info if found or packing.evicted else log.debug
+        write(
             "packing",
             stuck=len(refused),
             placed=len(found.awaited) if found else 0,

@@ -21,7 +21,9 @@ from kubedsm.thinking.questions import Known
 _NAMED = 3
 
 #: why a pod gets no room
-NO_ROOM = "all free room together would not hold it, or no node would if it were empty"
+NO_ROOM = (
+    "moving others would not help: no node takes it even if empty, or all free room is too little"
+)
 NONE_PROVEN = "no packing of the pods that may be moved places more: proven"
 NONE_FOUND = "no packing of the pods that may be moved was found that places more; not proven"
 BELOW_PRICE = (

@@ -41,6 +41,8 @@ GATHER = 0.5
 PATIENCE = 30.0
 #: seconds that it has to end by itself
 GRACE = 1.0
+#: seconds that it may take to be up to date at first: what is asked before is no news
+STARTS = 10.0
 #: seconds after which one that ended had worked
 WORKED_AFTER = 60.0
 
@@ -87,6 +89,8 @@ class Worker:
         #: set when there is a question among it
         self._asked = asyncio.Event()
         self._process: asyncio.subprocess.Process | None = None
+        #: until when it is no news that none is up to date
+        self._starts_until = clock.monotonic() + STARTS
         #: of a process that is up to date, but for what it has yet to be told
         self._stdin: asyncio.StreamWriter | None = None
         #: one question at a time that is not urgent
@@ -114,7 +118,9 @@ class Worker:
             try:
                 return await self._answered(question)
             except NoAnswerError as error:
-                self._said.log(log.warning, "no answer", str(error), question=question.name)
+                starts = self._clock.monotonic() < self._starts_until
+                write = log.debug if starts else log.warning
+                self._said.log(write, "no answer", str(error), question=question.name)
                 self._listener.unanswered(question.name)
                 raise
 
@@ -176,7 +182,7 @@ class Worker:
         self._mirror.tell = self._tell
         while chunk := list(islice(beginning, AT_ONCE)):
             await self._said_to(stdin, chunk)
-        self._stdin = stdin
+        self._stdin, self._starts_until = stdin, 0.0
         self._listener.worker_started()
         while True:
             await self._news.wait()

@@ -46,9 +46,9 @@ async def test_a_loop_that_is_in_time_is_not_late():
 
 
 async def test_lags_are_counted_and_the_long_ones_said_once_a_minute():
-    counts, said = await watched([0.04, 0.2, 0.06], 62.0)
+    counts, said = await watched([0.04, 0.2, 0.6], 62.0)
     assert counts[1] - counts[0] == 1
     assert counts[2] - counts[1] == 2
-    assert said == [(200, 0)]
-    _, said = await watched([0.2, 0.06] + [0.0] * 1300 + [0.3], 70.0)
-    assert said == [(200, 0), (300, 1)]
+    assert said == [(600, 0)]
+    _, said = await watched([0.6, 0.55, 0.45] + [0.0] * 1300 + [0.7], 75.0)
+    assert said == [(600, 0), (700, 1)]
