@@ -131,6 +131,10 @@ def advice_tables(advice: Advice, milliseconds: float) -> RenderableType:
     )
     parts += unproven_lines(advice.suggestion.certificates)
     if price := advice.configuration.migration.price:
-        priced = f"a move costs {price:g} s of a pod at the edge"
-        parts.append(Text(f"{priced}; nothing learned, gains are taken to last {ASSUMED:g} s"))
+        parts.append(
+            Text(
+                f"A move has to gain more than {price:g} s of a pod at the edge; how long gains"
+                f" last is not known, and taken to be {ASSUMED:g} s."
+            )
+        )
     return Lines(*parts)

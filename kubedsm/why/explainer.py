@@ -39,6 +39,7 @@ class Recalled:
     moves: tuple[MoveAnswer, ...] = ()
     summary: str = ""
     packing: str = ""
+    gone: bool = False
 
 
 @attrs.define
@@ -94,6 +95,7 @@ class Decisions:
             tuple(move.answer(at) for at, move in moves.get(uid, ())),
             "" if now is None else self.summary(now),
             self.record.packing_for(uid) if now is not None and now.waits_for_node else "",
+            gone=now is None,
         )
 
     def pending(self) -> PendingPods:
@@ -192,6 +194,7 @@ def _header(recalled: Recalled) -> Explanation:
         nodes=(),
         chosen=chosen.node,
         bound=recalled.bound,
+        gone=recalled.gone,
         message=chosen.message or None,
         decided_at=rfc3339(chosen.entry.at),
         moves=recalled.moves,

@@ -88,6 +88,8 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel"):
     #: the node it is on, or that it would be put on now; of a decision, the node decided on
     chosen: NodeName | None = None
     bound: bool = False
+    #: whether it is not there any more
+    gone: bool = False
     #: kube-scheduler's words for a pod that no node takes
     message: str | None = None
     #: RFC 3339; None if this is no decision that was made

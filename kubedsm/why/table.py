@@ -1,6 +1,6 @@
 """An explanation as a table for people."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -16,11 +16,18 @@ def explanation_table(said: Explanation) -> RenderableType:
         return Group(Text(said.pod), *lines)
     title = said.pod + (" (nodes as they are now)" if said.nodes_as_of == "now" else "")
     headings = ("node", "tier", "fits", "score, or why not and what would help")
-    rows = (
-        (node.node, node.tier or "", "no" if node.change else "yes", _why(node))
-        for node in said.nodes
-    )
-    return Group(table(headings, rows, title=title), *lines)
+    return Group(table(headings, _rows(said.nodes), title=title), *lines)
+
+
+def _rows(nodes: Sequence[NodeAnswer]) -> Iterator[tuple[str, str, str, str]]:
+    """What refuses several in a row alike is said of the first."""
+    above = ""
+    for node in nodes:
+        why = _why(node)
+        alike = node.change is not None and why == above
+        fits = "no" if node.change else "yes"
+        yield node.node, node.tier or "", fits, "as above" if alike else why
+        above = why
 
 
 def _outcome(said: Explanation) -> Iterator[str]:
@@ -33,6 +40,8 @@ def _outcome(said: Explanation) -> Iterator[str]:
             yield f"Because: {said.summary}"
         if said.packing:
             yield f"Packing: {said.packing}"
+        if said.gone:
+            yield "The pod is gone."
     elif chosen is None:
         yield said.message or ""
     else:

@@ -232,6 +232,17 @@ def test_that_nothing_waits_is_said_to_people(explain):
     assert explain("--all", "-o", "json", items=items).stdout == ""
 
 
+def test_what_refuses_several_nodes_alike_is_said_once(explain):
+    items = [
+        node("e1", cpu="2"),
+        node("e2", cpu="2"),
+        pod("web", spec=None, nodeSelector={"a": "b"}),
+    ]
+    output = explain("web", items=items).output
+    assert output.count("NodeAffinity") == 1
+    assert "as above" in output
+
+
 def test_that_no_node_is_large_enough_is_said(explain):
     items = [node("e1", cpu="5"), node("c1", "cloud", cpu="5"), pod("big", cpu="30")]
     (said,) = explained(explain, "big", items=items)

@@ -21,7 +21,7 @@ from kubedsm.core.world.model import (
     Workload,
 )
 from kubedsm.core.world.snapshot import Snapshot
-from kubedsm.emulator.api.resources import NODES, SERVICES
+from kubedsm.emulator.api.resources import NODES, PODS, SERVICES
 from kubedsm.why import record as record_module
 from kubedsm.why.entries import Kind
 from kubedsm.why.pending_pods import PendingPods
@@ -153,7 +153,11 @@ async def test_of_what_is_not_kept_any_more_the_choice_is_still_known(monkeypatc
         [pod] = world.pods("web")
         [said] = explanations(world, name_of(pod))
         assert (said["chosen"], said["nodes"], said["nodesAsOf"]) == ("e1", [], None)
-        assert said["decidedAt"]
+        assert (bool(said["decidedAt"]), said["gone"]) == (True, False)
+        world.api.delete(PODS, "default", pod["metadata"]["name"], grace_seconds=0)
+        await asyncio.sleep(1)
+        [said] = explanations(world, name_of(pod))
+        assert (said["chosen"], said["gone"]) == ("e1", True)
 
 
 async def test_a_pod_nothing_was_decided_about_is_explained_as_things_are_now():

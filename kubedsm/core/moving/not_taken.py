@@ -1,6 +1,7 @@
 """The best that a suggestion left alone, and why."""
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from functools import cached_property
 
 import attrs
@@ -19,6 +20,7 @@ from kubedsm.core.packing.best_fit import greatest_allocatable, size
 from kubedsm.core.rules.class_verdicts import rejections
 from kubedsm.core.rules.feasibility import Feasibility, Rejection
 from kubedsm.core.rules.fit import NODE_PLUGINS, NODE_RESOURCES_FIT
+from kubedsm.core.rules.resources import too_little
 from kubedsm.core.world.model import (
     NodeName,
     Pod,
@@ -141,15 +143,36 @@ def _held(outcome: Outcome) -> Iterator[Pod]:
 
 
 def _why(outcome: Outcome, pod: Pod) -> Reason:
-    nodes, limits, moves = outcome.problem.nodes, outcome.limits, outcome.taken.moves
-    price = limits.price if pod.node_name is not None else 0.0
-    if not nodes:
-        return Cause.NO_EDGE_NODE.of()
     refused = _refused(outcome, pod)
     words = ", ".join(sorted({reason for rejected in refused for reason in rejected.reasons}))
     rules = {rejected.rule for rejected in refused}
-    if len(refused) == len(nodes) and NODE_RESOURCES_FIT.name not in rules:
+    whatever_moves = _whatever_moves(outcome, pod, refused, rules, words)
+    return whatever_moves or _as_it_is(outcome, pod, refused, rules, words)
+
+
+def _whatever_moves(
+    outcome: Outcome, pod: Pod, refused: Sequence[Rejection], rules: AbstractSet[str], words: str
+) -> Reason | None:
+    """Why no moves could bring it to the edge, if that is so."""
+    nodes = outcome.problem.nodes
+    if pod.gated:
+        return Cause.GATED.of()
+    if not nodes:
+        return Cause.NO_EDGE_NODE.of()
+    if len(refused) < len(nodes):
+        return None
+    if NODE_RESOURCES_FIT.name not in rules:
         return Cause.NO_NODE_TAKES_IT.of(words)
+    if all(too_little(pod.requests, node.allocatable) for node in nodes):
+        return Cause.NO_NODE_IS_LARGE_ENOUGH.of()
+    return None
+
+
+def _as_it_is(
+    outcome: Outcome, pod: Pod, refused: Sequence[Rejection], rules: AbstractSet[str], words: str
+) -> Reason:
+    nodes, limits, moves = outcome.problem.nodes, outcome.limits, outcome.taken.moves
+    price = limits.price if pod.node_name is not None else 0.0
     if price:
         worth = _worth(outcome, pod.workload)
         if worth <= price:

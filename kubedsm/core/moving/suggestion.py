@@ -138,6 +138,7 @@ class Cause(enum.StrEnum):
     LEAVES_ON_ONE_NODE = "its group changes no QoS, and would leave all of a workload on one node"
     NEEDS_A_STOPOVER = "its group changes no QoS, and its moves need one another's room"
     NO_EDGE_NODE = "there is no edge node"
+    NO_NODE_IS_LARGE_ENOUGH = "no edge node is large enough for it, even if empty"
     NO_NODE_TAKES_IT = "no edge node takes it: {}"
     MOST_MOVES = "maxMoves ({}) is reached"
     MOST_FROM_THE_CLOUD = "maxCloudToEdge ({}) is reached"

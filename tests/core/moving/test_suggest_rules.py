@@ -13,7 +13,7 @@ from kubedsm.core.moving.edge_problem import EdgeProblem
 from kubedsm.core.moving.suggest import SUGGEST_BOUNDS, SuggestLimits, suggest
 from kubedsm.core.world.model import ClaimReference, HostPort, Share, Tier, Workload
 from kubedsm.core.world.surroundings import Claim
-from support.placement_instances import node, resources, snapshot
+from support.placement_instances import node, pod, resources, snapshot
 from support.rule_instances import HOST, ZONE, app, evenly, near, zoned
 from support.ruled_instances import apart, member, ruled_case
 from support.ruled_literal import RuledOracle, by_priority, refusals
@@ -352,3 +352,12 @@ def test_many_moves_under_rules_have_an_order():
     limits = SuggestLimits(max_moves=40, max_cloud_to_edge=40)
     found = suggested([edge("e1", 25), edge("e2", 5), cloud()], pods, limits=limits)
     assert len(found.moves) == 30
+
+
+def test_why_no_moves_would_help_a_pod_that_waits():
+    gated = attrs.evolve(pod("g", "g", resources(1)), gated=True)
+    found = suggested([edge("e1"), cloud()], [pod("w", "w", resources(5)), gated])
+    assert {r.pod.name: r.reason for r in found.rejected} == {
+        "g": "it is gated",
+        "w": "no edge node is large enough for it, even if empty",
+    }
