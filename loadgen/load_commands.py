@@ -1,34 +1,11 @@
-"""The commands that send load."""
+"""What the commands that send a scenario, or check this machine, are called with."""
 
-import asyncio
-import json
-import sys
-from collections.abc import Iterable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console, Group, RenderableType
 
-from loadgen.arrivals import Arrivals
-from loadgen.checking import SHORTEST_STALL, Check, Checked, run_check
-from loadgen.driver import Limits
-from loadgen.fitted_table import table
-from loadgen.measures import Results
-from loadgen.parameters import Duration, Endpoint, Span
-from loadgen.playing import Play, outcomes_file, perform, unreachable
-from loadgen.report import report
-from loadgen.scenario import Scenario, ScenarioError, load
-from loadgen.stopping import stopped_by_signals
-from loadgen.transport import EndpointError, HttpTransport
-
-#: columns, where no terminal says how many there are
-WIDTH = 120
-
-output_option = click.option(
-    "-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True
-)
+from loadgen.parameters import Duration, Endpoint, Span, output_option
 
 
 @click.command()
@@ -53,14 +30,14 @@ output_option = click.option(
 @click.option(
     "--max-connections",
     type=click.IntRange(1, 60_000),
-    default=Limits().max_connections,
+    default=256,
     show_default=True,
     help="Requests under way at once; others wait, and their time counts.",
 )
 @click.option(
     "--timeout",
     type=Span(),
-    default=f"{Limits().timeout:g}s",
+    default="30s",
     show_default=True,
     help="A request is given up that long after it was due.",
 )
@@ -71,111 +48,29 @@ output_option = click.option(
     help="Write every request to this file.",
 )
 @output_option
-def run(
-    scenario: Path,
-    *,
-    endpoints: tuple[tuple[str | None, str], ...],
-    arrivals: Arrivals,
-    seed: int,
-    max_connections: int,
-    timeout: float,
-    csv_path: Path | None,
-    output: str,
-) -> None:
+def run(**given: Any) -> None:
     """Send the requests of SCENARIO over HTTP, each when it is due, and measure the answers.
 
     A slow server does not slow the load down, and latencies count from when a request was due.
     Ctrl-C or SIGTERM ends the run and shows the results so far.
     """
-    read = load(scenario)
-    urls = _urls(read, endpoints)
-    try:
-        play = Play(read, urls, arrivals, seed, Limits(max_connections, timeout))
-    except ScenarioError as error:
-        raise ScenarioError(error.reason, source=str(scenario)) from None
-    except EndpointError as error:
-        raise EndpointError(f"{scenario}: {error}") from None
-    began, results = asyncio.run(_run(play, csv_path))
-    summary = {
-        "scenario": str(scenario),
-        "began": began.isoformat(timespec="milliseconds"),
-        "arrivals": arrivals,
-        "seed": seed,
-        "endpoints": urls,
-        **results.as_json(),
-    }
-    show(summary if output == "json" else report(results, str(scenario)))
+    from loadgen import sending
 
-
-async def _run(play: Play, csv_path: Path | None) -> tuple[datetime, Results]:
-    async with HttpTransport() as transport:
-        for service, reason in (await unreachable(play, transport)).items():
-            click.echo(f"loadgen: warning: nothing listens for {service} at {reason}", err=True)
-        with outcomes_file(csv_path) as write, stopped_by_signals() as stop:
-            return datetime.now(UTC), await perform(play, transport, stop, write)
-
-
-def _urls(scenario: Scenario, endpoints: Iterable[tuple[str | None, str]]) -> dict[str, str]:
-    """By service; what is said for one service goes before what is said for every one."""
-    urls = {api.name: api.endpoint for api in scenario.apis}
-    for name, url in sorted(endpoints, key=lambda endpoint: endpoint[0] is not None):
-        if name is not None and name not in urls:
-            raise click.BadParameter(
-                f"no service {name!r} among {', '.join(urls)}", param_hint="'--endpoint'"
-            )
-        for service in urls if name is None else [name]:
-            urls[service] = url.replace("{service}", service)
-    return urls
+    sending.run(**given)
 
 
 @click.command()
-@click.option("--rate", type=click.FloatRange(1, 10_000), default=Check().rate, show_default=True)
+@click.option("--rate", type=click.FloatRange(1, 10_000), default=200.0, show_default=True)
 @click.option("--duration", type=Duration(), default="30s", show_default=True, help="Of each run.")
 @click.option("--delay", type=Duration(), default="50ms", show_default=True)
 @click.option("--stall", type=Duration(), default="5s", show_default=True)
 @output_option
-def check(*, rate: float, duration: float, delay: float, stall: float, output: str) -> None:
+def check(**given: Any) -> None:
     """Measure a local server whose latency is known, to see that this machine measures rightly.
 
     The first server answers everything after a fixed delay, the second one stalls once. Exit code
     1 if the rate, the median or the p99 is not what it must be.
     """
-    if not SHORTEST_STALL * duration <= stall <= duration / 2:
-        raise click.BadParameter(
-            f"{stall:g} s are not from {SHORTEST_STALL * duration:g} s to half of the duration",
-            param_hint="'--stall'",
-        )
-    checked = asyncio.run(_check(Check(rate, duration, delay, stall)))
-    show(checked.as_json() if output == "json" else _checked_report(checked))
-    if not checked.holds:
-        sys.exit(1)
+    from loadgen import sending
 
-
-async def _check(check: Check) -> Checked:
-    with stopped_by_signals() as stop:
-        return await run_check(check, stop)
-
-
-def _checked_report(checked: Checked) -> RenderableType:
-    findings = table(
-        ("", "expected", "measured", "verdict"),
-        (
-            (
-                finding.what,
-                finding.expected,
-                finding.measured,
-                "ok" if finding.holds else "WRONG",
-            )
-            for finding in checked.findings
-        ),
-    )
-    return Group(
-        report(checked.steady, "a fixed delay"), report(checked.stalled, "one stall"), findings
-    )
-
-
-def show(shown: dict[str, Any] | RenderableType) -> None:
-    if isinstance(shown, dict):
-        click.echo(json.dumps(shown, indent=2))
-    else:
-        Console(width=None if sys.stdout.isatty() else WIDTH).print(shown)
+    sending.check(**given)

@@ -151,3 +151,8 @@ class Endpoint(click.ParamType[tuple[str | None, str]]):
         if problem is not None:
             self.fail(problem, param, ctx)
         return name, url
+
+
+output_option = click.option(
+    "-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True
+)

@@ -9,6 +9,7 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 
 from kubedsm.cli import MODULES
+from loadgen.cli import MODULES as LOADGEN_MODULES
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("kubedsm", "plans", "loadgen")
@@ -102,6 +103,13 @@ def test_help_loads_nothing_of_what_commands_do():
     assert int(found) < 40
 
 
+def test_help_of_loadgen_loads_nothing_of_what_its_commands_do():
+    asked = f"import loadgen.cli, {', '.join(LOADGEN_MODULES.values())}"
+    heavy = {"aiohttp", "asyncio", "numpy", "prometheus_client", "kubedsm"}
+    heavy |= {f"loadgen.{name}" for name in ("serving", "sending", "overloading", "transport")}
+    assert loaded(asked, heavy) == []
+
+
 def test_a_service_that_takes_load_loads_nothing_of_what_sends_it():
-    code = "from loadgen.cli import loadgen; loadgen.get_command(None, 'serve')"
-    assert loaded(code, {"loadgen.server", "loadgen.driver", "numpy"}) == ["loadgen.server"]
+    looked_for = {"loadgen.server", "loadgen.driver", "numpy"}
+    assert loaded("import loadgen.cli, loadgen.serving", looked_for) == ["loadgen.server"]

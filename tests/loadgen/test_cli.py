@@ -1,11 +1,15 @@
 """The command as a user meets it: exit codes, one line on stderr, nothing else on stdout."""
 
+import inspect
 import json
 import socket
 
 import pytest
 
-from loadgen.cli import main
+from loadgen import overloading, recovery, sending, serving
+from loadgen.checking import Check
+from loadgen.cli import loadgen, main
+from loadgen.driver import Limits
 from loadgen.generators import PAPER_REQUESTS, normal
 from loadgen.scenario import load, loads
 from loadgen.wavy import Wavy, wavy
@@ -308,3 +312,26 @@ def test_who_has_no_command_yet_is_told_what_there_is(arguments, code, out, err,
     said = capsys.readouterr()
     assert said.out.startswith(out)
     assert said.err.startswith(err)
+
+
+def test_what_is_done_takes_what_can_be_said_with_the_same_defaults():
+    options = {}
+    for name, does in (
+        ("run", sending.run),
+        ("check", sending.check),
+        ("closed", overloading.closed),
+        ("hpa", overloading.hpa),
+        ("serve", serving.serve),
+    ):
+        command = loadgen.get_command(None, name)
+        options[name] = {each.name: each.default for each in command.params}
+        assert set(options[name]) == set(inspect.signature(does).parameters), name
+    limits, check, sla = Limits(), Check(), recovery.Sla()
+    assert options["run"]["max_connections"] == limits.max_connections
+    assert options["run"]["timeout"] == f"{limits.timeout:g}s"
+    assert options["check"]["rate"] == check.rate
+    hpa = options["hpa"]
+    assert hpa["find_time"] == f"{recovery.FIND_SECONDS:g}s"
+    assert hpa["hold_time"] == f"{recovery.HOLD_SECONDS:g}s"
+    assert hpa["window"] == f"{recovery.WINDOW_SECONDS:g}s"
+    assert (hpa["p99"], hpa["errors"]) == (f"{sla.p99:g}s", 100 * sla.errors)

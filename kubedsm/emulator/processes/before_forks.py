@@ -2,7 +2,8 @@
 
 import gc
 
-import loadgen.serve_command  # noqa: F401
+import loadgen.serve_command
+import loadgen.serving  # noqa: F401
 from kubedsm.emulator.processes import forked  # noqa: F401
 
 # A collection would write to every object, and so make a copy of each page.

@@ -1,0 +1,120 @@
+"""Scenarios are sent, and this machine is checked: what is done, and what is shown of it."""
+
+import asyncio
+import json
+import sys
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console, Group, RenderableType
+
+from loadgen.arrivals import Arrivals
+from loadgen.checking import SHORTEST_STALL, Check, Checked, run_check
+from loadgen.driver import Limits
+from loadgen.fitted_table import table
+from loadgen.measures import Results
+from loadgen.playing import Play, outcomes_file, perform, unreachable
+from loadgen.report import report
+from loadgen.scenario import Scenario, ScenarioError, load
+from loadgen.stopping import stopped_by_signals
+from loadgen.transport import EndpointError, HttpTransport
+
+#: columns, where no terminal says how many there are
+WIDTH = 120
+
+
+def run(
+    scenario: Path,
+    *,
+    endpoints: tuple[tuple[str | None, str], ...],
+    arrivals: Arrivals,
+    seed: int,
+    max_connections: int,
+    timeout: float,
+    csv_path: Path | None,
+    output: str,
+) -> None:
+    read = load(scenario)
+    urls = _urls(read, endpoints)
+    try:
+        play = Play(read, urls, arrivals, seed, Limits(max_connections, timeout))
+    except ScenarioError as error:
+        raise ScenarioError(error.reason, source=str(scenario)) from None
+    except EndpointError as error:
+        raise EndpointError(f"{scenario}: {error}") from None
+    began, results = asyncio.run(_run(play, csv_path))
+    summary = {
+        "scenario": str(scenario),
+        "began": began.isoformat(timespec="milliseconds"),
+        "arrivals": arrivals,
+        "seed": seed,
+        "endpoints": urls,
+        **results.as_json(),
+    }
+    show(summary if output == "json" else report(results, str(scenario)))
+
+
+async def _run(play: Play, csv_path: Path | None) -> tuple[datetime, Results]:
+    async with HttpTransport() as transport:
+        for service, reason in (await unreachable(play, transport)).items():
+            click.echo(f"loadgen: warning: nothing listens for {service} at {reason}", err=True)
+        with outcomes_file(csv_path) as write, stopped_by_signals() as stop:
+            return datetime.now(UTC), await perform(play, transport, stop, write)
+
+
+def _urls(scenario: Scenario, endpoints: Iterable[tuple[str | None, str]]) -> dict[str, str]:
+    """By service; what is said for one service goes before what is said for every one."""
+    urls = {api.name: api.endpoint for api in scenario.apis}
+    for name, url in sorted(endpoints, key=lambda endpoint: endpoint[0] is not None):
+        if name is not None and name not in urls:
+            raise click.BadParameter(
+                f"no service {name!r} among {', '.join(urls)}", param_hint="'--endpoint'"
+            )
+        for service in urls if name is None else [name]:
+            urls[service] = url.replace("{service}", service)
+    return urls
+
+
+def check(*, rate: float, duration: float, delay: float, stall: float, output: str) -> None:
+    if not SHORTEST_STALL * duration <= stall <= duration / 2:
+        raise click.BadParameter(
+            f"{stall:g} s are not from {SHORTEST_STALL * duration:g} s to half of the duration",
+            param_hint="'--stall'",
+        )
+    checked = asyncio.run(_check(Check(rate, duration, delay, stall)))
+    show(checked.as_json() if output == "json" else _checked_report(checked))
+    if not checked.holds:
+        sys.exit(1)
+
+
+async def _check(check: Check) -> Checked:
+    with stopped_by_signals() as stop:
+        return await run_check(check, stop)
+
+
+def _checked_report(checked: Checked) -> RenderableType:
+    findings = table(
+        ("", "expected", "measured", "verdict"),
+        (
+            (
+                finding.what,
+                finding.expected,
+                finding.measured,
+                "ok" if finding.holds else "WRONG",
+            )
+            for finding in checked.findings
+        ),
+    )
+    return Group(
+        report(checked.steady, "a fixed delay"), report(checked.stalled, "one stall"), findings
+    )
+
+
+def show(shown: dict[str, Any] | RenderableType) -> None:
+    if isinstance(shown, dict):
+        click.echo(json.dumps(shown, indent=2))
+    else:
+        Console(width=None if sys.stdout.isatty() else WIDTH).print(shown)
