@@ -29,7 +29,7 @@ from kubedsm.runtime.event_recorder import EventRecorder
 from kubedsm.runtime.followed_cluster import FollowedCluster
 from kubedsm.runtime.ignored_annotations import IgnoredAnnotations
 from kubedsm.runtime.left_behind import LeftBehind
-from kubedsm.runtime.limits import MoveLimits
+from kubedsm.runtime.limits import Limits, MoveLimits
 from kubedsm.runtime.listener import Listener
 from kubedsm.runtime.load_monitor import LoadMonitor
 from kubedsm.runtime.mismatch_warnings import MismatchWarnings
@@ -39,7 +39,7 @@ from kubedsm.runtime.moves import STARTS, WAITS_FOR_REPLACEMENT, Moves
 from kubedsm.runtime.outcomes import Outcomes
 from kubedsm.runtime.packer import Packer
 from kubedsm.runtime.pause_switch import PauseSwitch
-from kubedsm.runtime.placement_manager import Limits, PlacementManager
+from kubedsm.runtime.placement_manager import PlacementManager
 from kubedsm.runtime.preemptor import Preemptor
 from kubedsm.runtime.prometheus import Asker, InAThread
 from kubedsm.runtime.scheduler import Scheduler

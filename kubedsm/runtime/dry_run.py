@@ -7,7 +7,7 @@ binds the pod, or it is gone. So the same is not decided again and again.
 import attrs
 
 from kubedsm.configuration.settings import Configuration
-from kubedsm.runtime.placement_manager import Limits
+from kubedsm.runtime.limits import Limits
 
 #: seconds: a bind is waited for as long as the process lives
 NEVER = 1e9

@@ -1,4 +1,4 @@
-"""How many moves may be under way, where, and when a workload may be moved again."""
+"""How much may be under way, of moves also where, and when a workload may be moved again."""
 
 from collections import Counter
 
@@ -25,6 +25,16 @@ class Underway:
     since: float
     #: the pod is evicted before its replacement is there
     breaks_first: bool = False
+
+
+@attrs.frozen(slots=True)
+class Limits:
+    """How much is under way at once, and how long it may take, in seconds."""
+
+    binds_in_flight: int = 64
+    request_timeout: float = 10.0
+    #: from asking for a bind until it is read live, if the watch has not shown it
+    bind_deadline: float = 15.0
 
 
 class MoveLimits:

@@ -14,7 +14,6 @@ from collections.abc import Callable, Container, Coroutine, Sequence
 from functools import partial
 from typing import Any
 
-import attrs
 import structlog
 
 from kubedsm.clock import Clock
@@ -25,10 +24,11 @@ from kubedsm.core.world.mirror import ClusterMirror, ReservationError
 from kubedsm.core.world.model import MIGRATING_LABEL, NodeName, Pod, Uid
 from kubedsm.runtime.bind_calls import BindCalls
 from kubedsm.runtime.left_behind import SWEEP, LeftBehind
-from kubedsm.runtime.limits import MoveLimits
+from kubedsm.runtime.limits import Limits, MoveLimits
 from kubedsm.runtime.listener import Listener
 from kubedsm.runtime.moves import Group, Moves
 from kubedsm.runtime.plan_logging import plan_logged
+from kubedsm.runtime.running_plan import Running
 from kubedsm.runtime.step_calls import StepCalls, Tell, Wanted, seen
 from kubedsm.runtime.supervisor import Supervisor, Work
 from plans.advance import advance, bind_plan
@@ -51,44 +51,6 @@ log = structlog.get_logger()
 
 #: a call about a move's pod, made until its step is over
 MoveCall = Callable[[Step, Pod, Wanted, Tell], Coroutine[Any, Any, None]]
-
-
-@attrs.frozen(slots=True)
-class Limits:
-    """How much is under way at once, and how long it may take, in seconds."""
-
-    binds_in_flight: int = 64
-    request_timeout: float = 10.0
-    #: from asking for a bind until it is read live, if the watch has not shown it
-    bind_deadline: float = 15.0
-
-
-#: of a plan, so many events are remembered
-STORY = 200
-
-
-@attrs.define(slots=True)
-class Running:
-    """A plan under way."""
-
-    plan: Plan
-    #: on the clock
-    begun: float
-    #: what the plan was told, when, and which steps that changed
-    story: deque[tuple[float, PlanEvent, tuple[Step, ...]]] = attrs.field(
-        factory=lambda: deque(maxlen=STORY)
-    )
-
-    def waits(self, number: int, state: StepState) -> bool:
-        """Whether that step of it is in that state."""
-        return self.plan.steps[number].state is state
-
-    def __str__(self) -> str:
-        lines = [f"{self.plan.id}, begun at {self.begun:.3f}"]
-        for at, event, effects in self.story:
-            came = ", ".join(f"{step.id} {step.kind} {step.state}" for step in effects)
-            lines.append(f"  {at:.3f} {event} -> {came or 'nothing'}")
-        return "\n".join(lines)
 
 
 class PlacementManager:

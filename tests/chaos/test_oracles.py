@@ -17,7 +17,7 @@ from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.emulator.api.resources import NODES
 from kubedsm.emulator.http.watching import WatchStream
 from kubedsm.runtime.leader_election import Elector
-from kubedsm.runtime.placement_manager import Limits
+from kubedsm.runtime.limits import Limits
 from kubedsm.runtime.step_calls import StepCalls
 from kubedsm.runtime.step_checks import Fate
 

@@ -24,7 +24,8 @@ from kubedsm.core.world.model import (
     Uid,
     Workload,
 )
-from kubedsm.runtime.placement_manager import Limits, PlacementManager
+from kubedsm.runtime.limits import Limits
+from kubedsm.runtime.placement_manager import PlacementManager
 from plans.events import CallRefused
 from plans.steps import StepKind
 from support.plan_runner import plan_runner

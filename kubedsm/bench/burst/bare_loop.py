@@ -18,7 +18,7 @@ import aiohttp
 import orjson
 
 from kubedsm.bench.api import CORE
-from kubedsm.runtime.placement_manager import Limits
+from kubedsm.runtime.limits import Limits
 
 #: seconds; longer than any bench
 FOREVER = 1e6
