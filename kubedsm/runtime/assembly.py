@@ -14,19 +14,15 @@ from kubedsm.core.policies.kubedsm import KubeDSM
 from kubedsm.core.policies.policy import MigratingPolicy, Policy
 from kubedsm.core.world.events import NodeApplied
 from kubedsm.core.world.mirror import ClusterMirror
-from kubedsm.core.world.model import NodeName, Pod, Uid
+from kubedsm.core.world.model import Pod, Uid
 from kubedsm.runtime.bind_calls import BindCalls
-from kubedsm.runtime.config_map import ConfigMapName, FollowedConfigMap
-from kubedsm.runtime.configuration_source import (
-    ConfigMapConfiguration,
-    ConfigurationFile,
-    ConfigurationNews,
-)
+from kubedsm.runtime.config_map import ConfigMapName
 from kubedsm.runtime.deciding import Deciding
 from kubedsm.runtime.dry_run import WAITING, only_said
 from kubedsm.runtime.event_handler import EventHandler
 from kubedsm.runtime.event_recorder import EventRecorder
 from kubedsm.runtime.followed_cluster import FollowedCluster
+from kubedsm.runtime.followed_configuration import FollowedConfiguration
 from kubedsm.runtime.ignored_annotations import IgnoredAnnotations
 from kubedsm.runtime.left_behind import LeftBehind
 from kubedsm.runtime.limits import Limits, MoveLimits
@@ -35,10 +31,9 @@ from kubedsm.runtime.load_monitor import LoadMonitor
 from kubedsm.runtime.mismatch_warnings import MismatchWarnings
 from kubedsm.runtime.move_effects import MoveEffects
 from kubedsm.runtime.move_requests import MoveRequests
-from kubedsm.runtime.moves import STARTS, WAITS_FOR_REPLACEMENT, Moves
+from kubedsm.runtime.moves import Moves
 from kubedsm.runtime.outcomes import Outcomes
 from kubedsm.runtime.packer import Packer
-from kubedsm.runtime.pause_switch import PauseSwitch
 from kubedsm.runtime.placement_manager import PlacementManager
 from kubedsm.runtime.preemptor import Preemptor
 from kubedsm.runtime.prometheus import Asker, InAThread
@@ -112,7 +107,13 @@ class Runtime:
         self.thinker = self._thinker(followed, instance)
         self._record = DecisionRecord(clock)
         self.decisions = Decisions(self._record, self.mirror, self._configured_policy)
-        binds = self._caller_of_binds()
+        binds = BindCalls(
+            cluster,
+            self.mirror,
+            self._said,
+            at_once=self._limits.binds_in_flight,
+            timeout=self._limits.request_timeout,
+        )
         self._recorder = self._writer_of_events(followed, binds, instance)
         self._workload_events = WorkloadEvents(
             cluster, clock, self.supervisor, self._said, instance
@@ -135,11 +136,16 @@ class Runtime:
             self.work_done,
         )
         self._scheduler = self._decider(chance, binds)
-        self._file: ConfigurationFile | None = None
-        self._configured_by_map = isinstance(source, ConfigMapName)
-        self._config_map = self._followed_config_map(source, namespace, instance)
-        self._pause_switch = PauseSwitch(
-            self._config_map, self._said, self._recorder.pause_switch_refused
+        self._settings = FollowedConfiguration(
+            source,
+            namespace,
+            cluster,
+            clock,
+            # Its own chance, as others have.
+            random.Random(instance),
+            self.configuration,
+            self._recorder,
+            self._said,
         )
         self.suggester = self._finder_of_moves()
         self.packer = self._packer()
@@ -151,7 +157,7 @@ class Runtime:
         )
         self._load_monitor = self._asker_for_load(prometheus or InAThread())
         self._mismatches = MismatchWarnings(
-            self.mirror, self.configuration, clock, self._tell_unmatched
+            self.mirror, self.configuration, clock, self._settings.tell_unmatched
         )
         self.configuration.observe(self._reconfigured)
 
@@ -175,15 +181,6 @@ class Runtime:
             random.Random(instance),
             self._said,
             self._listener,
-        )
-
-    def _caller_of_binds(self) -> BindCalls:
-        return BindCalls(
-            self._cluster,
-            self.mirror,
-            self._said,
-            at_once=self._limits.binds_in_flight,
-            timeout=self._limits.request_timeout,
         )
 
     def _writer_of_events(
@@ -216,21 +213,6 @@ class Runtime:
             self.queue, deciding, self._outcomes, self.thinker, self.supervisor, self._clock
         )
         return Scheduler(deciding, self._outcomes, thoughts, binds, self.synced, self.supervisor)
-
-    def _followed_config_map(
-        self, source: Path | ConfigMapName | None, namespace: str, instance: str
-    ) -> FollowedConfigMap:
-        """The one with the pause switch, and with the configuration if that is its source."""
-        name = source if isinstance(source, ConfigMapName) else ConfigMapName(namespace, "kubedsm")
-        # Its own chance, for the same reason.
-        followed = FollowedConfigMap(self._cluster, name, self._clock, random.Random(instance))
-        news = ConfigurationNews(self.configuration, self._clock)
-        if isinstance(source, ConfigMapName):
-            refused = self._recorder.configuration_refused
-            followed.observe(ConfigMapConfiguration(name, news, refused).take)
-        elif source is not None:
-            self._file = ConfigurationFile(source, news)
-        return followed
 
     def _configured_policy(self) -> KubeDSM:
         return self.configuration.current.policy
@@ -299,7 +281,7 @@ class Runtime:
             configuration=self.configuration,
             clock=self._clock,
             synced=self.synced,
-            paused=self._pause_switch,
+            paused=self._settings.pause_switch,
             preempting=lambda: self._preemptor.busy,
             listener=self._listener,
             changes=self._changes,
@@ -315,7 +297,7 @@ class Runtime:
         if self.suggester is None or self._dry_run:
             return None
         return MoveRequests.beside(
-            self.suggester, self._moves, self._cluster, self._config_map, instance
+            self.suggester, self._moves, self._cluster, self._settings.config_map, instance
         )
 
     def _event_handler(self, binds: BindCalls) -> EventHandler:
@@ -346,7 +328,7 @@ class Runtime:
             prometheus,
             self._handler.handle,
             self._recorder,
-            self._config_map,
+            self._settings.config_map,
             self._listener,
             self._said,
         )
@@ -364,7 +346,7 @@ class Runtime:
     @property
     def paused(self) -> bool:
         """Whether the pause switch lets nothing be moved."""
-        return self._pause_switch.is_set
+        return self._settings.pause_switch.is_set
 
     async def run(self) -> None:
         """Follow the cluster and act on it, until cancelled."""
@@ -408,17 +390,9 @@ class Runtime:
         """Only keep the mirror, and write nothing, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._followed.run(self.supervisor))
-            tasks.create_task(self.supervisor.keep("config map", self._config_map.run))
-            sites = partial(self.sites.run, self._leave_alone)
+            tasks.create_task(self._settings.run(self.supervisor))
+            sites = partial(self.sites.run, self.manager.leave_alone)
             tasks.create_task(self.supervisor.keep("sites", sites))
-            if self._file is not None:
-                tasks.create_task(self.supervisor.keep("configuration", self._file.run))
-
-    def _leave_alone(self, nodes: frozenset[NodeName]) -> None:
-        """Drop the moves that have not begun, and take back what is on its way from or to there."""
-        reason = "a site is cut off"
-        self.manager.give_way(reason)
-        self.manager.give_up(STARTS | WAITS_FOR_REPLACEMENT, reason, nodes)
 
     def _reconfigured(self, before: Configuration) -> None:
         """Have all that depends on the configuration thought about anew."""
@@ -430,11 +404,6 @@ class Runtime:
                     self._handler.handle(NodeApplied(node))
             self.queue.reconsider()
             self._scheduler.reconfigured()
-
-    def _tell_unmatched(self, text: str) -> None:
-        found = self._config_map.found
-        if found is not None and self._configured_by_map:
-            self._recorder.services_unmatched(found, text)
 
     async def flushed(self) -> None:
         """Return when all Events that are to be written have been."""

@@ -26,7 +26,7 @@ from kubedsm.runtime.bind_calls import BindCalls
 from kubedsm.runtime.left_behind import SWEEP, LeftBehind
 from kubedsm.runtime.limits import Limits, MoveLimits
 from kubedsm.runtime.listener import Listener
-from kubedsm.runtime.moves import Group, Moves
+from kubedsm.runtime.moves import STARTS, WAITS_FOR_REPLACEMENT, Group, Moves
 from kubedsm.runtime.plan_logging import plan_logged
 from kubedsm.runtime.running_plan import Running
 from kubedsm.runtime.step_calls import StepCalls, Tell, Wanted, seen
@@ -217,6 +217,12 @@ class PlacementManager:
             for step in steps:
                 if step.kind in kinds and step.state is StepState.ASKED:
                     self.tell(plan_id, CallRefused(step.id, reason))
+
+    def leave_alone(self, nodes: Container[NodeName]) -> None:
+        """Drop the moves that have not begun, and take back what is on its way from or to there."""
+        reason = "a site is cut off"
+        self.give_way(reason)
+        self.give_up(STARTS | WAITS_FOR_REPLACEMENT, reason, nodes)
 
     def begin(self, plan: Plan) -> None:
         self._plans[plan.id] = Running(plan, self._clock.monotonic())

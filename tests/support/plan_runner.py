@@ -9,10 +9,10 @@ from kubedsm.configuration.sections import MigrationSettings
 from kubedsm.configuration.settings import Configuration
 from kubedsm.runtime.bind_calls import BindCalls
 from kubedsm.runtime.left_behind import LeftBehind
-from kubedsm.runtime.limits import MoveLimits
+from kubedsm.runtime.limits import Limits, MoveLimits
 from kubedsm.runtime.listener import Listener
 from kubedsm.runtime.moves import Moves
-from kubedsm.runtime.placement_manager import Limits, PlacementManager
+from kubedsm.runtime.placement_manager import PlacementManager
 from kubedsm.runtime.step_calls import StepCalls
 from kubedsm.runtime.supervisor import Supervisor
 from kubedsm.said_by_cause import SaidByCause
