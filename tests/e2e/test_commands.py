@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from kubedsm.emulator.paper import node
 from support import command_line
 from support.processes import Process, Server, kubedsm, unreachable, write
 
@@ -74,14 +75,14 @@ def test_a_cluster_from_a_file(tmp_path):
 
 
 def test_place_reads_standard_input_and_prints_json_only():
-    dump = {"kind": "List", "items": []}
+    nodes = [node("e1", "edge", "4", "8Gi"), node("c1", "cloud", "4", "8Gi")]
+    dump = {"kind": "List", "items": nodes}
     done = kubedsm("place", "--from", "-", "-o", "json", input=json.dumps(dump))
     assert done.returncode == 0
     placed = json.loads(done.stdout)
     assert placed["bindings"] == placed["unplaced"] == []
     assert placed["proven"] is True
     assert done.stderr.splitlines() == [
-        "kubedsm: no Node in standard input: assumed that there is none",
         "kubedsm: no Pod in standard input: assumed that there is none",
     ]
 
@@ -108,7 +109,7 @@ BAD = {
     "bad output": (lambda p: ["emulate", "-o", "xml"], 2, "xml"),
     "port out of range": (lambda p: ["emulate", "--port", "70000"], 2, "70000"),
     "no dump": (lambda p: ["place", "--from", p / "none"], 1, "none: No such file"),
-    "not a dump": (lambda p: ["place", "--from", write(p, "d", "}{")], 1, "neither JSON nor YAML"),
+    "not a dump": (lambda p: ["place", "--from", write(p, "d", "}{")], 1, "d: not YAML: "),
     "no token": (lambda p: ["emulate", "--token-file", write(p, "t", "")], 1, "t: not a token"),
     "token on the command line": (lambda p: ["emulate", "--token", "x"], 2, "--token-file"),
     "a name without a certificate": (lambda p: ["emulate", "--tls-san", "a"], 2, "--tls"),
