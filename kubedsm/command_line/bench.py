@@ -4,7 +4,7 @@ import click
 
 from loadgen.running import Commands
 
-_BENCHING = "kubedsm.commands.benching"
+_BENCHING = "kubedsm.command_line.benching"
 #: the module and the summary of each
 _COMMANDS = {
     "burst": (
@@ -44,7 +44,7 @@ _COMMANDS = {
         "Sites that are cut off, beside not knowing of sites (5 s).",
     ),
     "soak": (
-        "kubedsm.commands.soaking",
+        f"{_BENCHING}.soaking",
         "Many tenants and an odd one: are all others served as usual?",
     ),
     "solve": (

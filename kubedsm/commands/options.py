@@ -44,6 +44,13 @@ class DurationType(click.ParamType[float]):
             self.fail(str(error), param, ctx)
 
 
+def sizes(_: click.Context, __: click.Parameter, value: str) -> tuple[int, ...]:
+    counts = value.split(",")
+    if not all(count.isascii() and count.isdecimal() and int(count) for count in counts):
+        raise click.BadParameter(f"{value!r} is no list of numbers from 1 up, such as 100,1000")
+    return tuple(map(int, counts))
+
+
 class OneOf(click.Choice[str]):
     """One of these; whoever mistypes it is told the nearest."""
 

@@ -12,10 +12,16 @@ import click
 import pytest
 
 from kubedsm import command_line
+from kubedsm.bench import footprint
+from kubedsm.bench.burst import bare_loop, contenders
+from kubedsm.bench.burst.policy_process import BATCHED
+from kubedsm.bench.soak.oddities import ODDITIES
+from kubedsm.bench.soak.run import ODD_PODS
 from kubedsm.chaos.workloads import WORKLOADS
 from kubedsm.cli import commands
 from kubedsm.cluster.calls.leases import LeaseName
 from kubedsm.command_line import bench, chaos, compare, replay
+from kubedsm.command_line.benching import bursts, processes, soaking
 from kubedsm.commands.options import DIAGNOSTICS_PORT, LOOPBACK, leader_election
 from kubedsm.comparison.experiments import EXPERIMENTS
 from kubedsm.replay.variants import CONTENDERS
@@ -24,13 +30,16 @@ from kubedsm.solvers.available import LIBRARIES
 from kubedsm.why import server
 from support.command_line import kubedsm
 
-THIN = sorted(Path(command_line.__path__[0]).glob("[a-z]*.py"))
+ROOT = Path(command_line.__path__[0])
+THIN = sorted(ROOT.glob("[a-z]*.py"))
+BENCHING = sorted(ROOT.glob("benching/[a-z]*.py"))
 
 
 def carried_out():
     """Each command with the function that it passes its options on to."""
-    for path in THIN:
-        module = import_module(f"kubedsm.command_line.{path.stem}")
+    for path in [*THIN, *BENCHING]:
+        within = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        module = import_module(f"kubedsm.command_line.{within}")
         for function in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(function, ast.FunctionDef) and len(function.body) > 2:
                 _, brought, *_, called = function.body
@@ -43,7 +52,7 @@ def carried_out():
 def test_what_is_done_takes_what_can_be_said():
     elect = {option.name for option in click.command()(leader_election(lambda: None)).params}
     found = list(carried_out())
-    assert len(found) > len(THIN)
+    assert len(found) > len(THIN) + len(BENCHING)
     for command, function in found:
         said = {option.name for option in command.params}
         taken = inspect.signature(function).parameters.values()
@@ -57,6 +66,12 @@ def test_names_and_defaults_are_those_of_what_they_are_of():
     assert tuple(each.name for each in EXPERIMENTS) == compare.EXPERIMENTS
     assert tuple(CONTENDERS) == replay.POLICIES
     assert (*LIBRARIES, "off") == replay.SOLVERS
+    assert tuple(ODDITIES) == soaking.ODDITIES
+    without = (name for name in contenders.NAMES if not name.endswith(BATCHED))
+    assert tuple(without) == bursts.POLICIES
+    assert (BATCHED, bare_loop.FOREVER) == (bursts.BATCHED, bursts.FOREVER)
+    defaults = {each.name: each.default for each in (*soaking.soak.params, *processes.idle.params)}
+    assert (defaults["odd_pods"], defaults["heartbeat"]) == (ODD_PODS, footprint.HEARTBEAT)
     assert (LOOPBACK, DIAGNOSTICS_PORT) == (server.LOOPBACK, server.PORT)
     context = click.command()(leader_election(lambda: None)).make_context("", [])
     times, lease = LeaseTimes(), LeaseName()

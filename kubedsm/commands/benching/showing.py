@@ -1,9 +1,8 @@
-"""How every benchmark shows what it found, and how sizes are given."""
+"""How every benchmark shows what it found."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-import click
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
@@ -26,10 +25,3 @@ def say(said: Any, shown: RenderableType, output: str) -> None:
         print_json(said)
     else:
         Console().print(shown)
-
-
-def sizes(_: click.Context, __: click.Parameter, value: str) -> tuple[int, ...]:
-    counts = value.split(",")
-    if not all(count.isascii() and count.isdecimal() and int(count) for count in counts):
-        raise click.BadParameter(f"{value!r} is no list of numbers from 1 up, such as 100,1000")
-    return tuple(map(int, counts))
