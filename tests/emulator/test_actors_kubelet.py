@@ -174,6 +174,9 @@ class Slow:
     def of(self, uid):
         return self.containers[uid]
 
+    def output(self, pod, container):
+        return None
+
     def end(self, uid, grace):
         self.asked_to_end.append(grace)
         return uid not in self.containers
