@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Iterable
+from ipaddress import IPv4Address
 from types import TracebackType
 from typing import Self
 
@@ -55,6 +56,10 @@ class Timing:
     monitor_grace: float = 40.0
 
 
+#: of nodes that come without an address
+_FIRST_ADDRESS = IPv4Address("172.16.0.0")
+
+
 @attrs.frozen
 class ClusterSpec:
     nodes: tuple[Object, ...]
@@ -105,8 +110,8 @@ class EmulatedCluster:
         self._kubelet = next(actor for actor in self._actors if isinstance(actor, Kubelet))
         self._group = asyncio.TaskGroup()
         self._tasks: list[asyncio.Task[None]] = []
-        for node in spec.nodes:
-            self.api.create(NODES, _registered(node), manager=Kubelet.manager)
+        for number, node in enumerate(spec.nodes, 1):
+            self.api.create(NODES, _registered(node, number), manager=Kubelet.manager)
 
     def stop_controllers(self) -> None:
         """Have all but the kubelets do nothing, as if kube-controller-manager had ended."""
@@ -161,11 +166,13 @@ class EmulatedCluster:
         return self._kubelet.serving()
 
 
-def _registered(node: Object) -> Object:
-    """As its kubelet registers it: whoever looks can see that nothing runs there."""
+def _registered(node: Object, number: int) -> Object:
+    """As its kubelet registers it: with an address, and one can see that nothing runs there."""
     status = node.get("status") or {}
     info = (status.get("nodeInfo") or {}) | {"containerRuntimeVersion": EMULATED_RUNTIME}
-    return {**node, "status": {**status, "nodeInfo": info}}
+    own = {"type": "InternalIP", "address": str(_FIRST_ADDRESS + number)}
+    addresses = status.get("addresses") or [own]
+    return {**node, "status": {**status, "nodeInfo": info, "addresses": addresses}}
 
 
 def _actors(

@@ -1,9 +1,14 @@
+import random
+
 import attrs
 import pytest
 
+from kubedsm.clock import VirtualClock
 from kubedsm.emulator.actors.container_runtime import Containers
 from kubedsm.emulator.actors.kubelet import NEVER_READY
 from kubedsm.emulator.api.resources import NODES, PODS
+from kubedsm.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
+from kubedsm.emulator.paper import node
 from support.actor_world import condition, emulated, set_node_ready
 
 pytestmark = pytest.mark.looptime
@@ -250,3 +255,12 @@ async def test_containers_of_a_refused_pod_do_not_begin():
         world.pod("p", on="n1", cpu="2")
         await world.pass_time()
         assert runtime.containers == {}
+
+
+async def test_nodes_have_addresses_their_own_if_they_bring_one():
+    given = node("n2", "edge", "4", "8Gi")
+    given["status"]["addresses"] = [{"type": "InternalIP", "address": "10.1.2.3"}]
+    spec = ClusterSpec((node("n1", "edge", "4", "8Gi"), given))
+    cluster = EmulatedCluster(spec, VirtualClock(), random.Random(0))
+    found = [cluster.api.get(NODES, "", name)["status"]["addresses"] for name in ("n1", "n2")]
+    assert [addresses[0]["address"] for addresses in found] == ["172.16.0.1", "10.1.2.3"]
