@@ -75,7 +75,8 @@ def show(
             dump = read_dump(dump_path, decide=False)
             workloads = list(shown_workloads(offline.snapshot_of(dump, configuration), origins))
         promised = await _promised_by(server) if running else []
-        _print(origins, workloads, promised, output)
+        settings = config_map is not None or path is not None or not running
+        _print(origins, workloads, promised, output, settings=settings)
 
     until_interrupted(ask())
 
@@ -161,8 +162,14 @@ def _mode_from(workload: Workload, origins: Origins) -> str:
 
 
 def _print(
-    origins: Origins, workloads: list[ShownWorkload], promised: list[Promised], output: str
+    origins: Origins,
+    workloads: list[ShownWorkload],
+    promised: list[Promised],
+    output: str,
+    *,
+    settings: bool,
 ) -> None:
+    """settings: whether the tables begin with what the document comes to."""
     if output == "yaml":
         click.echo(msgspec.yaml.encode(origins.effective).decode(), nl=False)
         return
@@ -179,7 +186,8 @@ def _print(
         return
     rows = ((".".join(key), _written(value), where) for key, value, where in values)
     console = Console()
-    console.print(table(("key", "value", "from"), rows, look="compact"))
+    if settings:
+        console.print(table(("key", "value", "from"), rows, look="compact"))
     if workloads:
         headings = ("workload", "qos", "from", "weight", "from", "migration", "from")
         cells = (map(_written, attrs.astuple(workload)) for workload in workloads)

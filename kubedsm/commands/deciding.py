@@ -26,6 +26,7 @@ from kubedsm.core.world.snapshot import Snapshot
 from kubedsm.runtime.assembly import Runtime
 from kubedsm.runtime.config_map import ConfigMapName
 from kubedsm.runtime.requested_moves import asked_by
+from kubedsm.thinking.room_by_packing import counted
 from kubedsm.why.client import answering
 
 
@@ -37,8 +38,8 @@ def place(dump_path: str, config_path: str | None, output: str) -> None:
     elapsed = 1000 * (time.perf_counter() - started)
     if placement.foreign:
         remark(
-            f"{placement.foreign} waiting pods are left alone:"
-            f" their schedulerName is not {configuration.scheduler_name}"
+            f"left alone: {counted(placement.foreign, 'waiting pod')} whose schedulerName is not"
+            f" {configuration.scheduler_name}"
         )
     if output == "json":
         print_json(placement.as_json() | {"elapsedMs": round(elapsed, 3)})

@@ -76,8 +76,12 @@ def context(paths: Sequence[Path], name: str | None) -> str:
     where = f"kubeconfig {joined(paths)}"
     contexts = _by_name(config.contexts for config in configs)
     name = name or next((c.current_context for c in configs if c.current_context), None)
+    if not contexts:
+        raise KubeconfigError(f"{where}: no contexts in it")
     if name is None:
-        raise KubeconfigError(f"{where}: no current-context, and none chosen of {_any(contexts)}")
+        raise KubeconfigError(
+            f"{where}: no current-context; choose one with --context: {_any(contexts)}"
+        )
     if name not in contexts:
         raise KubeconfigError(f"{where}: no context {name!r}, only {_any(contexts)}")
     reference = contexts[name].context
