@@ -221,6 +221,14 @@ async def test_it_is_nicer_than_the_scheduler_and_hears_no_signal_meant_for_that
     await until_gone(pid)
 
 
+async def test_what_is_asked_before_the_first_worker_is_up_is_no_news(monkeypatch):
+    async with thinking(monkeypatch) as on:
+        with structlog.testing.capture_logs() as logs, pytest.raises(NoAnswerError):
+            await on.worker.ask(Process())
+        assert [line["log_level"] for line in logs] == ["debug"]
+        assert on.counts.unanswered_of == {"process": 1}
+
+
 async def test_a_killed_worker_is_started_again_and_the_question_answered_later(monkeypatch):
     async with thinking(monkeypatch) as on:
         await on.started()
