@@ -26,6 +26,7 @@ from kubedsm.demo.setting import CONFIGURATION, demo_scenario
 from kubedsm.demo.view import LineByLine, render, summary
 from kubedsm.emulator.http.server import HttpFront
 from kubedsm.runtime.assembly import Runtime
+from loadgen.running import PIPE_CLOSED
 from loadgen.whole_files import write_whole
 
 #: of the summary, where there is no terminal to tell, and of the picture
@@ -53,8 +54,17 @@ def demo(seed: int, cycles: int, picture: Path | None, disconnect: bool, output:
     sys.exit(stop.exit_code)
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        try:
+            super().on_broken_pipe()
+        except SystemExit:
+            # Said here: on its way out of tasks it loses what it came from.
+            raise SystemExit(PIPE_CLOSED) from None
+
+
 def _console(*, stderr: bool) -> Console:
-    console = Console(stderr=stderr, highlight=False)
+    console = _Console(stderr=stderr, highlight=False)
     if not console.is_terminal:
         console.width = WIDTH
     elif console.is_dumb_terminal:

@@ -5,7 +5,9 @@ import signal
 
 import pytest
 
+from kubedsm.commands import demo
 from kubedsm.commands.demo import beside
+from loadgen.running import PIPE_CLOSED
 from support.command_line import kubedsm
 from support.processes import Process
 
@@ -57,3 +59,10 @@ def test_a_demo_that_is_ended_says_how_it_went_and_leaves_nothing(tmp_path, monk
     assert "edge-1" in out
     assert "Try next:" in out
     assert not list(tmp_path.iterdir())
+
+
+def test_a_demo_that_nobody_reads_on_ends_as_all_else_does(monkeypatch):
+    monkeypatch.setattr(os, "dup2", lambda *_: None)
+    with pytest.raises(SystemExit) as ended:
+        demo._console(stderr=False).on_broken_pipe()
+    assert ended.value.code == PIPE_CLOSED
