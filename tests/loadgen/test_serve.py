@@ -75,7 +75,7 @@ def test_it_is_not_ready_while_it_drains_and_answers_still():
         assert get(url) == (200, b"cart\n")
 
 
-USAGE = "Invalid value for '{}. See loadgen serve --help.\n"
+USAGE = "Invalid value for '{} (see loadgen serve --help)\n"
 SIZE = USAGE.format("--memory': 'much' is not a size, such as 500B, 10KB or 1.5MB")
 CALL = USAGE.format("--call': 'cart' is not a URL such as http://cart.shop/")
 CORES = USAGE.format("--cpu-limit': 'half' are not cores, such as 0.5 or 500m")
