@@ -106,5 +106,5 @@ def test_it_ends_with_the_load_or_when_it_is_told_to(tmp_path, scheduler):
     assert json.loads(without)["runs"][0]["latencyMs"] == {}
     assert json.loads((tmp_path / "out" / "results.json").read_text()) == json.loads(with_load)
     page = (tmp_path / "out" / "index.html").read_text()
-    assert HOW in page
+    assert f" R{HOW[1:]}." in page
     assert "virtual time" not in page
