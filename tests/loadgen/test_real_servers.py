@@ -103,14 +103,17 @@ async def test_every_kind_of_failure_is_counted_under_its_name():
 
 
 class InPieces(http.server.BaseHTTPRequestHandler):
-    """Writes head and body apart, as http.server does, on a connection that is kept."""
+    """Writes the body when the head is acknowledged, on a connection that is kept."""
 
     protocol_version = "HTTP/1.1"
+    acknowledged = threading.Event()
 
     def do_GET(self):
         self.send_response(200)
         self.send_header("Content-Length", "2")
         self.end_headers()
+        self.acknowledged.wait(5)
+        self.acknowledged.clear()
         self.wfile.write(b"ok")
 
     def log_message(self, *arguments):
@@ -125,6 +128,8 @@ async def test_a_server_that_answers_in_pieces_does_not_wait_for_our_acknowledge
     def told(connected, *option):
         said.append(option)
         real(connected, *option)
+        if option == (socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1):
+            InPieces.acknowledged.set()
 
     monkeypatch.setattr(TransportSocket, "setsockopt", told)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), InPieces) as server:
