@@ -19,7 +19,7 @@ import attrs
 import orjson
 
 from kubedsm.bench.api import APPS, CORE, Api, deployment, pod_spec
-from kubedsm.bench.soak.processes import Scheduler, cpu_seconds, family
+from kubedsm.bench.soak.processes import Scheduler, cpu_seconds, family, resident
 from kubedsm.bench.telling import figure, many, span, times_as_long
 from kubedsm.clock import Clock
 from kubedsm.cluster.client.port import Cluster, Request
@@ -175,6 +175,8 @@ async def idle(
         scrapes = await _scraped(scheduler.log.metrics, clock, seconds)
         used = sum(map(cpu_seconds, processes)) - before
         took = clock.monotonic() - began
+        # Now: when it has been told to end, it holds less and less.
+        held = sum(map(resident, processes))
         sent = await beating
         if scheduler.ends:
             raise ChildProcessError("kubedsm run ended before it was told to")
@@ -184,7 +186,7 @@ async def idle(
         seconds=took,
         heartbeats=sent,
         cpu_percent=100 * used / took,
-        resident=scheduler.memory[-1].resident,
+        resident=held,
         scrapes=scrapes,
     )
 
