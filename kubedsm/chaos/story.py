@@ -67,7 +67,8 @@ async def _play(injection: Injection, reference: Outcome | None) -> Outcome:
     workload = WORKLOADS[injection.workload]
     clock = VirtualClock()
     spec = ClusterSpec((*workload.nodes, bystander.NODE), _TIMING)
-    async with EmulatedCluster(spec, clock, random.Random(injection.seed)) as cluster:
+    rng = random.Random(injection.seed)
+    async with EmulatedCluster(spec, clock, rng, tracks_managers=False) as cluster:
         beside = Bystander(cluster.api)
         seam = Seam(cluster.routes, injection.fault)
         seam.on_strike = beside.come

@@ -80,7 +80,9 @@ async def _play(run: Run) -> Record:
             return 0.0
         return scenario.rate(workload, max(0.0, clock.monotonic() - start))
 
-    async with EmulatedCluster(setup.cluster, clock, run.rng("cluster"), metrics=rate) as cluster:
+    async with EmulatedCluster(
+        setup.cluster, clock, run.rng("cluster"), metrics=rate, tracks_managers=False
+    ) as cluster:
         recorder = TimelineRecorder(setup.service_names, configuration.tiers)
         for node in cluster.api.list(NODES):
             recorder.take(sightings.NODES.value(node), clock.monotonic())

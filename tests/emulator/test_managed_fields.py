@@ -240,6 +240,22 @@ def test_entries_are_worked_out_from_all_writes_since_they_were() -> None:
     assert owned == [{"f:k0"}, {"f:k1", "f:k2"}]
 
 
+def test_where_managers_are_not_tracked_there_are_none_until_somebody_applies() -> None:
+    api = ApiServer(FixedClock(), random.Random(0), tracks_managers=False)
+    sent = {"name": "p", "managedFields": [{"manager": "me", "operation": "Update"}]}
+    spec = {"containers": [{"name": "c", "image": "i"}]}
+    created = api.create(PODS, {"metadata": sent, "spec": spec}, namespace="default")
+    assert "managedFields" not in created["metadata"]
+    label = {"metadata": {"labels": {"a": "b"}}}
+    labelled = api.patch(PODS, "default", "p", label, "application/merge-patch+json")
+    assert "managedFields" not in labelled["metadata"]
+    config = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "labels": {"c": "d"}}}
+    of_apply = "application/apply-patch+yaml"
+    done = api.patch(PODS, "default", "p", config, of_apply, manager="me")
+    owners = [entry["manager"] for entry in shown(entries_of(done))]
+    assert owners == ["me", "before-first-apply"]
+
+
 @pytest.mark.parametrize("sent", [[], [{}]])
 def test_managers_are_forgotten_and_everything_is_somebodys_before_the_first_apply(
     sent: list[Any],

@@ -80,11 +80,20 @@ _NAME_ATTEMPTS = 8
 class ApiServer:
     """Creates, reads, changes, binds, evicts and deletes objects as kube-apiserver does.
 
-    `history` bounds how many changes of each resource a watch may go back.
+    `history` bounds how many changes of each resource a watch may go back. Unless it
+    `tracks_managers`, objects have no managedFields until somebody applies them.
     """
 
-    def __init__(self, clock: Clock, rng: random.Random, *, history: int = 10_000) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        rng: random.Random,
+        *,
+        history: int = 10_000,
+        tracks_managers: bool = True,
+    ) -> None:
         self.clock = clock
+        self._tracks_managers = tracks_managers
         self.store = Store(clock, rng, history=history)
         for name in NAMESPACES_AT_START:
             self.create(NAMESPACES, {"metadata": {"name": name}}, manager=API_SERVER)
@@ -109,6 +118,8 @@ class ApiServer:
         write = Write(manager, self.store.now())
 
         def owned(given: Object, stored: Object) -> Object:
+            if not self._tracks_managers:
+                return with_entries(stored, {})
             return of_new(resource, given, stored, write)
 
         return self._create(resource, obj, namespace, owned, dry_run=dry_run)

@@ -179,7 +179,9 @@ def _cluster(trial: Trial, clock: Clock, service: ModelledService) -> EmulatedCl
     # A pod that waits longer for its node is Ready as much later, whoever has it wait.
     timing = Timing(start_delay=Timing().start_delay + (trial.later or 0.0))
     spec = ClusterSpec(NODES, timing)
-    return EmulatedCluster(spec, clock, _chance(trial, "cluster"), usage=service.usage)
+    return EmulatedCluster(
+        spec, clock, _chance(trial, "cluster"), usage=service.usage, tracks_managers=False
+    )
 
 
 async def _find(service: ModelledService, trial: Trial) -> int:

@@ -90,7 +90,9 @@ async def _play(trial: Trial) -> Outcome:
     clock, contender = VirtualClock(), CONTENDERS[trial.contender]
     configuration, history = without_solver(contender.configuration), _history(trial)
     recorder = TimelineRecorder(SERVICES, configuration.tiers)
-    async with EmulatedCluster(_cluster(), clock, _chance(trial, "cluster")) as cluster:
+    async with EmulatedCluster(
+        _cluster(), clock, _chance(trial, "cluster"), tracks_managers=False
+    ) as cluster:
         store = cluster.api.store
         store.subscribe(lambda change: recorder.notice(change, clock.monotonic()))
         store.subscribe(lambda change: history.notice(change, clock.monotonic()))
