@@ -56,10 +56,12 @@ async def test_in_suggest_mode_it_is_proposed_with_what_it_is_for():
         await asyncio.sleep(30)
         assert world.placed("web") == {"c1": 2}
         [proposal] = world.events("MigrationProposed")
-        assert proposal["message"] == (
+        would, _, how = proposal["message"].partition(". To have it done")
+        assert would == (
             "Would move from c1 to c2 (cloud-to-cloud):"
             " so that no single node holds all of default/web"
         )
+        assert "kubedsm approve" in how
 
 
 async def test_a_moves_replacement_says_what_it_was_for():
