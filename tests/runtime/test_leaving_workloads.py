@@ -7,6 +7,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from kubedsm.cluster.client.port import Response
+from kubedsm.emulator.api.managed_fields.tracking import to_json
 from kubedsm.emulator.api.resources import DEPLOYMENTS, NAMESPACES, PODS
 from support.tenants import (
     CLOUD,
@@ -138,7 +139,7 @@ def deployment(world, change):
         if request.method != "GET" or not request.path.endswith(f"/{TENANT}/deployments/web"):
             return None
         found = world().api.get(DEPLOYMENTS, TENANT, "web")
-        return Response(200, orjson.dumps(change(found)))
+        return Response(200, orjson.dumps(change(found), to_json))
 
     return answer
 

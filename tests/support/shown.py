@@ -14,6 +14,7 @@ from kubedsm.cluster.client.port import Response
 from kubedsm.cluster.watching import watched
 from kubedsm.cluster.wire.decoding import WireError
 from kubedsm.emulator.api.errors import ApiError
+from kubedsm.emulator.api.managed_fields.tracking import to_json
 from kubedsm.emulator.api.resources import (
     DEPLOYMENTS,
     NODES,
@@ -154,7 +155,7 @@ class Shown:
         by = _WATCHED.get(kind)
         try:
             if by is not None:
-                by.read_item(json.dumps(self.of(obj)).encode())
+                by.read_item(json.dumps(self.of(obj), default=to_json).encode())
         except WireError as error:
             return error
         return None
@@ -164,7 +165,7 @@ class Shown:
         shown = self.of(event["object"])
         if shown is event["object"]:
             return None
-        return Delivery((json.dumps({**event, "object": shown}).encode(),))
+        return Delivery((json.dumps({**event, "object": shown}, default=to_json).encode(),))
 
     def on_request(self, request):
         if request.method != "GET" or "watch" in request.query or not self._puts:
@@ -176,7 +177,7 @@ class Shown:
             body["items"] = [self.of(item) for item in body["items"]]
         elif "uid" in body.get("metadata", {}):
             body = self.of(body)
-        return RequestFault(Response(answer.status, json.dumps(body).encode()))
+        return RequestFault(Response(answer.status, json.dumps(body, default=to_json).encode()))
 
 
 def _named(obj):
