@@ -26,8 +26,9 @@ RUN /opt/build/bin/python -m hatchling build -t wheel -d /wheel \
        --no-deps /wheel/*.whl
 # Dates in people's words, which Prometheus' client reads for tables: nobody asks it for any.
 RUN python3 -m pip --python /opt/kubedsm/bin/python uninstall --yes dateparser pytz regex tzlocal
+# Tests, and what only type checkers and compilers read.
 RUN find /opt/kubedsm \( -type d -name tests -o -name '*_test.py' -o -name 'test_*.py' \
-    -o -name '*_tests.*.so' \) -prune -exec rm -r {} +
+    -o -name '*_tests.*.so' -o -name '*.pyi' -o -name '*.h' \) -prune -exec rm -r {} +
 # The wheel of highspy has its library twice; this name of it nobody asks for.
 RUN find /opt/kubedsm -path '*/highspy/libhighs.so.1.*' -delete
 # Importing kubernetes_asyncio imports its 900 generated modules. They need no source.
@@ -37,9 +38,12 @@ RUN cd /opt/kubedsm/lib/python3*/site-packages/kubernetes_asyncio/client \
 FROM ${BASE}
 COPY --from=build /opt/kubedsm /opt/kubedsm
 ENV PATH=/opt/kubedsm/bin:$PATH
-# What the commands import is compiled once, here: in a pod the root is read-only. The base's pip goes.
-RUN kubedsm --help >/dev/null && loadgen --help >/dev/null \
-    && /opt/kubedsm/bin/python -c 'import kubedsm.cluster.client.credentials, kubedsm.solvers.highs, kubedsm.thinking.child, prometheus_api_client.prometheus_connect' \
+# What is imported is compiled once, here: in a pod the root is read-only. CP-SAT is not installed.
+# The base's pip goes.
+RUN cd /opt/kubedsm/lib/python3*/site-packages \
+    && find kubedsm plans loadgen -name '*.py' ! -name __main__.py ! -name cp_sat_process.py \
+       | sed 's,/__init__,,; s/\.py$//; s,/,.,g; s/^/import /' | /opt/kubedsm/bin/python - \
+    && /opt/kubedsm/bin/python -c 'import prometheus_api_client.prometheus_connect' \
     && rm -rf /usr/local/bin/pip* /usr/local/lib/python3*/site-packages/pip* /usr/bin/pip* \
        /usr/lib/python3/dist-packages/pip* /usr/lib/python3*/ensurepip /usr/share/python-wheels \
        /usr/local/lib/python3*/ensurepip

@@ -55,12 +55,12 @@ pytestmark = [
 
 #: what is anywhere, what a shell would find, and which of our files are bytecode
 LOOK = """
-import importlib, json, os, pathlib, shutil, sys
-import kubedsm.cli, kubedsm.cluster.client.credentials, kubedsm.thinking.child, loadgen.cli
-import prometheus_api_client.prometheus_connect
-brought = {*kubedsm.cli.MODULES.values(), *loadgen.cli.MODULES.values(), "kubedsm.commands.serving"}
-for module in brought:
-    importlib.import_module(module)
+import importlib, json, os, pkgutil, shutil, sys
+import kubedsm, loadgen, plans, prometheus_api_client.prometheus_connect
+for package in (kubedsm, loadgen, plans):
+    for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+        if not module.name.endswith((".__main__", ".cp_sat_process")):
+            importlib.import_module(module.name)
 tools = {"pip", "pip3", "ensurepip", "pytest"}
 everywhere = [os.path.join(folder, name) for top in os.listdir("/") if top not in ("proc", "sys")
               for folder, folders, files in os.walk("/" + top) for name in folders + files]
