@@ -1,4 +1,4 @@
-"""`kubedsm chaos --short`, in parts: no fault breaks a promise, and none was left out."""
+"""One in four of `kubedsm chaos --short`, which leaves nothing out; .ci/run plays it whole."""
 
 from functools import cache
 
@@ -11,7 +11,8 @@ from kubedsm.chaos.sweep import Verdict, chosen, injections, judge
 from kubedsm.chaos.workloads import WORKLOADS
 from kubedsm.command_line.chaos import SHORT
 
-PARTS = 20
+PARTS = 8
+SHARE = 4
 
 
 @cache
@@ -26,7 +27,7 @@ def planned():
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_no_fault_breaks_a_promise(part):
-    verdicts = [judge(injection) for injection in planned()[part::PARTS]]
+    verdicts = [judge(injection) for injection in planned()[::SHARE][part::PARTS]]
     assert [v for v in verdicts if v.violations or not v.struck] == []
 
 
