@@ -53,7 +53,6 @@ class _Room(NamedTuple):
 class FittedTable:
     columns: Sequence[Column]
     title: str | None = None
-    header: bool = True
     look: Look = "lined"
     #: how many rows stand above a line across the table; none if 0
     above_line: int = 0
@@ -77,7 +76,6 @@ class FittedTable:
         made = Table(
             title=self.title,
             title_justify="left",
-            show_header=self.header,
             box=_BOXES[self.look],
             padding=_PADDING[self.look],
             pad_edge=self.look != "plain",
@@ -129,10 +127,8 @@ class FittedTable:
         return columns * each + all_of_them
 
     def _room(self, column: Column, console: Console) -> _Room:
-        words, lines = [column.least], [column.least]
-        if self.header:
-            words += map(cell_len, column.heading.split())
-            lines.append(cell_len(column.heading))
+        words = [column.least, *map(cell_len, column.heading.split())]
+        lines = [column.least, cell_len(column.heading)]
         for cell in column.cells:
             if isinstance(cell, str | Text):
                 said = str(cell)
@@ -154,7 +150,6 @@ def table(
     *,
     title: str | None = None,
     numbers: Container[str] = (),
-    header: bool = True,
     least: Sequence[str] = (),
     look: Look = "lined",
     above_line: int = 0,
@@ -174,4 +169,4 @@ def table(
         if heading in least:
             use = least.index(heading)
         columns.append(Column(heading, own, use=use, number=is_number, wraps=wraps))
-    return FittedTable(columns, title, header, look, above_line)
+    return FittedTable(columns, title, look, above_line)

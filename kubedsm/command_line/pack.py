@@ -4,34 +4,11 @@ from typing import Any
 
 import click
 
-from kubedsm.commands.options import (
-    EXIT_CODES,
-    config_file,
-    handing_over,
-    kubeconfig_context,
-    kubeconfig_file,
-    leader_election,
-    output,
-    scheduler_address,
-)
+from kubedsm.commands.options import EXIT_CODES, deciding_on_moves
 
 
 @click.command(epilog=EXIT_CODES)
-@click.option(
-    "--from",
-    "dump_path",
-    type=click.Path(allow_dash=True),
-    show_default="none: ask the cluster",
-    help="Pack what `kubectl get nodes,pods -A -o json` printed; - for standard input.",
-)
-@config_file
-@kubeconfig_file
-@kubeconfig_context
-@scheduler_address
-@click.option("--apply", "carry_out", is_flag=True, help="Carry it out, and wait for the end.")
-@handing_over
-@leader_election
-@output
+@deciding_on_moves("Pack", "Carry it out, and wait for the end.")
 def pack(**given: Any) -> None:
     """Say what moves would make room for pods; with --apply, make it.
 

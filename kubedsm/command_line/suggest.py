@@ -4,34 +4,11 @@ from typing import Any
 
 import click
 
-from kubedsm.commands.options import (
-    EXIT_CODES,
-    config_file,
-    handing_over,
-    kubeconfig_context,
-    kubeconfig_file,
-    leader_election,
-    output,
-    scheduler_address,
-)
+from kubedsm.commands.options import EXIT_CODES, deciding_on_moves
 
 
 @click.command(epilog=EXIT_CODES)
-@click.option(
-    "--from",
-    "dump_path",
-    type=click.Path(allow_dash=True),
-    show_default="none: ask the cluster",
-    help="Judge what `kubectl get nodes,pods -A -o json` printed; - for standard input.",
-)
-@config_file
-@kubeconfig_file
-@kubeconfig_context
-@scheduler_address
-@click.option("--apply", "carry_out", is_flag=True, help="Have it done, and wait for the end.")
-@handing_over
-@leader_election
-@output
+@deciding_on_moves("Judge", "Have it done, and wait for the end.")
 def suggest(**given: Any) -> None:
     """Say what would be moved now, and why; with --apply, move it.
 

@@ -220,3 +220,34 @@ _HANDING_OVER = (
         help="While moving is paused, wait so long for the end of that.",
     ),
 )
+
+
+def deciding_on_moves(
+    from_help: str, apply_help: str
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add the options of who decides on moves of what `--from` holds, or of a cluster."""
+
+    def decorated(command: Callable[..., Any]) -> Callable[..., Any]:
+        options = (
+            click.option(
+                "--from",
+                "dump_path",
+                type=click.Path(allow_dash=True),
+                show_default="none: ask the cluster",
+                help=f"{from_help} what `kubectl get nodes,pods -A -o json` printed;"
+                " - for standard input.",
+            ),
+            config_file,
+            kubeconfig_file,
+            kubeconfig_context,
+            scheduler_address,
+            click.option("--apply", "carry_out", is_flag=True, help=apply_help),
+            handing_over,
+            leader_election,
+            output,
+        )
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorated
