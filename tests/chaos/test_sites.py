@@ -18,7 +18,6 @@ MADE_BY = ("calls/*.py", "watching/*.py", "joining.py")
 
 #: what no run without a fault asks, and why
 NOT_ASKED = {
-    "events_about": "`kubedsm explain` asks it, no scheduler",
     "get_pod": "only read when the answer to a bind got lost; a lasting fault meets it",
     "get_config_map": "read before a scheduler is there, by `kubedsm run`, which ends if it fails",
     "create_config_map": "`kubedsm suggest --apply` asks it, no scheduler",

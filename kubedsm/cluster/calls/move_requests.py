@@ -2,13 +2,13 @@
 
 import msgspec
 
-from kubedsm.cluster.calls.verbs import CONTROLLER, MERGE, events_path
+from kubedsm.cluster.calls.verbs import MERGE, WrittenEvent, our_events
 from kubedsm.cluster.client.api_errors import body_of
 from kubedsm.cluster.client.paths import CORE, path_of
 from kubedsm.cluster.client.port import Cluster, Request
 from kubedsm.cluster.wire import decoding
 from kubedsm.cluster.wire.decoding import ConfigMap
-from kubedsm.cluster.wire.errors import UNREADABLE, unreadable
+from kubedsm.cluster.wire.live_schema import Items
 from kubedsm.cluster.wire.move_request import (
     ANSWER_ANNOTATION,
     REQUEST_ANNOTATION,
@@ -21,13 +21,8 @@ class _Metadata(msgspec.Struct, frozen=True):
     annotations: dict[str, str] | None = None
 
 
-class _Event(msgspec.Struct, frozen=True, rename="camel"):
+class _Event(WrittenEvent, frozen=True):
     metadata: _Metadata
-    reporting_component: str | None = None
-
-
-class _Events(msgspec.Struct, frozen=True):
-    items: tuple[_Event, ...] | None = None
 
 
 async def create_config_map(
@@ -66,16 +61,11 @@ async def answers_to(
 ) -> list[RequestAnswer]:
     """What a scheduler has answered to a request. Raises WireError if that cannot be read."""
     identity = about.identity
-    query = {"fieldSelector": f"involvedObject.uid={identity.uid}"}
-    path = events_path(identity.namespace)
-    body = body_of(await cluster.request(Request("GET", path, query), timeout=timeout))
-    try:
-        events = msgspec.json.decode(body, type=_Events).items or ()
-    except UNREADABLE as error:
-        raise unreadable("EventList", error, body) from None
+    written = await our_events(
+        cluster, identity.namespace, identity.uid, Items[_Event], timeout=timeout
+    )
     said = [
         answer_in((event.metadata.annotations or {}).get(ANSWER_ANNOTATION, ""))
-        for event in events
-        if event.reporting_component == CONTROLLER
+        for event in written
     ]
     return [answer for answer in said if answer is not None and answer.request == request]

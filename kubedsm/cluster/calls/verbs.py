@@ -7,7 +7,7 @@ knows, and what came of a write, only the watch.
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 import msgspec
@@ -17,6 +17,7 @@ from kubedsm.cluster.client.paths import CORE, EVENTS, path_of
 from kubedsm.cluster.client.port import Cluster, Request
 from kubedsm.cluster.wire import decoding
 from kubedsm.cluster.wire.errors import UNREADABLE, unreadable
+from kubedsm.cluster.wire.live_schema import Items
 from kubedsm.core.world.model import NodeName, Pod
 
 MERGE = "application/merge-patch+json"
@@ -34,6 +35,15 @@ class _Metadata(msgspec.Struct, frozen=True):
 
 class _Named(msgspec.Struct, frozen=True):
     metadata: _Metadata
+
+
+class WrittenEvent(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """An Event in its core/v1 form; what else is read of it, its reader knows."""
+
+    reporting_component: str | None = None
+
+
+E = TypeVar("E", bound=WrittenEvent)
 
 
 @attrs.frozen(slots=True)
@@ -167,6 +177,20 @@ async def count_event(
     body_of(await cluster.request(request, timeout=timeout))
 
 
+async def our_events(
+    cluster: Cluster, namespace: str, uid: str, shape: type[Items[E]], *, timeout: float
+) -> list[E]:
+    """The Events that we wrote about an object. Raises WireError if they cannot be read."""
+    query = {"fieldSelector": f"involvedObject.uid={uid}"}
+    path = path_of(CORE, namespace, "events")
+    body = body_of(await cluster.request(Request("GET", path, query), timeout=timeout))
+    try:
+        listed = msgspec.json.decode(body, type=shape).items or ()
+    except UNREADABLE as error:
+        raise unreadable("EventList", error, body) from None
+    return [event for event in listed if event.reporting_component == CONTROLLER]
+
+
 async def get_pod(cluster: Cluster, namespace: str, name: str, *, timeout: float) -> Pod:
     """The pod as it is now.
 
@@ -198,11 +222,6 @@ async def version(cluster: Cluster, *, timeout: float) -> str:
     return decoding.server_version(
         body_of(await cluster.request(Request("GET", "/version"), timeout=timeout))
     )
-
-
-def events_path(namespace: str) -> str:
-    """Of the Events in their core/v1 form."""
-    return path_of(CORE, namespace, "events")
 
 
 def pod_path(namespace: str, name: str, subresource: str = "") -> str:
