@@ -7,7 +7,12 @@ Source: the defaults.go of each API group, and the strategies' PrepareForCreate.
 from collections.abc import Callable, Mapping
 
 from kubedsm.emulator.api.jobs import with_job_defaults
-from kubedsm.emulator.api.pod_defaults import new_status, with_template_defaults
+from kubedsm.emulator.api.pod_defaults import (
+    new_status,
+    or_else,
+    template_of,
+    with_template_defaults,
+)
 from kubedsm.emulator.api.priorities import with_class_defaults
 from kubedsm.emulator.api.rbac_validation import with_groups
 from kubedsm.emulator.api.resources import Object, Resource
@@ -61,16 +66,6 @@ def with_initial_status(resource: Resource, obj: Object) -> Object:
     return {**obj, "status": shown_status(resource.kind, _STATUSES.get(resource.kind, {}))}
 
 
-def _template(spec: Object) -> Object:
-    template = spec.get("template") or {}
-    return {**template, "spec": with_template_defaults(template.get("spec") or {})}
-
-
-def _count(spec: Object, field: str, default: int) -> int:
-    value = spec.get(field)
-    return default if value is None else value
-
-
 def _deployment(spec: Object) -> Object:
     strategy = spec.get("strategy") or {}
     kind = strategy.get("type") or "RollingUpdate"
@@ -80,16 +75,16 @@ def _deployment(spec: Object) -> Object:
         filled["rollingUpdate"] = {**limits, **(strategy.get("rollingUpdate") or {})}
     return {
         **spec,
-        "replicas": _count(spec, "replicas", 1),
-        "template": _template(spec),
+        "replicas": or_else(spec.get("replicas"), 1),
+        "template": template_of(spec),
         "strategy": filled,
-        "revisionHistoryLimit": _count(spec, "revisionHistoryLimit", 10),
-        "progressDeadlineSeconds": _count(spec, "progressDeadlineSeconds", 600),
+        "revisionHistoryLimit": or_else(spec.get("revisionHistoryLimit"), 10),
+        "progressDeadlineSeconds": or_else(spec.get("progressDeadlineSeconds"), 600),
     }
 
 
 def _replica_set(spec: Object) -> Object:
-    return {**spec, "replicas": _count(spec, "replicas", 1), "template": _template(spec)}
+    return {**spec, "replicas": or_else(spec.get("replicas"), 1), "template": template_of(spec)}
 
 
 def _stateful_set(spec: Object) -> Object:
@@ -101,11 +96,11 @@ def _stateful_set(spec: Object) -> Object:
     retention = spec.get("persistentVolumeClaimRetentionPolicy") or {}
     return {
         **spec,
-        "replicas": _count(spec, "replicas", 1),
-        "template": _template(spec),
+        "replicas": or_else(spec.get("replicas"), 1),
+        "template": template_of(spec),
         "podManagementPolicy": spec.get("podManagementPolicy") or "OrderedReady",
         "updateStrategy": filled,
-        "revisionHistoryLimit": _count(spec, "revisionHistoryLimit", 10),
+        "revisionHistoryLimit": or_else(spec.get("revisionHistoryLimit"), 10),
         "persistentVolumeClaimRetentionPolicy": {
             "whenDeleted": "Retain",
             "whenScaled": "Retain",
@@ -117,7 +112,7 @@ def _stateful_set(spec: Object) -> Object:
 def _autoscaler(spec: Object) -> Object:
     filled: Object = {
         **spec,
-        "minReplicas": _count(spec, "minReplicas", 1),
+        "minReplicas": or_else(spec.get("minReplicas"), 1),
         "metrics": spec.get("metrics") or [_CPU_AT_80_PERCENT],
     }
     behavior = spec.get("behavior")

@@ -13,7 +13,7 @@ from kubedsm.emulator.api.errors import (
     not_supported,
     required,
 )
-from kubedsm.emulator.api.pod_defaults import with_template_defaults
+from kubedsm.emulator.api.pod_defaults import or_else, template_of
 from kubedsm.emulator.api.pod_validation import pod_spec_errors
 from kubedsm.emulator.api.resources import Object
 
@@ -26,17 +26,16 @@ def with_job_defaults(job: Object) -> Object:
     """With a selector of its own pods, who are given the labels for it."""
     spec = job.get("spec") or {}
     alone = spec.get("completions") is None and spec.get("parallelism") is None
-    template = spec.get("template") or {}
     filled = {
         **spec,
-        "parallelism": _count(spec, "parallelism", 1),
+        "parallelism": or_else(spec.get("parallelism"), 1),
         **({"completions": 1} if alone else {}),
-        "backoffLimit": _count(spec, "backoffLimit", 6),
+        "backoffLimit": or_else(spec.get("backoffLimit"), 6),
         "completionMode": spec.get("completionMode") or "NonIndexed",
         "suspend": bool(spec.get("suspend")),
         "podReplacementPolicy": spec.get("podReplacementPolicy") or "TerminatingOrFailed",
         "manualSelector": bool(spec.get("manualSelector")),
-        "template": {**template, "spec": with_template_defaults(template.get("spec") or {})},
+        "template": template_of(spec),
     }
     if not filled["manualSelector"]:
         filled |= _own_selector(job["metadata"], filled["template"])
@@ -54,11 +53,6 @@ def _own_selector(metadata: Object, template: Object) -> Object:
         "selector": {"matchLabels": mine},
         "template": {**template, "metadata": {**given, "labels": labels}},
     }
-
-
-def _count(spec: Object, field: str, default: int) -> int:
-    value = spec.get(field)
-    return default if value is None else value
 
 
 def job_errors(job: Object) -> Iterator[FieldError]:

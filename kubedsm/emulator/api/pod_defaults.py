@@ -28,7 +28,7 @@ def with_template_defaults(spec: Object) -> Object:
         **({"volumes": [_volume(v) for v in spec["volumes"]]} if spec.get("volumes") else {}),
         "containers": [_container(c, host_network) for c in spec.get("containers") or ()],
         "restartPolicy": spec.get("restartPolicy") or "Always",
-        "terminationGracePeriodSeconds": _or_else(spec.get("terminationGracePeriodSeconds"), 30),
+        "terminationGracePeriodSeconds": or_else(spec.get("terminationGracePeriodSeconds"), 30),
         "dnsPolicy": spec.get("dnsPolicy") or "ClusterFirst",
         "securityContext": spec.get("securityContext") or {},
         "schedulerName": spec.get("schedulerName") or "default-scheduler",
@@ -40,6 +40,12 @@ def with_template_defaults(spec: Object) -> Object:
     return filled
 
 
+def template_of(spec: Object) -> Object:
+    """The pod template of a workload's spec, filled in."""
+    template = spec.get("template") or {}
+    return {**template, "spec": with_template_defaults(template.get("spec") or {})}
+
+
 def with_pod_defaults(spec: Object, suffix: str) -> Object:
     """A new pod's spec as it is stored, but for its priority; `suffix` names its token volume."""
     filled = with_template_defaults(spec)
@@ -48,7 +54,7 @@ def with_pod_defaults(spec: Object, suffix: str) -> Object:
         "serviceAccountName": account,
         "serviceAccount": account,
         "tolerations": _tolerations(filled.get("tolerations") or ()),
-        "enableServiceLinks": _or_else(spec.get("enableServiceLinks"), True),
+        "enableServiceLinks": or_else(spec.get("enableServiceLinks"), True),
     }
     for key in ("containers", "initContainers"):
         if filled.get(key):
@@ -56,6 +62,11 @@ def with_pod_defaults(spec: Object, suffix: str) -> Object:
     if spec.get("automountServiceAccountToken") is not False:
         _mount_token(filled, f"kube-api-access-{suffix}")
     return filled
+
+
+def or_else(value: Any, default: Any) -> Any:
+    """The value; the default in place of one that is not given, and of no other."""
+    return default if value is None else value
 
 
 def qos_class(spec: Object) -> str:
@@ -90,10 +101,6 @@ def new_status(spec: Object) -> Object:
         ]
     status["qosClass"] = qos_class(spec)
     return status
-
-
-def _or_else(value: Any, default: Any) -> Any:
-    return default if value is None else value
 
 
 def _container(container: Object, host_network: bool) -> Object:
