@@ -176,13 +176,11 @@ class Kubelet(Controller):
         admitted.serves = ready
         told = is_ready(pod) == ready and admitted.containers == containers
         if pod["status"].get("phase") != "Running" or not told:
-            self.write_status(PODS, pod, self._running(pod, node, containers, ready=ready))
+            pod = self.write_status(PODS, pod, self._running(pod, node, containers, ready=ready))
             admitted.containers = containers
-        if containers is UP and _is_of_job(pod):
-            # what was written is not in the cache yet
-            latest = self.cache.get(PODS, key_of(pod)) or pod
-            if self.has_come(admitted.starts + self._job_duration, key_of(pod)):
-                self.write_status(PODS, latest, _succeeded(latest, self.now()))
+        ends = admitted.starts + self._job_duration
+        if containers is UP and _is_of_job(pod) and self.has_come(ends, key_of(pod)):
+            self.write_status(PODS, pod, _succeeded(pod, self.now()))
 
     def _refused(self, requests: Resources, node: Object) -> Object | None:
         """The status of a pod that the node has no room for: the kubelet's own admission."""
