@@ -22,6 +22,7 @@ from kubedsm.emulator.api.json_values import check_depth, without_null_fields
 from kubedsm.emulator.api.patching import APPLY_PATCH, PATCH_TYPES
 from kubedsm.emulator.api.resources import Resource
 from kubedsm.emulator.http import protobuf
+from kubedsm.emulator.http.listing import flag
 from kubedsm.emulator.http.tables import Include
 
 _JSON = "application/json"
@@ -94,12 +95,11 @@ def is_forced(query: Mapping[str, str], content_type: str) -> bool:
 
     An apply must say whose it is.
     """
-    force = query.get("force", "")
-    if content_type != APPLY_PATCH and force:
+    if content_type != APPLY_PATCH and query.get("force"):
         raise _options([may_not("force", "may not be specified for non-apply patch")])
     if content_type == APPLY_PATCH and not query.get("fieldManager"):
         raise _options([required("fieldManager", "is required for apply patch")])
-    return force.lower() in ("1", "true", "t")
+    return flag(query, "force")
 
 
 def _options(errors: list[FieldError]) -> ApiError:
