@@ -14,7 +14,7 @@ from kubedsm.emulator.api.errors import (
     required,
 )
 from kubedsm.emulator.api.pod_defaults import or_else, template_of
-from kubedsm.emulator.api.pod_validation import pod_spec_errors
+from kubedsm.emulator.api.pod_validation import not_negative, pod_spec_errors
 from kubedsm.emulator.api.resources import Object
 
 _PREFIX = "batch.kubernetes.io/"
@@ -57,10 +57,7 @@ def _own_selector(metadata: Object, template: Object) -> Object:
 
 def job_errors(job: Object) -> Iterator[FieldError]:
     spec = job["spec"]
-    for field in _COUNTS:
-        value = spec.get(field)
-        if value is not None and value < 0:
-            yield invalid_value(f"spec.{field}", value, "must be greater than or equal to 0")
+    yield from not_negative(spec, *_COUNTS)
     if spec["completionMode"] != "NonIndexed":
         yield not_supported("spec.completionMode", spec["completionMode"], ["NonIndexed"])
     template = spec["template"]["spec"]

@@ -30,13 +30,21 @@ _LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")
 _PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
-_NOT_NEGATIVE = "must be greater than or equal to 0"
+NOT_NEGATIVE = "must be greater than or equal to 0"
 _CHANGE = (
     "pod updates may not change fields other than `spec.containers[*].image`,"
     "`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only "
     "additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set "
     "to 1 if it was previously negative)"
 )
+
+
+def not_negative(spec: Mapping[str, Any], *fields: str) -> Iterator[FieldError]:
+    """What is wrong with those of its fields that may not be below 0."""
+    for field in fields:
+        value = spec.get(field)
+        if isinstance(value, int) and value < 0:
+            yield invalid_value(f"spec.{field}", value, NOT_NEGATIVE)
 
 
 def pod_spec_errors(spec: Object, path: str) -> Iterator[FieldError]:
@@ -50,7 +58,7 @@ def pod_spec_errors(spec: Object, path: str) -> Iterator[FieldError]:
         yield not_supported(f"{path}.restartPolicy", spec["restartPolicy"], _RESTART_POLICIES)
     if spec["terminationGracePeriodSeconds"] < 0:
         value = spec["terminationGracePeriodSeconds"]
-        yield invalid_value(f"{path}.terminationGracePeriodSeconds", value, _NOT_NEGATIVE)
+        yield invalid_value(f"{path}.terminationGracePeriodSeconds", value, NOT_NEGATIVE)
     for index, toleration in enumerate(spec.get("tolerations") or ()):
         yield from _toleration_errors(toleration, f"{path}.tolerations[{index}]")
     for index, spread in enumerate(spec.get("topologySpreadConstraints") or ()):
@@ -138,7 +146,7 @@ def _resource_errors(resources: Mapping[str, Any], path: str) -> Iterator[FieldE
     for field, quantities in (("limits", limits), ("requests", requests)):
         for name, quantity in quantities.items():
             if thousandths(quantity) < 0:
-                yield invalid_value(f"{path}.{field}.{name}", str(quantity), _NOT_NEGATIVE)
+                yield invalid_value(f"{path}.{field}.{name}", str(quantity), NOT_NEGATIVE)
                 return
     for name, quantity in requests.items():
         if name in limits and thousandths(quantity) > thousandths(limits[name]):

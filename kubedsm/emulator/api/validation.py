@@ -6,7 +6,6 @@ Pod specs are in `pod_validation`.
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
 from kubedsm.emulator.api.errors import (
     FieldError,
@@ -19,7 +18,9 @@ from kubedsm.emulator.api.errors import (
 )
 from kubedsm.emulator.api.jobs import job_change_errors, job_errors
 from kubedsm.emulator.api.pod_validation import (
+    NOT_NEGATIVE,
     RFC1123_LABEL,
+    not_negative,
     pod_change_errors,
     pod_resize_errors,
     pod_spec_errors,
@@ -65,7 +66,6 @@ _BAD_LABEL_KEY = (
 )
 _LONGEST_SUBDOMAIN = 253
 _LONGEST_LABEL = 63
-_NOT_NEGATIVE = "must be greater than or equal to 0"
 _IMMUTABLE = "field is immutable"
 _STATEFUL_SET_MUTABLE = frozenset({
     "replicas", "ordinals", "template", "updateStrategy", "revisionHistoryLimit",
@@ -194,13 +194,6 @@ def _pod(pod: Object) -> Iterator[FieldError]:
     return pod_spec_errors(pod["spec"], "spec")
 
 
-def _not_negative(spec: Mapping[str, Any], *fields: str) -> Iterator[FieldError]:
-    for field in fields:
-        value = spec.get(field)
-        if isinstance(value, int) and value < 0:
-            yield invalid_value(f"spec.{field}", value, _NOT_NEGATIVE)
-
-
 def _numbers_or_percents(holder: Object, path: str, *fields: str) -> Iterator[FieldError]:
     for field in fields:
         value = holder.get(field)
@@ -208,7 +201,7 @@ def _numbers_or_percents(holder: Object, path: str, *fields: str) -> Iterator[Fi
             why = "a valid percent string must be a numeric string followed by an ending '%'"
             yield invalid_value(f"{path}.{field}", value, why)
         elif isinstance(value, int) and value < 0:
-            yield invalid_value(f"{path}.{field}", value, _NOT_NEGATIVE)
+            yield invalid_value(f"{path}.{field}", value, NOT_NEGATIVE)
 
 
 def _selector(spec: Object, *, empty: bool = False) -> LabelSelector | FieldError:
@@ -226,7 +219,7 @@ def _selector(spec: Object, *, empty: bool = False) -> LabelSelector | FieldErro
 
 def _workload(workload: Object) -> Iterator[FieldError]:
     spec = workload["spec"]
-    yield from _not_negative(spec, "replicas", "minReadySeconds", "revisionHistoryLimit")
+    yield from not_negative(spec, "replicas", "minReadySeconds", "revisionHistoryLimit")
     for strategy in ("strategy", "updateStrategy"):
         rolling = (spec.get(strategy) or {}).get("rollingUpdate") or {}
         path = f"spec.{strategy}.rollingUpdate"
@@ -309,7 +302,7 @@ def _node(node: Object) -> Iterator[FieldError]:
 def _amount_errors(amounts: Object | None, path: str) -> Iterator[FieldError]:
     for name, quantity in (amounts or {}).items():
         if thousandths(quantity) < 0:
-            yield invalid_value(f"{path}[{name}]", str(quantity), _NOT_NEGATIVE)
+            yield invalid_value(f"{path}[{name}]", str(quantity), NOT_NEGATIVE)
 
 
 def _lease(lease: Object) -> Iterator[FieldError]:
@@ -317,7 +310,7 @@ def _lease(lease: Object) -> Iterator[FieldError]:
     duration = spec.get("leaseDurationSeconds")
     if duration is not None and duration <= 0:
         yield invalid_value("spec.leaseDurationSeconds", duration, "must be greater than 0")
-    yield from _not_negative(spec, "leaseTransitions")
+    yield from not_negative(spec, "leaseTransitions")
 
 
 def _event(event: Object) -> Iterator[FieldError]:
