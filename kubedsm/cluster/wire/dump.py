@@ -94,16 +94,27 @@ def read(text: bytes, source: str) -> Dump:
 
     Raises DocumentError with one line that names `source`.
     """
+    with reading(source):
+        said = _parsed(text)
+        refuse_others(said, DUMP, also=(f"a {kind}" for kind in _READERS))
+    dump = of_objects(said, source)
+    if not FAST and len(text) > _LARGE and not _begins_as_json(text):
+        slow = f"{source} is read slowly: JSON is not, nor YAML by a PyYAML with libyaml"
+        dump = attrs.evolve(dump, remarks=(slow, *dump.remarks))
+    return dump
+
+
+def of_objects(said: Any, source: str) -> Dump:
+    """The same of a dump that is parsed already, or of objects that were never text.
+
+    Raises DocumentError.
+    """
     events: dict[tuple[str, str], ClusterEvent] = {}
     malformed: list[Malformed] = []
     remarks: list[str] = []
     seen: set[str] = set()
     with reading(source):
-        said = _parsed(text)
-        refuse_others(said, DUMP, also=(f"a {kind}" for kind in _READERS))
         items = list(_items(said))
-    if not FAST and len(text) > _LARGE and not _begins_as_json(text):
-        remarks.append(f"{source} is read slowly: JSON is not, nor YAML by a PyYAML with libyaml")
     for item in items:
         kind = item.get("kind") if isinstance(item, dict) else None
         if not isinstance(kind, str):

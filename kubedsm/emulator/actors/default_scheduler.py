@@ -7,7 +7,6 @@ takes waits until something changes. No pod is preempted, and no volume is bound
 import random
 
 import attrs
-import orjson
 
 from kubedsm.clock import Clock
 from kubedsm.cluster.wire import dump
@@ -23,7 +22,6 @@ from kubedsm.emulator.actors.conditions import find, of
 from kubedsm.emulator.actors.controller import Controller
 from kubedsm.emulator.actors.pod_state import is_terminating, node_of
 from kubedsm.emulator.api.api_server import ApiServer
-from kubedsm.emulator.api.managed_fields.tracking import to_null
 from kubedsm.emulator.api.resources import EVENTS, NAMESPACES, NODES, PODS, Object
 from kubedsm.emulator.api.statuses import pod_condition, with_condition
 from kubedsm.emulator.api.store import ObjectChange
@@ -91,7 +89,7 @@ class DefaultScheduler(Controller):
     def _decision(self) -> Decision:
         known = [obj for kind in (NODES, PODS, NAMESPACES) for obj in self.cache.all(kind)]
         mirror = ClusterMirror(NAME, _NoTiers())
-        for event in dump.read(orjson.dumps(known, to_null), NAME).events:
+        for event in dump.of_objects(known, NAME).events:
             mirror.apply(event)
         snapshot = mirror.snapshot()
         waiting = snapshot.schedulable(snapshot.pods.values())

@@ -86,12 +86,6 @@ def to_json(value: Any) -> Any:
     raise TypeError(f"{type(value)} is not JSON")
 
 
-def to_null(value: Any) -> None:
-    """The same, for who does not look at managedFields: nobody has to work them out."""
-    if not isinstance(value, ManagedFields):
-        raise TypeError(f"{type(value)} is not JSON")
-
-
 def entries_of(obj: Object) -> Entries:
     managed = obj["metadata"].get(MANAGED_FIELDS)
     return managed.entries if isinstance(managed, ManagedFields) else {}
