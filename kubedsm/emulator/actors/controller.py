@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from kubedsm.clock import Clock
 from kubedsm.cluster.client.backoff import Doubling
 from kubedsm.emulator.actors.cache import Cache, Key
-from kubedsm.emulator.api.api_server import ApiServer
+from kubedsm.emulator.api.api_server import CONTROLLERS, ApiServer
 from kubedsm.emulator.api.errors import ApiError
 from kubedsm.emulator.api.resources import Object, Resource
 
@@ -35,7 +35,7 @@ class Controller(ABC):
     """
 
     #: whose the fields are that it sets in a status
-    manager = "kube-controller-manager"
+    manager = CONTROLLERS
 
     def __init__(self, api: ApiServer, cache: Cache, clock: Clock) -> None:
         self.api = api

@@ -67,7 +67,7 @@ from kubedsm.emulator.api.validation import validate_change
 
 _CREATED = 201
 #: who writes if nobody else is said to: the controllers, which have no other name in a cluster
-_CONTROLLERS = "kube-controller-manager"
+CONTROLLERS = "kube-controller-manager"
 API_SERVER = "kube-apiserver"
 #: a new object as it was sent and as it is stored → the latter with its managedFields
 Owned = Callable[[Object, Object], Object]
@@ -109,7 +109,7 @@ class ApiServer:
         *,
         namespace: str = "",
         dry_run: bool = False,
-        manager: str = _CONTROLLERS,
+        manager: str = CONTROLLERS,
     ) -> Object:
         """Store a new object; returns it with everything the API server fills in.
 
@@ -147,7 +147,7 @@ class ApiServer:
         *,
         subresource: str = "",
         dry_run: bool = False,
-        manager: str = _CONTROLLERS,
+        manager: str = CONTROLLERS,
     ) -> Object:
         """Replace an object, or the half of it that a subresource is.
 
@@ -171,7 +171,7 @@ class ApiServer:
         *,
         subresource: str = "",
         dry_run: bool = False,
-        manager: str = _CONTROLLERS,
+        manager: str = CONTROLLERS,
         force: bool = False,
     ) -> Object:
         """Apply a patch of one of `patching.PATCH_TYPES` to an object or a subresource.
@@ -298,7 +298,7 @@ class ApiServer:
         scale: Object,
         *,
         dry_run: bool = False,
-        manager: str = _CONTROLLERS,
+        manager: str = CONTROLLERS,
     ) -> Object:
         """Set the replicas that the Scale says. Raises ApiError: 400, 404, 409, 422."""
         current = self._current(resource, namespace, name)
