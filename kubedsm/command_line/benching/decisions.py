@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from kubedsm.commands.options import output
+from kubedsm.commands.options import output, processes
 
 
 @click.command("match")
@@ -52,9 +52,7 @@ def suggest(**given: Any) -> None:
     default=60.0,
     help="How long the best may be looked for; what is not found by then is bounded.",
 )
-@click.option(
-    "--jobs", type=click.IntRange(1, 1024), show_default="one a processor", help="Processes."
-)
+@processes
 @output
 def solve(**given: Any) -> None:
     """Decisions beyond the bounds, beside the best (20 minutes).
