@@ -179,11 +179,15 @@ def plain_tables(found: Report) -> str:
     parts = []
     seeds = max(row["seeds"] for row in found["means"])
     told: set[tuple[str, ...]] = set()
-    kinds = (HEADINGS, rows_of), (SERVICE_HEADINGS, service_rows), (EFFECT_HEADINGS, effect_rows)
+    kinds = (
+        (HEADINGS, rows_of(found)),
+        (SERVICE_HEADINGS, service_rows(found)),
+        (EFFECT_HEADINGS, effect_rows(found)),
+    )
     for scenario in scenarios_of(found["means"]):
         parts.append(f"## Scenario {scenario}" + ("" if seeds == 1 else f", means of {seeds} runs"))
         for headings, rows in kinds:
-            lines = [row for row in rows(found) if row[0] == scenario]
+            lines = [row for row in rows if row[0] == scenario]
             known = [
                 index
                 for index in range(1, len(headings))
