@@ -26,7 +26,7 @@ from kubedsm.core.world.snapshot import Snapshot
 from kubedsm.runtime.assembly import Runtime
 from kubedsm.runtime.config_map import ConfigMapName
 from kubedsm.runtime.requested_moves import asked_by
-from kubedsm.thinking.room_by_packing import counted
+from kubedsm.thinking.words import counted
 from kubedsm.why.client import answering
 
 

@@ -12,9 +12,8 @@ from kubedsm.core.rules.fit import NODE_RESOURCES_FIT, why_unschedulable
 from kubedsm.core.rules.rejection import Rejection
 from kubedsm.core.world.model import NodeName, Pod, Resources
 from kubedsm.core.world.quantities import shown
+from kubedsm.thinking.words import named
 
-#: names of nodes, or of pods, that a line has
-_NAMED = 3
 _MEBI = 1 << 20
 #: columns
 _INDENT = 2
@@ -31,7 +30,7 @@ def unplaced_lines(placement: OfflinePlacement) -> Iterator[RenderableType]:
         pods["\n".join((message, *_node_by_node(pod, rejections, free)))].append(str(pod))
     for why, names in pods.items():
         message, *nodes = why.split("\n")
-        yield Text(f"{_some(names)}: {message}")
+        yield Text(f"{named(names)}: {message}")
         yield from (Padding(Text(line), (0, 0, 0, _INDENT)) for line in nodes)
     yield from (Text(each.reason) for each in placement.unreadable)
 
@@ -46,7 +45,7 @@ def _node_by_node(
     for (rule, reasons), names in sorted(alike.items(), key=lambda of: (-len(of[1]), of[0])):
         room = [free[name] for name in names]
         what = _lacking(pod, room) if rule == NODE_RESOURCES_FIT.name else reasons
-        yield f"{', '.join(what)}: {_some(sorted(names))}"
+        yield f"{', '.join(what)}: {named(sorted(names))}"
 
 
 def _lacking(pod: Pod, room: Sequence[Resources]) -> Iterator[str]:
@@ -68,8 +67,3 @@ def _left(name: str, amount: int) -> str:
 
 def _amount(name: str, amount: int) -> str:
     return shown(name, amount).removesuffix(f" {name}").removesuffix(" of")
-
-
-def _some(names: Sequence[str]) -> str:
-    more = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")

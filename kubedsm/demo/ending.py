@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from kubedsm.demo.frame import Frame
-from kubedsm.demo.moves_told import counted
 from kubedsm.demo.standing import Standing
+from kubedsm.thinking.words import counted
 
 #: commands, and what they show
 TRY_NEXT = (

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from kubedsm.demo.disconnection import Disconnection
 from kubedsm.demo.frame import Frame
-from kubedsm.demo.moves_told import MoveTold, counted
+from kubedsm.demo.moves_told import MoveTold
+from kubedsm.thinking.words import counted
 
 #: seconds that a move is told of: it is over in less, and a reader takes longer
 HELD = 3.0

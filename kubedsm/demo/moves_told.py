@@ -11,6 +11,7 @@ from kubedsm.core.moving.suggestion import Move, MoveKind
 from kubedsm.core.world.model import Share, Uid
 from kubedsm.demo.observer import Observer
 from kubedsm.runtime.listener import Listener
+from kubedsm.thinking.words import counted
 from kubedsm.why.entries import MoveOutcome, Outcome
 
 State = Literal["moving", "moved", "taken back", "failed"]
@@ -146,7 +147,3 @@ def _for_its_promise(
     if missing > 0:
         return f"{whose} lacks {counted(missing, 'pod')} of {wanted}"
     return "the edge has room for more than its promise"
-
-
-def counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"

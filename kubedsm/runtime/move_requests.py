@@ -40,7 +40,7 @@ from kubedsm.runtime.config_map import FollowedConfigMap
 from kubedsm.runtime.moves import Moves
 from kubedsm.runtime.requested_moves import asked_by, holding
 from kubedsm.runtime.suggester import Suggester
-from kubedsm.thinking.room_by_packing import counted
+from kubedsm.thinking.words import counted
 from kubedsm.why.entries import Outcome
 
 log = structlog.get_logger()

@@ -30,7 +30,8 @@ from kubedsm.runtime.sites import Sites
 from kubedsm.runtime.suggester import LOOK, PATIENCE, REST, Suggester
 from kubedsm.runtime.workload_changes import WorkloadChanges
 from kubedsm.thinking.questions import NoAnswerError, Thinker
-from kubedsm.thinking.room_by_packing import Packing, RoomByPacking, counted
+from kubedsm.thinking.room_by_packing import Packing, RoomByPacking
+from kubedsm.thinking.words import counted
 from kubedsm.why.entries import MoveOutcome, Outcome
 from kubedsm.why.record import DecisionRecord
 

@@ -23,7 +23,8 @@ from kubedsm.runtime.moves import Moves
 from kubedsm.runtime.preemptor import EvictionRefusedError, Preemptor
 from kubedsm.runtime.scheduling_queue import SchedulingQueue
 from kubedsm.runtime.suggester import Suggester
-from kubedsm.thinking.room_by_packing import Packing, counted
+from kubedsm.thinking.room_by_packing import Packing
+from kubedsm.thinking.words import counted
 from kubedsm.why.entries import Outcome
 from kubedsm.why.record import DecisionRecord
 

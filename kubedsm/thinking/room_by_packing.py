@@ -16,9 +16,7 @@ from kubedsm.core.world.model import Pod, Tier, Uid, Workload
 from kubedsm.core.world.snapshot import Snapshot
 from kubedsm.thinking.moves_to_make import AboutMoves
 from kubedsm.thinking.questions import Known
-
-#: pods that are named where there are many
-_NAMED = 3
+from kubedsm.thinking.words import counted, named
 
 #: why a pod gets no room
 NO_ROOM = (
@@ -94,10 +92,6 @@ class RoomByPacking(AboutMoves):
         )
 
 
-def counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
 def _only(snapshot: Snapshot, waiting: Container[Uid]) -> Snapshot:
     """The same with no other pods waiting."""
     others = {
@@ -115,7 +109,7 @@ def suggestion_of(
     legs: list[Leg] = []
     awaited: list[Move] = []
     for number, part in enumerate(parts):
-        whom = _named([str(move.pod) for move in part.awaited])
+        whom = named([str(move.pod) for move in part.awaited])
         awaited += [attrs.evolve(move, group=number) for move in part.awaited]
         for leg in part.legs:
             move = attrs.evolve(leg.move, group=number, room_for=whom)
@@ -142,8 +136,3 @@ def score_of(snapshot: Snapshot, policy: KubeDSM) -> ClusterScore:
         shares,
         fragmentation.of(snapshot.of_tier(Tier.EDGE), snapshot.free),
     )
-
-
-def _named(names: Sequence[str]) -> str:
-    more = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
