@@ -16,6 +16,8 @@ LOOPBACK = "127.0.0.1"
 DIAGNOSTICS_PORT = 10270
 GREATEST_PORT = 65535
 _DIAGNOSTICS = f"http://{LOOPBACK}:{DIAGNOSTICS_PORT}"
+#: what adds options to a command
+_Adding = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def address(_: click.Context, __: click.Parameter, value: str | None) -> tuple[str, int] | None:
@@ -134,23 +136,26 @@ processes = click.option(
 )
 
 
-def leader_election(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of leader election, as kube-scheduler names them."""
-    for option in reversed(_LEADER_ELECTION):
-        command = option(command)
-    return command
+def _together(*options: _Adding) -> _Adding:
+    """All of them, in this order in the help."""
+
+    def added(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return added
 
 
-def _of_the_lease(
-    name: str, parameter: str, default: str, text: str, **more: Any
-) -> Callable[..., Any]:
+def _of_the_lease(name: str, parameter: str, default: str, text: str, **more: Any) -> _Adding:
     return click.option(
         f"--leader-elect-{name}", parameter, default=default, show_default=True, help=text, **more
     )
 
 
 _DURATION: Mapping[str, Any] = {"type": DurationType()}
-_LEADER_ELECTION = (
+#: as kube-scheduler names them
+leader_election = _together(
     click.option(
         "--leader-elect",
         type=bool,
@@ -195,14 +200,8 @@ EXIT_CODES = (
 )
 
 
-def handing_over(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of who has moves made by the scheduler that runs."""
-    for option in reversed(_HANDING_OVER):
-        command = option(command)
-    return command
-
-
-_HANDING_OVER = (
+#: of who has moves made by the scheduler that runs
+handing_over = _together(
     click.option(
         "--configmap",
         "config_map",
@@ -222,32 +221,23 @@ _HANDING_OVER = (
 )
 
 
-def deciding_on_moves(
-    from_help: str, apply_help: str
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def deciding_on_moves(from_help: str, apply_help: str) -> _Adding:
     """Add the options of who decides on moves of what `--from` holds, or of a cluster."""
-
-    def decorated(command: Callable[..., Any]) -> Callable[..., Any]:
-        options = (
-            click.option(
-                "--from",
-                "dump_path",
-                type=click.Path(allow_dash=True),
-                show_default="none: ask the cluster",
-                help=f"{from_help} what `kubectl get nodes,pods -A -o json` printed;"
-                " - for standard input.",
-            ),
-            config_file,
-            kubeconfig_file,
-            kubeconfig_context,
-            scheduler_address,
-            click.option("--apply", "carry_out", is_flag=True, help=apply_help),
-            handing_over,
-            leader_election,
-            output,
-        )
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorated
+    return _together(
+        click.option(
+            "--from",
+            "dump_path",
+            type=click.Path(allow_dash=True),
+            show_default="none: ask the cluster",
+            help=f"{from_help} what `kubectl get nodes,pods -A -o json` printed;"
+            " - for standard input.",
+        ),
+        config_file,
+        kubeconfig_file,
+        kubeconfig_context,
+        scheduler_address,
+        click.option("--apply", "carry_out", is_flag=True, help=apply_help),
+        handing_over,
+        leader_election,
+        output,
+    )
