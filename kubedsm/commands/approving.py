@@ -7,8 +7,9 @@ from kubedsm.clock import SystemClock
 from kubedsm.cluster.calls.explained_cluster import ExplainedCluster
 from kubedsm.cluster.client.kubernetes import KubernetesCluster
 from kubedsm.commands.console import log_to, remark, until_interrupted
-from kubedsm.commands.handing_over import INTERRUPTED, PAUSED, Scheduler
+from kubedsm.commands.handing_over import PAUSED, Scheduler
 from kubedsm.runtime.config_map import ConfigMapName
+from loadgen.running import INTERRUPTED
 
 
 def approve(

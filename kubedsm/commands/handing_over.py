@@ -38,8 +38,6 @@ from kubedsm.why.entries import Outcome
 
 #: exit codes, beside 0 for all that is done, or nothing to do, 1 for a problem and 2 for usage
 NOT_ALL, PAUSED, STALE = 3, 4, 5
-#: as shells have it
-INTERRUPTED = 130
 TIMEOUT = 10.0
 #: seconds: until somebody takes a request, until its moves are over, and between two looks
 TAKEN_WITHIN, OVER_WITHIN, LOOK = 30.0, 1800.0, 0.5

@@ -21,7 +21,7 @@ from kubedsm.cluster.watching.watched import NODES, PODS, SURROUNDINGS, Watched
 from kubedsm.cluster.wire.move_request import RequestedMove
 from kubedsm.commands.console import remark, until_interrupted
 from kubedsm.commands.electing import Election
-from kubedsm.commands.handing_over import INTERRUPTED, NOT_ALL, PAUSED, Handing, Scheduler
+from kubedsm.commands.handing_over import NOT_ALL, PAUSED, Handing, Scheduler
 from kubedsm.configuration.settings import Configuration
 from kubedsm.core.world.events import ClusterEvent, KindKnown
 from kubedsm.core.world.mirror import ClusterMirror
@@ -30,6 +30,7 @@ from kubedsm.runtime.assembly import Runtime
 from kubedsm.runtime.leader_election import Elector, NotLeadingError
 from kubedsm.runtime.listener import Listener
 from kubedsm.why.entries import MoveOutcome, Outcome
+from loadgen.running import INTERRUPTED
 
 #: what is to be begun; it ends once all plans have
 Act = Callable[[Runtime], Coroutine[Any, Any, None]]
