@@ -29,7 +29,6 @@ from kubedsm.replay.sources import scenario_in
 from kubedsm.why.client import effects_since
 from kubedsm.why.effects import summed_up
 from kubedsm.why.explanation import EffectAnswer
-from loadgen.scenario import ScenarioError
 from loadgen.whole_files import folder_for
 
 #: what kube-scheduler is called in pods
@@ -63,10 +62,7 @@ def record(
         raise click.UsageError(f"--namespace: {namespace!r} is not such a name")
     if requests_path is not None and requests_path.exists() and requests_path.stat().st_size:
         raise click.ClickException(f"{requests_path}: is of load that has ended before")
-    try:
-        scenario = scenario_in(scenario_path)
-    except ScenarioError as error:
-        raise click.ClickException(str(error)) from None
+    scenario = scenario_in(scenario_path)
     log_to(level="ERROR")
     configuration = configuration_at(config_path)
     length = scenario.duration if seconds is None else seconds
