@@ -10,6 +10,7 @@ from kubedsm.commands.options import (
     kubeconfig_context,
     kubeconfig_file,
     output,
+    report_folder,
     scheduler_address,
 )
 
@@ -50,11 +51,7 @@ from kubedsm.commands.options import (
 @config_file
 @kubeconfig_file
 @kubeconfig_context
-@click.option(
-    "--out",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Folder for results.json, pictures, tables and a page of all of them.",
-)
+@report_folder
 @output
 def record(**given: Any) -> None:
     """Record a cluster under load, and judge it as a replay is.

@@ -1,6 +1,5 @@
 """What `kubedsm replay` is called with."""
 
-from pathlib import Path
 from typing import Any
 
 import click
@@ -10,6 +9,7 @@ from kubedsm.commands.options import (
     cluster_file,
     output,
     processes,
+    report_folder,
 )
 
 PRESETS = ("paper", "tuning", "packing", "load-aware", "hpa")
@@ -94,11 +94,7 @@ SOLVERS = ("highs", "cp-sat", "off")
     help="How many, from 1 on.",
 )
 @processes
-@click.option(
-    "--out",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Folder for results.json, pictures, tables and a page of all of them.",
-)
+@report_folder
 @output
 def replay(**given: Any) -> None:
     """Play scenarios under several policies, in virtual time.

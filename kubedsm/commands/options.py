@@ -134,6 +134,11 @@ cluster_file = click.option(
 processes = click.option(
     "--jobs", type=click.IntRange(1, 1024), show_default="one a processor", help="Processes."
 )
+report_folder = click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder for results.json, pictures, tables and a page of all of them.",
+)
 
 
 def _together(*options: _Adding) -> _Adding:
