@@ -1,12 +1,11 @@
 """What the commands of clients that wait for their answers are called with."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from loadgen.parameters import Span, Url, output_option
+from loadgen.parameters import Span, Url, csv_option, output_option
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -38,12 +37,7 @@ def _common(command: _Command) -> _Command:
 @click.option(
     "--duration", type=Span(), default="30s", show_default=True, help="In which requests are sent."
 )
-@click.option(
-    "--csv",
-    "csv_path",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write every request to this file.",
-)
+@csv_option
 @_common
 def closed(**given: Any) -> None:
     """Have so many CLIENTS send their next request as soon as they have an answer.

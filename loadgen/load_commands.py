@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from loadgen.parameters import Duration, Endpoint, Span, output_option
+from loadgen.parameters import Duration, Endpoint, Span, csv_option, output_option
 
 
 @click.command()
@@ -41,12 +41,7 @@ from loadgen.parameters import Duration, Endpoint, Span, output_option
     show_default=True,
     help="A request is given up that long after it was due.",
 )
-@click.option(
-    "--csv",
-    "csv_path",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write every request to this file.",
-)
+@csv_option
 @output_option
 def run(**given: Any) -> None:
     """Send the requests of SCENARIO over HTTP, each when it is due, and measure the answers.
