@@ -90,7 +90,9 @@ class Explainer:
             nodes=nodes,
             chosen=pod.node_name or self._chosen(case),
             bound=pod.node_name is not None,
-            message=None if case.usable or pod.node_name else self._message(case, tier=self._tiers),
+            message=None
+            if case.usable or pod.node_name
+            else self._message(case, case.feasibility.rejections(case.pod, tier=self._tiers)),
         )
 
     def _of_another(self, pod: Pod, case: "_Case") -> Explanation:
@@ -100,11 +102,10 @@ class Explainer:
             nodes=tuple(self._verdict(case, node, tier=False) for node in case.feasibility.nodes),
             message=None
             if pod.node_name or len(case.rejections) < len(self._snapshot.nodes)
-            else self._message(case, tier=False),
+            else self._message(case, case.rejections),
         )
 
-    def _message(self, case: "_Case", *, tier: bool) -> str:
-        rejections = case.feasibility.rejections(case.pod, tier=tier)
+    def _message(self, case: "_Case", rejections: Mapping[NodeName, Rejection]) -> str:
         return why_unschedulable(case.pod.requests, rejections, self._snapshot.index)
 
     def nodes(self, uid: Uid) -> tuple[NodeAnswer, ...]:

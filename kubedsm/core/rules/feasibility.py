@@ -18,7 +18,7 @@ import numpy as np
 from kubedsm.core.rules.broken_rules import BrokenRules, broken_rules
 from kubedsm.core.rules.class_verdicts import first_rejections
 from kubedsm.core.rules.cluster_view import ClusterView, Verdict
-from kubedsm.core.rules.fit import TIER, unschedulable_message
+from kubedsm.core.rules.fit import TIER
 from kubedsm.core.rules.plugins import PRE_ENQUEUES
 from kubedsm.core.rules.pod_affinity import deserted, spoken_of
 from kubedsm.core.rules.preferences import indifferent, penalties, ratings
@@ -154,10 +154,6 @@ class Feasibility:
     def skews(self, pods: Iterable[Pod]) -> Skews:
         """The spread constraints of these pods, which are on no node yet."""
         return Skews(dict.fromkeys(map(self.equivalence, pods)), self._view.scene)
-
-    def message(self, pod: Pod, *, tier: bool = True) -> str:
-        """What to say of a pod that no node would take, as kube-scheduler says it."""
-        return unschedulable_message(self.rejections(pod, tier=tier))
 
     def with_pod(self, pod: Pod, node: NodeName) -> "Feasibility":
         """The same with this pod on that node, whether it fits or not.

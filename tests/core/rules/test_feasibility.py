@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kubedsm.bench.literal.rules import literal_rule
 from kubedsm.core.rules.feasibility import Feasibility
-from kubedsm.core.rules.fit import TIER, static_rejection
+from kubedsm.core.rules.fit import TIER, static_rejection, unschedulable_message
 from kubedsm.core.world.model import NodeName
 from kubedsm.core.world.selectors import Requirement
 from support.rule_instances import HOST, app, cluster, drawn, drawn_pod, near, pod, zoned
@@ -166,4 +166,5 @@ def test_no_node_at_all():
     newcomer = pod("a")
     feasibility = Feasibility.of(cluster([], [newcomer]))
     assert feasibility.feasible(newcomer) == []
-    assert feasibility.message(newcomer) == "no nodes available to schedule pods"
+    message = unschedulable_message(feasibility.rejections(newcomer))
+    assert message == "no nodes available to schedule pods"

@@ -4,6 +4,7 @@ import attrs
 import pytest
 
 from kubedsm.core.rules.feasibility import Feasibility
+from kubedsm.core.rules.fit import unschedulable_message
 from kubedsm.core.world.model import ClaimReference, Disk, HostPort, NodeName, Toleration
 from kubedsm.core.world.selectors import NodeSelectorTerm, Requirement
 from kubedsm.core.world.surroundings import Claim, Namespace, StorageClass, Surroundings, Volume
@@ -132,7 +133,8 @@ def test_terms_that_contradict_themselves_leave_no_node():
     newcomer = pod("a", node_affinity=(NodeSelectorTerm((), fields),))
     assert set(reasons(newcomer, XYZ).values()) == {"pod affinity terms conflict"}
     feasibility = Feasibility.of(cluster(XYZ, [newcomer]))
-    assert feasibility.message(newcomer) == "0/4 nodes are available: pod affinity terms conflict."
+    message = unschedulable_message(feasibility.rejections(newcomer))
+    assert message == "0/4 nodes are available: pod affinity terms conflict."
 
 
 @pytest.mark.parametrize(
@@ -354,7 +356,8 @@ def test_a_claim_that_is_not_ready_keeps_the_pod_from_every_node(known, reason):
     newcomer = pod("a", claims=MOUNTS)
     feasibility = Feasibility.of(cluster(XYZ, [newcomer], knowing(*known)))
     assert feasibility.feasible(newcomer, tier=False) == []
-    assert feasibility.message(newcomer) == f"0/4 nodes are available: {reason}."
+    message = unschedulable_message(feasibility.rejections(newcomer))
+    assert message == f"0/4 nodes are available: {reason}."
 
 
 def test_a_claim_made_for_the_pod_is_waited_for():
@@ -424,8 +427,8 @@ def test_the_message_counts_nodes_by_reason():
     tainted = [zoned(f"t{i}", "x", taints=[TAINT]) for i in range(3)]
     full = [zoned(f"f{i}", "x", cpu=0.1) for i in range(2)]
     newcomer = pod("a", tolerations=(Toleration("other", "Exists"),))
-    message = Feasibility.of(cluster([*tainted, *full], [newcomer])).message(newcomer)
-    assert message == (
+    feasibility = Feasibility.of(cluster([*tainted, *full], [newcomer]))
+    assert unschedulable_message(feasibility.rejections(newcomer)) == (
         "0/5 nodes are available: 2 Insufficient cpu,"
         " 3 node(s) had untolerated taint {dedicated: ml}."
     )
