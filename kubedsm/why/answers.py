@@ -95,6 +95,10 @@ class Explainer:
             else self._message(case, case.feasibility.rejections(case.pod, tier=self._tiers)),
         )
 
+    def explain_now(self, pod: Pod) -> Explanation:
+        """The same, marked as what is so now, where decisions that were made are explained, too."""
+        return msgspec.structs.replace(self.explain(pod), nodes_as_of="now")
+
     def _of_another(self, pod: Pod, case: "_Case") -> Explanation:
         """Of a pod that is another scheduler's: nodes by kube-scheduler's rules alone."""
         return msgspec.structs.replace(

@@ -135,9 +135,8 @@ async def from_cluster(cluster: Cluster, explainer: Explainer, pod: Pod) -> Expl
     Raises ClusterError, and WireError if the Events cannot be read.
     """
     events = await events_about(cluster, pod, timeout=_EVENTS_TIMEOUT)
-    explanation = msgspec.structs.replace(
-        explainer.explain(pod), nodes_as_of="now", moves=_moves(str(pod), events)
-    )
+    moves = _moves(str(pod), events)
+    explanation = msgspec.structs.replace(explainer.explain_now(pod), moves=moves)
     if explanation.left_to is not None:
         return explanation  # those Events are another scheduler's
     decision = next((e for e in reversed(events) if e.reason in _DECIDED), None)

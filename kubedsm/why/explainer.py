@@ -73,7 +73,7 @@ class Decisions:
         pod = snapshot.pods.get(uid)
         if pod is None or pod.scheduler_name == snapshot.scheduler_name:
             return None
-        return partial(_as_of_now, Explainer(snapshot, self.policy()), pod)
+        return partial(Explainer(snapshot, self.policy()).explain_now, pod)
 
     def recall(self, uid: Uid, name: str) -> Recalled | None:
         """What is known of the decision about a pod; None if nothing is."""
@@ -180,10 +180,6 @@ class Decisions:
             return msgspec.structs.replace(_header(each), nodes=nodes, nodes_as_of="decision")
 
         return [explained(each) for each in recalled]
-
-
-def _as_of_now(explainer: Explainer, pod: Pod) -> Explanation:
-    return msgspec.structs.replace(explainer.explain(pod), nodes_as_of="now")
 
 
 def _header(recalled: Recalled) -> Explanation:

@@ -34,5 +34,5 @@ class PendingPods:
 def _now(explainer: Explainer, pod: Pod, told: Explanation) -> Explanation:
     """Of a decision all stays as it was but the nodes."""
     if told.decided_at is None:
-        return msgspec.structs.replace(explainer.explain(pod), nodes_as_of="now")
+        return explainer.explain_now(pod)
     return msgspec.structs.replace(told, nodes=explainer.nodes(pod.uid), nodes_as_of="now")
