@@ -1,20 +1,16 @@
 """Who asks once is told which right is missing, or that no API server answers."""
 
 import attrs
-import orjson
 import pytest
 
 from kubedsm.cluster.calls.explained_cluster import ExplainedCluster, MissingRightError
 from kubedsm.cluster.client.port import NotFound, OutcomeUnknown, Request, Response
+from support.answering_cluster import refusal
 
 pytestmark = pytest.mark.asyncio
 
 SERVER = "https://10.0.0.1:6443"
 PODS, DEPLOYMENTS = "/api/v1/pods", "/apis/apps/v1/namespaces/shop/deployments"
-
-
-def status(code, message):
-    return Response(code, orjson.dumps({"kind": "Status", "code": code, "message": message}))
 
 
 @attrs.frozen
@@ -60,19 +56,19 @@ OTHERS = "; who administers the cluster can give it"
 )
 async def test_the_right_that_is_missing_is_named_with_who_gives_it(method, path, right):
     with pytest.raises(MissingRightError) as refused:
-        await asked(status(403, "you cannot do that"), path, method)
+        await asked(refusal(403, "you cannot do that"), path, method)
     assert str(refused.value) == f"no right to {right.replace('you cannot', 'you cannot do that')}"
 
 
 async def test_who_refuses_for_another_reason_is_left_to_say_so():
-    answer = status(403, "exceeded quota: pods")
+    answer = refusal(403, "exceeded quota: pods")
     assert await asked(answer, "/api/v1/namespaces/shop/pods", "POST") is answer
 
 
 async def test_a_kind_that_is_not_served_is_told_from_an_object_that_is_not_there():
     with pytest.raises(NotFound, match=f"{SERVER} serves no pods at {PODS}: is it a Kubernetes"):
-        await asked(status(404, "no such path"), PODS)
-    gone = status(404, 'deployments "web" not found')
+        await asked(refusal(404, "no such path"), PODS)
+    gone = refusal(404, 'deployments "web" not found')
     assert await asked(gone, f"{DEPLOYMENTS}/web") is gone
 
 

@@ -3,21 +3,17 @@
 import random
 
 import attrs
-import orjson
 import pytest
 
 from kubedsm.clock import VirtualClock
 from kubedsm.cluster.client.port import OutcomeUnknown, Response, Unreachable
 from kubedsm.cluster.joining import PATIENCE, NotJoinedError, join
+from support.answering_cluster import refusal
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
 VERSION = Response(200, b'{"gitVersion": "v1.36.2"}')
 LIST = Response(200, b'{"items": []}')
-
-
-def refusal(status, message="no"):
-    return Response(status, orjson.dumps({"kind": "Status", "code": status, "message": message}))
 
 
 SICK = {

@@ -3,7 +3,6 @@
 import random
 
 import attrs
-import orjson
 import pytest
 
 from kubedsm.clock import VirtualClock
@@ -12,12 +11,9 @@ from kubedsm.cluster.client.port import ClusterError, OutcomeUnknown, Response
 from kubedsm.cluster.wire.errors import WireError
 from kubedsm.commands.on_cluster import read_snapshot
 from kubedsm.configuration.settings import Configuration
+from support.answering_cluster import refusal
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
-
-
-def status(code, message):
-    return Response(code, orjson.dumps({"kind": "Status", "code": code, "message": message}))
 
 
 @attrs.frozen
@@ -44,10 +40,10 @@ async def read(plural, answer):
 @pytest.mark.parametrize(
     ("answer", "line"),
     [
-        (status(403, "you cannot list"), "no right to list {}"),
-        (status(404, "no such path"), "serves no {} at"),
-        (status(500, "etcd is away"), "etcd is away"),
-        (status(410, "too old"), "too old"),
+        (refusal(403, "you cannot list"), "no right to list {}"),
+        (refusal(404, "no such path"), "serves no {} at"),
+        (refusal(500, "etcd is away"), "etcd is away"),
+        (refusal(410, "too old"), "too old"),
         (Response(200, b'{"items": 3}'), "items: expected"),
         (Response(200, b"<html>Sign in</html>"), "Sign in"),
         (OutcomeUnknown("GET: no answer within 10 s"), "no answer within 10 s"),
@@ -59,7 +55,7 @@ async def test_what_must_be_seen_and_cannot_ends_it_at_once(plural, answer, line
 
 
 async def test_what_need_not_be_seen_is_done_without_and_that_is_said(capsys):
-    snapshot = await read("storageclasses", status(403, "you cannot list"))
+    snapshot = await read("storageclasses", refusal(403, "you cannot list"))
     assert not snapshot.nodes
     said = capsys.readouterr().err
     assert said.startswith("kubedsm: decided without knowing them: no right to list storageclasses")

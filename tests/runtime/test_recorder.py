@@ -28,6 +28,7 @@ from kubedsm.core.world.model import (
 )
 from kubedsm.runtime.event_recorder import BINDS_FIRST, BURST, CHANGED, EACH, SAME, EventRecorder
 from kubedsm.runtime.placement_manager import PlacementManager
+from support.answering_cluster import refusal
 from support.plan_runner import plan_runner
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
@@ -45,10 +46,6 @@ def pod(name, **fields):
         "kubedsm",
         **fields,
     )
-
-
-def refusal(status):
-    return Response(status, orjson.dumps({"kind": "Status", "code": status, "message": "no"}))
 
 
 @attrs.define

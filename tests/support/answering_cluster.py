@@ -2,12 +2,19 @@
 
 import json
 
+import orjson
+
 from kubedsm.cluster.client.port import Response
 from kubedsm.cluster.wire import decoding
 
 POD = decoding.pod(
     {"metadata": {"name": "cart-1", "namespace": "shop", "uid": "u1"}, "spec": {"containers": []}}
 )
+
+
+def refusal(code, message="no"):
+    """What an API server says that refuses, and gives no reason for programs."""
+    return Response(code, orjson.dumps({"kind": "Status", "code": code, "message": message}))
 
 
 class AnsweringCluster:
