@@ -2,6 +2,7 @@
 
 import asyncio
 
+import msgspec
 import pytest
 import structlog
 
@@ -62,10 +63,6 @@ async def test_moves_that_are_said_are_made_in_mode_off_as_far_as_they_hold():
         ]
 
 
-def twisted(move, **changes):
-    return type(move)(**{**{f: getattr(move, f) for f in move.__struct_fields__}, **changes})
-
-
 STALE = {
     "another uid": ({"uid": "11111111-2222-3333-4444-555555555555"}, "the pod is gone"),
     "another name": ({"pod": "default/other"}, "the pod is gone"),
@@ -79,7 +76,7 @@ STALE = {
 async def test_what_does_not_hold_any_more_is_refused_and_said(changes, why):
     async with proposing(pods=1) as scene:
         [move] = asked_by(await scene.until_proposed())
-        scene.ask(moves=[twisted(move, **changes)])
+        scene.ask(moves=[msgspec.structs.replace(move, **changes)])
         answer = await scene.answer()
         assert (answer.state, answer.cause) == ("refused", "stale")
         assert answer.moves[0].reason.startswith(why)
