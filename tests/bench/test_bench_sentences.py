@@ -1,12 +1,10 @@
 """What a benchmark says of what it found: units, what was run beside it, what was extrapolated."""
 
-import io
 import math
 import re
 from collections import Counter
 
 import pytest
-from rich.console import Console
 
 from kubedsm.bench.footprint import IdleResult, StartResult
 from kubedsm.bench.ingest import IngestResult
@@ -26,6 +24,7 @@ from kubedsm.bench.suggest import Comparison, Large, SuggestResult
 from kubedsm.bench.telling import figure, many, span
 from kubedsm.commands.tables import solve_table
 from support.command_line import kubedsm
+from support.printed import printed
 
 NO_RATIO = "Nothing was run beside it: these are no ratios, and go by the machine."
 DECIDED = Decided(200, 500, 3000, 199, 85.0, 1_700_000.0)
@@ -146,9 +145,7 @@ def test_ways_to_decide_are_compared_under_headings_that_are_words():
     placed = Placed("one", 2, 1, (0.0,), ways, Best(reach, reach, 0.1))
     moves = dict.fromkeys((Way.SOLVED, Way.UNSOLVED, Way.BEST), Moves(1.0, 1.0, 1.0, 1, 0.1))
     result = SolveResult([placed], [placed], [Moved("one", 9, 20, moves, 1.0, 1.0, True)])
-    console = Console(file=io.StringIO(), width=160)
-    console.print(solve_table(result))
-    said = console.file.getvalue()
+    said = printed(solve_table(result), 160)
     assert "the most" in said
     assert "in the end" in said
     assert not re.search(r"[a-z][A-Z]", said.replace("KubeDSM", "").replace("QoS", ""))

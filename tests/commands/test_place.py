@@ -1,6 +1,5 @@
 """`kubedsm place --from`: the decisions of dumps, and dumps of every broken kind."""
 
-import io
 import json
 
 import attrs
@@ -8,7 +7,7 @@ import orjson
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from rich.console import Console, Group
+from rich.console import Group
 
 from kubedsm.cluster.wire import dump as dumps
 from kubedsm.commands import offline
@@ -21,6 +20,7 @@ from kubedsm.core.solving.in_order import Certificate
 from kubedsm.core.solving.programme import Status
 from support.command_line import kubedsm
 from support.dumps import dump_of, node, pod
+from support.printed import printed
 
 
 def place(*items, configuration=None):
@@ -92,10 +92,8 @@ def test_why_a_pod_fits_nowhere_is_told_for_nodes_that_refuse_it_alike():
         ),
         "dump",
     )
-    told = io.StringIO()
-    placement = offline.place(read, Configuration())
-    Console(file=told, width=200).print(Group(*unplaced_lines(placement)))
-    message, *nodes, bad = (line.rstrip() for line in told.getvalue().splitlines())
+    told = printed(Group(*unplaced_lines(offline.place(read, Configuration()))))
+    message, *nodes, bad = (line.rstrip() for line in told.splitlines())
     assert message == (
         "shop/web-1, shop/web-2, shop/web-3 and 1 more: 0/7 nodes are available:"
         " 1 Insufficient memory, 1 node(s) had untolerated taint {gpu: only}, 6 Insufficient cpu."
@@ -302,8 +300,7 @@ def test_what_is_not_proven_is_told_with_the_most_there_could_be():
     placed = Certificate("pods placed", Status.FEASIBLE, 188, 203)
     less_sure = attrs.evolve(placement.decision, proof=NO_PROOF, certificates=(placed,))
     placement = attrs.evolve(placement, decision=less_sure)
-    console = Console(file=io.StringIO(), width=200)
-    console.print(placement_tables(placement, 1.0))
-    assert "not proven optimal" in console.file.getvalue()
-    assert "pods placed: 188 of at most 203 (gap 7.4 %)" in console.file.getvalue()
+    told = printed(placement_tables(placement, 1.0))
+    assert "not proven optimal" in told
+    assert "pods placed: 188 of at most 203 (gap 7.4 %)" in told
     assert placement.as_json()["certificates"] == [placed.as_json()]

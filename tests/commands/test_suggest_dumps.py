@@ -1,11 +1,8 @@
 """`kubedsm suggest --from`: what is said of dumps, and of pods that must stay."""
 
-import io
-
 import attrs
 import orjson
 import pytest
-from rich.console import Console
 
 from kubedsm.cluster.wire import dump as dumps
 from kubedsm.commands import advising, offline
@@ -13,6 +10,7 @@ from kubedsm.configuration.settings import Configuration, load
 from kubedsm.core.solving.in_order import Certificate
 from kubedsm.core.solving.programme import Status
 from support.dumps import dump_of, node, pod
+from support.printed import printed
 
 HASH = "5b576d85cf"
 
@@ -114,9 +112,8 @@ def test_of_those_on_one_node_one_goes_elsewhere_and_it_is_said_what_for():
     advice = advising.advise(mirror.snapshot(), Configuration())
     [move] = advice.as_json()["moves"]
     assert (move["to"], move["kind"], move["purpose"]) == ("e2", "edge-to-edge", purpose)
-    console = Console(file=io.StringIO(), width=200)
-    console.print(advising.advice_tables(advice, 1.0))
-    assert f"shop/{move['pod'][5:]} moves {purpose}" in console.file.getvalue()
+    told = printed(advising.advice_tables(advice, 1.0))
+    assert f"shop/{move['pod'][5:]} moves {purpose}" in told
 
 
 def test_a_stateful_pod_would_be_recreated():
@@ -131,10 +128,9 @@ def test_what_is_not_proven_is_told_with_the_most_there_could_be():
     worth = Certificate("worth", Status.FEASIBLE, 3_000_000_000, 4_000_000_000, unit=10**9)
     less_sure = attrs.evolve(advice.suggestion, proven=False, certificate=worth)
     advice = attrs.evolve(advice, suggestion=less_sure)
-    console = Console(file=io.StringIO(), width=200)
-    console.print(advising.advice_tables(advice, 1.0))
-    assert "not proven optimal within the limits" in console.file.getvalue()
-    assert "worth: 3 of at most 4 (gap 25.0 %)" in console.file.getvalue()
+    told = printed(advising.advice_tables(advice, 1.0))
+    assert "not proven optimal within the limits" in told
+    assert "worth: 3 of at most 4 (gap 25.0 %)" in told
     assert advice.as_json()["certificates"] == [worth.as_json()]
 
 

@@ -1,11 +1,9 @@
 """The demo with a site that is cut off in the middle, in virtual time."""
 
 import asyncio
-import io
 import random
 
 import pytest
-from rich.console import Console
 
 from kubedsm.clock import VirtualClock
 from kubedsm.configuration.settings import Configuration
@@ -17,15 +15,10 @@ from kubedsm.demo.view import render, summary
 from kubedsm.emulator.emulated_cluster import Timing
 from kubedsm.emulator.front import EmulatedFront
 from kubedsm.runtime.assembly import Runtime
+from support.printed import printed
 
 #: seconds of a cycle of the load in the paper
 PAPERS_CYCLE = 90.0
-
-
-def text(renderable):
-    console = Console(width=200, file=io.StringIO())
-    console.print(renderable)
-    return console.file.getvalue()
 
 
 @pytest.mark.looptime
@@ -45,7 +38,7 @@ async def test_a_site_is_cut_off_in_the_middle_and_comes_back():
     away = [frame for frame in frames if frame.cut.away]
     assert (away[0].seconds, away[-1].seconds) == pytest.approx((10, 26), abs=0.5)
     assert (
-        text(render(away[0], 200, 50)).count("cut off") == 4
+        printed(render(away[0], 200, 50)).count("cut off") == 4
     )  # in words, each of two nodes, and how it goes
     back = next(frame for frame in frames if frame.seconds > 26.0 and not frame.moving)
     assert headline(back) == "site north is back, and left alone until it has been back for 6 s"
@@ -56,7 +49,7 @@ async def test_a_site_is_cut_off_in_the_middle_and_comes_back():
     whys = {move.why.partition(" lacks")[0] for move in last.moves}
     assert len(last.moves) == last.migrations.begun
     assert "its promise" in whys
-    assert f"and {told['moves']} moves began" in " ".join(text(summary(last, 200)).split())
+    assert f"and {told['moves']} moves began" in " ".join(printed(summary(last, 200)).split())
 
 
 def test_its_times_are_shortened_as_the_day_is():

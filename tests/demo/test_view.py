@@ -11,6 +11,7 @@ from kubedsm.demo.ending import ending
 from kubedsm.demo.headline import headline
 from kubedsm.demo.view import LineByLine, render, summary
 from support.demo_frames import FRAME, MOVE
+from support.printed import printed
 
 WIDTHS = (50, 80, 100, 200)
 HINT = "kubectl --kubeconfig /tmp/k get pods"
@@ -26,12 +27,6 @@ FRAMES = {
 }
 
 
-def shown(renderable, width):
-    console = Console(width=width, file=io.StringIO(), color_system=None)
-    console.print(renderable)
-    return console.file.getvalue()
-
-
 def spans(renderable):
     """What is printed in which colour."""
     console = Console(width=100, file=io.StringIO(), force_terminal=True)
@@ -43,7 +38,7 @@ def spans(renderable):
 @pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
 @pytest.mark.parametrize("width", WIDTHS)
 def test_a_picture_fits_and_nothing_in_it_is_broken_or_cut(width, frame):
-    picture = shown(render(frame, width, 24, HINT), width)
+    picture = printed(render(frame, width, 24, HINT), width)
     lines = picture.splitlines()
     assert len(lines) <= 24
     assert max(map(len, lines)) <= width
@@ -60,7 +55,7 @@ def test_a_picture_fits_and_nothing_in_it_is_broken_or_cut(width, frame):
 @pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
 @pytest.mark.parametrize("width", WIDTHS)
 def test_the_last_picture_says_all_of_the_ending(width, frame):
-    picture = shown(summary(frame, width), width)
+    picture = printed(summary(frame, width), width)
     assert max(map(len, picture.splitlines())) <= width
     words = " ".join(picture.split())
     assert all(sentence in words for sentence in ending(frame))
@@ -69,17 +64,17 @@ def test_the_last_picture_says_all_of_the_ending(width, frame):
 
 
 def test_a_wide_picture_has_kube_scheduler_beside_it():
-    lines = shown(render(FRAME, 80, 24), 80).splitlines()
+    lines = printed(render(FRAME, 80, 24), 80).splitlines()
     assert [line.split()[-2:] for line in lines if line.startswith("b ")] == [["0.50", "0.79"]]
-    assert "kube-scheduler" in shown(render(FRAME, 50, 24), 50)
+    assert "kube-scheduler" in printed(render(FRAME, 50, 24), 50)
     alone = attrs.evolve(FRAME, theirs=None, replay="none")
-    assert "kube-scheduler" not in shown(render(alone, 100, 24), 100)
+    assert "kube-scheduler" not in printed(render(alone, 100, 24), 100)
 
 
 def test_tall_pictures_list_the_last_moves():
     moves = [attrs.evolve(MOVE, pod=f"default/{name}") for name in "abcdef"]
     frame = attrs.evolve(FRAME, moves=moves)
-    listed = {h: shown(render(frame, 80, h), 80).count("41 s  moving") for h in (18, 24, 40)}
+    listed = {h: printed(render(frame, 80, h), 80).count("41 s  moving") for h in (18, 24, 40)}
     assert listed == {18: 0, 24: 3, 40: 4}
 
 

@@ -1,11 +1,9 @@
 """FIND and HOLD against a service that is too small for some time, in virtual time."""
 
 import asyncio
-import io
 from contextlib import asynccontextmanager
 
 import pytest
-from rich.console import Console
 
 from loadgen.arrivals import Arrival
 from loadgen.hpa import Plan, Played, play, window_of
@@ -13,6 +11,7 @@ from loadgen.hpa_report import hpa_report, line_of
 from loadgen.measures import Outcome
 from loadgen.recovery import Recovery, Sla, Window
 from loadgen.transport import Answer
+from support.printed import printed
 
 pytestmark = pytest.mark.looptime(idle_timeout=None)
 URL = "http://a/"
@@ -119,9 +118,7 @@ DONE = Played(Plan(URL), ((10, BAD),), (BAD, GOOD))
 
 
 def text(found):
-    console = Console(width=100, record=True, file=io.StringIO())
-    console.print(hpa_report(found))
-    return console.export_text()
+    return printed(hpa_report(found), 100)
 
 
 def test_the_report():

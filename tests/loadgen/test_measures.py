@@ -1,15 +1,14 @@
 """Percentiles, and what is reported of nothing."""
 
-import io
 from array import array
 
 import pytest
-from rich.console import Console
 
 from loadgen import measures
 from loadgen.arrivals import Arrival
 from loadgen.measures import Latency, Outcome, RequestRecorder
 from loadgen.report import report
+from support.printed import printed
 
 
 def milliseconds(*values):
@@ -108,9 +107,8 @@ def test_the_table_has_a_line_for_each_service_and_one_for_all():
     recorder.offer(arrival, 1.0)
     recorder.begin(arrival, 1.0)
     recorder.end(Outcome(arrival, 1.0625, 200))
-    console = Console(width=80, record=True, file=io.StringIO())
-    console.print(report(recorder.results(2.0, interrupted=False), "x.json"))
-    rows = [line.split() for line in console.export_text().splitlines()]
+    said = printed(report(recorder.results(2.0, interrupted=False), "x.json"), 80)
+    rows = [line.split() for line in said.splitlines()]
     assert rows[0][0] == "x.json"
     headings = "service requests errors offered achieved mean p50 p95 p99 max"
     assert [row for row in rows if len(row) == len(headings.split())] == [
@@ -130,9 +128,8 @@ def test_a_narrow_table_breaks_no_name_and_no_number(width):
         recorder.offer(arrival, 1.0)
         recorder.begin(arrival, 1.0)
         recorder.end(Outcome(arrival, 13.3455, 200))
-    console = Console(width=width, file=io.StringIO())
-    console.print(report(recorder.results(20.0, interrupted=False), "x.json").renderables[0])
-    said = console.file.getvalue()
+    results = recorder.results(20.0, interrupted=False)
+    said = printed(report(results, "x.json").renderables[0], width)
     [row] = [line.split() for line in said.splitlines() if names[0] in line]
     assert set(row) <= {names[0], "1", "0", "0.05", "12345.5"}
     assert row.count("12345.5") == {60: 1, 80: 2, 120: 5}[width]

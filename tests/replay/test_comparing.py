@@ -1,10 +1,7 @@
 """Results of several recordings, side by side."""
 
-import io
-
 import orjson
 import pytest
-from rich.console import Console
 
 from kubedsm.configuration.documents import DocumentError
 from kubedsm.core.world.model import Tier
@@ -18,6 +15,7 @@ from kubedsm.replay.report import assembled, in_a_sentence, plain_tables, tables
 from kubedsm.replay.runner import Outcome
 from kubedsm.replay.timeline import Life, Timeline
 from support.policy_clusters import MI, node, pod
+from support.printed import printed
 
 MEASURED = {"emulated": False, "measured": "measured on a cluster (Kubernetes v1)"}
 EDGE = node("e1", Tier.EDGE, 1, 1000 * MI)
@@ -81,9 +79,7 @@ def test_what_moves_brought_is_shown_where_a_scheduler_said_so(folder):
     assert "| kubedsm | 4 | 2 | -20.0 | -15.3 | too few requests: 2 |" in shown
     assert "| old | 4 | 0 | - | - | too few requests: 2 |" in shown
     assert ">-15.3</td>" in page("kubedsm record", plain_tables(found))
-    console = Console(record=True, file=io.StringIO(), width=200)
-    console.print(tables(found))
-    text = console.export_text()
+    text = printed(tables(found))
     assert "load, kubedsm: the effect of 2 of 4 moves was measured: each was to make resp" in text
     assert "load, old: the effect of 0 of 4 moves was measured; not measured: too few" in text
 

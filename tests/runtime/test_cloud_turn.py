@@ -1,9 +1,6 @@
 """Where the search in a large cloud goes on from batch to batch, and what is told of it."""
 
-import io
-
 import pytest
-from rich.console import Console
 from structlog.testing import capture_logs
 
 from kubedsm.configuration.settings import load
@@ -13,6 +10,7 @@ from kubedsm.emulator.paper import node
 from kubedsm.thinking.frames import pickled, pickled_answer, unpickled, unpickled_answer
 from kubedsm.why.table import explanation_table
 from support.metered import Metered
+from support.printed import printed
 from support.slow_thinking import hard, slow_batches
 from support.worlds import emulated
 
@@ -140,6 +138,4 @@ async def test_it_is_told_which_nodes_were_not_looked_at():
 
 
 def shown(said):
-    console = Console(width=120, record=True, file=io.StringIO())
-    console.print(explanation_table(said))
-    return console.export_text()
+    return printed(explanation_table(said), 120)

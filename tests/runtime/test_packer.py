@@ -1,11 +1,9 @@
 """When room is looked for by packing: not again and again, and not against the rules."""
 
 import asyncio
-import io
 
 import attrs
 import pytest
-from rich.console import Console
 from structlog.testing import capture_logs
 
 from kubedsm.configuration.settings import load
@@ -15,6 +13,7 @@ from kubedsm.thinking.questions import NoAnswerError
 from kubedsm.why.table import explanation_table
 from support.move_scenes import MERGE
 from support.packings import APPLY, Counting, half_full, in_pieces, large, placed, settled
+from support.printed import printed
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
@@ -145,9 +144,7 @@ async def test_in_the_mode_suggest_it_is_only_said():
             assert told.packing.startswith("1 move would make room on n")
             assert told.packing.endswith(", mode is suggest")
             assert told.as_json()["packing"] == told.packing
-            shown = Console(file=io.StringIO(), width=200)
-            shown.print(explanation_table(told))
-            assert f"Packing: {told.packing}" in shown.file.getvalue()
+            assert f"Packing: {told.packing}" in printed(explanation_table(told))
         assert placed(world) == 0
 
 

@@ -1,10 +1,7 @@
 """What is measured of nodes is told of each of them, and of the one that was chosen."""
 
-import io
-
 import attrs
 import pytest
-from rich.console import Console
 
 from kubedsm.clock import VirtualClock
 from kubedsm.configuration.settings import load
@@ -17,6 +14,7 @@ from kubedsm.why.table import explanation_table
 from support.fake_prometheus import FakePrometheus
 from support.measured_loads import edge
 from support.placement_instances import pod, resources, snapshot
+from support.printed import printed
 from support.worlds import EDGE, emulated
 
 POLICY = KubeDSM(lambda _: Promise(), Objective(), load=LoadGoal())
@@ -37,9 +35,7 @@ def test_each_node_that_is_known_has_its_score():
     found = measured(new).explain(new)
     assert {n.node: n.load for n in found.nodes} == {"e1": 100.0, "e2": 75.0, "e3": None}
     assert found.chosen == "e1"
-    shown = Console(file=io.StringIO(), width=200)
-    shown.print(explanation_table(found))
-    assert "load score 75" in shown.file.getvalue()
+    assert "load score 75" in printed(explanation_table(found))
     blind = measured(new, attrs.evolve(POLICY, load=None)).explain(new)
     assert {n.load for n in blind.nodes} == {None}
 
