@@ -76,10 +76,10 @@ class Diagnostics:
         if len(found) > 1:
             raise _refused(f"several pods are called {name}: {', '.join(found.values())}")
         left_alone = [how for how in map(self._decisions.left_alone, found) if how is not None]
-        recalled = [self._decisions.recall(uid, full_name) for uid, full_name in found.items()]
         if left_alone:
             async with self._thinking:
                 return _json((await asyncio.to_thread(left_alone[0])).as_json())
+        recalled = [self._decisions.recall(uid, full_name) for uid, full_name in found.items()]
         if not recalled or recalled[0] is None:
             raise web.HTTPNotFound(text=f"nothing was decided about a pod {name}\n")
         async with self._thinking:
