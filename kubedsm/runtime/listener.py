@@ -1,7 +1,7 @@
 """What happens, for whoever counts it."""
 
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
 
 from kubedsm.core.moving.suggestion import Move, MoveKind
 from kubedsm.core.solving.in_order import Certificate
@@ -78,3 +78,22 @@ class Listener:
 
     def load_asked(self, query: str, result: LoadResult) -> None:
         """Prometheus was asked the query of that name."""
+
+
+class Listeners(Listener):
+    """Several of them as one: each hears everything, in their order."""
+
+    def __init__(self, *listeners: Listener) -> None:
+        self.listeners = listeners
+
+
+def _told_to_all(name: str) -> Callable[..., None]:
+    def told(self: Listeners, *heard: Any) -> None:
+        for listener in self.listeners:
+            getattr(listener, name)(*heard)
+
+    return told
+
+
+for _name in [name for name in vars(Listener) if not name.startswith("_")]:
+    setattr(Listeners, _name, _told_to_all(_name))
