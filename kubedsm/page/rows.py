@@ -1,0 +1,154 @@
+"""What viewers see of the cluster, as rows of tables: flat, of plain values, and small.
+
+Fields with their default values are left out when they are sent. Times are seconds since the
+epoch, cpu is in millicores, memory in bytes.
+"""
+
+from typing import Literal
+
+import msgspec
+
+from kubedsm.core.world.model import Tier
+
+#: why a node takes no pods; empty if it does
+NodeState = Literal["", "cordoned", "not ready", "unreachable", "cut off", "settling"]
+PodState = Literal["waiting", "gated", "starting", "ready", "leaving", "finished"]
+MoveState = Literal["proposed", "planned", "moving", "completed", "taken back", "failed", "dropped"]
+
+
+class _Row(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    pass
+
+
+class NodeRow(_Row, frozen=True):
+    """By name."""
+
+    #: None: not ours to place on
+    tier: Tier | None
+    #: what can be requested of it
+    cpu: int
+    memory: int
+    #: how many pods it takes
+    pods: int
+    #: of an edge node, if it is at one
+    site: str = ""
+    state: NodeState = ""
+    #: what is in use, as measured: parts of `cpu` and `memory`; None: not known
+    cpu_used: float | None = None
+    memory_used: float | None = None
+
+
+class PodRow(_Row, frozen=True):
+    """By namespace/name. Pods that have finished and left their room are not in it."""
+
+    #: namespace/name, the key of its row
+    workload: str
+    state: PodState
+    created: float
+    cpu: int = 0
+    memory: int = 0
+    #: the one it is on, or on its way to; empty while it waits
+    node: str = ""
+    #: the move that it was made for, or that takes it away
+    move: str = ""
+    #: of a pod that waits: why, in kube-scheduler's words
+    message: str = ""
+    #: rules that reject it on some node
+    rules: tuple[str, ...] = ()
+    #: of another scheduler's pod
+    scheduler: str = ""
+
+
+class WorkloadRow(_Row, frozen=True):
+    """By namespace/name; of those with pods of ours."""
+
+    kind: str
+    #: pods on the edge, pods in all, those that wait included
+    edge: int
+    total: int
+    #: which part of them is promised to be on the edge, and what that weighs
+    promise: float
+    weight: float
+    #: pods that would have to be on the edge, and are not
+    missing: int = 0
+    #: the edge answers it more slowly than the cloud
+    edge_slower: bool = False
+
+
+class MoveRow(_Row, frozen=True):
+    """By the id of its order, or, while it is only proposed, by its pod."""
+
+    pod: str
+    workload: str
+    source: str
+    target: str
+    kind: str
+    #: what it is made for, in words
+    purpose: str
+    state: MoveState
+    at: float
+    #: the number of its decision
+    decision: int = 0
+    gain: float = 0.0
+    #: what is waited for now, in words: "wait for shop/cart-x to be Ready"
+    step: str = ""
+    #: the steps that are over, of so many
+    done: int = 0
+    steps: int = 0
+    #: since when the step is under way, and when all was over
+    since: float = 0.0
+    ended: float = 0.0
+    #: why it did not end well
+    reason: str = ""
+    #: the pod in its place
+    replacement: str = ""
+    #: what it brought, in words
+    helped: str = ""
+
+
+class NewsRow(_Row, frozen=True):
+    """One thing that happened, by number: a decision, a move's end, an Event, a change of state."""
+
+    at: float
+    kind: Literal["batch", "suggestion", "move", "event", "state"]
+    text: str
+    #: what it is about, in each case a key of that table; empty: nothing
+    pod: str = ""
+    node: str = ""
+    move: str = ""
+    #: the number of the decision
+    decision: int = 0
+    warning: bool = False
+
+
+class StatusRow(_Row, frozen=True):
+    """How things stand in all; its key is `now`."""
+
+    #: what is going on, in words
+    headline: str
+    #: whether anything is wrong, and what, each in a sentence
+    troubles: tuple[str, ...] = ()
+    #: leading, standby, or alone: without election
+    role: Literal["leading", "standby", "alone"] = "alone"
+    #: who leads, if that is known and not we
+    leader: str = ""
+    paused: bool = False
+    dry_run: bool = False
+    #: suggester.mode
+    mode: str = ""
+    #: configurations taken so far, and why the last one was not
+    generation: int = 0
+    refusal: str = ""
+    #: milliseconds from seen to bound, of the last pods
+    bind_p50: float | None = None
+    bind_p99: float | None = None
+    #: milliseconds by which the event loop is late, at most lately
+    loop_lag: float | None = None
+    batches: int = 0
+    bound: int = 0
+    waiting: int = 0
+    moves_done: int = 0
+
+
+Row = NodeRow | PodRow | WorkloadRow | MoveRow | NewsRow | StatusRow
+Table = Literal["nodes", "pods", "workloads", "moves", "news", "status"]

@@ -1,0 +1,23 @@
+/** The page of a scheduler that runs. */
+
+import { Film } from "./film.js";
+import { show } from "./page.js";
+import { ask } from "./server.js";
+import { follow } from "./stream.js";
+
+const film = new Film();
+const view = show({ films: [film], ask });
+
+const told = await ask("film").then((answer) => answer.text()).catch(() => "");
+for (const line of told.split("\n").filter(Boolean)) film.add(JSON.parse(line));
+view.changed();
+
+follow({
+  ask,
+  after: () => film.version,
+  onMessage: (message) => {
+    film.add(message);
+    view.changed();
+  },
+  onState: (connection) => view.set({ connection }),
+});
