@@ -10,16 +10,16 @@ from plans.steps import TERMINAL, Step, StepKind, StepState
 #: moves that are over, of which rows are kept
 LAST = 50
 
-_WAITED_FOR = {
-    StepKind.START: "wait for its turn",
-    StepKind.DETACH: "take {pod} from its owner",
-    StepKind.AWAIT_REPLACEMENT: "wait for its owner to make another pod",
-    StepKind.BIND: "bind {replacement} to {target}",
-    StepKind.AWAIT_READY: "wait for {replacement} to be Ready",
-    StepKind.SETTLE: "wait until {replacement} has stayed Ready for a while",
-    StepKind.EVICT: "evict {pod}",
-    StepKind.AWAIT_GONE: "wait for {pod} to be gone",
-    StepKind.RESTORE: "give {pod} back to its owner",
+_UNDER_WAY = {
+    StepKind.START: "waiting for its turn",
+    StepKind.DETACH: "taking {pod} from its owner",
+    StepKind.AWAIT_REPLACEMENT: "waiting for its owner to make another pod",
+    StepKind.BIND: "binding {replacement} to {target}",
+    StepKind.AWAIT_READY: "waiting for {replacement} to be Ready",
+    StepKind.SETTLE: "waiting until {replacement} has stayed Ready for a while",
+    StepKind.EVICT: "evicting {pod}",
+    StepKind.AWAIT_GONE: "waiting for {pod} to be gone",
+    StepKind.RESTORE: "giving {pod} back to its owner",
 }
 
 
@@ -56,7 +56,7 @@ def _row(entry: Entry, outcome: MoveOutcome, steps: tuple[Step, ...]) -> MoveRow
         at=entry.at,
         decision=entry.number,
         gain=round(move.gain, 6),
-        step="" if current is None else _WAITED_FOR[current.kind].format(**names),
+        step="" if current is None else _UNDER_WAY[current.kind].format(**names),
         done=sum(step.state in TERMINAL for step in steps if step.kind is not StepKind.RESTORE),
         steps=sum(step.kind is not StepKind.RESTORE for step in steps),
         reason=outcome.reason,

@@ -10,9 +10,12 @@ import msgspec
 
 from kubedsm.core.world.model import Tier
 
-#: why a node takes no pods; empty if it does
-NodeState = Literal["", "cordoned", "not ready", "unreachable", "cut off", "settling"]
-PodState = Literal["waiting", "gated", "starting", "ready", "leaving", "finished"]
+#: why a node takes no pods, the worst of it; empty if it does. Cut off: its site is, and what runs
+#: there goes on unheard; settling: its site is back, and nothing is put there yet
+NodeState = Literal["", "cordoned", "settling", "not ready", "unreachable", "cut off"]
+#: gated: its schedulingGates are to be taken off first; starting: a node is chosen, its containers
+#: do not run yet; not ready: they run
+PodState = Literal["waiting", "gated", "starting", "not ready", "ready", "leaving", "finished"]
 MoveState = Literal["proposed", "planned", "moving", "completed", "taken back", "failed", "dropped"]
 
 
@@ -33,6 +36,10 @@ class NodeRow(_Row, frozen=True):
     #: of an edge node, if it is at one
     site: str = ""
     state: NodeState = ""
+    #: since when it is in that state, if it has changed since we look
+    since: float = 0.0
+    #: also where the state says something worse
+    cordoned: bool = False
     #: what is in use, as measured: parts of `cpu` and `memory`; None: not known
     cpu_used: float | None = None
     memory_used: float | None = None
@@ -49,12 +56,14 @@ class PodRow(_Row, frozen=True):
     memory: int = 0
     #: the one it is on, or on its way to; empty while it waits
     node: str = ""
-    #: the move that it was made for, or that takes it away
+    #: the move, planned or under way, that it was made for, or that takes it away
     move: str = ""
-    #: of a pod that waits: why, in kube-scheduler's words
+    #: of a pod that waits: why, mostly in kube-scheduler's words
     message: str = ""
-    #: rules that reject it on some node
+    #: the rules by which nodes reject it, such as NodeResourcesFit
     rules: tuple[str, ...] = ()
+    #: of one that waits: the node on which room is being made for it
+    room_on: str = ""
     #: of another scheduler's pod
     scheduler: str = ""
 
@@ -71,6 +80,12 @@ class WorkloadRow(_Row, frozen=True):
     weight: float
     #: pods that would have to be on the edge, and are not
     missing: int = 0
+    #: of the pods, those that are Ready, and those that wait for a node
+    ready: int = 0
+    waiting: int = 0
+    #: milliseconds that a request takes, the mean, as measured there; None: not known
+    edge_answers: float | None = None
+    cloud_answers: float | None = None
     #: the edge answers it more slowly than the cloud
     edge_slower: bool = False
 
@@ -83,21 +98,24 @@ class MoveRow(_Row, frozen=True):
     source: str
     target: str
     kind: str
-    #: what it is made for, in words
+    #: what it is made for, in words: "its promise lacks 1 pod of 3"
     purpose: str
     state: MoveState
+    #: when it was decided, when it began, and when all was over; 0: not yet
     at: float
+    began: float = 0.0
+    ended: float = 0.0
     #: the number of its decision
     decision: int = 0
     gain: float = 0.0
-    #: what is waited for now, in words: "wait for shop/cart-x to be Ready"
+    #: what goes on now, in words: "waiting for shop/cart-x to be Ready"; and since when
     step: str = ""
+    since: float = 0.0
     #: the steps that are over, of so many
     done: int = 0
     steps: int = 0
-    #: since when the step is under way, and when all was over
-    since: float = 0.0
-    ended: float = 0.0
+    #: what was done until now: when each step was over, and that in words
+    story: tuple[tuple[float, str], ...] = ()
     #: why it did not end well
     reason: str = ""
     #: the pod in its place
@@ -113,6 +131,7 @@ class NewsRow(_Row, frozen=True):
     kind: Literal["batch", "suggestion", "move", "event", "state"]
     text: str
     #: what it is about, in each case a key of that table; empty: nothing
+    workload: str = ""
     pod: str = ""
     node: str = ""
     move: str = ""
@@ -124,30 +143,37 @@ class NewsRow(_Row, frozen=True):
 class StatusRow(_Row, frozen=True):
     """How things stand in all; its key is `now`."""
 
-    #: what is going on, in words
+    #: what is going on, in words: "moving 2 of 3: waiting for shop/cart-x to be Ready, 4 s"
     headline: str
     #: whether anything is wrong, and what, each in a sentence
     troubles: tuple[str, ...] = ()
-    #: leading, standby, or alone: without election
-    role: Literal["leading", "standby", "alone"] = "alone"
+    #: alone: without election; watching: the cluster is followed, and nothing is decided here
+    role: Literal["leading", "standby", "alone", "watching"] = "alone"
     #: who leads, if that is known and not we
     leader: str = ""
     paused: bool = False
     dry_run: bool = False
     #: suggester.mode
     mode: str = ""
-    #: configurations taken so far, and why the last one was not
+    #: what `kubedsm approve` takes, if moves are proposed
+    proposal: str = ""
+    #: configurations taken so far, when the last one was, and why what was given since is refused
     generation: int = 0
+    configured: float = 0.0
     refusal: str = ""
-    #: milliseconds from seen to bound, of the last pods
+    #: milliseconds from seen waiting to seen on a node, of the last pods that were bound
     bind_p50: float | None = None
     bind_p99: float | None = None
     #: milliseconds by which the event loop is late, at most lately
     loop_lag: float | None = None
+    #: so far: batches decided on, pods bound, moves completed
     batches: int = 0
     bound: int = 0
-    waiting: int = 0
     moves_done: int = 0
+    #: now: pods that wait for a node, moves under way, and those that wait for their turn
+    waiting: int = 0
+    moving: int = 0
+    planned: int = 0
 
 
 Row = NodeRow | PodRow | WorkloadRow | MoveRow | NewsRow | StatusRow

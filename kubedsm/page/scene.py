@@ -6,6 +6,7 @@ second cost no more than what is different in the end.
 
 from collections.abc import Iterator, Mapping
 
+from kubedsm.clock import Clock
 from kubedsm.core.world.change import Change
 from kubedsm.core.world.measured import Usage
 from kubedsm.core.world.model import Pod, Uid
@@ -24,7 +25,8 @@ _NOTHING_KNOWN = Usage()
 class Scene(Listener):
     """The one owner of the rows."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self._version = 0
         self._at = 0.0
         self._tables: dict[Table, dict[str, Row]] = {
@@ -43,8 +45,9 @@ class Scene(Listener):
     def attempt_ended(self, pod: Pod, result: Result) -> None:  # noqa: ARG002 - the listener's
         self._touched.add(pod.uid)
 
-    def look(self, runtime: Runtime, leadership: Leadership, now: float) -> Changes | None:
+    def look(self, runtime: Runtime, leadership: Leadership) -> Changes | None:
         """Bring all rows up to date; what that changed, if anything."""
+        now = self._clock.wall()
         reading = read(runtime, leadership, now)
         if not self._version:
             self._touched.update(reading.snapshot.pods)
