@@ -116,7 +116,7 @@ class Runtime:
         )
         self._recorder = self._writer_of_events(followed, binds, instance)
         self._workload_events = WorkloadEvents(
-            cluster, clock, self.supervisor, self._said, instance
+            cluster, clock, self.supervisor, self._said, instance, self._listener
         )
         self._effects = MoveEffects(self.decisions, clock, self.configuration, self._listener)
         self.manager = self._runner_of_plans(followed, binds)
@@ -196,6 +196,7 @@ class Runtime:
             self._said,
             instance,
             self.decisions.summary,
+            self._listener,
         )
 
     def _decider(self, chance: random.Random, binds: BindCalls) -> Scheduler:
@@ -317,7 +318,13 @@ class Runtime:
             self.supervisor,
             on_pod=(binds.observe, *of_any_pod, ignored.observe),
             on_gone=(*of_any_pod, self._recorder.forget),
-            on_other=(self.sites.observe, self._preemptor.observe, self._tiers.observe, *samples),
+            on_other=(
+                self.sites.observe,
+                self._preemptor.observe,
+                self._tiers.observe,
+                *samples,
+                self._listener.changed,
+            ),
         )
 
     def _asker_for_load(self, prometheus: Asker) -> LoadMonitor:

@@ -31,6 +31,7 @@ from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.core.world.model import MIGRATING_LABEL, NodeName, Pod, Tier, Uid
 from kubedsm.runtime.bind_calls import BindCalls
 from kubedsm.runtime.event_writer import EventWriter, Occurrence
+from kubedsm.runtime.listener import Listener
 from kubedsm.runtime.news import (
     TOPICS,
     Entry,
@@ -101,10 +102,11 @@ class EventRecorder:
         said: SaidByCause,
         instance: str,
         why: Callable[[Pod], str],
+        listener: Listener,
     ) -> None:
         self._cluster = cluster
         self._clock = clock
-        self._events = EventWriter(cluster, clock, said, instance, REQUEST_TIMEOUT)
+        self._events = EventWriter(cluster, clock, said, instance, REQUEST_TIMEOUT, listener)
         self._mirror = mirror
         self._followed = followed
         self._binds = binds

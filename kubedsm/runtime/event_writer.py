@@ -8,6 +8,7 @@ from kubedsm.cluster.calls import verbs
 from kubedsm.cluster.client.port import Cluster, ClusterError, Forbidden, NotFound
 from kubedsm.cluster.wire.errors import WireError
 from kubedsm.runtime.event_series import EventSeries, Series
+from kubedsm.runtime.listener import Listener
 from kubedsm.said_by_cause import SaidByCause
 
 log = structlog.get_logger()
@@ -35,6 +36,7 @@ class EventWriter:
     instance: str
     #: seconds, of each request
     timeout: float
+    listener: Listener
     series: EventSeries = attrs.field(factory=EventSeries, init=False)
     #: Events that could not be written
     lost: int = attrs.field(default=0, init=False)
@@ -75,14 +77,17 @@ class EventWriter:
         return True
 
     async def _created(self, occurred: Occurrence, series: Series) -> str:
-        return await verbs.create_event(
+        about, reason, note = occurred.about, occurred.reason, series.prefix + occurred.note
+        name = await verbs.create_event(
             self.cluster,
-            occurred.about,
-            reason=occurred.reason,
+            about,
+            reason=reason,
             action=occurred.action,
-            note=series.prefix + occurred.note,
+            note=note,
             instance=self.instance,
             at=self.clock.wall(),
             warning=occurred.warning,
             timeout=self.timeout,
         )
+        self.listener.event_written(about, reason, note, occurred.warning)
+        return name

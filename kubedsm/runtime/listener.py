@@ -1,15 +1,16 @@
 """What happens, for whoever counts it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Literal
 
+from kubedsm.cluster.calls.verbs import Regarding
 from kubedsm.core.moving.suggestion import Move, MoveKind
 from kubedsm.core.solving.in_order import Certificate
 from kubedsm.core.world.change import Change
 from kubedsm.core.world.model import Pod
 from kubedsm.why.effects import Effect
 from kubedsm.why.entries import MoveOutcome
-from plans.steps import Plan
+from plans.steps import Plan, Step
 
 #: of an attempt to schedule a pod; late: there was no time left to think about it
 Result = Literal["scheduled", "unschedulable", "error", "late"]
@@ -40,6 +41,9 @@ class Listener:
     def attempt_ended(self, pod: Pod, result: Result) -> None:
         """The attempt to schedule the pod came to this."""
 
+    def waits(self, pod: Pod, why: str, rules: Collection[str]) -> None:
+        """The pod waits on for a node, and why; rules: those by which nodes reject it."""
+
     def preemption_begun(self, pod: Pod) -> None:
         """Room is looked for in favour of the pod, among pods of lower priority."""
 
@@ -61,6 +65,9 @@ class Listener:
     def bind_ended(self, seconds: float) -> None:
         """A bind that is no move's was seen, or has failed, so long after it was asked for."""
 
+    def stepped(self, plan: Plan, steps: Sequence[Step]) -> None:
+        """The plan went on: these of its steps are to be taken, read live, or over."""
+
     def plan_ended(self, plan: Plan, seconds: float) -> None:
         """Every step of the plan is over, so long after it was begun."""
 
@@ -69,6 +76,9 @@ class Listener:
 
     def move_judged(self, kind: MoveKind | None, effect: Effect) -> None:
         """It is told what a move that was completed brought, or why that cannot be told."""
+
+    def event_written(self, about: Regarding, reason: str, note: str, warning: bool) -> None:
+        """An Event that users can read was created; of one that is only counted on nothing."""
 
     def worker_started(self) -> None:
         """A worker process was started, and is up to date."""

@@ -26,6 +26,8 @@ from plans.steps import Step, StepState
 
 log = structlog.get_logger()
 
+#: why a pod waits, where deciding about it failed
+OWN_ERROR = "an error of the scheduler's own; see its log"
 #: of a pod and each node
 Rejections = Mapping[NodeName, Rejection]
 
@@ -77,6 +79,7 @@ class Outcomes:
                 # A node would take it: it needs another decision, and nothing has to happen first.
                 self.queue.back_off(pod)
             self.listener.attempt_ended(pod, "unschedulable")
+            self.listener.waits(pod, why.message, why.rules)
             self.recorder.failed_scheduling(pod, why.message)
         return {uid: why.message for uid, why in found.items()}
 
@@ -85,13 +88,15 @@ class Outcomes:
         for pod in pods:
             self.queue.back_off(pod)
             self.listener.attempt_ended(pod, "late")
+            self.listener.waits(pod, "there was no time left to think about it", ())
 
     def failed(self, pods: Sequence[Pod]) -> None:
         """Deciding on these failed, by a mistake of ours."""
         for pod in pods:
             self.queue.back_off(pod)
             self.listener.attempt_ended(pod, "error")
-            self.recorder.failed_scheduling(pod, "an error of the scheduler's own; see its log")
+            self.listener.waits(pod, OWN_ERROR, ())
+            self.recorder.failed_scheduling(pod, OWN_ERROR)
 
     def ended(self, batch: Batch, pods: Sequence[Pod], seconds: float, decision: Decision) -> None:
         """All is decided about a batch: by this, at last."""
@@ -124,9 +129,9 @@ class Outcomes:
         if pod.waits_for_node:
             self.listener.attempt_ended(pod, "error")
             self.queue.back_off(pod, cause_of(step.reason, pod.name, pod.uid, step.node))
-            self.recorder.failed_scheduling(
-                pod, f"binding rejected: {step.reason}", reason="SchedulerError"
-            )
+            why = f"binding rejected: {step.reason}"
+            self.listener.waits(pod, why, ())
+            self.recorder.failed_scheduling(pod, why, reason="SchedulerError")
             self.preemptor.unbound(pod)
 
     def move_ended(self, ended: MoveOutcome) -> None:

@@ -308,6 +308,7 @@ class PlacementManager:
         running.story.append((now, event, effects))
         if not effects:
             return
+        self._listener.stepped(running.plan, effects)
         with plan_logged(plan_id):
             for step in effects:
                 with self._supervisor.catching("plan", step=step, story=running) as caught:

@@ -16,6 +16,7 @@ from kubedsm.cluster.client.port import Cluster, ClusterError
 from kubedsm.cluster.wire.decoding import WireError
 from kubedsm.core.moving.suggestion import Move
 from kubedsm.core.world.model import Workload
+from kubedsm.runtime.listener import Listener
 from kubedsm.runtime.supervisor import Supervisor
 from kubedsm.said_by_cause import SaidByCause
 from kubedsm.why.entries import MoveOutcome, Outcome
@@ -44,6 +45,7 @@ class WorkloadEvents:
     supervisor: Supervisor
     said: SaidByCause
     instance: str
+    listener: Listener
     #: Events that could not be written
     lost: int = attrs.field(default=0, init=False)
     _ended: dict[Workload, list[MoveOutcome]] = attrs.field(factory=dict, init=False)
@@ -102,6 +104,7 @@ class WorkloadEvents:
                     warning=note.warning,
                     timeout=REQUEST_TIMEOUT,
                 )
+                self.listener.event_written(about, note.reason, note.text, note.warning)
         except (ClusterError, WireError) as error:
             self.lost += 1
             self.said.log(log.warning, "event lost", error, workload=str(workload))

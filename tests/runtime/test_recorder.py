@@ -27,6 +27,7 @@ from kubedsm.core.world.model import (
     Workload,
 )
 from kubedsm.runtime.event_recorder import BINDS_FIRST, BURST, CHANGED, EACH, SAME, EventRecorder
+from kubedsm.runtime.listener import Listener
 from kubedsm.runtime.placement_manager import PlacementManager
 from support.answering_cluster import refusal
 from support.plan_runner import plan_runner
@@ -118,6 +119,7 @@ async def recording(answer=lambda request: None):
         parts.said,
         "test",
         lambda pod: "",
+        Listener(),
     )
     async with asyncio.TaskGroup() as tasks:
         running = [tasks.create_task(part.run()) for part in (manager, recorder)]
