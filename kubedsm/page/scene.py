@@ -45,9 +45,8 @@ class Scene(Listener):
     def attempt_ended(self, pod: Pod, result: Result) -> None:  # noqa: ARG002 - the listener's
         self._touched.add(pod.uid)
 
-    def look(self, runtime: Runtime, leadership: Leadership) -> Changes | None:
+    def look(self, runtime: Runtime, leadership: Leadership, now: float) -> Changes | None:
         """Bring all rows up to date; what that changed, if anything."""
-        now = self._clock.wall()
         reading = read(runtime, leadership, now)
         if not self._version:
             self._touched.update(reading.snapshot.pods)
