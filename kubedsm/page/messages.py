@@ -14,13 +14,15 @@ from kubedsm.page.rows import Row, Table
 Rows: TypeAlias = Mapping[Table, Mapping[str, Row | None]]
 
 
-class Snapshot(msgspec.Struct, frozen=True, tag="snapshot", rename="camel"):
+class Snapshot(msgspec.Struct, frozen=True, tag="snapshot", rename="camel", omit_defaults=True):
     """All rows there are."""
 
     version: int
     #: seconds since the epoch
     at: float
     rows: Rows
+    #: of the process that tells it; versions count anew in each
+    run: str = ""
 
 
 class Changes(msgspec.Struct, frozen=True, tag="changes", rename="camel"):

@@ -5,7 +5,10 @@ next message, never more messages; one that does not read at all costs nothing.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import secrets
+from collections.abc import AsyncGenerator, Callable
+
+import msgspec
 
 from kubedsm.clock import Clock
 from kubedsm.page.film import Film
@@ -26,10 +29,13 @@ class Stream:
         snapshot: Callable[[], Snapshot],
         clock: Clock,
     ) -> None:
+        #: of this process: versions of another one say nothing here
+        self.run_id = secrets.token_hex(4)
         self._look = look
-        self._snapshot = snapshot
+        self._whole_scene = snapshot
         self._clock = clock
-        self.film = Film(snapshot())
+        look()
+        self.film = Film(self._snapshot())
         self._news = asyncio.Event()
         self.viewers = 0
         #: encoded once for all viewers: the last changes, and the snapshot of a version
@@ -46,7 +52,7 @@ class Stream:
                 self._news = asyncio.Event()
             await self._clock.sleep(LOOK if self.viewers else GLANCE)
 
-    async def messages(self, version: int | None) -> AsyncIterator[bytes]:
+    async def messages(self, version: int | None) -> AsyncGenerator[bytes]:
         """What a viewer that has that version, or nothing yet, is told, until it goes.
 
         An empty one says that there is no news.
@@ -78,3 +84,6 @@ class Stream:
         if self._whole[0] != self.film.version:
             self._whole = self.film.version, encoded(self._snapshot())
         return self._whole
+
+    def _snapshot(self) -> Snapshot:
+        return msgspec.structs.replace(self._whole_scene(), run=self.run_id)

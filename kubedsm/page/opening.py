@@ -1,0 +1,68 @@
+"""The page of a scheduler, from entering to leaving: it looks, and serves what it sees."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from aiohttp import web
+
+from kubedsm.clock import Clock
+from kubedsm.listening import listen
+from kubedsm.monitoring.reading import Leadership
+from kubedsm.page.access import Access
+from kubedsm.page.messages import Changes
+from kubedsm.page.scene import Scene
+from kubedsm.page.serving import page_app
+from kubedsm.page.stream import Stream
+from kubedsm.runtime.assembly import Runtime
+
+LOOPBACK = "127.0.0.1"
+#: seconds that requests in progress are given when it ends
+GRACE = 1.0
+
+
+@asynccontextmanager
+async def page_of(
+    runtime: Runtime,
+    scene: Scene,
+    clock: Clock,
+    address: tuple[str, int] = (LOOPBACK, 0),
+    access: Access | None = None,
+    leadership: Callable[[], Leadership] = Leadership,
+) -> AsyncIterator[str]:
+    """Serve the page of the runtime, whose listener the scene is; its URL.
+
+    Raises AddressUnavailableError.
+    """
+    async with app_of(runtime, scene, clock, access or Access(), leadership) as app:
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=GRACE)
+        url = await listen(runner, *address)
+        try:
+            yield url
+        finally:
+            await runner.cleanup()
+
+
+@asynccontextmanager
+async def app_of(
+    runtime: Runtime,
+    scene: Scene,
+    clock: Clock,
+    access: Access,
+    leadership: Callable[[], Leadership] = Leadership,
+) -> AsyncIterator[web.Application]:
+    """The same, for a server that there is already."""
+
+    def look() -> Changes | None:
+        # Whatever is wrong with what is shown, placing pods goes on.
+        with runtime.supervisor.catching("page"):
+            return scene.look(runtime, leadership(), clock.wall())
+        return None
+
+    stream = Stream(look, scene.snapshot, clock)
+    async with asyncio.TaskGroup() as tasks:
+        looking = tasks.create_task(stream.run())
+        try:
+            yield page_app(stream, access)
+        finally:
+            looking.cancel()
