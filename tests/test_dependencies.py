@@ -55,16 +55,17 @@ def normal(requirement):
 def test_each_dependency_is_imported_and_each_import_is_a_dependency_or_an_extra():
     dependencies = {normal(requirement) for requirement in PROJECT["dependencies"]}
     extras = PROJECT["optional-dependencies"]
-    # What the lab beside us draws with is no business of the packages.
-    ours = set(extras) - {"dev", "lab"}
+    # What the lab beside us draws with, and tests browse with, is no business of the packages.
+    ours = set(extras) - {"dev", "lab", "browser"}
     optional = {normal(r) for extra in ours for r in extras[extra]}
     assert distributions() == dependencies | optional
     assert dependencies & optional == set()
 
 
-def test_developers_have_every_extra():
+def test_developers_have_every_extra_but_the_large_one_for_a_browser():
     extras = dict(PROJECT["optional-dependencies"])
     dev = {normal(requirement) for requirement in extras.pop("dev")}
+    assert {normal(r) for r in extras.pop("browser")} & dev == set()
     assert {normal(r) for extra in extras.values() for r in extra} <= dev
 
 

@@ -9,7 +9,7 @@ import attrs
 
 from kubedsm.chaos.invariants import Invariants
 from kubedsm.chaos.witness import Witness
-from kubedsm.clock import VirtualClock
+from kubedsm.clock import Clock, VirtualClock
 from kubedsm.configuration.settings import Configuration
 from kubedsm.emulator.api.resources import DEPLOYMENTS, EVENTS, PODS
 from kubedsm.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
@@ -27,7 +27,7 @@ class World:
     """An emulated cluster, and the scheduler that may be started, killed and started again."""
 
     cluster: EmulatedCluster
-    clock: VirtualClock
+    clock: Clock
     invariants: Invariants
     witness: Witness
     faults: object = None
@@ -47,7 +47,7 @@ class World:
         return self.cluster.api
 
     @asynccontextmanager
-    async def scheduler(self, faults=None, seed=0, policy=None, instruments=None):
+    async def scheduler(self, faults=None, seed=0, policy=None, instruments=None, listener=None):
         """Run a scheduler until the block is left; `instruments` count what it does."""
         self.front = EmulatedFront(
             self.cluster.routes,
@@ -65,7 +65,7 @@ class World:
             self.clock,
             random.Random(seed),
             policy=policy,
-            listener=instruments,
+            listener=listener or instruments,
             source=self.source,
             prometheus=self.prometheus or FakePrometheus(self.clock, failure=DOWN),
         )
@@ -156,8 +156,8 @@ class World:
 
 
 @asynccontextmanager
-async def emulated(*nodes, timing=QUICK, metrics=None, admin_token=None, **world):
-    clock = VirtualClock()
+async def emulated(*nodes, timing=QUICK, metrics=None, admin_token=None, clock=None, **world):
+    clock = clock or VirtualClock()
     spec = ClusterSpec(tuple(nodes), timing)
     rng = random.Random(0)
     async with EmulatedCluster(spec, clock, rng, metrics=metrics, token=admin_token) as cluster:

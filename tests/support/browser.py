@@ -1,0 +1,118 @@
+"""A real browser: Debian's chromium, driven by playwright.
+
+Whatever a test does in it, nothing is asked of another machine, nothing is forbidden by the page's
+own policy, and no script fails: that is looked at when the test leaves its page.
+"""
+
+import os
+import shutil
+from contextlib import asynccontextmanager
+from importlib.util import find_spec
+
+import attrs
+import pytest
+from yarl import URL
+
+PROGRAM = shutil.which("chromium") or ""
+MISSING = [
+    *([] if PROGRAM else ["chromium (Debian's)"]),
+    *(name for name in ("playwright", "axe_playwright_python") if find_spec(name) is None),
+]
+if not MISSING:
+    from axe_playwright_python.async_playwright import Axe
+    from playwright.async_api import async_playwright, expect
+else:
+    expect = None  # what is imported from here is there, for the tests that are skipped
+#: what makes a module's tests such as drive a browser, all in one event loop with it
+in_browser = [
+    pytest.mark.browser,
+    pytest.mark.http,
+    pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}"),
+    pytest.mark.asyncio(loop_scope="session"),
+]
+#: seconds that the page may take until what is expected is on it
+PATIENCE = 20.0
+#: where screenshots are kept, if anywhere
+PICTURES = os.environ.get("KUBEDSM_SCREENSHOTS", "")
+
+
+@asynccontextmanager
+async def chromium():
+    """Enter a browser, in which pages are opened by `Browser.page`."""
+    expect.set_options(timeout=1000 * PATIENCE)
+    async with async_playwright() as playwright:
+        # Nobody else's content is shown, and in a container there is no sandbox to be had.
+        started = await playwright.chromium.launch(
+            executable_path=PROGRAM, args=["--no-sandbox", "--disable-dev-shm-usage"]
+        )
+        async with started:
+            yield Browser(started)
+
+
+@attrs.frozen
+class Browser:
+    browser: object
+
+    @asynccontextmanager
+    async def page(self, url, width=1440, height=900, *, dark=False, failing=(), **context):
+        """Enter the page at that URL; `failing`: parts of what the console may complain of."""
+        async with await self.browser.new_context(
+            viewport={"width": width, "height": height},
+            color_scheme="dark" if dark else "light",
+            **context,
+        ) as own:
+            own.set_default_timeout(1000 * PATIENCE)
+            page = await own.new_page()
+            seen = Seen.of(page)
+            await page.goto(url, wait_until="load")
+            yield page
+            elsewhere = [asked for asked in seen.requests if not _is_of(asked, url)]
+            assert not elsewhere, elsewhere
+            wrong = [said for said in seen.complaints if not any(p in said for p in failing)]
+            assert not wrong, wrong
+
+
+@attrs.define(slots=False)  # playwright notes on it what listens
+class Seen:
+    """What a page asked for, and what its console complained of."""
+
+    requests: list[str] = attrs.field(factory=list)
+    complaints: list[str] = attrs.field(factory=list)
+
+    @classmethod
+    def of(cls, page):
+        seen = cls()
+        page.on("request", lambda request: seen.requests.append(request.url))
+        page.on("pageerror", lambda error: seen.complaints.append(str(error)))
+        page.on("console", seen._said)
+        return seen
+
+    def _said(self, message):
+        if message.type in {"error", "warning"}:
+            self.complaints.append(f"{message.text} ({message.location['url']})")
+
+
+def _is_of(asked, url):
+    """Whether only the page's own server is asked, or nobody."""
+    own, other = URL(url), URL(asked)
+    return (
+        other.scheme in {"data", "blob"}
+        or other == own
+        or (own.scheme != "file" and own.origin() == other.origin())
+    )
+
+
+async def keep(page, name):
+    """Keep a screenshot, if somebody wants them."""
+    if PICTURES:
+        await page.screenshot(path=f"{PICTURES}/{name}.png")
+
+
+async def violations(page):
+    """What axe-core finds wrong about the page as it is now, each with where."""
+    found = await Axe().run(page)
+    return [
+        f"{each['id']}: {each['help']}: {node['target']}"
+        for each in found.response["violations"]
+        for node in each["nodes"]
+    ]
