@@ -44,6 +44,12 @@ def _picture(_: click.Context, __: click.Parameter, value: Path | None) -> Path 
     is_flag=True,
     help="Cut a site of the edge off in the middle, for a while. Nothing is replayed beside it.",
 )
+@click.option(
+    "--page",
+    is_flag=True,
+    help="Show it on a page in the browser, too, which stays until you press Enter.",
+)
+@click.option("--no-open", is_flag=True, help="Only say where the page is.")
 @output
 def demo(**given: Any) -> None:
     """Watch it place and move pods for a minute, emulated.

@@ -6,17 +6,20 @@ import io
 import random
 import shutil
 import sys
+import webbrowser
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
 import attrs
+import click
 from rich.console import Console, ConsoleDimensions
 from rich.live import Live
 
-from kubedsm.clock import SystemClock
+from kubedsm.clock import Clock, SystemClock
 from kubedsm.cluster.client.kubernetes import KubernetesCluster
 from kubedsm.commands.console import Stop, log_to, print_json, until_interrupted
+from kubedsm.commands.lookers_on import at_terminal, can_open, enter_pressed
 from kubedsm.commands.private_files import written_kubeconfig
 from kubedsm.demo.baseline import Baseline, baseline
 from kubedsm.demo.document import as_json
@@ -25,7 +28,10 @@ from kubedsm.demo.run import World, create_services, demo_world, watch_demo
 from kubedsm.demo.setting import CONFIGURATION, demo_scenario
 from kubedsm.demo.view import LineByLine, render, summary
 from kubedsm.emulator.http.server import HttpFront
+from kubedsm.page.opening import page_of
+from kubedsm.page.scene import Scene
 from kubedsm.runtime.assembly import Runtime
+from kubedsm.runtime.listener import Listeners
 from loadgen.running import PIPE_CLOSED
 from loadgen.whole_files import write_whole
 
@@ -35,18 +41,35 @@ WIDTH = 100
 PATIENCE = 5.0
 
 
-def demo(seed: int, cycles: int, picture: Path | None, disconnect: bool, output: str) -> None:
+def demo(
+    seed: int,
+    cycles: int,
+    picture: Path | None,
+    disconnect: bool,
+    page: bool,
+    no_open: bool,
+    output: str,
+) -> None:
+    if no_open and not page:
+        raise click.UsageError("--no-open is about the page of --page")
     log_to(level="ERROR")
-    console = _console(stderr=output == "json")
+    as_document = output == "json"
     stop = Stop()
-    run = _Run(seed, cycles, disconnect, console, stop)
+    run = _Run(
+        seed,
+        cycles,
+        disconnect,
+        _console(stderr=as_document),
+        stop,
+        page=page,
+        opens=not no_open,
+        summarises=not as_document,
+    )
     until_interrupted(run.go(), stop)
     if run.last is None:
         raise KeyboardInterrupt
-    if output == "json":
+    if as_document:
         print_json(as_json(run.last))
-    else:
-        console.print(summary(run.last, console.width))
     if picture is not None:
         recorded = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True)
         recorded.print(summary(run.last, WIDTH))
@@ -80,6 +103,11 @@ class _Run:
     disconnect: bool
     console: Console
     stop: Stop
+    #: whether there is a page, and it is opened
+    page: bool
+    opens: bool
+    #: whether it ends with words
+    summarises: bool
     #: None until it is over
     last: Frame | None = None
 
@@ -97,16 +125,39 @@ class _Run:
                     asyncio.TaskGroup() as tasks,
                     self._beside() as beside,
                 ):
-                    runtime = Runtime(
-                        client, CONFIGURATION, clock, random.Random(self.seed), listener=world.moves
-                    )
+                    scene = Scene()
+                    heard = Listeners(world.moves, *([scene] if self.page else []))
+                    own = random.Random(self.seed)
+                    runtime = Runtime(client, CONFIGURATION, clock, own, listener=heard)
                     scheduler = tasks.create_task(runtime.run())
                     await runtime.synced.wait()
-                    create_services(world)
-                    with self._live(path) as show:
-                        await self._unless_asked(watch_demo(world, show, beside))
-                    self.last = await self._ended(world, beside)
+                    async with self._page(runtime, scene, clock) as url:
+                        create_services(world)
+                        with self._live(path, url) as show:
+                            await self._unless_asked(watch_demo(world, show, beside))
+                        self.last = await self._ended(world, beside)
+                        if self.summarises:
+                            self.console.print(summary(self.last, self.console.width))
+                        await self._looked_at(url)
                     scheduler.cancel()
+
+    @contextlib.asynccontextmanager
+    async def _page(self, runtime: Runtime, scene: Scene, clock: Clock) -> AsyncIterator[str]:
+        """Its URL; nothing if there is none."""
+        if not self.page:
+            yield ""
+            return
+        async with page_of(runtime, scene, clock) as url:
+            self.console.print(f"The page that shows it is {url}\n", soft_wrap=True)
+            if self.opens and can_open():
+                await asyncio.to_thread(webbrowser.open, url)
+            yield url
+
+    async def _looked_at(self, url: str) -> None:
+        """Return when somebody at the terminal has seen enough of the page."""
+        if url and at_terminal() and not self.stop.asked.is_set():
+            self.console.print(f"\nThe page stays, at {url}, until you press Enter.")
+            await self._unless_asked(enter_pressed())
 
     def _introduce(self, url: str, kubeconfig: Path) -> None:
         console, whole = self.console, not self.console.is_terminal
@@ -143,7 +194,7 @@ class _Run:
         return world.frame(beside, interrupted=interrupted)
 
     @contextlib.contextmanager
-    def _live(self, kubeconfig: Path) -> Iterator[Callable[[Frame], None]]:
+    def _live(self, kubeconfig: Path, url: str) -> Iterator[Callable[[Frame], None]]:
         """A picture that changes in place; without a terminal that can, line by line."""
         console = self.console
         if not console.is_terminal or console.is_dumb_terminal:
@@ -154,7 +205,7 @@ class _Run:
 
             def show(frame: Frame) -> None:
                 width, height = console.size
-                told = beside(kubeconfig, width)
+                told = "\n".join(filter(None, (url, beside(kubeconfig, width))))
                 live.update(render(frame, width, height, told), refresh=True)
 
             yield show

@@ -2,10 +2,11 @@
 
 import os
 import signal
+import sys
 
 import pytest
 
-from kubedsm.commands import demo
+from kubedsm.commands import demo, lookers_on
 from kubedsm.commands.demo import beside
 from loadgen.running import PIPE_CLOSED
 from support.command_line import kubedsm
@@ -43,6 +44,33 @@ def test_how_to_look_at_it_can_be_copied_at_any_width():
     assert len(command) <= 80
     assert max(map(len, narrow.splitlines())) <= 50
     assert narrow.replace("\\\n", "").split() == command.split()
+
+
+def test_a_page_that_there_is_not_cannot_be_left_unopened():
+    done = kubedsm("demo", "--no-open")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--no-open is about the page of --page" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("somebody", "platform", "environment", "there"),
+    [
+        (True, "linux", {"DISPLAY": ":0"}, True),
+        (True, "linux", {"WAYLAND_DISPLAY": "wayland-0"}, True),
+        (True, "linux", {"BROWSER": "w3m"}, True),
+        (True, "linux", {}, False),
+        (True, "linux", {"DISPLAY": ""}, False),
+        (True, "darwin", {}, True),
+        (False, "darwin", {"DISPLAY": ":0"}, False),
+    ],
+)
+def test_a_page_is_opened_where_somebody_sees_it(
+    monkeypatch, somebody, platform, environment, there
+):
+    monkeypatch.setattr(lookers_on, "at_terminal", lambda: somebody)
+    monkeypatch.setattr(sys, "platform", platform)
+    monkeypatch.setattr(os, "environ", environment)
+    assert lookers_on.can_open() is there
 
 
 @pytest.mark.http

@@ -1,0 +1,62 @@
+"""A command in a terminal of its own, where somebody types."""
+
+import asyncio
+import os
+import pty
+import re
+import subprocess
+import sys
+
+PATIENCE = 60.0
+
+
+class Terminal:
+    """`kubedsm` there, from entering to leaving; `screen` is all that it has shown so far."""
+
+    def __init__(self, *arguments, **environment):
+        self._arguments = [sys.executable, "-m", "kubedsm", *map(str, arguments)]
+        self._environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100", **environment}
+        self._more = asyncio.Event()
+        self.screen = ""
+
+    def __enter__(self):
+        self._side, other = pty.openpty()
+        self._process = subprocess.Popen(
+            self._arguments,
+            env=self._environment,
+            stdin=other,
+            stdout=other,
+            stderr=other,
+            start_new_session=True,
+        )
+        os.close(other)
+        asyncio.get_running_loop().add_reader(self._side, self._read)
+        return self
+
+    def __exit__(self, *_):
+        self._process.kill()
+        self._process.wait()
+        asyncio.get_running_loop().remove_reader(self._side)
+        os.close(self._side)
+
+    def _read(self):
+        try:
+            self.screen += os.read(self._side, 65_536).decode(errors="replace")
+        except OSError:  # nobody writes there any more
+            asyncio.get_running_loop().remove_reader(self._side)
+        self._more.set()
+
+    async def until(self, pattern):
+        """What of the screen matches, as soon as something does."""
+        async with asyncio.timeout(PATIENCE):
+            while (found := re.search(pattern, self.screen)) is None:
+                self._more.clear()
+                await self._more.wait()
+        return found
+
+    def type(self, text):
+        os.write(self._side, text.encode())
+
+    async def ended(self):
+        """Its exit code."""
+        return await asyncio.to_thread(self._process.wait, PATIENCE)
