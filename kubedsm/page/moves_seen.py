@@ -33,7 +33,12 @@ def moves_seen(runtime: Runtime) -> Iterator[tuple[str, MoveRow]]:
             if not own:
                 over += 1
             if own or over <= LAST:
-                yield move.id or f"proposed/{move.move.pod}", _row(entry, move, own)
+                yield key_of(move), _row(entry, move, own)
+
+
+def key_of(move: MoveOutcome) -> str:
+    """Of its row."""
+    return move.id or f"proposed/{move.move.pod}"
 
 
 def _row(entry: Entry, outcome: MoveOutcome, steps: tuple[Step, ...]) -> MoveRow:

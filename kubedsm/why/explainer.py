@@ -67,6 +67,15 @@ class Decisions:
                     found.setdefault(full_name, Uid(uid))
         return {uid: full_name for full_name, uid in sorted(found.items())}
 
+    def uid_of(self, full_name: str) -> Uid | None:
+        """Of the pod of that namespace and name; if it is gone, of the last that was decided on."""
+        namespace, _, name = full_name.partition("/")
+        for uid, pod in self.mirror.snapshot().pods.items():
+            if pod.name == name and pod.namespace == namespace:
+                return uid
+        about = (each for entry in self.record.newest_first() for each in entry.about())
+        return next((Uid(uid) for uid, called_so in about if called_so == full_name), None)
+
     def left_alone(self, uid: Uid) -> Callable[[], Explanation] | None:
         """How to explain, in any thread, a pod that is not ours; None if it is, or was."""
         snapshot = self.mirror.snapshot()

@@ -62,19 +62,19 @@ class Diagnostics:
         await self._runner.cleanup()
 
     async def _list(self, request: web.Request) -> web.Response:
-        query = _query(request, "pod", "limit")
+        query = query_of(request, "pod", "limit")
         name, limit = query.get("pod"), _limit(query.get("limit"))
         entries = self._decisions.record.newest_first()
         found = [entry for entry in entries if name is None or entry.concerns(name)]
         return _json({"decisions": [entry.as_json() for entry in found[:limit]]})
 
     async def _explain(self, request: web.Request) -> web.Response:
-        name = _query(request, "pod").get("pod")
+        name = query_of(request, "pod").get("pod")
         if name is None:
-            raise _refused("pod: missing")
+            raise refused("pod: missing")
         found = self._decisions.named(name)
         if len(found) > 1:
-            raise _refused(f"several pods are called {name}: {', '.join(found.values())}")
+            raise refused(f"several pods are called {name}: {', '.join(found.values())}")
         left_alone = [how for how in map(self._decisions.left_alone, found) if how is not None]
         if left_alone:
             async with self._thinking:
@@ -87,7 +87,7 @@ class Diagnostics:
         return _json(said.as_json())
 
     async def _pending(self, request: web.Request) -> web.Response:
-        _query(request)
+        query_of(request)
         try:
             said = await self._thinker.ask(self._decisions.pending())
         except NoAnswerError as error:
@@ -95,7 +95,7 @@ class Diagnostics:
         return web.Response(body=said + b"\n", content_type="application/json")
 
     async def _promises(self, request: web.Request) -> web.Response:
-        _query(request)
+        query_of(request)
         async with self._thinking:
             said = await asyncio.to_thread(self._decisions.promising())
         return _json({"promises": msgspec.to_builtins(said)})
@@ -105,19 +105,19 @@ class Diagnostics:
 
         And whether moves can be asked for: a dry run makes none.
         """
-        _query(request)
+        query_of(request)
         slower = [list(w) for w in sorted(self._decisions.mirror.measured.slower)]
         return _json({"slower": slower, "dryRun": self._dry_run})
 
 
-def _query(request: web.Request, *known: str) -> dict[str, str]:
+def query_of(request: web.Request, *known: str) -> dict[str, str]:
     for key in request.query:
         if key not in known:
-            raise _refused(f"{key}: unknown, only {', '.join(known) or 'nothing'} can be asked for")
+            raise refused(f"{key}: unknown, only {', '.join(known) or 'nothing'} can be asked for")
         if len(request.query.getall(key)) > 1:
-            raise _refused(f"{key}: given twice")
+            raise refused(f"{key}: given twice")
         if not request.query[key]:
-            raise _refused(f"{key}: empty")
+            raise refused(f"{key}: empty")
     return dict(request.query)
 
 
@@ -126,11 +126,11 @@ def _limit(text: str | None) -> int:
         return LIMIT
     limit = int(text) if text.isascii() and text.isdecimal() and len(text) <= len("512") else 0
     if not 1 <= limit <= ENTRIES:
-        raise _refused(f"limit: {text[:40]} is not between 1 and {ENTRIES}")
+        raise refused(f"limit: {text[:40]} is not between 1 and {ENTRIES}")
     return limit
 
 
-def _refused(why: str) -> web.HTTPBadRequest:
+def refused(why: str) -> web.HTTPBadRequest:
     return web.HTTPBadRequest(text=f"{' '.join(why.split())}\n")
 
 

@@ -70,6 +70,11 @@ def _why(node: NodeAnswer) -> str:
         return f"{node.rule}: {', '.join(node.reasons)}\n{node.change}"
     if node.tier_rule:
         return f"{TIER.name}: {node.tier_rule}\n{node.change}"
+    return ranked_by(node)
+
+
+def ranked_by(node: NodeAnswer) -> str:
+    """What a node that takes the pod was ranked by, as far as that is known."""
     if not node.looked_at:
         return "not looked at: cloud.percentageOfNodes"
     if node.score is None:
