@@ -1,75 +1,169 @@
 /**
  * What was told, message by message, and how things stood at any of its moments.
  *
- * Rows are never changed: each message makes tables that share all rows that are the same, so that
- * who draws can tell by identity what is different.
+ * Rows are never changed: tables of different moments share all rows, and all tables, that are the
+ * same, so that who draws can tell by identity what is different. Kept is no more than the server
+ * keeps; the oldest is forgotten in turn.
  */
 
-/** One in so many states is kept: from there the others are made again. */
-const KEPT_EVERY = 64;
+import { History } from "./history.js";
+
+/** Characters of messages that are kept, and seconds that they go back. */
+const [ROOM, SPAN] = [8_000_000, 3_600];
+/** Rows of changes in a chapter at least, and seconds of it at most. */
+const [ROWS, LENGTH] = [500, 300];
 
 const NOTHING = Object.freeze({
   nodes: new Map(), pods: new Map(), workloads: new Map(), moves: new Map(), news: new Map(),
   status: new Map(),
 });
 
-/** The tables after a message. */
-export function after(tables, message) {
-  if (message.type === "snapshot") {
-    return Object.fromEntries(Object.keys(NOTHING).map((table) => [
-      table, new Map(Object.entries(message.rows[table] ?? {})),
-    ]));
-  }
+/** The tables after messages, one after the other; those without a change are the same ones. */
+export function after(tables, messages) {
   const next = { ...tables };
-  for (const [table, rows] of Object.entries(message.rows)) {
-    next[table] = new Map(tables[table]);
-    for (const [key, row] of Object.entries(rows)) {
-      if (row === null) next[table].delete(key);
-      else next[table].set(key, row);
+  for (const { type, rows } of messages) {
+    if (type === "snapshot") {
+      for (const table of Object.keys(NOTHING)) {
+        next[table] = new Map(Object.entries(rows[table] ?? {}));
+      }
+      continue;
+    }
+    for (const [table, some] of Object.entries(rows)) {
+      if (next[table] === tables[table]) next[table] = new Map(tables[table]);
+      for (const [key, row] of Object.entries(some)) {
+        if (row === null) next[table].delete(key);
+        else next[table].set(key, row);
+      }
     }
   }
   return next;
 }
 
-export class Film {
-  #messages = [];
-  #kept = [];
-  #last = NOTHING;
+/** Of films side by side, the tables of each as long after its begin; null: as of its end. */
+export function tablesAt(films, moment) {
+  if (moment === null) return films.map((film) => film.last);
+  return films.map((film) => film.at(film.begins + moment - films[0].begins));
+}
 
-  /** Take a message in; one that is known already is left out. */
-  add(message) {
-    const newest = this.#messages.at(-1);
-    if (newest && message.version <= newest.version) return;
-    this.#last = after(this.#last, message);
-    if (this.#messages.length % KEPT_EVERY === 0) this.#kept.push(this.#last);
-    this.#messages.push(message);
+/**
+ * Chapters: each has all tables as they were before it, and its messages. It is as long as its
+ * changes are as many as the rows before it, so that neither what is kept of tables nor what must
+ * be made again for a moment is ever much more than the messages themselves.
+ */
+export class Film {
+  #chapters = [];
+  #size = 0;
+  #room;
+  #newest = null;
+  /** Tables that were made: of the last message, and of the moment last asked for. */
+  #last = null;
+  #asked = null;
+  /** What of it is drawn along time. */
+  history = new History();
+
+  constructor(room = ROOM) {
+    this.#room = room;
   }
 
-  get empty() { return this.#messages.length === 0; }
-  get begins() { return this.#messages[0]?.at ?? 0; }
-  get ends() { return this.#messages.at(-1)?.at ?? 0; }
-  get version() { return this.#messages.at(-1)?.version; }
+  /** Take in lines of text, each a message. */
+  read(lines) {
+    for (const line of lines.split("\n")) {
+      if (line) this.add(JSON.parse(line), line.length);
+    }
+  }
+
+  /** Take in a message of that many characters; one that is known already is left out. */
+  add(message, size = 0) {
+    // Before anything was seen there is nothing to show.
+    if (!message.at) return;
+    const run = message.run ?? this.#newest?.run;
+    const same = this.#newest !== null && run === this.#newest.run;
+    if (same && message.version <= this.#newest.version) return;
+    // The clock of another run may be another one: what was told before has no place beside this.
+    if (!same && message.at < this.ends) this.#forgetAll();
+    const told = { ...message, at: Math.max(message.at, this.ends) };
+    const follows = same && message.version === this.#newest.version + 1;
+    this.history.take(told, follows || this.empty ? null : this.ends);
+    this.#write(told, size);
+    this.#newest = { at: told.at, version: told.version, run };
+    this.#forget();
+  }
+
+  get empty() { return this.#newest === null; }
+  get begins() { return this.#chapters[0]?.messages[0].at ?? 0; }
+  get ends() { return this.#newest?.at ?? 0; }
+  get version() { return this.#newest?.version; }
+  /** Of the server's runs, the one that told the last message. */
+  get run() { return this.#newest?.run; }
+  /** Characters of messages that are kept. */
+  get size() { return this.#size; }
+
   /** The tables as of the last message. */
-  get last() { return this.#last; }
+  get last() {
+    if (this.empty) return NOTHING;
+    const chapter = this.#chapters.at(-1);
+    return (this.#last = reached(this.#last, chapter, chapter.messages.length)).tables;
+  }
 
   /** The tables as they were at that moment, in seconds since the epoch. */
   at(moment) {
-    const index = this.#index(moment);
-    if (index === this.#messages.length - 1) return this.#last;
-    let tables = this.#kept[Math.floor(index / KEPT_EVERY)];
-    const from = index - (index % KEPT_EVERY) + 1;
-    for (const message of this.#messages.slice(from, index + 1)) tables = after(tables, message);
-    return tables;
+    if (moment >= this.ends) return this.last;
+    const chapter = this.#chapters[lastNotAfter(this.#chapters, moment, (c) => c.messages[0].at)];
+    const count = 1 + lastNotAfter(chapter.messages, moment, (message) => message.at);
+    return (this.#asked = reached(this.#asked, chapter, count)).tables;
   }
 
-  /** Of the last message not after that moment; of the first one, if all are. */
-  #index(moment) {
-    let [low, high] = [0, this.#messages.length - 1];
-    while (low < high) {
-      const middle = Math.ceil((low + high) / 2);
-      if (this.#messages[middle].at <= moment) low = middle;
-      else high = middle - 1;
+  #write(message, size) {
+    let chapter = this.#chapters.at(-1);
+    const full = chapter && (message.type === "snapshot" || chapter.rows > chapter.most
+      || message.at > chapter.messages[0].at + LENGTH);
+    if (!chapter || full) {
+      const before = this.#chapters.length ? this.last : NOTHING;
+      const most = Math.max(ROWS, count(before, (rows) => rows.size));
+      chapter = { before, messages: [], rows: 0, most, size: 0 };
+      this.#chapters.push(chapter);
     }
-    return low;
+    chapter.messages.push(message);
+    chapter.rows += count(message.rows, (rows) => Object.keys(rows).length);
+    chapter.size += size;
+    this.#size += size;
   }
+
+  #forget() {
+    const [oldest] = this.#chapters;
+    while (this.#chapters.length > 1
+      && (this.#size > this.#room || this.#chapters[1].messages[0].at < this.ends - SPAN)) {
+      this.#size -= this.#chapters.shift().size;
+    }
+    if (this.#chapters[0] !== oldest) this.history.forget(this.begins);
+  }
+
+  #forgetAll() {
+    this.#chapters = [];
+    [this.#size, this.#newest, this.#last, this.#asked] = [0, null, null, null];
+    this.history = new History();
+  }
+}
+
+/** The tables after so many messages of a chapter, made from what was made before if that helps. */
+function reached(spot, chapter, count) {
+  const start = spot?.chapter === chapter && spot.count <= count
+    ? spot : { chapter, count: 0, tables: chapter.before };
+  if (start.count === count) return start;
+  return { chapter, count, tables: after(start.tables, chapter.messages.slice(start.count, count)) };
+}
+
+function count(tables, size) {
+  return Object.values(tables).reduce((sum, rows) => sum + size(rows), 0);
+}
+
+/** Where in a list, by time, is the last that is not after a moment; 0 if all are. */
+export function lastNotAfter(list, moment, timeOf) {
+  let [low, high] = [0, list.length - 1];
+  while (low < high) {
+    const middle = Math.ceil((low + high) / 2);
+    if (timeOf(list[middle]) <= moment) low = middle;
+    else high = middle - 1;
+  }
+  return Math.max(0, low);
 }

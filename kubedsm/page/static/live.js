@@ -9,15 +9,9 @@ const film = new Film();
 const view = show({ films: [film], ask });
 
 const told = await ask("film").then((answer) => answer.text()).catch(() => "");
-for (const line of told.split("\n").filter(Boolean)) film.add(JSON.parse(line));
+film.read(told);
 view.changed();
 
 follow({
-  ask,
-  after: () => film.version,
-  onMessage: (message) => {
-    film.add(message);
-    view.changed();
-  },
-  onState: (connection) => view.set({ connection }),
+  ask, film, onMore: view.changed, onState: (connection) => view.set({ connection }),
 });

@@ -1,6 +1,7 @@
 /** The page as a whole: what is chosen, and the views of the moment that is shown. */
 
 import { Cluster } from "./cluster.js";
+import { tablesAt } from "./film.js";
 import { Header } from "./header.js";
 import { Moves, Waiting, Workloads } from "./lists.js";
 import { Timeline } from "./timeline.js";
@@ -43,7 +44,7 @@ export function show({ films, ask = null, titles = [] }) {
 }
 
 function Page({ films, titles, ask, state, set }) {
-  const shown = films.map((film) => (state.moment === null ? film.last : film.at(state.moment)));
+  const shown = tablesAt(films, state.moment);
   const [first] = shown;
   return html`
     <${Header} tables=${first} state=${state} />

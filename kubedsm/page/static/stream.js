@@ -6,18 +6,22 @@ const SILENCE = 25;
 const [FIRST, LONGEST] = [0.5, 8];
 
 /**
- * Follow the stream for ever. `onMessage` hears each message; `onState` whether we are connected.
- * `after` says what is known already: a version, or nothing.
+ * Read the stream into a film, for ever: what it has is not told again, and of another run of the
+ * scheduler all is told. `onState` hears "connected", "away" or "refused"; `onMore` that the film
+ * has more.
  */
-export async function follow({ ask, after, onMessage, onState }) {
+export async function follow({ ask, film, onMore, onState }) {
   let pause = FIRST;
   for (;;) {
     try {
-      for await (const message of messages(ask, after())) {
+      for await (const line of lines(ask, film)) {
         pause = FIRST;
         onState("connected");
-        if (message) onMessage(message);
+        if (!line) continue;
+        film.read(line);
+        onMore();
       }
+      onState("away");
     } catch (error) {
       onState(error.status === 401 ? "refused" : "away");
     }
@@ -26,22 +30,25 @@ export async function follow({ ask, after, onMessage, onState }) {
   }
 }
 
-/** The messages of one connection; null where it only says that it is there. */
-async function* messages(ask, version) {
+/** The messages of one connection; an empty one where it only says that it is there. */
+async function* lines(ask, { version, run }) {
   const stopping = new AbortController();
-  const answer = await ask(version ? `stream?after=${version}` : "stream", stopping.signal);
-  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
-  let text = "";
+  const heard = (waited) => {
+    const silence = setTimeout(() => stopping.abort(), 1000 * SILENCE);
+    return waited.finally(() => clearTimeout(silence));
+  };
+  const known = version ? `?${new URLSearchParams({ after: version, run })}` : "";
   try {
+    const answer = await heard(ask(`stream${known}`, stopping.signal));
+    yield "";
+    const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+    let text = "";
     for (;;) {
-      const silence = setTimeout(() => stopping.abort(), 1000 * SILENCE);
-      const { value, done } = await reader.read().finally(() => clearTimeout(silence));
+      const { value, done } = await heard(reader.read());
       if (done) return;
       const parts = (text + value).split("\n\n");
       text = parts.pop();
-      for (const part of parts) {
-        yield part.startsWith("data: ") ? JSON.parse(part.slice("data: ".length)) : null;
-      }
+      for (const part of parts) yield part.startsWith("data: ") ? part.slice("data: ".length) : "";
     }
   } finally {
     stopping.abort();
