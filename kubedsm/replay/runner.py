@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import attrs
 import structlog
 
+from kubedsm.replay.filming import Camera
 from kubedsm.replay.measures import Measures, measure
 from kubedsm.replay.world import Run, play
 
@@ -29,6 +30,8 @@ class Outcome:
     placements: Placements
     #: the end of the scenario, seconds
     end: float
+    #: messages, one a line; empty if there is no film of it
+    film: bytes = b""
 
     def as_json(self) -> dict[str, Any]:
         return self._name | self.measures.as_json()
@@ -42,7 +45,8 @@ class Outcome:
 
 
 def carry_out(run: Run) -> Outcome:
-    record = play(run)
+    camera = Camera() if run.filmed else None
+    record = play(run, camera)
     timeline = record.timeline
     return Outcome(
         run.name,
@@ -51,6 +55,7 @@ def carry_out(run: Run) -> Outcome:
         measure(run, record),
         timeline.placements(),
         timeline.end,
+        camera.lines() if camera else b"",
     )
 
 

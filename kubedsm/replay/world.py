@@ -13,12 +13,14 @@ from kubedsm.emulator.api.resources import NODES
 from kubedsm.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
 from kubedsm.emulator.front import EmulatedFront
 from kubedsm.emulator.paper import NAMESPACE, paper_cluster
+from kubedsm.replay.filming import Camera
 from kubedsm.replay.plain_bindings import PlainBindings
 from kubedsm.replay.recording import Record, TimelineRecorder
 from kubedsm.replay.services import PAPER_SERVICES, ServiceSpec
 from kubedsm.replay.variants import contender
 from kubedsm.replay.virtual_time import run_in_virtual_time
 from kubedsm.runtime.assembly import Runtime
+from kubedsm.runtime.listener import Listener
 from loadgen.scenario import Scenario
 
 #: seconds under the load of the scenario's first moment, until the first pods are up and counted
@@ -51,15 +53,19 @@ class Run:
     policy: str
     seed: int
     setup: Setup
+    #: whether there is to be a film of it
+    filmed: bool = False
 
     def rng(self, purpose: str) -> random.Random:
         """Chance for one purpose: independent of the others, and the same for every policy."""
         return random.Random(f"{self.seed} {purpose}")
 
 
-def play(run: Run) -> Record:
+def play(run: Run, camera: Camera | None = None) -> Record:
     """What happens in the run. Raises UnknownPolicyError."""
-    return run_in_virtual_time(_play(run))
+    return run_in_virtual_time(
+        _play(run, camera), passing=None if camera is None else camera.passing
+    )
 
 
 def without_solver(configuration: Configuration) -> Configuration:
@@ -67,7 +73,7 @@ def without_solver(configuration: Configuration) -> Configuration:
     return attrs.evolve(configuration, solver=attrs.evolve(configuration.solver, kind="off"))
 
 
-async def _play(run: Run) -> Record:
+async def _play(run: Run, camera: Camera | None) -> Record:
     setup, scenario, clock = run.setup, run.scenario, VirtualClock()
     chosen = contender(run.policy, setup.service_names)
     configuration = without_solver(chosen.reconfigure(setup.configuration))
@@ -88,7 +94,16 @@ async def _play(run: Run) -> Record:
             recorder.take(sightings.NODES.value(node), clock.monotonic())
         cluster.api.store.subscribe(lambda change: recorder.notice(change, clock.monotonic()))
         front = EmulatedFront(cluster.routes, clock, latency=API_LATENCY)
-        runtime = runtime_of(front, chosen.policy, configuration, clock, run.rng("scheduler"))
+        runtime = runtime_of(
+            front,
+            chosen.policy,
+            configuration,
+            clock,
+            run.rng("scheduler"),
+            None if camera is None else camera.scene,
+        )
+        if camera is not None:
+            camera.film(runtime, clock, start, scenario.duration)
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(runtime.run())
             await runtime.synced.wait()
@@ -106,9 +121,10 @@ def runtime_of(
     configuration: Configuration,
     clock: Clock,
     rng: random.Random,
+    listener: Listener | None = None,
 ) -> Runtime:
     """The scheduler with that policy of the registry."""
     if policy == KUBEDSM:
-        return Runtime(front, configuration, clock, rng)
+        return Runtime(front, configuration, clock, rng, listener=listener)
     other = POLICIES[policy](configuration.promise, configuration.objective_function)
-    return Runtime(PlainBindings(front), configuration, clock, rng, policy=other)
+    return Runtime(PlainBindings(front), configuration, clock, rng, policy=other, listener=listener)

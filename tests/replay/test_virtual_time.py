@@ -49,3 +49,20 @@ def test_waiting_for_ever_is_an_error():
 
     with pytest.raises(StandstillError):
         run_in_virtual_time(forever())
+
+
+def test_each_moment_is_seen_when_all_of_it_is_done():
+    done, seen = [], []
+
+    async def ticks():
+        async def tick(name, seconds):
+            await asyncio.sleep(seconds)
+            await asyncio.sleep(0)
+            done.append(name)
+
+        async with asyncio.TaskGroup() as tasks:
+            for name, seconds in (("a", 1), ("b", 1), ("c", 3)):
+                tasks.create_task(tick(name, seconds))
+
+    run_in_virtual_time(ticks(), passing=lambda then: seen.append((then, "".join(done))))
+    assert seen == [(1, ""), (3, "ab")]
