@@ -1,5 +1,6 @@
 """What `kubedsm replay` is called with."""
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -95,6 +96,12 @@ SOLVERS = ("highs", "cp-sat", "off")
 )
 @processes
 @report_folder
+@click.option(
+    "--page",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="HTML file that plays the first scenario, seed 1, under the first two policies, side by"
+    " side. It needs nothing else, and can be mailed.",
+)
 @output
 def replay(**given: Any) -> None:
     """Play scenarios under several policies, in virtual time.

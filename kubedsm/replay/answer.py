@@ -31,9 +31,9 @@ def answer(found: Report, over: Container[str] | None = None) -> str:
     who = KUBEDSM if KUBEDSM in known else best
     others = [name for name in known if name != who]
     other = REFERENCE if REFERENCE in others else max(others, key=known.__getitem__, default=None)
-    said = f"{_named(who)} kept {_compared(known, who, other)}, {_moves(rows, who)}."
+    said = f"{named(who)} kept {_compared(known, who, other)}, {_moves(rows, who)}."
     if best not in {who, other} and known[best] - known[who] >= _LEVEL:
-        said += f" {_named(best)} kept more: {_percent(known[best], known[who])}."
+        said += f" {named(best)} kept more: {_percent(known[best], known[who])}."
     return said
 
 
@@ -58,11 +58,11 @@ def _compared(known: Mapping[str, float], who: str, other: str | None) -> str:
         return f"{_percent(ours)} at the edge"
     theirs = known[other]
     if abs(ours - theirs) < _LEVEL:
-        return f"{_percent(ours)} at the edge, as much as {_named(other)}"
+        return f"{_percent(ours)} at the edge, as much as {named(other)}"
     both = _percent(ours, theirs), _percent(theirs, ours)
     if ours < theirs:
-        return f"{both[0]} at the edge, less than the {both[1]} of {_named(other)}"
-    return f"{both[0]} at the edge where {_named(other)} kept {both[1]}"
+        return f"{both[0]} at the edge, less than the {both[1]} of {named(other)}"
+    return f"{both[0]} at the edge where {named(other)} kept {both[1]}"
 
 
 def _moves(rows: Sequence[Row], who: str) -> str:
@@ -87,5 +87,5 @@ def _percent(share: float, beside: float = 1.0) -> str:
     return f"{100 * share:.{1 if abs(share - beside) < _CLOSE else 0}f} %"
 
 
-def _named(policy: str) -> str:
+def named(policy: str) -> str:
     return "KubeDSM" if policy == KUBEDSM else policy

@@ -25,6 +25,7 @@ from kubedsm.replay.report import Report, report, tables
 from kubedsm.replay.runner import carry_out, processors, spread
 from kubedsm.replay.services import PAPER_SERVICES
 from kubedsm.replay.services import load as load_services
+from kubedsm.replay.side_by_side import two_filmed, write_films
 from kubedsm.replay.sources import Source, runs, sources
 from kubedsm.replay.text import other_than_the_papers, papers_text, text
 from kubedsm.replay.variants import BASELINES, UnknownPolicyError, contender
@@ -54,10 +55,13 @@ def replay(
     seeds: int | None,
     jobs: int | None,
     out: Path | None,
+    page: Path | None,
     output: str,
 ) -> None:
     other = (policies, services_path, config_path, cluster_name) != (None, None, None, _PAPER)
-    _check(scenarios, preset, full=full, packs=bool(solver or seconds), other=other)
+    _check(
+        scenarios, preset, full=full, packs=bool(solver or seconds), other=other, plays=bool(page)
+    )
     if preset in _OF_THEIR_OWN:
         with _problems():
             if preset == _PACKING:
@@ -75,27 +79,37 @@ def replay(
             planned = [run for run in planned if not named or run.policy in named]
         else:
             planned = runs(chosen, named or DEFAULT_POLICIES, numbers, setup)
-        if out is not None:
-            folder_for(out)
-    outcomes = spread(carry_out, planned, jobs or processors())
-    found = report(list(progress("replaying", outcomes, len(planned))))
+        for folder in filter(None, (out, page and page.parent)):
+            folder_for(folder)
+    if page is not None:
+        planned = two_filmed(planned)
+    spreading = spread(carry_out, planned, jobs or processors())
+    outcomes = list(progress("replaying", spreading, len(planned)))
+    found = report(outcomes)
     # The paper's variants are of other loads and autoscalers.
     over = presets.PAPER_SCENARIOS if preset == _PAPER else None
     said = tuning.answer(found) if preset == _TUNING else answer(found, over)
-    if output == "json":
-        sys.stdout.buffer.write(as_json(found))
-        sys.stdout.buffer.flush()
-    else:
-        printed(said, Console())
-        if preset == _TUNING:
-            click.echo(tuning.table(found), nl=False)
-        else:
-            Console().print(tables(found))
+    _print(found, said, preset, output)
+    if page is not None:
+        with _problems():
+            write_films(outcomes, page)
     if out is not None:
         made = of_runs(planned, setup, cluster_name, services_path)
         title = "kubedsm replay" + (f" --preset {preset}" if preset else "")
         with _problems():
             write(found, out, title, told(said, made, _text(found, preset, setup, chosen)))
+
+
+def _print(found: Report, said: str, preset: str | None, output: str) -> None:
+    if output == "json":
+        sys.stdout.buffer.write(as_json(found))
+        sys.stdout.buffer.flush()
+        return
+    printed(said, Console())
+    if preset == _TUNING:
+        click.echo(tuning.table(found), nl=False)
+    else:
+        Console().print(tables(found))
 
 
 def _text(found: Report, preset: str | None, setup: Setup, chosen: Sequence[Source]) -> str:
@@ -107,13 +121,24 @@ def _text(found: Report, preset: str | None, setup: Setup, chosen: Sequence[Sour
 
 
 def _check(
-    scenarios: Sequence[str], preset: str | None, *, full: bool, packs: bool, other: bool
+    scenarios: Sequence[str],
+    preset: str | None,
+    *,
+    full: bool,
+    packs: bool,
+    other: bool,
+    plays: bool,
 ) -> None:
-    """packs: whether it is said how to pack. other: whether it is said what to play, or on what."""
+    """packs: whether it is said how to pack. other: whether it is said what to play, or on what.
+
+    plays: whether there is to be a page of two runs.
+    """
     if bool(scenarios) == bool(preset):
         raise click.UsageError("give scenarios, or --preset: one of the two")
     if full and not preset:
         raise click.UsageError("--full needs --preset")
+    if plays and preset:
+        raise click.UsageError("--page needs a scenario, not --preset")
     if packs and preset != _PACKING:
         raise click.UsageError("--solver and --seconds need --preset packing")
     if other and preset in _OF_THEIR_OWN:

@@ -2,6 +2,7 @@
 
 import html
 import json
+import re
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -99,6 +100,19 @@ def test_a_folder_gets_results_pictures_tables_and_a_page(scenario, tmp_path):
     assert json.loads((out / "results.json").read_text())["emulated"] is True
 
 
+def test_two_runs_are_put_on_a_page_that_plays(scenario, tmp_path):
+    page = tmp_path / "new" / "films.html"
+    asked = ("replay", scenario, "--policies", "kubedsm,random,cloud-first", "--seeds", 2, "--jobs")
+    code, out, err = kubedsm(*asked, 2, "-o", "json", "--page", page)
+    assert (code, err) == (0, "")
+    # Who only looks changes nothing.
+    assert out == kubedsm(*asked, 1, "-o", "json")[1]
+    written = page.read_text()
+    assert re.findall(r'data-title="([^"]*)"', written) == ["KubeDSM", "random"]
+    assert "<title>kubedsm replay short, seed 1</title>" in written
+    assert len(written) < 3_000_000
+
+
 def test_own_nodes_and_services(tmp_path):
     (tmp_path / "cluster.yaml").write_text(
         "nodes: [{name: e1, tier: edge, cpu: 4, memory: 4Gi},"
@@ -133,6 +147,8 @@ def test_own_nodes_and_services(tmp_path):
     [
         ((), 2, "give scenarios, or --preset: one of the two"),
         (("1.5-.4", "--preset", "paper"), 2, "give scenarios, or --preset: one of the two"),
+        (("--preset", "paper", "--page", "x.html"), 2, "--page needs a scenario, not --preset"),
+        (("1.5-.4", "--page", "/dev/null/x.html"), 1, "/dev/null: "),
         (("1.5-.4", "--full"), 2, "--full needs --preset"),
         (("--preset", "all"), 2, "'all' is not"),
         (("1.5-.4", "--policies", "kubedms"), 2, "no policy 'kubedms': did you mean kubedsm?"),

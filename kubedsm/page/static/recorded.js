@@ -1,0 +1,20 @@
+/** The page of films that are in it. */
+
+import { Film } from "./film.js";
+import { show } from "./page.js";
+
+const kept = [...document.querySelectorAll("script[type='application/gzip']")];
+const films = await Promise.all(kept.map((script) => unpacked(script.textContent)));
+const [{ begins }] = films;
+show({
+  films,
+  titles: kept.map((script) => script.dataset.title),
+}).set({ moment: begins });
+
+async function unpacked(text) {
+  const packed = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+  const film = new Film();
+  for (const line of (await new Response(stream).text()).split("\n")) film.add(JSON.parse(line));
+  return film;
+}
