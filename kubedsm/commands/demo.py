@@ -125,7 +125,7 @@ class _Run:
                     asyncio.TaskGroup() as tasks,
                     self._beside() as beside,
                 ):
-                    scene = Scene()
+                    scene = Scene(clock)
                     heard = Listeners(world.moves, *([scene] if self.page else []))
                     own = random.Random(self.seed)
                     runtime = Runtime(client, CONFIGURATION, clock, own, listener=heard)

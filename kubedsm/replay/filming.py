@@ -6,7 +6,7 @@ so that a run goes the same way whether it is filmed or not.
 
 import math
 
-from kubedsm.clock import Clock
+from kubedsm.clock import Clock, VirtualClock
 from kubedsm.monitoring.reading import Leadership
 from kubedsm.page.film import Film
 from kubedsm.page.messages import Changes, encoded
@@ -22,7 +22,7 @@ class Camera:
 
     def __init__(self) -> None:
         #: hears what happens in the run
-        self.scene = Scene()
+        self.scene = Scene(VirtualClock())
         self._film: Film | None = None
         self._runtime: Runtime | None = None
         #: by the loop's time: when the next picture is due, and the last

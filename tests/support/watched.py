@@ -28,7 +28,7 @@ async def watched(*nodes, timing=BRISK, configuration=CONFIGURATION):
     async with emulated(
         *(nodes or (EDGE, CLOUD)), timing=timing, clock=clock, configuration=configuration
     ) as world:
-        scene = Scene()
+        scene = Scene(clock)
         async with world.scheduler(listener=scene) as runtime:
             await runtime.synced.wait()
             async with page_of(runtime, scene, clock) as url:
