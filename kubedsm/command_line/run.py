@@ -14,6 +14,7 @@ from kubedsm.commands.options import (
     kubeconfig_file,
     leader_election,
     output,
+    page,
 )
 
 
@@ -56,6 +57,7 @@ from kubedsm.commands.options import (
     show_default="127.0.0.1:10271",
     help="Where /metrics, /healthz, /livez and /readyz are served; :10271 is on all addresses.",
 )
+@page
 @click.option(
     "--log-format",
     type=click.Choice(["json", "console"]),

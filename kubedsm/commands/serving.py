@@ -27,6 +27,7 @@ from kubedsm.commands.electing import Election, election_of
 from kubedsm.commands.inputs import (
     configuration_at,
 )
+from kubedsm.commands.viewing import Viewing, shown, viewing_of
 from kubedsm.configuration.documents import STDIN
 from kubedsm.configuration.settings import Configuration
 from kubedsm.configuration.settings import load as load_configuration
@@ -35,11 +36,13 @@ from kubedsm.monitoring.loop_lag import watch_the_loop
 from kubedsm.monitoring.measured_cluster import MeasuredCluster
 from kubedsm.monitoring.reading import Leadership
 from kubedsm.monitoring.server import Monitoring, probes_answered
+from kubedsm.page.scene import Scene
 from kubedsm.runtime import leadership
 from kubedsm.runtime.assembly import Runtime
 from kubedsm.runtime.config_map import ConfigMapName
 from kubedsm.runtime.configuration_source import said_in
 from kubedsm.runtime.leader_election import NotLeadingError
+from kubedsm.runtime.listener import Listeners
 from kubedsm.solvers.available import lacking
 from kubedsm.why.server import Diagnostics
 
@@ -58,6 +61,10 @@ def run(
     log_level: str,
     verbose: bool,
     output: str,
+    page: bool,
+    page_address: tuple[str, int] | None,
+    page_token_file: Path | None,
+    page_hosts: tuple[str, ...],
     **elect: Any,
 ) -> None:
     as_json = output == "json" or (log_format or _format()) == "json"
@@ -84,6 +91,12 @@ def run(
         0.0 if dry_run else grace_period,
         stop,
         dry_run,
+        viewing_of(
+            page=page,
+            page_address=page_address,
+            page_token_file=page_token_file,
+            page_hosts=page_hosts,
+        ),
     )
     until_interrupted(serving.serve(), stop)
 
@@ -104,6 +117,8 @@ class _Serving:
     grace_period: float
     stop: Stop
     dry_run: bool
+    #: None: no page is shown
+    viewing: Viewing | None
 
     async def serve(self) -> None:
         log, clock, rng = structlog.get_logger(), SystemClock(), random.Random()
@@ -119,6 +134,7 @@ class _Serving:
             elector, written = (
                 self.election.elector(cluster, clock) if self.election else (None, cluster)
             )
+            scene = Scene(clock)
             runtime = Runtime(
                 written,
                 configuration,
@@ -127,7 +143,8 @@ class _Serving:
                 instance=socket.gethostname(),
                 namespace=self.namespace,
                 source=self.source,
-                listener=instruments,
+                # Nobody looks at the scene unless it is shown.
+                listener=Listeners(instruments, scene) if self.viewing else instruments,
                 apart=True,
                 dry_run=self.dry_run,
             )
@@ -138,11 +155,13 @@ class _Serving:
             address = self.metrics_address
             async with (
                 Monitoring(runtime, instruments, clock, address, who_leads) as monitoring,
+                shown(self.viewing, runtime, scene, clock, who_leads) as (page, app),
                 Diagnostics(
                     runtime.decisions,
                     runtime.thinker,
                     self.diagnostics_port,
                     dry_run=self.dry_run,
+                    beside=app,
                 ) as diagnostics,
                 asyncio.TaskGroup() as tasks,
             ):
@@ -157,6 +176,7 @@ class _Serving:
                     kubedsm=__version__,
                     diagnostics=diagnostics.url or "none",
                     metrics=monitoring.url or f"none: {monitoring.unavailable}",
+                    **({"page": page or diagnostics.url} if self.viewing else {}),
                 )
                 if self.dry_run:
                     log.warning("dry run: nothing is bound, moved or written, only said")

@@ -41,7 +41,13 @@ HEADERS = {
 #: how a browser says that no other site has it ask
 _OWN = ("same-origin", "none")
 _BEARER = "Bearer "
-_HOST = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[a-z0-9.-]+)(:[0-9]+)?")
+_NAME = "[a-z0-9.-]+"
+_HOST = re.compile(rf"(?P<name>\[[0-9a-f:.]+\]|{_NAME})(:[0-9]+)?")
+
+
+def is_name(host: str) -> bool:
+    """Whether it can be the name of a host, as browsers write it."""
+    return re.fullmatch(_NAME, host) is not None
 
 
 class TokenFileError(Problem):

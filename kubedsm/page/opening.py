@@ -10,6 +10,7 @@ from kubedsm.clock import Clock
 from kubedsm.listening import listen
 from kubedsm.monitoring.reading import Leadership
 from kubedsm.page.access import Access
+from kubedsm.page.asking import questions
 from kubedsm.page.messages import Changes
 from kubedsm.page.scene import Scene
 from kubedsm.page.serving import page_app
@@ -63,6 +64,6 @@ async def app_of(
     async with asyncio.TaskGroup() as tasks:
         looking = tasks.create_task(stream.run())
         try:
-            yield page_app(stream, access)
+            yield page_app(stream, access, questions(runtime, leadership))
         finally:
             looking.cancel()

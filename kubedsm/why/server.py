@@ -30,19 +30,28 @@ GRACE = 1.0
 class Diagnostics:
     """Serves from entering until leaving its context; without the port, it says so and does not.
 
-    Port 0 takes any free one; `url` says which, and is empty if nothing is served.
+    Port 0 takes any free one; `url` says which, and is empty if nothing is served. Entering raises
+    AddressUnavailableError if there is something beside.
     """
 
     def __init__(
-        self, decisions: Decisions, thinker: Thinker, port: int = PORT, *, dry_run: bool = False
+        self,
+        decisions: Decisions,
+        thinker: Thinker,
+        port: int = PORT,
+        *,
+        dry_run: bool = False,
+        beside: web.Application | None = None,
     ) -> None:
+        """`beside`: what is served there as well, and must be."""
         self._decisions = decisions
         self._dry_run = dry_run
         self._thinker = thinker
         self._port = port
         #: one explanation at a time
         self._thinking = asyncio.Semaphore()
-        app = web.Application()
+        self._required = beside is not None
+        app = beside if beside is not None else web.Application()
         app.router.add_get("/decisions", self._list)
         app.router.add_get("/decisions/explain", self._explain)
         app.router.add_get("/decisions/pending", self._pending)
@@ -55,6 +64,8 @@ class Diagnostics:
         try:
             self.url = await listen(self._runner, LOOPBACK, self._port)
         except AddressUnavailableError as error:
+            if self._required:
+                raise
             log.warning("no diagnostics", address=f"{LOOPBACK}:{self._port}", error=str(error))
         return self
 

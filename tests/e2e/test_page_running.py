@@ -1,0 +1,47 @@
+"""`kubedsm run --page`, as a process: who is shown the page, and its end."""
+
+import json
+import signal
+import urllib.error
+import urllib.request
+
+import pytest
+
+from support.command_line import kubedsm
+from support.processes import PATIENCE, Process, Server
+
+pytestmark = pytest.mark.http
+
+
+@pytest.fixture(scope="module")
+def server():
+    with Server() as started:
+        yield started
+
+
+def test_it_is_served_beside_the_decisions_and_ends_with_its_viewers(server):
+    given = ("--kubeconfig", server.kubeconfig, "--leader-elect=false", "-o", "json")
+    with Process("run", *given, "--diagnostics-port", "0", "--page") as scheduler:
+        said = json.loads(scheduler.line())
+        assert said["page"] == said["diagnostics"]
+
+        def asked(path, **headers):
+            request = urllib.request.Request(said["page"] + path, headers=headers)
+            return urllib.request.urlopen(request, timeout=PATIENCE)
+
+        assert b'<script type="module" src="page/live.js">' in asked("/").read()
+        assert json.load(asked("/decisions")) == {"decisions": []}
+        with pytest.raises(urllib.error.HTTPError, match="421"):
+            asked("/decisions", Host="evil.example")
+        with asked("/page/stream") as stream:
+            assert stream.readline().startswith(b'data: {"type":"snapshot"')
+            code, _, _ = scheduler.stop(signal.SIGTERM)
+        assert code == 0
+
+
+def test_a_file_without_a_token_ends_it_with_a_line(tmp_path):
+    (tmp_path / "token").touch()
+    done = kubedsm("run", "--page-address", ":0", "--page-token-file", tmp_path / "token")
+    assert done.returncode == 2
+    assert "--page-token-file" in done.stderr
+    assert done.stderr.count("\n") == 1
