@@ -5,7 +5,10 @@ Whoever was away for a while has what it missed in one message.
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from itertools import takewhile
 from typing import NamedTuple
+
+import msgspec
 
 from kubedsm.page.messages import Changes, Snapshot, encoded
 from kubedsm.page.rows import Row, Table
@@ -13,6 +16,10 @@ from kubedsm.page.rows import Row, Table
 #: bytes of changes that are kept, and seconds that they go back
 ROOM = 8_000_000
 SPAN = 3_600.0
+#: which part goes at a time when there is more: what goes is added to all rows of the snapshot
+_PART = 1 / 8
+#: messages that may be missed; of more a snapshot says as much in less
+MISSED = 256
 
 
 class _Kept(NamedTuple):
@@ -40,13 +47,20 @@ class Film:
         kept = _Kept(changes, encoded(changes))
         self._kept.append(kept)
         self._bytes += len(kept.line)
+        if self._is_over(self._room, changes.at - self._span):
+            self._forget(changes.at)
+        return kept.line
+
+    def _is_over(self, room: float, begin: float) -> bool:
+        return self._bytes > room or self._kept[0].changes.at < begin
+
+    def _forget(self, now: float) -> None:
+        room, begin = self._room * (1 - _PART), now - self._span * (1 - _PART)
         over = []
-        while self._bytes > self._room or self._kept[0].changes.at < changes.at - self._span:
+        while self._kept and self._is_over(room, begin):
             over.append(self._kept.popleft())
             self._bytes -= len(over[-1].line)
-        if over:
-            self._begins = after(self._begins, [kept.changes for kept in over])
-        return kept.line
+        self._begins = after(self._begins, [kept.changes for kept in over])
 
     def lines(self) -> Iterator[bytes]:
         """All of it."""
@@ -54,10 +68,11 @@ class Film:
         yield from (kept.line for kept in self._kept)
 
     def since(self, version: int) -> Changes | None:
-        """What has changed since then, at one go; None if that is not kept."""
-        if not self._begins.version <= version <= self.version:
+        """What has changed since then, at one go; None if that is not kept, or too much."""
+        if not max(self._begins.version, self.version - MISSED) <= version <= self.version:
             return None
-        return joined([kept.changes for kept in self._kept if kept.changes.version > version])
+        missed = takewhile(lambda kept: kept.changes.version > version, reversed(self._kept))
+        return joined(reversed([kept.changes for kept in missed]))
 
 
 def joined(changes: Iterable[Changes]) -> Changes | None:
@@ -83,4 +98,4 @@ def after(snapshot: Snapshot, changes: Iterable[Changes]) -> Snapshot:
                 else:
                     kept[key] = row
         version, at = each.version, each.at
-    return Snapshot(version, at, rows)
+    return msgspec.structs.replace(snapshot, version=version, at=at, rows=rows)

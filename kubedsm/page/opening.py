@@ -11,7 +11,7 @@ from kubedsm.listening import listen
 from kubedsm.monitoring.reading import Leadership
 from kubedsm.page.access import Access
 from kubedsm.page.asking import questions
-from kubedsm.page.messages import Changes
+from kubedsm.page.film_file import FilmFile
 from kubedsm.page.scene import Scene
 from kubedsm.page.serving import page_app
 from kubedsm.page.stream import Stream
@@ -53,17 +53,16 @@ async def app_of(
     leadership: Callable[[], Leadership] = Leadership,
 ) -> AsyncIterator[web.Application]:
     """The same, for a server that there is already."""
-
-    def look() -> Changes | None:
-        # Whatever is wrong with what is shown, placing pods goes on.
-        with runtime.supervisor.catching("page"):
-            return scene.look(runtime, leadership(), clock.wall())
-        return None
-
-    stream = Stream(look, scene.snapshot, clock)
+    stream = Stream(
+        lambda: scene.look(runtime, leadership(), clock.wall()),
+        scene.snapshot,
+        clock,
+        runtime.supervisor,
+    )
     async with asyncio.TaskGroup() as tasks:
         looking = tasks.create_task(stream.run())
         try:
-            yield page_app(stream, access, questions(runtime, leadership))
+            film = FilmFile(stream.film, clock)
+            yield page_app(stream, film, access, questions(runtime, leadership))
         finally:
             looking.cancel()

@@ -13,10 +13,11 @@ import msgspec
 from kubedsm.clock import Clock
 from kubedsm.page.film import Film
 from kubedsm.page.messages import Changes, Snapshot, encoded
+from kubedsm.runtime.supervisor import Supervisor
 
 #: seconds from one look to the next, with viewers and without
 LOOK, GLANCE = 0.25, 1.0
-#: seconds without news, after which a viewer is told that we are still here
+#: seconds without news, after which viewers are told that we are still here
 SILENCE = 10.0
 
 
@@ -28,29 +29,38 @@ class Stream:
         look: Callable[[], Changes | None],
         snapshot: Callable[[], Snapshot],
         clock: Clock,
+        supervisor: Supervisor,
     ) -> None:
         #: of this process: versions of another one say nothing here
         self.run_id = secrets.token_hex(4)
-        self._look = look
-        self._whole_scene = snapshot
+        self._see = look
+        self._scene = snapshot
         self._clock = clock
-        look()
+        self._supervisor = supervisor
+        with supervisor.catching("page"):
+            look()
         self.film = Film(self._snapshot())
-        self._news = asyncio.Event()
         self.viewers = 0
-        #: encoded once for all viewers: the last changes, and the snapshot of a version
-        self._last: tuple[int, bytes] = (0, b"")
-        self._whole: tuple[int, bytes] = (-1, b"")
+        self._spoke = clock.monotonic()
+        self._heard = asyncio.Event()
+        #: what brings viewers up to date, by the version that they have: encoded once for all
+        self._lines: dict[int | None, bytes] = {}
 
     async def run(self) -> None:
-        """Look until cancelled."""
+        """Look until cancelled; what is wrong with what is seen is nobody else's affair."""
         while True:
-            changes = self._look()
-            if changes is not None:
-                self._last = changes.version, self.film.add(changes)
-                self._news.set()
-                self._news = asyncio.Event()
             await self._clock.sleep(LOOK if self.viewers else GLANCE)
+            with self._supervisor.catching("page"):
+                self._look()
+
+    def _look(self) -> None:
+        now, changes = self._clock.monotonic(), self._see()
+        if changes is not None:
+            self._lines = {self.film.version: self.film.add(changes)}
+        if changes is not None or now - self._spoke >= SILENCE:
+            self._spoke = now
+            self._heard.set()
+            self._heard = asyncio.Event()
 
     async def messages(self, version: int | None) -> AsyncGenerator[bytes]:
         """What a viewer that has that version, or nothing yet, is told, until it goes.
@@ -60,30 +70,24 @@ class Stream:
         self.viewers += 1
         try:
             while True:
-                news = self._news
-                if version != self.film.version:
-                    told, line = self._next(version)
-                    version = told
-                    yield line
-                    continue
-                try:
-                    async with asyncio.timeout(SILENCE):
-                        await news.wait()
-                except TimeoutError:
+                heard = self._heard
+                if version == self.film.version:
+                    await heard.wait()
+                if version == self.film.version:
                     yield b""
+                    continue
+                line, version = self._line(version), self.film.version
+                yield line
         finally:
             self.viewers -= 1
 
-    def _next(self, version: int | None) -> tuple[int, bytes]:
-        last, line = self._last
-        if version is not None and version == last - 1:
-            return last, line
-        missed = None if version is None else self.film.since(version)
-        if missed is not None:
-            return missed.version, encoded(missed)
-        if self._whole[0] != self.film.version:
-            self._whole = self.film.version, encoded(self._snapshot())
-        return self._whole
+    def _line(self, version: int | None) -> bytes:
+        if version not in self._lines:
+            missed = None if version is None else self.film.since(version)
+            if missed is None and version is not None:
+                return self._line(None)
+            self._lines[version] = encoded(missed or self._snapshot())
+        return self._lines[version]
 
     def _snapshot(self) -> Snapshot:
-        return msgspec.structs.replace(self._whole_scene(), run=self.run_id)
+        return msgspec.structs.replace(self._scene(), run=self.run_id)

@@ -1,0 +1,76 @@
+"""Viewers of the page: each is told the stream as fast as it reads, until it goes or is given up.
+
+Of what one does not read little is kept: it finds it all in one message when it goes on.
+"""
+
+import asyncio
+import re
+import socket
+from contextlib import aclosing
+
+from aiohttp import web
+
+from kubedsm.page.access import Access
+from kubedsm.page.stream import Stream
+
+#: seconds in which a viewer that reads nothing is given up
+STALLED = 30.0
+#: bytes that are handed over for a viewer at once, and that the kernel keeps for it
+PIECE, BUFFER = 65_536, 262_144
+#: viewers at a time
+MOST = 200
+_NUMBER = re.compile("[0-9]{1,15}")
+
+
+class Viewers:
+    """Those that are told the stream, each by a task of its own."""
+
+    def __init__(self, stream: Stream, access: Access) -> None:
+        self._stream = stream
+        self._access = access
+        self._telling: list[web.Request] = []
+
+    async def told(self, request: web.Request) -> web.StreamResponse:
+        """Tell one that asks for it what it does not know, until it goes."""
+        if len(self._telling) >= MOST:
+            raise web.HTTPServiceUnavailable(text=f"{MOST} viewers are here already\n")
+        answer = web.StreamResponse(headers={"Cache-Control": "no-store"})
+        answer.content_type = "text/event-stream"
+        self._telling.append(request)
+        try:
+            await answer.prepare(request)
+            await self._tell(request, answer)
+        except TimeoutError:
+            if request.transport is not None:
+                request.transport.abort()
+        except ConnectionError:
+            # It has gone, as viewers do.
+            pass
+        finally:
+            self._telling.remove(request)
+        return answer
+
+    async def _tell(self, request: web.Request, answer: web.StreamResponse) -> None:
+        """Raises TimeoutError if the viewer does not read, ConnectionError if it is gone."""
+        if request.transport is not None:
+            connection = request.transport.get_extra_info("socket")
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER)
+        async with aclosing(self._stream.messages(self._known(request))) as lines:
+            async for line in lines:
+                # The token may be another one by now.
+                if not self._access.admits(request):
+                    return
+                event = memoryview(b"data: " + line + b"\n\n" if line else b":\n\n")
+                for begin in range(0, len(event), PIECE):
+                    async with asyncio.timeout(STALLED):
+                        await answer.write(event[begin : begin + PIECE])
+
+    def _known(self, request: web.Request) -> int | None:
+        """The version that the viewer has already, if it is one of ours."""
+        after, run = request.query.get("after", ""), request.query.get("run")
+        return int(after) if run == self._stream.run_id and _NUMBER.fullmatch(after) else None
+
+    async def end(self, _: web.Application) -> None:
+        """Tell nobody any more: they would go on, and who ends would wait for them."""
+        for request in self._telling:
+            request.task.cancel()

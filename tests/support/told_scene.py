@@ -1,0 +1,32 @@
+"""A scene that is what a test says it is, and a stream of it."""
+
+from kubedsm.page.messages import Changes, Snapshot
+from kubedsm.page.rows import StatusRow
+from kubedsm.page.stream import Stream
+from kubedsm.runtime.supervisor import Supervisor
+
+
+class ToldScene:
+    """Its status is the only row."""
+
+    def __init__(self):
+        self.version, self.said, self.news = 0, "", "begun"
+
+    def say(self, news):
+        self.news = news
+
+    def look(self):
+        if self.news == self.said:
+            return None
+        self.version, self.said = self.version + 1, self.news
+        return Changes(self.version, float(self.version), self._rows())
+
+    def snapshot(self):
+        return Snapshot(self.version, float(self.version), self._rows())
+
+    def _rows(self):
+        return {"status": {"now": StatusRow(self.said)}}
+
+
+def stream_of(scene, clock):
+    return Stream(scene.look, scene.snapshot, clock, Supervisor(clock, None))
