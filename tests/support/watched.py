@@ -2,6 +2,8 @@
 
 from contextlib import asynccontextmanager
 
+import attrs
+
 from kubedsm.clock import SystemClock
 from kubedsm.configuration.sections import MigrationSettings, SuggesterSettings
 from kubedsm.configuration.services import Service
@@ -10,7 +12,8 @@ from kubedsm.emulator.api.resources import NODES
 from kubedsm.emulator.emulated_cluster import Timing
 from kubedsm.page.opening import page_of
 from kubedsm.page.scene import Scene
-from support.worlds import CLOUD, EDGE, emulated
+from kubedsm.runtime.assembly import Runtime
+from support.worlds import CLOUD, EDGE, World, emulated
 
 #: moves that begin soon, and last long enough to be looked at
 BRISK = Timing(start_delay=1.0, stop_delay=0.3)
@@ -21,20 +24,36 @@ CONFIGURATION = Configuration(
 )
 
 
+@attrs.frozen
+class Watched:
+    """A world, and the scheduler in it."""
+
+    world: World
+    runtime: Runtime
+    scene: Scene
+
+    def page(self, port=0):
+        """Enter its page, for a URL."""
+        return page_of(self.runtime, self.scene, self.world.clock, ("127.0.0.1", port))
+
+    def cordon(self, node, *, cordoned=True):
+        patch = {"spec": {"unschedulable": cordoned}}
+        self.world.api.patch(NODES, "", node, patch, "application/merge-patch+json")
+
+
 @asynccontextmanager
-async def watched(*nodes, timing=BRISK, configuration=CONFIGURATION):
-    """Enter a world with a scheduler in it, and the URL of its page."""
-    clock = SystemClock()
-    async with emulated(
-        *(nodes or (EDGE, CLOUD)), timing=timing, clock=clock, configuration=configuration
-    ) as world:
+async def scheduling(*nodes, timing=BRISK, configuration=CONFIGURATION):
+    """Enter a world with a scheduler in it."""
+    nodes, clock = nodes or (EDGE, CLOUD), SystemClock()
+    async with emulated(*nodes, timing=timing, clock=clock, configuration=configuration) as world:
         scene = Scene(clock)
         async with world.scheduler(listener=scene) as runtime:
             await runtime.synced.wait()
-            async with page_of(runtime, scene, clock) as url:
-                yield world, url
+            yield Watched(world, runtime, scene)
 
 
-def cordon(world, node, *, cordoned=True):
-    patch = {"spec": {"unschedulable": cordoned}}
-    world.api.patch(NODES, "", node, patch, "application/merge-patch+json")
+@asynccontextmanager
+async def watched(*nodes, **how):
+    """The same, with the URL of its page."""
+    async with scheduling(*nodes, **how) as there, there.page() as url:
+        yield there, url

@@ -1,0 +1,40 @@
+"""What one sees of a scheduler that runs, as it happens."""
+
+from contextlib import AsyncExitStack
+
+from support.browser import expect, in_browser
+from support.processes import free_port
+from support.watched import scheduling
+
+pytestmark = in_browser
+
+
+async def test_a_page_goes_on_when_the_server_is_back(browser):
+    port = free_port()
+    async with scheduling() as there, AsyncExitStack() as server:
+        url = await server.enter_async_context(there.page(port))
+        async with browser.page(url, failing=("net::ERR",)) as page:
+            there.world.deploy("early", 1, cpu="100")
+            await expect(page.get_by_role("button", name="early-").first).to_be_visible()
+            await server.aclose()
+            await expect(page.get_by_text("does not answer")).to_be_visible()
+            there.world.deploy("late", 1, cpu="100")
+            async with there.page(port):
+                await expect(page.get_by_role("button", name="late-").first).to_be_visible()
+                await expect(page.get_by_text("does not answer")).to_have_count(0)
+                await expect(page.get_by_role("button", name="early-").first).to_be_visible()
+
+
+async def test_a_page_begins_anew_with_another_scheduler(browser):
+    """Which counts its versions from the start, and knows nothing of what the one before told."""
+    port = free_port()
+    async with scheduling() as there, AsyncExitStack() as server:
+        url = await server.enter_async_context(there.page(port))
+        async with browser.page(url, failing=("net::ERR",)) as page:
+            there.world.deploy("early", 1, cpu="100")
+            await expect(page.get_by_role("button", name="early-").first).to_be_visible()
+            await server.aclose()
+            async with scheduling() as another, another.page(port):
+                another.world.deploy("other", 1, cpu="100")
+                await expect(page.get_by_role("button", name="other-").first).to_be_visible()
+                await expect(page.get_by_role("button", name="early-")).to_have_count(0)
