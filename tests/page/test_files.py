@@ -3,6 +3,7 @@
 import re
 
 from kubedsm.page.serving import served_files
+from kubedsm.replay.charts.looks import COLOURS
 
 FILES = {name: content.decode() for name, content in served_files().items()}
 OURS = {name: text for name, text in FILES.items() if not name.startswith("vendor/")}
@@ -37,3 +38,8 @@ def test_modules_import_what_is_there_and_nothing_else():
     assert len(imported) > 10
     assert [each for each in imported if not each[1].startswith("./")] == []
     assert [each for each in imported if each[1].removeprefix("./") not in FILES] == []
+
+
+def test_workloads_have_the_colours_that_charts_have_light_and_dark():
+    looks = [re.findall(rf"--w{index}: (#\w+);", FILES["page.css"]) for index in range(10)]
+    assert [tuple(look) for look in looks if look] == list(COLOURS)

@@ -2,11 +2,11 @@
 
 import { Film } from "./film.js";
 import { show } from "./page.js";
-import { ask } from "./server.js";
+import { ask, enter } from "./server.js";
 import { follow } from "./stream.js";
 
 const film = new Film();
-const view = show({ films: [film], ask });
+const view = show({ films: [film], ask, enter });
 
 const told = await ask("film").then((answer) => answer.text()).catch(() => "");
 film.read(told);

@@ -3,29 +3,35 @@
 import { Cluster } from "./cluster.js";
 import { tablesAt } from "./film.js";
 import { Header } from "./header.js";
-import { Moves, Waiting, Workloads } from "./lists.js";
+import { Moves, News, Waiting, Workloads } from "./lists.js";
 import { Timeline } from "./timeline.js";
+import { Token } from "./token.js";
 import { Why } from "./why.js";
 import { html, render } from "./vendor/htm-preact.js";
 
 /**
  * Show films, one beside the other. `ask` asks the server; without one nothing can be asked.
+ * `enter` is told the token, if one is asked for.
  * Returned: `changed`, to be called when a film has more; `set`, to change what is chosen.
  */
-export function show({ films, ask = null, titles = [] }) {
+export function show({ films, ask = null, enter = null, titles = [] }) {
   let state = {
     /** "connected", "away", "refused"; "recorded" without a server */
     connection: ask ? "connected" : "recorded",
+    /** since when it is like that, in seconds since the epoch */
+    since: 0,
     /** the moment that is shown, in seconds since the epoch; null: the last one */
     moment: null,
-    /** what is asked about: { kind: "pod" | "node" | "move" | "decision", key }, or null */
+    /** the moment that it is compared with, or null */
+    compared: null,
+    /** what is asked about: { kind: "pod" | "node" | "move" | "decision" …, key }, or null */
     chosen: null,
   };
   let asked = false;
 
   function draw() {
     asked = false;
-    render(html`<${Page} ...${{ films, titles, ask, state, set }} />`, document.body);
+    render(html`<${Page} ...${{ films, titles, ask, enter, state, set }} />`, document.body);
   }
 
   function changed() {
@@ -35,6 +41,9 @@ export function show({ films, ask = null, titles = [] }) {
   }
 
   function set(more) {
+    if (more.connection && more.connection !== state.connection) {
+      more = { since: Date.now() / 1000, ...more };
+    }
     state = { ...state, ...more };
     changed();
   }
@@ -43,18 +52,46 @@ export function show({ films, ask = null, titles = [] }) {
   return { changed, set };
 }
 
-function Page({ films, titles, ask, state, set }) {
+function Page({ films, titles, ask, enter, state, set }) {
+  if (state.connection === "refused") return html`<${Token} enter=${enter} />`;
   const shown = tablesAt(films, state.moment);
   const [first] = shown;
+  document.title = title(first.status.get("now"));
   return html`
-    <${Header} tables=${first} state=${state} />
-    <main>
-      ${shown.map((tables, at) => html`
-        <${Cluster} tables=${tables} title=${titles[at]} state=${state} set=${set} />`)}
-      <${Workloads} tables=${first} film=${films[0]} set=${set} />
-      <${Waiting} tables=${first} set=${set} />
-      <${Moves} tables=${first} set=${set} />
+    <${Header} tables=${first} state=${state} set=${set} several=${films.length > 1} />
+    <main class=${films.length > 1 ? "several" : ""}>
+      ${films.map((film, index) => html`
+        <${Shown} key=${index}
+          ...${{ film, tables: shown[index], title: titles[index], state, set }} />`)}
       <${Why} tables=${first} state=${state} set=${set} ask=${ask} />
     </main>
-    <${Timeline} films=${films} state=${state} set=${set} />`;
+    <${Timeline} films=${films} titles=${titles} state=${state} set=${set} />`;
+}
+
+/** One film at the moment: its drawing, and its lists. */
+function Shown({ film, tables, title: name, state, set }) {
+  const at = Math.min(state.moment ?? film.ends, film.ends);
+  const lists = { tables, film, begins: film.begins, at, set };
+  return html`
+    <div class="film">
+      ${name && html`<header><h2>${name}</h2>
+        <p>${tables.status.get("now")?.headline}</p></header>`}
+      <div class="scene"><${Cluster} ...${{ tables, title: name, state, set }} /></div>
+      <div class="lists">
+        <${Workloads} ...${lists} /><${Moves} ...${lists} />
+        <${Waiting} ...${lists} /><${News} ...${lists} />
+      </div>
+    </div>`;
+}
+
+/** What a tab says. */
+function title(status) {
+  if (!status) return "KubeDSM";
+  const { moving = 0, waiting = 0, troubles = [] } = status;
+  const says = [
+    troubles.length && `${troubles.length} wrong`,
+    moving && `moving ${moving}`,
+    waiting && `${waiting} waiting`,
+  ].filter(Boolean);
+  return says.length ? `${says.join(", ")} - KubeDSM` : "KubeDSM";
 }

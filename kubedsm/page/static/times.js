@@ -1,0 +1,69 @@
+/** Moments and stretches of time: in words, and on a line. Times are in seconds since the epoch. */
+
+/** The shortest stretch that is drawn. */
+const SHORTEST = 5;
+/** Lengths that a stretch that grows has, in turn; and from one tick to the next. */
+const LENGTHS = [30, 60, 120, 300, 600, 1200, 1800, 3600];
+const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21600, 86400];
+
+const CLOCK = new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" });
+
+/** A moment, as a clock tells it. */
+export function clock(at) {
+  return CLOCK.format(1000 * at);
+}
+
+/** How long something lasts. */
+export function lasting(seconds) {
+  const all = Math.round(seconds);
+  if (all < 60) return `${all} s`;
+  if (all < 3600) return all % 60 ? `${Math.floor(all / 60)} min ${all % 60} s` : `${all / 60} min`;
+  const minutes = Math.round(all / 60);
+  return minutes % 60 ? `${Math.floor(minutes / 60)} h ${minutes % 60} min` : `${minutes / 60} h`;
+}
+
+/**
+ * The stretch { from, to } that is drawn of what there is, as wanted: { from, length }. Without
+ * `length` it is all; without `from` it keeps up with the end, now and then, so that the picture is
+ * at rest in between.
+ */
+export function stretch({ from, length }, begins, ends) {
+  const all = Math.max(ends - begins, SHORTEST);
+  if (length === null) return { from: begins, to: begins + all };
+  if (from !== null) return { from, to: from + length };
+  const grown = LENGTHS.find((one) => one >= all);
+  if (grown && grown <= length) return { from: begins, to: begins + grown };
+  const to = Math.ceil(ends / (length / 10)) * (length / 10);
+  return { from: to - length, to };
+}
+
+/** What to want in order to see the stretch longer or shorter, with `around` where it is. */
+export function zoomed({ from, to }, factor, around, begins, ends) {
+  const length = Math.max(SHORTEST, (to - from) * factor);
+  if (length >= ends - begins) return { from: null, length: null };
+  return within(around - ((around - from) / (to - from)) * length, length, begins, ends);
+}
+
+/** What to want in order to see the stretch that much later. */
+export function panned({ from, to }, seconds, begins, ends) {
+  return within(from + seconds, to - from, begins, ends);
+}
+
+/** What to want in order to see that moment too; null: it is there. */
+export function including({ from, to }, moment, begins, ends) {
+  if (moment >= from && moment <= to) return null;
+  return within(moment - (to - from) / 10, to - from, begins, ends);
+}
+
+function within(from, length, begins, ends) {
+  return { from: Math.max(begins - length / 20, Math.min(from, ends - length * 0.9)), length };
+}
+
+/** Round moments in a stretch, no nearer to each other than `apart` pixels of its `width`. */
+export function ticks({ from, to }, width, apart = 90) {
+  const least = ((to - from) * apart) / Math.max(width, 1);
+  const step = STEPS.find((one) => one >= least) ?? STEPS.at(-1);
+  const found = [];
+  for (let at = Math.ceil(from / step) * step; at <= to; at += step) found.push(at);
+  return found;
+}

@@ -1,0 +1,23 @@
+/** Asking for the token without which nothing is told. */
+
+import { html, useState } from "./vendor/htm-preact.js";
+
+export function Token({ enter }) {
+  const [token, setToken] = useState("");
+  const onSubmit = (event) => {
+    event.preventDefault();
+    if (token.trim()) enter(token.trim());
+  };
+  return html`
+    <main>
+      <form class="token" onSubmit=${onSubmit}>
+        <h1>KubeDSM</h1>
+        <p>This page is shown to those who have its token: it is in the Secret that its scheduler
+          was given with --page-token-file.</p>
+        <label for="token">Token</label>
+        <input id="token" type="password" autocomplete="off" value=${token}
+          onInput=${(event) => setToken(event.target.value)} />
+        <button type="submit">Show the page</button>
+      </form>
+    </main>`;
+}

@@ -1,0 +1,25 @@
+/** The edge share of a workload over time, against its promise. */
+
+import { html } from "./vendor/htm-preact.js";
+
+const [WIDTH, HEIGHT] = [120, 30];
+
+/** points: as of a film's history; begins, at: the time that is drawn. */
+export function Trend({ points = [], row, begins, at, colour }) {
+  const there = points.filter((point) => point.at <= at);
+  const x = (moment) => (WIDTH * Math.max(0, moment - begins)) / Math.max(1, at - begins);
+  const y = (part) => 2 + (HEIGHT - 4) * (1 - part);
+  const line = (value) => there.map((point, index) => {
+    const to = there[index + 1]?.at ?? at;
+    const height = y(value(point)).toFixed(1);
+    return `${index ? "L" : "M"}${x(point.at).toFixed(1)} ${height}H${x(to).toFixed(1)}`;
+  }).join("");
+  return html`
+    <svg class="trend" viewBox=${`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" role="img"
+      aria-label=${`over time; now ${row.edge ?? 0} of ${row.total} at the edge`}>
+      <rect class="ground" width=${WIDTH} height=${HEIGHT} />
+      <path class="promise" d=${line((point) => point.promise ?? 0)} />
+      <path class="kept" stroke=${colour}
+        d=${line((point) => (point.total ? (point.edge ?? 0) / point.total : 0))} />
+    </svg>`;
+}
