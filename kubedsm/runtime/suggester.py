@@ -5,6 +5,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from typing import TypeVar
 
 import attrs
 import structlog
@@ -19,7 +20,7 @@ from kubedsm.core.moving.rebalance import on_one_node
 from kubedsm.core.moving.suggestion import Leg, Move, MoveKind, Suggestion
 from kubedsm.core.solving.in_order import unproven
 from kubedsm.core.world.mirror import ClusterMirror
-from kubedsm.core.world.model import Uid, shares_after
+from kubedsm.core.world.model import Uid, Workload, shares_after
 from kubedsm.core.world.sites import Away
 from kubedsm.core.world.snapshot import Snapshot
 from kubedsm.runtime.event_recorder import EventRecorder
@@ -31,11 +32,14 @@ from kubedsm.runtime.sites import Sites
 from kubedsm.runtime.workload_changes import WorkloadChanges
 from kubedsm.thinking.moves_to_make import MovesToMake, migration_of
 from kubedsm.thinking.questions import NoAnswerError, Thinker
+from kubedsm.thinking.what_if import WhatIf
 from kubedsm.why.entries import MoveOutcome, Outcome, planned
 from kubedsm.why.record import DecisionRecord
 from plans.migration import MoveMode, MoveOrder
 
 log = structlog.get_logger()
+
+Q = TypeVar("Q")
 
 #: Times as long as a suggestion took, the next is put off: new pods are placed meanwhile.
 REST = 9
@@ -139,16 +143,8 @@ class Suggester:
     async def _suggest(self) -> None:
         settings, state = self.configuration.current.suggester, self._state
         snapshot, began = self.mirror.snapshot(), self.clock.monotonic()
-        limits = self.manager.move_limits
-        question = MovesToMake(
-            limits.moving(),
-            limits.resting(began),
-            self.changes.quiet(),
-            settings.budget,
-            state[2],
-        )
         try:
-            suggested = await self.thinker.ask(question)
+            suggested = await self.thinker.ask(self._about_moves(MovesToMake))
         except NoAnswerError:
             return
         suggestion = suggested.suggestion
@@ -184,6 +180,24 @@ class Suggester:
                 self.recorder.proposed(move.pod, proposal(move, suggestion.id))
             return
         self.begin(snapshot, suggestion)
+
+    def what_if(
+        self, qos: tuple[tuple[str, float], ...], replicas: tuple[tuple[Workload, int], ...]
+    ) -> WhatIf:
+        """The question what would be suggested then: whoever asks it, nothing comes of it."""
+        return self._about_moves(WhatIf, qos=qos, replicas=replicas)
+
+    def _about_moves(self, question: Callable[..., Q], **more: object) -> Q:
+        """The question, with what all about moves have to heed now."""
+        limits = self.manager.move_limits
+        return question(
+            limits.moving(),
+            limits.resting(self.clock.monotonic()),
+            self.changes.quiet(),
+            self.configuration.current.suggester.budget,
+            self.sites.away(),
+            **more,
+        )
 
     def unchanged(self, snapshot: Snapshot, legs: Iterable[Leg]) -> bool:
         """Whether of these pods and nodes nothing has changed since.
