@@ -30,6 +30,8 @@ class Section(msgspec.Struct, frozen=True, omit_defaults=True):
     title: str
     lines: tuple[Words, ...] = ()
     table: Table | None = None
+    #: to be copied as it is
+    code: str = ""
     #: it is long, and shown to whoever wants it
     folded: bool = False
 
@@ -79,13 +81,15 @@ def percent(part: float) -> str:
     return f"{round(100 * part, 1):g} %"
 
 
-def amount(resource: str, number: int) -> str:
-    """So much of it, as short as it is read at a glance."""
+def amount(resource: str, number: int, of: int | None = None) -> str:
+    """So much of it, as short as it is read at a glance; of so much in all."""
+    scale, unit = 1.0, resource
     if resource == "cpu":
-        return f"{number / 1000:.3g} cpu"
-    if resource in ("memory", "ephemeral-storage"):
-        return f"{number / 2**30:.3g} GiB {resource}"
-    return f"{number} {resource}"
+        scale = 1000.0
+    elif resource in ("memory", "ephemeral-storage"):
+        scale, unit = 2.0**30, f"GiB {resource}"
+    told = f"{number / scale:.3g}"
+    return f"{told} {unit}" if of is None else f"{told} of {of / scale:.3g} {unit}"
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str | Link | Words]]) -> Table | None:

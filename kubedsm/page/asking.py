@@ -1,59 +1,149 @@
 """Questions asked on the page, and their answers as JSON; nothing there changes the cluster.
 
 What is known is taken at one go on the event loop; the answer is worked out in a thread, one at a
-time, and placing pods does not wait for it.
+time, and placing pods does not wait for it. What takes long is the thinker's.
 """
 
 import asyncio
 from collections.abc import Callable
 
+import attrs
 import msgspec
 from aiohttp import web
 
 from kubedsm.monitoring.reading import Leadership
 from kubedsm.page.answer import Answer
+from kubedsm.page.scene import Scene
+from kubedsm.page.what_if import BadQuestionError, changed, told
+from kubedsm.page.why_decision import about_decision
+from kubedsm.page.why_move import about_move
+from kubedsm.page.why_node import about_node
 from kubedsm.page.why_pod import about_pod
+from kubedsm.page.why_workload import about_workload, workload_named
 from kubedsm.runtime.assembly import Runtime
+from kubedsm.runtime.suggester import Suggester
+from kubedsm.thinking.questions import NoAnswerError
+from kubedsm.thinking.what_if import Imagined, WhatIf
 from kubedsm.why.server import query_of, refused
+
+#: in a thread, how to tell; None: nothing is known of it
+Telling = Callable[[], Answer] | None
 
 _encoder = msgspec.json.Encoder()
 
 
-def questions(runtime: Runtime, leadership: Callable[[], Leadership]) -> list[web.RouteDef]:
+def questions(
+    runtime: Runtime, scene: Scene, leadership: Callable[[], Leadership]
+) -> list[web.RouteDef]:
     """The routes below `/page` that answer."""
-    return [web.get("/page/why", Why(runtime, leadership).answered)]
+    asking = Asking(runtime, scene, leadership)
+    return [web.get("/page/why", asking.why), web.get("/page/what-if", asking.what_if)]
 
 
-class Why:
-    """Of one thing at a time: a pod, a node, a workload, a move or a decision."""
+@attrs.define(eq=False)
+class Asking:
+    """One answer at a time of each kind; of those that ask what if, the latest goes next."""
 
-    def __init__(self, runtime: Runtime, leadership: Callable[[], Leadership]) -> None:
-        self._runtime = runtime
-        self._leadership = leadership
-        self._thinking = asyncio.Semaphore()
-        self._kinds: dict[str, Callable[[str], Callable[[], Answer] | None]] = {
-            "pod": lambda name: about_pod(runtime.decisions, name),
-        }
+    _runtime: Runtime
+    _scene: Scene
+    _leadership: Callable[[], Leadership]
+    _telling: asyncio.Lock = attrs.field(factory=asyncio.Lock, init=False)
+    _imagining: asyncio.Lock = attrs.field(factory=asyncio.Lock, init=False)
+    _latest: int = attrs.field(default=0, init=False)
 
-    async def answered(self, request: web.Request) -> web.Response:
-        query = query_of(request, *self._kinds)
+    async def why(self, request: web.Request) -> web.Response:
+        """Of one pod, node, workload, move or decision."""
+        query = query_of(request, "pod", "node", "workload", "move", "decision")
         if len(query) != 1:
-            raise refused(f"one of {', '.join(self._kinds)} has to be asked about")
+            raise refused(
+                "a pod, a node, a workload, a move or a decision: one has to be asked for"
+            )
         [(kind, key)] = query.items()
-        async with self._thinking:
-            told = self._kinds[kind](key)
-            if told is None:
-                raise web.HTTPNotFound(text=f"nothing is known of a {kind} {_short(key)}\n")
-            return as_json(await asyncio.to_thread(told))
+        # What it takes long to find out comes first: all that is known then is of one moment.
+        found = await self._moves_now() if kind == "workload" else None
+        async with self._telling:
+            tell = self._about(kind, key, found)
+            if tell is None:
+                shown = " ".join(key[:80].split())
+                raise web.HTTPNotFound(text=f"nothing is known of a {kind} {shown}\n")
+            return _as_json(await asyncio.to_thread(tell))
+
+    def _about(self, kind: str, key: str, found: Imagined | None) -> Telling:
+        runtime = self._runtime
+        decisions, configuration = runtime.decisions, runtime.configuration.current
+        snapshot = runtime.mirror.snapshot()
+        match kind:
+            case "pod":
+                return about_pod(decisions, key)
+            case "node":
+                away = runtime.sites.away()
+                return about_node(decisions, key, away, configuration.site.label)
+            case "workload":
+                workload = workload_named(snapshot, key)
+                if workload is None:
+                    return None
+                return about_workload(snapshot, configuration, workload, found)
+            case "move":
+                row = self._scene.snapshot().rows["moves"].get(key)
+                return about_move(decisions.record, key, row, snapshot, configuration)
+        return about_decision(decisions.record, key)
+
+    async def _moves_now(self) -> Imagined | None:
+        """What would be moved as things are, if that can be asked."""
+        if self._hindrance() or self._runtime.suggester is None:
+            return None
+        try:
+            async with self._imagining:
+                return await self._runtime.thinker.ask(self._runtime.suggester.what_if((), ()))
+        except NoAnswerError:
+            return None
+
+    async def what_if(self, request: web.Request) -> web.Response:
+        """`?qos=shop/cart:0.8&replicas=shop/cart:+2`, both as often as wanted."""
+        for key in request.query:
+            if key not in ("qos", "replicas"):
+                raise refused(f"{key[:40]}: unknown, only qos and replicas can be changed")
+        workloads = {str(each): each for each in self._runtime.mirror.snapshot().shares()}
+        try:
+            asked = changed(
+                request.query.getall("qos", []), request.query.getall("replicas", []), workloads
+            )
+        except BadQuestionError as error:
+            raise refused(str(error)) from None
+        self._latest += 1
+        number = self._latest
+        async with self._imagining:
+            if number != self._latest:
+                raise web.HTTPConflict(text="something else was asked since\n")
+            question = self._suggester().what_if(*asked)
+            imagined = await self._answered(question)
+        return _as_json(told(imagined, asked, self._runtime.configuration.current))
+
+    async def _answered(self, question: WhatIf) -> Imagined:
+        try:
+            return await self._runtime.thinker.ask(question)
+        except NoAnswerError as error:
+            raise web.HTTPServiceUnavailable(text=f"{error}\n") from None
+
+    def _suggester(self) -> Suggester:
+        if hindrance := self._hindrance():
+            raise web.HTTPServiceUnavailable(text=f"{hindrance}\n")
+        suggester = self._runtime.suggester
+        if suggester is None:
+            raise web.HTTPServiceUnavailable(text="this policy moves nothing\n")
+        return suggester
+
+    def _hindrance(self) -> str:
+        """Why nothing can be thought about here; empty if it can."""
+        leadership = self._leadership()
+        if not leadership.leading:
+            return f"this is a standby: ask {leadership.holder or 'the process that leads'}"
+        return "" if self._runtime.synced.is_set() else "the cluster is not known yet"
 
 
-def as_json(answer: msgspec.Struct) -> web.Response:
+def _as_json(answer: Answer) -> web.Response:
     return web.Response(
         body=_encoder.encode(answer),
         content_type="application/json",
         headers={"Cache-Control": "no-store"},
     )
-
-
-def _short(key: str) -> str:
-    return " ".join(key[:80].split())

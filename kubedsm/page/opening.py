@@ -63,6 +63,6 @@ async def app_of(
         looking = tasks.create_task(stream.run())
         try:
             film = FilmFile(stream.film, clock)
-            yield page_app(stream, film, access, questions(runtime, leadership))
+            yield page_app(stream, film, access, questions(runtime, scene, leadership))
         finally:
             looking.cancel()

@@ -154,6 +154,10 @@ class DecisionRecord:
     def newest_first(self) -> Iterator[Entry]:
         return iter(reversed(self._entries.values()))
 
+    def entry(self, number: int) -> Entry | None:
+        """The one of that number, if it is still kept."""
+        return self._entries.get(number)
+
     def basis(self, entry: Entry) -> Basis | None:
         """What the entry was decided on, if that is still kept."""
         return self._bases.get(entry.number)

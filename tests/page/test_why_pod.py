@@ -7,7 +7,7 @@ from kubedsm.why.record import DecisionRecord
 from support.asked import lines_of, links_of, section
 from support.worlds import CLOUD, EDGE, emulated
 
-pytestmark = pytest.mark.asyncio
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
 
 def named(runtime, app, node=None):
