@@ -27,7 +27,8 @@ class Asker:
 
 
 async def test_what_is_on_the_page_can_be_asked_about():
-    async with watched() as (world, url), aiohttp.ClientSession() as session:
+    async with watched() as (there, url), aiohttp.ClientSession() as session:
+        world = there.world
         asker = Asker(session, url)
         world.deploy("half", 2)
         await world.until_bound(2, 10)
@@ -62,7 +63,8 @@ async def test_what_is_on_the_page_can_be_asked_about():
 
 
 async def test_of_many_that_ask_what_if_the_latest_goes_next(monkeypatch):
-    async with watched() as (world, url), aiohttp.ClientSession() as session:
+    async with watched() as (there, url), aiohttp.ClientSession() as session:
+        world = there.world
         asker, begun, go_on = Asker(session, url), asyncio.Event(), asyncio.Event()
         world.deploy("half", 1)
         await world.until_bound(1, 10)
@@ -84,7 +86,8 @@ async def test_of_many_that_ask_what_if_the_latest_goes_next(monkeypatch):
 
 
 async def test_a_standby_and_one_that_is_not_synced_do_not_say_what_if(monkeypatch):
-    async with watched() as (world, url), aiohttp.ClientSession() as session:
+    async with watched() as (there, url), aiohttp.ClientSession() as session:
+        world = there.world
         asker = Asker(session, url)
         world.runtime.synced.clear()
         assert await asker.get("what-if?") == (503, "the cluster is not known yet\n")
