@@ -15,7 +15,9 @@ from kubedsm.core.world.model import Tier
 NodeState = Literal["", "cordoned", "settling", "not ready", "unreachable", "cut off"]
 #: gated: its schedulingGates are to be taken off first; starting: a node is chosen, its containers
 #: do not run yet; not ready: they run
-PodState = Literal["waiting", "gated", "starting", "not ready", "ready", "leaving", "finished"]
+PodState = Literal["waiting", "gated", "starting", "not ready", "ready", "leaving"]
+#: alone: without election; watching: the cluster is followed, and nothing is decided here
+Role = Literal["leading", "standby", "alone", "watching"]
 MoveState = Literal["proposed", "planned", "moving", "completed", "taken back", "failed", "dropped"]
 
 
@@ -147,8 +149,7 @@ class StatusRow(_Row, frozen=True):
     headline: str
     #: whether anything is wrong, and what, each in a sentence
     troubles: tuple[str, ...] = ()
-    #: alone: without election; watching: the cluster is followed, and nothing is decided here
-    role: Literal["leading", "standby", "alone", "watching"] = "alone"
+    role: Role = "alone"
     #: who leads, if that is known and not we
     leader: str = ""
     paused: bool = False

@@ -4,64 +4,167 @@ It hears of each change of the mirror, and looks when somebody asks: so thousand
 second cost no more than what is different in the end.
 """
 
-from collections.abc import Iterator, Mapping
+import asyncio
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from kubedsm.clock import Clock
+from kubedsm.cluster.calls.verbs import Regarding
+from kubedsm.core.moving.suggestion import Move, MoveKind
 from kubedsm.core.world.change import Change
-from kubedsm.core.world.measured import Usage
-from kubedsm.core.world.model import Pod, Uid
+from kubedsm.core.world.model import Pod, Tier, Uid
 from kubedsm.monitoring.reading import Leadership, Reading, read
+from kubedsm.page.headline import Scenery
+from kubedsm.page.kept_rows import Difference, KeptRows
 from kubedsm.page.messages import Changes, Snapshot
-from kubedsm.page.moves_seen import moves_seen
-from kubedsm.page.rows import Row, Table
-from kubedsm.page.seen import node_row, pod_row, workload_rows
+from kubedsm.page.moves_seen import MovesSeen
+from kubedsm.page.news_kept import NewsKept
+from kubedsm.page.news_seen import of_move, of_nodes, of_status
+from kubedsm.page.nodes_seen import NodesSeen
+from kubedsm.page.pods_seen import PodsSeen
+from kubedsm.page.rows import MoveRow, NewsRow, NodeRow, Row, StatusRow, Table
 from kubedsm.page.status_seen import status_row
+from kubedsm.page.work_heard import WorkHeard
+from kubedsm.page.workloads_seen import WorkloadsSeen
 from kubedsm.runtime.assembly import Runtime
 from kubedsm.runtime.listener import Listener, Result
+from kubedsm.why.effects import Effect
+from kubedsm.why.entries import MoveOutcome
+from plans.steps import Plan, Step
 
-_NOTHING_KNOWN = Usage()
+#: what is told of one who decides nothing
+_WATCHING = Leadership(leading=False)
 
 
 class Scene(Listener):
     """The one owner of the rows."""
 
     def __init__(self, clock: Clock) -> None:
-        self._clock = clock
         self._version = 0
         self._at = 0.0
-        self._tables: dict[Table, dict[str, Row]] = {
-            "nodes": {}, "pods": {}, "workloads": {}, "moves": {}, "news": {}, "status": {},
-        }  # fmt: skip
-        #: pods that may be different by now
-        self._touched: set[Uid] = set()
-        self._uids: dict[str, Uid] = {}
-        self._names: dict[Uid, str] = {}
+        self._pods = PodsSeen()
+        self._nodes = NodesSeen()
+        self._workloads = WorkloadsSeen()
+        self._moves = MovesSeen(clock)
+        self._work = WorkHeard(clock)
+        self._news = NewsKept(clock)
+        self._kept_moves: KeptRows[MoveRow] = KeptRows()
+        self._kept_status: KeptRows[StatusRow] = KeptRows()
+        #: set when something happens that is worth a look before it is over
+        self.stirred = asyncio.Event()
 
     def changed(self, change: Change) -> None:
-        for pod in (change.pod_before, change.pod_after):
-            if pod is not None:
-                self._touched.add(pod.uid)
+        self._pods.touch(pod.uid for pod in (change.pod_before, change.pod_after) if pod)
+        self._nodes.changed(change)
+        self._work.changed(change)
 
-    def attempt_ended(self, pod: Pod, result: Result) -> None:  # noqa: ARG002 - the listener's
-        self._touched.add(pod.uid)
+    def batch_decided(self, pods: Sequence[Pod], seconds: float) -> None:  # noqa: ARG002
+        self._work.batches += 1
+        self._pods.touch(pod.uid for pod in pods)
 
-    def look(self, runtime: Runtime, leadership: Leadership, now: float) -> Changes | None:
-        """Bring all rows up to date; what that changed, if anything."""
-        reading = read(runtime, leadership, now)
-        if not self._version:
-            self._touched.update(reading.snapshot.pods)
-        changed: dict[Table, dict[str, Row | None]] = {
-            "pods": self._pods(runtime, reading),
+    def attempt_ended(self, pod: Pod, result: Result) -> None:
+        if result == "scheduled":
+            self._work.placed(pod)
+        self._pods.touch([pod.uid])
+
+    def waits(self, pod: Pod, why: str, rules: Collection[str]) -> None:
+        self._pods.waits(pod, why, rules)
+
+    def victims_chosen(self, pod: Pod, victims: Sequence[Pod]) -> None:  # noqa: ARG002
+        self._pods.touch([pod.uid])
+
+    def suggested(self, moves: Sequence[Move], mode: str, seconds: float) -> None:  # noqa: ARG002
+        self._moves.reconsider()
+
+    def stepped(self, plan: Plan, steps: Sequence[Step]) -> None:
+        if self._moves.stepped(plan, steps):
+            self._pods.touch(Uid(step.pod) for step in steps)
+            self.stirred.set()
+
+    def move_ended(self, ended: MoveOutcome) -> None:
+        self._moves.ended(ended)
+        self._work.move_ended(ended)
+        self.stirred.set()
+
+    def move_judged(self, kind: MoveKind | None, effect: Effect) -> None:  # noqa: ARG002
+        self._moves.reconsider()
+
+    def event_written(self, about: Regarding, reason: str, note: str, warning: bool) -> None:
+        self._news.event_written(about, reason, note, warning)
+
+    def loop_late(self, seconds: float) -> None:
+        """The event loop is so late."""
+        self._work.loop_late(seconds)
+
+    def look(self, runtime: Runtime, leadership: Leadership | None, now: float) -> Changes | None:
+        """Bring all rows up to date; what that changed, if anything.
+
+        leadership: None of a runtime that only follows the cluster, for nothing is decided there.
+        """
+        reading = read(runtime, leadership or _WATCHING, now)
+        first = not self._version
+        if first:
+            self._pods.touch(reading.snapshot.pods)
+        self.stirred.clear()
+        moves = self._moves.look(runtime, reading)
+        moved = {} if moves is None else self._kept_moves.replace(moves)
+        pods = self._pods.look(runtime, reading, self._moves.of_pods)
+        nodes = self._nodes.look(runtime, reading)
+        workloads = self._workloads.look(
+            reading,
+            self._pods,
+            decides=leadership is not None,
+            retiered=any(_tier(one) != _tier(other) for one, other in nodes.values()),
+        )
+        status = self._status(runtime, leadership, reading)
+        states = () if first else self._states(nodes, status, now)
+        happened = (row for key, each in moved.items() for row in of_move(key, *each))
+        record, there = runtime.decisions.record, reading.snapshot.pods
+        news = self._news.look(record, there, (*states, *happened))
+        return self._told(
+            {
+                "nodes": nodes,
+                "pods": pods,
+                "workloads": workloads,
+                "moves": moved,
+                "news": news,
+                "status": status,
+            },
+            now,
+        )
+
+    def _status(
+        self, runtime: Runtime, leadership: Leadership | None, reading: Reading
+    ) -> dict[str, Difference[StatusRow]]:
+        there = Scenery(
+            self._nodes.kept.rows,
+            self._pods.unplaced,
+            self._workloads.kept.rows,
+            self._kept_moves.rows,
+            reading.snapshot.scheduler_name,
+        )
+        tiers = self._nodes.missing_tiers.values()
+        row = status_row(runtime, leadership, reading, there, self._work, dict.fromkeys(tiers))
+        return self._kept_status.take({"now": row})
+
+    def _states(
+        self,
+        nodes: Mapping[str, Difference[NodeRow]],
+        status: Mapping[str, Difference[StatusRow]],
+        now: float,
+    ) -> Iterator[NewsRow]:
+        yield from of_nodes(nodes, now)
+        for before, after in status.values():
+            if before is not None and after is not None:
+                yield from of_status(before, after, now)
+
+    def _told(
+        self, changed: Mapping[Table, Mapping[str, Difference[Row]]], now: float
+    ) -> Changes | None:
+        rows = {
+            table: {key: each.after for key, each in some.items()}
+            for table, some in changed.items()
+            if some
         }
-        changed["nodes"] = self._replaced("nodes", dict(_nodes(runtime, reading)))
-        changed["workloads"] = self._replaced(
-            "workloads", dict(workload_rows(reading.snapshot, reading.policy))
-        )
-        changed["moves"] = self._replaced("moves", dict(moves_seen(runtime)))
-        changed["status"] = self._replaced(
-            "status", {"now": status_row(runtime, reading, self._tables["moves"])}
-        )
-        rows = {table: some for table, some in changed.items() if some}
         if not rows:
             return None
         self._version += 1
@@ -70,54 +173,16 @@ class Scene(Listener):
 
     def snapshot(self) -> Snapshot:
         """All rows, as of the last look."""
-        rows = {table: dict(some) for table, some in self._tables.items()}
+        rows: dict[Table, dict[str, Row | None]] = {
+            "nodes": {**self._nodes.kept.rows},
+            "pods": {**self._pods.kept.rows},
+            "workloads": {**self._workloads.kept.rows},
+            "moves": {**self._kept_moves.rows},
+            "news": {**self._news.kept.rows},
+            "status": {**self._kept_status.rows},
+        }
         return Snapshot(self._version, self._at, rows)
 
-    def _pods(self, runtime: Runtime, reading: Reading) -> dict[str, Row | None]:
-        """The rows of pods that were touched, as far as they are different."""
-        snapshot, record, mirror = reading.snapshot, runtime.decisions.record, runtime.mirror
-        touched, self._touched = self._touched, set()
-        rows: dict[str, Row | None] = {}
-        for uid in touched:
-            pod = snapshot.pods.get(uid)
-            if pod is None or pod.finished:
-                name = self._names.pop(uid, None)
-                # Of a StatefulSet the next pod may have the name by now.
-                if name is not None and self._uids.get(name) == uid:
-                    del self._uids[name]
-                    rows[name] = None
-                continue
-            name = self._names[uid] = str(pod)
-            self._uids[name] = uid
-            move = mirror.claimant(uid) or ""
-            chosen = record.chosen(uid, move or None) if pod.waits_for_node else None
-            rows[name] = pod_row(
-                pod,
-                snapshot.placed.get(uid),
-                snapshot.scheduler_name,
-                "" if chosen is None else chosen.message,
-                move,
-            )
-        return self._taken("pods", rows)
 
-    def _replaced(self, table: Table, now: Mapping[str, Row]) -> dict[str, Row | None]:
-        """Have the table be that; what is different then."""
-        gone = dict.fromkeys(self._tables[table].keys() - now.keys())
-        return self._taken(table, {**gone, **now})
-
-    def _taken(self, table: Table, rows: Mapping[str, Row | None]) -> dict[str, Row | None]:
-        known = self._tables[table]
-        different = {key: row for key, row in rows.items() if known.get(key) != row}
-        for key, row in different.items():
-            if row is None:
-                del known[key]
-            else:
-                known[key] = row
-        return different
-
-
-def _nodes(runtime: Runtime, reading: Reading) -> Iterator[tuple[str, Row]]:
-    labels = runtime.configuration.current.site.label
-    used = reading.snapshot.measured.nodes
-    for name, node in reading.snapshot.nodes.items():
-        yield name, node_row(node, used.get(name, _NOTHING_KNOWN), reading.away, labels)
+def _tier(row: NodeRow | None) -> Tier | None:
+    return None if row is None else row.tier

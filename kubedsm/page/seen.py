@@ -1,13 +1,12 @@
-"""What is seen of each thing: rows made of values, and of nothing else."""
+"""What is seen of nodes, pods and workloads: rows made of values, and of nothing else."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
 
-from kubedsm.core.goals.objective import promised_pods
-from kubedsm.core.policies.kubedsm import KubeDSM
-from kubedsm.core.world.measured import Usage
-from kubedsm.core.world.model import Node, NodeName, Pod
+from kubedsm.core.goals.objective import Promise
+from kubedsm.core.world.measured import Answers, Usage
+from kubedsm.core.world.model import Node, NodeName, Pod, Share, Tier, Workload
 from kubedsm.core.world.sites import Away, site_of
-from kubedsm.core.world.snapshot import Snapshot
 from kubedsm.page.rows import NodeRow, NodeState, PodRow, PodState, WorkloadRow
 
 _NOT_READY = "node.kubernetes.io/not-ready"
@@ -20,9 +19,10 @@ def node_row(node: Node, used: Usage, away: Away, site_labels: tuple[str, ...]) 
         tier=node.tier,
         cpu=size.cpu,
         memory=size.memory,
-        pods=size.amount("pods"),
+        pods=size.pods,
         site=site_of(node, site_labels),
         state=_state_of(node, away),
+        cordoned=node.unschedulable,
         cpu_used=_part(used.cpu, size.cpu),
         memory_used=_part(used.memory, size.memory),
     )
@@ -33,57 +33,90 @@ def _part(used: float | None, of: int) -> float | None:
 
 
 def _state_of(node: Node, away: Away) -> NodeState:
-    if node.name in away.cut_nodes:
+    if any(node.name in nodes for nodes in away.cut.values()):
         return "cut off"
-    if any(taint.key == _UNREACHABLE for taint in node.taints):
+    taints = {taint.key for taint in node.taints}
+    if _UNREACHABLE in taints:
         return "unreachable"
-    if any(taint.key == _NOT_READY for taint in node.taints):
+    if _NOT_READY in taints:
         return "not ready"
-    if node.unschedulable:
-        return "cordoned"
-    return "settling" if node.name in away.nodes else ""
+    if any(node.name in nodes for nodes in away.unsteady.values()):
+        return "settling"
+    return "cordoned" if node.unschedulable else ""
 
 
-def pod_row(pod: Pod, node: NodeName | None, ours: str, message: str, move: str) -> PodRow:
+class Why(NamedTuple):
+    """Why a pod waits for a node, as far as anybody has said."""
+
+    message: str = ""
+    #: by which nodes reject it
+    rules: Collection[str] = ()
+    #: the node on which room is being made for it
+    room_on: str = ""
+
+
+def pod_row(pod: Pod, node: NodeName | None, ours: str, why: Why, move: str) -> PodRow:
     """node: the one that it is on, or that is held for it. `ours`: the name of our scheduler."""
+    state = state_of_pod(pod, node)
+    waits = state == "waiting"
+    theirs = "" if pod.scheduler_name == ours else pod.scheduler_name
     return PodRow(
         workload=str(pod.workload),
-        state=_state_of_pod(pod, node),
+        state=state,
         created=pod.created,
         cpu=pod.requests.cpu,
         memory=pod.requests.memory,
         node=node or "",
         move=move,
-        message="" if node else message,
-        scheduler="" if pod.scheduler_name == ours else pod.scheduler_name,
+        message=_message(pod, state, theirs, why),
+        rules=tuple(sorted(why.rules)) if waits else (),
+        room_on=why.room_on if waits else "",
+        scheduler=theirs,
     )
 
 
-def _state_of_pod(pod: Pod, node: NodeName | None) -> PodState:
-    if pod.finished:
-        return "finished"
+def state_of_pod(pod: Pod, node: NodeName | None) -> PodState:
     if pod.terminating:
         return "leaving"
     if pod.ready:
         return "ready"
     if node is not None:
-        return "starting"
+        return "not ready" if pod.phase == "Running" else "starting"
     return "gated" if pod.gated else "waiting"
 
 
-def workload_rows(snapshot: Snapshot, policy: KubeDSM) -> Iterator[tuple[str, WorkloadRow]]:
-    promises = policy.promises_in(snapshot)
-    for workload, share in snapshot.shares().items():
-        promise = promises(workload)
-        yield (
-            str(workload),
-            WorkloadRow(
-                kind=workload.kind,
-                edge=share.edge,
-                total=share.total,
-                promise=promise.qos,
-                weight=promise.weight,
-                missing=max(0, promised_pods(promise.qos, share.total) - share.edge),
-                edge_slower=workload in snapshot.measured.slower,
-            ),
-        )
+def _message(pod: Pod, state: PodState, theirs: str, why: Why) -> str:
+    if state == "gated":
+        return f"it waits until its scheduling gates are taken off: {', '.join(pod.gates)}"
+    if state != "waiting":
+        return ""
+    return f"it waits for the scheduler {theirs}" if theirs else why.message
+
+
+def workload_row(
+    workload: Workload,
+    share: Share,
+    promise: Promise,
+    answers: Mapping[Tier, Answers],
+    *,
+    ready: int,
+    waiting: int,
+    edge_slower: bool,
+) -> WorkloadRow:
+    return WorkloadRow(
+        kind=workload.kind,
+        edge=share.edge,
+        total=share.total,
+        promise=promise.qos,
+        weight=promise.weight,
+        missing=max(0, promise.wanted(share.total) - share.edge),
+        ready=ready,
+        waiting=waiting,
+        edge_answers=_milliseconds(answers.get(Tier.EDGE)),
+        cloud_answers=_milliseconds(answers.get(Tier.CLOUD)),
+        edge_slower=edge_slower,
+    )
+
+
+def _milliseconds(answers: Answers | None) -> float | None:
+    return None if answers is None else round(1000 * answers.seconds, 1)

@@ -1,29 +1,59 @@
 """How things stand in all, in words and figures."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 
-from kubedsm.monitoring.reading import Reading
-from kubedsm.page.rows import MoveRow, Row, StatusRow
+import msgspec
+
+from kubedsm.monitoring.reading import Leadership, Reading
+from kubedsm.page.headline import Scenery, headline
+from kubedsm.page.rows import Role, StatusRow
+from kubedsm.page.troubles import troubles
+from kubedsm.page.work_heard import WorkHeard
 from kubedsm.runtime.assembly import Runtime
 
 
-def status_row(runtime: Runtime, reading: Reading, moves: Mapping[str, Row]) -> StatusRow:
-    waiting = sum(
-        pod.waits_for_node for pod in reading.snapshot.schedulable(reading.snapshot.pods.values())
-    )
-    moving = [m for m in moves.values() if isinstance(m, MoveRow) and m.state == "moving"]
-    return StatusRow(
-        headline=_headline(moving, waiting),
-        paused=reading.paused,
+def status_row(
+    runtime: Runtime,
+    leadership: Leadership | None,
+    reading: Reading,
+    there: Scenery,
+    work: WorkHeard,
+    tiers: Iterable[str],
+) -> StatusRow:
+    """leadership: None where nothing is decided. tiers: see `troubles`."""
+    suggester, states = runtime.suggester, [move.state for move in there.moves.values()]
+    proposed = suggester.proposed if suggester is not None else None
+    status = StatusRow(
+        headline="",
+        role=_role(leadership),
+        leader="" if leadership is None or leadership.leading else leadership.holder,
+        paused=reading.paused and runtime.pause_switch.config_map.known,
+        dry_run=runtime.dry_run,
+        mode=runtime.configuration.current.suggester.mode,
+        proposal=proposed.id if proposed is not None else "",
         generation=reading.generation,
+        configured=reading.configured_at,
         refusal=runtime.configuration.refusal,
-        waiting=waiting,
+        bind_p50=work.latency(0.5),
+        bind_p99=work.latency(0.99),
+        loop_lag=work.loop_lag,
+        batches=work.batches,
+        bound=work.bound,
+        moves_done=work.moves_done,
+        waiting=len(there.waiting),
+        moving=states.count("moving"),
+        planned=states.count("planned"),
+    )
+    return msgspec.structs.replace(
+        status,
+        headline=headline(status, there, work.lately(reading.snapshot.nodes), reading.now),
+        troubles=tuple(troubles(status, there, runtime, reading, tiers)),
     )
 
 
-def _headline(moving: list[MoveRow], waiting: int) -> str:
-    if moving:
-        return f"moving {len(moving)}: {moving[0].step}"
-    if waiting:
-        return f"{waiting} pods wait for a node"
-    return "all is quiet"
+def _role(leadership: Leadership | None) -> Role:
+    if leadership is None:
+        return "watching"
+    if not leadership.leading:
+        return "standby"
+    return "leading" if leadership.holder else "alone"

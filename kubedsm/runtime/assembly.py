@@ -34,6 +34,7 @@ from kubedsm.runtime.move_requests import MoveRequests
 from kubedsm.runtime.moves import Moves
 from kubedsm.runtime.outcomes import Outcomes
 from kubedsm.runtime.packer import Packer
+from kubedsm.runtime.pause_switch import PauseSwitch
 from kubedsm.runtime.placement_manager import PlacementManager
 from kubedsm.runtime.preemptor import Preemptor
 from kubedsm.runtime.prometheus import Asker, InAThread
@@ -94,7 +95,7 @@ class Runtime:
         chance = random.Random(rng.getrandbits(64))
         self._listener = listener or Listener()
         self._limits = WAITING if dry_run else Limits()
-        self._dry_run = dry_run
+        self.dry_run = dry_run
         self.work_done = WorkDone(dry_run)
         self._said = SaidByCause(clock)
         self.supervisor = Supervisor(clock, rng)
@@ -295,7 +296,7 @@ class Runtime:
         return Packer.beside(self.suggester, self._moves, self._preemptor)
 
     def _taker_of_requests(self, instance: str) -> MoveRequests | None:
-        if self.suggester is None or self._dry_run:
+        if self.suggester is None or self.dry_run:
             return None
         return MoveRequests.beside(
             self.suggester, self._moves, self._cluster, self._settings.config_map, instance
@@ -353,7 +354,11 @@ class Runtime:
     @property
     def paused(self) -> bool:
         """Whether the pause switch lets nothing be moved."""
-        return self._settings.pause_switch.is_set
+        return self.pause_switch.is_set
+
+    @property
+    def pause_switch(self) -> PauseSwitch:
+        return self._settings.pause_switch
 
     async def run(self) -> None:
         """Follow the cluster and act on it, until cancelled."""
@@ -374,7 +379,7 @@ class Runtime:
         self._tiers.mark_all()
         async with asyncio.TaskGroup() as tasks:
             keep = self.supervisor.keep
-            if not self._dry_run:
+            if not self.dry_run:
                 tasks.create_task(keep("sweep", partial(self.manager.sweep, self.synced)))
             tasks.create_task(keep("scheduler", self._scheduler.run))
             tasks.create_task(keep("thoughts", self._scheduler.thoughts.run))

@@ -1,0 +1,79 @@
+"""What is seen of workloads: of those with pods that something has happened to."""
+
+from collections.abc import Iterable, Iterator
+
+from kubedsm.core.goals.objective import Promise, Promises
+from kubedsm.core.world.measured import Measured
+from kubedsm.core.world.model import Workload
+from kubedsm.monitoring.reading import Reading
+from kubedsm.page.kept_rows import Difference, KeptRows
+from kubedsm.page.pods_seen import PodsSeen
+from kubedsm.page.rows import WorkloadRow
+from kubedsm.page.seen import workload_row
+
+#: seconds after which all are looked at again: a promise may depend on what others have
+ALL = 5.0
+_NOTHING = Promise(qos=0.0, weight=0.0)
+
+
+class WorkloadsSeen:
+    """The one owner of the rows of workloads."""
+
+    def __init__(self) -> None:
+        self.kept: KeptRows[WorkloadRow] = KeptRows()
+        #: what all of them depend on, as of the last look at all, and when that was
+        self._measured: Measured | None = None
+        self._generation = 0
+        self._at = 0.0
+
+    def look(
+        self, reading: Reading, pods: PodsSeen, *, decides: bool, retiered: bool
+    ) -> dict[str, Difference[WorkloadRow]]:
+        """What is different now. decides: whether anything is promised here."""
+        snapshot = reading.snapshot
+        touched = pods.workloads
+        everything = (
+            retiered
+            or snapshot.measured is not self._measured
+            or reading.generation != self._generation
+            or reading.now - self._at >= ALL
+        )
+        if everything:
+            self._measured, self._generation = snapshot.measured, reading.generation
+            self._at = reading.now
+        if not everything and not touched:
+            return {}
+        promises: Promises = reading.policy.promises_in(snapshot) if decides else _promise_nothing
+        if not everything:
+            return self.kept.take(dict(self._rows(touched, reading, pods, promises)))
+        shares = snapshot.shares()
+        return self.kept.replace(
+            {key: row for key, row in self._rows(shares, reading, pods, promises) if row}
+        )
+
+    def _rows(
+        self, workloads: Iterable[Workload], reading: Reading, pods: PodsSeen, promises: Promises
+    ) -> Iterator[tuple[str, WorkloadRow | None]]:
+        snapshot = reading.snapshot
+        shares, measured = snapshot.shares(), snapshot.measured
+        for workload in workloads:
+            key, share = str(workload), shares.get(workload)
+            if share is None:
+                yield key, None
+                continue
+            yield (
+                key,
+                workload_row(
+                    workload,
+                    share,
+                    promises(workload),
+                    measured.answers.get(workload, {}),
+                    ready=pods.ready[key],
+                    waiting=pods.waiting[key],
+                    edge_slower=workload in measured.slower,
+                ),
+            )
+
+
+def _promise_nothing(_: Workload) -> Promise:
+    return _NOTHING

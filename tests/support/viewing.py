@@ -1,0 +1,63 @@
+"""What a viewer of the page has, who is told of changes alone."""
+
+import asyncio
+from collections import defaultdict
+
+import msgspec
+
+from kubedsm.monitoring.reading import Leadership
+from kubedsm.page.messages import encoded
+from kubedsm.page.scene import Scene
+
+
+class Viewer:
+    """Looks at the world's scheduler when it is told to, and keeps the rows as they are sent."""
+
+    def __init__(self, world, leadership=Leadership()):  # noqa: B008 - a value
+        self.scene = Scene(world.clock)
+        self.leadership = leadership
+        #: all that was told
+        self.messages = []
+        self._world = world
+        self._rows = defaultdict(dict)
+
+    def look(self):
+        """What changed, if anything, in JSON."""
+        changes = self.scene.look(self._world.runtime, self.leadership, self._world.clock.wall())
+        if changes is None:
+            return None
+        told = msgspec.json.decode(encoded(changes))
+        self.messages.append(told)
+        for table, rows in told["rows"].items():
+            for key, row in rows.items():
+                if row is None:
+                    del self._rows[table][key]
+                else:
+                    self._rows[table][key] = row
+        return told
+
+    async def watch(self, seconds, every=0.25):
+        for _ in range(round(seconds / every)):
+            self.look()
+            await asyncio.sleep(every)
+        self.look()
+
+    def __getitem__(self, table):
+        return self._rows[table]
+
+    @property
+    def status(self):
+        return self["status"]["now"]
+
+    def pods(self, workload):
+        """Its rows, by state and node."""
+        rows = [row for row in self["pods"].values() if row["workload"] == workload]
+        return sorted((row["state"], row.get("node", "")) for row in rows)
+
+    def news(self, kind=None):
+        rows = self["news"].values()
+        return [row["text"] for row in rows if kind in (None, row["kind"])]
+
+    def whole(self):
+        """As whoever comes now has it."""
+        return msgspec.json.decode(encoded(self.scene.snapshot()))["rows"]
