@@ -56,6 +56,7 @@ async def app_of(
     stream = Stream(
         lambda: scene.look(runtime, leadership(), clock.wall()),
         scene.snapshot,
+        scene.stirred,
         clock,
         runtime.supervisor,
     )

@@ -5,6 +5,7 @@ next message, never more messages; one that does not read at all costs nothing.
 """
 
 import asyncio
+import contextlib
 import secrets
 from collections.abc import AsyncGenerator, Callable
 
@@ -15,19 +16,24 @@ from kubedsm.page.film import Film
 from kubedsm.page.messages import Changes, Snapshot, encoded
 from kubedsm.runtime.supervisor import Supervisor
 
-#: seconds from one look to the next, with viewers and without
-LOOK, GLANCE = 0.25, 1.0
+#: seconds from one look to the next: with viewers, without, and when something is soon over
+LOOK, GLANCE, AT_ONCE = 0.25, 1.0, 0.1
 #: seconds without news, after which viewers are told that we are still here
 SILENCE = 10.0
 
 
 class Stream:
-    """Looks again and again, keeps what was seen, and tells it to whoever views."""
+    """Looks again and again, keeps what was seen, and tells it to whoever views.
+
+    `stirred` is set when there is something to be seen that may be over by the next look, and
+    cleared by a look.
+    """
 
     def __init__(
         self,
         look: Callable[[], Changes | None],
         snapshot: Callable[[], Snapshot],
+        stirred: asyncio.Event,
         clock: Clock,
         supervisor: Supervisor,
     ) -> None:
@@ -35,6 +41,7 @@ class Stream:
         self.run_id = secrets.token_hex(4)
         self._see = look
         self._scene = snapshot
+        self._stirred = stirred
         self._clock = clock
         self._supervisor = supervisor
         with supervisor.catching("page"):
@@ -49,9 +56,15 @@ class Stream:
     async def run(self) -> None:
         """Look until cancelled; what is wrong with what is seen is nobody else's affair."""
         while True:
-            await self._clock.sleep(LOOK if self.viewers else GLANCE)
+            await self._pause()
             with self._supervisor.catching("page"):
                 self._look()
+
+    async def _pause(self) -> None:
+        await self._clock.sleep(AT_ONCE)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout((LOOK if self.viewers else GLANCE) - AT_ONCE):
+                await self._stirred.wait()
 
     def _look(self) -> None:
         now, changes = self._clock.monotonic(), self._see()

@@ -7,7 +7,7 @@ from contextlib import aclosing, asynccontextmanager
 import pytest
 
 from kubedsm.clock import VirtualClock
-from kubedsm.page.stream import LOOK, SILENCE
+from kubedsm.page.stream import AT_ONCE, GLANCE, LOOK, SILENCE
 from support.told_scene import ToldScene, stream_of
 
 pytestmark = pytest.mark.looptime
@@ -108,3 +108,17 @@ async def test_a_look_that_fails_costs_the_page_no_more_than_that_look(caught, m
         monkeypatch.undo()
         scene.say("well again")
         assert headline(await told(viewer)) == "well again"
+
+
+async def test_what_may_soon_be_over_is_seen_with_nobody_viewing():
+    scene = ToldScene()
+    async with looking(scene) as stream:
+        await asyncio.sleep(GLANCE + 0.5)
+        scene.say("short")
+        scene.stirred.set()
+        await asyncio.sleep(0)
+        await asyncio.sleep(AT_ONCE)
+        scene.say("over")
+        await asyncio.sleep(2 * GLANCE)
+        said = [headline(json.loads(line)) for line in stream.film.lines()]
+        assert said == ["begun", "short", "over"]

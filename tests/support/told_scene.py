@@ -1,5 +1,7 @@
 """A scene that is what a test says it is, and a stream of it."""
 
+import asyncio
+
 from kubedsm.page.messages import Changes, Snapshot
 from kubedsm.page.rows import StatusRow
 from kubedsm.page.stream import Stream
@@ -11,11 +13,13 @@ class ToldScene:
 
     def __init__(self):
         self.version, self.said, self.news = 0, "", "begun"
+        self.stirred = asyncio.Event()
 
     def say(self, news):
         self.news = news
 
     def look(self):
+        self.stirred.clear()
         if self.news == self.said:
             return None
         self.version, self.said = self.version + 1, self.news
@@ -29,4 +33,4 @@ class ToldScene:
 
 
 def stream_of(scene, clock):
-    return Stream(scene.look, scene.snapshot, clock, Supervisor(clock, None))
+    return Stream(scene.look, scene.snapshot, scene.stirred, clock, Supervisor(clock, None))
