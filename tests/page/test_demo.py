@@ -30,4 +30,4 @@ async def test_a_demo_shows_itself_from_start_to_end(browser, tmp_path):
             await keep(page, "demo-ends")
             terminal.type("\n")
             assert await terminal.ended() == 0
-            await expect(page.get_by_text("does not answer")).to_be_visible()
+            await expect(page.get_by_text("not answered since")).to_be_visible()

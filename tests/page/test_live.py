@@ -17,11 +17,11 @@ async def test_a_page_goes_on_when_the_server_is_back(browser):
             there.world.deploy("early", 1, cpu="100")
             await expect(page.get_by_role("button", name="early-").first).to_be_visible()
             await server.aclose()
-            await expect(page.get_by_text("does not answer")).to_be_visible()
+            await expect(page.get_by_text("not answered since")).to_be_visible()
             there.world.deploy("late", 1, cpu="100")
             async with there.page(port):
                 await expect(page.get_by_role("button", name="late-").first).to_be_visible()
-                await expect(page.get_by_text("does not answer")).to_have_count(0)
+                await expect(page.get_by_text("not answered since")).to_have_count(0)
                 await expect(page.get_by_role("button", name="early-").first).to_be_visible()
 
 
