@@ -30,6 +30,7 @@ MODULES = {
         "replay",
         "run",
         "suggest",
+        "watch",
     )
 }
 

@@ -33,6 +33,11 @@ def token_in(path: Path) -> str:
     """
     if not path.exists():
         write_whole(path, new_token().encode() + b"\n", PRIVATE)
+    return known_token(path)
+
+
+def known_token(path: Path) -> str:
+    """The token that the file holds. Raises DocumentError, OSError."""
     token = path.read_bytes().strip()
     if not _TOKEN.fullmatch(token):
         reason = "not a token: one line of printable characters, no spaces"

@@ -4,11 +4,20 @@ A recording is the same messages in a row: a snapshot, and all changes since.
 """
 
 from collections.abc import Mapping
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
-from kubedsm.page.rows import Row, Table
+from kubedsm.page.rows import (
+    MoveRow,
+    NewsRow,
+    NodeRow,
+    PodRow,
+    Row,
+    StatusRow,
+    Table,
+    WorkloadRow,
+)
 
 #: of each table, its rows by their keys; None: the row is gone
 Rows: TypeAlias = Mapping[Table, Mapping[str, Row | None]]
@@ -40,3 +49,34 @@ _encoder = msgspec.json.Encoder()
 def encoded(message: Message) -> bytes:
     """As JSON, on one line."""
     return _encoder.encode(message)
+
+
+class _Tables(msgspec.Struct, frozen=True, omit_defaults=True):
+    """By its types each row is known for what it is; a table of a later version is left out."""
+
+    nodes: dict[str, NodeRow | None] = {}
+    pods: dict[str, PodRow | None] = {}
+    workloads: dict[str, WorkloadRow | None] = {}
+    moves: dict[str, MoveRow | None] = {}
+    news: dict[str, NewsRow | None] = {}
+    status: dict[str, StatusRow | None] = {}
+
+
+class _Told(msgspec.Struct, frozen=True, rename="camel"):
+    type: Literal["snapshot", "changes"]
+    version: int
+    at: float
+    rows: _Tables
+    run: str = ""
+
+
+_decoder = msgspec.json.Decoder(_Told)
+
+
+def decoded(line: bytes) -> Message:
+    """Raises msgspec.DecodeError if that is no message."""
+    told = _decoder.decode(line)
+    rows: Rows = msgspec.structs.asdict(told.rows)  # type: ignore[assignment]  # by its tables
+    if told.type == "snapshot":
+        return Snapshot(told.version, told.at, rows, told.run)
+    return Changes(told.version, told.at, {table: some for table, some in rows.items() if some})

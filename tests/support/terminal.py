@@ -4,6 +4,7 @@ import asyncio
 import os
 import pty
 import re
+import signal
 import subprocess
 import sys
 
@@ -56,6 +57,9 @@ class Terminal:
 
     def type(self, text):
         os.write(self._side, text.encode())
+
+    def interrupt(self):
+        self._process.send_signal(signal.SIGINT)
 
     async def ended(self):
         """Its exit code."""

@@ -1,0 +1,29 @@
+"""What `kubedsm watch` is called with."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kubedsm.commands.options import output, scheduler_address
+
+
+@click.command()
+@scheduler_address
+@click.option(
+    "--token-file",
+    "token_path",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File with the token that the page asks for: `kubedsm run --page-token-file`.",
+)
+@output
+def watch(**given: Any) -> None:
+    """Watch the cluster as the page of a running scheduler shows it.
+
+    The scheduler was started with `kubedsm run --page`, or with --page-address, which --server
+    then names. Where no picture can change in place, and with -o json, there is a line for each
+    thing that is new. It changes nothing.
+    """
+    from kubedsm.commands import watching
+
+    watching.watch(**given)

@@ -1,0 +1,93 @@
+"""`kubedsm watch`: what the page of a running scheduler shows, on a terminal."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import ExitStack, aclosing
+from pathlib import Path
+
+import attrs
+import click
+from rich.console import Console
+from rich.live import Live
+
+from kubedsm.clock import Clock, SystemClock
+from kubedsm.commands.console import log_to, print_json, remark, until_interrupted
+from kubedsm.commands.private_files import known_token
+from kubedsm.page.following import Away, follow
+from kubedsm.page.messages import Snapshot
+from kubedsm.page.terminal.news_lines import News, json_of, line_of
+from kubedsm.page.terminal.picture import picture
+from kubedsm.page.terminal.rows_seen import Seen
+
+Followed = AsyncGenerator[Snapshot | Away]
+#: seconds after which it is drawn again, for how long things take is in it
+DRAWN = 1.0
+
+
+def watch(server: str, token_path: Path | None, output: str) -> None:
+    log_to(level="ERROR")
+    clock, console = SystemClock(), Console(highlight=False)
+    token = None if token_path is None else known_token(token_path)
+    followed = follow(server, token, clock)
+    if output == "text" and console.is_terminal and not console.is_dumb_terminal:
+        until_interrupted(_Picture(server, console, clock).drawn(followed))
+    else:
+        until_interrupted(_told(followed, server, as_json=output == "json"))
+
+
+@attrs.define
+class _Picture:
+    server: str
+    console: Console
+    clock: Clock
+    _seen: Seen | None = None
+    #: when that was heard, by our clock, and why nothing is heard since
+    _heard: float = 0.0
+    _away: str = ""
+
+    async def drawn(self, followed: Followed) -> None:
+        """Draw what is seen until cancelled; only then is there a picture."""
+        with ExitStack() as stack:
+            live = Live(console=self.console, auto_refresh=False, screen=True)
+            async with asyncio.TaskGroup() as tasks, aclosing(followed):
+                async for heard in followed:
+                    if isinstance(heard, Away):
+                        self._away = heard.why
+                    else:
+                        if self._seen is None:
+                            stack.enter_context(live)
+                            tasks.create_task(self._again(live))
+                        self._away, self._heard = "", self.clock.monotonic()
+                        self._seen = Seen.of(heard)
+                    self._draw(live)
+
+    async def _again(self, live: Live) -> None:
+        while True:
+            await self.clock.sleep(DRAWN)
+            self._draw(live)
+
+    def _draw(self, live: Live) -> None:
+        if self._seen is None:
+            return
+        now = self._seen.at + self.clock.monotonic() - self._heard
+        width, height = self.console.size
+        live.update(picture(self._seen, now, self.server, self._away, width, height), refresh=True)
+
+
+async def _told(followed: Followed, server: str, *, as_json: bool) -> None:
+    """What is new, line by line; how it goes on stderr."""
+    news, answers = News(), False
+    async with aclosing(followed):
+        async for heard in followed:
+            if isinstance(heard, Away):
+                answers = False
+                remark(f"{heard.why}; asked again")
+                continue
+            if not answers:
+                answers = True
+                remark(f"{server}: {Seen.of(heard).status.headline}")
+            for row in news.since(heard):
+                if as_json:
+                    print_json(json_of(row))
+                else:
+                    click.echo(line_of(row))

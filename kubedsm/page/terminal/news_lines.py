@@ -1,0 +1,38 @@
+"""What is new, where no picture can change in place: in a pipe, or a file."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from kubedsm.page.messages import Snapshot
+from kubedsm.page.rows import NewsRow
+from kubedsm.why.entries import rfc3339
+
+
+class News:
+    """Knows what has been told."""
+
+    def __init__(self) -> None:
+        self._run = ""
+        self._last = -1
+
+    def since(self, seen: Snapshot) -> Iterator[NewsRow]:
+        """What was not told yet, the oldest first; another scheduler counts its own."""
+        if seen.run != self._run:
+            self._run, self._last = seen.run, -1
+        rows = seen.rows.get("news", {})
+        for number in sorted(int(key) for key in rows if int(key) > self._last):
+            row = rows[str(number)]
+            if isinstance(row, NewsRow):
+                self._last = number
+                yield row
+
+
+def line_of(row: NewsRow) -> str:
+    return f"{rfc3339(row.at)}  {'warning: ' if row.warning else ''}{row.text}"
+
+
+def json_of(row: NewsRow) -> dict[str, Any]:
+    """The fields that say something, the time as the API has it."""
+    return {**msgspec.to_builtins(row), "at": rfc3339(row.at)}

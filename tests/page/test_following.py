@@ -1,0 +1,128 @@
+"""Following what a scheduler shows, over HTTP: away and back, refused, or never there."""
+
+from contextlib import aclosing, asynccontextmanager
+
+import pytest
+from aiohttp import web
+
+from kubedsm.clock import SystemClock
+from kubedsm.listening import listen
+from kubedsm.page.access import Access, TokenFile
+from kubedsm.page.following import Away, NotShownError, follow
+from kubedsm.page.messages import Changes, Snapshot
+from kubedsm.page.rows import StatusRow
+from kubedsm.page.serving import page_app
+from kubedsm.page.stream import Stream
+
+pytestmark = pytest.mark.http
+#: nobody listens there
+NOWHERE = "http://127.0.0.1:9"
+
+
+class Impatient(SystemClock):
+    def sleep(self, seconds):
+        return super().sleep(0.01)
+
+
+class Shown:
+    """Something to see, which changes whenever it is looked at."""
+
+    def __init__(self):
+        self.version = 0
+
+    def look(self):
+        self.version += 1
+        return Changes(self.version, float(self.version), {"status": self._status})
+
+    def snapshot(self):
+        return Snapshot(self.version, float(self.version), {"status": self._status})
+
+    @property
+    def _status(self):
+        return {"now": StatusRow(f"look {self.version}")}
+
+
+@asynccontextmanager
+async def served(app, port=0):
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    url = await listen(runner, "127.0.0.1", port)
+    try:
+        yield url
+    finally:
+        await runner.cleanup()
+
+
+def port_of(url):
+    return int(url.rpartition(":")[2])
+
+
+def stream():
+    shown = Shown()
+    return Stream(shown.look, shown.snapshot, SystemClock())
+
+
+async def refused(app, token=None):
+    async with served(app) as url, aclosing(follow(url, token, Impatient())) as followed:
+        with pytest.raises(NotShownError) as error:
+            await anext(followed)
+        return str(error.value).replace(url, "URL")
+
+
+async def test_one_that_goes_and_comes_back_is_followed_on():
+    first = stream()
+    async with served(page_app(first, Access())) as url:
+        followed = follow(url, None, Impatient())
+        seen = await anext(followed)
+        assert (seen.run, seen.rows["status"]["now"].headline) == (first.run_id, "look 1")
+    assert isinstance(await anext(followed), Away)
+    async with served(page_app(first, Access()), port_of(url)):
+        back = await anext(followed)
+        while isinstance(back, Away):
+            back = await anext(followed)
+        assert back == seen
+        await followed.aclose()
+
+
+async def test_another_one_in_its_place_is_seen_as_it_is():
+    first, second = stream(), stream()
+    async with served(page_app(first, Access())) as url:
+        followed = follow(url, None, Impatient())
+        await anext(followed)
+    async with served(page_app(second, Access()), port_of(url)), aclosing(followed):
+        async for each in followed:
+            if isinstance(each, Snapshot) and each.run == second.run_id:
+                break
+
+
+async def test_nobody_there_is_said_at_once():
+    with pytest.raises(NotShownError, match=f"nothing answers at {NOWHERE}: start a scheduler"):
+        await anext(follow(NOWHERE, None, Impatient()))
+
+
+async def test_one_without_a_page_is_told_apart():
+    assert await refused(web.Application()) == (
+        "what answers at URL shows no page: a scheduler does with `kubedsm run --page`"
+    )
+
+
+async def test_a_token_is_asked_for_and_taken(tmp_path):
+    path = tmp_path / "token"
+    path.write_text("secret")
+    app = page_app(stream(), Access(token=TokenFile(path)))
+    assert await refused(app) == "URL asks for a token: give it with --token-file"
+    assert await refused(page_app(stream(), Access(token=TokenFile(path))), "x") == (
+        "URL takes another token"
+    )
+    async with served(page_app(stream(), Access(token=TokenFile(path)))) as url:
+        followed = follow(url, "secret", Impatient())
+        assert isinstance(await anext(followed), Snapshot)
+        await followed.aclose()
+
+
+async def test_what_is_not_understood_is_no_traceback():
+    async def told(_):
+        return web.Response(body=b"data: {}\n\n", content_type="text/event-stream")
+
+    app = web.Application()
+    app.add_routes([web.get("/page/stream", told)])
+    assert "is not understood: it may be of another version" in await refused(app)
