@@ -31,10 +31,10 @@ def test_a_file_without_a_token_is_one_line(tmp_path, content):
 
 
 async def test_a_picture_changes_in_place_until_it_is_interrupted():
-    async with watched() as (world, url):
+    async with watched() as (there, url):
         with Terminal("watch", "--server", url, LINES="30") as terminal:
             await terminal.until("KubeDSM at ")
-            world.deploy("half", 2)
+            there.world.deploy("half", 2)
             await terminal.until("default/half")
             terminal.interrupt()
             assert await terminal.ended() == 0

@@ -8,11 +8,11 @@ from aiohttp import web
 from kubedsm.clock import SystemClock
 from kubedsm.listening import listen
 from kubedsm.page.access import Access, TokenFile
+from kubedsm.page.film_file import FilmFile
 from kubedsm.page.following import Away, NotShownError, follow
-from kubedsm.page.messages import Changes, Snapshot
-from kubedsm.page.rows import StatusRow
+from kubedsm.page.messages import Snapshot
 from kubedsm.page.serving import page_app
-from kubedsm.page.stream import Stream
+from support.told_scene import ToldScene, stream_of
 
 pytestmark = pytest.mark.http
 #: nobody listens there
@@ -22,24 +22,6 @@ NOWHERE = "http://127.0.0.1:9"
 class Impatient(SystemClock):
     def sleep(self, seconds):
         return super().sleep(0.01)
-
-
-class Shown:
-    """Something to see, which changes whenever it is looked at."""
-
-    def __init__(self):
-        self.version = 0
-
-    def look(self):
-        self.version += 1
-        return Changes(self.version, float(self.version), {"status": self._status})
-
-    def snapshot(self):
-        return Snapshot(self.version, float(self.version), {"status": self._status})
-
-    @property
-    def _status(self):
-        return {"now": StatusRow(f"look {self.version}")}
 
 
 @asynccontextmanager
@@ -57,8 +39,11 @@ def port_of(url):
 
 
 def stream():
-    shown = Shown()
-    return Stream(shown.look, shown.snapshot, SystemClock())
+    return stream_of(ToldScene(), SystemClock())
+
+
+def page(shown, access=None):
+    return page_app(shown, FilmFile(shown.film, SystemClock()), access or Access())
 
 
 async def refused(app, token=None):
@@ -70,12 +55,12 @@ async def refused(app, token=None):
 
 async def test_one_that_goes_and_comes_back_is_followed_on():
     first = stream()
-    async with served(page_app(first, Access())) as url:
+    async with served(page(first)) as url:
         followed = follow(url, None, Impatient())
         seen = await anext(followed)
-        assert (seen.run, seen.rows["status"]["now"].headline) == (first.run_id, "look 1")
+        assert (seen.run, seen.rows["status"]["now"].headline) == (first.run_id, "begun")
     assert isinstance(await anext(followed), Away)
-    async with served(page_app(first, Access()), port_of(url)):
+    async with served(page(first), port_of(url)):
         back = await anext(followed)
         while isinstance(back, Away):
             back = await anext(followed)
@@ -85,10 +70,10 @@ async def test_one_that_goes_and_comes_back_is_followed_on():
 
 async def test_another_one_in_its_place_is_seen_as_it_is():
     first, second = stream(), stream()
-    async with served(page_app(first, Access())) as url:
+    async with served(page(first)) as url:
         followed = follow(url, None, Impatient())
         await anext(followed)
-    async with served(page_app(second, Access()), port_of(url)), aclosing(followed):
+    async with served(page(second), port_of(url)), aclosing(followed):
         async for each in followed:
             if isinstance(each, Snapshot) and each.run == second.run_id:
                 break
@@ -108,12 +93,12 @@ async def test_one_without_a_page_is_told_apart():
 async def test_a_token_is_asked_for_and_taken(tmp_path):
     path = tmp_path / "token"
     path.write_text("secret")
-    app = page_app(stream(), Access(token=TokenFile(path)))
+    app = page(stream(), Access(token=TokenFile(path)))
     assert await refused(app) == "URL asks for a token: give it with --token-file"
-    assert await refused(page_app(stream(), Access(token=TokenFile(path))), "x") == (
+    assert await refused(page(stream(), Access(token=TokenFile(path))), "x") == (
         "URL takes another token"
     )
-    async with served(page_app(stream(), Access(token=TokenFile(path)))) as url:
+    async with served(page(stream(), Access(token=TokenFile(path)))) as url:
         followed = follow(url, "secret", Impatient())
         assert isinstance(await anext(followed), Snapshot)
         await followed.aclose()
