@@ -82,7 +82,7 @@ def _nodes(seen: Seen, room: int) -> list[RenderableType]:
     """Those that are not as usual first of all, if there is not room for all; edge before cloud."""
     here: dict[str, list[PodRow]] = {name: [] for name in seen.nodes}
     for pod in seen.pods.values():
-        if pod.node in here and pod.state != "finished":
+        if pod.node in here:
             here[pod.node].append(pod)
     touched = {
         name
