@@ -1,8 +1,9 @@
 """The last news, by number."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
+import msgspec
 
 from kubedsm.clock import Clock
 from kubedsm.cluster.calls.verbs import Regarding
@@ -10,12 +11,11 @@ from kubedsm.core.world.model import Pod, Uid
 from kubedsm.page.kept_rows import Difference, KeptRows
 from kubedsm.page.news_seen import Told, of_decisions, of_events
 from kubedsm.page.rows import NewsRow
+from kubedsm.why.entries import Entry
 from kubedsm.why.record import DecisionRecord
 
 #: rows of them
 LAST = 200
-#: seconds for which the same is no news if it is decided once more
-SAME = 300.0
 #: what batches tell already
 _TOLD_OTHERWISE = frozenset({"Scheduled"})
 
@@ -29,8 +29,8 @@ class NewsKept:
     _number: int = attrs.field(default=0, init=False)
     #: the newest decision that was told
     _decision: int = attrs.field(default=0, init=False)
-    #: when what came to nothing was told
-    _in_vain: dict[str, float] = attrs.field(factory=dict, init=False)
+    #: the rows of decisions that may be made again and again, by what they say
+    _again: dict[str, str] = attrs.field(factory=dict, init=False)
     _events: list[Told] = attrs.field(factory=list, init=False)
 
     def event_written(self, about: Regarding, reason: str, note: str, warning: bool) -> None:
@@ -42,29 +42,32 @@ class NewsKept:
     ) -> dict[str, Difference[NewsRow]]:
         """What is new, by the time that it is of. `pods`: those that there are."""
         events, self._events = self._events, []
-        news = sorted(
-            (*self._decided(record, pods), *of_events(events), *others), key=lambda row: row.at
-        )
         rows: dict[str, NewsRow | None] = {}
-        for row in news[-LAST:]:
+        news = [*of_events(events), *others]
+        for row in of_decisions(self._since(record), pods):
+            key = self._again.get(row.text, "")
+            if key in self.kept.rows:
+                # The record has but the last of decisions that came to the same.
+                first = self.kept.rows[key]
+                rows[key] = msgspec.structs.replace(first, decision=row.decision)
+            else:
+                news.append(row)
+        self._again = {text: key for text, key in self._again.items() if key in self.kept.rows}
+        for row in sorted(news, key=lambda row: row.at)[-LAST:]:
             self._number += 1
             rows[str(self._number)] = row
-        surplus = len(self.kept.rows) + len(rows) - LAST
+            if row.decision and (row.warning or row.kind == "suggestion"):
+                self._again[row.text] = str(self._number)
+        surplus = len(self.kept.rows.keys() | rows.keys()) - LAST
         rows.update(dict.fromkeys(list(self.kept.rows)[: max(0, surplus)]))
         return self.kept.take(rows)
 
-    def _decided(self, record: DecisionRecord, pods: Mapping[Uid, Pod]) -> Iterator[NewsRow]:
+    def _since(self, record: DecisionRecord) -> Sequence[Entry]:
         entries = []
         for entry in record.newest_first():
             if entry.number <= self._decision:
                 break
             entries.append(entry)
-        if not entries:
-            return
-        self._decision, now = entries[0].number, self._clock.wall()
-        self._in_vain = {text: at for text, at in self._in_vain.items() if at > now - SAME}
-        for row in of_decisions(entries[::-1], pods):
-            if not (row.warning and row.text in self._in_vain):
-                yield row
-            if row.warning:
-                self._in_vain.setdefault(row.text, row.at)
+        if entries:
+            self._decision = entries[0].number
+        return entries[::-1]
