@@ -20,6 +20,10 @@ _COMMANDS = {
         f"{_BENCHING}.decisions",
         "Placing by measured load, beside where nothing is measured (5 s).",
     ),
+    "look": (
+        f"{_BENCHING}.decisions",
+        "Seeing what has changed, for the page, beside seeing all anew (5 s).",
+    ),
     "loop": (f"{_BENCHING}.processes", "How long hard bursts hold the event loop up (10 s)."),
     "match": (
         f"{_BENCHING}.decisions",

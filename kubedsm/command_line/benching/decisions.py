@@ -121,6 +121,21 @@ def load(**given: Any) -> None:
     decisions.load(**given)
 
 
+@click.command("look")
+@click.option("--nodes", type=click.IntRange(1), default=500, help="How many.")
+@click.option("--pods", type=click.IntRange(1), default=10_000, help="How many.")
+@click.option("--changes", type=click.IntRange(1), default=25, help="From one look to the next.")
+@output
+def look(**given: Any) -> None:
+    """Seeing what has changed, for the page, beside seeing all anew (5 s).
+
+    Four looks a second are taken while somebody views.
+    """
+    from kubedsm.commands.benching import decisions
+
+    decisions.look(**given)
+
+
 @click.command("queue")
 @click.option("--pods", type=click.IntRange(1, 100_000), default=5000, help="That wait in vain.")
 @click.option("--classes", type=click.IntRange(1, 1000), default=10, help="Of pods alike.")

@@ -75,6 +75,12 @@ def load(output: str) -> None:
     report(bench_load.run(), output)
 
 
+def look(nodes: int, pods: int, changes: int, output: str) -> None:
+    from kubedsm.bench import look as bench_look  # noqa: PLC0415  of no use elsewhere
+
+    report(bench_look.run(nodes=nodes, pods=pods, changes=changes), output)
+
+
 def queue(pods: int, classes: int, minutes: int, output: str) -> None:
     from kubedsm.bench import queue as bench_queue  # noqa: PLC0415  of no use elsewhere
 
