@@ -164,9 +164,9 @@ async def idle(
     for first in range(0, pods, PODS_OF_A_WORKLOAD):
         count = min(PODS_OF_A_WORKLOAD, pods - first)
         await api.create(NAMESPACE, "deployments", workload(f"web-{first}", count), APPS)
-    async with _running(scheduler) as tasks:
-        async with _patience():
-            while not await _all_bound(api, pods):
+    async with running(scheduler) as tasks:
+        async with patience():
+            while not await all_bound(api, pods):
                 await clock.sleep(0.1)
         await clock.sleep(min(AFTERGLOW, seconds))
         beating = tasks.create_task(_beat(api, names, clock, seconds, beat))
@@ -201,7 +201,7 @@ async def start(cluster: Cluster, kubeconfig: Path, clock: Clock, *, rounds: int
     for _ in range(rounds):
         imports.append(await _import_seconds(clock))
         await api.create(NAMESPACE, "deployments", workload("web", WAITING), APPS)
-        async with _patience():
+        async with patience():
             while len(await api.pods()) < WAITING:
                 await clock.sleep(0.1)
             binds.append(await _first_bind_seconds(cluster, Scheduler(kubeconfig, clock), clock))
@@ -217,7 +217,7 @@ async def _first_bind_seconds(cluster: Cluster, scheduler: Scheduler, clock: Clo
     query = {"watch": "1", "resourceVersion": listed["metadata"]["resourceVersion"]}
     async with cluster.stream(Request("GET", pods, query), timeout=PATIENCE) as lines:
         began = clock.monotonic()
-        async with _running(scheduler):
+        async with running(scheduler):
             async for line in lines:
                 if orjson.loads(line)["object"]["spec"].get("nodeName"):
                     break
@@ -232,7 +232,7 @@ async def _import_seconds(clock: Clock) -> float:
 
 
 @asynccontextmanager
-async def _patience() -> AsyncIterator[None]:
+async def patience() -> AsyncIterator[None]:
     try:
         async with asyncio.timeout(PATIENCE):
             yield
@@ -241,14 +241,14 @@ async def _patience() -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def _running(scheduler: Scheduler) -> AsyncIterator[asyncio.TaskGroup]:
+async def running(scheduler: Scheduler) -> AsyncIterator[asyncio.TaskGroup]:
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(scheduler.run())
         yield tasks
         await scheduler.stop()
 
 
-async def _all_bound(api: Api, count: int) -> bool:
+async def all_bound(api: Api, count: int) -> bool:
     return sum("nodeName" in pod["spec"] for pod in await api.pods()) == count
 
 

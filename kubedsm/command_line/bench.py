@@ -34,6 +34,10 @@ _COMMANDS = {
         "Looking at some of many nodes, beside all of them (6 minutes).",
     ),
     "pack": (f"{_BENCHING}.decisions", "Packing all pods, with each solver beside none (60 s)."),
+    "page": (
+        f"{_BENCHING}.processes",
+        "What viewers of the page cost `kubedsm run`, beside none (2 minutes).",
+    ),
     "queue": (
         f"{_BENCHING}.decisions",
         "Events while many pods wait, beside asking each of them (60 s).",

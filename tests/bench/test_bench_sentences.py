@@ -22,6 +22,7 @@ from kubedsm.bench.solve.best import Best, Reach
 from kubedsm.bench.solve.verdict import Moved, Moves, Placed, SolveResult, Standing, Way
 from kubedsm.bench.suggest import Comparison, Large, SuggestResult
 from kubedsm.bench.telling import figure, many, span
+from kubedsm.bench.viewing import Part, ViewingResult
 from kubedsm.commands.tables import solve_table
 from support.command_line import kubedsm
 from support.printed import printed
@@ -110,6 +111,19 @@ def test_two_sides_of_the_same_are_told_with_their_ratio():
     began, _ = StartResult((1.2, 1.0, 1.1), (1.0, 1.0, 1.0)).sentences
     assert "1.10 s (1.20 s at worst); `python -c 'import kubedsm.commands.serving'`" in began
     assert "takes 1.00 s (1.00 s at worst): the first bind takes 1.1 times as long." in began
+
+
+def test_viewers_are_told_beside_none_round_by_round():
+    alone = [Part(percent, 0.0, 0.0) for percent in (4.0, 9.0, 5.0)]
+    viewed = [Part(percent, 200.0, 115_000.0) for percent in (5.0, 9.5, 6.2)]
+    unread = [Part(part.cpu_percent + 0.25, 0.0, 0.0) for part in alone]
+    viewing = ViewingResult(50, 1000, 50, 10.0, alone, viewed, unread, 128_000_000)
+    first, second, _ = viewing.sentences
+    assert first.startswith(
+        "50 viewers of the page take 1.0 % of a core of `kubedsm run`, and as many that read"
+        " nothing 0.25 %; without them it takes 5.0 %: 50 nodes, emulated, and 1,000 pods,"
+    )
+    assert second.startswith("A viewer is told 4.0 messages in a second, of 2.3 kB together.")
 
 
 def test_what_has_nothing_beside_it_says_so():

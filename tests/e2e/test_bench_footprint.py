@@ -24,6 +24,14 @@ def test_idle_tells_what_a_scheduler_costs_that_was_there_all_the_time():
     assert 0 < idle["scrapeMedianMs"] <= idle["scrapeWorstMs"]
 
 
+def test_page_tells_what_viewers_get_and_cost():
+    size = ("--nodes", 6, "--pods", 5, "--viewers", 2)
+    page = said("page", *size, "--rounds", 1, "--seconds", 0.5)
+    assert (page["nodes"], page["viewers"], page["rounds"]) == (6, 2, 1)
+    assert page["messagesPerSecondOfAViewer"] > 0
+    assert page["cpuPercentOfACore"]["alone"] >= 0
+
+
 def test_start_tells_how_long_the_first_bind_takes_in_each_round():
     start = said("start", "--rounds", 2)
     assert start["rounds"] == 2

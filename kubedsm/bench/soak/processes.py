@@ -68,6 +68,8 @@ class LogCount:
     leading: bool = False
     #: where it answers for /metrics
     metrics: str = ""
+    #: where the page is, if there is one
+    page: str = ""
     #: set once it knows the cluster
     synced: asyncio.Event = attrs.field(factory=asyncio.Event)
 
@@ -95,7 +97,7 @@ class LogCount:
 
     def _heard(self, event: str, entry: dict[str, Any], now: float) -> None:
         if event == "connected":
-            self.metrics = str(entry.get("metrics"))
+            self.metrics, self.page = str(entry.get("metrics")), str(entry.get("page", ""))
         elif event == "synced":
             self.synced.set()
         elif event == "leading":
@@ -105,7 +107,7 @@ class LogCount:
 
     def began(self) -> None:
         """Another process speaks from now on."""
-        self.leading, self.metrics = False, ""
+        self.leading, self.metrics, self.page = False, "", ""
 
     @classmethod
     def of_all(cls, logs: Iterable["LogCount"]) -> "LogCount":

@@ -73,6 +73,26 @@ def idle(**given: Any) -> None:
     processes.idle(**given)
 
 
+@click.command("page")
+@click.option("--nodes", type=click.IntRange(1, 5000), default=50, help="How many.")
+@click.option("--pods", type=click.IntRange(1, 10_000), default=1000, help="How many.")
+@click.option("--viewers", type=click.IntRange(1, 200), default=50, help="How many.")
+@click.option("--rounds", type=click.IntRange(1, 50), default=3, help="How often.")
+@click.option(
+    "--seconds", type=click.FloatRange(0.1, 100_000), default=10.0, help="Of each part of a round."
+)
+@output
+def page(**given: Any) -> None:
+    """What viewers of the page cost `kubedsm run`, beside none (2 minutes).
+
+    Pods come and go while nobody views, while many do, and while as many are connected that read
+    nothing. The API server is `kubedsm emulate` in a process of its own.
+    """
+    from kubedsm.commands.benching import processes
+
+    processes.page(**given)
+
+
 @click.command("start")
 @click.option("--rounds", type=click.IntRange(1, 50), default=5, help="How often.")
 @output

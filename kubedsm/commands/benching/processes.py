@@ -4,7 +4,7 @@ import asyncio
 
 import click
 
-from kubedsm.bench import footprint
+from kubedsm.bench import footprint, viewing
 from kubedsm.bench.scale.world import Size
 from kubedsm.bench.soak.processes import Scheduler, emulated_cluster
 from kubedsm.clock import SystemClock
@@ -41,8 +41,7 @@ def scale(
 
 
 def idle(nodes: int, pods: int, seconds: float, heartbeat: float, output: str) -> None:
-    if pods > nodes * footprint.PODS_OF_A_NODE:
-        raise click.UsageError(f"--pods: more than {footprint.PODS_OF_A_NODE} for each node")
+    _check_room(pods, nodes)
     log_to(level="ERROR")
 
     async def measured() -> footprint.IdleResult:
@@ -59,6 +58,29 @@ def idle(nodes: int, pods: int, seconds: float, heartbeat: float, output: str) -
     report(asyncio.run(measured()), output)
 
 
+def page(nodes: int, pods: int, viewers: int, rounds: int, seconds: float, output: str) -> None:
+    _check_room(pods, nodes)
+    log_to(level="ERROR")
+
+    async def measured() -> viewing.ViewingResult:
+        clock = SystemClock()
+        async with (
+            emulated_cluster(footprint.nodes(nodes)) as path,
+            await KubernetesCluster.connect(path) as cluster,
+        ):
+            return await viewing.run(
+                cluster,
+                Scheduler(path, clock, "--page"),
+                clock,
+                pods=pods,
+                viewers=viewers,
+                rounds=rounds,
+                seconds=seconds,
+            )
+
+    report(asyncio.run(measured()), output)
+
+
 def start(rounds: int, output: str) -> None:
     log_to(level="ERROR")
 
@@ -70,3 +92,9 @@ def start(rounds: int, output: str) -> None:
             return await footprint.start(cluster, path, SystemClock(), rounds=rounds)
 
     report(asyncio.run(measured()), output)
+
+
+def _check_room(pods: int, nodes: int) -> None:
+    """Raises UsageError."""
+    if pods > nodes * footprint.PODS_OF_A_NODE:
+        raise click.UsageError(f"--pods: more than {footprint.PODS_OF_A_NODE} for each node")
