@@ -73,8 +73,8 @@ class ViewingResult:
                 "moreWithViewers": round(self.more(self.viewed), 2),
                 "moreWithViewersThatReadNothing": round(self.more(self.unread), 2),
             },
-            "messagesPerSecondOfAViewer": round(self._of_a_viewer("messages"), 2),
-            "bytesPerSecondOfAViewer": round(self._of_a_viewer("bytes")),
+            "messagesPerSecondOfAViewer": round(self.messages, 2),
+            "bytesPerSecondOfAViewer": round(self.bytes),
             "residentMB": round(self.resident / _MB, 1),
         }
 
@@ -83,8 +83,15 @@ class ViewingResult:
         rounds = zip(parts, self.alone, strict=True)
         return median(part.cpu_percent - alone.cpu_percent for part, alone in rounds)
 
-    def _of_a_viewer(self, what: str) -> float:
-        return median(getattr(part, what) for part in self.viewed) / self.viewers
+    @property
+    def messages(self) -> float:
+        """That a viewer is told in a second."""
+        return median(part.messages for part in self.viewed) / self.viewers
+
+    @property
+    def bytes(self) -> float:
+        """Of these messages."""
+        return median(part.bytes for part in self.viewed) / self.viewers
 
     @property
     def sentences(self) -> list[str]:
