@@ -105,8 +105,8 @@ class ViewingResult:
                 f" {many(self.pods, 'pod')}, of which {CHANGES} come or go in a second."
             ),
             (
-                f"A viewer is told {figure(self._of_a_viewer('messages'), 2)} messages in a"
-                f" second, of {figure(self._of_a_viewer('bytes') / 1000, 2)} kB together."
+                f"A viewer is told {figure(self.messages, 2)} messages in a"
+                f" second, of {figure(self.bytes / 1000, 2)} kB together."
                 f" `kubedsm run` has {self.resident / _MB:,.0f} MB at the end."
             ),
             f"Medians of {many(len(self.alone), 'round')}, {span(self.seconds)} each part.",
