@@ -40,6 +40,8 @@ class Scene(Listener):
 
     def __init__(self, clock: Clock) -> None:
         self._version = 0
+        #: all was listed by the last look
+        self._knows = False
         self._at = 0.0
         self._pods = PodsSeen()
         self._nodes = NodesSeen()
@@ -101,8 +103,7 @@ class Scene(Listener):
         leadership: None of a runtime that only follows the cluster, for nothing is decided there.
         """
         reading = read(runtime, leadership or _WATCHING, now)
-        first = not self._version
-        if first:
+        if not self._version:
             self._pods.touch(reading.snapshot.pods)
         self.stirred.clear()
         moves = self._moves.look(runtime, reading)
@@ -116,7 +117,9 @@ class Scene(Listener):
             retiered=any(_tier(one) != _tier(other) for one, other in nodes.values()),
         )
         status = self._status(runtime, leadership, reading)
-        states = () if first else self._states(nodes, status, now)
+        # What was there before is no news when it is listed.
+        states = self._states(nodes, status, now) if self._knows else ()
+        self._knows = runtime.synced.is_set()
         happened = (row for key, each in moved.items() for row in of_move(key, *each))
         record, there = runtime.decisions.record, reading.snapshot.pods
         news = self._news.look(record, there, (*states, *happened))

@@ -44,6 +44,9 @@ def status_row(
         moving=states.count("moving"),
         planned=states.count("planned"),
     )
+    if not runtime.synced.is_set():
+        wrong = tuple(troubles(status, there, runtime, reading, ()))
+        return msgspec.structs.replace(status, headline="listing the cluster", troubles=wrong)
     return msgspec.structs.replace(
         status,
         headline=headline(status, there, work.lately(reading.snapshot.nodes), reading.now),

@@ -109,6 +109,22 @@ async def test_pods_that_were_there_before_are_seen():
             assert viewer["workloads"]["default/web"]["total"] == 2
 
 
+async def test_nodes_that_were_there_before_are_no_news():
+    async with emulated(EDGE) as world:
+        viewer = Viewer(world)
+        async with world.scheduler(listener=viewer.scene) as runtime:
+            viewer.look()
+            assert viewer.status["headline"] == "listing the cluster"
+            assert "troubles" not in viewer.status
+            await runtime.synced.wait()
+            viewer.look()
+            assert viewer.news("state") == []
+            world.api.create(NODES, node("e2", "edge", "8", "16Gi"))
+            await asyncio.sleep(1)
+            viewer.look()
+            assert viewer.news("state") == ["node e2 has joined"]
+
+
 async def test_a_name_that_another_pod_has_by_the_next_look_is_of_that_one():
     async with emulated(EDGE) as world:
         viewer = Viewer(world)
