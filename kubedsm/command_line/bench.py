@@ -36,7 +36,7 @@ _COMMANDS = {
     "pack": (f"{_BENCHING}.decisions", "Packing all pods, with each solver beside none (60 s)."),
     "page": (
         f"{_BENCHING}.processes",
-        "What viewers of the page cost `kubedsm run`, beside none (2 minutes).",
+        "What viewers of the page cost, beside none (2 minutes).",
     ),
     "queue": (
         f"{_BENCHING}.decisions",

@@ -11,6 +11,7 @@ from kubedsm.commands.options import (
     address,
     cluster_file,
     output,
+    page,
 )
 
 if TYPE_CHECKING:
@@ -115,6 +116,7 @@ def _prometheus(_: click.Context, __: click.Parameter, url: str | None) -> str |
     metavar="URL",
     help="A Prometheus that knows how many requests pods get, for autoscalers.",
 )
+@page("127.0.0.1:10272")
 @output
 def emulate(**given: Any) -> None:
     """Serve an emulated cluster, for kubectl and others.

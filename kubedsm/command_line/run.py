@@ -57,7 +57,7 @@ from kubedsm.commands.options import (
     show_default="127.0.0.1:10271",
     help="Where /metrics, /healthz, /livez and /readyz are served; :10271 is on all addresses.",
 )
-@page
+@page("where `kubedsm explain` asks")
 @click.option(
     "--log-format",
     type=click.Choice(["json", "console"]),

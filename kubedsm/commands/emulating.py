@@ -5,27 +5,36 @@ import random
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import attrs
 import click
 
 from kubedsm.clock import SystemClock
 from kubedsm.cluster.calls.leases import LeaseName
-from kubedsm.commands.console import print_json, until_interrupted
+from kubedsm.commands.console import log_to, print_json, until_interrupted
 from kubedsm.commands.private_files import new_token, token_in, written_kubeconfig
+from kubedsm.commands.viewing import Viewing, viewing_of
+from kubedsm.configuration.settings import Configuration
 from kubedsm.core.world.model import Tier
 from kubedsm.emulator.api.resources import NAMESPACES
 from kubedsm.emulator.cluster_file import load
 from kubedsm.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
+from kubedsm.emulator.front import EmulatedFront
 from kubedsm.emulator.http.certificates import server_tls
 from kubedsm.emulator.http.server import HttpFront
 from kubedsm.emulator.paper import paper_cluster
 from kubedsm.emulator.processes.lab import Lab, pod_processes, reachable
 from kubedsm.emulator.processes.pod_usage import PodUsage
 from kubedsm.emulator.processes.request_rates import request_rates
+from kubedsm.page.opening import LOOPBACK, page_of
+from kubedsm.page.scene import Scene
+from kubedsm.runtime.assembly import Runtime
 
 #: of the emulated cluster: where it listens, and what pods call it
 _OWN_NAMES = ("127.0.0.1", "::1", "localhost", "kubernetes.default.svc")
+#: where its page is, unless another place is named
+PAGE = (LOOPBACK, 10272)
 #: seconds there and back
 NETWORK = {Tier.EDGE: 0.02, Tier.CLOUD: 0.08}
 
@@ -45,11 +54,14 @@ def emulate(
     metrics_address: tuple[str, int] | None,
     prometheus: str | None,
     output: str,
+    **page: Any,
 ) -> None:
+    log_to(level="WARNING")
     spec = paper_cluster() if cluster_name == "paper" else load(cluster_name)
     spec = attrs.evolve(spec, timing=attrs.evolve(spec.timing, start_delay=start_delay))
     if tls_names and not tls:
         raise click.UsageError("--tls-san is part of the certificate of --tls")
+    viewing = viewing_of(**page)
     token = token_in(token_path) if token_path is not None else new_token() if tls else None
     secured = server_tls((*_OWN_NAMES, host, *tls_names)) if tls else None
     context, ca = (secured.context, secured.ca) if secured is not None else (None, None)
@@ -64,18 +76,42 @@ def emulate(
         async with (
             _emulated(spec, seed, token, lab, prometheus) as (cluster, metrics),
             HttpFront(cluster.routes, host, port, context) as front,
+            _shown(viewing, cluster, token) as page_url,
         ):
             with written_kubeconfig(front.url, token, kubeconfig_path, ca) as path:
                 if output == "json":
-                    more = {"metrics": metrics} if metrics else {}
-                    print_json({"server": front.url, "kubeconfig": str(path), **more})
+                    more = {"metrics": metrics, "page": page_url}
+                    told = {name: url for name, url in more.items() if url}
+                    print_json({"server": front.url, "kubeconfig": str(path), **told})
                 else:
                     click.echo(f"Emulated cluster at {front.url}\nexport KUBECONFIG={path}")
                     if metrics:
                         click.echo(f"Metrics of its pods and nodes at {metrics}/metrics")
+                    if page_url:
+                        click.echo(f"The page that shows it is {page_url}")
                 await asyncio.Event().wait()
 
     until_interrupted(serve())
+
+
+@asynccontextmanager
+async def _shown(
+    viewing: Viewing | None, cluster: EmulatedCluster, token: str | None
+) -> AsyncIterator[str]:
+    """The URL of the page that shows it, if one is wanted. No scheduler of ours is at work."""
+    if viewing is None:
+        yield ""
+        return
+    clock = SystemClock()
+    scene = Scene(clock)
+    front = EmulatedFront(cluster.routes, clock, token=token)
+    runtime = Runtime(front, Configuration(), clock, random.Random(), listener=scene)
+    address = viewing.address or PAGE
+    async with asyncio.TaskGroup() as tasks:
+        following = tasks.create_task(runtime.follow())
+        async with page_of(runtime, scene, clock, address, viewing.access, lambda: None) as url:
+            yield url
+        following.cancel()
 
 
 @asynccontextmanager

@@ -197,31 +197,36 @@ leader_election = _together(
 )
 
 
-#: where the page is, and who may see it
-page = _together(
-    click.option("--page", is_flag=True, help="Show the cluster on a page, to this machine only."),
-    click.option(
-        "--page-address",
-        metavar="HOST:PORT",
-        callback=address,
-        show_default="where `kubedsm explain` asks",
-        help="Show the page there; beyond loopback only with --page-token-file.",
-    ),
-    click.option(
-        "--page-token-file",
-        type=click.Path(dir_okay=False, path_type=Path),
-        show_default="none",
-        help="The bearer token that the page at --page-address asks for; it may be changed.",
-    ),
-    click.option(
-        "--page-host",
-        "page_hosts",
-        multiple=True,
-        metavar="NAME",
-        show_default="none",
-        help="One more name that browsers may ask for the page by, beside addresses and localhost.",
-    ),
-)
+def page(usually: str) -> _Adding:
+    """Add the options of where the page is, and who may see it."""
+    return _together(
+        click.option(
+            "--page", is_flag=True, help="Show the cluster on a page, to this machine only."
+        ),
+        click.option(
+            "--page-address",
+            metavar="HOST:PORT",
+            callback=address,
+            show_default=usually,
+            help="Show the page there; beyond loopback only with --page-token-file.",
+        ),
+        click.option(
+            "--page-token-file",
+            type=click.Path(dir_okay=False, path_type=Path),
+            show_default="none",
+            help="The bearer token that the page at --page-address asks for; it may be changed.",
+        ),
+        click.option(
+            "--page-host",
+            "page_hosts",
+            multiple=True,
+            metavar="NAME",
+            show_default="none",
+            help="One more name that browsers may know the page by, beside localhost.",
+        ),
+    )
+
+
 #: 0, 1 and 2 are those of all commands
 EXIT_CODES = (
     "Exit codes: 0, all moves are done, or there is none to make; 3, some were not made or were"

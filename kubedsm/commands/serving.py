@@ -166,7 +166,9 @@ class _Serving:
                 asyncio.TaskGroup() as tasks,
             ):
                 beside = (
-                    tasks.create_task(watch_the_loop(clock, instruments.loop_lag)),
+                    tasks.create_task(
+                        watch_the_loop(clock, instruments.loop_lag.observe, scene.loop_late)
+                    ),
                     tasks.create_task(server.keep_warm(clock)),
                     tasks.create_task(_keep_what_was_listed(runtime.synced)),
                 )

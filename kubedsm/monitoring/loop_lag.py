@@ -1,7 +1,8 @@
 """How late the event loop is: so long all that goes on in this process waits for its turn."""
 
+from collections.abc import Callable
+
 import structlog
-from prometheus_client import Histogram
 
 from kubedsm.clock import Clock
 from kubedsm.said_by_cause import SaidByCause
@@ -14,14 +15,15 @@ LOOK = 0.05
 TOLD = 0.5
 
 
-async def watch_the_loop(clock: Clock, lag: Histogram) -> None:
-    """Measure it, until cancelled."""
+async def watch_the_loop(clock: Clock, *hearing: Callable[[float], object]) -> None:
+    """Measure it, until cancelled; all who listen hear of each look, in seconds."""
     said = SaidByCause(clock)
     while True:
         due = clock.monotonic() + LOOK
         await clock.sleep(LOOK)
         late = max(0.0, clock.monotonic() - due)
-        lag.observe(late)
+        for hear in hearing:
+            hear(late)
         more = said.more("event loop", "late") if late > TOLD else None
         if more is not None:
             log.warning("event loop late", milliseconds=round(1000 * late), more=more)

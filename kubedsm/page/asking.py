@@ -33,7 +33,7 @@ _encoder = msgspec.json.Encoder()
 
 
 def questions(
-    runtime: Runtime, scene: Scene, leadership: Callable[[], Leadership]
+    runtime: Runtime, scene: Scene, leadership: Callable[[], Leadership | None]
 ) -> list[web.RouteDef]:
     """The routes below `/page` that answer."""
     asking = Asking(runtime, scene, leadership)
@@ -46,7 +46,7 @@ class Asking:
 
     _runtime: Runtime
     _scene: Scene
-    _leadership: Callable[[], Leadership]
+    _leadership: Callable[[], Leadership | None]
     _telling: asyncio.Lock = attrs.field(factory=asyncio.Lock, init=False)
     _imagining: asyncio.Lock = attrs.field(factory=asyncio.Lock, init=False)
     _latest: int = attrs.field(default=0, init=False)
@@ -136,6 +136,8 @@ class Asking:
     def _hindrance(self) -> str:
         """Why nothing can be thought about here; empty if it can."""
         leadership = self._leadership()
+        if leadership is None:
+            return "no scheduler is at work here: start kubedsm run --page"
         if not leadership.leading:
             return f"this is a standby: ask {leadership.holder or 'the process that leads'}"
         return "" if self._runtime.synced.is_set() else "the cluster is not known yet"

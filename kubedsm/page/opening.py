@@ -29,10 +29,11 @@ async def page_of(
     clock: Clock,
     address: tuple[str, int] = (LOOPBACK, 0),
     access: Access | None = None,
-    leadership: Callable[[], Leadership] = Leadership,
+    leadership: Callable[[], Leadership | None] = Leadership,
 ) -> AsyncIterator[str]:
     """Serve the page of the runtime, whose listener the scene is; its URL.
 
+    leadership: none of a runtime that only follows the cluster, for nothing is decided there.
     Raises AddressUnavailableError.
     """
     async with app_of(runtime, scene, clock, access or Access(), leadership) as app:
@@ -50,7 +51,7 @@ async def app_of(
     scene: Scene,
     clock: Clock,
     access: Access,
-    leadership: Callable[[], Leadership] = Leadership,
+    leadership: Callable[[], Leadership | None] = Leadership,
 ) -> AsyncIterator[web.Application]:
     """The same, for a server that there is already."""
     stream = Stream(

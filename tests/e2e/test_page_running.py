@@ -15,7 +15,7 @@ pytestmark = pytest.mark.http
 
 @pytest.fixture(scope="module")
 def server():
-    with Server() as started:
+    with Server("--page", "--page-address", "127.0.0.1:0") as started:
         yield started
 
 
@@ -37,6 +37,17 @@ def test_it_is_served_beside_the_decisions_and_ends_with_its_viewers(server):
             assert stream.readline().startswith(b'data: {"type":"snapshot"')
             code, _, _ = scheduler.stop(signal.SIGTERM)
         assert code == 0
+
+
+def test_an_emulated_cluster_shows_its_page_without_a_scheduler(server):
+    def told():
+        with urllib.request.urlopen(f"{server.said['page']}/page/stream", timeout=PATIENCE) as page:
+            return json.loads(page.readline().removeprefix(b"data: "))["rows"]
+
+    server.deploy("web", 1)
+    server.until(lambda: [row["state"] for row in told()["pods"].values()] == ["waiting"])
+    assert told()["nodes"].keys() == {"n2", "n3", "n4", "n5"}
+    assert told()["status"]["now"]["role"] == "watching"
 
 
 def test_a_file_without_a_token_ends_it_with_a_line(tmp_path):

@@ -32,7 +32,7 @@ async def watched(lags, seconds):
     registry = CollectorRegistry()
     lag = Histogram("lag", "lag", buckets=(0.01, 0.05, 0.5), registry=registry)
     with capture_logs() as logs:
-        watching = asyncio.ensure_future(watch_the_loop(Late(lags), lag))
+        watching = asyncio.ensure_future(watch_the_loop(Late(lags), lag.observe))
         await asyncio.sleep(seconds)
         watching.cancel()
     counts = [

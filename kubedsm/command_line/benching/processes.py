@@ -83,7 +83,7 @@ def idle(**given: Any) -> None:
 )
 @output
 def page(**given: Any) -> None:
-    """What viewers of the page cost `kubedsm run`, beside none (2 minutes).
+    """What viewers of the page cost, beside none (2 minutes).
 
     Pods come and go while nobody views, while many do, and while as many are connected that read
     nothing. The API server is `kubedsm emulate` in a process of its own.
