@@ -77,7 +77,7 @@ def _sections(entry: Entry, basis: Basis | None) -> Iterator[Section]:
             )
             for choice in entry.pods
         )
-        yield Section("Pods", table=table(("pod", "node", "tier", "why not"), rows))
+        yield Section("Pods", table=table(("pod", "node", "tier", "why on none"), rows))
     if entry.moves:
         headings = ("pod", "from", "to", "what for", "what became of it")
         moves = (
