@@ -9,7 +9,7 @@ from rich.console import Console
 from kubedsm.core.world.model import Tier
 from kubedsm.page.messages import Snapshot
 from kubedsm.page.rows import MoveRow, NewsRow, NodeRow, PodRow, StatusRow, WorkloadRow
-from kubedsm.page.terminal.news_lines import News, line_of
+from kubedsm.page.terminal.news_lines import News, line_of, text_of
 from kubedsm.page.terminal.picture import picture
 from kubedsm.page.terminal.rows_seen import Seen
 from support.printed import printed
@@ -49,7 +49,9 @@ SEEN = Seen(
     moves={"m": MOVE},
     news={
         "9": NewsRow(80.0, "batch", "placed 2 pods"),
-        "10": NewsRow(90.0, "event", "shop/cart-6 could not be moved", warning=True),
+        "10": NewsRow(
+            90.0, "event", "shop/cart-6 could not be moved", pod="shop/cart-6", warning=True
+        ),
     },
 )
 
@@ -141,3 +143,15 @@ def test_a_line_says_when_and_whether_it_is_a_warning():
     assert line_of(SEEN.news["10"]) == (
         "1970-01-01T00:01:30.000000Z  warning: shop/cart-6 could not be moved"
     )
+
+
+def test_what_news_are_about_is_said_once():
+    row = NewsRow(1.0, "event", "Migrated: moved to e1", pod="shop/cart-6")
+    assert text_of(row) == "Migrated: moved to e1 (shop/cart-6)"
+    assert text_of(SEEN.news["10"]) == SEEN.news["10"].text
+
+
+def test_what_is_only_proposed_says_how_it_is_carried_out():
+    said = drawn(Seen(0.0, StatusRow("all is quiet", mode="suggest", proposal="3f2a91c0")))
+    assert "moves are only proposed" in said
+    assert "kubedsm approve 3f2a91c0" in said

@@ -30,7 +30,13 @@ class News:
 
 
 def line_of(row: NewsRow) -> str:
-    return f"{rfc3339(row.at)}  {'warning: ' if row.warning else ''}{row.text}"
+    return f"{rfc3339(row.at)}  {'warning: ' if row.warning else ''}{text_of(row)}"
+
+
+def text_of(row: NewsRow) -> str:
+    """With what it is about, where the text does not name that."""
+    about = row.pod or row.node or row.workload
+    return row.text if about in row.text else f"{row.text} ({about})"
 
 
 def json_of(row: NewsRow) -> dict[str, Any]:

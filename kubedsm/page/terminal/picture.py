@@ -14,6 +14,7 @@ from rich.text import Text
 from kubedsm.core.world.model import Tier
 from kubedsm.page.rows import MoveRow, NewsRow, NodeRow, PodRow, StatusRow, WorkloadRow
 from kubedsm.page.terminal.fitting import NARROW, Part, fitting, hanging, lines
+from kubedsm.page.terminal.news_lines import text_of
 from kubedsm.page.terminal.rows_seen import Seen
 from kubedsm.page.terminal.tables import LACKS, LACKS_MORE, NodeLine, bar, kept, nodes_table
 from kubedsm.thinking.words import counted
@@ -21,12 +22,14 @@ from loadgen.fitted_table import Column, FittedTable
 
 #: of each list, so many at the most
 MOST = 8
+#: of the suggester, if it is not the usual one
+_MODES = {"suggest": "moves are only proposed", "off": "nothing is moved"}
 _TIERS: Mapping[Tier | None, int] = {Tier.EDGE: 0, Tier.CLOUD: 1}
 
 
 def picture(seen: Seen, now: float, where: str, away: str, width: int, height: int) -> Group:
     """now: seconds since the epoch, by the scheduler's clock. away: why nothing new is heard."""
-    status = seen.status
+    status, proposal = seen.status, seen.status.proposal
     said = Text(status.headline, style="bold")
     nodes = _nodes(seen, max(3, height // 3))
     workloads = _workloads(seen.workloads, max(3, height // 4))
@@ -36,6 +39,11 @@ def picture(seen: Seen, now: float, where: str, away: str, width: int, height: i
         *([Part(Text(""), use=9)] * ((3 if width < NARROW else 2) - lines(said, width))),
         *([Part(Text(f"{away}; this is how it was", style=LACKS_MORE))] if away else []),
         *(Part(Text(trouble, style=LACKS), use=20) for trouble in status.troubles),
+        *(
+            [Part(Text(f"to have it moved: kubedsm approve {proposal}"), use=19)]
+            if proposal
+            else []
+        ),
         *_section(nodes, 8, 14),
         *_section(workloads, 7, 13),
         *_listed("moves", [*_moves(seen.moves, now)], 6, 12),
@@ -58,7 +66,7 @@ def _role(status: StatusRow) -> str:
         said,
         "dry run" if status.dry_run else "",
         "moving is paused" if status.paused else "",
-        f"suggester {status.mode}" if status.mode else "",
+        _MODES.get(status.mode, ""),
     ]
     return "".join(f", {each}" for each in more if each)
 
@@ -171,7 +179,7 @@ def _news(news: Mapping[str, NewsRow]) -> Iterator[RenderableType]:
     """The last first."""
     for key in islice(sorted(news, key=int, reverse=True), MOST):
         row = news[key]
-        yield _item(clock_of(row.at), Text(row.text, style=LACKS if row.warning else ""))
+        yield _item(clock_of(row.at), Text(text_of(row), style=LACKS if row.warning else ""))
 
 
 def _item(lead: str | Text, said: str | Text) -> RenderableType:
