@@ -26,6 +26,7 @@ def two_filmed(planned: Sequence[Run]) -> list[Run]:
 def write_films(outcomes: Sequence[Outcome], path: Path) -> None:
     """Of those that were filmed. Raises OSError."""
     filmed = [outcome for outcome in outcomes if outcome.film]
-    title = f"kubedsm replay {filmed[0].scenario}, seed {filmed[0].seed}"
+    run = f"{filmed[0].scenario}, seed {filmed[0].seed}"
+    about = f"{run}, emulated: {answer(report(filmed))}"
     films = [Recorded(named(outcome.policy), outcome.film) for outcome in filmed]
-    write_whole(path, one_file(title, f"Emulated. {answer(report(filmed))}", films))
+    write_whole(path, one_file(f"kubedsm replay {run}", about, films))

@@ -9,16 +9,16 @@ const ROLES = {
   watching: "decides nothing here",
 };
 
-export function Header({ tables, state, set, several }) {
+export function Header({ tables, about, state, set }) {
   const status = tables.status.get("now");
   return html`
     <header class="page-header">
       <h1>KubeDSM</h1>
-      <p class="headline" role="status">${several ? "A replay, policy by policy"
-        : status?.headline ?? "Nothing is known yet of the cluster."}</p>
+      <p class="headline" role="status">${
+        about ?? status?.headline ?? "Nothing is known yet of the cluster."}</p>
       <${Find} tables=${tables} set=${set} />
       <${Troubles} troubles=${status?.troubles ?? []} state=${state} />
-      ${status && !several && html`<${Facts} status=${status} />`}
+      ${status && about === null && html`<${Facts} status=${status} />`}
     </header>`;
 }
 
@@ -26,7 +26,7 @@ function Troubles({ troubles, state: { connection, since, moment } }) {
   const away = connection === "away"
     && `The scheduler has not answered since ${clock(since)}: this is how things stood then. `
     + "It is asked again and again.";
-  const past = moment !== null
+  const past = connection !== "recorded" && moment !== null
     && `This is the past: how things stood at ${clock(moment)}. “Now” at the foot leads back.`;
   if (!away && !past && !troubles.length) return null;
   return html`

@@ -11,10 +11,10 @@ import { html, render } from "./vendor/htm-preact.js";
 
 /**
  * Show films, one beside the other. `ask` asks the server; without one nothing can be asked.
- * `enter` is told the token, if one is asked for.
+ * `enter` is told the token, if one is asked for; `about` says what was recorded.
  * Returned: `changed`, to be called when a film has more; `set`, to change what is chosen.
  */
-export function show({ films, ask = null, enter = null, titles = [] }) {
+export function show({ films, ask = null, enter = null, titles = [], about = null }) {
   let state = {
     /** "connected", "away", "refused"; "recorded" without a server */
     connection: ask ? "connected" : "recorded",
@@ -31,7 +31,7 @@ export function show({ films, ask = null, enter = null, titles = [] }) {
 
   function draw() {
     asked = false;
-    render(html`<${Page} ...${{ films, titles, ask, enter, state, set }} />`, document.body);
+    render(html`<${Page} ...${{ films, titles, about, ask, enter, state, set }} />`, document.body);
   }
 
   function changed() {
@@ -52,13 +52,13 @@ export function show({ films, ask = null, enter = null, titles = [] }) {
   return { changed, set };
 }
 
-function Page({ films, titles, ask, enter, state, set }) {
+function Page({ films, titles, about, ask, enter, state, set }) {
   if (state.connection === "refused") return html`<${Token} enter=${enter} />`;
   const shown = tablesAt(films, state.moment);
   const [first] = shown;
-  document.title = title(first.status.get("now"));
+  if (about === null) document.title = title(first.status.get("now"));
   return html`
-    <${Header} tables=${first} state=${state} set=${set} several=${films.length > 1} />
+    <${Header} tables=${first} about=${about} state=${state} set=${set} />
     <main class=${films.length > 1 ? "several" : ""}>
       ${films.map((film, index) => html`
         <${Shown} key=${index}

@@ -2,13 +2,16 @@
 
 import { Film } from "./film.js";
 import { show } from "./page.js";
+import { countFrom } from "./times.js";
 
 const kept = [...document.querySelectorAll("script[type='application/gzip']")];
 const films = await Promise.all(kept.map((script) => unpacked(script.textContent)));
 const [{ begins }] = films;
+countFrom(begins);
 show({
   films,
   titles: kept.map((script) => script.dataset.title),
+  about: document.querySelector("meta[name=description]").content,
 }).set({ moment: begins });
 
 async function unpacked(text) {

@@ -8,9 +8,20 @@ const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21
 
 const CLOCK = new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" });
 
+/** What clocks count from: when a replay begins, whose days never were; null: they tell the day's. */
+let zero = null;
+
+/** Have all clocks count from a moment. */
+export function countFrom(moment) {
+  zero = moment;
+}
+
 /** A moment, as a clock tells it. */
 export function clock(at) {
-  return CLOCK.format(1000 * at);
+  if (zero === null) return CLOCK.format(1000 * at);
+  const all = Math.round(Math.abs(at - zero));
+  const digits = [Math.floor(all / 60) % 60, all % 60].map((each) => `${each}`.padStart(2, "0"));
+  return `${at < zero && all ? "-" : ""}${Math.floor(all / 3600)}:${digits.join(":")}`;
 }
 
 /** How long something lasts. */
@@ -64,6 +75,7 @@ export function ticks({ from, to }, width, apart = 90) {
   const least = ((to - from) * apart) / Math.max(width, 1);
   const step = STEPS.find((one) => one >= least) ?? STEPS.at(-1);
   const found = [];
-  for (let at = Math.ceil(from / step) * step; at <= to; at += step) found.push(at);
+  const first = Math.ceil((from - (zero ?? 0)) / step) * step + (zero ?? 0);
+  for (let at = first; at <= to; at += step) found.push(at);
   return found;
 }
