@@ -1,11 +1,7 @@
 /** Answers as they are drawn: sentences with links to what they are about, and tables. */
 
+import { clock } from "./times.js";
 import { html, useEffect, useState } from "./vendor/htm-preact.js";
-
-const CLOCK = new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" });
-
-/** A moment, as a clock tells it. */
-export const clock = (at) => CLOCK.format(1000 * at);
 
 /** A sentence; `go` hears which of its links is followed: { kind, key }. */
 export function Words({ words, go }) {

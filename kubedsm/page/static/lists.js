@@ -6,12 +6,12 @@ import { clock, lasting } from "./times.js";
 import { html, useState } from "./vendor/htm-preact.js";
 
 /** A list with a heading, of which so many are shown at first. */
-function List({ name, title, note, items, first, empty, children }) {
+function List({ name, title, note, action, items, first, empty, children }) {
   const [shown, setShown] = useState(first);
   const more = items.length - shown;
   return html`
     <section class=${`list ${name}`} aria-label=${title}>
-      <h2>${title} ${note && html`<span class="soft">${note}</span>`}</h2>
+      <h2>${title} ${note && html`<span class="soft">${note}</span>`} ${action}</h2>
       ${items.length ? html`<ul>${items.slice(0, shown).map(children)}</ul>`
         : html`<p class="soft">${empty}</p>`}
       ${more > 0 && html`<button class="more" onClick=${() => setShown(shown + 50)}>
@@ -26,7 +26,7 @@ function Name({ kind, name, set, children = name }) {
 
 const percent = (part) => `${Math.round(100 * part)} %`;
 
-export function Workloads({ tables, film, begins, at, set }) {
+export function Workloads({ tables, film, begins, at, set, ask }) {
   const all = [...tables.workloads.keys()].sort();
   const items = [...tables.workloads].sort(([one, a], [other, b]) =>
     (b.missing ?? 0) - (a.missing ?? 0) || (one < other ? -1 : 1));
@@ -34,6 +34,8 @@ export function Workloads({ tables, film, begins, at, set }) {
   return html`
     <${List} name="workloads" title="At the edge" items=${items} first=${10}
       note=${short ? `${short} of ${items.length} short of their promise` : ""}
+      action=${ask && items.length > 0 && html`<button class="name"
+        onClick=${() => set({ chosen: { kind: "what-if", key: "" } })}>What if?</button>`}
       empty="No pod asks for schedulerName kubedsm yet.">
       ${([name, row]) => html`
         <li key=${name}>

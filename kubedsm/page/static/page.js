@@ -62,16 +62,16 @@ function Page({ films, titles, about, ask, enter, state, set }) {
     <main class=${films.length > 1 ? "several" : ""}>
       ${films.map((film, index) => html`
         <${Shown} key=${index}
-          ...${{ film, tables: shown[index], title: titles[index], state, set }} />`)}
+          ...${{ film, tables: shown[index], title: titles[index], state, set, ask }} />`)}
       <${Why} tables=${first} state=${state} set=${set} ask=${ask} />
     </main>
     <${Timeline} films=${films} titles=${titles} state=${state} set=${set} />`;
 }
 
 /** One film at the moment: its drawing, and its lists. */
-function Shown({ film, tables, title: name, state, set }) {
+function Shown({ film, tables, title: name, state, set, ask }) {
   const at = Math.min(state.moment ?? film.ends, film.ends);
-  const lists = { tables, film, begins: film.begins, at, set };
+  const lists = { tables, film, begins: film.begins, at, set, ask };
   return html`
     <div class="film">
       ${name && html`<header><h2>${name}</h2>

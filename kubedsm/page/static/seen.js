@@ -1,6 +1,6 @@
 /** What the rows of a moment say of a thing, for when nobody can be asked: in sentences. */
 
-import { clock } from "./answer.js";
+import { clock } from "./times.js";
 
 /** Of what is chosen; none if there is nothing of it at that moment. */
 export function seen({ kind, key }, tables) {
@@ -31,8 +31,8 @@ const SEEN = {
     ];
   },
   workload(row, key) {
-    const promised = `${Math.round(100 * row.promise)} % promised`;
-    return [[`${key} has ${row.edge} of its ${row.total} pods at the edge, ${promised}.`]];
+    const promised = `${Math.round(100 * (row.promise ?? 0))} % promised`;
+    return [[`${key} has ${row.edge ?? 0} of its ${row.total ?? 0} pods at the edge, ${promised}.`]];
   },
   move(row) {
     return [

@@ -37,7 +37,7 @@ export function WhatIf({ tables, ask, go }) {
     </div>`;
 }
 
-function Changed({ name, row, changed: { qos = row.promise, more = 0 }, change }) {
+function Changed({ name, row, changed: { qos = row.promise ?? 0, more = 0 }, change }) {
   return html`
     <tr>
       <th scope="row">${name}</th>

@@ -1,7 +1,8 @@
 /** The answer to "why?" about what is chosen, beside the page: and to "what if?". */
 
-import { Answer, clock, useAnswer, Words } from "./answer.js";
+import { Answer, useAnswer, Words } from "./answer.js";
 import { seen } from "./seen.js";
+import { clock } from "./times.js";
 import { html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/htm-preact.js";
 import { WhatIf } from "./what_if.js";
 
@@ -83,5 +84,5 @@ function Told({ tables, state: { chosen, moment }, ask, go }) {
       ${answer && html`<${Answer} answer=${answer} go=${go} />`}
     </div>
     ${ask && kind === "workload" && html`
-      <button onClick=${() => go({ kind: "what-if" })}>What if?</button>`}`;
+      <button onClick=${() => go({ kind: "what-if", key: "" })}>What if?</button>`}`;
 }
