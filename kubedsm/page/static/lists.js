@@ -1,66 +1,36 @@
-/** What there is, in words: workloads with their promises, moves, pods that wait, and news. */
+/** Lists in words: pods that wait and why, what has happened; and what lists are made of. */
 
-import { looks } from "./palette.js";
-import { Trend } from "./trend.js";
 import { clock, lasting } from "./times.js";
-import { html, useState } from "./vendor/htm-preact.js";
+import { html, useMemo, useState } from "./vendor/htm-preact.js";
 
-/** A list with a heading, of which so many are shown at first. */
-function List({ name, title, note, action, items, first, empty, children }) {
-  const [shown, setShown] = useState(first);
-  const more = items.length - shown;
+/** So many more at a time, of a list that is cut. */
+const MORE = 50;
+
+/** A part of the page with a heading, and beside it a note and what can be done. */
+export function Part({ name, title, note, action, children }) {
   return html`
     <section class=${`list ${name}`} aria-label=${title}>
-      <h2>${title} ${note && html`<span class="soft">${note}</span>`} ${action}</h2>
-      ${items.length ? html`<ul>${items.slice(0, shown).map(children)}</ul>`
-        : html`<p class="soft">${empty}</p>`}
-      ${more > 0 && html`<button class="more" onClick=${() => setShown(shown + 50)}>
-        and ${more} more</button>`}
+      <header><h2>${title}</h2>${note && html`<span class="soft">${note}</span>`}${action}</header>
+      ${children}
     </section>`;
 }
 
-function Name({ kind, name, set, children = name }) {
-  return html`<button class="name" onClick=${() => set({ chosen: { kind, key: name } })}>
-    ${children}</button>`;
-}
-
-const percent = (part) => `${Math.round(100 * part)} %`;
-
-export function Workloads({ tables, film, begins, at, set, ask }) {
-  const all = [...tables.workloads.keys()].sort();
-  const items = [...tables.workloads].sort(([one, a], [other, b]) =>
-    (b.missing ?? 0) - (a.missing ?? 0) || (one < other ? -1 : 1));
-  const short = items.filter(([, row]) => row.missing).length;
+/** Items, of which so many are shown at first. `children` draws one. */
+export function Items({ items, first, children }) {
+  const [shown, setShown] = useState(first);
+  const more = items.length - shown;
   return html`
-    <${List} name="workloads" title="At the edge" items=${items} first=${10}
-      note=${short ? `${short} of ${items.length} short of their promise` : ""}
-      action=${ask && items.length > 0 && html`<button class="name"
-        onClick=${() => set({ chosen: { kind: "what-if", key: "" } })}>What if?</button>`}
-      empty="No pod asks for schedulerName kubedsm yet.">
-      ${([name, row]) => html`
-        <li key=${name}>
-          <svg class="swatch" aria-hidden="true" viewBox="0 0 12 12">
-            <rect width="12" height="12" fill=${looks(name, all).colour} /></svg>
-          <${Name} kind="workload" name=${name} set=${set} />
-          <${Trend} points=${film.history?.shares.get(name)} row=${row} begins=${begins} at=${at}
-            colour=${looks(name, all).colour} />
-          <span class="said"><b class="figures">${row.edge ?? 0} of ${row.total}</b>, ${promised(row)}
-          </span>
-          ${row.edgeSlower && html`<span class="said warn">
-            answered more slowly at the edge than in the cloud${answers(row)}</span>`}
-        </li>`}
-    <//>`;
+    <ul>${items.slice(0, shown).map(children)}</ul>
+    ${more > 0 && html`<button class="more" onClick=${() => setShown(shown + MORE)}>
+      and ${more} more</button>`}`;
 }
 
-function promised({ promise = 0, missing = 0 }) {
-  if (!promise) return "nothing promised";
-  if (!missing) return `promised ${percent(promise)}: kept`;
-  return html`<span class="bad">${missing} short of the promised ${percent(promise)}</span>`;
-}
-
-function answers({ edgeAnswers: edge, cloudAnswers: cloud }) {
-  const known = typeof edge === "number" && typeof cloud === "number";
-  return known ? ` (${Math.round(edge)} ms, ${Math.round(cloud)} ms)` : "";
+/** A name that can be asked about. */
+export function Name({ kind, name, state, set, children = name }) {
+  const chosen = state.chosen?.kind === kind && state.chosen.key === name;
+  return html`
+    <button class=${`name ${chosen ? "chosen" : ""}`} aria-current=${chosen ? "true" : undefined}
+      onClick=${() => set({ chosen: { kind, key: name } })}>${children}</button>`;
 }
 
 /** Pods that wait, those together that wait for the same; the longest waiting first. */
@@ -68,81 +38,70 @@ export function waitingTogether(pods) {
   const groups = new Map();
   for (const [key, row] of pods) {
     if (row.state !== "waiting" && row.state !== "gated") continue;
-    const why = `${row.workload}\n${row.state}\n${row.message ?? ""}`;
-    const group = groups.get(why) ?? { why, row, pods: [], since: row.created };
-    group.pods.push(key);
-    group.since = Math.min(group.since, row.created);
+    const why = [row.workload, row.state, ...row.rules ?? [], row.roomOn ?? ""].join("\n");
+    const group = groups.get(why) ?? { why, row, pods: [] };
+    group.pods.push([key, row]);
     groups.set(why, group);
   }
-  return [...groups.values()].sort((one, other) => one.since - other.since);
-}
-
-export function Waiting({ tables, at, set }) {
-  const items = waitingTogether(tables.pods);
-  return html`
-    <${List} name="waiting" title="Waiting for a node" items=${items} first=${6}
-      note=${items.length ? "" : ""} empty="No pod waits.">
-      ${({ why, row, pods, since }) => html`
-        <li key=${why}>
-          <${Name} kind="pod" name=${pods[0]} set=${set} />
-          ${pods.length > 1 && html` and <${Name} kind="workload" name=${row.workload} set=${set}>
-            ${pods.length - 1} more of ${row.workload}<//>`}
-          <span class="soft figures"> for ${lasting(Math.max(0, at - since))}</span>
-          <p class="reason">${row.state === "gated" ? "It has scheduling gates."
-            : row.message || "It has not been tried yet."}</p>
-        </li>`}
-    <//>`;
-}
-
-/** In which order moves are told. */
-const ORDER = ["moving", "planned", "proposed"];
-const ENDED = {
-  completed: "good", "taken back": "warn", failed: "bad", dropped: "soft",
-};
-
-export function Moves({ tables, at, set }) {
-  const rank = ({ state }) => (ORDER.indexOf(state) + ORDER.length + 1) % (ORDER.length + 1);
-  const items = [...tables.moves].sort(([, one], [, other]) =>
-    rank(one) - rank(other) || (other.ended || other.at) - (one.ended || one.at));
-  const moving = items.filter(([, row]) => row.state === "moving").length;
-  return html`
-    <${List} name="moves" title="Moves" items=${items} first=${8}
-      note=${moving ? `${moving} under way` : ""} empty="None yet.">
-      ${([id, row]) => html`
-        <li key=${id}>
-          <${Name} kind="move" name=${id} set=${set}>${row.pod}<//>
-          <span class="soft"> ${row.source} → ${row.target}</span>
-          ${row.purpose && html`<span class="soft">: ${row.purpose}</span>`}
-          <${Move} row=${row} at=${at} />
-        </li>`}
-    <//>`;
-}
-
-function Move({ row, at }) {
-  if (row.state === "moving") {
-    return html`
-      <div class="step">
-        <progress value=${row.done ?? 0} max=${row.steps || 1}
-          aria-label=${`step ${(row.done ?? 0) + 1} of ${row.steps}`} />
-        <span>${row.step}<span class="soft figures">${row.since
-          ? `, ${lasting(Math.max(0, at - row.since))}` : ""}</span></span>
-      </div>`;
+  for (const group of groups.values()) {
+    group.pods.sort(([, one], [, other]) => one.created - other.created);
+    [[, group.row]] = group.pods;
   }
-  return html`<p><span class=${ENDED[row.state] ?? ""}>${row.state}</span>
-    ${row.ended ? html` <span class="soft">at ${clock(row.ended)}</span>` : ""}
-    ${row.reason && `: ${row.reason}`}${row.helped && `; ${row.helped}`}</p>`;
+  return [...groups.values()].sort((one, other) => one.row.created - other.row.created);
+}
+
+export function Waiting({ tables, at, state, set }) {
+  const items = useMemo(() => waitingTogether(tables.pods), [tables.pods]);
+  const all = items.reduce((sum, { pods }) => sum + pods.length, 0);
+  return html`
+    <${Part} name="waiting" title="Waiting for a node"
+      note=${all ? `${all} ${all === 1 ? "pod" : "pods"}, the oldest first` : ""}>
+      ${all ? html`<${Items} items=${items} first=${4}>${(group) => html`
+        <${Group} key=${group.why} ...${{ group, at, state, set }} />`}<//>`
+      : html`<p class="soft">
+        ${tables.pods.size ? "Every pod has its node." : "There are no pods."}</p>`}
+    <//>`;
+}
+
+function Group({ group: { row, pods: [[oldest], ...others] }, at, state, set }) {
+  const rules = row.rules ?? [];
+  return html`
+    <li>
+      <${Name} kind="pod" name=${oldest} ...${{ state, set }} />
+      <${For} seconds=${at - row.created} />
+      <p>${held(row)}${row.roomOn && ` Room is being made for it on ${row.roomOn}.`}</p>
+      ${rules.length > 0 && html`<p class="soft">Held by ${rules.join(", ")}</p>`}
+      ${others.length > 0 && html`
+        <details><summary>and ${others.length} more of ${row.workload}</summary>
+          <${Items} items=${others} first=${10}>${([name, { created }]) => html`
+            <li key=${name}><${Name} kind="pod" name=${name} ...${{ state, set }} />
+              <${For} seconds=${at - created} /></li>`}<//>
+        </details>`}
+    </li>`;
+}
+
+function For({ seconds }) {
+  return html`<span class="soft figures"> for ${lasting(Math.max(0, seconds))}</span>`;
+}
+
+function held({ state, message }) {
+  if (message) return message;
+  return state === "gated" ? "Its schedulingGates are to be taken off first."
+    : "It has not been tried yet.";
 }
 
 export function News({ tables, set }) {
-  const items = [...tables.news].reverse();
+  const items = useMemo(() => [...tables.news].reverse(), [tables.news]);
   return html`
-    <${List} name="news" title="News" items=${items} first=${8} empty="Nothing has happened yet.">
-      ${([number, row]) => html`
-        <li key=${number} class=${row.warning ? "warn" : ""}>
+    <${Part} name="news" title="News" note=${items.length > 1 ? "the latest first" : ""}>
+      ${items.length ? html`<${Items} items=${items} first=${12}>${([number, row]) => html`
+        <li key=${number}>
           <time>${clock(row.at)}</time>
-          ${about(row) ? html`<button class="name" onClick=${() => set({ chosen: about(row) })}>
-            ${row.text}</button>` : row.text}
-        </li>`}
+          <span>${row.warning && html`<b class="bad">Warning </b>`}
+            ${about(row) ? html`<button class="name" onClick=${() => set({ chosen: about(row) })}>
+              ${row.text}</button>` : row.text}</span>
+        </li>`}<//>`
+      : html`<p class="soft">Nothing has happened yet.</p>`}
     <//>`;
 }
 

@@ -3,7 +3,9 @@
 import { Cluster } from "./cluster.js";
 import { tablesAt } from "./film.js";
 import { Header } from "./header.js";
-import { Moves, News, Waiting, Workloads } from "./lists.js";
+import { News, Waiting } from "./lists.js";
+import { Moves } from "./moves.js";
+import { Workloads } from "./promises.js";
 import { Timeline } from "./timeline.js";
 import { Token } from "./token.js";
 import { Why } from "./why.js";
@@ -49,37 +51,56 @@ export function show({ films, ask = null, enter = null, titles = [], about = nul
   }
 
   draw();
+  if (ask) setInterval(changed, 1000);
   return { changed, set };
+}
+
+/** When a film was last seen to go on: its end, and what the clock here said. */
+const seen = new WeakMap();
+
+/** What time it is where a film comes from, whose clock need not be ours. */
+function now(film) {
+  const here = Date.now() / 1000;
+  if (seen.get(film)?.ends !== film.ends) seen.set(film, { ends: film.ends, here });
+  return film.ends + here - seen.get(film).here;
+}
+
+/** The moment that is shown, as the clock of one of the films tells it. */
+function momentIn(film, [first], moment) {
+  return moment === null ? film.ends
+    : Math.min(film.ends, film.begins + moment - first.begins);
 }
 
 function Page({ films, titles, about, ask, enter, state, set }) {
   if (state.connection === "refused") return html`<${Token} enter=${enter} />`;
   const shown = tablesAt(films, state.moment);
   const [first] = shown;
+  const live = state.connection === "connected" && state.moment === null;
+  const clocks = films.map((film) => (live ? now(film) : momentIn(film, films, state.moment)));
   if (about === null) document.title = title(first.status.get("now"));
   return html`
-    <${Header} tables=${first} about=${about} state=${state} set=${set} />
+    <${Header} tables=${first} at=${clocks[0]} ...${{ about, state, set }} />
     <main class=${films.length > 1 ? "several" : ""}>
       ${films.map((film, index) => html`
         <${Shown} key=${index}
-          ...${{ film, tables: shown[index], title: titles[index], state, set, ask }} />`)}
+          ...${{ film, tables: shown[index], title: titles[index], at: clocks[index] }}
+          ...${{ state, set, ask }} />`)}
       <${Why} tables=${first} state=${state} set=${set} ask=${ask} />
     </main>
     <${Timeline} films=${films} titles=${titles} state=${state} set=${set} />`;
 }
 
 /** One film at the moment: its drawing, and its lists. */
-function Shown({ film, tables, title: name, state, set, ask }) {
-  const at = Math.min(state.moment ?? film.ends, film.ends);
-  const lists = { tables, film, begins: film.begins, at, set, ask };
+function Shown({ film, tables, title: name, at, state, set, ask }) {
+  const lists = { tables, film, begins: film.begins, at, state, set, ask };
   return html`
     <div class="film">
       ${name && html`<header><h2>${name}</h2>
         <p>${tables.status.get("now")?.headline}</p></header>`}
       <div class="scene"><${Cluster} ...${{ tables, title: name, state, set }} /></div>
       <div class="lists">
-        <${Workloads} ...${lists} /><${Moves} ...${lists} />
-        <${Waiting} ...${lists} /><${News} ...${lists} />
+        <${Moves} ...${lists} /><${Waiting} ...${lists} />
+        <${Workloads} ...${lists} /><${News} ...${lists} />
       </div>
     </div>`;
 }
@@ -89,7 +110,7 @@ function title(status) {
   if (!status) return "KubeDSM";
   const { moving = 0, waiting = 0, troubles = [] } = status;
   const says = [
-    troubles.length && `${troubles.length} wrong`,
+    troubles.length && (troubles.length > 1 ? `${troubles.length} troubles` : "trouble"),
     moving && `moving ${moving}`,
     waiting && `${waiting} waiting`,
   ].filter(Boolean);

@@ -6,16 +6,19 @@ import attrs
 
 from kubedsm.replay.variants import CONTENDERS
 
-#: on white and on dark; distinct to colour-blind eyes too (Okabe and Ito, olive for their yellow)
+#: in light and in dark: at least 3 to 1 against what they are on, and told apart by eyes that lack
+#: red, green or blue; workloads on the page have the same
 COLOURS = (
-    ("#0072b2", "#4ba3dc"),
-    ("#d98c00", "#e9a733"),
-    ("#009e73", "#2cc197"),
-    ("#c0609a", "#d98cba"),
-    ("#4aa8dc", "#8accf0"),
-    ("#d55e00", "#f0803c"),
-    ("#8a8a1f", "#bdbd52"),
-    ("#7a7a7a", "#a3a3a3"),
+    ("#3c4e9d", "#5d75d2"),
+    ("#b17f3a", "#f8b967"),
+    ("#129b77", "#99f2d0"),
+    ("#794a74", "#9e6f98"),
+    ("#2472a6", "#45aef7"),
+    ("#a44f54", "#ec787e"),
+    ("#876f0b", "#c19f07"),
+    ("#6c747f", "#a8b0bc"),
+    ("#9b76d4", "#dac6ff"),
+    ("#8a3e19", "#bb5c2f"),
 )
 #: by the number of its pattern: what is drawn over a bar, the dashes of a line, its marks
 HATCHES = (
@@ -44,7 +47,7 @@ class Look:
 
     @classmethod
     def numbered(cls, index: int) -> "Look":
-        """Two are alike only if they are 48 apart."""
+        """Two are alike only if they are 60 apart."""
         round_, colour = divmod(index, len(COLOURS))
         return cls(colour, (colour + round_) % len(HATCHES))
 

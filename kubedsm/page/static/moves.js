@@ -1,0 +1,62 @@
+/** Moves: those under way with their step, those that somebody is to approve, and the last ones. */
+
+import { Items, Name, Part } from "./lists.js";
+import { clock, lasting } from "./times.js";
+import { html, useMemo } from "./vendor/htm-preact.js";
+
+/** Those under way, that wait for their turn, that are proposed, and the others, the last first. */
+export function sorted(moves) {
+  const parts = { moving: [], planned: [], proposed: [], over: [] };
+  for (const move of moves) (parts[move[1].state] ?? parts.over).push(move);
+  parts.moving.sort(([, one], [, other]) => (one.began || one.at) - (other.began || other.at));
+  parts.over.sort(([, one], [, other]) => (other.ended || other.at) - (one.ended || one.at));
+  return parts;
+}
+
+const ENDED = { completed: "good", "taken back": "warn", failed: "bad", dropped: "soft" };
+
+export function Moves({ tables, at, state, set }) {
+  const { moving, planned, proposed, over } = useMemo(() => sorted(tables.moves), [tables.moves]);
+  const proposal = tables.status.get("now")?.proposal;
+  const some = (items, first, title = null) => items.length > 0 && html`
+    ${title && html`<h3>${title}</h3>`}
+    <${Items} items=${items} first=${first}>${([id, row]) => html`
+      <${Move} key=${id} ...${{ id, row, at, state, set }} />`}<//>`;
+  return html`
+    <${Part} name="moves" title="Moves"
+      note=${moving.length ? `${moving.length} under way` : ""}>
+      ${some(moving, 8)}
+      ${some(planned, 4, "Wait for their turn")}
+      ${some(proposed, 8, proposal ? html`Proposed; to have them: <code>kubedsm approve${" "}
+        ${proposal}</code>` : "Proposed")}
+      ${some(over, 3, moving.length || planned.length ? "The last ones" : null)}
+      ${!tables.moves.size && html`<p class="soft">None yet: pods are moved once a promise would
+        be kept better, by more than the move costs.</p>`}
+    <//>`;
+}
+
+function Move({ id, row, at, state, set }) {
+  return html`
+    <li>
+      <${Name} kind="move" name=${id} ...${{ state, set }}>${row.pod}<//>
+      ${" "}<span class="way soft">${row.source || "?"} → ${row.target}</span>
+      ${row.state === "moving" && html`<${Step} ...${{ row, at }} />`}
+      ${row.state in ENDED && html`<p><b class=${ENDED[row.state] ?? ""}>${row.state}</b>
+        ${row.ended ? html` <span class="soft">at ${clock(row.ended)}</span>` : ""}
+        ${row.reason && `: ${row.reason}`}${row.helped && `; ${row.helped}`}</p>`}
+      ${row.purpose && html`<p class="soft">${row.purpose}</p>`}
+    </li>`;
+}
+
+/** What is waited for now, and how far it is. */
+function Step({ row: { step, since, done = 0, steps = 0 }, at }) {
+  return html`
+    <p class="step">
+      <span class="steps" role="img" aria-label=${`${done} of ${steps} steps over`}
+        title=${`${done} of ${steps} steps over`}>
+        ${Array.from({ length: steps }, (_, index) => html`
+          <i class=${index < done ? "over" : index === done ? "now" : ""} />`)}</span>
+      <span>${step}<span class="soft figures">${since
+        ? `, ${lasting(Math.max(0, at - since))}` : ""}</span></span>
+    </p>`;
+}

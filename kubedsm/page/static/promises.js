@@ -1,0 +1,90 @@
+/** Workloads: which part of each is at the edge, now and over time, against what is promised. */
+
+import { Items, Name, Part } from "./lists.js";
+import { HATCHES, looks } from "./palette.js";
+import { Trend } from "./trend.js";
+import { html, useMemo } from "./vendor/htm-preact.js";
+
+const percent = (part) => `${Math.round(100 * part)} %`;
+
+export function Workloads({ tables, film, begins, at, state, set, ask }) {
+  const [keys, items] = useMemo(() => {
+    const sorted = [...tables.workloads].sort(([one], [other]) => (one < other ? -1 : 1));
+    return [sorted.map(([key]) => key), shortestFirst(sorted)];
+  }, [tables.workloads]);
+  const short = items.filter(([, row]) => row.missing).length;
+  return html`
+    <${Part} name="workloads" title="At the edge" note=${noted(short, items.length)}
+      action=${ask && items.length > 0 && html`<button class="name"
+        onClick=${() => set({ chosen: { kind: "what-if", key: "" } })}>What if?</button>`}>
+      ${items.length ? html`<${Items} items=${items} first=${12}>${([name, row]) => html`
+        <${Workload} key=${name} look=${looks(name, keys)} points=${film.history?.shares.get(name)}
+          ...${{ name, row, begins, at, state, set }} />`}<//>`
+      : html`<p class="soft">No pod asks for schedulerName kubedsm yet. Those that do are
+        placed, and moved to the edge as promised.</p>`}
+    <//>`;
+}
+
+/** Those that lack most of their promise first; sorted otherwise. */
+export function shortestFirst(items) {
+  const lacks = ([, { missing = 0, total }]) => (missing ? 1 + missing / total : 0);
+  return [...items].sort((one, other) => lacks(other) - lacks(one));
+}
+
+function noted(short, all) {
+  if (!all) return "";
+  return short ? `${short} of ${all} short of their promise` : "each as promised";
+}
+
+function Workload({ name, row, look, points, begins, at, state, set }) {
+  return html`
+    <li>
+      <${Swatch} look=${look} />
+      <span class="line">
+        <${Name} kind="workload" ...${{ name, state, set }} />
+        <span class="figures">${row.edge ?? 0} of ${row.total}, ${promised(row)}${waits(row)}</span>
+      </span>
+      <${Share} ...${{ row, look }} />
+      <${Trend} ...${{ points, row, begins, at }} colour=${look.colour} />
+      ${row.edgeSlower && html`<span class="told warn">
+        Answers more slowly at the edge than in the cloud${answers(row)}.</span>`}
+    </li>`;
+}
+
+/** The colour of a workload, with its pattern. */
+export function Swatch({ look: { colour, pattern } }) {
+  return html`
+    <svg class="swatch" aria-hidden="true" viewBox="0 0 12 12">
+      <rect width="12" height="12" fill=${colour} />
+      ${pattern > 0 && [0, 6].map((x) => [0, 6].map((y) => html`
+        <path class="hatch" transform=${`translate(${x} ${y})`} d=${HATCHES[pattern]} />`))}
+    </svg>`;
+}
+
+/** The part that is at the edge as a bar, with a mark at what is promised. */
+function Share({ row: { edge = 0, total, promise = 0 }, look }) {
+  const part = total ? edge / total : 0;
+  return html`
+    <svg class="share" role="img"
+      aria-label=${`${percent(part)} at the edge, ${percent(promise)} promised`}>
+      <rect class="all" x="0" y="2" width="100%" height="10" />
+      <rect x="0" y="2" width=${`${100 * part}%`} height="10" fill=${look.colour} />
+      ${promise > 0 && html`<line class="mark" y1="-1" y2="15"
+        x1=${`${100 * promise}%`} x2=${`${100 * promise}%`} />`}
+    </svg>`;
+}
+
+function promised({ promise = 0, missing = 0 }) {
+  if (!promise) return html`<span class="soft">none promised</span>`;
+  if (!missing) return html`<span class="soft">promised ${percent(promise)}</span>`;
+  return html`<b class="bad">${missing} short of ${percent(promise)}</b>`;
+}
+
+function waits({ waiting = 0 }) {
+  return waiting ? `; ${waiting} ${waiting === 1 ? "waits" : "wait"}` : "";
+}
+
+function answers({ edgeAnswers: edge, cloudAnswers: cloud }) {
+  const known = typeof edge === "number" && typeof cloud === "number";
+  return known ? `: ${Math.round(edge)} ms, ${Math.round(cloud)} ms` : "";
+}
