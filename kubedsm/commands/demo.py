@@ -126,7 +126,7 @@ class _Run:
                     self._beside() as beside,
                 ):
                     scene = Scene(clock)
-                    heard = Listeners(world.moves, *([scene] if self.page else []))
+                    heard = Listeners(world.scene, *([scene] if self.page else []))
                     own = random.Random(self.seed)
                     runtime = Runtime(client, CONFIGURATION, clock, own, listener=heard)
                     scheduler = tasks.create_task(runtime.run())
@@ -134,8 +134,8 @@ class _Run:
                     async with self._page(runtime, scene, clock) as url:
                         create_services(world)
                         with self._live(path, url) as show:
-                            await self._unless_asked(watch_demo(world, show, beside))
-                        self.last = await self._ended(world, beside)
+                            await self._unless_asked(watch_demo(world, runtime, show, beside))
+                        self.last = await self._ended(world, runtime, beside)
                         if self.summarises:
                             self.console.print(summary(self.last, self.console.width))
                         await self._looked_at(url)
@@ -186,12 +186,12 @@ class _Run:
     async def _asked(self) -> None:
         await self.stop.asked.wait()
 
-    async def _ended(self, world: World, beside: Baseline | None) -> Frame:
+    async def _ended(self, world: World, runtime: Runtime, beside: Baseline | None) -> Frame:
         interrupted = self.stop.asked.is_set()
         if beside is not None and not interrupted and not beside.over.is_set():
             self.console.print("Waiting for what kube-scheduler made of it.")
             await self._unless_asked(beside.wait(PATIENCE))
-        return world.frame(beside, interrupted=interrupted)
+        return world.frame(runtime, beside, interrupted=interrupted)
 
     @contextlib.contextmanager
     def _live(self, kubeconfig: Path, url: str) -> Iterator[Callable[[Frame], None]]:

@@ -26,8 +26,6 @@ class Disconnection:
     #: seconds from the start of the demo
     begins: float
     ends: float
-    #: seconds from the start until it is taken to be back for good
-    steady: float
     away: bool
     #: since it began, of the pods that are wanted, the part that served: on average, and at least
     serving: float
@@ -79,7 +77,6 @@ class Course:
             NODES,
             self.begins,
             self.ends,
-            self.ends + SETTLE,
             away,
             sum(parts) / len(parts),
             min(parts),

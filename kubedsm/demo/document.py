@@ -5,9 +5,9 @@ from typing import Any
 from kubedsm.demo.disconnection import Disconnection
 from kubedsm.demo.ending import ending
 from kubedsm.demo.frame import Frame
-from kubedsm.demo.headline import headline
 from kubedsm.demo.observer import NodeView
 from kubedsm.demo.standing import rounded
+from kubedsm.page.rows import MoveRow
 
 
 def as_json(frame: Frame) -> dict[str, Any]:
@@ -18,7 +18,7 @@ def as_json(frame: Frame) -> dict[str, Any]:
         "seconds": round(frame.seconds, 1),
         "duration": frame.duration,
         "interrupted": frame.interrupted,
-        "headline": headline(frame),
+        "headline": frame.headline,
         "soFar": ending(frame),
         **frame.ours.as_json(),
         "lastEdgeShare": {s.name: round(s.share.ratio, 4) for s in frame.services},
@@ -29,7 +29,7 @@ def as_json(frame: Frame) -> dict[str, Any]:
         "nodes": [_node(node, away=frame.is_away(node)) for node in frame.nodes],
         "bound": frame.bound,
         "pending": frame.waiting,
-        "moves": [move.as_json() for move in frame.moves],
+        "moves": [_move(frame, move) for move in frame.moves.values()],
         "migrations": frame.migrations.begun,
         "takenBack": frame.migrations.taken_back,
         "lostPodSeconds": round(frame.migrations.lost_pod_seconds, 3),
@@ -47,6 +47,18 @@ def _node(node: NodeView, *, away: bool) -> dict[str, Any]:
         "cpu": {"used": node.used.cpu / 1000, "allocatable": node.allocatable.cpu / 1000},
         "memory": {"used": node.used.memory, "allocatable": node.allocatable.memory},
         "pods": dict(node.pods),
+    }
+
+
+def _move(frame: Frame, move: MoveRow) -> dict[str, Any]:
+    return {
+        "pod": move.pod,
+        "from": move.source,
+        "to": move.target,
+        "why": move.purpose,
+        "at": round(move.began - frame.epoch, 1),
+        "state": move.state,
+        "reason": move.reason or None,
     }
 
 

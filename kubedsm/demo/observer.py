@@ -69,8 +69,6 @@ class Observer:
         self._pods: dict[Uid, Pod] = {}
         self._created: dict[Uid, float] = {}
         self._latencies: list[float] = []
-        #: when each bind was, and to which tier
-        self._binds: list[tuple[float, Tier | None]] = []
         self._recorder = TimelineRecorder(tuple(promises), Tiers())
 
     def notice(self, change: ObjectChange) -> None:
@@ -87,7 +85,6 @@ class Observer:
             self._created.setdefault(pod.uid, now)
         if pod.node_name is not None and (before is None or before.node_name is None):
             self._latencies.append(now - self._created[pod.uid])
-            self._binds.append((now, self._tiers.get(pod.node_name)))
 
     def shares(self) -> dict[str, Share]:
         """Of the Ready pods, now."""
@@ -104,10 +101,6 @@ class Observer:
         """Return how many binds there have been."""
         return len(self._latencies)
 
-    def bound_since(self, moment: float) -> Counter[Tier | None]:
-        """How many pods have been bound since then, by tier."""
-        return Counter(tier for at, tier in self._binds if at >= moment)
-
     @property
     def waiting(self) -> int:
         """Return how many pods are on no node."""
@@ -116,10 +109,6 @@ class Observer:
     @property
     def unready(self) -> int:
         return sum(not pod.ready and not pod.terminating for pod in self._pods.values())
-
-    def detached(self) -> list[Uid]:
-        """The pods that are being moved."""
-        return [pod.uid for pod in self._pods.values() if pod.detached]
 
     def timeline(self, since: float) -> Timeline:
         """From that moment until now."""

@@ -12,20 +12,21 @@ from kubedsm.core.world.model import Node, Tier, Tiers
 from kubedsm.demo.baseline import Baseline
 from kubedsm.demo.disconnection import BEGINS, ENDS, Course, with_site
 from kubedsm.demo.frame import Frame, Replay
-from kubedsm.demo.moves_told import MovesTold
 from kubedsm.demo.observer import Migrations, Observer
 from kubedsm.demo.setting import CYCLE, PROMISES, STABILIZATION_SECONDS, TOLERATION, demo_cluster
 from kubedsm.demo.standing import Standing, until
 from kubedsm.emulator.api.resources import DEPLOYMENTS, HORIZONTAL_POD_AUTOSCALERS, NODES, SERVICES
 from kubedsm.emulator.emulated_cluster import EmulatedCluster
 from kubedsm.emulator.paper import paper_services
+from kubedsm.monitoring.reading import Leadership
+from kubedsm.page.rows import MoveRow
+from kubedsm.page.scene import Scene
+from kubedsm.runtime.assembly import Runtime
 from loadgen.scenario import Scenario
 
 #: seconds that the last cycle's pods may take to be placed and Ready after the load has ended
 SETTLING = 10.0
 FRAME = 0.25
-#: seconds for which pods that were bound are news
-NEWS = 1.5
 TOLERATIONS = [
     {
         "key": f"node.kubernetes.io/{condition}",
@@ -48,16 +49,23 @@ class World:
     clock: Clock
     started: float
     nodes: tuple[Node, ...]
-    moves: MovesTold
+    scene: Scene
     #: None if no site is cut off
     course: Course | None = None
+    #: all moves until now, as they were seen last
+    begun: dict[str, MoveRow] = attrs.field(factory=dict)
 
     @property
     def elapsed(self) -> float:
         return self.clock.monotonic() - self.started
 
-    def frame(self, beside: Baseline | None = None, *, interrupted: bool = False) -> Frame:
-        """How it is now. `beside`: kube-scheduler on the same load."""
+    def frame(
+        self, runtime: Runtime, beside: Baseline | None = None, *, interrupted: bool = False
+    ) -> Frame:
+        """How it is now. `runtime`: the scheduler; `beside`: kube-scheduler on the same load."""
+        epoch = self.clock.wall() - self.elapsed
+        self.scene.look(runtime, Leadership(), self.clock.wall())
+        self.begun.update((key, move) for key, move in self.scene.moves.items() if move.began)
         scenario, observer, seconds = self.scenario, self.observer, self.elapsed
         now = min(seconds, scenario.duration - CYCLE / 2)
         timeline = observer.timeline(self.started)
@@ -66,22 +74,22 @@ class World:
             since = Migrations.of(observer.timeline(self.started + cut.begins))
             cut = attrs.evolve(cut, moves=since.begun)
         replayed = None if beside is None else beside.timeline
-        news = observer.bound_since(self.clock.monotonic() - NEWS)
         return Frame(
+            epoch=epoch,
             seconds=seconds,
             duration=scenario.duration,
+            headline=self.scene.status.headline,
             nodes=tuple(map(observer.node, self.nodes)),
             services=tuple(
                 observer.services({s: scenario.rate(s, now) for s in scenario.services})
             ),
             bound=observer.bound,
-            just_bound={tier.value: number for tier, number in news.items() if tier},
             waiting=observer.waiting,
             latency=observer.latency,
             ours=Standing.of(timeline, PROMISES),
             theirs=None if replayed is None else Standing.of(until(replayed, seconds), PROMISES),
             replay=_state_of(beside),
-            moves=tuple(self.moves.begun()),
+            moves=dict(sorted(self.begun.items(), key=lambda each: each[1].began)),
             migrations=Migrations.of(timeline),
             cut=cut,
             interrupted=interrupted,
@@ -131,8 +139,8 @@ async def demo_world(
             course = Course(cluster, length * BEGINS, length * ENDS)
         watching = [observer.notice, *([course.notice] if course else [])]
         stops = [cluster.api.store.subscribe(notice) for notice in watching]
-        moves = MovesTold(observer, PROMISES, clock)
-        yield World(cluster, scenario, observer, clock, started, nodes, moves, course)
+        scene = Scene(clock)
+        yield World(cluster, scenario, observer, clock, started, nodes, scene, course)
         for stop in stops:
             stop()
 
@@ -145,14 +153,17 @@ def create_services(world: World) -> None:
 
 
 async def watch_demo(
-    world: World, show: Callable[[Frame], None], beside: Baseline | None = None
+    world: World,
+    runtime: Runtime,
+    show: Callable[[Frame], None],
+    beside: Baseline | None = None,
 ) -> None:
     """Show a frame four times a second until the load has ended and its pods are Ready."""
     while world.elapsed < world.scenario.duration:
-        show(world.frame(beside))
+        show(world.frame(runtime, beside))
         await world.clock.sleep(FRAME)
     ends = world.scenario.duration + SETTLING
     while (world.observer.waiting or world.observer.unready) and world.elapsed < ends:
-        show(world.frame(beside))
+        show(world.frame(runtime, beside))
         await world.clock.sleep(FRAME)
-    show(world.frame(beside))
+    show(world.frame(runtime, beside))

@@ -6,8 +6,8 @@ from rich.text import Text
 
 from kubedsm.demo.ending import TRY_NEXT, bound, ending, moved, of_cut, standings
 from kubedsm.demo.frame import Frame
-from kubedsm.demo.headline import headline, line_of
 from kubedsm.demo.observer import ServiceView
+from kubedsm.page.headline import line_of
 from kubedsm.page.terminal.fitting import NARROW, Part, fitting, hanging, lines
 from kubedsm.page.terminal.tables import NodeLine, kept, nodes_table
 from loadgen.fitted_table import Column, FittedTable
@@ -18,10 +18,13 @@ LAST_MOVES = 4
 
 def render(frame: Frame, width: int, height: int, beside: str = "") -> RenderableType:
     """The picture as it goes on. `beside`: how to look at the same from elsewhere."""
-    said = Text(headline(frame), style="bold")
+    said = Text(frame.headline, style="bold")
     # So many lines whatever is said, so that the tables stay where they are.
     padding = (3 if width < NARROW else 2) - lines(said, width)
-    moves = [hanging(f"  {move.began:3.0f} s", line_of(move)) for move in frame.moves[-LAST_MOVES:]]
+    moves = [
+        hanging(f"  {move.began - frame.epoch:3.0f} s", line_of(move))
+        for move in list(frame.moves.values())[-LAST_MOVES:]
+    ]
     parts = [
         Part(Text(f"KubeDSM demo, emulated: {frame.seconds:.0f} s of {frame.duration:.0f} s")),
         Part(said),
@@ -117,15 +120,16 @@ class LineByLine:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._due = 0.0
-        self._moves = 0
+        self._told: set[str] = set()
 
     def __call__(self, frame: Frame) -> None:
-        new, self._moves = frame.moves[self._moves :], len(frame.moves)
-        for move in new:
-            self._print(move.began, line_of(move))
+        for key, move in frame.moves.items():
+            if key not in self._told:
+                self._told.add(key)
+                self._print(move.began - frame.epoch, line_of(move))
         if frame.seconds >= self._due:
             self._due = frame.seconds + self.EVERY
-            said = (headline(frame), bound(frame), moved(frame), standings(frame))
+            said = (frame.headline, bound(frame), moved(frame), standings(frame))
             self._print(frame.seconds, "; ".join(said))
 
     def _print(self, seconds: float, said: str) -> None:

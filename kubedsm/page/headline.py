@@ -28,7 +28,8 @@ class Scenery:
 def headline(status: StatusRow, there: Scenery, placed: Mapping[Tier, int], now: float) -> str:
     """The first of these that there is. placed: pods that were bound a moment ago.
 
-    Who decides elsewhere, moves, sites that are away, new pods, pods that wait, what is missing.
+    Who decides elsewhere, moves, sites that are away, moves that were, new pods, pods that wait,
+    what is missing.
     """
     if status.role == "watching":
         return "the cluster is followed; nothing is decided here"
@@ -38,8 +39,8 @@ def headline(status: StatusRow, there: Scenery, placed: Mapping[Tier, int], now:
     moves = there.moves.values()
     return (
         _moving([move for move in moves if move.state == "moving"], moves, now)
-        or _moved([move for move in moves if move.began and now - move.ended < HELD])
         or _away(there.nodes)
+        or _moved([move for move in moves if move.began and now - move.ended < HELD])
         or _placed(placed)
         or _waiting(there.waiting)
         or _quiet(status, there)

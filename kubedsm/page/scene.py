@@ -174,6 +174,16 @@ class Scene(Listener):
         self._at = now
         return Changes(self._version, now, rows)
 
+    @property
+    def status(self) -> StatusRow:
+        """As of the last look, which there must have been."""
+        return self._kept_status.rows["now"]
+
+    @property
+    def moves(self) -> Mapping[str, MoveRow]:
+        """As of the last look."""
+        return self._kept_moves.rows
+
     def snapshot(self) -> Snapshot:
         """All rows, as of the last look."""
         rows: dict[Table, dict[str, Row | None]] = {

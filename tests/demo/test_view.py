@@ -3,13 +3,14 @@
 import io
 
 import attrs
+import msgspec
 import pytest
 from rich.console import Console
 
 from kubedsm.demo.disconnection import Disconnection
 from kubedsm.demo.ending import ending
-from kubedsm.demo.headline import headline
 from kubedsm.demo.view import LineByLine, render, summary
+from kubedsm.page.headline import line_of
 from support.demo_frames import FRAME, MOVE
 from support.printed import printed
 
@@ -17,11 +18,11 @@ WIDTHS = (50, 80, 100, 200)
 HINT = "kubectl --kubeconfig /tmp/k get pods"
 #: colours that mean something
 MEAN = ("green", "yellow", "red")
-CUT = Disconnection("north", ("edge-1", "edge-2"), 15, 39, 45, True, 0.98, 0.9, 3, 4)
+CUT = Disconnection("north", ("edge-1", "edge-2"), 15, 39, True, 0.98, 0.9, 3, 4)
 FRAMES = {
     "running": FRAME,
     "starting": attrs.evolve(
-        FRAME, theirs=None, replay="going on", latency=None, moves=(), bound=0, services=()
+        FRAME, theirs=None, replay="going on", latency=None, moves={}, bound=0, services=()
     ),
     "cut off": attrs.evolve(FRAME, cut=CUT),
 }
@@ -44,7 +45,7 @@ def test_a_picture_fits_and_nothing_in_it_is_broken_or_cut(width, frame):
     assert max(map(len, lines)) <= width
     assert "\N{HORIZONTAL ELLIPSIS}" not in picture
     words = picture.split()
-    for whole in ("21.5/22", "16.9/17", *headline(frame).split()):
+    for whole in ("21.5/22", "16.9/17", *frame.headline.split()):
         assert whole in words
     assert "10 a, 5 b, 10 c, 2 d" in picture
     if frame.services:
@@ -72,7 +73,7 @@ def test_a_wide_picture_has_kube_scheduler_beside_it():
 
 
 def test_tall_pictures_list_the_last_moves():
-    moves = [attrs.evolve(MOVE, pod=f"default/{name}") for name in "abcdef"]
+    moves = {name: msgspec.structs.replace(MOVE, pod=f"default/{name}") for name in "abcdef"}
     frame = attrs.evolve(FRAME, moves=moves)
     listed = {h: printed(render(frame, 80, h), 80).count("41 s  moving") for h in (18, 24, 40)}
     assert listed == {18: 0, 24: 3, 40: 4}
@@ -94,5 +95,5 @@ def test_line_by_line_every_move_is_told_once_and_the_rest_now_and_then():
         tell(attrs.evolve(FRAME, seconds=seconds))
     lines = console.file.getvalue().splitlines()
     assert [line.split()[0] for line in lines] == ["12.0", "41.0", "42.0", "47.0"]
-    assert lines[1].endswith(f"moving {MOVE.where}: {MOVE.why}")
+    assert lines[1].endswith(line_of(MOVE))
     assert "kube-scheduler edge share 0.60" in lines[3]

@@ -1,19 +1,29 @@
 """Pictures of a demo that never ran."""
 
-import attrs
+import msgspec
 
 from kubedsm.core.world.model import Resources, Share
 from kubedsm.demo.frame import Frame
-from kubedsm.demo.moves_told import MoveTold
 from kubedsm.demo.observer import Migrations, NodeView, ServiceView
 from kubedsm.demo.standing import Standing
+from kubedsm.page.headline import line_of
+from kubedsm.page.rows import MoveRow
 from kubedsm.replay.summaries import Latency
 
 GB = 10**9
 #: with a name as long as they get
-MOVE = MoveTold(
-    "default/c-585657578-6gr4d", "cloud-1", "edge-1", "its promise lacks 3 pods of 6", 41.0
+MOVE = MoveRow(
+    pod="default/c-585657578-6gr4d",
+    workload="default/c",
+    source="cloud-1",
+    target="edge-1",
+    kind="cloud-to-edge",
+    purpose="its promise lacks 3 pods of 6",
+    state="moving",
+    at=40.5,
+    began=41.0,
 )
+BEFORE = msgspec.structs.replace(MOVE, began=12.0, state="completed")
 NODES = (
     NodeView("edge-1", "edge", Resources(5000, 5 * GB), Resources(5000, 5 * GB), {"a": 2, "c": 3}),
     NodeView("edge-2", "edge", Resources(4000, 4 * GB), Resources(), {}),
@@ -35,17 +45,18 @@ OURS = Standing(0.79, {"a": 1.0, "b": 0.5, "c": 0.75, "d": None}, 0.93)
 THEIRS = Standing(0.6, {"a": 0.85, "b": 0.79, "c": 0.75, "d": 0.0}, 0.504)
 
 FRAME = Frame(
+    epoch=0.0,
     seconds=42.0,
     duration=60.0,
+    headline=line_of(MOVE),
     nodes=NODES,
     services=SERVICES,
     bound=118,
-    just_bound={},
     waiting=0,
     latency=Latency(0.012, 0.011, 0.0604),
     ours=OURS,
     theirs=THEIRS,
     replay="ready",
-    moves=(attrs.evolve(MOVE, began=12.0, state="moved"), MOVE),
+    moves={"plan-1/c": BEFORE, "plan-2/c": MOVE},
     migrations=Migrations(12),
 )

@@ -3,14 +3,17 @@
 import attrs
 import pytest
 
+from kubedsm.core.goals.objective import Promise
 from kubedsm.core.moving.suggestion import Move, MoveKind
 from kubedsm.core.world.model import Pod, PodClass, Resources, SchedulingRules, Share, Uid, Workload
-from kubedsm.demo.moves_told import MovesTold, made_for
-from kubedsm.why.entries import MoveOutcome, Outcome
-from support.fixed_clock import FixedClock
+from kubedsm.page.made_for import made_for
 
-PROMISES = {"a": 1.0, "b": 0.5}
-SHARES = {"a": Share(3, 4), "b": Share(2, 3)}
+A, B = (Workload("default", "Deployment", name) for name in "ab")
+SHARES = {A: Share(3, 4), B: Share(2, 3)}
+
+
+def promises(workload):
+    return Promise(qos={A: 1.0, B: 0.5}[workload])
 
 
 def move(service, kind, **changes):
@@ -21,7 +24,7 @@ def move(service, kind, **changes):
 
 
 def why(of, *beside):
-    return made_for(of, [of, *beside], SHARES, PROMISES)
+    return made_for(of, [of, *beside], SHARES, promises)
 
 
 UP_A, UP_B = move("a", MoveKind.CLOUD_TO_EDGE), move("b", MoveKind.CLOUD_TO_EDGE)
@@ -38,7 +41,10 @@ CASES = {
         why(DOWN_B, UP_A, UP_B),
         "to make room at the edge for a and b",
     ),
-    "beside another group": (why(DOWN_B, attrs.evolve(UP_A, group=1)), ""),
+    "beside another group": (
+        why(DOWN_B, attrs.evolve(UP_A, group=1)),
+        "+0.000 points of QoS a move",
+    ),
     "inside the edge": (why(INSIDE), "to join what is left of the edge's room"),
     "spread": (
         why(attrs.evolve(INSIDE, rebalances=True)),
@@ -50,37 +56,3 @@ CASES = {
 @pytest.mark.parametrize(("said", "expected"), CASES.values(), ids=CASES)
 def test_why_it_is_made(said, expected):
     assert said == expected
-
-
-class Cluster:
-    """What is seen of it: shares, and which pods are being moved."""
-
-    def __init__(self):
-        self.moving = []
-
-    def shares(self):
-        return SHARES
-
-    def detached(self):
-        return self.moving
-
-
-def test_a_move_is_told_from_its_beginning_to_its_end():
-    cluster = Cluster()
-    told = MovesTold(cluster, PROMISES, FixedClock())
-    told.suggested([UP_A, UP_B], "apply", 0.0)
-    assert told.begun() == []
-    cluster.moving.append(UP_A.pod.uid)
-    (begun,) = told.begun()
-    assert (begun.where, begun.state) == ("default/a-1 from n1 to n2", "moving")
-    told.move_ended(MoveOutcome("p/1", UP_A, Outcome.COMPLETED))
-    (ended,) = told.begun()
-    assert (ended.why, ended.state) == (begun.why, "moved")
-
-
-@pytest.mark.parametrize("outcome", [Outcome.DROPPED, Outcome.FAILED])
-def test_a_move_that_never_began_is_not_told_of(outcome):
-    told = MovesTold(Cluster(), PROMISES, FixedClock())
-    told.suggested([UP_A], "apply", 0.0)
-    told.move_ended(MoveOutcome("p/1", UP_A, outcome, "a site is cut off"))
-    assert told.begun() == []

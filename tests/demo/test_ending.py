@@ -1,49 +1,12 @@
-"""What is happening now, in words, and how it ended."""
+"""How the demo ended, in words."""
 
 import attrs
 import pytest
 
 from kubedsm.demo.document import as_json
 from kubedsm.demo.ending import ending, standings
-from kubedsm.demo.headline import headline
 from kubedsm.demo.observer import Migrations
-from support.demo_frames import FRAME, MOVE, SERVICES
-
-QUIET = attrs.evolve(FRAME, moves=())
-ROOM = attrs.evolve(MOVE, pod="default/b-1", why="to make room at the edge for c")
-NOW = {
-    "moving, told by what a promise lacks": (
-        attrs.evolve(FRAME, moves=(ROOM, MOVE)),
-        (
-            "moving default/c-585657578-6gr4d from cloud-1 to edge-1: its promise lacks 3 pods of 6"
-            " (and 1 move more)"
-        ),
-    ),
-    "taken back": (
-        attrs.evolve(FRAME, moves=(attrs.evolve(MOVE, state="taken back", reason="overdue"),)),
-        "taken back: the move of default/c-585657578-6gr4d from cloud-1 to edge-1 (overdue)",
-    ),
-    "over for long": (
-        attrs.evolve(QUIET, moves=(attrs.evolve(MOVE, began=2.0, state="moved"),)),
-        "all is quiet; of the pods promised at the edge b lacks 1, c lacks 3",
-    ),
-    "placing": (
-        attrs.evolve(QUIET, just_bound={"cloud": 1, "edge": 4}),
-        "the load changed: placed 5 new pods, 4 at the edge and 1 in the cloud",
-    ),
-    "waiting": (attrs.evolve(QUIET, waiting=1), "1 pod waits for a node"),
-    "starting": (attrs.evolve(QUIET, services=()), "the services start"),
-    "quiet": (
-        attrs.evolve(QUIET, services=SERVICES[:1]),
-        "all is quiet, and every promise is kept",
-    ),
-}
-
-
-@pytest.mark.parametrize(("frame", "said"), NOW.values(), ids=NOW)
-def test_the_headline_says_what_is_happening(frame, said):
-    assert headline(frame) == said
-    assert as_json(frame)["headline"] == said
+from support.demo_frames import FRAME
 
 
 def test_the_ending_is_three_sentences_of_what_was_measured():
