@@ -1,5 +1,6 @@
 """The last news, by number."""
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
@@ -31,7 +32,7 @@ class NewsKept:
     _decision: int = attrs.field(default=0, init=False)
     #: the rows of decisions that may be made again and again, by what they say
     _again: dict[str, str] = attrs.field(factory=dict, init=False)
-    _events: list[Told] = attrs.field(factory=list, init=False)
+    _events: deque[Told] = attrs.field(factory=lambda: deque(maxlen=LAST), init=False)
 
     def event_written(self, about: Regarding, reason: str, note: str, warning: bool) -> None:
         if reason not in _TOLD_OTHERWISE:
@@ -41,7 +42,8 @@ class NewsKept:
         self, record: DecisionRecord, pods: Mapping[Uid, Pod], others: Iterable[NewsRow]
     ) -> dict[str, Difference[NewsRow]]:
         """What is new, by the time that it is of. `pods`: those that there are."""
-        events, self._events = self._events, []
+        events = list(self._events)
+        self._events.clear()
         rows: dict[str, NewsRow | None] = {}
         news = [*of_events(events), *others]
         for row in of_decisions(self._since(record), pods):

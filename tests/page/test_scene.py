@@ -3,12 +3,16 @@
 import asyncio
 import copy
 
+import orjson
 import pytest
 
+from kubedsm.cluster.client.port import Response
 from kubedsm.emulator.api.resources import DEPLOYMENTS, NODES, PODS
+from kubedsm.emulator.front import RequestFault
 from kubedsm.emulator.paper import node
 from support.move_scenes import (
     LARGE_CLOUD,
+    MERGE,
     migrating,
     open_edge,
     quiet,
@@ -18,6 +22,7 @@ from support.sites import cordon
 from support.viewing import Viewer
 from support.worlds import CLOUD, EDGE, emulated
 
+HALF = "{suggester: {mode: 'off'}, services: {'*': {qos: 0.5}}}"
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
 
@@ -181,3 +186,59 @@ async def test_what_is_wrong_with_a_node_is_told_worst_first_and_that_it_is_cord
                 "node e1 is unreachable",
                 "node e1 takes pods again",
             ]
+
+
+async def test_what_changes_for_all_workloads_at_once_is_seen_of_all():
+    async with emulated(EDGE, CLOUD) as world:
+        viewer = Viewer(world)
+        async with world.scheduler(listener=viewer.scene) as runtime:
+            await runtime.synced.wait()
+            world.deploy("web", 2)
+            await world.until_bound(2, 5)
+            await asyncio.sleep(1)
+            viewer.look()
+            row = viewer["workloads"]["default/web"]
+            assert (row["edge"], row["promise"]) == (2, 1.0)
+            runtime.configuration.replace(HALF, "test", world.clock.wall())
+            viewer.look()
+            assert viewer["workloads"]["default/web"]["promise"] == 0.5
+            patch = {"metadata": {"labels": {"kubedsm.io/tier": "cloud", "nodetype": "cloud"}}}
+            world.api.patch(NODES, "", "e1", patch, MERGE)
+            await asyncio.sleep(0.1)
+            viewer.look()
+            row = viewer["workloads"]["default/web"]
+            assert (row["edge"], row["missing"]) == (0, 1)
+            assert viewer.status["troubles"] == [
+                (
+                    "No node is edge, so every pod goes to the cloud: kubectl label node NAME"
+                    " kubedsm.io/tier=edge."
+                )
+            ]
+
+
+class Refuses:
+    """A webhook that refuses every bind."""
+
+    def on_request(self, request):
+        status = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": "not on Mondays"}
+        refusal = RequestFault(Response(403, orjson.dumps(status)))
+        return refusal if request.path.endswith("/binding") else None
+
+    def on_line(self, request, line):
+        return None
+
+
+async def test_a_pod_whose_bind_is_refused_waits_and_says_why():
+    async with emulated(EDGE) as world:
+        viewer = Viewer(world)
+        async with world.scheduler(listener=viewer.scene, faults=Refuses()) as runtime:
+            await runtime.synced.wait()
+            world.deploy("web", 1)
+            await asyncio.sleep(0.5)
+            viewer.look()
+            [row] = viewer["pods"].values()
+            assert (row["state"], row["message"].partition(":")[0]) == (
+                "waiting",
+                "binding rejected",
+            )
+            assert "not on Mondays" in row["message"]
