@@ -11,7 +11,7 @@ from kubedsm.clock import Clock
 from kubedsm.cluster.calls.verbs import Regarding
 from kubedsm.core.moving.suggestion import Move, MoveKind
 from kubedsm.core.world.change import Change
-from kubedsm.core.world.model import Pod, Tier, Uid
+from kubedsm.core.world.model import Pod, Uid
 from kubedsm.monitoring.reading import Leadership, Reading, read
 from kubedsm.page.headline import Scenery
 from kubedsm.page.kept_rows import Difference, KeptRows
@@ -110,12 +110,7 @@ class Scene(Listener):
         moved = {} if moves is None else self._kept_moves.replace(moves)
         pods = self._pods.look(runtime, reading, self._moves.of_pods)
         nodes = self._nodes.look(runtime, reading)
-        workloads = self._workloads.look(
-            reading,
-            self._pods,
-            decides=leadership is not None,
-            retiered=any(_tier(one) != _tier(other) for one, other in nodes.values()),
-        )
+        workloads = self._workloads.look(reading, self._pods, decides=leadership is not None)
         status = self._status(runtime, leadership, reading)
         # What was there before is no news when it is listed.
         states = self._states(nodes, status, now) if self._knows else ()
@@ -195,7 +190,3 @@ class Scene(Listener):
             "status": {**self._kept_status.rows},
         }
         return Snapshot(self._version, self._at, rows)
-
-
-def _tier(row: NodeRow | None) -> Tier | None:
-    return None if row is None else row.tier

@@ -11,7 +11,8 @@ from kubedsm.page.pods_seen import PodsSeen
 from kubedsm.page.rows import WorkloadRow
 from kubedsm.page.seen import workload_row
 
-#: seconds after which all are looked at again: a promise may depend on what others have
+#: seconds after which all are looked at again: a node's tier may be another one, and a promise may
+#: depend on what other workloads have
 ALL = 5.0
 _NOTHING = Promise(qos=0.0, weight=0.0)
 
@@ -27,14 +28,13 @@ class WorkloadsSeen:
         self._at = 0.0
 
     def look(
-        self, reading: Reading, pods: PodsSeen, *, decides: bool, retiered: bool
+        self, reading: Reading, pods: PodsSeen, *, decides: bool
     ) -> dict[str, Difference[WorkloadRow]]:
         """What is different now. decides: whether anything is promised here."""
         snapshot = reading.snapshot
         touched = pods.workloads
         everything = (
-            retiered
-            or snapshot.measured is not self._measured
+            snapshot.measured is not self._measured
             or reading.generation != self._generation
             or reading.now - self._at >= ALL
         )
