@@ -33,9 +33,9 @@ LABELS = SPEC["template"]["metadata"]["labels"]
 (CONTAINER,) = POD["containers"]
 
 
-def settings():
+def settings(spec=None):
     """What the container is started with, as `kubedsm run` reads it."""
-    name, *given = arguments()
+    name, *given = arguments(spec)
     assert name == run.name
     return run.make_context(name, given).params
 
@@ -183,6 +183,27 @@ def test_a_kubelet_and_prometheus_ask_where_it_listens():
     assert monitor["selector"]["matchLabels"] == LABELS
 
 
+def test_the_page_is_for_port_forwards_alone_unless_a_token_is_asked_for():
+    assert (settings()["page"], settings()["page_address"]) == (True, None)
+    (patch,) = documents(COMPONENTS / "page" / "deployment.yaml")
+    spec = patch["spec"]["template"]["spec"]
+    (container,), (volume,) = spec["containers"], spec["volumes"]
+    (port,), (mount,) = container["ports"], container["volumeMounts"]
+    assert container["args"][: len(CONTAINER["args"])] == CONTAINER["args"]
+    given = settings(spec)
+    assert given["page_address"] == ("", port["containerPort"])
+    assert str(given["page_token_file"].parent) == mount["mountPath"]
+    # A file of its own would not follow the Secret.
+    assert "subPath" not in mount
+    assert mount["name"] == volume["name"]
+    assert volume["secret"] == {"secretName": "kubedsm-page"}
+    (service,) = documents(COMPONENTS / "page" / "service.yaml")
+    (served,) = service["spec"]["ports"]
+    assert served["targetPort"] == port["name"]
+    assert service["spec"]["selector"] == LABELS
+    assert given["page_hosts"] == (f"{service['metadata']['name']}.{NAMESPACE}.svc",)
+
+
 def test_it_does_not_wait_for_itself():
     assert POD.get("schedulerName", "default-scheduler") != Configuration().scheduler_name
 
@@ -235,7 +256,8 @@ def test_the_overlays_change_what_they_say():
     [(_, single)] = changed("single-replica").items()
     assert single["spec"].pop("replicas") == 1
     assert single["spec"] == {k: v for k, v in SPEC.items() if k != "replicas"}
-    assert set(changed("k3s")) == {("Deployment", "kubedsm")}
+    for name in ("k3s", "page"):
+        assert set(changed(name)) == {("Deployment", "kubedsm")}
     [(_, own)] = changed("own").items()
     assert set(load(own["data"]["config.yaml"], "config.yaml").services) == {"*"}
     suggesting = changed("suggest-only")

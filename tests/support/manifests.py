@@ -69,9 +69,9 @@ def pod():
     return made(BASE)["Deployment", "kubedsm"]["spec"]["template"]["spec"]
 
 
-def arguments():
+def arguments(spec=None):
     """What its container is started with; a kubelet fills in its namespace."""
-    (container,) = pod()["containers"]
+    (container,) = (spec or pod())["containers"]
     return [given.replace("$(POD_NAMESPACE)", NAMESPACE) for given in container["args"]]
 
 
