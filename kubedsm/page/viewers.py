@@ -34,7 +34,9 @@ class Viewers:
         """Tell one that asks for it what it does not know, until it goes."""
         if len(self._telling) >= MOST:
             raise web.HTTPServiceUnavailable(text=f"{MOST} viewers are here already\n")
-        answer = web.StreamResponse(headers={"Cache-Control": "no-store"})
+        # What stands in front is to hold nothing back: nginx goes by this.
+        unheld = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        answer = web.StreamResponse(headers=unheld)
         answer.content_type = "text/event-stream"
         self._telling.append(request)
         try:
