@@ -75,7 +75,9 @@ class TokenFile:
                 log.warning("nobody may see the page", error=str(error))
             else:
                 log.info("the page has another token", file=str(self._path))
-        return bool(self._token) and hmac.compare_digest(self._token, token.encode())
+        return bool(self._token) and hmac.compare_digest(
+            self._token, token.encode(errors="surrogateescape")
+        )
 
 
 def _version(path: Path) -> tuple[int, ...]:

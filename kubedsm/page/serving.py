@@ -55,7 +55,7 @@ def page_app(
     app.add_routes(
         [
             web.get("/", file),
-            web.get("/page/stream", viewers.told),
+            web.get("/page/stream", viewers.told, allow_head=False),
             web.get("/page/film", film.answered),
             *questions,
             web.get("/page/{name:[a-z_./-]+}", file),

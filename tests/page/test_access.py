@@ -30,6 +30,9 @@ def test_a_token_that_changes_holds_at_once(tmp_path):
     path.write_text("first\n")
     tokens = TokenFile(path)
     assert tokens.holds("first")
+    assert not tokens.holds("firs")
+    # As a header is read that is no text.
+    assert not tokens.holds("\udcff")
 
     path.write_text("the second")
     assert not tokens.holds("first")

@@ -66,6 +66,8 @@ async def test_the_page_and_its_files_say_what_they_are():
                 assert answer.content_type == kind
                 assert HEADERS.items() <= answer.headers.items()
                 assert "Access-Control-Allow-Origin" not in answer.headers
+        async with session.head("/page/stream") as answer:
+            assert answer.status == 404
         for path in ("/page/no.js", "/page/../access.py", "/page/%2e%2e/access.py"):
             async with session.get(path) as answer:
                 assert answer.status == 404
