@@ -11,6 +11,7 @@ from kubedsm.core.moving.suggestion import ClusterScore, Move, MoveKind, Suggest
 from kubedsm.core.world.events import MeasuredApplied
 from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.core.world.model import Tier
+from kubedsm.listening import AddressUnavailableError
 from kubedsm.thinking.questions import InProcess, Known
 from kubedsm.why import client
 from kubedsm.why.client import Answering, answering, effects_since
@@ -44,6 +45,15 @@ async def test_edges_that_are_slower_are_known_to_a_suggestion_made_elsewhere(se
         for at in (30.0, 60.0):
             decisions.mirror.apply(MeasuredApplied(sample(at, 300, 200)))
         assert await answering(diagnostics.url) == Answering(frozenset({WEB}))
+
+
+async def test_what_is_wanted_beside_must_be_served(served):
+    decisions, diagnostics = served
+    async with diagnostics:
+        port = int(diagnostics.url.rpartition(":")[2])
+        with pytest.raises(AddressUnavailableError, match=f":{port}: Address already in use"):
+            async with Diagnostics(decisions, None, port, beside=web.Application()):
+                pass
 
 
 async def test_what_moves_brought_is_known_to_a_report(served):
