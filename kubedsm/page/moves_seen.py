@@ -11,10 +11,10 @@ import attrs
 from kubedsm.clock import Clock
 from kubedsm.core.world.model import Pod, Uid
 from kubedsm.monitoring.reading import Reading
-from kubedsm.page.made_for import made_for
 from kubedsm.page.rows import MoveRow, MoveState
 from kubedsm.page.steps_told import Names, over, under_way
 from kubedsm.runtime.assembly import Runtime
+from kubedsm.thinking.made_for import made_for
 from kubedsm.why.entries import Entry, Kind, MoveOutcome, Outcome
 from plans.steps import TERMINAL, Plan, Step, StepKind, StepState
 

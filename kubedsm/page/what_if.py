@@ -118,7 +118,7 @@ def _lines(imagined: Imagined, configuration: Configuration) -> Iterator[Words]:
         yield (f"Nothing would be moved, and {kept}.",)
     stuck = [placed for placed in imagined.placed if not placed.node]
     if stuck:
-        yield (f"{counted(len(stuck), 'pod')} would wait: no node takes them as things are.",)
+        yield (f"{counted(len(stuck), 'pod')} would wait, for want of a node.",)
     settings = configuration.suggester
     if moves >= settings.max_moves:
         yield (f"No more than {settings.max_moves} are moved at a time; others may follow.",)
@@ -150,7 +150,12 @@ def _sections(
     yield Section("Edge shares", table=table(headings, shares))
     if imagined.moves:
         rows = (
-            (pod_link(m.pod), node_link(m.source), node_link(m.target), m.purpose)
+            (
+                m.pod if m.added else pod_link(m.pod),
+                node_link(m.source),
+                node_link(m.target),
+                m.purpose,
+            )
             for m in imagined.moves[:_SHOWN]
         )
         yield Section("Moves", table=table(("pod", "from", "to", "what for"), rows))

@@ -25,6 +25,7 @@ from kubedsm.page.answer import (
 )
 from kubedsm.page.moves_seen import key_of
 from kubedsm.page.verdicts import fits, rules_told, verdicts
+from kubedsm.thinking.made_for import made_for
 from kubedsm.thinking.words import counted
 from kubedsm.why.answers import Explainer
 from kubedsm.why.entries import Entry, MoveOutcome, Outcome
@@ -166,9 +167,13 @@ class _About:
         """What speaks for its node, in a clause; nothing if that is forgotten."""
         chosen, basis = recalled.chosen, recalled.basis
         if chosen.move is not None:
-            move = chosen.move
+            move, purpose = chosen.move, chosen.move.purpose
+            if basis is not None:
+                beside = [outcome.move for outcome in chosen.entry.moves]
+                promises = self.policy.promises_in(basis.snapshot)
+                purpose = made_for(move, beside, basis.shares_before, promises)
             source = (" on ", node_link(move.source)) if move.source else ()
-            return (f"in place of {move.pod}", *source, f", {move.purpose}")
+            return (f"it took the place of {move.pod}", *source, f", {purpose}")
         if basis is None or pod.workload not in basis.shares_after:
             return ()
         share = basis.shares_before.get(pod.workload, Share())

@@ -11,16 +11,20 @@ import attrs
 
 from kubedsm.configuration.services import Service
 from kubedsm.configuration.settings import Configuration
-from kubedsm.core.goals.objective import NANO, promised_pods
-from kubedsm.core.moving.suggestion import Move, Suggestion
+from kubedsm.core.goals.objective import NANO, Promises, promised_pods
+from kubedsm.core.moving.suggestion import Suggestion
 from kubedsm.core.placing.decision import Decision
 from kubedsm.core.policies.kubedsm import KubeDSM
 from kubedsm.core.rules.fit import why_unschedulable
 from kubedsm.core.world.deadline import Deadline
 from kubedsm.core.world.model import Pod, Share, Uid, Workload
 from kubedsm.core.world.snapshot import Snapshot
+from kubedsm.thinking.made_for import made_for
 from kubedsm.thinking.moves_to_make import AboutMoves
 from kubedsm.thinking.questions import Known
+
+#: what the uids of pods begin with that are added
+_ADDED = "what-if/"
 
 
 class NamedMove(NamedTuple):
@@ -31,8 +35,8 @@ class NamedMove(NamedTuple):
     source: str
     target: str
     purpose: str
-    #: moves of one group are taken or left together
-    group: int
+    #: of a pod that is added
+    added: bool
 
 
 class Placed(NamedTuple):
@@ -92,7 +96,7 @@ class WhatIf(AboutMoves):
         return Imagined(
             _shares(seen, suggestion, policy, placed),
             tuple(_placed(asked, decision)),
-            tuple(map(_named, suggestion.moves)),
+            tuple(_named(suggestion, policy.promises_in(placed))),
             tuple(Placed(str(m.pod), m.pod.workload, m.target) for m in suggestion.awaited),
             tuple(Placed(str(p), p.workload, "", str(why)) for p, why in suggestion.rejected),
             (suggestion.before.qos / NANO, suggestion.after.qos / NANO),
@@ -145,7 +149,7 @@ def _added(like: Pod, number: int, at: float) -> Iterator[Pod]:
     for count in range(1, number + 1):
         yield attrs.evolve(
             like,
-            uid=Uid(f"what-if/{like.workload}/{count}"),
+            uid=Uid(f"{_ADDED}{like.workload}/{count}"),
             name=f"{like.workload.name}-added-{count}",
             pod_class=pod_class,
             node_name=None,
@@ -177,15 +181,16 @@ def _placed(snapshot: Snapshot, decision: Decision) -> Iterator[Placed]:
         yield Placed(str(pod), pod.workload, "", "there was no time to think about it")
 
 
-def _named(move: Move) -> NamedMove:
-    return NamedMove(
-        str(move.pod),
-        move.pod.workload,
-        move.source or "",
-        move.target,
-        move.purpose,
-        move.group,
-    )
+def _named(suggestion: Suggestion, promises: Promises) -> Iterator[NamedMove]:
+    for move in suggestion.moves:
+        yield NamedMove(
+            str(move.pod),
+            move.pod.workload,
+            move.source or "",
+            move.target,
+            made_for(move, suggestion.moves, suggestion.before.shares, promises),
+            added=move.pod.uid.startswith(_ADDED),
+        )
 
 
 def _shares(

@@ -57,9 +57,9 @@ def test_a_greater_promise_is_kept_by_the_moves_that_it_takes():
     known = known_cluster()
     before = known.mirror.snapshot()
     found = asked(qos=(("shop/web", 1.0),), known=known)
-    assert [(m.workload.name, m.source, m.target) for m in found.moves] == [
-        ("web", "c1", "e1"),
-        ("log", "e1", "c1"),
+    assert [(m.workload.name, m.source, m.target, m.purpose) for m in found.moves] == [
+        ("web", "c1", "e1", "its promise lacks 1 pod of 1"),
+        ("log", "e1", "c1", "to make room at the edge for web, whose promise lacks 1 pod of 1"),
     ]
     [now, then, promise, wanted] = found.shares[WEB.workload]
     assert ((now.edge, now.total), (then.edge, then.total)) == ((0, 1), (1, 1))
@@ -86,7 +86,7 @@ def test_it_is_told_with_the_lines_to_paste():
     assert answer.sections[-1].code == "services:\n  shop/web:\n    qos: 1.0\n    weight: 2.0\n"
     say = changed([], ["shop/web: 10"], WORKLOADS)
     full = told(asked(*say), say, CONFIGURATION)
-    assert lines_of(full)[1] == "2 pods would wait: no node takes them as things are."
+    assert lines_of(full)[1] == "2 pods would wait, for want of a node."
     nothing = told(asked(), Changed((), ()), CONFIGURATION)
     assert nothing.sections[0].title == "Edge shares"
     assert not any(part.code for part in nothing.sections)

@@ -98,7 +98,10 @@ async def test_each_is_told_with_its_reason_first():
         )
 
         pod = about_pod(decisions, str(outcome.replacement))()
-        assert f"in place of {outcome.move.pod} on c1" in lines_of(pod)[0]
+        assert (
+            f"it took the place of {outcome.move.pod} on c1, its promise lacks 2 pods of 2"
+            in lines_of(pod)[0]
+        )
         assert ("move", outcome.id) in links_of(pod)
 
         web = about_workload(
