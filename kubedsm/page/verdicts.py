@@ -1,6 +1,6 @@
 """What every node is for a pod: counted by rule, and one by one."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from kubedsm.core.rules.fit import TIER
@@ -14,10 +14,10 @@ _ADVICE = 2
 
 
 def fits(node: NodeAnswer) -> bool:
-    return not _rule(node)
+    return not rule_of(node)
 
 
-def _rule(node: NodeAnswer) -> str:
+def rule_of(node: NodeAnswer) -> str:
     """The one that rejects the node; empty if none does."""
     return node.rule or (TIER.name if node.tier_rule else "")
 
@@ -26,13 +26,9 @@ def _reasons(node: NodeAnswer) -> str:
     return ", ".join(node.reasons) or node.tier_rule or ""
 
 
-def rules_told(nodes: Iterable[NodeAnswer]) -> str:
-    """By which rules they reject it, most nodes first."""
-    found = [(rule, len(alike)) for (rule, _), alike in _alike(nodes) if rule]
-    counts = defaultdict[str, int](int)
-    for rule, number in found:
-        counts[rule] += number
-    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+def rules_told(rules: Iterable[str]) -> str:
+    """Of each node that rejects a pod the rule: which these are, most nodes first."""
+    ordered = sorted(Counter(rules).items(), key=lambda item: (-item[1], item[0]))
     return " and ".join(f"{rule} on {counted(number, 'node')}" for rule, number in ordered)
 
 
@@ -52,7 +48,7 @@ def _alike(
     """By rule and reasons: those that take it first, then where most nodes are."""
     found = defaultdict[tuple[str, str], list[NodeAnswer]](list)
     for node in nodes:
-        found[_rule(node), _reasons(node)].append(node)
+        found[rule_of(node), _reasons(node)].append(node)
     return sorted(found.items(), key=lambda item: (bool(item[0][0]), -len(item[1]), item[0]))
 
 
@@ -93,7 +89,7 @@ def _ranked(nodes: Iterable[NodeAnswer]) -> list[NodeAnswer]:
 
 
 def _each(node: NodeAnswer) -> tuple[Words, ...]:
-    rule = _rule(node)
+    rule = rule_of(node)
     verdict = f"{rule}: {_reasons(node)}" if rule else "would take it"
     more = node.change or "" if rule else ranked_by(node)
     return (node_link(node.node),), (node.tier or "",), (verdict,), (more,)

@@ -24,7 +24,7 @@ from kubedsm.page.answer import (
     workload_link,
 )
 from kubedsm.page.moves_seen import key_of
-from kubedsm.page.verdicts import fits, rules_told, verdicts
+from kubedsm.page.verdicts import fits, rule_of, rules_told, verdicts
 from kubedsm.thinking.made_for import made_for
 from kubedsm.thinking.words import counted
 from kubedsm.why.answers import Explainer
@@ -123,7 +123,7 @@ class _About:
             tried = "tried again soon" if recalled else "about to be decided on"
             lines.append((self.name, " waits; ", *links, f" would take it now: it is {tried}."))
         else:
-            why = rules_told(said.nodes)
+            why = rules_told(map(rule_of, said.nodes))
             told = f"it is rejected by {why}" if why else "there are no nodes"
             lines.append((f"{self.name} waits for a node: {told}.",))
         if message := said.message or (recalled and recalled.chosen.message):

@@ -8,7 +8,7 @@ import attrs
 from kubedsm.configuration.services import entries_for
 from kubedsm.configuration.settings import Configuration
 from kubedsm.core.goals.objective import promised_pods
-from kubedsm.core.world.model import Node, NodeName, Pod, Share, Tier, Workload
+from kubedsm.core.world.model import Node, NodeName, Pod, PodClass, Share, Tier, Workload
 from kubedsm.core.world.snapshot import Snapshot
 from kubedsm.page.answer import Answer, Section, Words, node_link, percent, pod_link, table
 from kubedsm.page.verdicts import rules_told
@@ -88,11 +88,13 @@ class _About:
         yield Section("Where its pods are", table=table(("node", "tier", "pods"), where))
 
     def _kept_away(self, pods: Sequence[Pod]) -> Iterator[tuple[Words, ...]]:
-        explainer = Explainer(self.snapshot, self.configuration.policy)
         left, moved = {}, {}
         if self.found is not None:
             left = {each.pod: each.message for each in self.found.left}
             moved = {each.pod: each.target for each in self.found.moves}
+        explainer = Explainer(self.snapshot, self.configuration.policy)
+        # What is so for one is so for those like it; it takes a while to find out.
+        alike: dict[PodClass, str] = {}
         for pod in pods:
             name = self.snapshot.placed.get(pod.uid)
             where: Words = (node_link(name),) if name else ("waiting",)
@@ -101,12 +103,21 @@ class _About:
             elif str(pod) in left:
                 why = (left[str(pod)],)
             else:
-                edge = [n for n in explainer.nodes(pod.uid) if n.tier is Tier.EDGE]
-                rules = rules_told(edge)
-                why = (f"the edge rejects it: {rules}" if rules else "there is no edge node",)
-                if any(node.rule is None for node in edge):
-                    why = ("an edge node would take it; no move to it pays now",)
+                if pod.pod_class not in alike:
+                    alike[pod.pod_class] = self._rejected(explainer, pod)
+                why = (alike[pod.pod_class],)
             yield (pod_link(pod),), where, why
+
+    def _rejected(self, explainer: Explainer, pod: Pod) -> str:
+        """What the edge is for it as things are."""
+        edge = {node.name for node in self.snapshot.of_tier(Tier.EDGE)}
+        rejections = explainer.rejections(pod.uid, plain=False)
+        rules = [rejected.rule for name, rejected in rejections.items() if name in edge]
+        if not edge:
+            return "there is no edge node"
+        if len(rules) < len(edge):
+            return "an edge node would take it; no move to it pays now"
+        return f"the edge rejects it: {rules_told(rules)}"
 
     def _node(self, name: NodeName | None) -> Node | None:
         return self.snapshot.nodes.get(name) if name else None
