@@ -90,11 +90,12 @@ class Asking:
 
     async def _moves_now(self) -> Imagined | None:
         """What would be moved as things are, if that can be asked."""
-        if self._hindrance() or self._runtime.suggester is None:
+        suggester = self._runtime.suggester
+        if self._hindrance() or suggester is None:
             return None
         try:
             async with self._imagining:
-                return await self._runtime.thinker.ask(self._runtime.suggester.what_if((), ()))
+                return await self._runtime.thinker.ask(suggester.what_if((), ()), idle=True)
         except NoAnswerError:
             return None
 
@@ -121,7 +122,7 @@ class Asking:
 
     async def _answered(self, question: WhatIf) -> Imagined:
         try:
-            return await self._runtime.thinker.ask(question)
+            return await self._runtime.thinker.ask(question, idle=True)
         except NoAnswerError as error:
             raise web.HTTPServiceUnavailable(text=f"{error}\n") from None
 

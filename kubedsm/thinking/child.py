@@ -40,6 +40,8 @@ class Asked:
     followed: frozenset[Uid]
     #: of the scheduler's mirror: the worker's must be at the same
     changes: int
+    #: whether it was announced, so that what is thought about is cut short
+    announced: bool
 
 
 @attrs.frozen(slots=True)
@@ -53,8 +55,8 @@ class Answered:
 
 #: what the scheduler says
 Said = Call | Configured | Asked
-#: instead of a frame of that: an urgent question comes next, and need not wait for a long thought
-URGENT = b"!"
+#: instead of a frame of that: a question comes next that need not wait for a long thought
+ANNOUNCED = b"!"
 
 
 class OutOfStepError(Exception):
@@ -74,22 +76,22 @@ class Heard:
     def __init__(self) -> None:
         self.frames: SimpleQueue[bytes] = SimpleQueue()
         # Each is counted by a thread of its own.
-        self._urgent = self._answered = 0
+        self._announced = self._come = 0
 
     @property
-    def urgent(self) -> bool:
-        """Whether an urgent question waits for its answer."""
-        return self._urgent > self._answered
+    def hurry(self) -> bool:
+        """Whether a question that was announced has yet to have its turn."""
+        return self._announced > self._come
 
-    def answered(self) -> None:
-        """Take note that an urgent question has its answer."""
-        self._answered += 1
+    def come(self) -> None:
+        """Take note that one that was announced has had its turn."""
+        self._come += 1
 
     def listen(self, stdin: BinaryIO) -> None:
         """In a thread of its own, so that whoever writes never has to wait for a long thought."""
         while frame := read(stdin):
-            if frame == URGENT:
-                self._urgent += 1
+            if frame == ANNOUNCED:
+                self._announced += 1
             else:
                 self.frames.put(frame)
         os._exit(0)
@@ -111,7 +113,7 @@ class Child:
             lambda: self._configuration,
             lambda: self._configuration.policy,
             _Clock(),
-            lambda: heard.urgent,
+            lambda: heard.hurry,
         )
 
     def take(self, said: Said) -> Answered | None:
@@ -130,13 +132,15 @@ class Child:
             raise OutOfStepError(f"after {self._mirror.changes} changes, not {asked.changes}")
         self._followed.clear()
         self._followed.update(asked.followed)
+        if asked.announced and not asked.question.urgent:
+            self._heard.come()  # or it would be cut short by itself
         try:
             return Answered(asked.number, pickled_answer(asked.question.answered(self._known)))
         except Exception:  # noqa: BLE001 - told where all that is caught is told
             return Answered(asked.number, error=traceback.format_exc())
         finally:
             if asked.question.urgent:
-                self._heard.answered()
+                self._heard.come()
 
 
 def _configuration(said: Configured) -> Configuration:

@@ -35,11 +35,11 @@ class Known:
     configuration: Callable[[], Configuration]
     policy: Callable[[], Policy]
     clock: Clock
-    #: whether an urgent question has come, that waits for the answer to the one thought about
+    #: whether a question has come that comes before the one thought about, and waits for its answer
     interrupted: Callable[[], bool] = lambda: False
 
     def deadline(self, question: "Question[Any]") -> Deadline:
-        """Until when to think about it; unless it is urgent, only until one comes that is."""
+        """Until when to think about it; unless it is urgent, only until one comes before it."""
         deadline = deadline_in(question.budget, self.clock)
         if question.urgent:
             return deadline
@@ -66,8 +66,11 @@ class Question(Protocol[A_co]):
 
 
 class Thinker(Protocol):
-    async def ask(self, question: Question[T]) -> T:
-        """Return the answer. Raises NoAnswerError."""
+    async def ask(self, question: Question[T], *, idle: bool = False) -> T:
+        """Return the answer. Raises NoAnswerError.
+
+        `idle`: nothing is done about it, and whatever else is asked comes first.
+        """
 
     async def run(self) -> None:
         """Be there to be asked, until cancelled."""
@@ -79,7 +82,7 @@ class InProcess:
 
     known: Known
 
-    async def ask(self, question: Question[T]) -> T:
+    async def ask(self, question: Question[T], *, idle: bool = False) -> T:  # noqa: ARG002
         return question.answered(self.known)
 
     async def run(self) -> None:

@@ -3,7 +3,8 @@
 It is told what the mirror is told, in the same order, gathered for a moment; a new one first the
 calls that make its mirror, a few in each turn of the event loop. A question comes after all that
 the mirror has been told by then, so that both are about the same cluster. It is answered when those
-before it are; an urgent one has these answered with what is known by then.
+before it are; an urgent one has these answered with what is known by then, as any has those that
+are idle.
 """
 
 import asyncio
@@ -24,7 +25,7 @@ from kubedsm.configuration.fields import document
 from kubedsm.configuration.settings import Configuration
 from kubedsm.core.world.model import Uid
 from kubedsm.said_by_cause import SaidByCause
-from kubedsm.thinking.child import URGENT, Answered, Asked, Configured, Said
+from kubedsm.thinking.child import ANNOUNCED, Answered, Asked, Configured, Said
 from kubedsm.thinking.frames import LENGTH, framed, pickled, unpickled, unpickled_answer
 from kubedsm.thinking.questions import NoAnswerError, Question
 from kubedsm.thinking.told_mirror import ToldMirror
@@ -93,8 +94,10 @@ class Worker:
         self._starts_until = clock.monotonic() + STARTS
         #: of a process that is up to date, but for what it has yet to be told
         self._stdin: asyncio.StreamWriter | None = None
-        #: one question at a time that is not urgent
+        #: one question at a time that is neither urgent nor idle
         self._asking = asyncio.Lock()
+        #: how many idle ones have no answer yet
+        self._idle = 0
         self._number = 0
         self._answers: dict[int, asyncio.Future[Answered]] = {}
         configuration.observe(self._reconfigured)
@@ -112,27 +115,32 @@ class Worker:
                 backoff.succeeded()
             await self._clock.sleep(backoff.failed())
 
-    async def ask(self, question: Question[T]) -> T:
+    async def ask(self, question: Question[T], *, idle: bool = False) -> T:
         """Return the answer, with pods as they were. Raises NoAnswerError, and WrongAnswerError."""
-        async with nullcontext() if question.urgent else self._asking:
+        async with nullcontext() if question.urgent or idle else self._asking:
+            announced = question.urgent or (self._idle > 0 and not idle)
+            self._idle += idle
             try:
-                return await self._answered(question)
+                return await self._answered(question, announced=announced)
             except NoAnswerError as error:
                 starts = self._clock.monotonic() < self._starts_until
                 write = log.debug if starts else log.warning
                 self._said.log(write, "no answer", str(error), question=question.name)
                 self._listener.unanswered(question.name)
                 raise
+            finally:
+                self._idle -= idle
 
-    async def _answered(self, question: Question[T]) -> T:
+    async def _answered(self, question: Question[T], *, announced: bool) -> T:
         if self._stdin is None:
             raise NoAnswerError("the worker is not up to date yet")
         self._number += 1
         number, pods = self._number, self._mirror.snapshot().pods
-        asked = Asked(number, question, frozenset(self._followed), self._mirror.changes)
+        followed, changes = frozenset(self._followed), self._mirror.changes
+        asked = Asked(number, question, followed, changes, announced)
         answer = self._answers[number] = asyncio.get_running_loop().create_future()
-        if question.urgent:
-            self._stdin.write(framed(URGENT))
+        if announced:
+            self._stdin.write(framed(ANNOUNCED))
         self._tell(asked)
         self._asked.set()
         seconds = question.budget + PATIENCE

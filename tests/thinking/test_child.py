@@ -16,7 +16,7 @@ from support.questions import Process
 
 WORD = framed(b"word")
 CONFIGURED = framed(pickled([Configured(document(Configuration()))]))
-QUESTION = framed(pickled([Asked(1, Process(), frozenset(), 0)]))
+QUESTION = framed(pickled([Asked(1, Process(), frozenset(), 0, announced=False)]))
 
 
 @pytest.fixture

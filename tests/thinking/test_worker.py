@@ -340,6 +340,18 @@ async def test_an_urgent_question_is_not_interrupted(monkeypatch):
         assert on.worker._clock.monotonic() - began >= 0.2
 
 
+async def test_an_idle_question_is_interrupted_by_any_and_they_are_not(monkeypatch):
+    async with thinking(monkeypatch) as on:
+        await on.started()
+        idle = asyncio.ensure_future(on.worker.ask(Ponder(600.0), idle=True))
+        await asyncio.sleep(0.1)
+        async with asyncio.timeout(60):
+            assert await on.worker.ask(Ponder(0.1)) is False
+            assert await idle is True
+            # Nothing waits any more for which another one would have to hurry.
+            assert await on.worker.ask(Ponder(0.1), idle=True) is False
+
+
 async def test_the_solver_of_a_question_that_is_interrupted_stops(monkeypatch):
     async with thinking(monkeypatch) as on:
         await on.started()
