@@ -1,7 +1,11 @@
 """Why, and what if, in a real browser: asked by a click, followed by links, closed by a key."""
 
+import asyncio
 import re
 
+import aiohttp
+
+from kubedsm.page.one_file import Recorded, one_file
 from support.browser import expect, in_browser, violations
 from support.watched import watched
 
@@ -29,6 +33,39 @@ async def test_a_pod_that_waits_is_asked_about_and_what_it_hangs_together_with(b
         await page.keyboard.press("Escape")
         await expect(panel).to_have_count(0)
         await expect(pod).to_be_focused()
+
+
+async def test_of_a_moment_that_is_past_is_told_what_was_so_and_what_is_known_now(browser):
+    async with watched() as (there, url), browser.page(url) as page:
+        there.world.deploy("large", 1, cpu="100")
+        await expect(page.get_by_text("No node is large enough").first).to_be_visible()
+        await page.get_by_role("button", name="default/large-").first.click()
+        panel = page.get_by_role("complementary", name="Pod default/large-")
+        await panel.get_by_role("button", name=re.compile(r"^\d\d:\d\d:\d\d$")).click()
+        await expect(panel).to_contain_text(re.compile(r"At \d\d:\d\d:\d\d:"))
+        await expect(panel).to_contain_text("By all that the scheduler knows now:")
+        await expect(panel).to_contain_text("it is rejected by NodeResourcesFit on 2 nodes.")
+
+
+async def test_of_a_recording_is_told_what_its_rows_say_and_nothing_can_be_imagined(
+    browser, tmp_path
+):
+    async with watched() as (there, url), aiohttp.ClientSession() as session:
+        there.world.deploy("large", 1, cpu="100")
+        await there.world.until(lambda: there.world.events("FailedScheduling"), 10)
+        await asyncio.sleep(1.5)  # it is looked once a second
+        async with session.get(f"{url.rstrip('/')}/page/film") as answer:
+            film = await answer.read()
+    path = tmp_path / "recorded.html"
+    path.write_text(one_file("one", "of a test", [Recorded("KubeDSM", film.strip())]))
+    async with browser.page(path.as_uri()) as page:
+        await page.get_by_role("button", name="Now").first.click()
+        await page.get_by_role("button", name="default/large-").first.click()
+        panel = page.get_by_role("complementary", name="Pod default/large-")
+        await expect(panel).to_contain_text("0/2 nodes are available: 2 Insufficient cpu.")
+        await expect(panel).to_contain_text("Rejected by NodeResourcesFit.")
+        await expect(panel).to_contain_text("This is a recording")
+        await expect(page.get_by_role("button", name="What if?")).to_have_count(0)
 
 
 async def test_what_if_is_answered_and_nothing_is_changed(browser):

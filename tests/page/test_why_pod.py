@@ -1,7 +1,9 @@
 """Why a pod is where it is, or waits: one sentence first, then every node by rule."""
 
+import attrs
 import pytest
 
+from kubedsm.core.world.events import PodApplied
 from kubedsm.page.why_pod import FORGOTTEN, about_pod
 from kubedsm.why.record import DecisionRecord
 from support.asked import lines_of, links_of, section
@@ -68,6 +70,19 @@ async def test_what_is_not_remembered_is_told_from_what_is_so_now():
         told = about_pod(runtime.decisions, name)()
         assert lines_of(told)[1] == FORGOTTEN
         assert section(told, "Nodes by rule, as they are now") == ["2: e1, c1 | would take it | "]
+
+
+async def test_a_decision_for_another_node_is_not_what_put_it_there():
+    async with emulated(EDGE, CLOUD) as world, world.scheduler() as runtime:
+        world.deploy("web", 1)
+        await world.until_bound(1, 10)
+        mirror, name = runtime.mirror, named(runtime, "web", "e1")
+        await world.until(lambda: all(p.node_name for p in mirror.snapshot().pods.values()), 5)
+        [pod] = mirror.snapshot().pods.values()
+        mirror.apply(PodApplied(attrs.evolve(pod, node_name="c1")))
+        told = about_pod(runtime.decisions, name)()
+        assert lines_of(told)[:2] == [f"{name} is on c1, a cloud node.", FORGOTTEN]
+        mirror.apply(PodApplied(pod))
 
 
 async def test_what_is_another_schedulers_is_left_alone_and_one_nobody_knows_is_nothing():

@@ -36,7 +36,7 @@ const SEEN = {
   },
   move(row) {
     return [
-      [link("pod", row.pod), " from ", link("node", row.source), " to ", link("node", row.target),
+      [link("pod", row.pod), ` from `, link("node", row.source), ` to `, link("node", row.target),
         `: ${row.purpose}.`],
       [`It is ${row.state}${row.step ? `: ${row.step}` : ""}.`],
       ...(row.story ?? []).map(([at, words]) => [`${clock(at)}: ${words}`]),
