@@ -5,14 +5,18 @@ so that a run goes the same way whether it is filmed or not.
 """
 
 import math
+from typing import TypeVar
+
+import msgspec
 
 from kubedsm.clock import Clock, VirtualClock
 from kubedsm.monitoring.reading import Leadership
 from kubedsm.page.film import Film
-from kubedsm.page.messages import Changes, encoded
+from kubedsm.page.messages import Changes, Snapshot, encoded
 from kubedsm.page.scene import Scene
 from kubedsm.runtime.assembly import Runtime
 
+M = TypeVar("M", Snapshot, Changes)
 #: seconds from one picture to the next at least, and how many there are at most
 PICTURE, MOST = 0.25, 3600
 
@@ -43,9 +47,9 @@ class Camera:
             return
         changes = self.scene.look(self._runtime, Leadership(), self._at(self._due))
         if self._film is None:
-            self._film = Film(self.scene.snapshot(), span=math.inf)
+            self._film = Film(_in_order(self.scene.snapshot()), span=math.inf)
         elif changes is not None:
-            self._film.add(changes)
+            self._film.add(_in_order(changes))
         self._due += self._every * math.ceil((then - self._due) / self._every)
 
     def lines(self) -> bytes:
@@ -57,3 +61,9 @@ class Camera:
 
     def _at(self, moment: float) -> float:
         return round(self._epoch + moment, 3)
+
+
+def _in_order(message: M) -> M:
+    """The same, whatever order its rows came in: so the same run is the same film."""
+    rows = {table: dict(sorted(some.items())) for table, some in message.rows.items()}
+    return msgspec.structs.replace(message, rows=rows)
