@@ -22,7 +22,7 @@ _COMMANDS = {
     ),
     "look": (
         f"{_BENCHING}.decisions",
-        "Seeing what has changed, for the page, beside seeing all anew (5 s).",
+        "What changed, seen for the page, beside seeing all anew (5 s).",
     ),
     "loop": (f"{_BENCHING}.processes", "How long hard bursts hold the event loop up (10 s)."),
     "match": (

@@ -22,7 +22,7 @@ from kubedsm.cli import commands
 from kubedsm.cluster.calls.leases import LeaseName
 from kubedsm.command_line import bench, chaos, compare, replay
 from kubedsm.command_line.benching import bursts, processes, soaking
-from kubedsm.commands.options import DIAGNOSTICS_PORT, LOOPBACK, leader_election
+from kubedsm.commands.options import DIAGNOSTICS_PORT, LOOPBACK, leader_election, page
 from kubedsm.comparison.experiments import EXPERIMENTS
 from kubedsm.replay.variants import CONTENDERS
 from kubedsm.runtime.leader_election import LeaseTimes
@@ -50,15 +50,20 @@ def carried_out():
 
 
 def test_what_is_done_takes_what_can_be_said():
-    elect = {option.name for option in click.command()(leader_election(lambda: None)).params}
+    together = {
+        name: {option.name for option in click.command()(options(lambda: None)).params}
+        for name, options in (("elect", leader_election), ("page", page("")))
+    }
     found = list(carried_out())
     assert len(found) > len(THIN) + len(BENCHING)
     for command, function in found:
         said = {option.name for option in command.params}
         taken = inspect.signature(function).parameters.values()
-        more = elect if any(each.kind is each.VAR_KEYWORD for each in taken) else set()
         named = {each.name for each in taken if each.kind is not each.VAR_KEYWORD}
-        assert said - {"short"} == named | more, command.name
+        for each in taken:
+            if each.kind is each.VAR_KEYWORD:
+                named |= together[each.name]
+        assert said - {"short"} == named, command.name
 
 
 def test_names_and_defaults_are_those_of_what_they_are_of():

@@ -6,7 +6,7 @@ import pytest
 from kubedsm.core.goals.objective import Promise
 from kubedsm.core.moving.suggestion import Move, MoveKind
 from kubedsm.core.world.model import Pod, PodClass, Resources, SchedulingRules, Share, Uid, Workload
-from kubedsm.page.made_for import made_for
+from kubedsm.thinking.made_for import made_for
 
 A, B = (Workload("default", "Deployment", name) for name in "ab")
 SHARES = {A: Share(3, 4), B: Share(2, 3)}
