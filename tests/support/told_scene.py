@@ -9,10 +9,11 @@ from kubedsm.runtime.supervisor import Supervisor
 
 
 class ToldScene:
-    """Its status is the only row."""
+    """Its status is the only row, but for those that are given, by table."""
 
-    def __init__(self):
+    def __init__(self, rows=None):
         self.version, self.said, self.news = 0, "", "begun"
+        self.rows = rows or {}
         self.stirred = asyncio.Event()
 
     def say(self, news):
@@ -29,7 +30,7 @@ class ToldScene:
         return Snapshot(self.version, float(self.version), self._rows())
 
     def _rows(self):
-        return {"status": {"now": StatusRow(self.said)}}
+        return {"status": {"now": StatusRow(self.said)}} | self.rows
 
 
 def stream_of(scene, clock):

@@ -36,13 +36,14 @@ function Spoken({ text, role = "status" }) {
   const [said, setSaid] = useState(words);
   const last = useRef(0);
   useEffect(() => {
+    if (words === said) return undefined;
     const wait = Math.max(0, last.current + 1000 * CALM - Date.now());
     const timer = setTimeout(() => {
       last.current = Date.now();
       setSaid(words);
     }, wait);
     return () => clearTimeout(timer);
-  }, [words]);
+  }, [words, said]);
   return html`<p class="unseen" role=${role}>${said}</p>`;
 }
 

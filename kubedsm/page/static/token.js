@@ -14,6 +14,8 @@ export function Token({ enter }) {
         <h1>KubeDSM</h1>
         <p>This page is shown to those who have its token: it is in the Secret that its scheduler
           was given with --page-token-file.</p>
+        ${sessionStorage.getItem("token") && html`
+          <p class="bad" role="alert">The token that was given is not the right one.</p>`}
         <label for="token">Token</label>
         <input id="token" type="password" autocomplete="off" value=${token}
           onInput=${(event) => setToken(event.target.value)} />
