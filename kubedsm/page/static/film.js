@@ -2,14 +2,14 @@
  * What was told, message by message, and how things stood at any of its moments.
  *
  * Rows are never changed: tables of different moments share all rows, and all tables, that are the
- * same, so that who draws can tell by identity what is different. Kept is no more than the server
- * keeps; the oldest is forgotten in turn.
+ * same, so that who draws can tell by identity what is different. Of what goes on no more is
+ * kept than the server keeps; the oldest is forgotten in turn.
  */
 
 import { History } from "./history.js";
 
-/** Characters of messages that are kept, and seconds that they go back. */
-const [ROOM, SPAN] = [8_000_000, 3_600];
+/** Of what goes on: characters of messages that are kept, and seconds that they go back. */
+export const KEPT = { room: 8_000_000, span: 3_600 };
 /** Rows of changes in a chapter at least, and seconds of it at most. */
 const [ROWS, LENGTH] = [500, 300];
 
@@ -46,14 +46,14 @@ export function tablesAt(films, moment) {
 }
 
 /**
- * Chapters: each has all tables as they were before it, and its messages. It is as long as its
- * changes are as many as the rows before it, so that neither what is kept of tables nor what must
+ * Chapters: each has all tables as they were when it began, and its messages. It is as long as its
+ * changes are as many as the rows at its begin, so that neither what is kept of tables nor what must
  * be made again for a moment is ever much more than the messages themselves.
  */
 export class Film {
   #chapters = [];
   #size = 0;
-  #room;
+  #kept;
   #newest = null;
   /** Tables that were made: of the last message, and of the moment last asked for. */
   #last = null;
@@ -61,8 +61,8 @@ export class Film {
   /** What of it is drawn along time. */
   history = new History();
 
-  constructor(room = ROOM) {
-    this.#room = room;
+  constructor(kept = { room: Infinity, span: Infinity }) {
+    this.#kept = kept;
   }
 
   /** Take in lines of text, each a message. */
@@ -115,24 +115,26 @@ export class Film {
 
   #write(message, size) {
     let chapter = this.#chapters.at(-1);
-    const full = chapter && (message.type === "snapshot" || chapter.rows > chapter.most
-      || message.at > chapter.messages[0].at + LENGTH);
-    if (!chapter || full) {
-      const before = this.#chapters.length ? this.last : NOTHING;
-      const most = Math.max(ROWS, count(before, (rows) => rows.size));
-      chapter = { before, messages: [], rows: 0, most, size: 0 };
+    const whole = message.type === "snapshot";
+    if (!chapter || whole || chapter.rows > chapter.most
+      || message.at > chapter.messages[0].at + LENGTH) {
+      const tables = whole ? after(NOTHING, [message]) : this.last;
+      const most = Math.max(ROWS, count(tables, (rows) => rows.size));
+      chapter = { messages: [], rows: 0, most, size: 0 };
+      chapter.begin = { chapter, count: whole ? 1 : 0, tables };
       this.#chapters.push(chapter);
     }
     chapter.messages.push(message);
-    chapter.rows += count(message.rows, (rows) => Object.keys(rows).length);
+    if (!whole) chapter.rows += count(message.rows, (rows) => Object.keys(rows).length);
     chapter.size += size;
     this.#size += size;
   }
 
   #forget() {
     const [oldest] = this.#chapters;
+    const { room, span } = this.#kept;
     while (this.#chapters.length > 1
-      && (this.#size > this.#room || this.#chapters[1].messages[0].at < this.ends - SPAN)) {
+      && (this.#size > room || this.#chapters[1].messages[0].at < this.ends - span)) {
       this.#size -= this.#chapters.shift().size;
     }
     if (this.#chapters[0] !== oldest) this.history.forget(this.begins);
@@ -147,8 +149,7 @@ export class Film {
 
 /** The tables after so many messages of a chapter, made from what was made before if that helps. */
 function reached(spot, chapter, count) {
-  const start = spot?.chapter === chapter && spot.count <= count
-    ? spot : { chapter, count: 0, tables: chapter.before };
+  const start = spot?.chapter === chapter && spot.count <= count ? spot : chapter.begin;
   if (start.count === count) return start;
   return { chapter, count, tables: after(start.tables, chapter.messages.slice(start.count, count)) };
 }

@@ -3,7 +3,7 @@
 /** States in which a move is over. */
 const OVER = new Set(["completed", "taken back", "failed", "dropped"]);
 /** The lane of each kind of news; a move is told by its span. */
-const LANES = { batch: "decisions", suggestion: "decisions", event: "events", state: "states" };
+const LANES = { batch: "decisions", suggestion: "decisions", event: "events", state: "events" };
 
 /** The one owner of it; a film tells it each message once. */
 export class History {
@@ -90,7 +90,7 @@ export class History {
       }
       const ends = OVER.has(row.state) ? known?.ends ?? (row.ended || at) : null;
       if (ends !== null && ends < this.#begins) continue;
-      this.moves.set(key, { id, row, begins: known?.begins ?? Math.min(at, row.at || at), ends });
+      this.moves.set(key, { id, row, begins: Math.min(at, row.began || row.at), ends });
       changed ||= known?.row.state !== row.state || known.row.step !== row.step;
     }
     return changed;

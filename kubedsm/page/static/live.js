@@ -1,11 +1,11 @@
 /** The page of a scheduler that runs. */
 
-import { Film } from "./film.js";
+import { Film, KEPT } from "./film.js";
 import { show } from "./page.js";
 import { ask, enter } from "./server.js";
 import { follow } from "./stream.js";
 
-const film = new Film();
+const film = new Film(KEPT);
 const view = show({ films: [film], ask, enter });
 
 const told = await ask("film").then((answer) => answer.text()).catch(() => "");

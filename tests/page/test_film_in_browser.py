@@ -1,0 +1,163 @@
+"""What a page keeps of what it was told, and what is drawn and compared of it."""
+
+import pytest_asyncio
+
+from support.browser import in_browser
+from support.modules import modules_served
+
+pytestmark = in_browser
+
+_WITH = """async ({ test }) => {
+  const { Film, after } = await import("/page/film.js");
+  const { differences } = await import("/page/differences.js");
+  const { scale, shareLine, spans } = await import("/page/tracks.js");
+  const { stretch, zoomed, including, lasting } = await import("/page/times.js");
+  const snapshot = (version, at, rows, run) => ({ type: "snapshot", version, at, rows, run });
+  const changes = (version, at, rows) => ({ type: "changes", version, at, rows });
+  const told = (film, messages) => { for (const each of messages) film.add(each, 100); };
+  const pods = (tables) => Object.fromEntries(tables.pods);
+  %s
+}"""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def modules(browser):
+    """Run JavaScript with the modules' functions, for what it returns."""
+    async with modules_served() as url, browser.page(url) as page:
+        yield lambda body: page.evaluate(_WITH % body, {"test": True})
+
+
+async def test_any_moment_is_as_if_all_messages_were_taken_one_by_one(modules):
+    """Over several chapters, in any order; and what has no change is the same table."""
+    wrong, same = await modules("""
+      const messages = [snapshot(1, 1000, { pods: { p: { node: "n" } }, nodes: { n: {} } }, "a")];
+      for (let v = 2; v < 1500; v += 1) {
+        const rows = { [`p${v % 90}`]: v % 7 ? { node: `n${v}` } : null };
+        messages.push(changes(v, 1000 + v, { pods: rows }));
+      }
+      const film = new Film();
+      told(film, messages);
+      let tables = after(film.at(0), []);
+      const states = messages.map((message) => pods(tables = after(tables, [message])));
+      const order = messages.map((_, i) => (i * 577) % messages.length);
+      const wrong = order.filter((i) => JSON.stringify(pods(film.at(messages[i].at + 0.5)))
+        !== JSON.stringify(states[i]));
+      return [wrong, film.at(1001).nodes === film.last.nodes];
+    """)
+    assert wrong == []
+    assert same
+
+
+async def test_no_more_is_kept_than_there_is_room_for(modules):
+    size, begins, first, marks, last = await modules("""
+      const film = new Film({ room: 200_000, span: 1e9 });
+      film.add(snapshot(1, 1000, { pods: { old: { node: "n" } } }, "a"), 100);
+      for (let v = 2; v < 6000; v += 1) {
+        const news = { [v]: { at: 1000 + v, kind: "event", text: `${v}` } };
+        film.add(changes(v, 1000 + v, { pods: { [`p${v % 9}`]: { node: `n${v}` } }, news }), 100);
+      }
+      return [film.size, film.begins, pods(film.at(0)).old.node,
+        film.history.marks[0].seen >= film.begins, film.last.pods.get("p8").node];
+    """)
+    assert size <= 200_000
+    assert begins > 4000
+    assert (first, marks, last) == ("n", True, "n5993")
+
+
+async def test_what_is_long_ago_is_forgotten(modules):
+    begins = await modules("""
+      const film = new Film({ room: 1e9, span: 3600 });
+      for (let v = 1; v < 9000; v += 1) film.add(changes(v, v, { pods: { p: { node: `${v}` } } }));
+      return film.begins;
+    """)
+    assert 8999 - 3600 - 501 <= begins <= 8999 - 3600 + 1
+
+
+async def test_what_was_told_twice_is_taken_once_and_what_was_missed_is_known_to_be(modules):
+    gaps, shares = await modules("""
+      const film = new Film();
+      const of = (edge) => ({ workloads: { w: { edge, total: 4, promise: 1 } } });
+      told(film, [snapshot(1, 100, of(1), "a"), changes(2, 101, of(2)), changes(2, 101, of(2)),
+        changes(9, 130, of(3))]);
+      return [film.history.gaps, film.history.shares.get("w").map(({ at, edge }) => [at, edge])];
+    """)
+    assert gaps == [{"from": 101, "to": 130}]
+    assert shares == [[100, 1], [101, 2], [130, 3]]
+
+
+async def test_another_run_follows_after_a_gap_or_begins_anew_if_its_clock_is_another(modules):
+    kept, anew = await modules("""
+      const film = new Film();
+      const open = { moves: { "plan-1/p": { pod: "p", state: "moving", at: 100, began: 100 } } };
+      told(film, [snapshot(7, 100, { pods: { old: {} }, ...open }, "a"),
+        snapshot(1, 160, { pods: { fresh: {} } }, "b"), changes(2, 161, { pods: { more: {} } })]);
+      const { gaps, moves } = film.history;
+      const kept = [pods(film.at(150)), pods(film.last), gaps, [...moves.values()][0].ends,
+        film.version, film.run];
+      told(film, [snapshot(1, 50, { pods: { other: {} } }, "c")]);
+      return [kept, [film.begins, film.ends, pods(film.at(0)), film.history.gaps]];
+    """)
+    assert kept == [
+        {"old": {}},
+        {"fresh": {}, "more": {}},
+        [{"from": 100, "to": 160}],
+        100,
+        2,
+        "b",
+    ]
+    assert anew == [50, 50, {"other": {}}, []]
+
+
+async def test_the_line_of_shares_breaks_where_nothing_is_known(modules):
+    lines = await modules("""
+      const x = scale({ from: 0, to: 100 }, 100, 90);
+      const points = [{ at: 0, edge: 1, total: 2 }, { at: 30, edge: 2, total: 2 },
+        { at: 60, edge: 0, total: 0 }, { at: 80, edge: 0, total: 1 }];
+      return [shareLine(points, [], x, 63, 0), shareLine(points, [{ from: 10, to: 30 }], x, 63, 0)];
+    """)
+    assert lines == ["M0 26.8H30H30V1H60M80 52.5H90", "M0 26.8H10M30 1H60M80 52.5H90"]
+
+
+async def test_moves_at_the_same_time_are_below_each_other(modules):
+    found = await modules("""
+      const x = scale({ from: 0, to: 100 }, 100);
+      const move = (begins, ends) => ({ begins, ends, row: { state: "moving" } });
+      return spans([move(0, 10), move(5, null), move(20, 30), move(-9, -5)], x)
+        .map(({ row, left, right }) => [row, left, right]);
+    """)
+    assert found == [[0, 0, 10], [1, 5, 100], [0, 20, 30]]
+
+
+async def test_what_keeps_up_with_now_rests_in_between(modules):
+    grown, near, later, zoom, shown = await modules("""
+      const wanted = { from: null, length: 600 };
+      return [stretch(wanted, 0, 40), stretch(wanted, 0, 1201), stretch(wanted, 0, 1259),
+        zoomed({ from: 0, to: 100 }, 0.5, 80, 0, 100), including({ from: 0, to: 50 }, 70, 0, 100)];
+    """)
+    assert grown == {"from": 0, "to": 60}
+    assert near == later == {"from": 660, "to": 1260}
+    assert zoom == {"from": 40, "length": 50}
+    assert shown["from"] <= 70 <= shown["from"] + shown["length"]
+
+
+async def test_two_moments_differ_by_what_moved_came_and_went(modules):
+    """A pod in whose place another one is, in its turn replaced, was moved."""
+    found = await modules("""
+      const tables = (pods, moves, edge, state) => after(new Film().last, [snapshot(1, 1, {
+        pods: Object.fromEntries(Object.entries(pods).map(([key, node]) => [key, {
+          workload: "w", node }])),
+        moves: Object.fromEntries(Object.entries(moves).map(([pod, replacement]) => [pod, {
+          pod, replacement }])),
+        workloads: { w: { edge, total: 3 } }, nodes: { n: { state } } })]);
+      const found = differences(tables({ a: "n", b: "n", c: "n", s: "n" }, {}, 1, ""),
+        tables({ a3: "m", b: "n", d: "n", s: "m" }, { a: "a2", a2: "a3" }, 2, "cordoned"));
+      const { moved, came, went, shares, nodes } = found;
+      return [[...moved], [...came.keys()], [...went.keys()], shares[0].after.edge, nodes];
+    """)
+    moved, came, went, edge, nodes = found
+    assert moved == [
+        ["s", {"workload": "w", "from": "n", "to": "m"}],
+        ["a3", {"workload": "w", "from": "n", "to": "m", "replaced": "a"}],
+    ]
+    assert (came, went, edge) == (["d"], ["c"], 2)
+    assert nodes == [{"node": "n", "was": "in use", "is": "cordoned"}]

@@ -1,0 +1,139 @@
+"""The timeline of a film: any moment by key and pointer, played on, and compared with another."""
+
+from contextlib import asynccontextmanager
+
+from support.browser import expect, in_browser
+from support.modules import modules_served
+
+pytestmark = in_browser
+
+#: a pod that is on n1, n2 and n3 at 0, 10 and 20 s; what is told of it at 10 s; the end at 60 s
+_FILM = """
+  const { Film } = await import("/page/film.js");
+  const { Timeline } = await import("/page/timeline.js");
+  const { tablesAt } = await import("/page/film.js");
+  const { html, render } = await import("/page/vendor/htm-preact.js");
+  const filmed = (begins) => {
+    const film = new Film();
+    const at = (seconds, rows) => film.add({ type: seconds ? "changes" : "snapshot",
+      version: 1 + seconds, at: begins + seconds, rows, run: "a" });
+    for (let s = 0; s <= 60; s += 1) {
+      const node = `n${1 + Math.min(2, Math.floor(s / 10))}`;
+      at(s, {
+        pods: { p: { workload: "w", node } }, status: { now: { headline: `${s}` } },
+        ...(s % 10 || s > 20 ? {} : { workloads: { w: { edge: s / 10, total: 2, promise: 1 } } }),
+        ...(s === 10 ? { news: { 1: { at: begins + 10, kind: "batch", text: "decided on p",
+          decision: 4 } } } : {}),
+      });
+    }
+    return film;
+  };
+  let state = { connection: live ? "connected" : "recorded", moment: live ? null : 1000,
+    compared: null, chosen: null };
+  const films = [filmed(1000)];
+  if (!live) films.push(filmed(5000));
+  const set = (more) => {
+    state = { ...state, ...more };
+    const nodes = tablesAt(films, state.moment).map((tables) => tables.pods.get("p").node);
+    document.title = [...nodes, state.chosen?.kind ?? "", state.chosen?.key ?? ""].join(" ").trim();
+    render(html`<${Timeline} ...${{ films, titles: ["one", "other"], state, set }} />`,
+      document.body);
+  };
+  set({});
+"""
+
+
+@asynccontextmanager
+async def timeline(browser, *, live=True):
+    """Enter the page, whose title says where the pod is, and what is chosen."""
+    async with modules_served() as url, browser.page(url) as page:
+        await page.evaluate(f"async (live) => {{ {_FILM} }}", live)
+        yield page, page.get_by_role("slider", name="Moment")
+
+
+async def test_keys_lead_to_changes_to_moments_and_to_now(browser):
+    async with timeline(browser) as (page, moment):
+        for key, node, seconds in (
+            ("ArrowLeft", "n3", 20),
+            ("ArrowLeft", "n2", 10),
+            ("ArrowRight", "n3", 20),
+            ("PageDown", "n2", 10),
+            ("Home", "n1", 0),
+            ("PageUp", "n2", 10),
+        ):
+            await moment.press(key)
+            await expect(page).to_have_title(node)
+            await expect(moment).to_have_attribute("aria-valuenow", str(seconds))
+        assert "decided on p" in await moment.get_attribute("aria-valuetext")
+        await expect(page.get_by_text("The past")).to_be_visible()
+        await page.keyboard.press("n")
+        await expect(page.get_by_text("The past")).to_have_count(0)
+        await expect(page).to_have_title("n3")
+
+
+async def test_a_pointer_drags_the_moment_and_chooses_what_happened(browser):
+    async with timeline(browser) as (page, moment):
+        box = await moment.bounding_box()
+
+        def x(seconds):
+            return box["x"] + box["width"] * seconds / 60
+
+        marks = await page.locator("[data-lane=decisions]").bounding_box()
+        await page.mouse.move(x(10) + 2, marks["y"] + 5)
+        await expect(page.get_by_text("decided on p")).to_be_visible()
+        await page.mouse.down()
+        await page.mouse.up()
+        await expect(page).to_have_title("n2 decision 4")
+        await page.mouse.move(x(30), box["y"] + 5)
+        await page.mouse.down()
+        await page.mouse.move(x(5), box["y"] + 5, steps=3)
+        await expect(moment).to_have_attribute("aria-valuenow", "5")
+        await page.mouse.move(x(70), box["y"] + 5, steps=3)
+        await page.mouse.up()
+        await expect(page.get_by_text("Now, ")).to_be_visible()
+
+
+async def test_a_film_is_played_on_from_any_moment(browser):
+    async with timeline(browser) as (page, moment):
+        await page.get_by_role("button", name="16 times").click()
+        await moment.press("Home")
+        await moment.press(" ")
+        await expect(page).to_have_title("n2")
+        await expect(page).to_have_title("n3")
+        await expect(page.get_by_role("button", name="Pause")).to_be_visible()
+        await page.get_by_role("button", name="Back to now").click()
+        await expect(page.get_by_role("button", name="Play", exact=True)).to_be_visible()
+
+
+async def test_two_moments_are_compared_in_words(browser):
+    async with timeline(browser) as (page, moment):
+        await moment.press("Home")
+        await page.keyboard.press("c")
+        await moment.press("PageUp")
+        told = page.get_by_role("region", name="From")
+        await expect(told).to_contain_text("p n1 to n2")
+        await expect(told).to_contain_text("w 0 of 2, then 1 of 2")
+        await page.get_by_role("button", name="Stop comparing").click()
+        await expect(told).to_have_count(0)
+
+
+async def test_two_recordings_go_on_together_from_their_begins(browser):
+    async with timeline(browser, live=False) as (page, moment):
+        await expect(page).to_have_title("n1 n1")
+        await moment.press("PageUp")
+        await expect(page).to_have_title("n2 n2")
+        await expect(page.get_by_text("10 s of 1 min")).to_be_visible()
+        await expect(page.get_by_text("other")).to_be_visible()
+
+
+async def test_time_is_zoomed_around_the_pointer(browser):
+    async with timeline(browser) as (page, moment):
+        await moment.press("Home")
+        first = page.locator(".clock text").first
+        before = await first.text_content()
+        box = await moment.bounding_box()
+        await page.mouse.move(box["x"] + box["width"] * 0.9, box["y"] + 5)
+        await page.mouse.wheel(0, -400)
+        await expect(first).not_to_have_text(before)
+        await page.get_by_role("button", name="All").click()
+        await expect(first).to_have_text(before)
