@@ -6,7 +6,7 @@ import { clock, lasting } from "./times.js";
 import { html, useMemo } from "./vendor/htm-preact.js";
 
 /** So many of each are told. */
-const MOST = 8;
+const MOST = 6;
 
 /** What is different from the earlier to the later one of the moments, of each film. */
 export function Comparison({ films, titles, state, moment, set }) {

@@ -81,8 +81,8 @@ export function Timeline({ films, titles = [], state, set }) {
           <${Line} x=${x} at=${state.compared} name="compared" />`}
         ${pointed && html`<${Line} x=${x} at=${pointed.moment} name="pointed" />`}
         <${Line} x=${x} at=${moment} name="moment" />
+        ${pointed && html`<${Told} pointed=${pointed} width=${width} />`}
       </div>
-      ${pointed && html`<${Told} pointed=${pointed} width=${width} />`}
     </footer>`;
 }
 

@@ -18,7 +18,7 @@ export function Told({ pointed, width }) {
   const { px, top, moment } = pointed;
   const side = px > width / 2 ? { right: `${width - px + 8}px` } : { left: `${px + 8}px` };
   return html`
-    <div class="told" style=${{ ...side, bottom: `calc(100% - ${top}px)` }}>
+    <div class="told" style=${{ ...side, bottom: `calc(100% - ${top - 4}px)` }}>
       <p class="when">${clock(moment)}</p>
       ${about(pointed)}
     </div>`;

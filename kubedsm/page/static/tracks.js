@@ -75,12 +75,15 @@ export function spans(moves, x) {
   return found;
 }
 
-/** By state of moves, the path of their spans. */
+/** By state of moves, the path of their spans: each state has a shape of its own, too. */
 export function spanPaths(found) {
   const paths = {};
-  for (const { move, row, left, right } of found) {
-    const box = `M${left} ${row * ROW + 1}h${rounded(right - left)}v${ROW - 2}H${left}z`;
-    paths[move.row.state] = (paths[move.row.state] ?? "") + box;
+  for (const { move: { row: { state } }, row, left, right } of found) {
+    const [top, height] = [row * ROW + 1, ROW - 2];
+    const shape = state === "taken back" ? `L${right} ${top}v${height}z`
+      : `v${-height / 2}H${right}v${height}H${left}z`;
+    const cross = state === "failed" ? `M${right + 2} ${top}l5 ${height}m0 ${-height}l-5 ${height}` : "";
+    paths[state] = `${paths[state] ?? ""}M${left} ${top + height / 2}${shape}${cross}`;
   }
   return paths;
 }
