@@ -123,6 +123,9 @@ def _waiting(waiting: Mapping[str, PodRow]) -> str:
 
 
 def _quiet(status: StatusRow, there: Scenery) -> str:
+    planned = sum(move.state == "planned" for move in there.moves.values())
+    if planned:
+        return f"{counted(planned, 'move')} {'waits' if planned == 1 else 'wait'} to begin"
     proposed = sum(move.state == "proposed" for move in there.moves.values())
     if proposed:
         how = f": kubedsm approve {status.proposal}" if status.proposal else ""

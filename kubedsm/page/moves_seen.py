@@ -14,7 +14,9 @@ from kubedsm.monitoring.reading import Reading
 from kubedsm.page.rows import MoveRow, MoveState
 from kubedsm.page.steps_told import Names, over, under_way
 from kubedsm.runtime.assembly import Runtime
+from kubedsm.runtime.move_effects import NOT_MEASURED
 from kubedsm.thinking.made_for import made_for
+from kubedsm.why.effects import Effect
 from kubedsm.why.entries import Entry, Kind, MoveOutcome, Outcome
 from plans.steps import TERMINAL, Plan, Step, StepKind, StepState
 
@@ -92,8 +94,15 @@ def move_row(entry: Entry, outcome: MoveOutcome, course: Course, purpose: str) -
         story=tuple((at, over(step, names)) for at, step in course.over),
         reason=outcome.reason,
         replacement=replacement,
-        helped=str(outcome.effect) if outcome.effect else "",
+        helped=_helped(outcome.effect),
     )
+
+
+def _helped(effect: Effect | None) -> str:
+    """Nothing where nothing is measured: what was expected then is of no use."""
+    if effect is None or effect.untold == NOT_MEASURED:
+        return ""
+    return str(effect)
 
 
 def _state(outcome: MoveOutcome, course: Course) -> MoveState:

@@ -113,6 +113,9 @@ CASES = {
         ALONE, there(waiting={"shop/cart-y": having(WAITS, message=""), "shop/cart-z": WAITS}), {},
         "2 pods wait for a node; shop/cart-z: 0/2 nodes are available: 2 Too many pods.",
     ),
+    "moves that have not begun": (
+        ALONE, moves(having(MOVE, state="planned", began=0.0)), {}, "1 move waits to begin",
+    ),
     "what is proposed": (
         having(ALONE, proposal="1a2b3c4d"), moves(having(MOVE, state="proposed")), {},
         "1 move would be worth it: kubedsm approve 1a2b3c4d",

@@ -13,6 +13,7 @@ from kubedsm.monitoring.reading import Leadership
 from kubedsm.page.scene import Scene
 from kubedsm.page.stream import Stream
 from kubedsm.page.troubles import REMEMBERED
+from support.answers import tell
 from support.move_scenes import (
     CONFIGURATION,
     LARGE_CLOUD,
@@ -69,6 +70,7 @@ async def test_a_move_is_followed_from_its_decision_to_its_end():
             assert row["purpose"] == "its promise lacks 1 pod of 1"
             assert row["replacement"] == new
             names = {"pod": pod, "new": new}
+            assert "helped" not in row  # nothing is measured
             assert [text for _, text in row["story"]] == [s.format(**names) for s in STEPS]
             moments = [at for at, _ in row["story"]]
             assert moments == sorted(moments)
@@ -167,3 +169,25 @@ async def test_what_is_proposed_is_shown_as_long_as_it_stands():
             await viewer.watch(5)
             assert not viewer["moves"]
             assert "proposal" not in viewer.status
+
+
+async def test_what_it_brought_is_told_when_that_is_measured():
+    async with migrating(LARGE_CLOUD) as world:
+        viewer = Viewer(world)
+        async with world.scheduler(listener=viewer.scene) as runtime:
+            await runtime.synced.wait()
+            await settle_on_cloud(world, "web", 2)
+            tell(world, 40, 120, rates=(5.0, 15.0))
+            await asyncio.sleep(1)
+            open_edge(world, ONE_PLACE)
+            await viewer.watch(20)
+            [row] = viewer["moves"].values()
+            expected = "expected 120 -> 80 ms"
+            assert row["helped"] == f"{expected}; not measured: the sample after it is awaited"
+            await asyncio.sleep(31)
+            tell(world, 50, 100, rates=(10.0, 10.0))
+            viewer.look()
+            [row] = viewer["moves"].values()
+            assert row["helped"].startswith(f"{expected}; measured 100 -> 75 ms")
+            web = viewer["workloads"]["default/web"]
+            assert (web["edgeAnswers"], web["cloudAnswers"]) == (50.0, 100.0)

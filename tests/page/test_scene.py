@@ -7,6 +7,8 @@ import orjson
 import pytest
 
 from kubedsm.cluster.client.port import Response
+from kubedsm.core.world.events import MeasuredApplied
+from kubedsm.core.world.measured import Measured, Usage
 from kubedsm.emulator.api.resources import DEPLOYMENTS, NODES, PODS
 from kubedsm.emulator.front import RequestFault
 from kubedsm.emulator.paper import node
@@ -99,6 +101,20 @@ async def test_what_is_told_of_changes_is_what_is_there():
 
 def _without_moments(rows):
     return {key: {k: v for k, v in row.items() if k != "since"} for key, row in rows.items()}
+
+
+async def test_what_is_measured_of_a_node_is_told_as_a_part_of_it():
+    async with emulated(EDGE) as world:
+        viewer = Viewer(world)
+        async with world.scheduler(listener=viewer.scene) as runtime:
+            await runtime.synced.wait()
+            viewer.look()
+            assert "cpuUsed" not in viewer["nodes"]["e1"]
+            sample = Measured(world.clock.wall(), {"e1": Usage(cpu=1000, memory=2**31)})
+            runtime.mirror.apply(MeasuredApplied(sample))
+            viewer.look()
+            row = viewer["nodes"]["e1"]
+            assert (row["cpuUsed"], row["memoryUsed"]) == (0.25, 0.25)
 
 
 async def test_pods_that_were_there_before_are_seen():
