@@ -90,7 +90,7 @@ def sites_in(nodes: Mapping[str, NodeRow], state: str) -> dict[str, list[str]]:
 
 def _away(nodes: Mapping[str, NodeRow]) -> str:
     for site, names in sites_in(nodes, "cut off").items():
-        return f"site {site} ({named(names)}) is cut off: what runs there is left alone"
+        return f"site {site} ({named(sorted(names))}) is cut off: what runs there is left alone"
     for site in sites_in(nodes, "settling"):
         return f"site {site} is back, and left alone until it has been back for a while"
     return ""

@@ -15,6 +15,7 @@ from kubedsm.runtime.config_map import ConfigMapName
 from support.fake_prometheus import DOWN, FakePrometheus
 from support.move_scenes import MERGE
 from support.preemptions import SLOW_STOP, preempting, urgent
+from support.sites import GRACE, NORTH, SETTLE, running, two_sites
 from support.viewing import Viewer
 from support.worlds import CLOUD, EDGE, emulated
 
@@ -163,3 +164,32 @@ async def test_room_that_is_being_made_is_shown_where_it_is():
             [row] = [r for r in viewer["pods"].values() if r["workload"] == "default/high"]
             assert (row["state"], row["roomOn"]) == ("waiting", "e1")
             assert viewer.pods("default/low").count(("leaving", "e1")) == 1
+
+
+async def test_a_site_that_is_cut_off_is_told_as_one_thing():
+    async with two_sites() as world:
+        viewer = Viewer(world)
+        async with world.scheduler(listener=viewer.scene) as runtime:
+            await runtime.synced.wait()
+            world.deploy("web", 2)
+            await running(world, 2)
+            viewer.look()
+            world.cluster.disconnect(*NORTH)
+            await asyncio.sleep(GRACE + 15)
+            viewer.look()
+            assert {viewer["nodes"][name]["state"] for name in NORTH} == {"cut off"}
+            said = "site north (n1, n2) is cut off: what runs there is left alone"
+            assert viewer.status["headline"] == said
+            world.cluster.reconnect(*NORTH)
+            await asyncio.sleep(20)
+            viewer.look()
+            assert {viewer["nodes"][name]["state"] for name in NORTH} == {"settling"}
+            assert "troubles" not in viewer.status
+            await asyncio.sleep(SETTLE)
+            viewer.look()
+            assert viewer.news("state") == [
+                "site north is cut off: what runs on n1, n2 is left alone",
+                "site north is back: n1, n2",
+                "node n1 takes pods again",
+                "node n2 takes pods again",
+            ]
