@@ -133,7 +133,9 @@ def _quiet(status: StatusRow, there: Scenery) -> str:
     if not there.workloads:
         return f"no pod asks for schedulerName: {there.ours}"
     quiet = "all is quiet, and moves are paused" if status.paused else "all is quiet"
-    lacking = [f"{n} lacks {row.missing}" for n, row in there.workloads.items() if row.missing]
+    lacking = [
+        f"{n} lacks {row.missing}" for n, row in sorted(there.workloads.items()) if row.missing
+    ]
     if lacking:
         return f"{quiet}; of the pods promised at the edge {named(lacking)}"
     return (

@@ -42,7 +42,7 @@ class NodesSeen:
         of, touched = (reading.away, labels), set[str](self._touched)
         if snapshot.measured is not self._measured or of != self._of:
             touched = snapshot.nodes.keys() | self.kept.rows.keys()
-        rows = {name: self._row(NodeName(name), reading, labels) for name in touched}
+        rows = {name: self._row(NodeName(name), reading, labels) for name in sorted(touched)}
         self._measured, self._of, self._touched = snapshot.measured, of, set()
         if touched:
             self.missing_tiers = missing_tiers(snapshot.nodes.values(), configuration.tiers)

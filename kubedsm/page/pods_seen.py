@@ -51,7 +51,8 @@ class PodsSeen:
             self._moves = moves
         touched, self._touched, self.workloads = self._touched, set(), set()
         rows: dict[str, PodRow | None] = {}
-        for uid in touched:
+        # In an order, so that the same run is always told in the same words.
+        for uid in sorted(touched):
             pod = reading.snapshot.pods.get(uid)
             if pod is None or pod.finished:
                 rows.update(self._gone(uid))

@@ -45,7 +45,7 @@ class WorkloadsSeen:
             return {}
         promises: Promises = reading.policy.promises_in(snapshot) if decides else _promise_nothing
         if not everything:
-            return self.kept.take(dict(self._rows(touched, reading, pods, promises)))
+            return self.kept.take(dict(self._rows(sorted(touched), reading, pods, promises)))
         shares = snapshot.shares()
         return self.kept.replace(
             {key: row for key, row in self._rows(shares, reading, pods, promises) if row}
