@@ -28,6 +28,7 @@ from kubedsm.demo.run import World, create_services, demo_world, watch_demo
 from kubedsm.demo.setting import CONFIGURATION, demo_scenario
 from kubedsm.demo.view import LineByLine, render, summary
 from kubedsm.emulator.http.server import HttpFront
+from kubedsm.monitoring.loop_lag import watch_the_loop
 from kubedsm.page.opening import page_of
 from kubedsm.page.scene import Scene
 from kubedsm.runtime.assembly import Runtime
@@ -129,7 +130,10 @@ class _Run:
                     heard = Listeners(world.scene, *([scene] if self.page else []))
                     own = random.Random(self.seed)
                     runtime = Runtime(client, CONFIGURATION, clock, own, listener=heard)
-                    scheduler = tasks.create_task(runtime.run())
+                    running = (
+                        tasks.create_task(runtime.run()),
+                        tasks.create_task(watch_the_loop(clock, scene.loop_late)),
+                    )
                     await runtime.synced.wait()
                     async with self._page(runtime, scene, clock) as url:
                         create_services(world)
@@ -139,7 +143,8 @@ class _Run:
                         if self.summarises:
                             self.console.print(summary(self.last, self.console.width))
                         await self._looked_at(url)
-                    scheduler.cancel()
+                    for task in running:
+                        task.cancel()
 
     @contextlib.asynccontextmanager
     async def _page(self, runtime: Runtime, scene: Scene, clock: Clock) -> AsyncIterator[str]:
