@@ -62,17 +62,22 @@ class Film:
             self._bytes -= len(over[-1].line)
         self._begins = after(self._begins, [kept.changes for kept in over])
 
-    def lines(self) -> Iterator[bytes]:
-        """All of it."""
-        yield encoded(self._begins)
-        yield from (kept.line for kept in self._kept)
+    def lines(self, version: int | None = None) -> Iterator[bytes]:
+        """All of it, or what came after that version, if all of that is kept."""
+        if version is None or not self._begins.version <= version <= self.version:
+            yield encoded(self._begins)
+            version = self._begins.version
+        yield from reversed([kept.line for kept in self._later(version)])
+
+    def _later(self, version: int) -> Iterator[_Kept]:
+        """What came after that version, the last first."""
+        return takewhile(lambda kept: kept.changes.version > version, reversed(self._kept))
 
     def since(self, version: int) -> Changes | None:
         """What has changed since then, at one go; None if that is not kept, or too much."""
         if not max(self._begins.version, self.version - MISSED) <= version <= self.version:
             return None
-        missed = takewhile(lambda kept: kept.changes.version > version, reversed(self._kept))
-        return joined(reversed([kept.changes for kept in missed]))
+        return joined(reversed([kept.changes for kept in self._later(version)]))
 
 
 def joined(changes: Iterable[Changes]) -> Changes | None:

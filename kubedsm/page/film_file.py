@@ -10,7 +10,7 @@ import zlib
 from aiohttp import web
 
 from kubedsm.clock import Clock
-from kubedsm.page.film import Film
+from kubedsm.page.stream import Stream
 
 #: seconds that a file is good for
 FRESH = 5.0
@@ -18,10 +18,10 @@ _GZIP = 16 + zlib.MAX_WBITS
 
 
 class FilmFile:
-    """JSON lines, one a message."""
+    """JSON lines, one a message; of whoever has a part already, those that come after it."""
 
-    def __init__(self, film: Film, clock: Clock) -> None:
-        self._film = film
+    def __init__(self, stream: Stream, clock: Clock) -> None:
+        self._stream = stream
         self._clock = clock
         self._compressing = asyncio.Lock()
         self._made = (-FRESH, b"")
@@ -29,18 +29,22 @@ class FilmFile:
     async def answered(self, request: web.Request) -> web.Response:
         answer = web.Response(headers={"Cache-Control": "no-store"})
         answer.content_type = "application/x-ndjson"
-        if "gzip" in request.headers.get("Accept-Encoding", ""):
+        version = self._stream.known(request.query)
+        if version is not None:
+            answer.body = b"\n".join(self._stream.film.lines(version))
+            answer.enable_compression()
+        elif "gzip" in request.headers.get("Accept-Encoding", ""):
             answer.headers["Content-Encoding"] = "gzip"
             answer.body = await self._compressed()
         else:
-            answer.body = b"\n".join(self._film.lines())
+            answer.body = b"\n".join(self._stream.film.lines())
         return answer
 
     async def _compressed(self) -> bytes:
         async with self._compressing:
             now = self._clock.monotonic()
             if now - self._made[0] >= FRESH:
-                lines = b"\n".join(self._film.lines())
+                lines = b"\n".join(self._stream.film.lines())
                 # Of what is much the same again and again, more than the least is not worth it.
                 packed = await asyncio.to_thread(zlib.compress, lines, 1, _GZIP)
                 self._made = now, packed

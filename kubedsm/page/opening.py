@@ -64,7 +64,7 @@ async def app_of(
     async with asyncio.TaskGroup() as tasks:
         looking = tasks.create_task(stream.run())
         try:
-            film = FilmFile(stream.film, clock)
+            film = FilmFile(stream, clock)
             yield page_app(stream, film, access, questions(runtime, scene, leadership))
         finally:
             looking.cancel()

@@ -6,8 +6,9 @@ next message, never more messages; one that does not read at all costs nothing.
 
 import asyncio
 import contextlib
+import re
 import secrets
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 
 import msgspec
 
@@ -20,6 +21,7 @@ from kubedsm.runtime.supervisor import Supervisor
 LOOK, GLANCE, AT_ONCE = 0.25, 1.0, 0.1
 #: seconds without news, after which viewers are told that we are still here
 SILENCE = 10.0
+_NUMBER = re.compile("[0-9]{1,15}")
 
 
 class Stream:
@@ -74,6 +76,11 @@ class Stream:
             self._spoke = now
             self._heard.set()
             self._heard = asyncio.Event()
+
+    def known(self, query: Mapping[str, str]) -> int | None:
+        """The version that somebody says to have already, if it is one of ours."""
+        after, run = query.get("after", ""), query.get("run")
+        return int(after) if run == self.run_id and _NUMBER.fullmatch(after) else None
 
     async def messages(self, version: int | None) -> AsyncGenerator[bytes]:
         """What a viewer that has that version, or nothing yet, is told, until it goes.

@@ -4,7 +4,6 @@ Of what one does not read little is kept: it finds it all in one message when it
 """
 
 import asyncio
-import re
 import socket
 from contextlib import aclosing
 
@@ -19,7 +18,6 @@ STALLED = 30.0
 PIECE, BUFFER = 65_536, 262_144
 #: viewers at a time
 MOST = 200
-_NUMBER = re.compile("[0-9]{1,15}")
 
 
 class Viewers:
@@ -57,7 +55,8 @@ class Viewers:
         if request.transport is not None:
             connection = request.transport.get_extra_info("socket")
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER)
-        async with aclosing(self._stream.messages(self._known(request))) as lines:
+        known = self._stream.known(request.query)
+        async with aclosing(self._stream.messages(known)) as lines:
             async for line in lines:
                 # The token may be another one by now.
                 if not self._access.admits(request):
@@ -66,11 +65,6 @@ class Viewers:
                 for begin in range(0, len(event), PIECE):
                     async with asyncio.timeout(STALLED):
                         await answer.write(event[begin : begin + PIECE])
-
-    def _known(self, request: web.Request) -> int | None:
-        """The version that the viewer has already, if it is one of ours."""
-        after, run = request.query.get("after", ""), request.query.get("run")
-        return int(after) if run == self._stream.run_id and _NUMBER.fullmatch(after) else None
 
     async def end(self, _: web.Application) -> None:
         """Tell nobody any more: they would go on, and who ends would wait for them."""

@@ -45,6 +45,17 @@ def test_of_very_much_that_was_missed_a_snapshot_says_the_same(monkeypatch):
     assert kept.since(3) == changes(6, now="v6")
 
 
+def test_who_has_a_part_of_it_is_told_the_rest_line_by_line():
+    kept = film(span=20.0)
+    for version in range(2, 30):
+        kept.add(changes(version, now=f"v{version}"))
+    begins, *rest = kept.lines()
+    assert list(kept.lines(25)) == rest[-4:]
+    assert list(kept.lines(29)) == []
+    # Its end is no more kept.
+    assert list(kept.lines(1)) == list(kept.lines(77)) == [begins, *rest]
+
+
 def test_the_oldest_are_forgotten_and_the_film_still_says_how_things_stood():
     kept = film(room=2_000)
     for version in range(2, 200):

@@ -38,3 +38,27 @@ async def test_a_page_begins_anew_with_another_scheduler(browser):
                 another.world.deploy("other", 1, cpu="100")
                 await expect(page.get_by_role("button", name="other-").first).to_be_visible()
                 await expect(page.get_by_role("button", name="early-")).to_have_count(0)
+
+
+async def test_a_page_that_nobody_sees_lets_go_of_the_server_and_catches_up(browser):
+    async with scheduling() as there, there.page() as url, browser.page(url) as page:
+        there.world.deploy("early", 1, cpu="100")
+        await expect(page.get_by_role("button", name="early-").first).to_be_visible()
+        await page.clock.install()
+
+        async def hide(hidden):
+            await page.evaluate(
+                """hidden => {
+                    Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
+                    document.dispatchEvent(new Event("visibilitychange"));
+                }""",
+                hidden,
+            )
+
+        await hide(True)
+        await page.clock.fast_forward(21_000)
+        there.world.deploy("late", 1, cpu="100")
+        await page.wait_for_timeout(400)
+        await expect(page.get_by_role("button", name="late-")).to_have_count(0)
+        await hide(False)
+        await expect(page.get_by_role("button", name="late-").first).to_be_visible()

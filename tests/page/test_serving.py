@@ -28,7 +28,7 @@ async def page(scene, access=None):
     """Its URL, and who asks there."""
     clock = SystemClock()
     stream = stream_of(scene, clock)
-    app = page_app(stream, FilmFile(stream.film, clock), access or Access())
+    app = page_app(stream, FilmFile(stream, clock), access or Access())
     # Whoever is not told to end keeps the server for ever.
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=10 * PATIENCE)
     async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
@@ -100,6 +100,11 @@ async def test_a_film_is_all_that_was_told():
             lines = (await answer.text()).splitlines()
         assert [json.loads(line)["type"] for line in lines] == ["snapshot", "changes"]
         async with session.get("/page/film", headers={"Accept-Encoding": "identity"}) as answer:
+            assert (await answer.text()).splitlines() == lines
+        known = {"after": 1, "run": json.loads(lines[0])["run"]}
+        async with session.get("/page/film", params=known) as answer:
+            assert (await answer.text()).splitlines() == lines[1:]
+        async with session.get("/page/film", params=known | {"run": "another"}) as answer:
             assert (await answer.text()).splitlines() == lines
 
 

@@ -8,10 +8,6 @@ import { follow } from "./stream.js";
 const film = new Film(KEPT);
 const view = show({ films: [film], ask, enter });
 
-const told = await ask("film").then((answer) => answer.text()).catch(() => "");
-film.read(told);
-view.changed();
-
 follow({
   ask, film, onMore: view.changed, onState: (connection) => view.set({ connection }),
 });

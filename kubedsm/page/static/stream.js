@@ -4,15 +4,18 @@
 const SILENCE = 25;
 /** Seconds from one attempt to the next, at first and at most. */
 const [FIRST, LONGEST] = [0.5, 8];
+/** Seconds for which nobody need see the page: a browser has few connections to one server. */
+const UNSEEN = 20;
 
 /**
- * Read the stream into a film, for ever: what it has is not told again, and of another run of the
- * scheduler all is told. `onState` hears "connected", "away" or "refused"; `onMore` that the film
- * has more.
+ * Read what is told into a film, for ever: what it has is not told again, and of another run of
+ * the scheduler all is told. `onState` hears "connected", "away" or "refused"; `onMore` that the
+ * film has more. A page that nobody sees lets go of its connection, and catches up when it is seen.
  */
 export async function follow({ ask, film, onMore, onState }) {
   let pause = FIRST;
   for (;;) {
+    await seen();
     try {
       for await (const line of lines(ask, film)) {
         pause = FIRST;
@@ -23,24 +26,43 @@ export async function follow({ ask, film, onMore, onState }) {
       }
       onState("away");
     } catch (error) {
-      onState(error.status === 401 ? "refused" : "away");
+      if (!document.hidden) onState(error.status === 401 ? "refused" : "away");
     }
     await new Promise((done) => setTimeout(done, 1000 * pause));
     pause = Math.min(LONGEST, 2 * pause);
   }
 }
 
-/** The messages of one connection; an empty one where it only says that it is there. */
-async function* lines(ask, { version, run }) {
+/** Return when the page is seen. */
+async function seen() {
+  while (document.hidden) {
+    await new Promise((done) => {
+      document.addEventListener("visibilitychange", done, { once: true });
+    });
+  }
+}
+
+/**
+ * The messages of one connection: what the film lacks, line by line, and then what comes. An empty
+ * one where it only says that it is there.
+ */
+async function* lines(ask, film) {
   const stopping = new AbortController();
+  const stop = () => stopping.abort();
   const heard = (waited) => {
-    const silence = setTimeout(() => stopping.abort(), 1000 * SILENCE);
+    const silence = setTimeout(stop, 1000 * SILENCE);
     return waited.finally(() => clearTimeout(silence));
   };
-  const known = version ? `?${new URLSearchParams({ after: version, run })}` : "";
+  let unseen;
+  const look = () => {
+    clearTimeout(unseen);
+    if (document.hidden) unseen = setTimeout(stop, 1000 * UNSEEN);
+  };
+  document.addEventListener("visibilitychange", look);
   try {
-    const answer = await heard(ask(`stream${known}`, stopping.signal));
-    yield "";
+    const kept = await heard(ask(`film${known(film)}`, stopping.signal));
+    yield await kept.text();
+    const answer = await heard(ask(`stream${known(film)}`, stopping.signal));
     const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
     let text = "";
     for (;;) {
@@ -51,6 +73,13 @@ async function* lines(ask, { version, run }) {
       for (const part of parts) yield part.startsWith("data: ") ? part.slice("data: ".length) : "";
     }
   } finally {
-    stopping.abort();
+    document.removeEventListener("visibilitychange", look);
+    clearTimeout(unseen);
+    stop();
   }
+}
+
+/** What the server is told of what the film has. */
+function known({ version, run }) {
+  return version ? `?${new URLSearchParams({ after: version, run })}` : "";
 }
