@@ -46,19 +46,15 @@ async def test_a_page_that_nobody_sees_lets_go_of_the_server_and_catches_up(brow
         await expect(page.get_by_role("button", name="early-").first).to_be_visible()
         await page.clock.install()
 
-        async def hide(hidden):
-            await page.evaluate(
-                """hidden => {
-                    Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
-                    document.dispatchEvent(new Event("visibilitychange"));
-                }""",
-                hidden,
-            )
+        async def hide(value):
+            how = f"{{ value: {value}, configurable: true }}"
+            await page.evaluate(f"Object.defineProperty(document, 'hidden', {how})")
+            await page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
 
-        await hide(True)
+        await hide("true")
         await page.clock.fast_forward(21_000)
         there.world.deploy("late", 1, cpu="100")
         await page.wait_for_timeout(400)
         await expect(page.get_by_role("button", name="late-")).to_have_count(0)
-        await hide(False)
+        await hide("false")
         await expect(page.get_by_role("button", name="late-").first).to_be_visible()
