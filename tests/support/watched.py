@@ -1,6 +1,8 @@
 """A scheduler on an emulated cluster, in real time, and the page that shows it."""
 
-from contextlib import asynccontextmanager
+import asyncio
+import random
+from contextlib import asynccontextmanager, contextmanager
 
 import attrs
 
@@ -8,8 +10,10 @@ from kubedsm.clock import SystemClock
 from kubedsm.configuration.sections import MigrationSettings, SuggesterSettings
 from kubedsm.configuration.services import Service
 from kubedsm.configuration.settings import Configuration
-from kubedsm.emulator.api.resources import NODES
-from kubedsm.emulator.emulated_cluster import Timing
+from kubedsm.emulator.api.resources import NODES, PODS
+from kubedsm.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
+from kubedsm.emulator.front import EmulatedFront
+from kubedsm.emulator.paper import node
 from kubedsm.page.opening import page_of
 from kubedsm.page.scene import Scene
 from kubedsm.runtime.assembly import Runtime
@@ -36,6 +40,10 @@ class Watched:
         """Enter its page, for a URL."""
         return page_of(self.runtime, self.scene, self.world.clock, ("127.0.0.1", port))
 
+    def rows(self, table):
+        """As of the last look."""
+        return self.scene.snapshot().rows[table]
+
     def cordon(self, node, *, cordoned=True):
         patch = {"spec": {"unschedulable": cordoned}}
         self.world.api.patch(NODES, "", node, patch, "application/merge-patch+json")
@@ -45,11 +53,26 @@ class Watched:
 async def scheduling(*nodes, timing=BRISK, configuration=CONFIGURATION):
     """Enter a world with a scheduler in it."""
     nodes, clock = nodes or (EDGE, CLOUD), SystemClock()
-    async with emulated(*nodes, timing=timing, clock=clock, configuration=configuration) as world:
-        scene = Scene(clock)
-        async with world.scheduler(listener=scene) as runtime:
-            await runtime.synced.wait()
-            yield Watched(world, runtime, scene)
+    with _alone():
+        async with emulated(
+            *nodes, timing=timing, clock=clock, configuration=configuration
+        ) as world:
+            scene = Scene(clock)
+            async with world.scheduler(listener=scene) as runtime:
+                await runtime.synced.wait()
+                yield Watched(world, runtime, scene)
+
+
+@contextmanager
+def _alone():
+    """Raise what failed without the groups around it, which hide where in the test that was."""
+    try:
+        yield
+    except BaseExceptionGroup as error:
+        failed = error
+        while isinstance(failed, BaseExceptionGroup) and len(failed.exceptions) == 1:
+            (failed,) = failed.exceptions
+        raise failed from None
 
 
 @asynccontextmanager
@@ -57,3 +80,68 @@ async def watched(*nodes, **how):
     """The same, with the URL of its page."""
     async with scheduling(*nodes, **how) as there, there.page() as url:
         yield there, url
+
+
+@asynccontextmanager
+async def all_there_is():
+    """A page on which there is some of everything, and for some seconds a move."""
+    nodes = (
+        node("e1", "edge", "4", "8Gi", zone="north"),
+        node("e2", "edge", "2", "4Gi", zone="north"),
+        node("e3", "edge", "4", "8Gi", zone="south"),
+        node("c1", "cloud", "20", "40Gi"),
+        node("c2", "cloud", "8", "16Gi"),
+        node("other", "", "8", "16Gi"),
+    )
+    slow = attrs.evolve(BRISK, start_delay=4.0, monitor_grace=1.0)
+    async with watched(*nodes, timing=slow) as (there, url):
+        world = there.world
+        there.cordon("e1")
+        there.cordon("e3")
+        for name, replicas in (("web", 3), ("half", 4), ("none", 2)):
+            world.deploy(name, replicas, cpu="500m")
+        world.deploy("large", 2, cpu="100")
+        await world.until_bound(9, 20)
+        world.cluster.disconnect("c2")
+        there.cordon("e1", cordoned=False)
+        await world.until(lambda: there.rows("nodes")["c2"].state, 20)
+        await world.until(lambda: there.rows("status")["now"].moving, 20)
+        yield there, url
+
+
+@asynccontextmanager
+async def crowded(nodes, pods):
+    """The page of a scheduler of so many nodes, and pods that are bound already."""
+    clock = SystemClock()
+    there = [
+        node(f"n{i}", "edge" if i % 5 < 2 else "cloud", "8", "16Gi", zone=f"zone-{i % 10}")
+        for i in range(nodes)
+    ]
+    with _alone():
+        async with EmulatedCluster(
+            ClusterSpec(tuple(there), BRISK), clock, random.Random(0)
+        ) as made:
+            for i in range(pods):
+                made.api.create(PODS, _bound(f"w{i % 40}", i, f"n{i % nodes}"), namespace="default")
+            scene, front = Scene(clock), EmulatedFront(made.routes, clock)
+            runtime = Runtime(front, CONFIGURATION, clock, random.Random(0), listener=scene)
+            async with asyncio.TaskGroup() as tasks:
+                running = tasks.create_task(runtime.run())
+                await runtime.synced.wait()
+                async with page_of(runtime, scene, clock) as url:
+                    yield url
+                running.cancel()
+
+
+def _bound(app, number, where):
+    request = {"cpu": "100m", "memory": "100Mi"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": f"{app}-{number}", "namespace": "default", "labels": {"app": app}},
+        "spec": {
+            "schedulerName": "kubedsm",
+            "nodeName": where,
+            "containers": [{"name": "c", "image": "pause", "resources": {"requests": request}}],
+        },
+    }
