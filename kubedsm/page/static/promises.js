@@ -4,6 +4,7 @@ import { Items, Name, Part } from "./lists.js";
 import { HATCHES, looks } from "./palette.js";
 import { Trend } from "./trend.js";
 import { html, useMemo } from "./vendor/htm-preact.js";
+import { canImagine } from "./what_if.js";
 
 const percent = (part) => `${Math.round(100 * part)} %`;
 
@@ -15,7 +16,7 @@ export function Workloads({ tables, film, begins, at, state, set, ask }) {
   const short = items.filter(([, row]) => row.missing).length;
   return html`
     <${Part} name="workloads" title="At the edge" note=${noted(short, items.length)}
-      action=${ask && items.length > 0 && html`<button class="name"
+      action=${canImagine(ask, tables) && items.length > 0 && html`<button class="name"
         onClick=${() => set({ chosen: { kind: "what-if", key: "" } })}>What if?</button>`}>
       ${items.length ? html`<${Items} items=${items} first=${12}>${([name, row]) => html`
         <${Workload} key=${name} look=${looks(name, keys)} points=${film.history?.shares.get(name)}

@@ -8,6 +8,11 @@ const PAUSE = 0.4;
 /** As many as can be added to a workload. */
 const MOST = 100;
 
+/** Whether there is a scheduler to ask: none decides where a cluster is only watched. */
+export function canImagine(ask, tables) {
+  return Boolean(ask) && tables.status.get("now")?.role !== "watching";
+}
+
 /** What is changed is kept here, and nowhere else. */
 export function WhatIf({ tables, ask, go }) {
   const [changes, setChanges] = useState({});

@@ -4,7 +4,7 @@ import { Answer, useAnswer, Words } from "./answer.js";
 import { seen } from "./seen.js";
 import { clock } from "./times.js";
 import { html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/htm-preact.js";
-import { WhatIf } from "./what_if.js";
+import { canImagine, WhatIf } from "./what_if.js";
 
 const ASKED = ["pod", "node", "workload", "move", "decision"];
 /** Seconds that what is asked about has to stay as it is, to be asked about again. */
@@ -13,7 +13,7 @@ const STEADY = 0.5;
 /** Nothing, unless something is chosen that can be asked about. */
 export function Why({ tables, state, set, ask }) {
   const { chosen } = state;
-  const imagines = chosen?.kind === "what-if" && ask;
+  const imagines = chosen?.kind === "what-if" && canImagine(ask, tables);
   if (!imagines && !ASKED.includes(chosen?.kind)) return null;
   return html`<${Panel} ...${{ tables, state, set, ask }} />`;
 }
@@ -83,6 +83,6 @@ function Told({ tables, state: { chosen, moment }, ask, go }) {
       ${error && html`<p class="when">${error}</p>`}
       ${answer && html`<${Answer} answer=${answer} go=${go} />`}
     </div>
-    ${ask && kind === "workload" && html`
+    ${kind === "workload" && canImagine(ask, tables) && html`
       <button onClick=${() => go({ kind: "what-if", key: "" })}>What if?</button>`}`;
 }
