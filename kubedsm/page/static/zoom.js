@@ -1,0 +1,128 @@
+/**
+ * What part of the picture is seen: by wheel, pinch, drag, and keys.
+ *
+ * While it changes, the compositor scales what is drawn; once it rests, that is drawn anew.
+ */
+
+const MOST = 40;
+/** Milliseconds without change after which it rests. */
+const REST = 140;
+/** Scaled by more than this, it is drawn anew even before. */
+const BLURRED = 2.5;
+/** Pixels by which a pointer has to move for it to be a drag. */
+const DRAG = 5;
+
+export class Zoom {
+  scale = 1;
+  #x = 0;
+  #y = 0;
+  #drawnAt = 1;
+  #resting = 0;
+  #pointers = new Map();
+  #dragged = false;
+  #stopping = new AbortController();
+
+  /** `target` is moved within `host`; `onRest` hears that it is to be drawn anew. */
+  constructor(host, target, onRest) {
+    Object.assign(this, { host, target, onRest });
+    const { signal } = this.#stopping;
+    const on = (kind, heard, more) => host.addEventListener(kind, heard, { signal, ...more });
+    on("wheel", (event) => this.#wheeled(event), { passive: false });
+    on("pointerdown", (event) => this.#pressed(event));
+    on("pointermove", (event) => this.#moved(event));
+    for (const kind of ["pointerup", "pointercancel", "pointerleave"]) {
+      on(kind, (event) => this.#pointers.delete(event.pointerId));
+    }
+    on("click", (event) => this.#dragged && event.stopPropagation(), { capture: true });
+  }
+
+  close() {
+    clearTimeout(this.#resting);
+    this.#stopping.abort();
+  }
+
+  /** Larger by a factor, around a point of the host. */
+  by(factor, [px, py] = [this.host.clientWidth / 2, this.host.clientHeight / 2]) {
+    const scale = Math.min(MOST, Math.max(1, this.scale * factor));
+    const kept = scale / this.scale;
+    this.#to(scale, px - (px - this.#x) * kept, py - (py - this.#y) * kept);
+  }
+
+  /** All of it. */
+  whole() {
+    this.#to(1, 0, 0);
+  }
+
+  /** So that a box of the picture is seen, at least so many pixels wide. */
+  reveal({ x, y, w, h }, least = 0) {
+    const [left, top, right, bottom] = this.seen();
+    const inside = x >= left && y >= top && x + w <= right && y + h <= bottom;
+    if (inside && w * this.scale >= least) return;
+    const scale = Math.min(MOST, Math.max(this.scale, least / w));
+    const { clientWidth, clientHeight } = this.host;
+    this.#to(scale, clientWidth / 2 - scale * (x + w / 2), clientHeight / 2 - scale * (y + h / 2));
+  }
+
+  /** What is seen of the picture: left, top, right, bottom. */
+  seen() {
+    const { scale, host: { clientWidth, clientHeight } } = this;
+    const [left, top] = [-this.#x / scale, -this.#y / scale];
+    return [left, top, left + clientWidth / scale, top + clientHeight / scale];
+  }
+
+  #to(scale, x, y) {
+    const { clientWidth, clientHeight } = this.host;
+    this.scale = scale;
+    this.#x = Math.min(0, Math.max(clientWidth * (1 - scale), x));
+    this.#y = Math.min(0, Math.max(clientHeight * (1 - scale), y));
+    this.target.style.willChange = "transform";
+    this.target.style.transform = `translate(${this.#x}px, ${this.#y}px) scale(${scale})`;
+    // At full size a finger that is drawn across scrolls the page.
+    this.host.style.touchAction = scale > 1 ? "none" : "pan-y";
+    clearTimeout(this.#resting);
+    const blurred = Math.max(scale / this.#drawnAt, this.#drawnAt / scale) > BLURRED;
+    if (blurred) this.#rest();
+    else this.#resting = setTimeout(() => this.#rest(), REST);
+  }
+
+  #rest() {
+    this.#drawnAt = this.scale;
+    this.target.style.willChange = "";
+    this.onRest();
+  }
+
+  #wheeled(event) {
+    if (this.scale === 1 && event.deltaY > 0) return;
+    event.preventDefault();
+    const lines = event.deltaMode === WheelEvent.DOM_DELTA_LINE ? 16 : 1;
+    const speed = event.ctrlKey ? 0.01 : 0.002;
+    this.by(Math.exp(-event.deltaY * lines * speed), this.#point(event));
+  }
+
+  #pressed(event) {
+    this.#dragged = false;
+    this.#pointers.set(event.pointerId, this.#point(event));
+  }
+
+  #moved(event) {
+    const before = this.#pointers.get(event.pointerId);
+    if (!before) return;
+    const now = this.#point(event);
+    const moved = Math.hypot(now[0] - before[0], now[1] - before[1]);
+    if (!this.#dragged && moved < DRAG) return;
+    this.#dragged = true;
+    const other = [...this.#pointers].find(([id]) => id !== event.pointerId)?.[1];
+    this.#pointers.set(event.pointerId, now);
+    if (other) {
+      const apart = (point) => Math.hypot(point[0] - other[0], point[1] - other[1]) || 1;
+      this.by(apart(now) / apart(before), other);
+    } else if (this.scale > 1) {
+      this.#to(this.scale, this.#x + now[0] - before[0], this.#y + now[1] - before[1]);
+    }
+  }
+
+  #point({ clientX, clientY }) {
+    const { left, top } = this.host.getBoundingClientRect();
+    return [clientX - left, clientY - top];
+  }
+}

@@ -1,0 +1,143 @@
+"""A cluster that is there only as rows: as large as one likes, with something of everything."""
+
+import asyncio
+import random
+import time
+from contextlib import asynccontextmanager
+from itertools import cycle
+
+import attrs
+from aiohttp import web
+from msgspec.structs import replace
+
+from kubedsm.clock import SystemClock
+from kubedsm.listening import listen
+from kubedsm.page.access import Access
+from kubedsm.page.film_file import FilmFile
+from kubedsm.page.messages import Changes, Snapshot
+from kubedsm.page.rows import MoveRow, NodeRow, PodRow, StatusRow, WorkloadRow
+from kubedsm.page.serving import page_app
+from kubedsm.page.stream import Stream
+from kubedsm.runtime.supervisor import Supervisor
+
+GIB = 2**30
+STATES = ("cordoned", "settling", "not ready", "unreachable", "cut off")
+#: what one of its changes does to a pod that is Ready
+FATES = ("leaving", "not ready", "elsewhere")
+
+
+@attrs.define(slots=False)
+class MadeCluster:
+    """`changes`: of pods, at each look."""
+
+    nodes: int
+    pods: int
+    changes: int = 10
+    sites: int = 0
+    moving: int = 3
+    rng: random.Random = attrs.field(factory=lambda: random.Random(1))
+    version: int = 0
+
+    def __attrs_post_init__(self):
+        cloud = max(1, self.nodes // 5)
+        self._workloads = [f"shop/{name}" for name in _names(min(40, 2 + self.pods // 25))]
+        self._tables = {"nodes": {}, "pods": {}, "workloads": {}, "moves": {}, "news": {}}
+        self._tables["status"] = {"now": StatusRow(headline="made up", waiting=4)}
+        for number in range(self.nodes):
+            self._tables["nodes"].update(self._node(number, cloud))
+        names = cycle(self._tables["nodes"])
+        for number in range(self.pods - 4):
+            self._new_pod(number, next(names))
+        for number in range(4):
+            self._new_pod(self.pods + number, "")
+        for workload in self._workloads:
+            self._tables["workloads"][workload] = WorkloadRow("Deployment", 2, 3, 0.5, 1.0)
+        self._new_moves()
+        self._count = 2 * self.pods
+
+    def _node(self, number, cloud):
+        state = STATES[number // 7 % len(STATES)] if number % 7 == 5 and self.nodes > 8 else ""
+        load = {} if number % 3 else {"cpu_used": 0.1 + number % 8 / 10, "memory_used": 0.6}
+        if number < cloud:
+            row = NodeRow("cloud", 32_000, 64 * GIB, 110, state=state, **load)
+            return {f"cloud-{number + 1}": row}
+        site = f"site-{number % self.sites + 1}" if self.sites else ""
+        cpu = (4_000, 8_000, 8_000, 16_000)[number % 4]
+        row = NodeRow("edge", cpu, cpu * GIB // 500, 110, site=site, state=state, **load)
+        return {f"edge-{number - cloud + 1}": row}
+
+    def _new_pod(self, number, node):
+        workload = self._workloads[number // 3 % len(self._workloads)]
+        full = 0.75 * sum(row.cpu for row in self._tables["nodes"].values()) / self.pods
+        room = self._tables["nodes"][node].cpu / 12_000 if node else 1
+        key = f"{workload}-{number:05x}"
+        self._tables["pods"][key] = PodRow(
+            workload,
+            ("ready", "ready", "ready", "starting")[number % 4] if node else "waiting",
+            created=time.time(),
+            cpu=int(full * room),
+            memory=int(full * room / 1000 * 2 * GIB),
+            node=node,
+            message="" if node else "0/4 nodes are available: 4 Insufficient cpu.",
+        )
+        return key
+
+    def _new_moves(self):
+        placed = [key for key, pod in self._tables["pods"].items() if pod.node]
+        edges = [name for name in self._tables["nodes"] if name.startswith("edge")]
+        for number, key in enumerate(self.rng.sample(placed, self.moving)):
+            pod = self._tables["pods"][key]
+            self._tables["moves"][f"plan-1/{key}"] = MoveRow(
+                key, pod.workload, pod.node, self.rng.choice(edges), "cloud-to-edge",
+                "its promise lacks 1 pod of 3", "moving" if number else "planned",
+                at=time.time(), step=f"waiting for {key}x to be Ready", done=number + 1, steps=7,
+                decision=1,
+            )  # fmt: skip
+
+    def snapshot(self):
+        rows = {table: dict(rows) for table, rows in self._tables.items()}
+        return Snapshot(self.version, time.time(), rows)
+
+    def look(self):
+        """What has changed: pods that end, go elsewhere, and are no longer Ready."""
+        pods, changed = self._tables["pods"], set()
+        for key in self.rng.sample(sorted(pods), self.changes):
+            pod, fate = pods[key], self.rng.choice(FATES)
+            if pod.state == "leaving":
+                changed.add(self._another(pod.node))
+                del pods[key]
+            elif pod.state == "starting":
+                pods[key] = replace(pod, state="ready")
+            elif pod.node:
+                pods[key] = replace(pod, state="not ready" if fate == "not ready" else "leaving")
+            changed.add(key)
+        rows = {key: pods.get(key) for key in changed}
+        self.version += 1
+        return Changes(self.version, time.time(), {"pods": rows})
+
+    def _another(self, node):
+        self._count += 1
+        return self._new_pod(self._count, node)
+
+
+def _names(count):
+    words = ("cart", "front", "orders", "search", "mail", "ads", "stock", "pay", "geo", "users")
+    return [f"{words[n % 10]}{n // 10 or ''}" for n in range(count)]
+
+
+@asynccontextmanager
+async def page_of_made(cluster):
+    """Enter the URL of the page that shows it, with its changes four times a second."""
+    clock = SystemClock()
+    supervisor = Supervisor(clock, random.Random(1))
+    stream = Stream(cluster.look, cluster.snapshot, asyncio.Event(), clock, supervisor)
+    app = page_app(stream, FilmFile(stream.film, clock), Access())
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+    url = await listen(runner, "127.0.0.1", 0)
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            looking = tasks.create_task(stream.run())
+            yield url
+            looking.cancel()
+    finally:
+        await runner.cleanup()
