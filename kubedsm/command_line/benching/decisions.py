@@ -127,7 +127,7 @@ def load(**given: Any) -> None:
 @click.option("--changes", type=click.IntRange(1), default=25, help="From one look to the next.")
 @output
 def look(**given: Any) -> None:
-    """Seeing what has changed, for the page, beside seeing all anew (5 s).
+    """What changed, seen for the page, beside seeing all anew (5 s).
 
     Four looks a second are taken while somebody views.
     """
