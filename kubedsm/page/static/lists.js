@@ -6,10 +6,10 @@ import { html, useMemo, useState } from "./vendor/htm-preact.js";
 /** So many more at a time, of a list that is cut. */
 const MORE = 50;
 
-/** A part of the page with a heading, and beside it a note and what can be done. */
-export function Part({ name, title, note, action, children }) {
+/** A part of the page, or `of` one of its films, with a heading, a note and what can be done. */
+export function Part({ name, title, of, note, action, children }) {
   return html`
-    <section class=${`list ${name}`} aria-label=${title}>
+    <section class=${`list ${name}`} aria-label=${of ? `${title}, ${of}` : title}>
       <header><h2>${title}</h2>${note && html`<span class="soft">${note}</span>`}${action}</header>
       ${children}
     </section>`;
@@ -50,11 +50,11 @@ export function waitingTogether(pods) {
   return [...groups.values()].sort((one, other) => one.row.created - other.row.created);
 }
 
-export function Waiting({ tables, at, state, set }) {
+export function Waiting({ tables, at, state, of, set }) {
   const items = useMemo(() => waitingTogether(tables.pods), [tables.pods]);
   const all = items.reduce((sum, { pods }) => sum + pods.length, 0);
   return html`
-    <${Part} name="waiting" title="Waiting for a node"
+    <${Part} of=${of} name="waiting" title="Waiting for a node"
       note=${all ? `${all} ${all === 1 ? "pod" : "pods"}, the oldest first` : ""}>
       ${all ? html`<${Items} items=${items} first=${4}>${(group) => html`
         <${Group} key=${group.why} ...${{ group, at, state, set }} />`}<//>`
@@ -90,10 +90,10 @@ function held({ state, message }) {
     : "It has not been tried yet.";
 }
 
-export function News({ tables, set }) {
+export function News({ tables, of, set }) {
   const items = useMemo(() => [...tables.news].reverse(), [tables.news]);
   return html`
-    <${Part} name="news" title="News" note=${items.length > 1 ? "the latest first" : ""}>
+    <${Part} of=${of} name="news" title="News" note=${items.length > 1 ? "the latest first" : ""}>
       ${items.length ? html`<${Items} items=${items} first=${12}>${([number, row]) => html`
         <li key=${number}>
           <time>${clock(row.at)}</time>

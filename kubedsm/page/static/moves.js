@@ -15,7 +15,7 @@ export function sorted(moves) {
 
 const ENDED = { completed: "good", "taken back": "warn", failed: "bad", dropped: "soft" };
 
-export function Moves({ tables, at, state, set }) {
+export function Moves({ tables, at, state, of, set }) {
   const { moving, planned, proposed, over } = useMemo(() => sorted(tables.moves), [tables.moves]);
   const proposal = tables.status.get("now")?.proposal;
   const some = (items, first, title = null) => items.length > 0 && html`
@@ -23,7 +23,7 @@ export function Moves({ tables, at, state, set }) {
     <${Items} items=${items} first=${first}>${([id, row]) => html`
       <${Move} key=${id} ...${{ id, row, at, state, set }} />`}<//>`;
   return html`
-    <${Part} name="moves" title="Moves"
+    <${Part} of=${of} name="moves" title="Moves"
       note=${moving.length ? `${moving.length} under way` : ""}>
       ${some(moving, 8)}
       ${some(planned, 4, "Wait for their turn")}

@@ -9,7 +9,7 @@ import { Workloads } from "./promises.js";
 import { Timeline } from "./timeline.js";
 import { Token } from "./token.js";
 import { Why } from "./why.js";
-import { html, render } from "./vendor/htm-preact.js";
+import { html, render, useMemo } from "./vendor/htm-preact.js";
 
 /**
  * Show films, one beside the other. `ask` asks the server; without one nothing can be asked.
@@ -26,7 +26,7 @@ export function show({ films, ask = null, enter = null, titles = [], about = nul
     moment: null,
     /** the moment that it is compared with, or null */
     compared: null,
-    /** what is asked about: { kind: "pod" | "node" | "move" | "decision" …, key }, or null */
+    /** what is asked about: { kind: "pod" | "node" | "move" | "decision" …, key, film }, or null */
     chosen: null,
   };
   let asked = false;
@@ -75,6 +75,7 @@ function Page({ films, titles, about, ask, enter, state, set }) {
   if (state.connection === "refused") return html`<${Token} enter=${enter} />`;
   const shown = tablesAt(films, state.moment);
   const [first] = shown;
+  const asked = state.chosen?.film ?? 0;
   const live = state.connection === "connected" && state.moment === null;
   const clocks = films.map((film) => (live ? now(film) : momentIn(film, films, state.moment)));
   if (about === null) document.title = title(first.status.get("now"));
@@ -83,16 +84,22 @@ function Page({ films, titles, about, ask, enter, state, set }) {
     <main class=${films.length > 1 ? "several" : ""}>
       ${films.map((film, index) => html`
         <${Shown} key=${index}
-          ...${{ film, tables: shown[index], title: titles[index], at: clocks[index] }}
+          ...${{ index, film, tables: shown[index], title: titles[index], at: clocks[index] }}
           ...${{ state, set, ask }} />`)}
-      <${Why} tables=${first} state=${state} set=${set} ask=${ask} />
+      <${Why} tables=${shown[asked]} state=${state} set=${within(asked, set)} ask=${ask} />
     </main>
     <${Timeline} films=${films} titles=${titles} state=${state} set=${set} />`;
 }
 
+/** The same, for whoever chooses something in one of the films. */
+function within(film, set) {
+  return (more) => set(more.chosen ? { ...more, chosen: { ...more.chosen, film } } : more);
+}
+
 /** One film at the moment: its drawing, and its lists. */
-function Shown({ film, tables, title: name, at, state, set, ask }) {
-  const lists = { tables, film, begins: film.begins, at, state, set, ask };
+function Shown({ index, film, tables, title: name, at, state, set: setAll, ask }) {
+  const set = useMemo(() => within(index, setAll), [index, setAll]);
+  const lists = { tables, film, begins: film.begins, at, state, set, ask, of: name };
   return html`
     <div class="film">
       ${name && html`<header><h2>${name}</h2>

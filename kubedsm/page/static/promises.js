@@ -8,14 +8,14 @@ import { canImagine } from "./what_if.js";
 
 const percent = (part) => `${Math.round(100 * part)} %`;
 
-export function Workloads({ tables, film, begins, at, state, set, ask }) {
+export function Workloads({ tables, film, begins, at, state, of, set, ask }) {
   const [keys, items] = useMemo(() => {
     const sorted = [...tables.workloads].sort(([one], [other]) => (one < other ? -1 : 1));
     return [sorted.map(([key]) => key), shortestFirst(sorted)];
   }, [tables.workloads]);
   const short = items.filter(([, row]) => row.missing).length;
   return html`
-    <${Part} name="workloads" title="At the edge" note=${noted(short, items.length)}
+    <${Part} of=${of} name="workloads" title="At the edge" note=${noted(short, items.length)}
       action=${canImagine(ask, tables) && items.length > 0 && html`<button class="name"
         onClick=${() => set({ chosen: { kind: "what-if", key: "" } })}>What if?</button>`}>
       ${items.length ? html`<${Items} items=${items} first=${12}>${([name, row]) => html`
