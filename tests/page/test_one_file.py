@@ -44,7 +44,7 @@ def test_modules_are_those_that_are_served_and_find_each_other_by_name(written):
     for name, text in modules(written).items():
         served = files[name.removeprefix("page/")].decode()
         assert text.replace('"page/', '"./') == served.replace('"page/', '"./')
-        imported = re.findall(r'(?m)^(?:import|\})[^;"]*"([^"]+)";', text)
+        imported = re.findall(r'^(?:import|\})[^;"]*\bfrom "([^"]+)"', text, re.MULTILINE)
         assert set(imported) <= modules(written).keys()
     assert {"page/recorded.js", "page/page.js", "page/vendor/htm-preact.js"} <= set(
         modules(written)
