@@ -5,7 +5,12 @@ from typing import Any
 
 import click
 
-from kubedsm.commands.options import output, scheduler_address
+from kubedsm.commands.options import (
+    config_file,
+    kubeconfig_context,
+    output,
+    scheduler_address,
+)
 
 
 @click.command()
@@ -16,13 +21,23 @@ from kubedsm.commands.options import output, scheduler_address
     type=click.Path(dir_okay=False, path_type=Path),
     help="File with the token that the page asks for: `kubedsm run --page-token-file`.",
 )
+@click.option(
+    "--kubeconfig",
+    "kubeconfig_path",
+    type=click.Path(path_type=Path),
+    show_default="none: ask the scheduler",
+    help="Follow the cluster of this kubeconfig itself, with no scheduler.",
+)
+@kubeconfig_context
+@config_file
 @output
 def watch(**given: Any) -> None:
     """Watch the cluster as the page of a running scheduler shows it.
 
     The scheduler was started with `kubedsm run --page`, or with --page-address, which --server
     then names. Where no picture can change in place, and with -o json, there is a line for each
-    thing that is new. It changes nothing.
+    thing that is new. With --kubeconfig or --context the cluster itself is followed, of which less
+    is known: nothing of what a scheduler decides. It changes nothing.
     """
     from kubedsm.commands import watching
 

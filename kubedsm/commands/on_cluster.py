@@ -156,7 +156,8 @@ async def read_snapshot(
     return mirror.snapshot()
 
 
-async def _synced(runtime: Runtime) -> None:
+async def synced(runtime: Runtime) -> None:
+    """Return when all is listed. Raises OutcomeUnknown if that takes too long."""
     try:
         async with asyncio.timeout(PATIENCE):
             await runtime.synced.wait()
@@ -189,7 +190,7 @@ async def carry_out(
     runtime = Runtime(cluster, quiet, clock, rng, listener=ends)
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(runtime.run())
-        await _synced(runtime)
+        await synced(runtime)
         await act(runtime)
         while not runtime.manager.quiet.is_set():
             await runtime.manager.quiet.wait()

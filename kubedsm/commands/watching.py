@@ -1,6 +1,7 @@
 """`kubedsm watch`: what the page of a running scheduler shows, on a terminal."""
 
 import asyncio
+import random
 from collections.abc import AsyncGenerator
 from contextlib import ExitStack, aclosing
 from pathlib import Path
@@ -11,28 +12,76 @@ from rich.console import Console
 from rich.live import Live
 
 from kubedsm.clock import Clock, SystemClock
+from kubedsm.cluster.calls.explained_cluster import ExplainedCluster
+from kubedsm.cluster.client.kubernetes import KubernetesCluster
+from kubedsm.cluster.joining import TIMEOUT, greet
 from kubedsm.commands.console import log_to, print_json, remark, until_interrupted
+from kubedsm.commands.inputs import configuration_at
+from kubedsm.commands.on_cluster import synced
 from kubedsm.commands.private_files import known_token
 from kubedsm.page.following import Away, follow
 from kubedsm.page.messages import Snapshot
+from kubedsm.page.scene import Scene
+from kubedsm.page.stream import LOOK
 from kubedsm.page.terminal.news_lines import News, json_of, line_of
 from kubedsm.page.terminal.picture import picture
 from kubedsm.page.terminal.rows_seen import Seen
+from kubedsm.runtime.assembly import Runtime
 
 Followed = AsyncGenerator[Snapshot | Away]
 #: seconds after which it is drawn again, for how long things take is in it
 DRAWN = 1.0
 
 
-def watch(server: str, token_path: Path | None, output: str) -> None:
-    log_to(level="ERROR")
+def watch(
+    server: str,
+    token_path: Path | None,
+    kubeconfig_path: Path | None,
+    context: str | None,
+    config_path: str | None,
+    output: str,
+) -> None:
+    by_itself = kubeconfig_path is not None or context is not None
+    if config_path is not None and not by_itself:
+        raise click.UsageError(
+            "--config is about --kubeconfig or --context: a scheduler has its own"
+        )
+    log_to(level="CRITICAL")
     clock, console = SystemClock(), Console(highlight=False)
-    token = None if token_path is None else known_token(token_path)
-    followed = follow(server, token, clock)
-    if output == "text" and console.is_terminal and not console.is_dumb_terminal:
-        until_interrupted(_Picture(server, console, clock).drawn(followed))
-    else:
-        until_interrupted(_told(followed, server, as_json=output == "json"))
+    draws = output == "text" and console.is_terminal and not console.is_dumb_terminal
+
+    async def watched(where: str, followed: Followed) -> None:
+        if draws:
+            await _Picture(where, console, clock).drawn(followed)
+        else:
+            await _told(followed, where, as_json=output == "json")
+
+    async def of_cluster() -> None:
+        configuration = configuration_at(config_path)
+        async with await KubernetesCluster.connect(kubeconfig_path, context) as cluster:
+            asked = ExplainedCluster(cluster, cluster.server)
+            await greet(asked, timeout=TIMEOUT)
+            scene = Scene(clock)
+            runtime = Runtime(asked, configuration, clock, random.Random(), listener=scene)
+            async with asyncio.TaskGroup() as tasks:
+                following = tasks.create_task(runtime.follow())
+                await synced(runtime)
+                await watched(cluster.server, _looks(runtime, scene, clock))
+                following.cancel()
+
+    async def of_scheduler() -> None:
+        token = None if token_path is None else known_token(token_path)
+        await watched(server, follow(server, token, clock))
+
+    until_interrupted(of_cluster() if by_itself else of_scheduler())
+
+
+async def _looks(runtime: Runtime, scene: Scene, clock: Clock) -> Followed:
+    """What a cluster shows by itself, whenever it is different; nothing is decided here."""
+    while True:
+        if scene.look(runtime, None, clock.wall()) is not None:
+            yield scene.snapshot()
+        await clock.sleep(LOOK)
 
 
 @attrs.define

@@ -57,8 +57,8 @@ async def follow(server: str, token: str | None, clock: Clock) -> AsyncGenerator
                 why = f"nothing answers at {server}"
                 if seen is None:
                     raise NotShownError(
-                        f"{why}: start a scheduler with `kubedsm run --page`, or say where it is"
-                        " with --server"
+                        f"{why}: start a scheduler with `kubedsm run --page`, say where it is with"
+                        " --server, or have the cluster itself followed with --kubeconfig"
                     ) from error
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 raise NotShownError(

@@ -6,9 +6,13 @@ import sys
 
 import pytest
 
+from kubedsm.clock import SystemClock
+from kubedsm.commands.private_files import written_kubeconfig
+from kubedsm.emulator.http.server import HttpFront
 from support.command_line import kubedsm
 from support.terminal import Terminal
 from support.watched import watched
+from support.worlds import CLOUD, EDGE, emulated
 
 pytestmark = pytest.mark.http
 
@@ -41,16 +45,43 @@ async def test_a_picture_changes_in_place_until_it_is_interrupted():
     assert "Traceback" not in terminal.screen
 
 
+async def first_said(*arguments):
+    """The first line on stderr, and all on stdout until it is ended; and its exit code."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "kubedsm", "watch", *map(str, arguments),
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    async with asyncio.timeout(60):
+        said = await process.stderr.readline()
+    process.terminate()
+    out, _ = await process.communicate()
+    return said.decode(), out.decode(), process.returncode
+
+
 async def test_in_a_pipe_it_begins_by_saying_how_things_stand():
     async with watched() as (_, url):
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "kubedsm", "watch", "--server", url, "-o", "json",
-            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-        )  # fmt: skip
-        async with asyncio.timeout(60):
-            assert (await process.stderr.readline()).startswith(f"kubedsm: {url}: ".encode())
-        process.terminate()
-        out, _ = await process.communicate()
-    for line in out.splitlines():
-        assert json.loads(line)["text"]
-    assert process.returncode == 0
+        said, out, code = await first_said("--server", url, "-o", "json")
+    assert said.startswith(f"kubedsm: {url}: ")
+    assert all(json.loads(line)["text"] for line in out.splitlines())
+    assert code == 0
+
+
+async def test_a_cluster_is_followed_without_a_scheduler(tmp_path):
+    kubeconfig = tmp_path / "kubeconfig"
+    async with emulated(EDGE, CLOUD, clock=SystemClock()) as world:
+        changed = set()
+        world.api.store.subscribe(lambda change: changed.add(change.resource.kind))
+        async with HttpFront(world.cluster.routes) as front:
+            url = front.url
+            with written_kubeconfig(url, None, kubeconfig):
+                said, _, code = await first_said("--kubeconfig", kubeconfig)
+        assert said == f"kubedsm: {url}: the cluster is followed; nothing is decided here\n"
+        assert code == 0
+        # Its own controllers see to nodes, and nobody writes anything else.
+        assert changed <= {"Node"}
+
+
+def test_a_configuration_is_for_a_cluster_that_is_followed():
+    done = kubedsm("watch", "--config", "kubedsm.yaml")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "--config is about --kubeconfig or --context" in done.stderr

@@ -49,7 +49,7 @@ def picture(seen: Seen, now: float, where: str, away: str, width: int, height: i
         *_listed("moves", [*_moves(seen.moves, now)], 6, 12),
         *_listed("waiting for a node", [*_waiting(seen.pods)], 5, 11),
         *_listed("lately", [*_news(seen.news)], 4, 2),
-        Part(Text(_figures(status), style="dim"), use=3),
+        *([] if status.role == "watching" else [Part(Text(_figures(status), style="dim"), use=3)]),
     ]
     return Group(*fitting(parts, width, height))
 
@@ -60,7 +60,7 @@ def _role(status: StatusRow) -> str:
         "leading": "leading",
         "standby": f"standby, {status.leader or 'another one'} leads",
         "alone": "",
-        "watching": "nothing is decided here",
+        "watching": "",  # its headline says so
     }[status.role]
     more = [
         said,
