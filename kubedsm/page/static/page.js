@@ -26,7 +26,7 @@ export function show({ films, ask = null, enter = null, titles = [], about = nul
     moment: null,
     /** the moment that it is compared with, or null */
     compared: null,
-    /** what is asked about: { kind: "pod" | "node" | "move" | "decision" …, key, film }, or null */
+    /** what is asked about: { kind: "pod" | "node" | "move" …, key, film }, or null */
     chosen: null,
   };
   let asked = false;
