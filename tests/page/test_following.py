@@ -43,7 +43,7 @@ def stream():
 
 
 def page(shown, access=None):
-    return page_app(shown, FilmFile(shown.film, SystemClock()), access or Access())
+    return page_app(shown, FilmFile(shown, SystemClock()), access or Access())
 
 
 async def refused(app, token=None):

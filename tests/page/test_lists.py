@@ -26,7 +26,7 @@ async def told(rows, access=None):
     """Enter the URL of a page of these rows."""
     clock = SystemClock()
     stream = stream_of(ToldScene(rows), clock)
-    app = page_app(stream, FilmFile(stream.film, clock), access or Access())
+    app = page_app(stream, FilmFile(stream, clock), access or Access())
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
     try:
         yield await listen(runner, "127.0.0.1", 0)

@@ -131,7 +131,7 @@ async def page_of_made(cluster):
     clock = SystemClock()
     supervisor = Supervisor(clock, random.Random(1))
     stream = Stream(cluster.look, cluster.snapshot, asyncio.Event(), clock, supervisor)
-    app = page_app(stream, FilmFile(stream.film, clock), Access())
+    app = page_app(stream, FilmFile(stream, clock), Access())
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
     url = await listen(runner, "127.0.0.1", 0)
     try:
