@@ -4,6 +4,7 @@ from contextlib import asynccontextmanager
 
 from support.browser import expect, in_browser
 from support.modules import modules_served
+from support.watched import watched
 
 pytestmark = in_browser
 
@@ -115,6 +116,18 @@ async def test_two_moments_are_compared_in_words(browser):
         await expect(told).to_contain_text("w 0 of 2, then 1 of 2")
         await page.get_by_role("button", name="Stop comparing").click()
         await expect(told).to_have_count(0)
+
+
+async def test_what_is_different_from_a_moment_is_marked_in_the_picture(browser):
+    async with watched() as (there, url), browser.page(url) as page:
+        there.world.deploy("early", 1)
+        await expect(page.locator(".picture [data-pod*=early]")).to_have_count(1)
+        await page.keyboard.press("c")
+        there.world.deploy("late", 1)
+        await expect(page.locator(".picture [data-pod*=late].different")).to_have_count(1)
+        await expect(page.locator(".picture [data-pod*=early].different")).to_have_count(0)
+        await page.keyboard.press("c")
+        await expect(page.locator(".picture .different")).to_have_count(0)
 
 
 async def test_two_recordings_go_on_together_from_their_begins(browser):

@@ -21,19 +21,19 @@ export function Comparison({ films, titles, state, moment, set }) {
       <h2 id="comparison">From ${clock(from)} to ${clock(to)}, ${lasting(to - from)}</h2>
       ${films.map((film, i) => html`
         ${films.length > 1 && html`<h3>${titles[i]}</h3>`}
-        <${Differences} before=${before[i]} after=${after[i]} set=${set} />`)}
+        <${Differences} before=${before[i]} after=${after[i]}
+          choose=${(key) => set({ chosen: { kind: "pod", key, film: i } })} />`)}
     </section>`;
 }
 
-function Differences({ before, after, set }) {
+function Differences({ before, after, choose }) {
   const found = useMemo(() => differences(before, after), [before, after]);
   const { moved, came, went, shares, nodes } = found;
   if (!moved.size && !came.size && !went.size && !shares.length && !nodes.length) {
     return html`<p>Nothing is different.</p>`;
   }
   const pod = (key) => html`
-    <button type="button" class="name" onClick=${() => set({ chosen: { kind: "pod", key } })}>
-      ${key}</button>`;
+    <button type="button" class="name" onClick=${() => choose(key)}>${key}</button>`;
   return html`
     <div class="differences">
       <${List} name="Moved" all=${[...moved]} tell=${([key, { from, to, replaced }]) => html`

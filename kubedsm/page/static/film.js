@@ -12,6 +12,8 @@ import { History } from "./history.js";
 export const KEPT = { room: 8_000_000, span: 3_600 };
 /** Rows of changes in a chapter at least, and seconds of it at most. */
 const [ROWS, LENGTH] = [500, 300];
+/** Moments last asked for, whose tables are kept: what is shown, and what it is compared with. */
+const ASKED = 3;
 
 const NOTHING = Object.freeze({
   nodes: new Map(), pods: new Map(), workloads: new Map(), moves: new Map(), news: new Map(),
@@ -47,17 +49,17 @@ export function tablesAt(films, moment) {
 
 /**
  * Chapters: each has all tables as they were when it began, and its messages. It is as long as its
- * changes are as many as the rows at its begin, so that neither what is kept of tables nor what must
- * be made again for a moment is ever much more than the messages themselves.
+ * changes are as many as the rows at its begin, so that neither what is kept of tables nor what
+ * must be made again for a moment is ever much more than the messages themselves.
  */
 export class Film {
   #chapters = [];
   #size = 0;
   #kept;
   #newest = null;
-  /** Tables that were made: of the last message, and of the moment last asked for. */
+  /** Tables that were made: of the last message, and of the moments last asked for. */
   #last = null;
-  #asked = null;
+  #asked = [];
   /** What of it is drawn along time. */
   history = new History();
 
@@ -110,7 +112,11 @@ export class Film {
     if (moment >= this.ends) return this.last;
     const chapter = this.#chapters[lastNotAfter(this.#chapters, moment, (c) => c.messages[0].at)];
     const count = 1 + lastNotAfter(chapter.messages, moment, (message) => message.at);
-    return (this.#asked = reached(this.#asked, chapter, count)).tables;
+    const before = this.#asked.filter((spot) => spot.chapter === chapter && spot.count <= count)
+      .sort((one, other) => other.count - one.count);
+    const spot = reached(before[0], chapter, count);
+    this.#asked = [spot, ...this.#asked.filter((each) => each !== spot)].slice(0, ASKED);
+    return spot.tables;
   }
 
   #write(message, size) {
@@ -142,7 +148,7 @@ export class Film {
 
   #forgetAll() {
     this.#chapters = [];
-    [this.#size, this.#newest, this.#last, this.#asked] = [0, null, null, null];
+    [this.#size, this.#newest, this.#last, this.#asked] = [0, null, null, []];
     this.history = new History();
   }
 }
@@ -151,7 +157,8 @@ export class Film {
 function reached(spot, chapter, count) {
   const start = spot?.chapter === chapter && spot.count <= count ? spot : chapter.begin;
   if (start.count === count) return start;
-  return { chapter, count, tables: after(start.tables, chapter.messages.slice(start.count, count)) };
+  const messages = chapter.messages.slice(start.count, count);
+  return { chapter, count, tables: after(start.tables, messages) };
 }
 
 function count(tables, size) {

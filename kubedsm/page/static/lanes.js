@@ -43,18 +43,20 @@ export function laneAt(track, event, films, x) {
   const at = Number(over?.dataset.film ?? 0);
   const own = beside(x, films, at, track.clientWidth);
   const moment = x.at(px);
-  const chosen = { kind: "moment", key: String(moment) };
-  const found = { lane: over?.dataset.lane, film: films[at], px, top: over?.offsetTop ?? 0, moment,
-    own: own.at(px), chosen };
+  const found = {
+    lane: over?.dataset.lane, film: films[at], px, top: over?.offsetTop ?? 0,
+    moment, own: own.at(px), chosen: { kind: "moment", key: String(own.at(px)), film: at },
+  };
   const { history } = films[at];
   if (found.lane === "moves") {
     const y = event.clientY - over.getBoundingClientRect().top;
     const move = moveNear(spans(history.moves.values(), own), px, y);
-    return move ? { ...found, move, chosen: { kind: "move", key: move.id } } : found;
+    return move ? { ...found, move, chosen: { kind: "move", key: move.id, film: at } } : found;
   }
   const marks = marksNear(history.marks.filter(({ lane }) => lane === found.lane), own, px);
   if (!marks.length) return found;
-  return { ...found, marks, chosen: subject(marks[0]), moment: marks[0].seen + moment - found.own };
+  const chosen = { ...subject(marks[0]), film: at };
+  return { ...found, marks, chosen, moment: marks[0].seen + moment - found.own };
 }
 
 /** What a piece of news is about. */

@@ -75,6 +75,7 @@ function Page({ films, titles, about, ask, enter, state, set }) {
   if (state.connection === "refused") return html`<${Token} enter=${enter} />`;
   const shown = tablesAt(films, state.moment);
   const [first] = shown;
+  const others = state.compared === null ? [] : tablesAt(films, state.compared);
   const asked = state.chosen?.film ?? 0;
   const live = state.connection === "connected" && state.moment === null;
   const clocks = films.map((film) => (live ? now(film) : momentIn(film, films, state.moment)));
@@ -85,7 +86,7 @@ function Page({ films, titles, about, ask, enter, state, set }) {
       ${films.map((film, index) => html`
         <${Shown} key=${index}
           ...${{ index, film, tables: shown[index], title: titles[index], at: clocks[index] }}
-          ...${{ state, set, ask }} />`)}
+          ...${{ compared: others[index], state, set, ask }} />`)}
       <${Why} tables=${shown[asked]} state=${state} set=${within(asked, set)} ask=${ask} />
     </main>
     <${Timeline} films=${films} titles=${titles} state=${state} set=${set} />`;
@@ -97,14 +98,14 @@ function within(film, set) {
 }
 
 /** One film at the moment: its drawing, and its lists. */
-function Shown({ index, film, tables, title: name, at, state, set: setAll, ask }) {
+function Shown({ index, film, tables, compared, title: name, at, state, set: setAll, ask }) {
   const set = useMemo(() => within(index, setAll), [index, setAll]);
   const lists = { tables, film, begins: film.begins, at, state, set, ask, of: name };
   return html`
     <div class="film">
       ${name && html`<header><h2>${name}</h2>
         <p>${tables.status.get("now")?.headline}</p></header>`}
-      <div class="scene"><${Cluster} ...${{ tables, title: name, state, set }} /></div>
+      <div class="scene"><${Cluster} ...${{ tables, compared, title: name, state, set }} /></div>
       <div class="lists">
         <${Moves} ...${lists} /><${Waiting} ...${lists} />
         <${Workloads} ...${lists} /><${News} ...${lists} />

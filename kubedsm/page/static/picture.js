@@ -6,6 +6,7 @@
  */
 
 import { Arcs, arched } from "./arcs.js";
+import { differences } from "./differences.js";
 import { Layout, room } from "./layout.js";
 import { NodeBox, percent } from "./nodes.js";
 import { looks } from "./palette.js";
@@ -29,6 +30,7 @@ export class Picture {
   #boxes = new Map();
   #held = new Map();
   #chosen = null;
+  #compared = null;
   #looks = new Map();
   #areas = new Map();
   #focused = null;
@@ -63,8 +65,9 @@ export class Picture {
     this.svg.remove();
   }
 
-  /** Show these tables, with that chosen. */
-  show(tables, chosen) {
+  /** Show these tables, with that chosen; marked is what is different from the `compared` ones. */
+  show(tables, chosen, compared) {
+    this.#compared = compared;
     const before = this.#tables;
     this.#tables = tables;
     const dirty = new Set();
@@ -316,8 +319,24 @@ export class Picture {
     this.#drawArcs();
   }
 
+  /** Show by a class which pods came or moved, and on which nodes pods are others. */
+  #markDifferent() {
+    if (!this.#compared && !this.svg.querySelector(".different")) return;
+    const { moved, came, went } = differences(this.#compared ?? this.#tables, this.#tables);
+    const places = [...moved.values(), ...came.values(), ...went.values()];
+    const nodes = new Set(places.flatMap(({ from, to }) => [from, to]));
+    for (const { group, name } of this.#boxes.values()) {
+      group.classList.toggle("different", nodes.has(name));
+    }
+    for (const pod of this.svg.querySelectorAll("[data-pod]")) {
+      const { pod: key } = pod.dataset;
+      pod.classList.toggle("different", moved.has(key) || came.has(key));
+    }
+  }
+
   /** Show by a class what is chosen, and the node that holds it. */
   #mark() {
+    this.#markDifferent();
     for (const marked of this.svg.querySelectorAll(".node.chosen, .pod.chosen, .node.holds")) {
       marked.classList.remove("chosen", "holds");
     }
