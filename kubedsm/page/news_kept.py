@@ -17,8 +17,8 @@ from kubedsm.why.record import DecisionRecord
 
 #: rows of them
 LAST = 200
-#: what batches tell already
-_TOLD_OTHERWISE = frozenset({"Scheduled"})
+#: what the news of decisions and moves tell already
+_TOLD_OTHERWISE = frozenset({"Scheduled", "FailedScheduling", "Migrated", "MigrationProposed"})
 
 
 @attrs.define

@@ -87,6 +87,7 @@ async def test_a_move_is_followed_from_its_decision_to_its_end():
                 f"moved {pod} from c1 to e1: its promise lacks 1 pod of 1",
             ]
             assert viewer.news("suggestion") == [f"decided to move {pod} from c1 to e1"]
+            assert not viewer.news("event")  # which would say the same again
             assert (viewer.status["movesDone"], "moving" in viewer.status) == (1, False)
 
 
@@ -185,6 +186,7 @@ async def test_what_it_brought_is_told_when_that_is_measured():
             expected = "expected 120 -> 80 ms"
             assert row["helped"] == f"{expected}; not measured: the sample after it is awaited"
             await asyncio.sleep(31)
+            viewer.look()
             tell(world, 50, 100, rates=(10.0, 10.0))
             viewer.look()
             [row] = viewer["moves"].values()
