@@ -84,7 +84,7 @@ class PodsSeen:
         snapshot, uid = reading.snapshot, pod.uid
         node, why = snapshot.placed.get(uid), _NOTHING_SAID
         if node is not None and pod.node_name is None and runtime.dry_run:
-            node, why = None, Why(f"a dry run: it would be bound to {node}")
+            node, why = None, Why(f"it would be bound to {node}, but this is a dry run")
         elif node is not None:
             self._why.pop(uid, None)
         elif pod.waits_for_node:

@@ -29,7 +29,8 @@ def troubles(
             yield f"What is known of {kind} may be old: {_end(watch.trouble)}"
     yield from (_sentence(text) for text in tiers)
     yield from _nodes(there)
-    yield from _waiting(there.waiting, reading.now)
+    refused = {n: pod for n, pod in there.waiting.items() if pod.rules or not status.dry_run}
+    yield from _waiting(refused, reading.now)
     yield from _moves(there.moves.values(), reading.now)
     yield from _own(status, reading)
 

@@ -86,9 +86,12 @@ async def test_a_dry_run_says_where_a_pod_would_go_and_leaves_it_waiting():
             [row] = viewer["pods"].values()
             assert (row["state"], row["message"]) == (
                 "waiting",
-                "a dry run: it would be bound to e1",
+                "it would be bound to e1, but this is a dry run",
             )
             assert viewer.status["dryRun"]
+            await asyncio.sleep(15)
+            viewer.look()
+            assert "troubles" not in viewer.status
 
 
 async def test_configurations_and_the_pause_switch_are_followed():
