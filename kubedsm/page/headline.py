@@ -51,13 +51,13 @@ def _moving(moving: Sequence[MoveRow], moves: Iterable[MoveRow], now: float) -> 
     if not moving:
         return ""
     # The one whose step takes the longest is what all waits for.
-    first = min(moving, key=lambda move: move.since)
+    first = min(moving, key=lambda move: move.since or now)
     decisions = {move.decision for move in moving}
     together = sum(move.decision in decisions for move in moves)
     of = moved_from_to(first) if together == 1 else f"{len(moving)} of {together}"
     took = int(now - first.since) if first.since else 0
     seconds = f", {took} s" if took else ""
-    return f"moving {of}: {first.step}{seconds}"
+    return f"moving {of}: {first.step or first.purpose}{seconds}"
 
 
 def moved_from_to(move: MoveRow) -> str:

@@ -80,6 +80,10 @@ CASES = {
         ALONE, moves(having(MOVE, step="evicting shop/cart-a", since=999.5)), {},
         "moving shop/cart-a from cloud-1 to edge-1: evicting shop/cart-a",
     ),
+    "between two steps": (
+        ALONE, moves(having(MOVE, step="", since=0.0)), {},
+        "moving shop/cart-a from cloud-1 to edge-1: its promise lacks 1 pod of 3",
+    ),
     "moves that are over": (
         ALONE, moves(OVER, having(OVER, pod="shop/cart-b", ended=997.5)), {},
         "moved shop/cart-a from cloud-1 to edge-1: its promise lacks 1 pod of 3 (and 1 move more)",
