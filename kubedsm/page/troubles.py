@@ -10,7 +10,7 @@ from kubedsm.thinking.words import counted, named
 
 #: seconds for which a pod may wait, and for which a move that did not end well is told of
 PATIENCE, REMEMBERED = 10.0, 300.0
-#: milliseconds by which the event loop may be late
+#: milliseconds by which the event loop may be late: it is by less at every start
 LATE = 500.0
 
 
@@ -68,7 +68,7 @@ def _moves(moves: Iterable[MoveRow], now: float) -> Iterator[str]:
 
 
 def _own(status: StatusRow, reading: Reading) -> Iterator[str]:
-    if status.loop_lag is not None and status.loop_lag >= LATE:
+    if status.loop_lag is not None and status.loop_lag > LATE:
         yield f"The scheduler is slow: its event loop was up to {status.loop_lag:.0f} ms late."
     if reading.events_lost:
         yield f"{counted(reading.events_lost, 'Event')} could not be written; see the log."

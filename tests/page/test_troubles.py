@@ -60,6 +60,7 @@ CASES = {
         told(StatusRow("", loop_lag=1000)),
         ["The scheduler is slow: its event loop was up to 1000 ms late."],
     ),
+    "a loop that is about as slow as at a start": (told(StatusRow("", loop_lag=500)), []),
     "its own mistakes": (
         told(caught={"plans": 2, "event": 0}, events_lost=3),
         [
