@@ -152,11 +152,13 @@ class _Run:
         if not self.page:
             yield ""
             return
-        async with page_of(runtime, scene, clock) as url:
+        async with page_of(runtime, scene, clock) as url, asyncio.TaskGroup() as tasks:
+            loop = tasks.create_task(watch_the_loop(clock, scene.loop_late))
             self.console.print(f"The page that shows it is {url}\n", soft_wrap=True)
             if self.opens and can_open():
                 await asyncio.to_thread(webbrowser.open, url)
             yield url
+            loop.cancel()
 
     async def _looked_at(self, url: str) -> None:
         """Return when somebody at the terminal has seen enough of the page."""

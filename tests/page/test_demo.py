@@ -22,6 +22,7 @@ async def test_a_demo_shows_itself_from_start_to_end(browser, tmp_path):
             for node in ("edge-1", "edge-2", "edge-3", "cloud-1"):
                 await expect(page.get_by_text(node).first).to_be_visible()
             await keep(page, "demo-begins")
+            await expect(page.get_by_role("banner")).to_contain_text("ms")
             await terminal.until("until you press Enter")
             assert noted.read_text().strip() == url
             # The table was there all the time, and all is on the page still.
