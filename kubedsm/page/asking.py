@@ -115,7 +115,7 @@ class Asking:
         number = self._latest
         async with self._imagining:
             if number != self._latest:
-                raise web.HTTPConflict(text="something else was asked since\n")
+                raise web.HTTPConflict(text="somebody asked something else since: ask again\n")
             question = self._suggester().what_if(*asked)
             imagined = await self._answered(question)
         return _as_json(told(imagined, asked, self._runtime.configuration.current))
