@@ -59,7 +59,7 @@ async def test_of_a_recording_is_told_what_its_rows_say_and_nothing_can_be_imagi
     path = tmp_path / "recorded.html"
     path.write_text(one_file("one", "of a test", [Recorded("KubeDSM", film.strip())]))
     async with browser.page(path.as_uri()) as page:
-        await page.get_by_role("button", name="Now").first.click()
+        await page.get_by_role("slider", name="Moment that is shown").press("End")
         await page.get_by_role("button", name="default/large-").first.click()
         panel = page.get_by_role("complementary", name="Pod default/large-")
         await expect(panel).to_contain_text("0/2 nodes are available: 2 Insufficient cpu.")
