@@ -4,8 +4,8 @@ import { add, change, shortened } from "./svg.js";
 
 /** How far an arc swings out, as a part of its length. */
 const SWING = 0.16;
-/** With more arcs than these, labels say how far each move is, and no more. */
-const WORDED = 8;
+/** Steps are told in words on so few arcs, and one for each so many pixels of width. */
+const [WORDED, WORDS] = [8, 300];
 const [LETTER, LINE] = [6.2, 17];
 /** The longest label, in letters. */
 const LONGEST = 52;
@@ -46,7 +46,7 @@ export class Arcs {
       this.#arcs.delete(id);
     }
     const taken = [];
-    const worded = shown.size <= WORDED;
+    const worded = shown.size <= Math.min(WORDED, width / WORDS);
     for (const [id, { move, points }] of shown) {
       const arc = this.#arcs.get(id) ?? this.#made(id);
       const { d, middle } = curve(...points);

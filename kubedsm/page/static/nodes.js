@@ -27,7 +27,7 @@ export class NodeBox {
   #resource = null;
   #drawn = new Map();
   #detailed = null;
-  #lastFill = null;
+  #scale = 0;
 
   constructor(layer, name) {
     this.name = name;
@@ -44,9 +44,10 @@ export class NodeBox {
     this.group.remove();
   }
 
-  /** Take in another row, box or pods. `cell`: the area that a pod has in the mean. */
+  /** Take in another row, box or pods. `cell`: the area that a pod has in the mean, or 0. */
   place(row, box, cell) {
     const moved = this.at !== box;
+    const empty = this.#filling.places.size === 0;
     Object.assign(this, { row, at: box });
     const parts = requested(row, [...this.pods.values()]);
     this.#resource = scarcest(parts, this.#resource);
@@ -59,7 +60,7 @@ export class NodeBox {
       this.group.style.transform = `translate(${round(box.x)}px, ${round(box.y)}px)`;
       change(this.box, { width: round(box.w), height: round(box.h), rx: Math.min(2, box.h / 20) });
     }
-    this.#measure(cell, moved);
+    this.#measure(cell, moved || empty);
     this.#frame();
     this.#detailed = null;
   }
@@ -100,22 +101,20 @@ export class NodeBox {
     this.#detailed = detailed;
   }
 
-  #scale = 0;
-
   #detail(scale, [left, top, right, bottom]) {
     const { x, y, w, h } = this.at;
     const away = x > right || y > bottom || x + w < left || y + h < top;
     return !away && this.inner.w * this.inner.h * scale * scale >= ROOMY * this.pods.size;
   }
 
-  #measure(cell, moved) {
+  #measure(cell, fresh) {
     const { w, h } = this.at;
     const lines = Number(this.row.cpuUsed != null) + Number(this.row.memoryUsed != null);
     const head = Math.min(17, h * 0.27);
     const pad = Math.min(PAD, w / 12, h / 10);
     const line = Math.min(LOAD, h / 16);
     const inner = { x: pad, y: head, w: w - 2 * pad, h: h - head - pad - line * lines };
-    if (moved || !this.rows) this.rows = Math.max(1, Math.round(inner.h / Math.sqrt(cell)));
+    if (fresh) this.rows = Math.max(1, Math.round(inner.h / Math.sqrt(cell || inner.h ** 2)));
     this.inner = inner;
     const track = (used, at) => (used == null ? ["", ""] : [
       `M${pad} ${round(h - line * at)}h${round(inner.w)}`,

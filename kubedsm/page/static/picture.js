@@ -35,7 +35,8 @@ export class Picture {
   #areas = new Map();
   #focused = null;
   #later = 0;
-  #cell = 400;
+  #cell = 0;
+  #size = [0, 0];
 
   /** Draws into `host`; `choose` hears what is chosen: { kind, key }. */
   constructor(host, choose) {
@@ -54,6 +55,7 @@ export class Picture {
     this.svg.addEventListener("focusin", (event) => this.#focusedOn(event));
     this.sizes = new ResizeObserver(() => this.#resized());
     this.sizes.observe(host);
+    this.#resized();
   }
 
   #patterns;
@@ -164,10 +166,11 @@ export class Picture {
 
   #draw(dirty) {
     const { nodes } = this.#tables;
-    const { clientWidth, clientHeight } = this.host;
-    if (!clientWidth || !clientHeight) return;
-    if (this.#layout.place(nodes, clientWidth, clientHeight)) {
-      this.#cell = this.#meanPod(clientWidth * clientHeight);
+    const [width, height] = this.#size;
+    if (!width || !height) return;
+    const anew = this.#layout.place(nodes, width, height);
+    if (anew || !this.#cell) this.#cell = this.#meanPod(width * height);
+    if (anew) {
       for (const name of nodes.keys()) dirty.add(name);
     }
     const [scale, seen, fills] = [this.zoom.scale, this.zoom.seen(), this.#fills];
@@ -192,7 +195,7 @@ export class Picture {
     this.#drawArcs();
   }
 
-  /** About the area that a pod has, were all of the picture boxes. */
+  /** About the area that a pod has, were most of the picture boxes; 0 without pods. */
   #meanPod(area) {
     const { nodes, pods } = this.#tables;
     let [all, own, count] = [0, 0, 0];
@@ -201,7 +204,7 @@ export class Picture {
       own += room({ cpu, memory });
       count += 1;
     }
-    return Math.max(4, (0.7 * area * own) / Math.max(all * count, 1e-9));
+    return count && all ? Math.max(4, (0.7 * area * own) / (all * count)) : 0;
   }
 
   #drawAreas() {
@@ -270,7 +273,7 @@ export class Picture {
   #drawArcs() {
     const moves = arched(this.#tables.moves, this.#chosen);
     this.arcs.draw(moves, (id, move) => this.#ends(id, move), {
-      scale: this.zoom.scale, chosen: this.#chosen, width: this.host.clientWidth,
+      scale: this.zoom.scale, chosen: this.#chosen, width: this.#size[0],
     });
   }
 
@@ -305,18 +308,28 @@ export class Picture {
   }
 
   #resized() {
+    const { clientWidth, clientHeight } = this.host;
+    if (clientWidth === this.#size[0] && clientHeight === this.#size[1]) return;
+    this.#size = [clientWidth, clientHeight];
     this.#draw(new Set());
     this.zoom.whole();
+    this.#reveal();
   }
 
   // What is chosen
 
   #choose(chosen) {
     this.#chosen = chosen;
+    this.#reveal();
+    this.#drawArcs();
+  }
+
+  /** Bring what is chosen into sight. */
+  #reveal() {
+    const chosen = this.#chosen;
     const node = chosen?.kind === "node" ? chosen.key : this.#tables.pods.get(chosen?.key)?.node;
     const box = this.#boxes.get(node);
-    if (box) this.zoom.reveal(box.at, Math.min(LEGIBLE, this.host.clientWidth / 3));
-    this.#drawArcs();
+    if (box) this.zoom.reveal(box.at, Math.min(LEGIBLE, this.#size[0] / 3));
   }
 
   /** Show by a class which pods came or moved, and on which nodes pods are others. */

@@ -6,7 +6,7 @@
 
 const MOST = 40;
 /** Milliseconds without change after which it rests. */
-const REST = 140;
+const REST = 250;
 /** Scaled by more than this, it is drawn anew even before. */
 const BLURRED = 2.5;
 /** Pixels by which a pointer has to move for it to be a drag. */
@@ -20,6 +20,8 @@ export class Zoom {
   #resting = 0;
   #pointers = new Map();
   #dragged = false;
+  /** Where the host is, measured once for as long as it moves: each time costs a layout. */
+  #rect = null;
   #stopping = new AbortController();
 
   /** `target` is moved within `host`; `onRest` hears that it is to be drawn anew. */
@@ -42,7 +44,7 @@ export class Zoom {
   }
 
   /** Larger by a factor, around a point of the host. */
-  by(factor, [px, py] = [this.host.clientWidth / 2, this.host.clientHeight / 2]) {
+  by(factor, [px, py] = [this.rect.width / 2, this.rect.height / 2]) {
     const scale = Math.min(MOST, Math.max(1, this.scale * factor));
     const kept = scale / this.scale;
     this.#to(scale, px - (px - this.#x) * kept, py - (py - this.#y) * kept);
@@ -59,22 +61,22 @@ export class Zoom {
     const inside = x >= left && y >= top && x + w <= right && y + h <= bottom;
     if (inside && w * this.scale >= least) return;
     const scale = Math.min(MOST, Math.max(this.scale, least / w));
-    const { clientWidth, clientHeight } = this.host;
-    this.#to(scale, clientWidth / 2 - scale * (x + w / 2), clientHeight / 2 - scale * (y + h / 2));
+    const { width, height } = this.rect;
+    this.#to(scale, width / 2 - scale * (x + w / 2), height / 2 - scale * (y + h / 2));
   }
 
   /** What is seen of the picture: left, top, right, bottom. */
   seen() {
-    const { scale, host: { clientWidth, clientHeight } } = this;
+    const { scale, rect: { width, height } } = this;
     const [left, top] = [-this.#x / scale, -this.#y / scale];
-    return [left, top, left + clientWidth / scale, top + clientHeight / scale];
+    return [left, top, left + width / scale, top + height / scale];
   }
 
   #to(scale, x, y) {
-    const { clientWidth, clientHeight } = this.host;
+    const { width, height } = this.rect;
     this.scale = scale;
-    this.#x = Math.min(0, Math.max(clientWidth * (1 - scale), x));
-    this.#y = Math.min(0, Math.max(clientHeight * (1 - scale), y));
+    this.#x = Math.min(0, Math.max(width * (1 - scale), x));
+    this.#y = Math.min(0, Math.max(height * (1 - scale), y));
     this.target.style.willChange = "transform";
     this.target.style.transform = `translate(${this.#x}px, ${this.#y}px) scale(${scale})`;
     // At full size a finger that is drawn across scrolls the page.
@@ -85,7 +87,14 @@ export class Zoom {
     else this.#resting = setTimeout(() => this.#rest(), REST);
   }
 
+  /** Where the host is on the screen. */
+  get rect() {
+    this.#rect ??= this.host.getBoundingClientRect();
+    return this.#rect;
+  }
+
   #rest() {
+    this.#rect = null;
     this.#drawnAt = this.scale;
     this.target.style.willChange = "";
     this.onRest();
@@ -94,6 +103,7 @@ export class Zoom {
   #wheeled(event) {
     if (this.scale === 1 && event.deltaY > 0) return;
     event.preventDefault();
+    if (!this.target.style.willChange) this.#rect = null;
     const lines = event.deltaMode === WheelEvent.DOM_DELTA_LINE ? 16 : 1;
     const speed = event.ctrlKey ? 0.01 : 0.002;
     this.by(Math.exp(-event.deltaY * lines * speed), this.#point(event));
@@ -101,6 +111,7 @@ export class Zoom {
 
   #pressed(event) {
     this.#dragged = false;
+    this.#rect = null;
     this.#pointers.set(event.pointerId, this.#point(event));
   }
 
@@ -122,7 +133,7 @@ export class Zoom {
   }
 
   #point({ clientX, clientY }) {
-    const { left, top } = this.host.getBoundingClientRect();
+    const { left, top } = this.rect;
     return [clientX - left, clientY - top];
   }
 }
