@@ -37,7 +37,8 @@ function Differences({ before, after, choose }) {
   return html`
     <div class="differences">
       <${List} name="Moved" all=${[...moved]} tell=${([key, { from, to, replaced }]) => html`
-        ${pod(key)} ${from || "no node"} to ${to || "no node"}${replaced && `, in place of ${replaced}`}`} />
+        ${pod(key)} ${from || "no node"} to ${to || "no node"}${
+          replaced && `, in place of ${replaced}`}`} />
       <${List} name="Came" all=${[...came]} tell=${([key, { to }]) => html`
         ${pod(key)} ${to ? `on ${to}` : "without a node"}`} />
       <${List} name="Went" all=${[...went]} tell=${([key, { from }]) => html`

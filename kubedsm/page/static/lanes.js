@@ -34,7 +34,7 @@ function isUsed({ history: { moves, marks } }, id) {
   return id === "shares" || (id === "moves" ? moves.size > 0 : marks.some((m) => m.lane === id));
 }
 
-/** What is at a pointer: the lane, what is drawn there, which moment it is, and what it chooses. */
+/** What is at a pointer: the lane, what is drawn there, its moment, and what it chooses, if so. */
 export function laneAt(track, event, films, x) {
   const { left, top } = track.getBoundingClientRect();
   const px = event.clientX - left;
@@ -45,7 +45,7 @@ export function laneAt(track, event, films, x) {
   const moment = x.at(px);
   const found = {
     lane: over?.dataset.lane, film: films[at], px, top: over?.offsetTop ?? 0,
-    moment, own: own.at(px), chosen: { kind: "moment", key: String(own.at(px)), film: at },
+    moment, own: own.at(px),
   };
   const { history } = films[at];
   if (found.lane === "moves") {
@@ -55,17 +55,21 @@ export function laneAt(track, event, films, x) {
   }
   const marks = marksNear(history.marks.filter(({ lane }) => lane === found.lane), own, px);
   if (!marks.length) return found;
-  const chosen = { ...subject(marks[0]), film: at };
-  return { ...found, marks, chosen, moment: marks[0].seen + moment - found.own };
+  const chosen = subject(marks[0]);
+  return {
+    ...found, marks, chosen: chosen && { ...chosen, film: at },
+    moment: marks[0].seen + moment - found.own,
+  };
 }
 
-/** What a piece of news is about. */
-function subject({ decision, move, pod, node, seen }) {
+/** What a piece of news is about; null: nothing that can be chosen. */
+function subject({ decision, move, workload, pod, node }) {
   if (move) return { kind: "move", key: move };
   if (decision) return { kind: "decision", key: String(decision) };
   if (pod) return { kind: "pod", key: pod };
   if (node) return { kind: "node", key: node };
-  return { kind: "moment", key: String(seen) };
+  if (workload) return { kind: "workload", key: workload };
+  return null;
 }
 
 /** The scale of a film beside the first one: as long after its begin. */

@@ -57,7 +57,7 @@ export function Timeline({ films, titles = [], state, set }) {
     step: (by) => go(changeBeside(films, moment, by) ?? (by < 0 ? begins : ends)),
     pan: (seconds) => want(panned(drawn, seconds, begins, ends)),
     compare: () => set({ compared: state.compared == null ? moment : null }),
-    choose: (found) => go(found.moment, { chosen: found.chosen }),
+    choose: (found) => go(found.moment, found.chosen ? { chosen: found.chosen } : {}),
     all: () => want(whole),
   };
   useKeys({ c: act.compare, n: act.now });

@@ -82,7 +82,8 @@ export function spanPaths(found) {
     const [top, height] = [row * ROW + 1, ROW - 2];
     const shape = state === "taken back" ? `L${right} ${top}v${height}z`
       : `v${-height / 2}H${right}v${height}H${left}z`;
-    const cross = state === "failed" ? `M${right + 2} ${top}l5 ${height}m0 ${-height}l-5 ${height}` : "";
+    const cross = state === "failed"
+      ? `M${right + 2} ${top}l5 ${height}m0 ${-height}l-5 ${height}` : "";
     paths[state] = `${paths[state] ?? ""}M${left} ${top + height / 2}${shape}${cross}`;
   }
   return paths;
