@@ -10,7 +10,7 @@ from kubedsm.clock import SystemClock
 from kubedsm.configuration.sections import MigrationSettings, SuggesterSettings
 from kubedsm.configuration.services import Service
 from kubedsm.configuration.settings import Configuration
-from kubedsm.emulator.api.resources import NODES, PODS
+from kubedsm.emulator.api.resources import NODES, PODS, REPLICA_SETS
 from kubedsm.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
 from kubedsm.emulator.front import EmulatedFront
 from kubedsm.emulator.paper import node
@@ -26,6 +26,9 @@ CONFIGURATION = Configuration(
     migration=MigrationSettings(cooldown=0.5, drain_delay=0.3, deadline=10.0),
     services={"default/half": Service(qos=0.5), "default/none": Service(qos=0.0)},
 )
+
+#: of a crowd
+WORKLOADS = 40
 
 
 @attrs.frozen
@@ -121,8 +124,12 @@ async def crowded(nodes, pods):
         async with EmulatedCluster(
             ClusterSpec(tuple(there), BRISK), clock, random.Random(0)
         ) as made:
+            # Pods are of workloads, and nobody makes more of them.
+            made.stop_controllers()
+            owners = [_owner(made, f"w{i}") for i in range(WORKLOADS)]
             for i in range(pods):
-                made.api.create(PODS, _bound(f"w{i % 40}", i, f"n{i % nodes}"), namespace="default")
+                pod = _bound(owners[i % WORKLOADS], i, f"n{i % nodes}")
+                made.api.create(PODS, pod, namespace="default")
             scene, front = Scene(clock), EmulatedFront(made.routes, clock)
             runtime = Runtime(front, CONFIGURATION, clock, random.Random(0), listener=scene)
             async with asyncio.TaskGroup() as tasks:
@@ -133,12 +140,27 @@ async def crowded(nodes, pods):
                 running.cancel()
 
 
-def _bound(app, number, where):
-    request = {"cpu": "100m", "memory": "100Mi"}
+def _owner(cluster, name):
+    labels = {"matchLabels": {"app": name}}
+    body = {"metadata": {"name": name}, "spec": {"replicas": 0, "selector": labels}}
+    body["spec"]["template"] = {
+        "metadata": {"labels": {"app": name}},
+        "spec": {"containers": [{"name": "c", "image": "pause"}]},
+    }
+    return cluster.api.create(REPLICA_SETS, body, namespace="default")
+
+
+def _bound(owner, number, where):
+    name, request = owner["metadata"]["name"], {"cpu": "100m", "memory": "100Mi"}
+    of = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name, "controller": True}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": f"{app}-{number}", "namespace": "default", "labels": {"app": app}},
+        "metadata": {
+            "name": f"{name}-{number}",
+            "labels": {"app": name},
+            "ownerReferences": [{**of, "uid": owner["metadata"]["uid"]}],
+        },
         "spec": {
             "schedulerName": "kubedsm",
             "nodeName": where,
