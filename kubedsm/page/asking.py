@@ -71,22 +71,22 @@ class Asking:
     def _about(self, kind: str, key: str, found: Imagined | None) -> Telling:
         runtime = self._runtime
         decisions, configuration = runtime.decisions, runtime.configuration.current
-        snapshot = runtime.mirror.snapshot()
+        snapshot, moves = runtime.mirror.snapshot(), self._scene.snapshot().rows["moves"]
         match kind:
             case "pod":
                 return about_pod(decisions, key)
             case "node":
                 away = runtime.sites.away()
-                return about_node(decisions, key, away, configuration.site.label)
+                return about_node(decisions, key, away, configuration.site.label, moves)
             case "workload":
                 workload = workload_named(snapshot, key)
                 if workload is None:
                     return None
                 return about_workload(snapshot, configuration, workload, found)
             case "move":
-                row = self._scene.snapshot().rows["moves"].get(key)
+                row = moves.get(key)
                 return about_move(decisions.record, key, row, snapshot, configuration)
-        return about_decision(decisions.record, key)
+        return about_decision(decisions.record, key, moves)
 
     async def _moves_now(self) -> Imagined | None:
         """What would be moved as things are, if that can be asked."""

@@ -11,7 +11,7 @@ import attrs
 from kubedsm.clock import Clock
 from kubedsm.core.world.model import Pod, Uid
 from kubedsm.monitoring.reading import Reading
-from kubedsm.page.rows import MoveRow, MoveState
+from kubedsm.page.rows import MoveRow, MoveState, Row
 from kubedsm.page.steps_told import Names, over, under_way
 from kubedsm.runtime.assembly import Runtime
 from kubedsm.runtime.move_effects import NOT_MEASURED
@@ -197,6 +197,12 @@ class MovesSeen:
 def key_of(move: MoveOutcome) -> str:
     """Of its row."""
     return move.id or f"proposed/{move.move.pod}"
+
+
+def state_of(move: MoveOutcome, seen: Mapping[str, Row | None]) -> str:
+    """How it stands, by its row if there is one: only there it is seen that it has begun."""
+    row = seen.get(key_of(move))
+    return row.state if isinstance(row, MoveRow) else move.outcome.value
 
 
 def _shown(runtime: Runtime) -> Iterator[tuple[str, Entry, MoveOutcome]]:

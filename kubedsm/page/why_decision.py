@@ -1,7 +1,8 @@
 """What was decided, of a batch of new pods or of moves, and what that came to."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 from kubedsm.core.solving.in_order import unproven
 from kubedsm.core.world.model import Share, Tier
@@ -17,22 +18,36 @@ from kubedsm.page.answer import (
     table,
     workload_link,
 )
-from kubedsm.page.moves_seen import key_of
+from kubedsm.page.moves_seen import key_of, state_of
+from kubedsm.page.rows import Row
 from kubedsm.thinking.words import counted
 from kubedsm.why.entries import Entry, Kind
 from kubedsm.why.record import Basis, DecisionRecord
 
 
-def about_decision(record: DecisionRecord, number: str) -> Callable[[], Answer] | None:
-    """How to tell of the decision of that number; None if there is none, or not any more."""
+def about_decision(
+    record: DecisionRecord, number: str, moves: Mapping[str, Row | None]
+) -> Callable[[], Answer] | None:
+    """How to tell of the decision of that number; None if there is none, or not any more.
+
+    `moves`: their rows.
+    """
     entry = record.entry(int(number)) if number.isascii() and number.isdecimal() else None
-    return None if entry is None else lambda: _told(entry, record.basis(entry))
+    if entry is None:
+        return None
+    states = [state_of(outcome, moves) for outcome in entry.moves]
+    return partial(_told, entry, record.basis(entry), states)
 
 
-def _told(entry: Entry, basis: Basis | None) -> Answer:
-    batch = entry.kind is Kind.BATCH
+def _told(entry: Entry, basis: Basis | None, states: Sequence[str]) -> Answer:
+    """`states`: of its moves."""
+    did = _placed(entry) if entry.kind is Kind.BATCH else _moved(states)
     lines: list[Words] = [
-        (f"Decision {entry.number} at ", moment(entry.at), *(_placed if batch else _moved)(entry)),
+        (
+            f"Decision {entry.number} at ",
+            moment(entry.at),
+            *did,
+        ),
         (
             f"By it the QoS of all workloads goes from {entry.qos_before:.3f} to"
             f" {entry.qos_after:.3f} points"
@@ -43,7 +58,8 @@ def _told(entry: Entry, basis: Basis | None) -> Answer:
         lines.append((f"Not proven to be the best: {told}.",))
     if entry.looked_at is not None:
         lines.append((f"{entry.looked_at}: cloud.percentageOfNodes.",))
-    return Answer(f"What decision {entry.number} was", tuple(lines), tuple(_sections(entry, basis)))
+    sections = tuple(_sections(entry, basis, states))
+    return Answer(f"What decision {entry.number} was", tuple(lines), sections)
 
 
 def _placed(entry: Entry) -> Words:
@@ -60,13 +76,12 @@ def _placed(entry: Entry) -> Words:
     return (f" put {counted(len(entry.pods), 'new pod')}: {', '.join(to)}.",)
 
 
-def _moved(entry: Entry) -> Words:
-    outcomes = Counter(move.outcome.value for move in entry.moves)
-    told = ", ".join(f"{number} {outcome}" for outcome, number in outcomes.items())
-    return (f" was to move {counted(len(entry.moves), 'pod')}: {told}.",)
+def _moved(states: Sequence[str]) -> Words:
+    told = ", ".join(f"{number} {state}" for state, number in Counter(states).items())
+    return (f" was to move {counted(len(states), 'pod')}: {told}.",)
 
 
-def _sections(entry: Entry, basis: Basis | None) -> Iterator[Section]:
+def _sections(entry: Entry, basis: Basis | None, states: Sequence[str]) -> Iterator[Section]:
     if entry.pods:
         rows = (
             (
@@ -86,9 +101,9 @@ def _sections(entry: Entry, basis: Basis | None) -> Iterator[Section]:
                 _node(outcome.move.source),
                 node_link(outcome.move.target),
                 outcome.move.purpose,
-                ": ".join(filter(None, (outcome.outcome.value, outcome.reason))),
+                ": ".join(filter(None, (state, outcome.reason))),
             )
-            for outcome in entry.moves
+            for outcome, state in zip(entry.moves, states, strict=True)
         )
         yield Section("Moves", table=table(headings, moves))
     if basis is not None:

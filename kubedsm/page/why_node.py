@@ -1,7 +1,7 @@
 """What a node holds and has free, which promises it serves, and whom it has rejected lately."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 
 import attrs
@@ -26,7 +26,8 @@ from kubedsm.page.answer import (
     table,
     workload_link,
 )
-from kubedsm.page.moves_seen import key_of
+from kubedsm.page.moves_seen import key_of, state_of
+from kubedsm.page.rows import Row
 from kubedsm.page.seen import node_row
 from kubedsm.thinking.words import counted
 from kubedsm.why.answers import Explainer
@@ -39,9 +40,13 @@ _LOOKED_THROUGH, _ASKED, _SHOWN = 16, 20, 10
 
 
 def about_node(
-    decisions: Decisions, name: str, away: Away, site_labels: Sequence[str]
+    decisions: Decisions,
+    name: str,
+    away: Away,
+    site_labels: Sequence[str],
+    moves: Mapping[str, Row | None],
 ) -> Callable[[], Answer] | None:
-    """How to tell of the node in any thread; None if there is none of that name."""
+    """How to tell of the node in any thread; None if there is none of that name. `moves`: rows."""
     snapshot, record = decisions.mirror.snapshot(), decisions.record
     node = snapshot.nodes.get(NodeName(name))
     if node is None:
@@ -54,7 +59,7 @@ def about_node(
         away,
         tuple(site_labels),
         tuple(islice(((e, b) for e, b in based if b is not None), _LOOKED_THROUGH)),
-        tuple(islice(_moves(decisions, name), _SHOWN)),
+        [(at, o, state_of(o, moves)) for at, o in islice(_moves(decisions, name), _SHOWN)],
     ).told
 
 
@@ -76,7 +81,7 @@ class _About:
     away: Away
     site_labels: tuple[str, ...]
     decided: Sequence[tuple[Entry, Basis]]
-    moves: Sequence[tuple[float, MoveOutcome]]
+    moves: Sequence[tuple[float, MoveOutcome, str]]
 
     def told(self) -> Answer:
         return Answer(f"What {self.node.name} does", tuple(self._lines()), tuple(self._sections()))
@@ -146,9 +151,9 @@ class _About:
                     (moment(at),),
                     move_link(key_of(outcome), str(outcome.move.pod)),
                     self._route(outcome),
-                    outcome.outcome.value,
+                    state,
                 )
-                for at, outcome in self.moves
+                for at, outcome, state in self.moves
             )
             yield Section(
                 "Moves from it and to it",

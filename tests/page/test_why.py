@@ -44,7 +44,7 @@ async def test_each_is_told_with_its_reason_first():
     async with swapped() as runtime:
         decisions, snapshot = runtime.decisions, runtime.mirror.snapshot()
 
-        node = about_node(decisions, "e1", NOTHING_AWAY, ())()
+        node = about_node(decisions, "e1", NOTHING_AWAY, (), {})()
         assert lines_of(node)[0] == (
             "e1 is an edge node; it holds 4 pods, and 0 of 4 cpu and 4.29 of 8 GiB memory are free"
             " to be requested."
@@ -57,14 +57,18 @@ async def test_each_is_told_with_its_reason_first():
         assert rejected.endswith(" | NodeResourcesFit: Insufficient cpu | decision 2")
         assert len(section(node, "Moves from it and to it")) == 4
         away = Away(cut={"s": frozenset({"e1"})})
-        cut = about_node(decisions, "e1", away, ())()
+        cut = about_node(decisions, "e1", away, (), {})()
         assert lines_of(cut)[1] == "It takes no pods now: it is cut off."
 
         [batch, *_] = [e for e in decisions.record.newest_first() if e.pods]
-        decision = about_decision(decisions.record, str(batch.number))()
+        decision = about_decision(decisions.record, str(batch.number), {})()
         assert lines_of(decision)[0] == "Decision 2 at then put 2 new pods: 2 in the cloud."
-        suggestion = about_decision(decisions.record, "3")()
+        suggestion = about_decision(decisions.record, "3", {})()
         assert lines_of(suggestion)[0] == "Decision 3 at then was to move 2 pods: 2 completed."
+        [first, _] = decisions.record.entry(3).moves
+        row = MoveRow("p", "w", "e1", "c1", "edge-to-cloud", purpose="", state="moving", at=9.0)
+        begun = about_decision(decisions.record, "3", {first.id: row})()
+        assert lines_of(begun)[0].endswith("was to move 2 pods: 1 moving, 1 completed.")
         assert section(suggestion, "Edge shares") == [
             "default/log | 4 of 4 | 3 of 4",
             "default/web | 0 of 2 | 1 of 2",
