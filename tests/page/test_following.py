@@ -1,5 +1,6 @@
 """Following what a scheduler shows, over HTTP: away and back, refused, or never there."""
 
+import asyncio
 from contextlib import aclosing, asynccontextmanager
 
 import pytest
@@ -15,6 +16,8 @@ from kubedsm.page.serving import page_app
 from support.told_scene import ToldScene, stream_of
 
 pytestmark = pytest.mark.http
+#: seconds after which something hangs
+PATIENCE = 5
 #: nobody listens there
 NOWHERE = "http://127.0.0.1:9"
 
@@ -60,7 +63,7 @@ async def test_one_that_goes_and_comes_back_is_followed_on():
         seen = await anext(followed)
         assert (seen.run, seen.rows["status"]["now"].headline) == (first.run_id, "begun")
     assert isinstance(await anext(followed), Away)
-    async with served(page(first), port_of(url)):
+    async with asyncio.timeout(PATIENCE), served(page(first), port_of(url)):
         back = await anext(followed)
         while isinstance(back, Away):
             back = await anext(followed)
@@ -73,7 +76,7 @@ async def test_another_one_in_its_place_is_seen_as_it_is():
     async with served(page(first)) as url:
         followed = follow(url, None, Impatient())
         await anext(followed)
-    async with served(page(second), port_of(url)), aclosing(followed):
+    async with asyncio.timeout(PATIENCE), served(page(second), port_of(url)), aclosing(followed):
         async for each in followed:
             if isinstance(each, Snapshot) and each.run == second.run_id:
                 break

@@ -7,10 +7,13 @@ export const SPEEDS = [1, 4, 16];
 /** Seconds at most from one picture to the next: nothing is skipped when the page was hidden. */
 const STEP = 0.25;
 
-/** `go` to moments one after the other, from the present one to the end; and what starts that. */
-export function usePlaying({ moment, ends, go }) {
+/**
+ * `go` to moments one after the other, from the present one to the end; and what starts that.
+ * `first`: the speed of the first time.
+ */
+export function usePlaying({ moment, ends, go, first }) {
   const [playing, setPlaying] = useState(false);
-  const [speed, setSpeed] = useState(SPEEDS[0]);
+  const [speed, setSpeed] = useState(first);
   const now = useRef(null);
   now.current = { moment, ends, go, speed };
 

@@ -42,7 +42,9 @@ export function Timeline({ films, titles = [], state, set }) {
     else want(zoomed(drawn, factor, around, begins, ends) ?? whole);
   }
 
-  const player = usePlaying({ moment, ends, go });
+  // A recording is of a quarter of an hour and more, and nothing of it is yet to come.
+  const first = live ? SPEEDS[0] : SPEEDS.at(-1);
+  const player = usePlaying({ moment, ends, go, first });
   const act = {
     go,
     zoom,
