@@ -23,8 +23,8 @@ from kubedsm.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
 from kubedsm.emulator.front import EmulatedFront
 from kubedsm.monitoring.reading import Leadership
 from kubedsm.page.messages import encoded
-from kubedsm.page.scene import Scene
-from kubedsm.page.stream import LOOK
+from kubedsm.page.seen.scene import Scene
+from kubedsm.page.served.stream import LOOK
 from kubedsm.replay.virtual_time import run_in_virtual_time
 from kubedsm.runtime.assembly import Runtime
 

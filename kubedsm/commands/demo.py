@@ -29,8 +29,8 @@ from kubedsm.demo.setting import CONFIGURATION, demo_scenario
 from kubedsm.demo.view import LineByLine, render, summary
 from kubedsm.emulator.http.server import HttpFront
 from kubedsm.monitoring.loop_lag import watch_the_loop
-from kubedsm.page.opening import page_of
-from kubedsm.page.scene import Scene
+from kubedsm.page.seen.scene import Scene
+from kubedsm.page.served.opening import page_of
 from kubedsm.runtime.assembly import Runtime
 from kubedsm.runtime.listener import Listeners
 from loadgen.running import PIPE_CLOSED

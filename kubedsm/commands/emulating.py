@@ -27,8 +27,8 @@ from kubedsm.emulator.paper import paper_cluster
 from kubedsm.emulator.processes.lab import Lab, pod_processes, reachable
 from kubedsm.emulator.processes.pod_usage import PodUsage
 from kubedsm.emulator.processes.request_rates import request_rates
-from kubedsm.page.opening import LOOPBACK, page_of
-from kubedsm.page.scene import Scene
+from kubedsm.page.seen.scene import Scene
+from kubedsm.page.served.opening import LOOPBACK, page_of
 from kubedsm.runtime.assembly import Runtime
 
 #: of the emulated cluster: where it listens, and what pods call it

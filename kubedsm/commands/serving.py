@@ -36,7 +36,7 @@ from kubedsm.monitoring.loop_lag import watch_the_loop
 from kubedsm.monitoring.measured_cluster import MeasuredCluster
 from kubedsm.monitoring.reading import Leadership
 from kubedsm.monitoring.server import Monitoring, probes_answered
-from kubedsm.page.scene import Scene
+from kubedsm.page.seen.scene import Scene
 from kubedsm.runtime import leadership
 from kubedsm.runtime.assembly import Runtime
 from kubedsm.runtime.config_map import ConfigMapName

@@ -11,9 +11,9 @@ from aiohttp import web
 
 from kubedsm.clock import Clock
 from kubedsm.monitoring.reading import Leadership
-from kubedsm.page.access import Access, TokenFile, TokenFileError, is_name
-from kubedsm.page.opening import app_of, page_of
-from kubedsm.page.scene import Scene
+from kubedsm.page.seen.scene import Scene
+from kubedsm.page.served.access import Access, TokenFile, TokenFileError, is_name
+from kubedsm.page.served.opening import app_of, page_of
 from kubedsm.runtime.assembly import Runtime
 
 

@@ -19,10 +19,10 @@ from kubedsm.commands.console import log_to, print_json, remark, until_interrupt
 from kubedsm.commands.inputs import configuration_at
 from kubedsm.commands.on_cluster import synced
 from kubedsm.commands.private_files import known_token
-from kubedsm.page.following import Away, follow
 from kubedsm.page.messages import Snapshot
-from kubedsm.page.scene import Scene
-from kubedsm.page.stream import LOOK
+from kubedsm.page.seen.scene import Scene
+from kubedsm.page.served.stream import LOOK
+from kubedsm.page.terminal.following import Away, follow
 from kubedsm.page.terminal.news_lines import News, json_of, line_of
 from kubedsm.page.terminal.picture import picture
 from kubedsm.page.terminal.rows_seen import Seen

@@ -20,7 +20,7 @@ from kubedsm.emulator.emulated_cluster import EmulatedCluster
 from kubedsm.emulator.paper import paper_services
 from kubedsm.monitoring.reading import Leadership
 from kubedsm.page.rows import MoveRow
-from kubedsm.page.scene import Scene
+from kubedsm.page.seen.scene import Scene
 from kubedsm.runtime.assembly import Runtime
 from loadgen.scenario import Scenario
 

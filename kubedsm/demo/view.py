@@ -7,7 +7,7 @@ from rich.text import Text
 from kubedsm.demo.ending import TRY_NEXT, bound, ending, moved, of_cut, standings
 from kubedsm.demo.frame import Frame
 from kubedsm.demo.observer import ServiceView
-from kubedsm.page.headline import line_of
+from kubedsm.page.seen.headline import line_of
 from kubedsm.page.terminal.fitting import NARROW, Part, fitting, hanging, lines
 from kubedsm.page.terminal.tables import NodeLine, kept, nodes_table
 from loadgen.fitted_table import Column, FittedTable

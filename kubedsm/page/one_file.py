@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 import orjson
 
-from kubedsm.page.serving import served_files
+from kubedsm.page.served.app import served_files
 
 #: the module that is run, and what comes before the names of all in the import map
 _FIRST, _PREFIX = "recorded.js", "page/"

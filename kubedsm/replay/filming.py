@@ -13,7 +13,7 @@ from kubedsm.clock import Clock, VirtualClock
 from kubedsm.monitoring.reading import Leadership
 from kubedsm.page.film import Film
 from kubedsm.page.messages import Changes, Snapshot, encoded
-from kubedsm.page.scene import Scene
+from kubedsm.page.seen.scene import Scene
 from kubedsm.runtime.assembly import Runtime
 
 M = TypeVar("M", Snapshot, Changes)

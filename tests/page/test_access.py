@@ -2,7 +2,7 @@
 
 import pytest
 
-from kubedsm.page.access import HEADERS, Access, TokenFile, TokenFileError
+from kubedsm.page.served.access import HEADERS, Access, TokenFile, TokenFileError
 
 
 @pytest.mark.parametrize(

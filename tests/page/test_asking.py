@@ -7,7 +7,7 @@ import attrs
 import pytest
 
 from kubedsm.monitoring.reading import Leadership
-from kubedsm.page import asking
+from kubedsm.page.answers import asking
 from support.watched import watched
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.http]

@@ -2,7 +2,7 @@
 
 import re
 
-from kubedsm.page.serving import served_files
+from kubedsm.page.served.app import served_files
 from kubedsm.replay.charts.looks import COLOURS
 
 FILES = {name: content.decode() for name, content in served_files().items()}

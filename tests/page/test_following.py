@@ -8,11 +8,11 @@ from aiohttp import web
 
 from kubedsm.clock import SystemClock
 from kubedsm.listening import listen
-from kubedsm.page.access import Access, TokenFile
-from kubedsm.page.film_file import FilmFile
-from kubedsm.page.following import Away, NotShownError, follow
 from kubedsm.page.messages import Snapshot
-from kubedsm.page.serving import page_app
+from kubedsm.page.served.access import Access, TokenFile
+from kubedsm.page.served.app import page_app
+from kubedsm.page.served.film_file import FilmFile
+from kubedsm.page.terminal.following import Away, NotShownError, follow
 from support.told_scene import ToldScene, stream_of
 
 pytestmark = pytest.mark.http

@@ -5,8 +5,8 @@ import msgspec
 import pytest
 
 from kubedsm.core.world.model import Tier
-from kubedsm.page.headline import Scenery, headline
 from kubedsm.page.rows import MoveRow, NodeRow, PodRow, StatusRow, WorkloadRow
+from kubedsm.page.seen.headline import Scenery, headline
 
 NOW = 1000.0
 NODE = NodeRow(Tier.EDGE, 4000, 4_000_000_000, 110, site="north")

@@ -8,10 +8,10 @@ from aiohttp import web
 
 from kubedsm.clock import SystemClock
 from kubedsm.listening import listen
-from kubedsm.page.access import Access, TokenFile
-from kubedsm.page.film_file import FilmFile
 from kubedsm.page.rows import MoveRow, PodRow, StatusRow, WorkloadRow
-from kubedsm.page.serving import page_app
+from kubedsm.page.served.access import Access, TokenFile
+from kubedsm.page.served.app import page_app
+from kubedsm.page.served.film_file import FilmFile
 from support.browser import expect, in_browser, violations
 from support.told_scene import ToldScene, stream_of
 

@@ -10,9 +10,9 @@ from kubedsm.configuration.settings import load
 from kubedsm.emulator.api.resources import NODES, PODS
 from kubedsm.emulator.emulated_cluster import Timing
 from kubedsm.monitoring.reading import Leadership
-from kubedsm.page.scene import Scene
-from kubedsm.page.stream import Stream
-from kubedsm.page.troubles import REMEMBERED
+from kubedsm.page.seen.scene import Scene
+from kubedsm.page.seen.troubles import REMEMBERED
+from kubedsm.page.served.stream import Stream
 from support.answers import tell
 from support.move_scenes import (
     CONFIGURATION,

@@ -4,7 +4,7 @@ import pytest
 
 from kubedsm.cluster.calls.verbs import Regarding
 from kubedsm.core.world.model import NodeName, Tier, Uid
-from kubedsm.page.news_seen import Told, of_decisions, of_events
+from kubedsm.page.seen.news import Told, of_decisions, of_events
 from kubedsm.why.entries import Entry, Kind, PodChoice
 
 

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 import pytest
 
 from kubedsm.page.one_file import Recorded, one_file
-from kubedsm.page.serving import served_files
+from kubedsm.page.served.app import served_files
 
 FILMS = [Recorded("KubeDSM", b'{"a": "</script>"}\n{"b": 1}'), Recorded("<other> & more", b"{}")]
 

@@ -6,7 +6,7 @@ from math import dist
 
 import pytest
 
-from kubedsm.page.serving import served_files
+from kubedsm.page.served.app import served_files
 from kubedsm.replay.charts.looks import COLOURS
 
 #: what eyes see that lack red, green or blue, in linear light (Machado and others, 2009)

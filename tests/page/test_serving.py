@@ -11,11 +11,11 @@ from aiohttp import web
 
 from kubedsm.clock import SystemClock
 from kubedsm.listening import listen
-from kubedsm.page import stream as streams
-from kubedsm.page import viewers
-from kubedsm.page.access import HEADERS, Access, TokenFile
-from kubedsm.page.film_file import FilmFile
-from kubedsm.page.serving import page_app
+from kubedsm.page.served import stream as streams
+from kubedsm.page.served import viewers
+from kubedsm.page.served.access import HEADERS, Access, TokenFile
+from kubedsm.page.served.app import page_app
+from kubedsm.page.served.film_file import FilmFile
 from support.told_scene import ToldScene, stream_of
 
 pytestmark = pytest.mark.http

@@ -7,7 +7,7 @@ from contextlib import aclosing, asynccontextmanager
 import pytest
 
 from kubedsm.clock import VirtualClock
-from kubedsm.page.stream import AT_ONCE, GLANCE, LOOK, SILENCE
+from kubedsm.page.served.stream import AT_ONCE, GLANCE, LOOK, SILENCE
 from support.told_scene import ToldScene, stream_of
 
 pytestmark = pytest.mark.looptime
@@ -84,7 +84,7 @@ async def test_what_is_told_is_encoded_once_for_all(monkeypatch):
     scene = ToldScene()
     async with looking(scene) as stream:
         monkeypatch.setattr(
-            "kubedsm.page.stream.encoded", lambda message: encoded.append(message) or b"{}"
+            "kubedsm.page.served.stream.encoded", lambda message: encoded.append(message) or b"{}"
         )
         viewers = [stream.messages(None) for _ in range(50)]
         for viewer in viewers:

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import pytest
 
 from kubedsm.core.world.model import Tier
-from kubedsm.page.headline import Scenery
 from kubedsm.page.rows import NodeRow, PodRow, StatusRow
-from kubedsm.page.troubles import PATIENCE, troubles
+from kubedsm.page.seen.headline import Scenery
+from kubedsm.page.seen.troubles import PATIENCE, troubles
 
 NOW = 1000.0
 NODE = NodeRow(Tier.EDGE, 4000, 4_000_000_000, 110)

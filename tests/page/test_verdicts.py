@@ -1,8 +1,8 @@
 """What nodes are for a pod, in words: by rule, those that would take it first."""
 
 from kubedsm.core.world.model import Tier
-from kubedsm.page.answer import Answer
-from kubedsm.page.verdicts import rules_told, verdicts
+from kubedsm.page.answers.answer import Answer
+from kubedsm.page.answers.verdicts import rules_told, verdicts
 from kubedsm.why.explanation import NodeAnswer
 from support.asked import section
 

@@ -10,7 +10,7 @@ from kubedsm.core.goals.lasting import Quiet
 from kubedsm.core.world.events import NodeApplied, PodApplied
 from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.core.world.model import Tier
-from kubedsm.page.what_if import MOST_WORKLOADS, BadQuestionError, Changed, changed, told
+from kubedsm.page.answers.what_if import MOST_WORKLOADS, BadQuestionError, Changed, changed, told
 from kubedsm.thinking.frames import pickled, pickled_answer, unpickled, unpickled_answer
 from kubedsm.thinking.questions import Known
 from kubedsm.thinking.what_if import WhatIf

@@ -7,12 +7,12 @@ import pytest
 
 from kubedsm.configuration.settings import load
 from kubedsm.core.world.sites import NOTHING_AWAY, Away
+from kubedsm.page.answers.why_decision import about_decision
+from kubedsm.page.answers.why_move import about_move
+from kubedsm.page.answers.why_node import about_node
+from kubedsm.page.answers.why_pod import about_pod
+from kubedsm.page.answers.why_workload import about_workload, workload_named
 from kubedsm.page.rows import MoveRow
-from kubedsm.page.why_decision import about_decision
-from kubedsm.page.why_move import about_move
-from kubedsm.page.why_node import about_node
-from kubedsm.page.why_pod import about_pod
-from kubedsm.page.why_workload import about_workload, workload_named
 from support.asked import lines_of, links_of, section
 from support.worlds import CLOUD, EDGE, emulated
 

@@ -4,7 +4,7 @@ import attrs
 import pytest
 
 from kubedsm.core.world.events import PodApplied
-from kubedsm.page.why_pod import FORGOTTEN, about_pod
+from kubedsm.page.answers.why_pod import FORGOTTEN, about_pod
 from kubedsm.why.record import DecisionRecord
 from support.asked import lines_of, links_of, section
 from support.worlds import CLOUD, EDGE, emulated

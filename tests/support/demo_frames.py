@@ -6,8 +6,8 @@ from kubedsm.core.world.model import Resources, Share
 from kubedsm.demo.frame import Frame
 from kubedsm.demo.observer import Migrations, NodeView, ServiceView
 from kubedsm.demo.standing import Standing
-from kubedsm.page.headline import line_of
 from kubedsm.page.rows import MoveRow
+from kubedsm.page.seen.headline import line_of
 from kubedsm.replay.summaries import Latency
 
 GB = 10**9

@@ -12,12 +12,12 @@ from msgspec.structs import replace
 
 from kubedsm.clock import SystemClock
 from kubedsm.listening import listen
-from kubedsm.page.access import Access
-from kubedsm.page.film_file import FilmFile
 from kubedsm.page.messages import Changes, Snapshot
 from kubedsm.page.rows import MoveRow, NodeRow, PodRow, StatusRow, WorkloadRow
-from kubedsm.page.serving import page_app
-from kubedsm.page.stream import Stream
+from kubedsm.page.served.access import Access
+from kubedsm.page.served.app import page_app
+from kubedsm.page.served.film_file import FilmFile
+from kubedsm.page.served.stream import Stream
 from kubedsm.runtime.supervisor import Supervisor
 
 GIB = 2**30

@@ -5,8 +5,8 @@ from contextlib import asynccontextmanager
 from aiohttp import web
 
 from kubedsm.listening import listen
-from kubedsm.page.access import HEADERS
-from kubedsm.page.serving import served_files
+from kubedsm.page.served.access import HEADERS
+from kubedsm.page.served.app import served_files
 
 _KINDS = {"js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
 _PAGE = """<!doctype html><html lang="en"><title>Modules</title>

@@ -4,7 +4,7 @@ import asyncio
 
 from kubedsm.page.messages import Changes, Snapshot
 from kubedsm.page.rows import StatusRow
-from kubedsm.page.stream import Stream
+from kubedsm.page.served.stream import Stream
 from kubedsm.runtime.supervisor import Supervisor
 
 

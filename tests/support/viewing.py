@@ -7,7 +7,7 @@ import msgspec
 
 from kubedsm.monitoring.reading import Leadership
 from kubedsm.page.messages import encoded
-from kubedsm.page.scene import Scene
+from kubedsm.page.seen.scene import Scene
 
 
 class Viewer:

@@ -14,8 +14,8 @@ from kubedsm.emulator.api.resources import NODES, PODS, REPLICA_SETS
 from kubedsm.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
 from kubedsm.emulator.front import EmulatedFront
 from kubedsm.emulator.paper import node
-from kubedsm.page.opening import page_of
-from kubedsm.page.scene import Scene
+from kubedsm.page.seen.scene import Scene
+from kubedsm.page.served.opening import page_of
 from kubedsm.runtime.assembly import Runtime
 from support.worlds import CLOUD, EDGE, World, emulated
 

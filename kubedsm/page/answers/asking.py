@@ -12,14 +12,14 @@ import msgspec
 from aiohttp import web
 
 from kubedsm.monitoring.reading import Leadership
-from kubedsm.page.answer import Answer
-from kubedsm.page.scene import Scene
-from kubedsm.page.what_if import BadQuestionError, changed, told
-from kubedsm.page.why_decision import about_decision
-from kubedsm.page.why_move import about_move
-from kubedsm.page.why_node import about_node
-from kubedsm.page.why_pod import about_pod
-from kubedsm.page.why_workload import about_workload, workload_named
+from kubedsm.page.answers.answer import Answer
+from kubedsm.page.answers.what_if import BadQuestionError, changed, told
+from kubedsm.page.answers.why_decision import about_decision
+from kubedsm.page.answers.why_move import about_move
+from kubedsm.page.answers.why_node import about_node
+from kubedsm.page.answers.why_pod import about_pod
+from kubedsm.page.answers.why_workload import about_workload, workload_named
+from kubedsm.page.seen.scene import Scene
 from kubedsm.runtime.assembly import Runtime
 from kubedsm.runtime.suggester import Suggester
 from kubedsm.thinking.questions import NoAnswerError

@@ -6,7 +6,7 @@ from functools import partial
 
 from kubedsm.core.solving.in_order import unproven
 from kubedsm.core.world.model import Share, Tier
-from kubedsm.page.answer import (
+from kubedsm.page.answers.answer import (
     Answer,
     Link,
     Section,
@@ -18,8 +18,8 @@ from kubedsm.page.answer import (
     table,
     workload_link,
 )
-from kubedsm.page.moves_seen import key_of, state_of
 from kubedsm.page.rows import Row
+from kubedsm.page.seen.moves import key_of, state_of
 from kubedsm.thinking.words import counted
 from kubedsm.why.entries import Entry, Kind
 from kubedsm.why.record import Basis, DecisionRecord

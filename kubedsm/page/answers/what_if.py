@@ -11,7 +11,7 @@ import msgspec
 from kubedsm.configuration.fields import document
 from kubedsm.configuration.settings import Configuration
 from kubedsm.core.world.model import Workload
-from kubedsm.page.answer import (
+from kubedsm.page.answers.answer import (
     Answer,
     Section,
     Table,

@@ -6,10 +6,10 @@ from kubedsm.core.goals.objective import Promise, Promises
 from kubedsm.core.world.measured import Measured
 from kubedsm.core.world.model import Workload
 from kubedsm.monitoring.reading import Reading
-from kubedsm.page.kept_rows import Difference, KeptRows
-from kubedsm.page.pods_seen import PodsSeen
 from kubedsm.page.rows import WorkloadRow
-from kubedsm.page.seen import workload_row
+from kubedsm.page.seen.kept_rows import Difference, KeptRows
+from kubedsm.page.seen.pods import PodsSeen
+from kubedsm.page.seen.values import workload_row
 
 #: seconds after which all are looked at again: a node's tier may be another one, and a promise may
 #: depend on what other workloads have

@@ -10,7 +10,7 @@ from kubedsm.core.rules.fit import counted_reasons
 from kubedsm.core.rules.rejection import Rejection
 from kubedsm.core.world.model import NodeName, Pod, Share, Tier, Uid
 from kubedsm.core.world.snapshot import Snapshot
-from kubedsm.page.answer import (
+from kubedsm.page.answers.answer import (
     Answer,
     Link,
     Section,
@@ -23,8 +23,8 @@ from kubedsm.page.answer import (
     percent,
     workload_link,
 )
-from kubedsm.page.moves_seen import key_of
-from kubedsm.page.verdicts import fits, rule_of, rules_told, verdicts
+from kubedsm.page.answers.verdicts import fits, rule_of, rules_told, verdicts
+from kubedsm.page.seen.moves import key_of
 from kubedsm.thinking.made_for import made_for
 from kubedsm.thinking.words import counted
 from kubedsm.why.answers import Explainer

@@ -10,9 +10,9 @@ from kubedsm.core.world.measured import Measured, Usage
 from kubedsm.core.world.model import NodeName, Tier
 from kubedsm.core.world.sites import Away
 from kubedsm.monitoring.reading import Reading
-from kubedsm.page.kept_rows import Difference, KeptRows
 from kubedsm.page.rows import NodeRow
-from kubedsm.page.seen import node_row
+from kubedsm.page.seen.kept_rows import Difference, KeptRows
+from kubedsm.page.seen.values import node_row
 from kubedsm.runtime.assembly import Runtime
 
 _NOTHING_KNOWN = Usage()

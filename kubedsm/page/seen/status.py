@@ -5,10 +5,10 @@ from collections.abc import Iterable
 import msgspec
 
 from kubedsm.monitoring.reading import Leadership, Reading
-from kubedsm.page.headline import Scenery, headline
 from kubedsm.page.rows import Role, StatusRow
-from kubedsm.page.troubles import troubles
-from kubedsm.page.work_heard import WorkHeard
+from kubedsm.page.seen.headline import Scenery, headline
+from kubedsm.page.seen.troubles import troubles
+from kubedsm.page.seen.work_heard import WorkHeard
 from kubedsm.runtime.assembly import Runtime
 
 

@@ -9,12 +9,12 @@ from aiohttp import web
 from kubedsm.clock import Clock
 from kubedsm.listening import listen
 from kubedsm.monitoring.reading import Leadership
-from kubedsm.page.access import Access
-from kubedsm.page.asking import questions
-from kubedsm.page.film_file import FilmFile
-from kubedsm.page.scene import Scene
-from kubedsm.page.serving import page_app
-from kubedsm.page.stream import Stream
+from kubedsm.page.answers.asking import questions
+from kubedsm.page.seen.scene import Scene
+from kubedsm.page.served.access import Access
+from kubedsm.page.served.app import page_app
+from kubedsm.page.served.film_file import FilmFile
+from kubedsm.page.served.stream import Stream
 from kubedsm.runtime.assembly import Runtime
 
 LOOPBACK = "127.0.0.1"

@@ -13,18 +13,18 @@ from kubedsm.core.moving.suggestion import Move, MoveKind
 from kubedsm.core.world.change import Change
 from kubedsm.core.world.model import Pod, Uid
 from kubedsm.monitoring.reading import Leadership, Reading, read
-from kubedsm.page.headline import Scenery
-from kubedsm.page.kept_rows import Difference, KeptRows
 from kubedsm.page.messages import Changes, Snapshot
-from kubedsm.page.moves_seen import MovesSeen
-from kubedsm.page.news_kept import NewsKept
-from kubedsm.page.news_seen import of_move, of_nodes, of_status
-from kubedsm.page.nodes_seen import NodesSeen
-from kubedsm.page.pods_seen import PodsSeen
 from kubedsm.page.rows import MoveRow, NewsRow, NodeRow, Row, StatusRow, Table
-from kubedsm.page.status_seen import status_row
-from kubedsm.page.work_heard import WorkHeard
-from kubedsm.page.workloads_seen import WorkloadsSeen
+from kubedsm.page.seen.headline import Scenery
+from kubedsm.page.seen.kept_rows import Difference, KeptRows
+from kubedsm.page.seen.moves import MovesSeen
+from kubedsm.page.seen.news import of_move, of_nodes, of_status
+from kubedsm.page.seen.news_kept import NewsKept
+from kubedsm.page.seen.nodes import NodesSeen
+from kubedsm.page.seen.pods import PodsSeen
+from kubedsm.page.seen.status import status_row
+from kubedsm.page.seen.work_heard import WorkHeard
+from kubedsm.page.seen.workloads import WorkloadsSeen
 from kubedsm.runtime.assembly import Runtime
 from kubedsm.runtime.listener import Listener, Result
 from kubedsm.why.effects import Effect

@@ -9,8 +9,8 @@ from contextlib import aclosing
 
 from aiohttp import web
 
-from kubedsm.page.access import Access
-from kubedsm.page.stream import Stream
+from kubedsm.page.served.access import Access
+from kubedsm.page.served.stream import Stream
 
 #: seconds in which a viewer that reads nothing is given up
 STALLED = 30.0

@@ -12,7 +12,7 @@ from kubedsm.clock import Clock
 from kubedsm.core.world.model import Pod, Uid
 from kubedsm.monitoring.reading import Reading
 from kubedsm.page.rows import MoveRow, MoveState, Row
-from kubedsm.page.steps_told import Names, over, under_way
+from kubedsm.page.seen.steps_told import Names, over, under_way
 from kubedsm.runtime.assembly import Runtime
 from kubedsm.runtime.move_effects import NOT_MEASURED
 from kubedsm.thinking.made_for import made_for

@@ -12,7 +12,7 @@ from kubedsm.core.world.measured import Usage
 from kubedsm.core.world.model import Node, NodeName, Pod, Resources, Tier, Workload
 from kubedsm.core.world.sites import Away, site_of
 from kubedsm.core.world.snapshot import Snapshot
-from kubedsm.page.answer import (
+from kubedsm.page.answers.answer import (
     Answer,
     Section,
     Words,
@@ -26,9 +26,9 @@ from kubedsm.page.answer import (
     table,
     workload_link,
 )
-from kubedsm.page.moves_seen import key_of, state_of
 from kubedsm.page.rows import Row
-from kubedsm.page.seen import node_row
+from kubedsm.page.seen.moves import key_of, state_of
+from kubedsm.page.seen.values import node_row
 from kubedsm.thinking.words import counted
 from kubedsm.why.answers import Explainer
 from kubedsm.why.entries import Entry, MoveOutcome

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping
 
 from kubedsm.monitoring.reading import Reading
-from kubedsm.page.headline import Scenery, moved_from_to, sites_in
 from kubedsm.page.rows import MoveRow, PodRow, StatusRow
+from kubedsm.page.seen.headline import Scenery, moved_from_to, sites_in
 from kubedsm.runtime.assembly import Runtime
 from kubedsm.thinking.words import counted, named
 

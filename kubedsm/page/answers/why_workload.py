@@ -10,8 +10,8 @@ from kubedsm.configuration.settings import Configuration
 from kubedsm.core.goals.objective import promised_pods
 from kubedsm.core.world.model import Node, NodeName, Pod, PodClass, Share, Tier, Workload
 from kubedsm.core.world.snapshot import Snapshot
-from kubedsm.page.answer import Answer, Section, Words, node_link, percent, pod_link, table
-from kubedsm.page.verdicts import rules_told
+from kubedsm.page.answers.answer import Answer, Section, Words, node_link, percent, pod_link, table
+from kubedsm.page.answers.verdicts import rules_told
 from kubedsm.thinking.what_if import Imagined
 from kubedsm.thinking.words import counted
 from kubedsm.why.answers import Explainer

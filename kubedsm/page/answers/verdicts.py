@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from kubedsm.core.rules.fit import TIER
-from kubedsm.page.answer import Section, Words, listed, node_link, table
+from kubedsm.page.answers.answer import Section, Words, listed, node_link, table
 from kubedsm.thinking.words import counted
 from kubedsm.why.explanation import NodeAnswer
 from kubedsm.why.table import ranked_by

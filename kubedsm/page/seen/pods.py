@@ -5,9 +5,9 @@ from collections.abc import Collection, Iterable, Mapping
 
 from kubedsm.core.world.model import Pod, Uid, Workload
 from kubedsm.monitoring.reading import Reading
-from kubedsm.page.kept_rows import Difference, KeptRows
 from kubedsm.page.rows import PodRow
-from kubedsm.page.seen import Why, pod_row
+from kubedsm.page.seen.kept_rows import Difference, KeptRows
+from kubedsm.page.seen.values import Why, pod_row
 from kubedsm.runtime.assembly import Runtime
 
 _NOTHING_SAID = Why()

@@ -9,9 +9,9 @@ import msgspec
 from kubedsm.clock import Clock
 from kubedsm.cluster.calls.verbs import Regarding
 from kubedsm.core.world.model import Pod, Uid
-from kubedsm.page.kept_rows import Difference, KeptRows
-from kubedsm.page.news_seen import Told, of_decisions, of_events
 from kubedsm.page.rows import NewsRow
+from kubedsm.page.seen.kept_rows import Difference, KeptRows
+from kubedsm.page.seen.news import Told, of_decisions, of_events
 from kubedsm.why.entries import Entry
 from kubedsm.why.record import DecisionRecord
 

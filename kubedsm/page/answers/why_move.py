@@ -7,7 +7,7 @@ import attrs
 from kubedsm.configuration.settings import Configuration
 from kubedsm.core.world.model import Share
 from kubedsm.core.world.snapshot import Snapshot
-from kubedsm.page.answer import (
+from kubedsm.page.answers.answer import (
     Answer,
     Section,
     Words,
@@ -20,8 +20,8 @@ from kubedsm.page.answer import (
     table,
     workload_link,
 )
-from kubedsm.page.moves_seen import key_of
 from kubedsm.page.rows import MoveRow, Row
+from kubedsm.page.seen.moves import key_of
 from kubedsm.thinking.moves_to_make import migration_of
 from kubedsm.why.entries import Entry, MoveOutcome, Outcome
 from kubedsm.why.record import Basis, DecisionRecord

@@ -10,10 +10,10 @@ from pathlib import PurePath
 
 from aiohttp import web
 
-from kubedsm.page.access import Access
-from kubedsm.page.film_file import FilmFile
-from kubedsm.page.stream import Stream
-from kubedsm.page.viewers import Viewers
+from kubedsm.page.served.access import Access
+from kubedsm.page.served.film_file import FilmFile
+from kubedsm.page.served.stream import Stream
+from kubedsm.page.served.viewers import Viewers
 
 #: what of the page's folder is served, each under its own name
 _STATIC = files("kubedsm.page") / "static"

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from kubedsm.cluster.calls.verbs import Regarding
 from kubedsm.core.world.model import Pod, Uid
-from kubedsm.page.headline import line_of, moved_from_to, new_pods, sites_in
-from kubedsm.page.kept_rows import Difference
 from kubedsm.page.rows import MoveRow, NewsRow, NodeRow, StatusRow
+from kubedsm.page.seen.headline import line_of, moved_from_to, new_pods, sites_in
+from kubedsm.page.seen.kept_rows import Difference
 from kubedsm.thinking.words import named
 from kubedsm.why.entries import Entry, Kind, Outcome, PodChoice
 

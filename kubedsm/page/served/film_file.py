@@ -10,7 +10,7 @@ import zlib
 from aiohttp import web
 
 from kubedsm.clock import Clock
-from kubedsm.page.stream import Stream
+from kubedsm.page.served.stream import Stream
 
 #: seconds that a file is good for
 FRESH = 5.0

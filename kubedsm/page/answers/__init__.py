@@ -1,0 +1,1 @@
+"""Answers to what is asked on the page: why, and what if."""
