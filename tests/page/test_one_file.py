@@ -77,3 +77,6 @@ def test_nothing_is_referred_to_that_is_not_in_it(written):
 
 def test_the_same_films_are_the_same_file(written):
     assert one_file("one & <all>", 'said of "it"', FILMS) == written
+    # Nor does the time of day, in seconds, get into what is packed.
+    packed = [base64.b64decode(data) for _, data in scripts(written, "application/gzip")]
+    assert {each[4:8] for each in packed} == {b"\0" * 4}
