@@ -57,6 +57,8 @@ async def measured(browser, nodes, pods):
         await page.add_init_script(WATCHING)
         await page.reload()
         await page.locator(".picture .pod").first.wait_for(state="attached")
+        # It is noted in the frame after.
+        await page.wait_for_timeout(1000)
         pictured = await page.evaluate("window.pictured")
         frames = sorted(await page.evaluate(ZOOMING, SECONDS))
         rate = 1000 * len(frames) / sum(frames)
