@@ -13,7 +13,7 @@ async def test_a_move_is_followed_by_its_arc(browser):
         there.cordon("e1")
         there.world.deploy("web", 1)
         await there.world.until_bound_of("web", 1, 10)
-        arc = page.get_by_role("img", name=re.compile(r"move of default.web-.+ from c1 to e1"))
+        arc = page.get_by_role("img", name=re.compile(r"default.web-.+ from c1 to e1"))
         await expect(page.get_by_label("c1").first).to_be_visible()
         await expect(arc).to_have_count(0)
         there.cordon("e1", cordoned=False)
