@@ -18,6 +18,6 @@ async function unpacked(text) {
   const packed = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
   const film = new Film();
-  for (const line of (await new Response(stream).text()).split("\n")) film.add(JSON.parse(line));
+  film.read(await new Response(stream).text());
   return film;
 }
