@@ -152,12 +152,13 @@ async def test_two_moments_differ_by_what_moved_came_and_went(modules):
       const found = differences(tables({ a: "n", b: "n", c: "n", s: "n" }, {}, 1, ""),
         tables({ a3: "m", b: "n", d: "n", s: "m" }, { a: "a2", a2: "a3" }, 2, "cordoned"));
       const { moved, came, went, shares, nodes } = found;
-      return [[...moved], [...came.keys()], [...went.keys()], shares[0].after.edge, nodes];
+      return [[...moved], [...came.keys()], [...went.keys()], shares, nodes];
     """)
-    moved, came, went, edge, nodes = found
+    moved, came, went, shares, nodes = found
     assert moved == [
-        ["s", {"workload": "w", "from": "n", "to": "m"}],
-        ["a3", {"workload": "w", "from": "n", "to": "m", "replaced": "a"}],
+        ["s", {"from": "n", "to": "m"}],
+        ["a3", {"from": "n", "to": "m", "replaced": "a"}],
     ]
-    assert (came, went, edge) == (["d"], ["c"], 2)
-    assert nodes == [{"node": "n", "was": "in use", "is": "cordoned"}]
+    assert (came, went) == (["d"], ["c"])
+    assert shares == [{"key": "w", "was": "1 of 3", "is": "2 of 3"}]
+    assert nodes == [{"key": "n", "was": "in use", "is": "cordoned"}]

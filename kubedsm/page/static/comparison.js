@@ -2,11 +2,9 @@
 
 import { differences } from "./differences.js";
 import { tablesAt } from "./film.js";
+import { Items, Name } from "./lists.js";
 import { clock, lasting } from "./times.js";
 import { html, useMemo } from "./vendor/htm-preact.js";
-
-/** So many of each are told. */
-const MOST = 6;
 
 /** What is different from the earlier to the later one of the moments, of each film. */
 export function Comparison({ films, titles, state, moment, set }) {
@@ -19,47 +17,33 @@ export function Comparison({ films, titles, state, moment, set }) {
   return html`
     <section class="comparison" aria-labelledby="comparison">
       <h2 id="comparison">From ${clock(from)} to ${clock(to)}, ${lasting(to - from)}</h2>
-      ${films.map((film, i) => html`
-        ${films.length > 1 && html`<h3>${titles[i]}</h3>`}
-        <${Differences} before=${before[i]} after=${after[i]}
-          choose=${(key) => set({ chosen: { kind: "pod", key, film: i } })} />`)}
+      ${films.map((_, film) => html`
+        ${films.length > 1 && html`<h3>${titles[film]}</h3>`}
+        <${Differences} before=${before[film]} after=${after[film]} state=${state}
+          set=${({ chosen }) => set({ chosen: { ...chosen, film } })} />`)}
     </section>`;
 }
 
-function Differences({ before, after, choose }) {
+function Differences({ before, after, state, set }) {
   const found = useMemo(() => differences(before, after), [before, after]);
   const { moved, came, went, shares, nodes } = found;
-  if (!moved.size && !came.size && !went.size && !shares.length && !nodes.length) {
-    return html`<p>Nothing is different.</p>`;
-  }
-  const pod = (key) => html`
-    <button type="button" class="name" onClick=${() => choose(key)}>${key}</button>`;
-  return html`
-    <div class="differences">
-      <${List} name="Moved" all=${[...moved]} tell=${([key, { from, to, replaced }]) => html`
-        ${pod(key)} ${from || "no node"} to ${to || "no node"}${
-          replaced && `, in place of ${replaced}`}`} />
-      <${List} name="Came" all=${[...came]} tell=${([key, { to }]) => html`
-        ${pod(key)} ${to ? `on ${to}` : "without a node"}`} />
-      <${List} name="Went" all=${[...went]} tell=${([key, { from }]) => html`
-        ${pod(key)} ${from && `from ${from}`}`} />
-      <${List} name="At the edge" all=${shares} tell=${(one) => html`
-        ${one.workload} ${told(one.before)}, then ${told(one.after)}`} />
-      <${List} name="Nodes" all=${nodes} tell=${({ node, was, is }) => html`
-        ${node} ${was}, then ${is}`} />
-    </div>`;
-}
-
-function List({ name, all, tell }) {
-  if (!all.length) return null;
-  return html`
+  const list = (name, all, tell) => all.length > 0 && html`
     <div>
       <h3>${name} <span>${all.length}</span></h3>
-      <ul>${all.slice(0, MOST).map((one) => html`<li>${tell(one)}</li>`)}</ul>
-      ${all.length > MOST && html`<p>and ${all.length - MOST} more</p>`}
+      <${Items} items=${all} first=${6}>${(one) => html`<li>${tell(one)}</li>`}<//>
     </div>`;
-}
-
-function told({ edge, total }) {
-  return total ? `${edge} of ${total}` : "no pods";
+  const pod = (key) => html`<${Name} kind="pod" name=${key} ...${{ state, set }} />`;
+  const then = ({ key, was, is }) => `${key} ${was}, then ${is}`;
+  const lists = [
+    list("Moved", [...moved], ([key, { from, to, replaced }]) => html`
+      ${pod(key)} ${from || "no node"} to ${to || "no node"}${
+        replaced && `, in place of ${replaced}`}`),
+    list("Came", [...came], ([key, { to }]) => html`
+      ${pod(key)} ${to ? `on ${to}` : "without a node"}`),
+    list("Went", [...went], ([key, { from }]) => html`${pod(key)} ${from && `from ${from}`}`),
+    list("At the edge", shares, then),
+    list("Nodes", nodes, then),
+  ];
+  return lists.some(Boolean) ? html`<div class="differences">${lists}</div>`
+    : html`<p>Nothing is different.</p>`;
 }

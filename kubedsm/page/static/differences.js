@@ -2,66 +2,53 @@
 
 /**
  * From `before` to `after`, both tables: `moved`, `came` and `went` are of pods by their keys, each
- * with `workload`, `from` and `to` (nodes; empty: none); of a pod that another one took the place
- * of, `replaced` is its key. `shares` are of workloads, `nodes` of nodes whose state is another one.
+ * `from` one node `to` another (empty: none); of a pod that another one took the place of,
+ * `replaced` is its key. Of `shares` of workloads and `nodes`: what each was and is, in words.
  */
 export function differences(before, after) {
   const pods = { moved: new Map(), came: new Map(), went: new Map() };
-  for (const [key, row] of after.pods) {
-    const old = before.pods.get(key);
-    if (old === row) continue;
-    if (!old) pods.came.set(key, { workload: row.workload, from: "", to: row.node ?? "" });
-    else if (old.node && row.node && old.node !== row.node) {
-      pods.moved.set(key, { workload: row.workload, from: old.node, to: row.node });
-    }
-  }
-  for (const [key, row] of before.pods) {
-    if (!after.pods.has(key)) {
-      pods.went.set(key, { workload: row.workload, from: row.node ?? "", to: "" });
-    }
+  for (const key of changed(before.pods, after.pods)) {
+    const [old, row] = [before.pods.get(key), after.pods.get(key)];
+    const [from, to] = [old?.node ?? "", row?.node ?? ""];
+    if (!old) pods.came.set(key, { from, to });
+    else if (!row) pods.went.set(key, { from, to });
+    else if (from && to && from !== to) pods.moved.set(key, { from, to });
   }
   takePlaces(pods, [...before.moves.values(), ...after.moves.values()]);
-  return { ...pods, shares: shares(before, after), nodes: nodes(before, after) };
+  return {
+    ...pods,
+    shares: inWords(before.workloads, after.workloads,
+      (row) => (row?.total ? `${row.edge} of ${row.total}` : "no pods")),
+    nodes: inWords(before.nodes, after.nodes, (row) => (row ? row.state || "in use" : "not there")),
+  };
+}
+
+/** Keys of rows that are not the same. */
+function changed(before, after) {
+  return [...new Set([...before.keys(), ...after.keys()])]
+    .filter((key) => before.get(key) !== after.get(key)).sort();
+}
+
+function inWords(before, after, words) {
+  return changed(before, after)
+    .map((key) => ({ key, was: words(before.get(key)), is: words(after.get(key)) }))
+    .filter(({ was, is }) => was !== is);
 }
 
 /** A pod that came for another one, which went, was moved; there may be several, one by one. */
 function takePlaces({ moved, came, went }, moves) {
   const successors = new Map(moves.filter((move) => move.replacement)
     .map((move) => [move.pod, move.replacement]));
-  for (const [pod, { workload, from }] of went) {
-    const passed = new Set([pod]);
+  for (const [pod, { from }] of went) {
+    const passed = new Set();
     let last = pod;
-    while (successors.has(last) && !passed.has(successors.get(last))) {
-      last = successors.get(last);
+    while (successors.has(last) && !passed.has(last)) {
       passed.add(last);
+      last = successors.get(last);
     }
-    const there = came.get(last);
-    if (!there) continue;
-    moved.set(last, { workload, from, to: there.to, replaced: pod });
+    if (!came.has(last)) continue;
+    moved.set(last, { from, to: came.get(last).to, replaced: pod });
     went.delete(pod);
     came.delete(last);
   }
-}
-
-function shares(before, after) {
-  const keys = [...new Set([...before.workloads.keys(), ...after.workloads.keys()])].sort();
-  const none = { edge: 0, total: 0 };
-  return keys.map((workload) => ({
-    workload,
-    before: before.workloads.get(workload) ?? none,
-    after: after.workloads.get(workload) ?? none,
-  })).filter((each) => each.before.edge !== each.after.edge || each.before.total !== each.after.total);
-}
-
-function nodes(before, after) {
-  const found = [];
-  for (const [node, row] of after.nodes) {
-    const old = before.nodes.get(node);
-    const [was, is] = [old ? old.state || "in use" : "not there", row.state || "in use"];
-    if (was !== is) found.push({ node, was, is });
-  }
-  for (const [node, row] of before.nodes) {
-    if (!after.nodes.has(node)) found.push({ node, was: row.state || "in use", is: "gone" });
-  }
-  return found;
 }

@@ -8,7 +8,7 @@ const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21
 
 const CLOCK = new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" });
 
-/** What clocks count from: when a replay begins, whose days never were; null: they tell the day's. */
+/** What clocks count from: when a replay begins, whose days never were; null: the day's. */
 let zero = null;
 
 /** Have all clocks count from a moment. */
@@ -20,17 +20,19 @@ export function countFrom(moment) {
 export function clock(at) {
   if (zero === null) return CLOCK.format(1000 * at);
   const all = Math.round(Math.abs(at - zero));
-  const digits = [Math.floor(all / 60) % 60, all % 60].map((each) => `${each}`.padStart(2, "0"));
-  return `${at < zero && all ? "-" : ""}${Math.floor(all / 3600)}:${digits.join(":")}`;
+  const rest = new Date(1000 * all).toISOString().slice(14, 19);
+  return `${at < zero && all ? "-" : ""}${Math.floor(all / 3600)}:${rest}`;
 }
 
 /** How long something lasts. */
 export function lasting(seconds) {
   const all = Math.round(seconds);
   if (all < 60) return `${all} s`;
-  if (all < 3600) return all % 60 ? `${Math.floor(all / 60)} min ${all % 60} s` : `${all / 60} min`;
-  const minutes = Math.round(all / 60);
-  return minutes % 60 ? `${Math.floor(minutes / 60)} h ${minutes % 60} min` : `${minutes / 60} h`;
+  return all < 3600 ? both(all, "min", "s") : both(Math.round(all / 60), "h", "min");
+}
+
+function both(all, large, small) {
+  return `${Math.floor(all / 60)} ${large}${all % 60 ? ` ${all % 60} ${small}` : ""}`;
 }
 
 /**
@@ -43,7 +45,7 @@ export function stretch({ from, length }, begins, ends) {
   if (length === null) return { from: begins, to: begins + all };
   if (from !== null) return { from, to: from + length };
   const grown = LENGTHS.find((one) => one >= all);
-  if (grown && grown <= length) return { from: begins, to: begins + grown };
+  if (grown <= length) return { from: begins, to: begins + grown };
   const to = Math.ceil(ends / (length / 10)) * (length / 10);
   return { from: to - length, to };
 }
@@ -60,22 +62,24 @@ export function panned({ from, to }, seconds, begins, ends) {
   return within(from + seconds, to - from, begins, ends);
 }
 
-/** What to want in order to see that moment too; null: it is there. */
+/** What to want in order to see that moment too: what is drawn, if it is there. */
 export function including({ from, to }, moment, begins, ends) {
-  if (moment >= from && moment <= to) return null;
-  return within(moment - (to - from) / 10, to - from, begins, ends);
+  const length = to - from;
+  if (moment >= from && moment <= to) return { from, length };
+  return within(moment - length / 10, length, begins, ends);
 }
 
 function within(from, length, begins, ends) {
   return { from: Math.max(begins - length / 20, Math.min(from, ends - length * 0.9)), length };
 }
 
-/** Round moments in a stretch, no nearer to each other than `apart` pixels of its `width`. */
-export function ticks({ from, to }, width, apart = 90) {
-  const least = ((to - from) * apart) / Math.max(width, 1);
+/** Round moments in a stretch, no nearer to each other than 90 pixels of its `width`. */
+export function ticks({ from, to }, width) {
+  const least = ((to - from) * 90) / Math.max(width, 1);
   const step = STEPS.find((one) => one >= least) ?? STEPS.at(-1);
   const found = [];
-  const first = Math.ceil((from - (zero ?? 0)) / step) * step + (zero ?? 0);
+  const start = zero ?? 0;
+  const first = Math.ceil((from - start) / step) * step + start;
   for (let at = first; at <= to; at += step) found.push(at);
   return found;
 }

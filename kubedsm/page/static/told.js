@@ -17,36 +17,31 @@ export function toldAt({ history }, moment) {
 export function Told({ pointed, width }) {
   const { px, top, moment } = pointed;
   const side = px > width / 2 ? { right: `${width - px + 8}px` } : { left: `${px + 8}px` };
+  const all = about(pointed).filter(Boolean);
+  const more = all.length - MOST;
   return html`
     <div class="told" style=${{ ...side, bottom: `calc(100% - ${top - 4}px)` }}>
       <p class="when">${clock(moment)}</p>
-      ${about(pointed)}
+      ${all.slice(0, MOST).map((text) => html`<p>${text}</p>`)}
+      ${more > 0 && html`<p>and ${more} more</p>`}
     </div>`;
 }
 
-function about({ lane, film, own, marks, move }) {
-  const gap = film.history.gaps.find(({ from, to }) => own > from && own < to);
-  if (gap) {
-    return html`<p>Nothing is known of ${lasting(gap.to - gap.from)}: this page was not told.</p>`;
-  }
-  if (marks) return some(marks, ({ at, text }) => html`<p>${clock(at)} ${text}</p>`);
+function about({ lane, film: { history }, own, marks, move }) {
+  const gap = history.gaps.find(({ from, to }) => own > from && own < to);
+  if (gap) return [`Nothing is known of ${lasting(gap.to - gap.from)}: this page was not told.`];
+  if (marks) return marks.map(({ at, text }) => `${clock(at)} ${text}`);
   if (move) return aboutMove(move);
-  if (lane !== "shares") return null;
-  return some(sharesAt(film.history.shares, own), ({ workload, edge, total, promise }) => html`
-    <p>${workload}: ${edge} of ${total}, promised ${Math.round(100 * promise)} %</p>`);
+  if (lane !== "shares") return [];
+  return sharesAt(history.shares, own).map(({ workload, edge, total, promise }) => (
+    `${workload}: ${edge} of ${total}, promised ${Math.round(100 * promise)} %`));
 }
 
 function aboutMove({ row, begins, ends }) {
+  const { pod, source, target, state, reason, step, purpose, helped } = row;
   const long = ends === null ? "" : `, after ${lasting(ends - begins)}`;
-  return html`
-    <p>${row.pod}: ${row.source || "no node"} to ${row.target}</p>
-    <p>${row.state}${long}${row.reason && `: ${row.reason}`}</p>
-    ${row.step && html`<p>${row.step}</p>`}
-    ${row.purpose && html`<p>${row.purpose}</p>`}
-    ${row.helped && html`<p>${row.helped}</p>`}`;
-}
-
-function some(all, tell) {
-  return html`${all.slice(0, MOST).map(tell)}
-    ${all.length > MOST && html`<p>and ${all.length - MOST} more</p>`}`;
+  return [
+    `${pod}: ${source || "no node"} to ${target}`, `${state}${long}${reason ? `: ${reason}` : ""}`,
+    step, purpose, helped,
+  ];
 }
