@@ -15,19 +15,15 @@ const [ROWS, LENGTH] = [500, 300];
 /** Moments last asked for, whose tables are kept: what is shown, and what it is compared with. */
 const ASKED = 3;
 
-const NOTHING = Object.freeze({
-  nodes: new Map(), pods: new Map(), workloads: new Map(), moves: new Map(), news: new Map(),
-  status: new Map(),
-});
+const TABLES = ["nodes", "pods", "workloads", "moves", "news", "status"];
+const NOTHING = Object.fromEntries(TABLES.map((table) => [table, new Map()]));
 
 /** The tables after messages, one after the other; those without a change are the same ones. */
 export function after(tables, messages) {
   const next = { ...tables };
   for (const { type, rows } of messages) {
     if (type === "snapshot") {
-      for (const table of Object.keys(NOTHING)) {
-        next[table] = new Map(Object.entries(rows[table] ?? {}));
-      }
+      for (const table of TABLES) next[table] = new Map(Object.entries(rows[table] ?? {}));
       continue;
     }
     for (const [table, some] of Object.entries(rows)) {
@@ -43,8 +39,8 @@ export function after(tables, messages) {
 
 /** Of films side by side, the tables of each as long after its begin; null: as of its end. */
 export function tablesAt(films, moment) {
-  if (moment === null) return films.map((film) => film.last);
-  return films.map((film) => film.at(film.begins + moment - films[0].begins));
+  return films.map((film) => (
+    moment === null ? film.last : film.at(film.begins + moment - films[0].begins)));
 }
 
 /**
@@ -54,7 +50,6 @@ export function tablesAt(films, moment) {
  */
 export class Film {
   #chapters = [];
-  #size = 0;
   #kept;
   #newest = null;
   /** Tables that were made: of the last message, and of the moments last asked for. */
@@ -62,6 +57,8 @@ export class Film {
   #asked = [];
   /** What of it is drawn along time. */
   history = new History();
+  /** Characters of messages that are kept. */
+  size = 0;
 
   constructor(kept = { room: Infinity, span: Infinity }) {
     this.#kept = kept;
@@ -78,99 +75,96 @@ export class Film {
   add(message, size = 0) {
     // Before anything was seen there is nothing to show.
     if (!message.at) return;
-    const run = message.run ?? this.#newest?.run;
-    const same = this.#newest !== null && run === this.#newest.run;
-    if (same && message.version <= this.#newest.version) return;
+    const run = message.run ?? this.run;
+    const same = !this.empty && run === this.run;
+    if (same && message.version <= this.version) return;
     // The clock of another run may be another one: what was told before has no place beside this.
     if (!same && message.at < this.ends) this.#forgetAll();
-    const told = { ...message, at: Math.max(message.at, this.ends) };
-    const follows = same && message.version === this.#newest.version + 1;
-    this.history.take(told, follows || this.empty ? null : this.ends);
+    const told = { ...message, run, at: Math.max(message.at, this.ends) };
+    const follows = this.empty || (same && message.version === this.version + 1);
+    this.history.take(told, follows ? null : this.ends);
     this.#write(told, size);
-    this.#newest = { at: told.at, version: told.version, run };
+    this.#newest = told;
     this.#forget();
   }
 
   get empty() { return this.#newest === null; }
-  get begins() { return this.#chapters[0]?.messages[0].at ?? 0; }
+  get begins() { return this.#chapters[0]?.at ?? 0; }
   get ends() { return this.#newest?.at ?? 0; }
   get version() { return this.#newest?.version; }
   /** Of the server's runs, the one that told the last message. */
   get run() { return this.#newest?.run; }
-  /** Characters of messages that are kept. */
-  get size() { return this.#size; }
 
   /** The tables as of the last message. */
   get last() {
     if (this.empty) return NOTHING;
     const chapter = this.#chapters.at(-1);
-    return (this.#last = reached(this.#last, chapter, chapter.messages.length)).tables;
+    this.#last = reached([this.#last], chapter, chapter.messages.length);
+    return this.#last.tables;
   }
 
   /** The tables as they were at that moment, in seconds since the epoch. */
   at(moment) {
     if (moment >= this.ends) return this.last;
-    const chapter = this.#chapters[lastNotAfter(this.#chapters, moment, (c) => c.messages[0].at)];
-    const count = 1 + lastNotAfter(chapter.messages, moment, (message) => message.at);
-    const before = this.#asked.filter((spot) => spot.chapter === chapter && spot.count <= count)
-      .sort((one, other) => other.count - one.count);
-    const spot = reached(before[0], chapter, count);
+    const chapter = this.#chapters[lastNotAfter(this.#chapters, moment)];
+    const spot = reached(this.#asked, chapter, 1 + lastNotAfter(chapter.messages, moment));
     this.#asked = [spot, ...this.#asked.filter((each) => each !== spot)].slice(0, ASKED);
     return spot.tables;
   }
 
   #write(message, size) {
+    const { type, at, rows } = message;
+    const whole = type === "snapshot";
     let chapter = this.#chapters.at(-1);
-    const whole = message.type === "snapshot";
-    if (!chapter || whole || chapter.rows > chapter.most
-      || message.at > chapter.messages[0].at + LENGTH) {
+    if (!chapter || whole || chapter.rows > chapter.most || at > chapter.at + LENGTH) {
       const tables = whole ? after(NOTHING, [message]) : this.last;
-      const most = Math.max(ROWS, count(tables, (rows) => rows.size));
-      chapter = { messages: [], rows: 0, most, size: 0 };
+      const most = Math.max(ROWS, sum(tables, (table) => table.size));
+      chapter = { at, messages: [], rows: 0, most, size: 0 };
       chapter.begin = { chapter, count: whole ? 1 : 0, tables };
       this.#chapters.push(chapter);
     }
     chapter.messages.push(message);
-    if (!whole) chapter.rows += count(message.rows, (rows) => Object.keys(rows).length);
+    if (!whole) chapter.rows += sum(rows, (table) => Object.keys(table).length);
     chapter.size += size;
-    this.#size += size;
+    this.size += size;
   }
 
   #forget() {
-    const [oldest] = this.#chapters;
+    const { begins } = this;
     const { room, span } = this.#kept;
     while (this.#chapters.length > 1
-      && (this.#size > room || this.#chapters[1].messages[0].at < this.ends - span)) {
-      this.#size -= this.#chapters.shift().size;
+      && (this.size > room || this.#chapters[1].at < this.ends - span)) {
+      this.size -= this.#chapters.shift().size;
     }
-    if (this.#chapters[0] !== oldest) this.history.forget(this.begins);
+    if (this.begins !== begins) this.history.forget(this.begins);
   }
 
   #forgetAll() {
-    this.#chapters = [];
-    [this.#size, this.#newest, this.#last, this.#asked] = [0, null, null, []];
+    [this.#chapters, this.size, this.#newest, this.#last, this.#asked] = [[], 0, null, null, []];
     this.history = new History();
   }
 }
 
 /** The tables after so many messages of a chapter, made from what was made before if that helps. */
-function reached(spot, chapter, count) {
-  const start = spot?.chapter === chapter && spot.count <= count ? spot : chapter.begin;
+function reached(made, chapter, count) {
+  const start = made.reduce((best, spot) => (
+    spot?.chapter === chapter && spot.count <= count && spot.count > best.count ? spot : best
+  ), chapter.begin);
   if (start.count === count) return start;
   const messages = chapter.messages.slice(start.count, count);
   return { chapter, count, tables: after(start.tables, messages) };
 }
 
-function count(tables, size) {
-  return Object.values(tables).reduce((sum, rows) => sum + size(rows), 0);
+function sum(tables, size) {
+  return Object.values(tables).reduce((all, table) => all + size(table), 0);
 }
 
-/** Where in a list, by time, is the last that is not after a moment; 0 if all are. */
-export function lastNotAfter(list, moment, timeOf) {
+/** Where in a list, by its `at`, is the last that is not after a moment; 0 if all are. */
+export function lastNotAfter(list, moment) {
   let [low, high] = [0, list.length - 1];
   while (low < high) {
     const middle = Math.ceil((low + high) / 2);
-    if (timeOf(list[middle]) <= moment) low = middle;
+    if (list[middle].at <= moment) low = middle;
     else high = middle - 1;
   }
   return Math.max(0, low);

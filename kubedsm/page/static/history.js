@@ -24,17 +24,14 @@ export class History {
 
   /** Take in the next message; `unknown`: since when what happened before it was not told. */
   take({ type, at, run, rows }, unknown = null) {
-    if (run && run !== this.#run) [this.#run, this.#newest] = [run, -1];
+    if (run !== this.#run) [this.#run, this.#newest] = [run, -1];
     if (unknown !== null) this.gaps.push({ from: unknown, to: at });
     // What was over before all this is told by a snapshot, but not how things stood then.
     this.#begins ??= type === "snapshot" ? at : 0;
     if (type === "snapshot") this.#end(rows, unknown ?? at);
-    const changed = [
-      this.#shares(rows.workloads ?? {}, at),
-      this.#moves(rows.moves ?? {}, at),
-      this.#news(rows.news ?? {}, at),
-    ];
-    if (changed.includes(true) && this.changes.at(-1) !== at) this.changes.push(at);
+    this.#shares(rows.workloads ?? {}, at);
+    this.#moves(rows.moves ?? {}, at);
+    this.#news(rows.news ?? {}, at);
   }
 
   /** Forget what was over before a moment. */
@@ -64,8 +61,11 @@ export class History {
     }
   }
 
+  #changed(at) {
+    if (this.changes.at(-1) !== at) this.changes.push(at);
+  }
+
   #shares(rows, at) {
-    let changed = false;
     for (const [workload, row] of Object.entries(rows)) {
       const { edge, total, promise } = row ?? { edge: 0, total: 0, promise: 0 };
       const points = this.shares.get(workload) ?? [];
@@ -73,13 +73,11 @@ export class History {
       if (last?.edge === edge && last.total === total && last.promise === promise) continue;
       points.push({ at, edge, total, promise });
       this.shares.set(workload, points);
-      changed = true;
+      this.#changed(at);
     }
-    return changed;
   }
 
   #moves(rows, at) {
-    let changed = false;
     for (const [id, row] of Object.entries(rows)) {
       const key = this.#ofRun(id);
       const known = this.moves.get(key);
@@ -91,9 +89,8 @@ export class History {
       const ends = OVER.has(row.state) ? known?.ends ?? (row.ended || at) : null;
       if (ends !== null && ends < this.#begins) continue;
       this.moves.set(key, { id, row, begins: Math.min(at, row.began || row.at), ends });
-      changed ||= known?.row.state !== row.state || known.row.step !== row.step;
+      if (known?.row.state !== row.state || known.row.step !== row.step) this.#changed(at);
     }
-    return changed;
   }
 
   /** Ids and numbers begin anew with each run of the scheduler. */
@@ -102,14 +99,14 @@ export class History {
   }
 
   #news(rows, at) {
-    const news = Object.entries(rows).map(([number, row]) => ({ number: Number(number), row }))
-      .filter(({ number, row }) => row && number > this.#newest && row.at >= this.#begins);
-    for (const { number, row } of news) {
+    const told = this.#newest;
+    for (const [number, row] of Object.entries(rows)) {
+      if (row === null || Number(number) <= told || row.at < this.#begins) continue;
       this.#newest = Math.max(this.#newest, number);
       const lane = LANES[row.kind];
       if (lane) this.marks.push({ ...row, at: Math.min(at, row.at), seen: at, lane });
+      this.#changed(at);
     }
-    if (news.length) this.marks.sort((one, other) => one.at - other.at);
-    return news.length > 0;
+    this.marks.sort((one, other) => one.at - other.at);
   }
 }
