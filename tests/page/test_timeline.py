@@ -114,7 +114,7 @@ async def test_two_moments_are_compared_in_words(browser):
         told = page.get_by_role("region", name="From")
         await expect(told).to_contain_text("p n1 to n2")
         await expect(told).to_contain_text("w 0 of 2, then 1 of 2")
-        await page.get_by_role("button", name="Stop comparing").click()
+        await page.get_by_role("button", name="Compare").click()
         await expect(told).to_have_count(0)
 
 
@@ -122,6 +122,9 @@ async def test_what_is_different_from_a_moment_is_marked_in_the_picture(browser)
     async with watched() as (there, url), browser.page(url) as page:
         there.world.deploy("early", 1)
         await expect(page.locator(".picture [data-pod*=early]")).to_have_count(1)
+        # A letter does nothing where something else has the focus.
+        await page.get_by_role("button", name="Closer").press("c")
+        await page.evaluate("document.activeElement.blur()")
         await page.keyboard.press("c")
         there.world.deploy("late", 1)
         await expect(page.locator(".picture [data-pod*=late].different")).to_have_count(1)

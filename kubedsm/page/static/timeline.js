@@ -17,7 +17,8 @@ const STILL = 3;
 
 export function Timeline({ films, titles = [], state, set }) {
   const live = state.connection !== "recorded";
-  const [begins, ends] = [films[0].begins, endOf(films)];
+  const { begins } = films[0];
+  const ends = begins + Math.max(...films.map((film) => film.ends - film.begins));
   const moment = state.moment ?? ends;
   const whole = { from: null, length: live ? LONGEST : null };
   const [wanted, want] = useState(live ? { from: null, length: RECENT } : whole);
@@ -26,20 +27,14 @@ export function Timeline({ films, titles = [], state, set }) {
   const width = useWidth(track);
   const x = scale(drawn, width, ends);
   const [pointed, point] = useState(null);
+  const comparing = state.compared != null;
 
   /** Show that moment; the last one is now, as long as there is one. */
   function go(at, more = {}) {
     const now = live && at >= ends;
     const to = Math.max(begins, Math.min(at, ends));
     set({ ...more, moment: now ? null : to });
-    if (now) want({ from: null, length: wanted.length });
-    else want(including(drawn, to, begins, ends) ?? standing(wanted, drawn));
-  }
-
-  function zoom(factor, around = moment) {
-    const length = (drawn.to - drawn.from) * factor;
-    if (live && state.moment === null) want({ from: null, length: Math.min(length, LONGEST) });
-    else want(zoomed(drawn, factor, around, begins, ends) ?? whole);
+    want(now ? { ...wanted, from: null } : including(drawn, to, begins, ends));
   }
 
   // A recording is of a quarter of an hour and more, and nothing of it is yet to come.
@@ -47,39 +42,45 @@ export function Timeline({ films, titles = [], state, set }) {
   const player = usePlaying({ moment, ends, go, first });
   const act = {
     go,
-    zoom,
-    now: () => {
+    by: (seconds) => go(moment + seconds),
+    step: (by) => go(changeBeside(films, moment, by)),
+    now() {
       player.setPlaying(false);
       go(ends);
     },
-    play: () => {
+    play() {
       if (!player.playing && moment >= ends) go(live ? Math.max(begins, drawn.from) : begins);
       player.setPlaying(!player.playing);
     },
-    step: (by) => go(changeBeside(films, moment, by) ?? (by < 0 ? begins : ends)),
+    zoom(factor, around = moment) {
+      const length = Math.min((drawn.to - drawn.from) * factor, LONGEST);
+      if (live && state.moment === null) want({ from: null, length });
+      else want(zoomed(drawn, factor, around, begins, ends));
+    },
     pan: (seconds) => want(panned(drawn, seconds, begins, ends)),
-    compare: () => set({ compared: state.compared == null ? moment : null }),
-    choose: (found) => go(found.moment, found.chosen ? { chosen: found.chosen } : {}),
     all: () => want(whole),
+    compare: () => set({ compared: comparing ? null : moment }),
   };
-  useKeys({ c: act.compare, n: act.now });
+  useKeys(act);
   const pointing = usePointing({ track, films, x, act, point });
 
   if (films[0].empty) return null;
-  const said = toldAt(films[0], moment);
+  const now = live && state.moment === null;
+  const place = !live ? `${lasting(moment - begins)} of ${lasting(ends - begins)}`
+    : now ? `Now, ${clock(moment)}`
+      : `The past: ${clock(moment)}, ${lasting(ends - moment)} ago`;
   return html`
-    <footer class=${state.moment !== null && live ? "timeline past" : "timeline"}
-      aria-label="Timeline">
-      <${Controls} ...${{ live, state, moment, begins, ends, player, act }} />
+    <footer class="timeline ${live && !now ? "past" : ""}" aria-label="Timeline">
+      <${Controls} ...${{ live, now, place, comparing, player, act }} />
       <${Comparison} ...${{ films, titles, state, moment, set }} />
       <div class="tracks" role="slider" tabindex="0" aria-label="Moment that is shown"
         aria-valuemin="0" aria-valuemax=${Math.round(ends - begins)}
         aria-valuenow=${Math.round(moment - begins)}
-        aria-valuetext=${[place(live, state, moment, begins, ends), ...said].join(". ")}
-        ref=${setTrack} onKeyDown=${(event) => onKey(event, act, moment)} ...${pointing}>
+        aria-valuetext=${[place, ...toldAt(films[0], moment)].join(". ")}
+        ref=${setTrack} ...${pointing}>
         <${Lanes} ...${{ films, titles, x, width, state, live }} />
-        ${state.compared != null && html`
-          <${Band} x=${x} from=${state.compared} to=${moment} />
+        ${comparing && html`
+          <${Band} x=${x} moments=${[state.compared, moment]} />
           <${Line} x=${x} at=${state.compared} name="compared" />`}
         ${pointed && html`<${Line} x=${x} at=${pointed.moment} name="pointed" />`}
         <${Line} x=${x} at=${moment} name="moment" />
@@ -88,42 +89,33 @@ export function Timeline({ films, titles = [], state, set }) {
     </footer>`;
 }
 
-function Controls({ live, state, moment, begins, ends, player, act }) {
-  const past = state.moment !== null;
-  const button = (name, says, onClick, more = {}) => html`
-    <button type="button" aria-label=${says} title=${says} onClick=${onClick} ...${more}>
-      ${name}</button>`;
+function Controls({ live, now, place, comparing, player, act }) {
+  const button = (text, onClick, more) => html`
+    <button onClick=${onClick} ...${more}>${text}</button>`;
+  const sign = (text, title, onClick, more) => (
+    button(text, onClick, { title, "aria-label": title, ...more }));
   return html`
     <div class="controls">
       <span class="together">
-        ${button("‹", "To the change before (left arrow)", () => act.step(-1))}
-        <button type="button" class="play" onClick=${act.play}>
-          ${player.playing ? "Pause" : "Play"}</button>
-        ${button("›", "To the next change (right arrow)", () => act.step(1))}
+        ${sign("‹", "To the change before (left arrow)", () => act.step(-1))}
+        ${button(player.playing ? "Pause" : "Play", act.play, { class: "play" })}
+        ${sign("›", "To the next change (right arrow)", () => act.step(1))}
       </span>
       <span class="together" role="group" aria-label="Speed">
-        ${SPEEDS.map((speed) => button(`${speed}×`, `Play ${speed} times as fast`,
+        ${SPEEDS.map((speed) => sign(`${speed}×`, `Play ${speed} times as fast`,
           () => player.setSpeed(speed), { "aria-pressed": player.speed === speed }))}
       </span>
-      <p class="place">${place(live, state, moment, begins, ends)}</p>
-      ${live && html`<button type="button" class="now" disabled=${!past} onClick=${act.now}
-        title="Back to now (N)">${past ? "Back to now" : "Now"}</button>`}
-      <button type="button" class="compare" aria-pressed=${state.compared != null}
-        onClick=${act.compare} title="Compare other moments with this one (C)">
-        ${state.compared == null ? "Compare with this moment" : "Stop comparing"}</button>
+      <p class="place">${place}</p>
+      ${live && button(now ? "Now" : "Back to now", act.now,
+        { class: "now", disabled: now, title: "Back to now (N)" })}
+      ${button("Compare", act.compare,
+        { "aria-pressed": comparing, title: "Compare other moments with this one (C)" })}
       <span class="together" role="group" aria-label="Length of time that is drawn">
-        ${button("−", "Longer (minus key)", () => act.zoom(2))}
-        ${button("+", "Shorter (plus key)", () => act.zoom(0.5))}
-        <button type="button" onClick=${act.all}>All</button>
+        ${sign("−", "Longer (minus key)", () => act.zoom(2))}
+        ${sign("+", "Shorter (plus key)", () => act.zoom(0.5))}
+        ${button("All", act.all)}
       </span>
     </div>`;
-}
-
-/** What moment is shown, in words. */
-function place(live, { moment: chosen }, moment, begins, ends) {
-  if (!live) return `${lasting(moment - begins)} of ${lasting(ends - begins)}`;
-  if (chosen === null) return `Now, ${clock(moment)}`;
-  return `The past: ${clock(moment)}, ${lasting(ends - moment)} ago`;
 }
 
 function Line({ x, at, name }) {
@@ -131,34 +123,34 @@ function Line({ x, at, name }) {
   return html`<div class="line ${name}" style=${{ left: `${x(at)}px` }}></div>`;
 }
 
-function Band({ x, from, to }) {
-  const [left, right] = [Math.min(from, to), Math.max(from, to)].map(x);
+function Band({ x, moments }) {
+  const [left, right] = moments.map(x).sort((one, other) => one - other);
   return html`<div class="band" style=${{ left: `${left}px`, width: `${right - left}px` }}></div>`;
 }
 
-function onKey(event, act, moment) {
-  const keys = {
-    ArrowLeft: () => act.step(-1), ArrowDown: () => act.step(-1),
-    ArrowRight: () => act.step(1), ArrowUp: () => act.step(1),
-    PageDown: () => act.go(moment - PAGE), PageUp: () => act.go(moment + PAGE),
-    Home: () => act.go(0), End: () => act.go(Infinity),
-    " ": act.play, "+": () => act.zoom(0.5), "-": () => act.zoom(2), Escape: act.now,
-  };
-  const does = keys[event.key];
-  if (!does || event.ctrlKey || event.metaKey || event.altKey) return;
-  event.preventDefault();
-  does();
-}
+const back = (act) => act.step(-1);
+const on = (act) => act.step(1);
+/** What keys do on the tracks. */
+const KEYS = {
+  ArrowLeft: back, ArrowDown: back, ArrowRight: on, ArrowUp: on,
+  PageDown: (act) => act.by(-PAGE), PageUp: (act) => act.by(PAGE),
+  Home: (act) => act.go(0), End: (act) => act.now(), Escape: (act) => act.now(),
+  " ": (act) => act.play(), "+": (act) => act.zoom(0.5), "-": (act) => act.zoom(2),
+};
+/** What letters do on all of the timeline, and where nothing has the focus. */
+const LETTERS = { c: (act) => act.compare(), n: (act) => act.now() };
 
-/** Keys that do the same wherever one is on the page, but where one writes. */
-function useKeys(keys) {
-  const now = useRef(keys);
-  now.current = keys;
+function useKeys(act) {
+  const now = useRef();
+  now.current = act;
   useEffect(() => {
     const onKeyDown = (event) => {
-      const writes = event.target.closest?.("input, textarea, select, [contenteditable]");
-      if (writes || event.ctrlKey || event.metaKey || event.altKey) return;
-      now.current[event.key]?.();
+      const { target, key } = event;
+      const free = target === document.body || target.closest(".timeline");
+      const does = (target.closest(".tracks") && KEYS[key]) || (free && LETTERS[key]);
+      if (!does || event.ctrlKey || event.metaKey || event.altKey) return;
+      event.preventDefault();
+      does(now.current);
     };
     document.addEventListener("keydown", onKeyDown);
     return () => document.removeEventListener("keydown", onKeyDown);
@@ -168,40 +160,31 @@ function useKeys(keys) {
 /** What a pointer does on the tracks: tell what is there, choose it, drag the moment; and zoom. */
 function usePointing({ track, films, x, act, point }) {
   const pressed = useRef(null);
-  const now = useRef(null);
   const find = (event) => laneAt(track, event, films, x);
-  now.current = { x, act, px: (event) => event.clientX - track.getBoundingClientRect().left };
-
-  useEffect(() => {
-    if (!track) return undefined;
-    const onWheel = (event) => {
-      event.preventDefault();
-      const { x: scaled, act: does, px } = now.current;
-      const along = event.shiftKey ? event.deltaY : event.deltaX;
-      if (Math.abs(along) > Math.abs(event.shiftKey ? 0 : event.deltaY)) {
-        does.pan(scaled.at(along) - scaled.from);
-      } else does.zoom(1.002 ** event.deltaY, scaled.at(px(event)));
-    };
-    track.addEventListener("wheel", onWheel, { passive: false });
-    return () => track.removeEventListener("wheel", onWheel);
-  }, [track]);
-
+  const moment = (event) => x.at(event.clientX - track.getBoundingClientRect().left);
   return {
-    onPointerDown: (event) => {
+    onWheel(event) {
+      event.preventDefault();
+      const { deltaX, deltaY, shiftKey } = event;
+      const along = shiftKey ? deltaX || deltaY : deltaX;
+      if (shiftKey || Math.abs(along) > Math.abs(deltaY)) act.pan(x.at(along) - x.from);
+      else act.zoom(1.002 ** deltaY, moment(event));
+    },
+    onPointerDown(event) {
       if (event.button !== 0) return;
       track.setPointerCapture(event.pointerId);
       pressed.current = { at: event.clientX, found: find(event), dragged: false };
     },
-    onPointerMove: (event) => {
+    onPointerMove(event) {
       const press = pressed.current;
       if (press) press.dragged ||= Math.abs(event.clientX - press.at) > STILL;
-      if (press?.dragged) act.go(x.at(now.current.px(event)));
+      if (press?.dragged) act.go(moment(event));
       point(press?.dragged ? null : find(event));
     },
-    onPointerUp: () => {
-      const press = pressed.current;
+    onPointerUp() {
+      const { dragged, found } = pressed.current ?? { dragged: true };
       pressed.current = null;
-      if (press && !press.dragged) act.choose(press.found);
+      if (!dragged) act.go(found.moment, found.chosen && { chosen: found.chosen });
     },
     onPointerCancel: () => { pressed.current = null; },
     onPointerLeave: () => point(null),
@@ -220,23 +203,10 @@ function useWidth(element) {
   return width;
 }
 
-/** The end of the longest film, on the line of time of the first. */
-function endOf(films) {
-  return films[0].begins + Math.max(...films.map((film) => film.ends - film.begins));
-}
-
-/** What was drawn while it kept up with now stays, once another moment is looked at. */
-function standing(wanted, { from, to }) {
-  return wanted.length === null || wanted.from !== null ? wanted : { from, length: to - from };
-}
-
-/** The moment of the change before, or of the next one; undefined: there is none. */
-function changeBeside(films, moment, by) {
-  const all = films.flatMap((film) => {
-    const later = film.begins - films[0].begins;
-    const changes = film.history.changes.map((at) => at - later);
-    return by > 0 ? changes.find((at) => at > moment) : changes.findLast((at) => at < moment);
-  }).filter((at) => at !== undefined);
-  if (!all.length) return undefined;
+/** The moment of the change before, or of the next one; infinite: there is none. */
+function changeBeside([first, ...others], moment, by) {
+  const all = [first, ...others].flatMap(({ begins, history }) => (
+    history.changes.map((at) => at - begins + first.begins)
+  )).filter((at) => by * (at - moment) > 0);
   return by > 0 ? Math.min(...all) : Math.max(...all);
 }

@@ -43,7 +43,7 @@ export function shareLine(points, gaps, x, height, index = 0) {
 
 /** Stretches of one share each, in what is drawn. */
 function* pieces(points, gaps, x) {
-  const first = lastNotAfter(points, x.from, (point) => point.at);
+  const first = lastNotAfter(points, x.from);
   for (let i = first; i < points.length && points[i].at < x.to; i += 1) {
     const { at, edge, total } = points[i];
     if (!total) continue;
@@ -78,8 +78,9 @@ export function spans(moves, x) {
 /** By state of moves, the path of their spans: each state has a shape of its own, too. */
 export function spanPaths(found) {
   const paths = {};
+  const height = ROW - 2;
   for (const { move: { row: { state } }, row, left, right } of found) {
-    const [top, height] = [row * ROW + 1, ROW - 2];
+    const top = row * ROW + 1;
     const shape = state === "taken back" ? `L${right} ${top}v${height}z`
       : `v${-height / 2}H${right}v${height}H${left}z`;
     const cross = state === "failed"
@@ -92,49 +93,49 @@ export function spanPaths(found) {
 /** What the rows of moves are high together. */
 export const MOVES_HEIGHT = ROWS * ROW;
 
-/** Paths of marks: `plain` for what happened, `changed` for changes of state, `warning`. */
+/** Paths of marks, by the kind of what happened. */
 export function markPaths(marks, x, height) {
-  const paths = { plain: "", changed: "", warning: "" };
+  const half = height / 2 - 2;
+  const bar = `v${height - 4}`;
+  const shapes = {
+    plain: bar, decision: bar, changed: `l4 ${half}l-4 ${half}l-4 ${-half}z`,
+    warning: `l5 ${height - 4}h-10z`,
+  };
+  const paths = {};
   const taken = {};
-  for (const mark of marks) {
-    if (mark.at < x.from || mark.at > x.to) continue;
-    const kind = mark.warning ? "warning" : mark.kind === "state" ? "changed" : "plain";
-    const at = Math.round(x(mark.at));
+  for (const { at, warning, kind, lane } of marks) {
+    if (at < x.from || at > x.to) continue;
+    const name = warning ? "warning" : kind === "state" ? "changed"
+      : lane === "decisions" ? "decision" : "plain";
+    const px = Math.round(x(at));
     // One in two pixels is as much as can be told apart.
-    if (taken[kind] !== undefined && at - taken[kind] < 2) continue;
-    taken[kind] = at;
-    paths[kind] += SHAPES[kind](at, height);
+    if (px - taken[name] < 2) continue;
+    taken[name] = px;
+    paths[name] = `${paths[name] ?? ""}M${px} 2${shapes[name]}`;
   }
   return paths;
 }
 
-const SHAPES = {
-  plain: (x, height) => `M${x} 2v${height - 4}`,
-  changed: (x, height) => `M${x} 2l4 ${height / 2 - 2}l-4 ${height / 2 - 2}l-4 ${2 - height / 2}z`,
-  warning: (x, height) => `M${x} 2l5 ${height - 4}h-10z`,
-};
-
 /** The marks that are near a place, the nearest first. */
 export function marksNear(marks, x, px) {
-  return marks.map((mark) => ({ mark, away: Math.abs(x(mark.at) - px) }))
-    .filter(({ away }) => away <= NEAR)
-    .sort((one, other) => one.away - other.away)
-    .map(({ mark }) => mark);
+  return nearest(marks, ({ at }) => Math.abs(x(at) - px));
 }
 
 /** The move whose span is at a place, or near it. */
 export function moveNear(found, px, y) {
   const row = Math.min(ROWS - 1, Math.max(0, Math.floor(y / ROW)));
-  const away = ({ left, right }) => Math.max(left - px, px - right, 0);
-  const near = found.filter((span) => span.row === row && away(span) <= NEAR)
-    .sort((one, other) => away(one) - away(other));
-  return near[0]?.move ?? null;
+  const there = found.filter((span) => span.row === row);
+  return nearest(there, ({ left, right }) => Math.max(left - px, px - right, 0))[0]?.move;
+}
+
+function nearest(all, away) {
+  return all.filter((one) => away(one) <= NEAR).sort((one, other) => away(one) - away(other));
 }
 
 /** The shares of workloads as they were at a moment. */
 export function sharesAt(shares, moment) {
   return [...shares].map(([workload, points]) => (
-    { workload, ...points[lastNotAfter(points, moment, (point) => point.at)] }
+    { workload, ...points[lastNotAfter(points, moment)] }
   )).filter((point) => point.total && point.at <= moment);
 }
 
