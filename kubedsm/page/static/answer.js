@@ -6,7 +6,7 @@ import { html, useEffect, useState } from "./vendor/htm-preact.js";
 /** A sentence; `go` hears which of its links is followed: { kind, key }. */
 export function Words({ words, go }) {
   return words.map((word) => (typeof word === "string" ? word : html`
-    <button class="link" onClick=${() => go(word)}>${word.text || clock(word.key)}</button>`));
+    <button class="name" onClick=${() => go(word)}>${word.text || clock(word.key)}</button>`));
 }
 
 /** All of an answer but its title. */

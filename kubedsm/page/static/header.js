@@ -20,7 +20,7 @@ export function Header({ tables, about, state, set, at }) {
   return html`
     <header class="page-header">
       <h1>KubeDSM</h1>
-      <p class="headline">${headline}</p>
+      <${Headline} text=${headline} />
       <${Spoken} text=${headline} />
       <${Find} tables=${tables} set=${set} />
       <${Troubles} troubles=${status?.troubles ?? []} ...${{ state, at }} />
@@ -28,6 +28,11 @@ export function Header({ tables, about, state, set, at }) {
         at ${clock(state.moment)}.</p>`}
       ${status && about === null && html`<${Facts} ...${{ status, state }} />`}
     </header>`;
+}
+
+/** What is going on; where a name begins it, its letters stay as they are. */
+export function Headline({ text }) {
+  return html`<p class=${/^\S+\//.test(text) ? "headline named" : "headline"}>${text}</p>`;
 }
 
 /** For who hears it: that time goes by is not read out, nor is every change at once. */
@@ -99,7 +104,7 @@ function Facts({ status, state }) {
 
 function Fact({ name, title, off = false, children }) {
   return html`
-    <div class=${off ? "off" : ""} title=${title}><dt>${name}</dt><dd>${children}</dd></div>`;
+    <div class=${off ? "off" : ""} title=${title}><dt class="soft">${name}</dt><dd class="figures">${children}</dd></div>`;
 }
 
 function milliseconds(value) {

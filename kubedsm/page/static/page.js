@@ -2,7 +2,7 @@
 
 import { Cluster } from "./cluster.js";
 import { tablesAt } from "./film.js";
-import { Header } from "./header.js";
+import { Header, Headline } from "./header.js";
 import { News, Waiting } from "./lists.js";
 import { Moves } from "./moves.js";
 import { Workloads } from "./promises.js";
@@ -104,7 +104,7 @@ function Shown({ index, film, tables, compared, title: name, at, state, set: set
   return html`
     <div class="film">
       ${name && html`<header><h2>${name}</h2>
-        <p>${tables.status.get("now")?.headline}</p></header>`}
+        <${Headline} text=${tables.status.get("now")?.headline} /></header>`}
       <div class="scene"><${Cluster} ...${{ tables, compared, title: name, state, set }} /></div>
       <div class="lists">
         <${Moves} ...${lists} /><${Waiting} ...${lists} />

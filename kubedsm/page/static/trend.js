@@ -17,9 +17,8 @@ export function Trend({ points = [], row, begins, at, colour }) {
   return html`
     <svg class="trend" viewBox=${`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" role="img"
       aria-label=${`over time; now ${row.edge ?? 0} of ${row.total} at the edge`}>
-      <rect class="ground" width=${WIDTH} height=${HEIGHT} />
       <path class="promise" d=${line((point) => point.promise ?? 0)} />
-      <path class="kept" stroke=${colour}
+      <path stroke=${colour}
         d=${line((point) => (point.total ? (point.edge ?? 0) / point.total : 0))} />
     </svg>`;
 }

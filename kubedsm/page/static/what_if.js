@@ -36,7 +36,7 @@ export function WhatIf({ tables, ask, go }) {
         <button disabled=${path === asked({})} onClick=${() => setChanges({})}>As it is</button>
       </div>
       <div aria-live="polite" aria-busy=${Boolean(asking || !(answer || error))}>
-        ${error ? html`<p class="when">${error}</p>`
+        ${error ? html`<p class="soft">${error}</p>`
           : answer && html`<${Answer} answer=${answer} go=${go} />`}
       </div>
     </div>`;

@@ -75,12 +75,12 @@ function Told({ tables, state: { chosen, moment }, ask, go }) {
   const rows = seen(chosen, tables);
   return html`
     ${(moment !== null || !ask || error) && html`
-      ${moment !== null && html`<p class="when">At ${clock(moment)}:</p>`}
+      ${moment !== null && html`<p class="soft">At ${clock(moment)}:</p>`}
       ${rows.map((words) => html`<p><${Words} words=${words} go=${go} /></p>`)}`}
-    ${!ask && html`<p class="when">This is a recording: only the scheduler itself knows more.</p>`}
-    ${ask && moment !== null && html`<p class="when">By all that the scheduler knows now:</p>`}
+    ${!ask && html`<p class="soft">This is a recording: only the scheduler itself knows more.</p>`}
+    ${ask && moment !== null && html`<p class="soft">By all that the scheduler knows now:</p>`}
     <div aria-live="polite" aria-busy=${Boolean(ask && !answer && !error)}>
-      ${error && html`<p class="when">${error}</p>`}
+      ${error && html`<p class="soft">${error}</p>`}
       ${answer && html`<${Answer} answer=${answer} go=${go} />`}
     </div>
     ${kind === "workload" && canImagine(ask, tables) && html`
