@@ -12,8 +12,8 @@ import { History } from "./history.js";
 export const KEPT = { room: 8_000_000, span: 3_600 };
 /** Rows of changes in a chapter at least, and seconds of it at most. */
 const [ROWS, LENGTH] = [500, 300];
-/** Moments last asked for, whose tables are kept: what is shown, and what it is compared with. */
-const ASKED = 3;
+/** Moments last asked for, whose tables are kept: now, what is shown, what it is compared with. */
+const ASKED = 4;
 
 const TABLES = ["nodes", "pods", "workloads", "moves", "news", "status"];
 const NOTHING = Object.fromEntries(TABLES.map((table) => [table, new Map()]));
@@ -39,8 +39,7 @@ export function after(tables, messages) {
 
 /** Of films side by side, the tables of each as long after its begin; null: as of its end. */
 export function tablesAt(films, moment) {
-  return films.map((film) => (
-    moment === null ? film.last : film.at(film.begins + moment - films[0].begins)));
+  return films.map((film) => film.at((moment ?? Infinity) + film.begins - films[0].begins));
 }
 
 /**
@@ -52,8 +51,7 @@ export class Film {
   #chapters = [];
   #kept;
   #newest = null;
-  /** Tables that were made: of the last message, and of the moments last asked for. */
-  #last = null;
+  /** Of the moments last asked for, the tables that were made: { chapter, count, tables }. */
   #asked = [];
   /** What of it is drawn along time. */
   history = new History();
@@ -96,19 +94,22 @@ export class Film {
   get run() { return this.#newest?.run; }
 
   /** The tables as of the last message. */
-  get last() {
-    if (this.empty) return NOTHING;
-    const chapter = this.#chapters.at(-1);
-    this.#last = reached([this.#last], chapter, chapter.messages.length);
-    return this.#last.tables;
-  }
+  get last() { return this.at(this.ends); }
 
   /** The tables as they were at that moment, in seconds since the epoch. */
   at(moment) {
-    if (moment >= this.ends) return this.last;
+    if (this.empty) return NOTHING;
     const chapter = this.#chapters[lastNotAfter(this.#chapters, moment)];
-    const spot = reached(this.#asked, chapter, 1 + lastNotAfter(chapter.messages, moment));
-    this.#asked = [spot, ...this.#asked.filter((each) => each !== spot)].slice(0, ASKED);
+    const count = 1 + lastNotAfter(chapter.messages, moment);
+    // Made from what was made before, where that helps.
+    let spot = this.#asked.reduce((best, one) => (
+      one.chapter === chapter && one.count <= count && one.count > best.count ? one : best
+    ), chapter.begin);
+    if (spot.count < count) {
+      const tables = after(spot.tables, chapter.messages.slice(spot.count, count));
+      spot = { chapter, count, tables };
+    }
+    this.#asked = [spot, ...this.#asked.filter((one) => one !== spot)].slice(0, ASKED);
     return spot.tables;
   }
 
@@ -140,19 +141,9 @@ export class Film {
   }
 
   #forgetAll() {
-    [this.#chapters, this.size, this.#newest, this.#last, this.#asked] = [[], 0, null, null, []];
+    [this.#chapters, this.size, this.#newest, this.#asked] = [[], 0, null, []];
     this.history = new History();
   }
-}
-
-/** The tables after so many messages of a chapter, made from what was made before if that helps. */
-function reached(made, chapter, count) {
-  const start = made.reduce((best, spot) => (
-    spot?.chapter === chapter && spot.count <= count && spot.count > best.count ? spot : best
-  ), chapter.begin);
-  if (start.count === count) return start;
-  const messages = chapter.messages.slice(start.count, count);
-  return { chapter, count, tables: after(start.tables, messages) };
 }
 
 function sum(tables, size) {
