@@ -80,11 +80,12 @@ export function Timeline({ films, titles = [], state, set }) {
         ref=${setTrack} ...${pointing}>
         <${Lanes} ...${{ films, titles, x, width, state, live }} />
         ${comparing && html`
-          <${Band} x=${x} moments=${[state.compared, moment]} />
-          <${Line} x=${x} at=${state.compared} name="compared" />`}
-        ${pointed && html`<${Line} x=${x} at=${pointed.moment} name="pointed" />`}
-        <${Line} x=${x} at=${moment} name="moment" />
-        ${pointed && html`<${Told} pointed=${pointed} width=${width} />`}
+          <${Over} x=${x} from=${state.compared} to=${moment} name="band" />
+          <${Over} x=${x} from=${state.compared} name="compared" />`}
+        <${Over} x=${x} from=${moment} name="moment" />
+        ${pointed && html`
+          <${Over} x=${x} from=${pointed.moment} name="pointed" />
+          <${Told} pointed=${pointed} width=${width} />`}
       </div>
     </footer>`;
 }
@@ -118,14 +119,12 @@ function Controls({ live, now, place, comparing, player, act }) {
     </div>`;
 }
 
-function Line({ x, at, name }) {
-  if (at < x.from || at > x.to) return null;
-  return html`<div class="line ${name}" style=${{ left: `${x(at)}px` }}></div>`;
-}
-
-function Band({ x, moments }) {
-  const [left, right] = moments.map(x).sort((one, other) => one - other);
-  return html`<div class="band" style=${{ left: `${left}px`, width: `${right - left}px` }}></div>`;
+/** A moment, or what is between two of them, over all lanes; as far as it is drawn. */
+function Over({ x, name, from, to = from }) {
+  const left = x(Math.max(x.from, Math.min(from, to)));
+  const width = x(Math.min(x.to, Math.max(from, to))) - left;
+  if (width < 0) return null;
+  return html`<div class="over ${name}" style=${{ left: `${left}px`, width: `${width}px` }}></div>`;
 }
 
 const back = (act) => act.step(-1);

@@ -2,8 +2,9 @@
 
 /** The shortest stretch that is drawn. */
 const SHORTEST = 5;
-/** Lengths that a stretch that grows has, in turn; and from one tick to the next. */
-const LENGTHS = [30, 60, 120, 300, 600, 1200, 1800, 3600];
+/** The first length of a stretch that grows. */
+const FIRST = 30;
+/** Lengths that it has in turn, and from one tick to the next. */
 const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21600, 86400];
 
 const CLOCK = new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" });
@@ -44,7 +45,7 @@ export function stretch({ from, length }, begins, ends) {
   const all = Math.max(ends - begins, SHORTEST);
   if (length === null) return { from: begins, to: begins + all };
   if (from !== null) return { from, to: from + length };
-  const grown = LENGTHS.find((one) => one >= all);
+  const grown = STEPS.find((one) => one >= Math.max(all, FIRST));
   if (grown <= length) return { from: begins, to: begins + grown };
   const to = Math.ceil(ends / (length / 10)) * (length / 10);
   return { from: to - length, to };
