@@ -61,7 +61,11 @@ async def event(answer):
 
 async def test_the_page_and_its_files_say_what_they_are():
     async with page(ToldScene()) as (_, session):
-        for path, kind in (("/", "text/html"), ("/page/live.js", "text/javascript")):
+        for path, kind in (
+            ("/", "text/html"),
+            ("/page/live.js", "text/javascript"),
+            ("/page/icon.svg", "image/svg+xml"),
+        ):
             async with session.get(path) as answer:
                 assert answer.content_type == kind
                 assert HEADERS.items() <= answer.headers.items()

@@ -17,7 +17,9 @@ from kubedsm.page.served.viewers import Viewers
 
 #: what of the page's folder is served, each under its own name
 _STATIC = files("kubedsm.page") / "static"
-_KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
+_KINDS = {
+    ".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml",
+}  # fmt: skip
 
 
 def served_files() -> dict[str, bytes]:
