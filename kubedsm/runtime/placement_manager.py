@@ -9,7 +9,7 @@ for it then.
 import asyncio
 import itertools
 import math
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Callable, Container, Coroutine, Sequence
 from functools import partial
 from typing import Any
@@ -246,15 +246,6 @@ class PlacementManager:
     def stories(self) -> list[str]:
         """What the plans under way were told, and what came of it, for people."""
         return [str(running) for running in self._plans.values()]
-
-    def steps_of_moves(self) -> dict[str, tuple[Step, ...]]:
-        """The steps of each move under way, by the id of its order."""
-        steps: defaultdict[str, list[Step]] = defaultdict(list)
-        for running in self._plans.values():
-            for step in running.plan.steps:
-                if step.move:
-                    steps[step.move].append(step)
-        return {move: tuple(its) for move, its in steps.items()}
 
     def follows(self, pod: Uid) -> bool:
         return pod in self._plan_of
