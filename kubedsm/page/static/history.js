@@ -52,8 +52,8 @@ export class History {
 
   /** End what a snapshot has no more. */
   #end(rows, at) {
-    for (const [workload, points] of this.shares) {
-      if (points.at(-1).total && !rows.workloads?.[workload]) this.#shares({ [workload]: null }, at);
+    for (const workload of this.shares.keys()) {
+      if (!rows.workloads?.[workload]) this.#shares({ [workload]: null }, at);
     }
     const there = new Set(Object.keys(rows.moves ?? {}).map((id) => this.#ofRun(id)));
     for (const [key, move] of this.moves) {

@@ -1,6 +1,6 @@
-/** What the scheduler tells, as it comes: asked for again, from where it ended, when it breaks off. */
+/** What the scheduler tells as it comes; asked for again, from where it ended, if it breaks off. */
 
-/** Seconds without a word, after which the connection is taken for lost; the server says one in 10. */
+/** Seconds without a word after which a connection is taken for lost; the server says one in 10. */
 const SILENCE = 25;
 /** Seconds from one attempt to the next, at first and at most. */
 const [FIRST, LONGEST] = [0.5, 8];
@@ -15,7 +15,11 @@ const UNSEEN = 20;
 export async function follow({ ask, film, onMore, onState }) {
   let pause = FIRST;
   for (;;) {
-    await seen();
+    while (document.hidden) {
+      await new Promise((done) => {
+        document.addEventListener("visibilitychange", done, { once: true });
+      });
+    }
     try {
       for await (const line of lines(ask, film)) {
         pause = FIRST;
@@ -30,15 +34,6 @@ export async function follow({ ask, film, onMore, onState }) {
     }
     await new Promise((done) => setTimeout(done, 1000 * pause));
     pause = Math.min(LONGEST, 2 * pause);
-  }
-}
-
-/** Return when the page is seen. */
-async function seen() {
-  while (document.hidden) {
-    await new Promise((done) => {
-      document.addEventListener("visibilitychange", done, { once: true });
-    });
   }
 }
 

@@ -6,17 +6,16 @@ import { lastNotAfter } from "./film.js";
 const [BESIDE, LINES] = [1.5, 7];
 /** Rows of moves, at most; what a row is high, and a move wide, at least. */
 const [ROWS, ROW, NARROW] = [4, 9, 3];
+/** What the rows of moves are high together. */
+export const MOVES_HEIGHT = ROWS * ROW;
 /** Pixels by which one may be beside what one means. */
 const NEAR = 5;
 
 /** Where moments are, in pixels, in a stretch of time that is so wide; and the other way round. */
 export function scale({ from, to }, width, ends = to) {
   const x = (at) => ((at - from) / (to - from)) * width;
-  x.from = from;
-  x.to = to;
-  x.ends = ends;
-  x.at = (px) => from + (px / width) * (to - from);
-  return x;
+  const at = (px) => from + (px / width) * (to - from);
+  return Object.assign(x, { from, to, ends, at });
 }
 
 /**
@@ -89,9 +88,6 @@ export function spanPaths(found) {
   }
   return paths;
 }
-
-/** What the rows of moves are high together. */
-export const MOVES_HEIGHT = ROWS * ROW;
 
 /** Paths of marks, by the kind of what happened. */
 export function markPaths(marks, x, height) {
