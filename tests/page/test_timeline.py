@@ -32,7 +32,7 @@ _FILM = """
   let state = { connection: live ? "connected" : "recorded", moment: live ? null : 1000,
     compared: null, chosen: null };
   const films = [filmed(1000)];
-  if (!live) films.push(filmed(5000));
+  if (!live) films.push(filmed(1000));
   const set = (more) => {
     state = { ...state, ...more };
     const nodes = tablesAt(films, state.moment).map((tables) => tables.pods.get("p").node);
@@ -133,7 +133,7 @@ async def test_what_is_different_from_a_moment_is_marked_in_the_picture(browser)
         await expect(page.locator(".picture .different")).to_have_count(0)
 
 
-async def test_two_recordings_go_on_together_from_their_begins(browser):
+async def test_two_recordings_go_on_together(browser):
     async with timeline(browser, live=False) as (page, moment):
         await expect(page).to_have_title("n1 n1")
         await moment.press("PageUp")

@@ -37,9 +37,9 @@ export function after(tables, messages) {
   return next;
 }
 
-/** Of films side by side, the tables of each as long after its begin; null: as of its end. */
+/** Of films side by side, which begin at the same time, the tables of each; null: as of its end. */
 export function tablesAt(films, moment) {
-  return films.map((film) => film.at((moment ?? Infinity) + film.begins - films[0].begins));
+  return films.map((film) => film.at(moment ?? Infinity));
 }
 
 /**

@@ -29,8 +29,7 @@ export function Lanes({ films, titles, x, width, state, live }) {
     ${films.map((film, at) => html`
       ${films.length > 1 && html`<p class="title">${titles[at]}</p>`}
       ${lanes.filter(({ id }) => live || isUsed(film, id)).map((lane) => html`
-        <${Lane} key=${lane.id} ...${{ ...lane, film, at, width, lit }}
-          x=${beside(x, films, at, width)} />`)}`)}
+        <${Lane} key=${lane.id} ...${{ ...lane, film, at, x, width, lit }} />`)}`)}
     <svg class="clock" width=${width} height="16" aria-hidden="true">
       ${ticks(x, width).map((at) => html`
         <path class="grid" d="M${x(at)} 0v4" />
@@ -53,35 +52,23 @@ export function laneAt(track, event, films, x) {
   const px = event.clientX - track.getBoundingClientRect().left;
   const over = [...track.querySelectorAll("[data-lane]")]
     .find((lane) => event.clientY < lane.getBoundingClientRect().bottom);
-  const film = Number(over?.dataset.film ?? 0);
-  const scaled = beside(x, films, film, track.clientWidth);
-  const [moment, own] = [x.at(px), scaled.at(px)];
-  const lane = over?.dataset.lane;
-  const found = { lane, film: films[film], px, top: over?.offsetTop ?? 0, moment, own };
+  const { lane, film = 0 } = over?.dataset ?? {};
   const { history } = films[film];
+  const found = { lane, history, px, top: over?.offsetTop ?? 0, moment: x.at(px) };
   if (lane === "moves") {
     const y = event.clientY - over.getBoundingClientRect().top;
-    const move = moveNear(spans(history.moves.values(), scaled), px, y);
-    return move ? { ...found, move, chosen: { kind: "move", key: move.id, film } } : found;
+    const move = moveNear(spans(history.moves.values(), x), px, y);
+    return move ? { ...found, move, chosen: { kind: "move", key: move.id, film: +film } } : found;
   }
-  const marks = marksNear(marksOf(history, lane), scaled, px);
+  const marks = marksNear(marksOf(history, lane), x, px);
   if (!marks.length) return found;
-  const chosen = subject(marks[0]);
-  return {
-    ...found, marks, chosen: chosen && { ...chosen, film }, moment: marks[0].seen + moment - own,
-  };
+  return { ...found, marks, chosen: subject(marks[0], +film), moment: marks[0].seen };
 }
 
 /** What a piece of news is about; undefined: nothing that can be chosen. */
-function subject(mark) {
+function subject(mark, film) {
   const kind = ["move", "decision", "pod", "node", "workload"].find((each) => mark[each]);
-  return kind && { kind, key: String(mark[kind]) };
-}
-
-/** The scale of a film beside the first one: as long after its begin. */
-function beside(x, films, at, width) {
-  const later = films[at].begins - films[0].begins;
-  return scale({ from: x.from + later, to: x.to + later }, width, films[at].ends);
+  return kind && { kind, key: String(mark[kind]), film };
 }
 
 function Lane({ id, label, height, Drawn, film: { history }, at, x, width, lit }) {

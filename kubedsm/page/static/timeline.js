@@ -18,7 +18,7 @@ const STILL = 3;
 export function Timeline({ films, titles = [], state, set }) {
   const live = state.connection !== "recorded";
   const { begins } = films[0];
-  const ends = begins + Math.max(...films.map((film) => film.ends - film.begins));
+  const ends = Math.max(...films.map((film) => film.ends));
   const moment = state.moment ?? ends;
   const whole = { from: null, length: live ? LONGEST : null };
   const [wanted, want] = useState(live ? { from: null, length: RECENT } : whole);
@@ -203,9 +203,7 @@ function useWidth(element) {
 }
 
 /** The moment of the change before, or of the next one; infinite: there is none. */
-function changeBeside([first, ...others], moment, by) {
-  const all = [first, ...others].flatMap(({ begins, history }) => (
-    history.changes.map((at) => at - begins + first.begins)
-  )).filter((at) => by * (at - moment) > 0);
+function changeBeside(films, moment, by) {
+  const all = films.flatMap((film) => film.history.changes).filter((at) => by * (at - moment) > 0);
   return by > 0 ? Math.min(...all) : Math.max(...all);
 }

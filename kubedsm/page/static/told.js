@@ -27,13 +27,13 @@ export function Told({ pointed, width }) {
     </div>`;
 }
 
-function about({ lane, film: { history }, own, marks, move }) {
-  const gap = history.gaps.find(({ from, to }) => own > from && own < to);
+function about({ lane, history, moment, marks, move }) {
+  const gap = history.gaps.find(({ from, to }) => moment > from && moment < to);
   if (gap) return [`Nothing is known of ${lasting(gap.to - gap.from)}: this page was not told.`];
   if (marks) return marks.map(({ at, text }) => `${clock(at)} ${text}`);
   if (move) return aboutMove(move);
   if (lane !== "shares") return [];
-  return sharesAt(history.shares, own).map(({ workload, edge, total, promise }) => (
+  return sharesAt(history.shares, moment).map(({ workload, edge, total, promise }) => (
     `${workload}: ${edge} of ${total}, promised ${Math.round(100 * promise)} %`));
 }
 
