@@ -3,44 +3,48 @@
 import { clock } from "./times.js";
 import { html, useEffect, useState } from "./vendor/htm-preact.js";
 
-/** A sentence; `go` hears which of its links is followed: { kind, key }. */
-export function Words({ words, go }) {
+/** Sentences; `go` hears which of their links is followed: { kind, key }. */
+export function Lines({ lines = [], go }) {
+  return lines.map((words) => html`<p>${linked(words, go)}</p>`);
+}
+
+function linked(words, go) {
   return words.map((word) => (typeof word === "string" ? word : html`
     <button class="name" onClick=${() => go(word)}>${word.text || clock(word.key)}</button>`));
 }
 
-/** All of an answer but its title. */
-export function Answer({ answer: { lines, sections = [] }, go }) {
+/** What `useAnswer` says, as soon as it says it. */
+export function Answered({ answer, error, busy = !answer && !error, go }) {
   return html`
-    ${lines.map((words) => html`<p><${Words} words=${words} go=${go} /></p>`)}
-    ${sections.map((section) => (section.folded
-      ? html`<${Folded} key=${section.title} section=${section} go=${go} />`
-      : html`<section key=${section.title}>
-          <h3>${section.title}</h3><${Body} section=${section} go=${go} />
-        </section>`))}`;
+    <div aria-live="polite" aria-busy=${busy}>
+      ${error ? html`<p class="soft">${error}</p>` : answer && html`
+        <${Lines} lines=${answer.lines} go=${go} />
+        ${answer.sections?.map((section) => html`
+          <${Section} key=${section.title} ...${section} go=${go} />`)}`}
+    </div>`;
 }
 
-function Body({ section: { title, lines = [], table, code }, go }) {
-  return html`
-    ${lines.map((words) => html`<p><${Words} words=${words} go=${go} /></p>`)}
-    ${table && html`
-      <div class="wide" tabindex="0" role="group" aria-label=${title}><table>
-        <thead><tr>${table.headings.map((heading) => html`<th scope="col">${heading}</th>`)}</tr>
-        </thead>
-        <tbody>${table.rows.map((row) => html`<tr>${row.map((words) => html`
-          <td><${Words} words=${words} go=${go} /></td>`)}</tr>`)}</tbody>
-      </table></div>`}
+/** What is long is folded, and drawn when somebody wants to see it. */
+function Section({ title, folded, lines, table, code, go }) {
+  const [open, setOpen] = useState(!folded);
+  const body = open && html`
+    <${Lines} lines=${lines} go=${go} />
+    ${table && html`<${Table} title=${title} headings=${table.headings}>${table.rows.map((row) =>
+      html`<tr>${row.map((words) => html`<td>${linked(words, go)}</td>`)}</tr>`)}<//>`}
     ${code && html`<pre tabindex="0">${code}</pre>`}`;
+  return folded ? html`
+    <details onToggle=${({ target }) => setOpen(target.open)}>
+      <summary>${title}</summary>${body}</details>`
+    : html`<section><h3>${title}</h3>${body}</section>`;
 }
 
-/** What is long is drawn when somebody wants to see it. */
-function Folded({ section, go }) {
-  const [open, setOpen] = useState(false);
+/** A table of these rows; where it is too wide, it alone is scrolled. */
+export function Table({ title, headings, children }) {
   return html`
-    <details onToggle=${(event) => setOpen(event.target.open)}>
-      <summary>${section.title}</summary>
-      ${open && html`<${Body} section=${section} go=${go} />`}
-    </details>`;
+    <div class="wide" tabindex="0" role="group" aria-label=${title}><table>
+      <thead><tr>${headings.map((heading) => html`<th scope="col">${heading}</th>`)}</tr></thead>
+      <tbody>${children}</tbody>
+    </table></div>`;
 }
 
 /**
@@ -48,13 +52,13 @@ function Folded({ section, go }) {
  * one; what was answered last stays until then, unless `about` is something else. `pause`: seconds
  * that are waited for another question. Without `ask` nothing is answered.
  */
-export function useAnswer(ask, path, about, fresh, pause = 0) {
+export function useAnswer(ask, path, about, fresh, pause) {
   const [said, setSaid] = useState({});
   useEffect(() => {
     if (!ask) return undefined;
     const stopping = new AbortController();
     const told = (more) => !stopping.signal.aborted && setSaid({ about, ...more });
-    setSaid((before) => (before.about === about ? { ...before, asking: true } : { about }));
+    setSaid((before) => ({ ...(before.about === about ? before : { about }), asking: true }));
     const waiting = setTimeout(() => {
       ask(path, stopping.signal)
         .then((answer) => answer.json())
@@ -65,7 +69,7 @@ export function useAnswer(ask, path, about, fresh, pause = 0) {
       stopping.abort();
     };
   }, [ask, path, fresh]);
-  return said.about === about ? said : {};
+  return said.about === about ? said : { asking: true };
 }
 
 function inWords({ status, message }) {

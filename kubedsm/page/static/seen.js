@@ -4,50 +4,44 @@ import { clock } from "./times.js";
 
 /** Of what is chosen; none if there is nothing of it at that moment. */
 export function seen({ kind, key }, tables) {
-  if (kind === "decision") return decision(key, tables);
-  const row = tables[`${kind}s`].get(key);
-  return row ? SEEN[kind](row, key, tables) : [[`There is no ${kind} ${key} at this moment.`]];
+  const row = kind === "decision" ? key : tables[`${kind}s`].get(key);
+  if (!row) return [[`There is no ${kind} ${key} at this moment.`]];
+  return SEEN[kind](row, key, tables).filter(Boolean);
 }
 
 const link = (kind, key, text = key) => ({ kind, key, text });
 
+/** By kind, its sentences; some may be none. */
 const SEEN = {
-  pod(row, key) {
-    const where = row.node ? [" on ", link("node", row.node)] : [];
+  pod: ({ state, node, workload, message, rules, move, scheduler }, key) => [
+    [`${key} is ${state}`, ...(node ? [" on ", link("node", node)] : []),
+      ", of ", link("workload", workload), "."],
+    message && [message],
+    rules && [`Rejected by ${rules.join(", ")}.`],
+    move && ["It is part of ", link("move", move, "a move"), "."],
+    scheduler && [`It is left to ${scheduler}.`],
+  ],
+  node({ tier, site, state }, key, { pods }) {
+    const here = [...pods.values()].filter(({ node }) => node === key).length;
+    const what = tier ? `of the ${tier}` : "of no tier";
     return [
-      [`${key} is ${row.state}`, ...where, ", of ", link("workload", row.workload), "."],
-      ...(row.message ? [[row.message]] : []),
-      ...(row.rules?.length ? [[`Rejected by ${row.rules.join(", ")}.`]] : []),
-      ...(row.move ? [["It is part of ", link("move", row.move, "a move"), "."]] : []),
-      ...(row.scheduler ? [[`It is left to ${row.scheduler}.`]] : []),
+      [`${key} is ${what}${site ? `, at ${site}` : ""}, and has ${here} pods.`],
+      state && [`It takes no pods: it is ${state}.`],
     ];
   },
-  node(row, key, { pods }) {
-    const here = [...pods].filter(([, pod]) => pod.node === key);
-    const what = row.tier ? `of the ${row.tier}` : "of no tier";
-    return [
-      [`${key} is ${what}${row.site ? `, at ${row.site}` : ""}, and has ${here.length} pods.`],
-      ...(row.state ? [[`It takes no pods: it is ${row.state}.`]] : []),
-    ];
+  workload({ edge, total, promise }, key) {
+    const promised = `${Math.round(100 * promise)} % promised`;
+    return [[`${key} has ${edge} of its ${total} pods at the edge, ${promised}.`]];
   },
-  workload(row, key) {
-    const promised = `${Math.round(100 * (row.promise ?? 0))} % promised`;
-    return [[`${key} has ${row.edge ?? 0} of its ${row.total ?? 0} pods at the edge, ${promised}.`]];
-  },
-  move(row) {
-    return [
-      [link("pod", row.pod), ` from `, link("node", row.source), ` to `, link("node", row.target),
-        `: ${row.purpose}.`],
-      [`It is ${row.state}${row.step ? `: ${row.step}` : ""}.`],
-      ...(row.story ?? []).map(([at, words]) => [`${clock(at)}: ${words}`]),
-      ...(row.reason ? [[row.reason]] : []),
-      ...(row.helped ? [[row.helped]] : []),
-    ];
-  },
+  move: ({ pod, source, target, purpose, state, step, story = [], reason, helped }) => [
+    [link("pod", pod), " from ", link("node", source), " to ", link("node", target),
+      `: ${purpose}.`],
+    [`It is ${state}${step ? `: ${step}` : ""}.`],
+    ...story.map(([at, words]) => [`${clock(at)}: ${words}`]),
+    reason && [reason],
+    helped && [helped],
+  ],
+  decision: (number, _, { news }) => [...news.values()]
+    .filter(({ decision }) => String(decision) === number)
+    .map(({ at, text }) => [`${clock(at)}: ${text}`]),
 };
-
-function decision(key, { news }) {
-  return [...news.values()]
-    .filter((row) => String(row.decision) === key)
-    .map((row) => [`${clock(row.at)}: ${row.text}`]);
-}

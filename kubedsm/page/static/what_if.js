@@ -1,16 +1,17 @@
 /** "What if?": other QoS factors, and more replicas, on sliders; beside them what would be done. */
 
-import { Answer, useAnswer } from "./answer.js";
+import { Answered, Table, useAnswer } from "./answer.js";
 import { html, useState } from "./vendor/htm-preact.js";
 
 /** Seconds without another change, after which it is asked. */
 const PAUSE = 0.4;
 /** As many as can be added to a workload. */
 const MOST = 100;
+const HEADINGS = ["workload", "QoS factor", "added pods"];
 
 /** Whether there is a scheduler to ask: none decides where a cluster is only watched. */
 export function canImagine(ask, tables) {
-  return Boolean(ask) && tables.status.get("now")?.role !== "watching";
+  return ask && tables.status.get("now")?.role !== "watching";
 }
 
 /** What is changed is kept here, and nowhere else. */
@@ -22,27 +23,18 @@ export function WhatIf({ tables, ask, go }) {
   return html`
     <p>Nothing is changed by this: what would be done is worked out on a copy.</p>
     <div class="sides">
-      <div class="wide" tabindex="0" role="group" aria-label="What is changed">
-        <table>
-          <thead><tr>
-            <th scope="col">workload</th><th scope="col">QoS factor</th>
-            <th scope="col">added pods</th>
-          </tr></thead>
-          <tbody>${[...tables.workloads].sort().map(([key, row]) => html`
-            <${Changed} key=${key} name=${key} row=${row} changed=${changes[key] ?? {}}
-              change=${change} />`)}
-          </tbody>
-        </table>
+      <div>
+        <${Table} title="What is changed" headings=${HEADINGS}>
+          ${[...tables.workloads].sort().map(([name, { promise }]) => html`
+            <${Changed} key=${name} ...${{ name, change }} qos=${promise} ...${changes[name]} />`)}
+        <//>
         <button disabled=${path === asked({})} onClick=${() => setChanges({})}>As it is</button>
       </div>
-      <div aria-live="polite" aria-busy=${Boolean(asking || !(answer || error))}>
-        ${error ? html`<p class="soft">${error}</p>`
-          : answer && html`<${Answer} answer=${answer} go=${go} />`}
-      </div>
+      <${Answered} ...${{ answer, error, go }} busy=${asking} />
     </div>`;
 }
 
-function Changed({ name, row, changed: { qos = row.promise ?? 0, more = 0 }, change }) {
+function Changed({ name, qos, more = 0, change }) {
   return html`
     <tr>
       <th scope="row">${name}</th>

@@ -1,6 +1,6 @@
 /** The answer to "why?" about what is chosen, beside the page: and to "what if?". */
 
-import { Answer, useAnswer, Words } from "./answer.js";
+import { Answered, Lines, useAnswer } from "./answer.js";
 import { seen } from "./seen.js";
 import { clock } from "./times.js";
 import { html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/htm-preact.js";
@@ -11,14 +11,13 @@ const ASKED = ["pod", "node", "workload", "move", "decision"];
 const STEADY = 0.5;
 
 /** Nothing, unless something is chosen that can be asked about. */
-export function Why({ tables, state, set, ask }) {
-  const { chosen } = state;
-  const imagines = chosen?.kind === "what-if" && canImagine(ask, tables);
-  if (!imagines && !ASKED.includes(chosen?.kind)) return null;
-  return html`<${Panel} ...${{ tables, state, set, ask }} />`;
+export function Why(props) {
+  const kind = props.state.chosen?.kind;
+  const imagines = kind === "what-if" && canImagine(props.ask, props.tables);
+  return (imagines || ASKED.includes(kind)) && html`<${Panel} ...${props} imagines=${imagines} />`;
 }
 
-function Panel({ tables, state, set, ask }) {
+function Panel({ tables, state, set, ask, imagines }) {
   const { chosen } = state;
   const [before, setBefore] = useState([]);
   const close = () => set({ chosen: null });
@@ -32,7 +31,6 @@ function Panel({ tables, state, set, ask }) {
     setBefore(before.slice(0, -1));
     set({ chosen: before.at(-1) });
   };
-  const imagines = chosen.kind === "what-if";
   return html`
     <aside class=${imagines ? "why imagines" : "why"} aria-labelledby="why">
       <header>
@@ -40,9 +38,7 @@ function Panel({ tables, state, set, ask }) {
         ${before.length > 0 && html`<button onClick=${back}>Back</button>`}
         <button onClick=${close}>Close</button>
       </header>
-      ${imagines
-        ? html`<${WhatIf} ...${{ tables, ask, go }} />`
-        : html`<${Told} ...${{ tables, state, ask, go }} />`}
+      <${imagines ? WhatIf : Told} ...${{ tables, state, ask, go }} />
     </aside>`;
 }
 
@@ -57,9 +53,7 @@ function useFocus(chosen, close) {
   useLayoutEffect(() => heading.current.focus({ preventScroll: true }), [chosen]);
   useLayoutEffect(() => () => came.isConnected && came.focus({ preventScroll: true }), []);
   useEffect(() => {
-    const pressed = (event) => {
-      if (event.key === "Escape" && !event.defaultPrevented) close();
-    };
+    const pressed = (event) => event.key === "Escape" && !event.defaultPrevented && close();
     document.addEventListener("keydown", pressed);
     return () => document.removeEventListener("keydown", pressed);
   });
@@ -69,20 +63,16 @@ function useFocus(chosen, close) {
 function Told({ tables, state: { chosen, moment }, ask, go }) {
   const { kind, key } = chosen;
   const path = `why?${kind}=${encodeURIComponent(key)}`;
+  const past = moment !== null;
   // What it takes long to find out is not asked for again and again.
-  const row = moment === null && kind !== "workload" ? tables[`${kind}s`]?.get(key) : null;
+  const row = past || kind === "workload" ? null : tables[`${kind}s`]?.get(key);
   const { answer, error } = useAnswer(ask, path, path, row, STEADY);
-  const rows = seen(chosen, tables);
   return html`
-    ${(moment !== null || !ask || error) && html`
-      ${moment !== null && html`<p class="soft">At ${clock(moment)}:</p>`}
-      ${rows.map((words) => html`<p><${Words} words=${words} go=${go} /></p>`)}`}
-    ${!ask && html`<p class="soft">This is a recording: only the scheduler itself knows more.</p>`}
-    ${ask && moment !== null && html`<p class="soft">By all that the scheduler knows now:</p>`}
-    <div aria-live="polite" aria-busy=${Boolean(ask && !answer && !error)}>
-      ${error && html`<p class="soft">${error}</p>`}
-      ${answer && html`<${Answer} answer=${answer} go=${go} />`}
-    </div>
+    ${past && html`<p class="soft">At ${clock(moment)}:</p>`}
+    ${(past || !ask || error) && html`<${Lines} lines=${seen(chosen, tables)} go=${go} />`}
+    ${ask ? past && html`<p class="soft">By all that the scheduler knows now:</p>`
+      : html`<p class="soft">This is a recording: only the scheduler itself knows more.</p>`}
+    ${ask && html`<${Answered} ...${{ answer, error, go }} />`}
     ${kind === "workload" && canImagine(ask, tables) && html`
       <button onClick=${() => go({ kind: "what-if", key: "" })}>What if?</button>`}`;
 }
