@@ -4,26 +4,24 @@ import { html, useEffect, useMemo, useRef, useState } from "./vendor/htm-preact.
 
 const MOST = 12;
 
-/** Things with `part` in their names, those whose names begin with it first: { kind, key, row }. */
-export function found(tables, part, most = MOST) {
+/** What is said of each kind that can be found. */
+const SAID = {
+  workload: ({ kind, edge, total }) => `${kind}, ${edge} of ${total} at the edge`,
+  node: ({ tier, state }) => `node${tier ? ` (${tier})` : ""}${state ? `, ${state}` : ""}`,
+  pod: ({ node, state }) => `pod${node ? ` on ${node}` : ""}, ${state}`,
+};
+
+/** Things with `part` in their names, those whose names begin with it first. */
+function found(tables, part) {
   const wanted = part.trim().toLowerCase();
   if (!wanted) return [];
-  const all = [];
-  for (const [kind, table] of [["workload", "workloads"], ["node", "nodes"], ["pod", "pods"]]) {
-    for (const [key, row] of tables[table]) {
-      const at = key.toLowerCase().indexOf(wanted);
-      if (at >= 0) all.push({ kind, key, row, rank: at === 0 || key[at - 1] === "/" ? 0 : 1 });
-    }
-  }
-  return all.sort((one, other) => one.rank - other.rank || (one.key < other.key ? -1 : 1))
-    .slice(0, most);
+  const all = Object.keys(SAID).flatMap((kind) => [...tables[`${kind}s`]].map(([key, row]) => {
+    const at = key.toLowerCase().indexOf(wanted);
+    return { kind, key, row, at, inside: at > 0 && key[at - 1] !== "/" };
+  })).filter(({ at }) => at >= 0);
+  return all.sort((one, other) => one.inside - other.inside || (one.key < other.key ? -1 : 1))
+    .slice(0, MOST);
 }
-
-const WHERE = {
-  pod: ({ node, state }) => (node ? `pod on ${node}, ${state}` : `pod, ${state}`),
-  node: ({ tier, state }) => `node${tier ? ` (${tier})` : ""}${state ? `, ${state}` : ""}`,
-  workload: ({ edge = 0, total, kind }) => `${kind}, ${edge} of ${total} at the edge`,
-};
 
 export function Find({ tables, set }) {
   const [part, setPart] = useState("");
@@ -66,9 +64,9 @@ export function Find({ tables, set }) {
         onInput=${(event) => { setPart(event.target.value); setAt(0); }} />
       <ul id="found" role="listbox" aria-label="Found" hidden=${!open}>
         ${things.map((thing, index) => html`
-          <li key=${thing.kind + thing.key} id=${`found-${index}`} role="option"
-            aria-selected=${String(index === chosen)} onClick=${() => choose(thing)}>
-            ${thing.key} <span class="soft">${WHERE[thing.kind](thing.row)}</span></li>`)}
+          <li id=${`found-${index}`} role="option" aria-selected=${String(index === chosen)}
+            onClick=${() => choose(thing)}>
+            ${thing.key} <span class="soft">${SAID[thing.kind](thing.row)}</span></li>`)}
         ${open && !things.length && html`
           <li role="option" aria-selected="false" aria-disabled="true">
             Nothing has that in its name.</li>`}

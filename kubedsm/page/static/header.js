@@ -8,25 +8,36 @@ const ROLES = {
   leading: "leads", standby: "stands by", alone: "alone, without election",
   watching: "decides nothing here",
 };
-const LATENCY = "From a pod seen waiting to it seen on a node, of the last pods:"
-  + " half of them within the first, 99 in 100 within the second";
 /** Seconds from one thing that is read out to the next. */
 const CALM = 8;
 
-export function Header({ tables, about, state, set, at }) {
+export function Header({ tables, about, state: { connection, since, moment }, set, at }) {
   const status = tables.status.get("now");
   const headline = about ?? status?.headline ?? "nothing is known yet of the cluster";
-  const past = state.connection !== "recorded" && state.moment !== null;
+  const away = connection === "away"
+    && `The scheduler has not answered since ${clock(since)}, `
+    + `for ${lasting(Date.now() / 1000 - since)}. What is shown is how things stood at `
+    + `${clock(at)}. It is asked again and again.`;
+  const troubles = status?.troubles ?? [];
   return html`
     <header class="page-header">
       <h1>KubeDSM</h1>
       <${Headline} text=${headline} />
-      <${Spoken} text=${headline} />
+      <${Spoken} role="status" text=${headline} />
       <${Find} tables=${tables} set=${set} />
-      <${Troubles} troubles=${status?.troubles ?? []} ...${{ state, at }} />
-      ${past && html`<p class="past">This is the past: how things stood
-        at ${clock(state.moment)}.</p>`}
-      ${status && about === null && html`<${Facts} ...${{ status, state }} />`}
+      <${Spoken} role="alert"
+        text=${[away ? "The scheduler does not answer." : "", ...troubles].join(" ")} />
+      ${(away || troubles.length > 0) && html`
+        <ul class="troubles" aria-label="What is wrong">
+          ${away && html`<li><b>Away</b>${away}</li>`}
+          ${troubles.map((trouble) => html`<li key=${trouble}><b>Trouble</b>${trouble}</li>`)}
+        </ul>`}
+      ${connection !== "recorded" && moment !== null && html`
+        <p class="past">This is the past: how things stood at ${clock(moment)}.</p>`}
+      ${status && about === null && html`
+        <dl class="facts">${facts(status, connection).map(([name, says, means, off]) => html`
+          <div key=${name} class=${off ? "off" : ""} title=${means}>
+            <dt class="soft">${name}</dt><dd class="figures">${says}</dd></div>`)}</dl>`}
     </header>`;
 }
 
@@ -36,7 +47,7 @@ export function Headline({ text }) {
 }
 
 /** For who hears it: that time goes by is not read out, nor is every change at once. */
-function Spoken({ text, role = "status" }) {
+function Spoken({ text, role }) {
   const words = text.replace(/,?( for)? \d+ (s|min|h)\b( \d+ (s|min)\b)?/g, "");
   const [said, setSaid] = useState(words);
   const last = useRef(0);
@@ -52,62 +63,38 @@ function Spoken({ text, role = "status" }) {
   return html`<p class="unseen" role=${role}>${said}</p>`;
 }
 
-function Troubles({ troubles, state: { connection, since }, at }) {
-  const away = connection === "away"
-    && `The scheduler has not answered since ${clock(since)}, `
-    + `for ${lasting(Date.now() / 1000 - since)}. What is shown is how things stood at `
-    + `${clock(at)}. It is asked again and again.`;
-  return html`
-    <${Spoken} role="alert"
-      text=${[away ? "The scheduler does not answer." : "", ...troubles].join(" ")} />
-    ${(away || troubles.length > 0) && html`
-      <ul class="troubles" aria-label="What is wrong">
-        ${away && html`<li><b>Away</b>${away}</li>`}
-        ${troubles.map((trouble) => html`<li key=${trouble}><b>Trouble</b>${trouble}</li>`)}
-      </ul>`}`;
-}
-
-function Facts({ status, state }) {
-  const deciding = status.role !== "watching";
-  return html`
-    <dl class="facts">
-      <${Fact} name="this scheduler" off=${status.role === "standby"}
-        title="Of several schedulers, one leads, and the others stand by.">
-        ${ROLES[status.role ?? "alone"]}${status.leader && `; ${status.leader} leads`}<//>
-      ${deciding && html`
-        ${status.paused && html`<${Fact} name="moves" off
-          title="By the pause switch: no new moves are begun; pods are placed.">paused<//>`}
-        ${status.dryRun && html`<${Fact} name="dry run" off
-          title="It decides, and says so, and carries nothing out.">nothing is carried out<//>`}
-        ${status.mode && html`<${Fact} name="mode"
-          title="suggester.mode: what is done with moves that are worth it">${status.mode}<//>`}
-        <${Fact} name="bound" title="Pods bound to nodes, in so many batches, since the start">
-          ${status.bound ?? 0} in ${status.batches ?? 0} batches<//>
-        <${Fact} name="moved" title="Moves completed since the start">${status.movesDone ?? 0}<//>
-        <${Fact} name="bind latency"
-          title=${LATENCY}>
-          ${milliseconds(status.bindP50)}${typeof status.bindP99 === "number"
-            && `, p99 ${milliseconds(status.bindP99)}`}<//>
-        <${Fact} name="loop lag"
-          title="By how much the scheduler's event loop was late, at most lately">
-          ${milliseconds(status.loopLag)}<//>
-        <${Fact} name="configuration" off=${Boolean(status.refusal)}
-          title=${status.refusal || "Configurations taken so far, and when the last one was"}>
-          ${status.refusal && "refused; "}no. ${status.generation ?? 0}
-          ${status.configured ? ` of ${clock(status.configured)}` : ""}
-          ${status.refusal && " goes on"}<//>`}
-      <${Fact} name="connection" off=${state.connection === "away"}
-        title="Whether what is shown comes from the scheduler as it happens">
-        ${{ connected: "live", recorded: "a recording" }[state.connection] ?? "trying again"}<//>
-    </dl>`;
-}
-
-function Fact({ name, title, off = false, children }) {
-  return html`
-    <div class=${off ? "off" : ""} title=${title}><dt class="soft">${name}</dt><dd class="figures">${children}</dd></div>`;
+/** What is known: of each its name, what it says, what that means, and whether it is unusual. */
+function facts(status, connection) {
+  const {
+    role = "alone", leader, paused, dryRun, mode, bound, batches, movesDone = 0,
+    bindP50, bindP99, loopLag, refusal, generation = 0, configured,
+  } = status;
+  const number = `no. ${generation}${configured ? ` of ${clock(configured)}` : ""}`;
+  return [
+    ["this scheduler", `${ROLES[role]}${leader ? `; ${leader} leads` : ""}`,
+      "Of several schedulers, one leads, and the others stand by.", role === "standby"],
+    ...(role === "watching" ? [] : [
+      paused && ["moves", "paused",
+        "By the pause switch: no new moves are begun; pods are placed.", true],
+      dryRun && ["dry run", "nothing is carried out",
+        "It decides, and says so, and carries nothing out.", true],
+      mode && ["mode", mode, "suggester.mode: what is done with moves that are worth it"],
+      bound && ["bound", `${bound} in ${batches} ${batches === 1 ? "batch" : "batches"}`,
+        "Pods bound to nodes, in so many batches, since the start"],
+      ["moved", movesDone, "Moves completed since the start"],
+      bindP50 !== undefined && ["bind latency", `${milliseconds(bindP50)}, p99 ${milliseconds(bindP99)}`,
+        "From a pod seen waiting to it seen on a node, of the last pods:"
+        + " half of them within the first, 99 in 100 within the second"],
+      loopLag !== undefined && ["loop lag", milliseconds(loopLag),
+        "By how much the scheduler's event loop was late, at most lately"],
+      ["configuration", refusal ? `refused; ${number} goes on` : number,
+        refusal || "Configurations taken so far, and when the last one was", refusal],
+    ]),
+    ["connection", { connected: "live", recorded: "a recording" }[connection] ?? "trying again",
+      "Whether what is shown comes from the scheduler as it happens", connection === "away"],
+  ].filter(Boolean);
 }
 
 function milliseconds(value) {
-  if (value === undefined || value === null) return "not known yet";
-  return value < 10 ? `${Number(value.toFixed(1))} ms` : `${Math.round(value)} ms`;
+  return `${value < 10 ? Number(value.toFixed(1)) : Math.round(value)} ms`;
 }

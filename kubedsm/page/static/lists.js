@@ -34,60 +34,46 @@ export function Name({ kind, name, state, set, children = name }) {
 }
 
 /** Pods that wait, those together that wait for the same; the longest waiting first. */
-export function waitingTogether(pods) {
-  const groups = new Map();
-  for (const [key, row] of pods) {
-    if (row.state !== "waiting" && row.state !== "gated") continue;
-    const why = [row.workload, row.state, ...row.rules ?? [], row.roomOn ?? ""].join("\n");
-    const group = groups.get(why) ?? { why, row, pods: [] };
-    group.pods.push([key, row]);
-    groups.set(why, group);
-  }
-  for (const group of groups.values()) {
-    group.pods.sort(([, one], [, other]) => one.created - other.created);
-    [[, group.row]] = group.pods;
-  }
-  return [...groups.values()].sort((one, other) => one.row.created - other.row.created);
+function waitingTogether(pods) {
+  const waiting = [...pods].filter(([, { state }]) => state === "waiting" || state === "gated")
+    .sort(([, one], [, other]) => one.created - other.created);
+  const groups = Map.groupBy(waiting, ([, { workload, state, rules = [], roomOn }]) => (
+    [workload, state, roomOn, ...rules].join()
+  ));
+  return { all: waiting.length, groups: [...groups] };
 }
 
 export function Waiting({ tables, at, state, of, set }) {
-  const items = useMemo(() => waitingTogether(tables.pods), [tables.pods]);
-  const all = items.reduce((sum, { pods }) => sum + pods.length, 0);
+  const { all, groups } = useMemo(() => waitingTogether(tables.pods), [tables.pods]);
   return html`
     <${Part} of=${of} name="waiting" title="Waiting for a node"
       note=${all ? `${all} ${all === 1 ? "pod" : "pods"}, the oldest first` : ""}>
-      ${all ? html`<${Items} items=${items} first=${4}>${(group) => html`
-        <${Group} key=${group.why} ...${{ group, at, state, set }} />`}<//>`
+      ${all ? html`<${Items} items=${groups} first=${4}>${([why, group]) => html`
+        <${Group} key=${why} ...${{ group, at, state, set }} />`}<//>`
       : html`<p class="soft">
         ${tables.pods.size ? "Every pod has its node." : "There are no pods."}</p>`}
     <//>`;
 }
 
-function Group({ group: { row, pods: [[oldest], ...others] }, at, state, set }) {
-  const rules = row.rules ?? [];
+const HELD = {
+  gated: "Its schedulingGates are to be taken off first.", waiting: "It has not been tried yet.",
+};
+
+function Group({ group: [oldest, ...others], at, state, set }) {
+  const [, { workload, state: waits, message, rules, roomOn }] = oldest;
+  const one = ([name, { created }]) => html`
+    <${Name} kind="pod" ...${{ name, state, set }} />
+    <span class="soft figures"> for ${lasting(Math.max(0, at - created))}</span>`;
   return html`
     <li>
-      <${Name} kind="pod" name=${oldest} ...${{ state, set }} />
-      <${For} seconds=${at - row.created} />
-      <p>${held(row)}${row.roomOn && ` Room is being made for it on ${row.roomOn}.`}</p>
-      ${rules.length > 0 && html`<p class="soft">Held by ${rules.join(", ")}</p>`}
+      ${one(oldest)}
+      <p>${message || HELD[waits]}${roomOn && ` Room is being made for it on ${roomOn}.`}</p>
+      ${rules && html`<p class="soft">Held by ${rules.join(", ")}</p>`}
       ${others.length > 0 && html`
-        <details><summary>and ${others.length} more of ${row.workload}</summary>
-          <${Items} items=${others} first=${10}>${([name, { created }]) => html`
-            <li key=${name}><${Name} kind="pod" name=${name} ...${{ state, set }} />
-              <${For} seconds=${at - created} /></li>`}<//>
+        <details><summary>and ${others.length} more of ${workload}</summary>
+          <${Items} items=${others} first=${10}>${(pod) => html`<li>${one(pod)}</li>`}<//>
         </details>`}
     </li>`;
-}
-
-function For({ seconds }) {
-  return html`<span class="soft figures"> for ${lasting(Math.max(0, seconds))}</span>`;
-}
-
-function held({ state, message }) {
-  if (message) return message;
-  return state === "gated" ? "Its schedulingGates are to be taken off first."
-    : "It has not been tried yet.";
 }
 
 export function News({ tables, of, set }) {
@@ -107,9 +93,6 @@ export function News({ tables, of, set }) {
 
 /** What the news is about, to ask about it. */
 function about(row) {
-  if (row.decision) return { kind: "decision", key: String(row.decision) };
-  for (const kind of ["move", "pod", "workload", "node"]) {
-    if (row[kind]) return { kind, key: row[kind] };
-  }
-  return null;
+  const kind = ["decision", "move", "pod", "workload", "node"].find((each) => row[each]);
+  return kind && { kind, key: String(row[kind]) };
 }

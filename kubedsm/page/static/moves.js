@@ -4,16 +4,17 @@ import { Items, Name, Part } from "./lists.js";
 import { clock, lasting } from "./times.js";
 import { html, useMemo } from "./vendor/htm-preact.js";
 
-/** Those under way, that wait for their turn, that are proposed, and the others, the last first. */
-export function sorted(moves) {
-  const parts = { moving: [], planned: [], proposed: [], over: [] };
-  for (const move of moves) (parts[move[1].state] ?? parts.over).push(move);
-  parts.moving.sort(([, one], [, other]) => (one.began || one.at) - (other.began || other.at));
-  parts.over.sort(([, one], [, other]) => (other.ended || other.at) - (one.ended || one.at));
-  return parts;
-}
-
 const ENDED = { completed: "good", "taken back": "warn", failed: "bad", dropped: "soft" };
+
+/** Those under way, that wait for their turn, that are proposed, and the others, the last first. */
+function sorted(moves) {
+  const { moving = [], planned = [], proposed = [], over = [] } = Object.groupBy(
+    moves, ([, { state }]) => (state in ENDED ? "over" : state),
+  );
+  moving.sort(([, one], [, other]) => (one.began || one.at) - (other.began || other.at));
+  over.sort(([, one], [, other]) => (other.ended || other.at) - (one.ended || one.at));
+  return { moving, planned, proposed, over };
+}
 
 export function Moves({ tables, at, state, of, set }) {
   const { moving, planned, proposed, over } = useMemo(() => sorted(tables.moves), [tables.moves]);
@@ -41,8 +42,8 @@ function Move({ id, row, at, state, set }) {
       <${Name} kind="move" name=${id} ...${{ state, set }}>${row.pod}<//>
       ${" "}<span class="way soft">${row.source || "?"} → ${row.target}</span>
       ${row.state === "moving" && html`<${Step} ...${{ row, at }} />`}
-      ${row.state in ENDED && html`<p><b class=${ENDED[row.state] ?? ""}>${row.state}</b>
-        ${row.ended ? html` <span class="soft">at ${clock(row.ended)}</span>` : ""}
+      ${row.state in ENDED && html`<p><b class=${ENDED[row.state]}>${row.state}</b>
+        ${row.ended > 0 && html` <span class="soft">at ${clock(row.ended)}</span>`}
         ${row.reason && `: ${row.reason}`}${row.helped && `; ${row.helped}`}</p>`}
       ${row.purpose && html`<p class="soft">${row.purpose}</p>`}
     </li>`;
@@ -50,13 +51,13 @@ function Move({ id, row, at, state, set }) {
 
 /** What is waited for now, and how far it is. */
 function Step({ row: { step, since, done = 0, steps = 0 }, at }) {
+  const over = `${done} of ${steps} steps over`;
   return html`
     <p class="step">
-      <span class="steps" role="img" aria-label=${`${done} of ${steps} steps over`}
-        title=${`${done} of ${steps} steps over`}>
+      <span class="steps" role="img" aria-label=${over} title=${over}>
         ${Array.from({ length: steps }, (_, index) => html`
           <i class=${index < done ? "over" : index === done ? "now" : ""} />`)}</span>
-      <span>${step}<span class="soft figures">${since
-        ? `, ${lasting(Math.max(0, at - since))}` : ""}</span></span>
+      <span>${step}${since && html`
+        <span class="soft figures">, ${lasting(Math.max(0, at - since))}</span>`}</span>
     </p>`;
 }

@@ -16,7 +16,7 @@ import { html, render, useMemo } from "./vendor/htm-preact.js";
  * `enter` is told the token, if one is asked for; `about` says what was recorded.
  * Returned: `changed`, to be called when a film has more; `set`, to change what is chosen.
  */
-export function show({ films, ask = null, enter = null, titles = [], about = null }) {
+export function show({ films, ask, enter, titles = [], about = null }) {
   let state = {
     /** "connected", "away", "refused"; "recorded" without a server */
     connection: ask ? "connected" : "recorded",
@@ -43,10 +43,9 @@ export function show({ films, ask = null, enter = null, titles = [], about = nul
   }
 
   function set(more) {
-    if (more.connection && more.connection !== state.connection) {
-      more = { since: Date.now() / 1000, ...more };
-    }
-    state = { ...state, ...more };
+    const { connection = state.connection } = more;
+    const since = connection === state.connection ? state.since : Date.now() / 1000;
+    state = { ...state, since, ...more };
     changed();
   }
 
@@ -72,24 +71,23 @@ function momentIn(film, [first], moment) {
 }
 
 function Page({ films, titles, about, ask, enter, state, set }) {
-  if (state.connection === "refused") return html`<${Token} enter=${enter} />`;
-  const shown = tablesAt(films, state.moment);
-  const [first] = shown;
-  const others = state.compared === null ? [] : tablesAt(films, state.compared);
-  const asked = state.chosen?.film ?? 0;
-  const live = state.connection === "connected" && state.moment === null;
-  const clocks = films.map((film) => (live ? now(film) : momentIn(film, films, state.moment)));
-  if (about === null) document.title = title(first.status.get("now"));
+  const { connection, moment, compared, chosen } = state;
+  if (connection === "refused") return html`<${Token} enter=${enter} />`;
+  const shown = tablesAt(films, moment);
+  const others = compared === null ? [] : tablesAt(films, compared);
+  const asked = chosen?.film ?? 0;
+  const live = connection === "connected" && moment === null;
+  const clocks = films.map((film) => (live ? now(film) : momentIn(film, films, moment)));
+  if (about === null) document.title = title(shown[0].status.get("now"));
   return html`
-    <${Header} tables=${first} at=${clocks[0]} ...${{ about, state, set }} />
+    <${Header} tables=${shown[0]} at=${clocks[0]} ...${{ about, state, set }} />
     <main class=${films.length > 1 ? "several" : ""}>
       ${films.map((film, index) => html`
-        <${Shown} key=${index}
-          ...${{ index, film, tables: shown[index], title: titles[index], at: clocks[index] }}
-          ...${{ compared: others[index], state, set, ask }} />`)}
-      <${Why} tables=${shown[asked]} state=${state} set=${within(asked, set)} ask=${ask} />
+        <${Shown} key=${index} tables=${shown[index]} compared=${others[index]}
+          at=${clocks[index]} of=${titles[index]} ...${{ index, film, state, set, ask }} />`)}
+      <${Why} tables=${shown[asked]} set=${within(asked, set)} ...${{ state, ask }} />
     </main>
-    <${Timeline} films=${films} titles=${titles} state=${state} set=${set} />`;
+    <${Timeline} ...${{ films, titles, state, set }} />`;
 }
 
 /** The same, for whoever chooses something in one of the films. */
@@ -97,15 +95,15 @@ function within(film, set) {
   return (more) => set(more.chosen ? { ...more, chosen: { ...more.chosen, film } } : more);
 }
 
-/** One film at the moment: its drawing, and its lists. */
-function Shown({ index, film, tables, compared, title: name, at, state, set: setAll, ask }) {
+/** One film at the moment: its drawing, and its lists. `of` is its name, if there are several. */
+function Shown({ index, film, tables, compared, of, at, state, set: setAll, ask }) {
   const set = useMemo(() => within(index, setAll), [index, setAll]);
-  const lists = { tables, film, begins: film.begins, at, state, set, ask, of: name };
+  const lists = { tables, film, at, state, set, ask, of };
   return html`
     <div class="film">
-      ${name && html`<header><h2>${name}</h2>
+      ${of && html`<header><h2>${of}</h2>
         <${Headline} text=${tables.status.get("now")?.headline} /></header>`}
-      <div class="scene"><${Cluster} ...${{ tables, compared, title: name, state, set }} /></div>
+      <div class="scene"><${Cluster} title=${of} ...${{ tables, compared, state, set }} /></div>
       <div class="lists">
         <${Moves} ...${lists} /><${Waiting} ...${lists} />
         <${Workloads} ...${lists} /><${News} ...${lists} />

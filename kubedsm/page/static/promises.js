@@ -8,45 +8,40 @@ import { canImagine } from "./what_if.js";
 
 const percent = (part) => `${Math.round(100 * part)} %`;
 
-export function Workloads({ tables, film, begins, at, state, of, set, ask }) {
+export function Workloads({ tables, film, at, state, of, set, ask }) {
   const [keys, items] = useMemo(() => {
     const sorted = [...tables.workloads].sort(([one], [other]) => (one < other ? -1 : 1));
-    return [sorted.map(([key]) => key), shortestFirst(sorted)];
+    return [sorted.map(([key]) => key), sorted.sort((one, other) => lacks(other) - lacks(one))];
   }, [tables.workloads]);
   const short = items.filter(([, row]) => row.missing).length;
   return html`
-    <${Part} of=${of} name="workloads" title="At the edge" note=${noted(short, items.length)}
-      action=${canImagine(ask, tables) && items.length > 0 && html`<button class="name"
+    <${Part} of=${of} name="workloads" title="At the edge" note=${items.length > 0
+      && (short ? `${short} of ${items.length} short of their promise` : "each as promised")}
+      action=${items.length > 0 && canImagine(ask, tables) && html`<button class="name"
         onClick=${() => set({ chosen: { kind: "what-if", key: "" } })}>What if?</button>`}>
       ${items.length ? html`<${Items} items=${items} first=${12}>${([name, row]) => html`
-        <${Workload} key=${name} look=${looks(name, keys)} points=${film.history?.shares.get(name)}
-          ...${{ name, row, begins, at, state, set }} />`}<//>`
+        <${Workload} key=${name} look=${looks(name, keys)} ...${{ name, row, film, at, state, set }}
+          />`}<//>`
       : html`<p class="soft">No pod asks for schedulerName kubedsm yet. Those that do are
         placed, and moved to the edge as promised.</p>`}
     <//>`;
 }
 
-/** Those that lack most of their promise first; sorted otherwise. */
-export function shortestFirst(items) {
-  const lacks = ([, { missing = 0, total }]) => (missing ? 1 + missing / total : 0);
-  return [...items].sort((one, other) => lacks(other) - lacks(one));
+/** Which part of it would have to be at the edge, and is not. */
+function lacks([, { missing, total }]) {
+  return missing ? missing / total : 0;
 }
 
-function noted(short, all) {
-  if (!all) return "";
-  return short ? `${short} of ${all} short of their promise` : "each as promised";
-}
-
-function Workload({ name, row, look, points, begins, at, state, set }) {
+function Workload({ name, row, look, film, at, state, set }) {
   return html`
     <li>
       <${Swatch} look=${look} />
       <span class="line">
         <${Name} kind="workload" ...${{ name, state, set }} />
-        <span class="figures">${row.edge ?? 0} of ${row.total}, ${promised(row)}${waits(row)}</span>
+        <span class="figures">${row.edge} of ${row.total}, ${promised(row)}${waits(row)}</span>
       </span>
       <${Share} ...${{ row, look }} />
-      <${Trend} ...${{ points, row, begins, at }} colour=${look.colour} />
+      <${Trend} ...${{ name, row, film, at }} colour=${look.colour} />
       ${row.edgeSlower && html`<span class="told warn">
         Answers more slowly at the edge than in the cloud${answers(row)}.</span>`}
     </li>`;
@@ -63,8 +58,8 @@ export function Swatch({ look: { colour, pattern } }) {
 }
 
 /** The part that is at the edge as a bar, with a mark at what is promised. */
-function Share({ row: { edge = 0, total, promise = 0 }, look }) {
-  const part = total ? edge / total : 0;
+function Share({ row: { edge, total, promise }, look }) {
+  const part = edge / (total || 1);
   return html`
     <svg class="share" role="img"
       aria-label=${`${percent(part)} at the edge, ${percent(promise)} promised`}>
@@ -75,7 +70,7 @@ function Share({ row: { edge = 0, total, promise = 0 }, look }) {
     </svg>`;
 }
 
-function promised({ promise = 0, missing = 0 }) {
+function promised({ promise, missing }) {
   if (!promise) return html`<span class="soft">none promised</span>`;
   if (!missing) return html`<span class="soft">promised ${percent(promise)}</span>`;
   return html`<b class="bad">${missing} short of ${percent(promise)}</b>`;
@@ -86,6 +81,5 @@ function waits({ waiting = 0 }) {
 }
 
 function answers({ edgeAnswers: edge, cloudAnswers: cloud }) {
-  const known = typeof edge === "number" && typeof cloud === "number";
-  return known ? `: ${Math.round(edge)} ms, ${Math.round(cloud)} ms` : "";
+  return edge && cloud ? `: ${Math.round(edge)} ms, ${Math.round(cloud)} ms` : "";
 }

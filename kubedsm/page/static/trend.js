@@ -4,9 +4,9 @@ import { html } from "./vendor/htm-preact.js";
 
 const [WIDTH, HEIGHT] = [120, 30];
 
-/** points: as of a film's history; begins, at: the time that is drawn. */
-export function Trend({ points = [], row, begins, at, colour }) {
-  const there = points.filter((point) => point.at <= at);
+/** Until `at`, as the film's history has it. */
+export function Trend({ name, row, film: { begins, history }, at, colour }) {
+  const there = (history.shares.get(name) ?? []).filter((point) => point.at <= at);
   const x = (moment) => (WIDTH * Math.max(0, moment - begins)) / Math.max(1, at - begins);
   const y = (part) => 2 + (HEIGHT - 4) * (1 - part);
   const line = (value) => there.map((point, index) => {
@@ -16,9 +16,8 @@ export function Trend({ points = [], row, begins, at, colour }) {
   }).join("");
   return html`
     <svg class="trend" viewBox=${`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" role="img"
-      aria-label=${`over time; now ${row.edge ?? 0} of ${row.total} at the edge`}>
-      <path class="promise" d=${line((point) => point.promise ?? 0)} />
-      <path stroke=${colour}
-        d=${line((point) => (point.total ? (point.edge ?? 0) / point.total : 0))} />
+      aria-label=${`over time; now ${row.edge} of ${row.total} at the edge`}>
+      <path class="promise" d=${line(({ promise }) => promise)} />
+      <path stroke=${colour} d=${line(({ edge, total }) => edge / (total || 1))} />
     </svg>`;
 }
