@@ -7,6 +7,8 @@ import { add, change, shortened } from "./svg.js";
 const ROOMY = 90;
 /** Pixels: a letter's width, around what fills a box, and for each line of measured load. */
 const [LETTER, PAD, LOAD] = [6.3, 4, 3.5];
+/** Pixels: how high a share is for its pattern to be made out; patterns are slow to paint. */
+const PATTERNED = 12;
 /** A letter of a pod's name, how high a pod has to be for it, and how large a node for its own. */
 const [POD_LETTER, NAMED, HEADED] = [5.8, 14, { w: 40, h: 14 }];
 
@@ -90,7 +92,7 @@ export class NodeBox {
     const detailed = this.#detail(scale, seen);
     this.#scale = scale;
     this.#head(scale);
-    const drawn = detailed ? this.#podsDrawn(scale) : this.#sharesDrawn();
+    const drawn = detailed ? this.#podsDrawn(scale) : this.#sharesDrawn(scale);
     for (const [key, item] of this.#drawn) {
       if (drawn.has(key)) continue;
       item.path.remove();
@@ -192,11 +194,11 @@ export class NodeBox {
     return drawn;
   }
 
-  #sharesDrawn() {
+  #sharesDrawn(scale) {
     const drawn = new Map();
     for (const [workload, from, to] of shares(this.filled)) {
       const rects = pieces({ from, to }, this.rows, this.inner.w, this.inner.h);
-      drawn.set(`share of ${workload}`, { rects, workload, state: "share" });
+      drawn.set(`share of ${workload}`, { rects, workload, state: "share", scale });
     }
     return drawn;
   }
@@ -211,9 +213,10 @@ export class NodeBox {
       item = { path, label: null };
       this.#drawn.set(key, item);
     }
-    const fill = fills.of(foreign ? null : workload);
-    if (item.fill !== fill) [item.fill, item.path.style.fill] = [fill, fill];
     const colour = fills.colour(foreign ? null : workload);
+    const plain = !pod && rects[0][3] * scale < PATTERNED;
+    const fill = plain ? colour : fills.of(foreign ? null : workload);
+    if (item.fill !== fill) [item.fill, item.path.style.fill] = [fill, fill];
     if (item.colour !== colour) [item.colour, item.path.style.stroke] = [colour, colour];
     const { x, y } = this.inner;
     const gap = pod ? Math.min(0.75, rects[0][2] / 8) : 0;

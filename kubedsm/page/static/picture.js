@@ -69,6 +69,7 @@ export class Picture {
 
   /** Show these tables, with that chosen; marked is what is different from the `compared` ones. */
   show(tables, chosen, compared) {
+    const same = chosen === this.#chosen && compared === this.#compared;
     this.#compared = compared;
     const before = this.#tables;
     this.#tables = tables;
@@ -80,8 +81,10 @@ export class Picture {
       for (const [name, row] of tables.nodes) if (before.nodes.get(name) !== row) dirty.add(name);
       for (const name of before.nodes.keys()) if (!tables.nodes.has(name)) dirty.add(name);
     }
+    this.#chosen = chosen;
     this.#draw(dirty);
-    if (chosen !== this.#chosen) this.#choose(chosen);
+    if (same && !dirty.size && !compared) return;
+    if (!same) this.#reveal();
     this.#mark();
   }
 
@@ -314,15 +317,10 @@ export class Picture {
     this.#draw(new Set());
     this.zoom.whole();
     this.#reveal();
+    this.#mark();
   }
 
   // What is chosen
-
-  #choose(chosen) {
-    this.#chosen = chosen;
-    this.#reveal();
-    this.#drawArcs();
-  }
 
   /** Bring what is chosen into sight. */
   #reveal() {
