@@ -1,4 +1,4 @@
-/** Moves under way, each an arc from where its pod is to where it goes, with its step in words. */
+/** Moves, each an arc from where its pod is to where it goes, with its step in words. */
 
 import { add, change, shortened } from "./svg.js";
 
@@ -9,15 +9,25 @@ const [WORDED, WORDS] = [8, 300];
 const [LETTER, LINE] = [6.2, 17];
 /** The longest label, in letters. */
 const LONGEST = 52;
+/** Seconds that an arc stays once its move is over: most take half a second. */
+const STAYS = 2;
 
-/** The moves that have an arc: those under way, those of the last proposal, and the chosen one. */
-export function arched(moves, chosen) {
+/**
+ * The moves that have an arc at a moment: those under way and just over, those of the last
+ * proposal, and the chosen one.
+ */
+export function arched(moves, chosen, at) {
   let last = 0;
   for (const [, move] of moves) if (move.state === "proposed") last = Math.max(last, move.decision);
   return [...moves].filter(([id, move]) => (
-    move.state === "moving" || move.state === "planned"
+    move.state === "moving" || move.state === "planned" || isJustOver(move, at)
     || (move.state === "proposed" && move.decision === last)
     || (chosen?.kind === "move" && chosen.key === id)));
+}
+
+/** Not those that were dropped before they began. */
+function isJustOver({ began = 0, ended = 0 }, at) {
+  return began > 0 && ended > 0 && at - ended < STAYS;
 }
 
 /** How far a move is, in a few words. */
@@ -34,7 +44,7 @@ export class Arcs {
   }
 
   /** `ends(id, move)`: where it begins and ends, two points, or null if it cannot be drawn. */
-  draw(moves, ends, { scale, chosen, width }) {
+  draw(moves, ends, { scale, chosen, width, at }) {
     const shown = new Map();
     for (const [id, move] of moves) {
       const points = ends(id, move);
@@ -51,6 +61,8 @@ export class Arcs {
       const arc = this.#arcs.get(id) ?? this.#made(id);
       const { d, middle } = curve(...points);
       const own = chosen?.kind === "move" && chosen.key === id;
+      const gone = isJustOver(move, at) && !own ? Math.max(0, at - move.ended) / STAYS : 0;
+      arc.group.style.opacity = 1 - 0.8 * gone;
       change(arc.group, {
         class: `arc ${move.state.replace(" ", "-")}${own ? " chosen" : ""}`,
         "aria-label": `${move.pod} from ${move.source} to ${move.target}: ${progress(move)}`,
@@ -60,7 +72,8 @@ export class Arcs {
       const part = move.steps ? (move.done ?? 0) / move.steps : 0;
       change(arc.done, { d, "stroke-dasharray": `${Math.round(100 * part)} 100` });
       change(arc.head, { transform: heading(points, scale) });
-      const said = worded || own ? progress(move) : `${move.done ?? 0}/${move.steps ?? 0}`;
+      const said = worded || own || move.ended ? progress(move)
+        : `${move.done ?? 0}/${move.steps ?? 0}`;
       this.#label(arc, shortened(said, LONGEST), middle, { scale, width, taken });
     }
   }

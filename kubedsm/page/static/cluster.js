@@ -7,7 +7,7 @@ import { html, useLayoutEffect, useMemo, useRef, useState } from "./vendor/htm-p
 /** So many pods that wait are drawn one by one. */
 const SHOWN = 24;
 
-export function Cluster({ tables, compared = null, title, state: { chosen }, set }) {
+export function Cluster({ tables, compared = null, at, title, state: { chosen }, set }) {
   const host = useRef(null);
   const picture = useRef(null);
   const [hint, setHint] = useState(null);
@@ -17,8 +17,8 @@ export function Cluster({ tables, compared = null, title, state: { chosen }, set
     picture.current = new Picture(host.current, (what) => set({ chosen: what }));
     return () => picture.current.close();
   }, []);
-  useLayoutEffect(() => picture.current.show(tables, chosen, compared),
-    [tables, chosen, compared]);
+  useLayoutEffect(() => picture.current.show(tables, chosen, compared, at),
+    [tables, chosen, compared, at]);
 
   function pointed(event) {
     const found = event.buttons ? null : thing(event.target);

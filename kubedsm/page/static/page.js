@@ -103,7 +103,8 @@ function Shown({ index, film, tables, compared, of, at, state, set: setAll, ask 
     <div class="film">
       ${of && html`<header><h2>${of}</h2>
         <${Headline} text=${tables.status.get("now")?.headline} /></header>`}
-      <div class="scene"><${Cluster} title=${of} ...${{ tables, compared, state, set }} /></div>
+      <div class="scene">
+        <${Cluster} title=${of} ...${{ tables, compared, at, state, set }} /></div>
       <div class="lists">
         <${Moves} ...${lists} /><${Waiting} ...${lists} />
         <${Workloads} ...${lists} /><${News} ...${lists} />

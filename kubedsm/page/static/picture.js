@@ -36,6 +36,7 @@ export class Picture {
   #focused = null;
   #later = 0;
   #cell = 0;
+  #at = 0;
   #size = [0, 0];
 
   /** Draws into `host`; `choose` hears what is chosen: { kind, key }. */
@@ -67,8 +68,12 @@ export class Picture {
     this.svg.remove();
   }
 
-  /** Show these tables, with that chosen; marked is what is different from the `compared` ones. */
-  show(tables, chosen, compared) {
+  /**
+   * Show these tables, those of the moment `at`, with that chosen; marked is what is different from
+   * the `compared` ones.
+   */
+  show(tables, chosen, compared, at) {
+    this.#at = at;
     const same = chosen === this.#chosen && compared === this.#compared;
     this.#compared = compared;
     const before = this.#tables;
@@ -274,9 +279,9 @@ export class Picture {
   }
 
   #drawArcs() {
-    const moves = arched(this.#tables.moves, this.#chosen);
+    const moves = arched(this.#tables.moves, this.#chosen, this.#at);
     this.arcs.draw(moves, (id, move) => this.#ends(id, move), {
-      scale: this.zoom.scale, chosen: this.#chosen, width: this.#size[0],
+      scale: this.zoom.scale, chosen: this.#chosen, width: this.#size[0], at: this.#at,
     });
   }
 
