@@ -70,6 +70,11 @@ async def test_the_page_and_its_files_say_what_they_are():
                 assert answer.content_type == kind
                 assert HEADERS.items() <= answer.headers.items()
                 assert "Access-Control-Allow-Origin" not in answer.headers
+                assert answer.headers["Content-Encoding"] == "gzip"
+                packed = await answer.read()
+            async with session.get(path, headers={"Accept-Encoding": "identity"}) as answer:
+                assert "Content-Encoding" not in answer.headers
+                assert await answer.read() == packed
         async with session.head("/page/stream") as answer:
             assert answer.status == 404
         for path in ("/page/no.js", "/page/../access.py", "/page/%2e%2e/access.py"):

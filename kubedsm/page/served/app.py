@@ -4,6 +4,7 @@ Nothing there changes anything. Who may ask, and in what a browser may be led to
 `access`.
 """
 
+import gzip
 from collections.abc import Iterable
 from importlib.resources import files
 from pathlib import PurePath
@@ -37,6 +38,7 @@ def page_app(
 ) -> web.Application:
     """What serves the page; routes that are added to it are guarded in the same way."""
     contents = served_files()
+    packed = {name: gzip.compress(content, mtime=0) for name, content in contents.items()}
 
     def is_public(request: web.Request) -> bool:
         return request.path == "/" or request.path.removeprefix("/page/") in contents
@@ -45,7 +47,12 @@ def page_app(
         name = request.match_info.get("name", "index.html")
         if name not in contents:
             raise web.HTTPNotFound(text=f"no file {name}\n")
-        answer = web.Response(body=contents[name], headers={"Cache-Control": "no-cache"})
+        answer = web.Response(headers={"Cache-Control": "no-cache", "Vary": "Accept-Encoding"})
+        if "gzip" in request.headers.get("Accept-Encoding", ""):
+            answer.headers["Content-Encoding"] = "gzip"
+            answer.body = packed[name]
+        else:
+            answer.body = contents[name]
         answer.content_type = _KINDS.get(PurePath(name).suffix, "text/plain")
         answer.charset = "utf-8"
         return answer

@@ -81,7 +81,7 @@ function Page({ films, titles, about, ask, enter, state, set }) {
   if (about === null) document.title = title(shown[0].status.get("now"));
   return html`
     <${Header} tables=${shown[0]} at=${clocks[0]} ...${{ about, state, set }} />
-    <main class=${films.length > 1 ? "several" : ""}>
+    <main class=${titles.length ? "several" : ""}>
       ${films.map((film, index) => html`
         <${Shown} key=${index} tables=${shown[index]} compared=${others[index]}
           at=${clocks[index]} of=${titles[index]} ...${{ index, film, state, set, ask }} />`)}
