@@ -51,9 +51,10 @@ export class NodeBox {
     const moved = this.at !== box;
     const empty = this.#filling.places.size === 0;
     Object.assign(this, { row, at: box });
-    const parts = requested(row, [...this.pods.values()]);
-    this.#resource = scarcest(parts, this.#resource);
-    this.parts = parts;
+    const pods = [...this.pods.values()];
+    this.#resource = scarcest(requested(row, pods), this.#resource);
+    // What is held is for when others have gone: with both, it would seem more than there is.
+    this.parts = requested(row, pods.filter(({ state }) => state !== "held"));
     this.filled = [...this.pods].map(([key, pod]) => [
       key, { part: part(pod, row, this.#resource), workload: pod.workload },
     ]);
