@@ -22,16 +22,18 @@ async def test_what_there_is_of_a_cluster_is_drawn(browser):
         await expect(picture.locator(".arc.moving").first).to_contain_text("2 of 7")
         # Room is held where pods go to.
         await expect(picture.locator(".pod.held")).to_have_count(made.moving)
-        # Which is not requested of them yet.
-        rows = made.snapshot().rows
-        for move in rows["moves"].values():
-            fullness = picture.locator(f"[data-node={move.target}] .fullness")
-            resource, said, _ = (await fullness.text_content()).split()
-            there = [pod for pod in rows["pods"].values() if pod.node == move.target]
-            requested = sum(getattr(pod, resource) for pod in there)
-            assert int(said) == round(
-                100 * requested / getattr(rows["nodes"][move.target], resource)
-            )
+        # Which is not requested of them yet. Narrow boxes do not say how full they are.
+        rows, told = made.snapshot().rows, 0
+        for node in {move.target for move in rows["moves"].values()}:
+            said = await picture.locator(f"[data-node={node}] .fullness").text_content()
+            for resource in said.split()[:1]:
+                pods = [pod for pod in rows["pods"].values() if pod.node == node]
+                part = sum(getattr(pod, resource) for pod in pods) / getattr(
+                    rows["nodes"][node], resource
+                )
+                assert said == f"{resource} {100 * part:.0f} %"
+                told += 1
+        assert told
         await expect(page.locator(".outside")).to_contain_text("waiting: 4")
 
 
