@@ -15,9 +15,10 @@ export function Part({ name, title, of, note, action, children }) {
     </section>`;
 }
 
-/** Items, of which so many are shown at first. `children` draws one. */
-export function Items({ items, first, children }) {
+/** Items, of which so many are shown at first. `children` draws one; `none`: what is said then. */
+export function Items({ items, first, none, children }) {
   const [shown, setShown] = useState(first);
+  if (!items.length) return html`<p class="soft">${none}</p>`;
   const more = items.length - shown;
   return html`
     <ul>${items.slice(0, shown).map(children)}</ul>
@@ -48,10 +49,10 @@ export function Waiting({ tables, at, state, of, set }) {
   return html`
     <${Part} of=${of} name="waiting" title="Waiting for a node"
       note=${all ? `${all} ${all === 1 ? "pod" : "pods"}, the oldest first` : ""}>
-      ${all ? html`<${Items} items=${groups} first=${4}>${([why, group]) => html`
-        <${Group} key=${why} ...${{ group, at, state, set }} />`}<//>`
-      : html`<p class="soft">
-        ${tables.pods.size ? "Every pod has its node." : "There are no pods."}</p>`}
+      <${Items} items=${groups} first=${4}
+        none=${tables.pods.size ? "Every pod has its node." : "There are no pods."}>
+        ${([why, group]) => html`<${Group} key=${why} ...${{ group, at, state, set }} />`}
+      <//>
     <//>`;
 }
 
@@ -76,23 +77,24 @@ function Group({ group: [oldest, ...others], at, state, set }) {
     </li>`;
 }
 
-export function News({ tables, of, set }) {
+export function News({ tables, state, of, set }) {
   const items = useMemo(() => [...tables.news].reverse(), [tables.news]);
   return html`
     <${Part} of=${of} name="news" title="News" note=${items.length > 1 ? "the latest first" : ""}>
-      ${items.length ? html`<${Items} items=${items} first=${12}>${([number, row]) => html`
-        <li key=${number}>
-          <time>${clock(row.at)}</time>
-          <span>${row.warning && html`<b class="bad">Warning </b>`}
-            ${about(row) ? html`<button class="name" onClick=${() => set({ chosen: about(row) })}>
-              ${row.text}</button>` : row.text}</span>
-        </li>`}<//>`
-      : html`<p class="soft">Nothing has happened yet.</p>`}
+      <${Items} items=${items} first=${12} none="Nothing has happened yet.">
+        ${([number, row]) => html`
+          <li key=${number}>
+            <time>${clock(row.at)}</time>
+            <span>${row.warning && html`<b class="bad">Warning </b>`}
+              ${about(row) ? html`<${Name} ...${{ ...about(row), state, set }}>${row.text}<//>`
+                : row.text}</span>
+          </li>`}
+      <//>
     <//>`;
 }
 
 /** What the news is about, to ask about it. */
 function about(row) {
   const kind = ["decision", "move", "pod", "workload", "node"].find((each) => row[each]);
-  return kind && { kind, key: String(row[kind]) };
+  return kind && { kind, name: String(row[kind]) };
 }

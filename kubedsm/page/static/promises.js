@@ -6,6 +6,8 @@ import { Trend } from "./trend.js";
 import { html, useMemo } from "./vendor/htm-preact.js";
 import { canImagine } from "./what_if.js";
 
+const NONE = "No pod asks for schedulerName kubedsm yet. Those that do are placed, and moved to the"
+  + " edge as promised.";
 const percent = (part) => `${Math.round(100 * part)} %`;
 
 export function Workloads({ tables, film, at, state, of, set, ask }) {
@@ -17,13 +19,11 @@ export function Workloads({ tables, film, at, state, of, set, ask }) {
   return html`
     <${Part} of=${of} name="workloads" title="At the edge" note=${items.length > 0
       && (short ? `${short} of ${items.length} short of their promise` : "each as promised")}
-      action=${items.length > 0 && canImagine(ask, tables) && html`<button class="name"
-        onClick=${() => set({ chosen: { kind: "what-if", key: "" } })}>What if?</button>`}>
-      ${items.length ? html`<${Items} items=${items} first=${12}>${([name, row]) => html`
+      action=${items.length > 0 && canImagine(ask, tables) && html`
+        <${Name} kind="what-if" name="" ...${{ state, set }}>What if?<//>`}>
+      <${Items} items=${items} first=${12} none=${NONE}>${([name, row]) => html`
         <${Workload} key=${name} look=${looks(name, keys)} ...${{ name, row, film, at, state, set }}
-          />`}<//>`
-      : html`<p class="soft">No pod asks for schedulerName kubedsm yet. Those that do are
-        placed, and moved to the edge as promised.</p>`}
+          />`}<//>
     <//>`;
 }
 
