@@ -293,7 +293,7 @@ export class Picture {
   }
 
   #rested() {
-    this.svg.style.setProperty("--unit", 1 / this.zoom.scale);
+    this.svg.style.setProperty("--px", `${1 / this.zoom.scale}px`);
     this.#drawAreas();
     this.#drawArcs();
     this.#refine();
