@@ -19,8 +19,6 @@ PICTURE = Path(__file__).parent / "page.png"
 SIZE = {"width": 1280, "height": 800}
 #: seconds of the demo after which there is something to see of the past, too
 PAST = 25
-#: two arcs at least
-MOVING = "document.querySelectorAll('.arc.moving').length > 1"
 DEMO = (sys.executable, "-m", "kubedsm", "demo", "--page", "--no-open")
 
 
@@ -53,11 +51,12 @@ async def url_of(demo: Process) -> str:
 
 
 async def mid_move(page: Page) -> bytes:
-    """The page while at least two pods are moved at once, as they were when it was done, too."""
+    """The page while a pod is moved, as it still was when the picture was taken."""
+    moving = page.locator(".arc.moving").first
     while True:
-        await page.wait_for_function(MOVING, timeout=60_000)
+        await moving.wait_for(state="attached", timeout=60_000)
         picture = await page.screenshot()
-        if await page.evaluate(MOVING):
+        if await moving.count():
             return picture
 
 
