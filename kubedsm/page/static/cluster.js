@@ -1,6 +1,6 @@
 /** The nodes by tier and site, each with what it holds, and the moves between them. */
 
-import { Picture, waiting } from "./picture.js";
+import { Picture, thing, waiting } from "./picture.js";
 import { title as told } from "./titles.js";
 import { html, useLayoutEffect, useMemo, useRef, useState } from "./vendor/htm-preact.js";
 
@@ -42,13 +42,6 @@ export function Cluster({ tables, compared = null, at, title, state: { chosen },
       <${Legend} measured=${[...tables.nodes.values()].some((row) => row.cpuUsed != null)} />
       <${Hint} hint=${hint} tables=${tables} />
     </section>`;
-}
-
-/** What an element stands for: { kind, key }. */
-function thing(element) {
-  const found = element.closest("[data-pod], [data-move], [data-node]");
-  const kind = ["pod", "move", "node"].find((one) => found?.dataset[one]);
-  return kind ? { kind, key: found.dataset[kind] } : null;
 }
 
 function Hint({ hint, tables }) {

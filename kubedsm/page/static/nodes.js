@@ -28,6 +28,8 @@ export class NodeBox {
   #filling = new Filling();
   #resource = null;
   #drawn = new Map();
+  /** Its name, how full it is, and its state; null where they have no room. */
+  #texts = null;
   #detailed = null;
   #scale = 0;
 
@@ -68,18 +70,12 @@ export class NodeBox {
     this.#detailed = null;
   }
 
-  /** The scarcest resource, and which part of it is requested. */
-  get scarce() {
-    return [this.#resource, this.parts[this.#resource]];
-  }
-
   /** The middle of a pod's place in the picture; of the box, if it has none here. */
   where(key) {
     const { x, y, w, h } = this.at;
     const place = this.#filling.places.get(key);
     if (!place) return [x + w / 2, y + h / 2];
-    const found = pieces(place, this.rows, this.inner.w, this.inner.h);
-    const [px, py, pw, ph] = found.reduce((one, other) => (other[2] > one[2] ? other : one));
+    const [px, py, pw, ph] = widest(this.#pieces(place));
     return [x + this.inner.x + px + pw / 2, y + this.inner.y + py + ph / 2];
   }
 
@@ -88,7 +84,7 @@ export class NodeBox {
     return this.#detailed !== this.#detail(scale, seen) || this.#scale !== scale;
   }
 
-  /** Draw what has changed. `fills.of(workload)`: how a workload is filled. */
+  /** Draw what has changed. `fills`: how workloads are filled. */
   draw(scale, seen, fills) {
     const detailed = this.#detail(scale, seen);
     this.#scale = scale;
@@ -132,13 +128,13 @@ export class NodeBox {
 
   #frame() {
     const { state = "", cordoned, tier, site } = this.row;
-    const [resource, filled] = this.scarce;
+    const filled = percent(this.parts[this.#resource]);
     change(this.group, {
       "data-state": state || null,
       "aria-label": [
         this.name, tier ?? "not ours", site && `site ${site}`, state,
         cordoned && state !== "cordoned" && "cordoned",
-        `${this.pods.size} pods`, `${percent(filled)} of ${resource} requested`,
+        `${this.pods.size} pods`, `${filled} of ${this.#resource} requested`,
       ].filter(Boolean).join(", "),
     });
   }
@@ -159,37 +155,37 @@ export class NodeBox {
         transform: `translate(${round(PAD / scale)},${round(2 / scale)}) scale(${round(size)})`,
       });
     }
-    if (!shown) {
-      this.title?.remove();
-      this.fullness?.remove();
-      this.word?.remove();
-      this.title = this.fullness = this.word = null;
-      return;
+    if (shown !== Boolean(this.#texts)) {
+      for (const text of this.#texts ?? []) text.remove();
+      const named = (name) => add(this.group, "text", { class: name });
+      this.#texts = shown ? ["name", "fullness", "word"].map(named) : null;
     }
-    this.title ??= add(this.group, "text", { class: "name" });
-    this.fullness ??= add(this.group, "text", { class: "fullness" });
-    this.word ??= add(this.group, "text", { class: "word" });
-    const [resource, filled] = this.scarce;
-    const said = `${resource} ${percent(filled)}`;
+    if (!shown) return;
+    const [title, fullness, word] = this.#texts;
+    const said = `${this.#resource} ${percent(this.parts[this.#resource])}`;
     const left = PAD + (state ? 14 : 0);
     const letters = Math.floor((w * scale - left - PAD) / LETTER);
     const roomy = letters >= Math.min(this.name.length, 12) + said.length + 1;
     const y = round(this.inner.y - 4.5 / scale);
-    change(this.title, {
+    change(title, {
       x: round(left / scale), y,
       text: shortened(this.name, roomy ? letters - said.length - 1 : letters),
     });
-    change(this.fullness, { x: round(w - PAD / scale), y, text: roomy ? said : "" });
+    change(fullness, { x: round(w - PAD / scale), y, text: roomy ? said : "" });
     const words = h * scale >= 44 && w * scale >= state.length * LETTER + 4;
-    change(this.word, { x: round(w / 2), y: round(h - 8 / scale), text: words ? state : "" });
+    change(word, { x: round(w / 2), y: round(h - 8 / scale), text: words ? state : "" });
+  }
+
+  #pieces(place) {
+    return pieces(place, this.rows, this.inner.w, this.inner.h);
   }
 
   #podsDrawn(scale) {
     const drawn = new Map();
     for (const [key, pod] of this.pods) {
       drawn.set(key, {
-        rects: pieces(this.#filling.places.get(key), this.rows, this.inner.w, this.inner.h),
-        workload: pod.workload, foreign: pod.scheduler, state: pod.state, key, pod, scale,
+        rects: this.#pieces(this.#filling.places.get(key)),
+        workload: pod.workload, state: pod.state, pod, scale,
       });
     }
     return drawn;
@@ -198,13 +194,13 @@ export class NodeBox {
   #sharesDrawn(scale) {
     const drawn = new Map();
     for (const [workload, from, to] of shares(this.filled)) {
-      const rects = pieces({ from, to }, this.rows, this.inner.w, this.inner.h);
+      const rects = this.#pieces({ from, to });
       drawn.set(`share of ${workload}`, { rects, workload, state: "share", scale });
     }
     return drawn;
   }
 
-  #item(key, { rects, workload, foreign, state, pod, scale }, fills) {
+  #item(key, { rects, workload, state, pod, scale }, fills) {
     let item = this.#drawn.get(key);
     if (!item) {
       const path = add(this.body, "path", {
@@ -214,9 +210,8 @@ export class NodeBox {
       item = { path, label: null };
       this.#drawn.set(key, item);
     }
-    const colour = fills.colour(foreign ? null : workload);
-    const plain = !pod && rects[0][3] * scale < PATTERNED;
-    const fill = plain ? colour : fills.of(foreign ? null : workload);
+    const [colour, patterned] = fills.of(pod?.scheduler ? null : workload);
+    const fill = pod || rects[0][3] * scale >= PATTERNED ? patterned : colour;
     if (item.fill !== fill) [item.fill, item.path.style.fill] = [fill, fill];
     if (item.colour !== colour) [item.colour, item.path.style.stroke] = [colour, colour];
     const { x, y } = this.inner;
@@ -232,7 +227,7 @@ export class NodeBox {
 
   /** Its name, or that of its workload, where there is room for it. */
   #label(item, rects, key, pod, scale) {
-    const [px, py, w, h] = rects.reduce((one, other) => (other[2] > one[2] ? other : one));
+    const [px, py, w, h] = widest(rects);
     const letters = Math.floor((w * scale - 6) / POD_LETTER);
     const text = pod && h * scale >= NAMED
       ? [key, pod.workload].map(ownName).find((name) => name.length <= letters) : null;
@@ -246,6 +241,10 @@ export class NodeBox {
       x: round(this.inner.x + px + 4 / scale), y: round(this.inner.y + py + 12 / scale), text,
     });
   }
+}
+
+function widest(rects) {
+  return rects.reduce((one, other) => (other[2] > one[2] ? other : one));
 }
 
 /** Without its namespace. */

@@ -31,7 +31,8 @@ export class Picture {
   #held = new Map();
   #chosen = null;
   #compared = null;
-  #looks = new Map();
+  #fills;
+  #pods = new Map();
   #areas = new Map();
   #focused = null;
   #later = 0;
@@ -46,10 +47,9 @@ export class Picture {
     this.svg = add(host, "svg", {
       class: "picture", role: "group", "aria-label": "Nodes; arrow keys go from one to the next",
     });
-    this.#patterns = new Fills(this.svg);
-    const layer = (name) => add(this.svg, "g", { class: name });
-    this.layers = { areas: layer("areas"), nodes: layer("nodes"), arcs: layer("arcs") };
-    this.arcs = new Arcs(this.layers.arcs);
+    this.#fills = new Fills(this.svg);
+    [this.areas, this.nodes] = [add(this.svg, "g"), add(this.svg, "g")];
+    this.arcs = new Arcs(add(this.svg, "g"));
     this.zoom = new Zoom(host, this.svg, () => this.#rested());
     this.svg.addEventListener("click", (event) => this.#clicked(event));
     this.svg.addEventListener("keydown", (event) => this.#pressed(event));
@@ -58,8 +58,6 @@ export class Picture {
     this.sizes.observe(host);
     this.#resized();
   }
-
-  #patterns;
 
   close() {
     cancelAnimationFrame(this.#later);
@@ -144,8 +142,6 @@ export class Picture {
     dirty.add(node);
   }
 
-  #pods = new Map();
-
   #podsOf(node) {
     if (!this.#pods.has(node)) this.#pods.set(node, new Map());
     return this.#pods.get(node);
@@ -157,17 +153,8 @@ export class Picture {
       && [...workloads.keys()].every((key) => before.workloads.has(key));
     if (same) return;
     const all = [...workloads.keys()].sort();
-    this.#looks = new Map(all.map((key) => [key, looks(key, all)]));
+    this.#fills.looks = new Map(all.map((key) => [key, looks(key, all)]));
     for (const name of this.#boxes.keys()) dirty.add(name);
-  }
-
-  /** How a workload is filled; null and those that are not ours are grey. */
-  get #fills() {
-    const look = (workload) => this.#looks.get(workload) ?? { colour: "var(--soft)", pattern: 0 };
-    return {
-      of: (workload) => this.#patterns.of(look(workload)),
-      colour: (workload) => look(workload).colour,
-    };
   }
 
   // Drawing
@@ -181,7 +168,7 @@ export class Picture {
     if (anew) {
       for (const name of nodes.keys()) dirty.add(name);
     }
-    const [scale, seen, fills] = [this.zoom.scale, this.zoom.seen(), this.#fills];
+    const [scale, seen] = [this.zoom.scale, this.zoom.seen()];
     for (const name of dirty) {
       const row = nodes.get(name);
       let box = this.#boxes.get(name);
@@ -191,12 +178,12 @@ export class Picture {
         continue;
       }
       if (!box) {
-        box = new NodeBox(this.layers.nodes, name);
+        box = new NodeBox(this.nodes, name);
         box.pods = this.#podsOf(name);
         this.#boxes.set(name, box);
       }
       box.place(row, this.#layout.boxes.get(name), this.#cell);
-      box.draw(scale, seen, fills);
+      box.draw(scale, seen, this.#fills);
     }
     if (dirty.size) this.#drawAreas();
     if (!this.#boxes.has(this.#focused)) this.#focusable([...this.#boxes.keys()][0]);
@@ -248,7 +235,7 @@ export class Picture {
 
   #area(key, kind) {
     if (!this.#areas.has(key)) {
-      const group = add(this.layers.areas, "g", { class: kind });
+      const group = add(this.areas, "g", { class: kind });
       this.#areas.set(key, {
         group, box: add(group, "rect"), name: add(group, "text", { class: "name" }),
         said: add(group, "text", { class: "said" }),
@@ -302,7 +289,7 @@ export class Picture {
   /** Draw those nodes anew that look different at this scale, some in each frame. */
   #refine() {
     cancelAnimationFrame(this.#later);
-    const [scale, seen, fills] = [this.zoom.scale, this.zoom.seen(), this.#fills];
+    const [scale, seen] = [this.zoom.scale, this.zoom.seen()];
     const until = performance.now() + SLICE;
     for (const box of this.#boxes.values()) {
       if (!box.differs(scale, seen)) continue;
@@ -310,7 +297,7 @@ export class Picture {
         this.#later = requestAnimationFrame(() => this.#refine());
         return;
       }
-      box.draw(scale, seen, fills);
+      box.draw(scale, seen, this.#fills);
     }
     this.#mark();
   }
@@ -367,12 +354,8 @@ export class Picture {
   }
 
   #clicked({ target }) {
-    const found = target.closest("[data-pod], [data-move], [data-node]");
-    if (!found) return;
-    for (const kind of ["pod", "move", "node"]) {
-      if (found.dataset[kind]) this.choose({ kind, key: found.dataset[kind] });
-      if (found.dataset[kind]) return;
-    }
+    const found = thing(target);
+    if (found) this.choose(found);
   }
 
   // Keys
@@ -417,6 +400,13 @@ export class Picture {
     nearest.group.focus({ preventScroll: true });
     this.zoom.reveal(nearest.at);
   }
+}
+
+/** What an element stands for: { kind, key }; null: nothing. */
+export function thing(element) {
+  const found = element.closest("[data-pod], [data-move], [data-node]");
+  const kind = ["pod", "move", "node"].find((one) => found?.dataset[one]);
+  return kind ? { kind, key: found.dataset[kind] } : null;
 }
 
 /** The pods that no node is chosen for, by key. */

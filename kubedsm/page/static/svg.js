@@ -31,8 +31,10 @@ export function shortened(name, letters) {
 
 let pictures = 0;
 
-/** What areas are filled with: a colour, with a pattern over it where the look has one. */
+/** How workloads are filled: with a colour, and a pattern over it where their look has one. */
 export class Fills {
+  /** By workload; those that are not ours have none. */
+  looks = new Map();
   #defs;
   #made = new Map();
   #prefix = `fill-${(pictures += 1)}`;
@@ -41,12 +43,13 @@ export class Fills {
     this.#defs = add(svg, "defs");
   }
 
-  /** For `fill`. */
-  of({ colour, pattern }) {
-    if (!pattern) return colour;
+  /** The colour alone, and that with the pattern: for `fill`. */
+  of(workload) {
+    const { colour = "var(--soft)", pattern } = this.looks.get(workload) ?? {};
+    if (!pattern) return [colour, colour];
     const key = `${colour}/${pattern}`;
     if (!this.#made.has(key)) this.#made.set(key, this.#pattern(colour, HATCHES[pattern]));
-    return this.#made.get(key);
+    return [colour, this.#made.get(key)];
   }
 
   #pattern(colour, hatch) {
