@@ -1,5 +1,7 @@
 """The past on the page: any moment is shown as it was, whatever goes on meanwhile."""
 
+import re
+
 from support.browser import expect, in_browser, keep
 from support.watched import watched
 
@@ -21,6 +23,11 @@ async def test_scrubbing_back_gives_the_state_of_then(browser):
             there.world.deploy(name, 1, cpu="100")
             await expect(seen.first).to_be_visible()
             await page.wait_for_timeout(MOMENT)
+        drawn = await page.locator(".picture").bounding_box()
+        await moment.press("ArrowLeft")
+        # Which is said, and the picture stays where it is.
+        await expect(page.get_by_role("banner")).to_contain_text(re.compile("[Tt]he past"))
+        assert await page.locator(".picture").bounding_box() == drawn
         await moment.press("Home")
         await expect(early).to_have_count(0)
         await expect(late).to_have_count(0)

@@ -105,7 +105,8 @@ def _is_of(asked, url):
 async def keep(page, name):
     """Keep a screenshot, if somebody wants them."""
     if PICTURES:
-        await page.screenshot(path=f"{PICTURES}/{name}.png")
+        # Without what is on its way from one place to another.
+        await page.screenshot(path=f"{PICTURES}/{name}.png", animations="disabled")
 
 
 async def violations(page):

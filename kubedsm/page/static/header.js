@@ -32,10 +32,8 @@ export function Header({ tables, about, state: { connection, since, moment }, se
           ${away && html`<li><b>Away</b>${away}</li>`}
           ${troubles.map((trouble) => html`<li key=${trouble}><b>Trouble</b>${trouble}</li>`)}
         </ul>`}
-      ${connection !== "recorded" && moment !== null && html`
-        <p class="past">This is the past: how things stood at ${clock(moment)}.</p>`}
       ${status && about === null && html`
-        <dl class="facts">${facts(status, connection).map(([name, says, means, off]) => html`
+        <dl class="facts">${facts(status, connection, moment).map(([name, says, means, off]) => html`
           <div key=${name} class=${off ? "off" : ""} title=${means}>
             <dt class="soft">${name}</dt><dd class="figures">${says}</dd></div>`)}</dl>`}
     </header>`;
@@ -64,7 +62,7 @@ function Spoken({ text, role }) {
 }
 
 /** What is known: of each its name, what it says, what that means, and whether it is unusual. */
-function facts(status, connection) {
+function facts(status, connection, moment) {
   const {
     role = "alone", leader, paused, dryRun, mode, bound, batches, movesDone = 0,
     bindP50, bindP99, loopLag, refusal, generation = 0, configured,
@@ -90,6 +88,8 @@ function facts(status, connection) {
       ["configuration", refusal ? `refused; ${number} goes on` : number,
         refusal || "Configurations taken so far, and when the last one was", refusal],
     ]),
+    moment !== null && ["shown", `the past, ${clock(moment)}`,
+      "How things stood then; the timeline at the foot leads back to now.", true],
     ["connection", { connected: "live", recorded: "a recording" }[connection] ?? "trying again",
       "Whether what is shown comes from the scheduler as it happens", connection === "away"],
   ].filter(Boolean);
