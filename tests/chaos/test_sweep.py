@@ -1,4 +1,4 @@
-"""One in four of `kubedsm chaos --short`, which leaves nothing out; .ci/run plays it whole."""
+"""One in six of `kubedsm chaos --short`, which leaves nothing out; .ci/run plays it whole."""
 
 from functools import cache
 
@@ -12,7 +12,7 @@ from kubedsm.chaos.workloads import WORKLOADS
 from kubedsm.command_line.chaos import SHORT
 
 PARTS = 8
-SHARE = 4
+SHARE = 6
 
 
 @cache
