@@ -160,14 +160,9 @@ async def idle(
     """
     api = Api(cluster)
     names = [each["metadata"]["name"] for each in (await api.get(f"{CORE}/nodes"))["items"]]
-    await api.create_namespace(NAMESPACE)
-    for first in range(0, pods, PODS_OF_A_WORKLOAD):
-        count = min(PODS_OF_A_WORKLOAD, pods - first)
-        await api.create(NAMESPACE, "deployments", workload(f"web-{first}", count), APPS)
+    await fill(api, pods)
     async with running(scheduler) as tasks:
-        async with patience():
-            while not await all_bound(api, pods):
-                await clock.sleep(0.1)
+        await until_bound(api, pods, clock)
         await clock.sleep(min(AFTERGLOW, seconds))
         beating = tasks.create_task(_beat(api, names, clock, seconds, beat))
         processes = family(scheduler.pid)
@@ -229,6 +224,25 @@ async def _import_seconds(clock: Clock) -> float:
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", _YARDSTICK)
     await process.wait()
     return clock.monotonic() - began
+
+
+async def fill(api: Api, pods: int) -> dict[str, int]:
+    """Have Deployments of so many pods together; by their names, of how many each is."""
+    counts = {
+        f"web-{first}": min(PODS_OF_A_WORKLOAD, pods - first)
+        for first in range(0, pods, PODS_OF_A_WORKLOAD)
+    }
+    await api.create_namespace(NAMESPACE)
+    for name, count in counts.items():
+        await api.create(NAMESPACE, "deployments", workload(name, count), APPS)
+    return counts
+
+
+async def until_bound(api: Api, pods: int, clock: Clock) -> None:
+    """Raises TimeoutError."""
+    async with patience():
+        while not await all_bound(api, pods):
+            await clock.sleep(0.1)
 
 
 @asynccontextmanager

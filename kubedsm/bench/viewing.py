@@ -5,22 +5,15 @@ many do, and as many are connected that read nothing: in turns.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any, cast
 
 import attrs
 from yarl import URL
 
-from kubedsm.bench.api import APPS, CORE, Api
-from kubedsm.bench.footprint import (
-    NAMESPACE,
-    PODS_OF_A_WORKLOAD,
-    all_bound,
-    patience,
-    running,
-    workload,
-)
+from kubedsm.bench.api import CORE, Api
+from kubedsm.bench.footprint import NAMESPACE, fill, running, until_bound
 from kubedsm.bench.soak.processes import Scheduler, cpu_seconds, resident
 from kubedsm.bench.telling import figure, many, span
 from kubedsm.clock import Clock
@@ -142,19 +135,13 @@ async def run(
     does not stay.
     """
     api = Api(cluster)
-    names = [f"web-{first}" for first in range(0, pods, PODS_OF_A_WORKLOAD)]
-    counts = [min(PODS_OF_A_WORKLOAD, pods - PODS_OF_A_WORKLOAD * n) for n in range(len(names))]
-    await api.create_namespace(NAMESPACE)
-    for name, count in zip(names, counts, strict=True):
-        await api.create(NAMESPACE, "deployments", workload(name, count), APPS)
+    counts = await fill(api, pods)
     alone: list[Part] = []
     viewed: list[Part] = []
     unread: list[Part] = []
     async with running(scheduler) as tasks:
-        async with patience():
-            while not await all_bound(api, pods):
-                await clock.sleep(0.1)
-        changing = tasks.create_task(_change(api, names, counts, clock))
+        await until_bound(api, pods, clock)
+        changing = tasks.create_task(_change(api, counts, clock))
         # What is done only once is over then.
         await clock.sleep(min(WARMING, seconds))
         for _ in range(rounds):
@@ -169,11 +156,11 @@ async def run(
     return ViewingResult(nodes, pods, viewers, seconds, alone, viewed, unread, held)
 
 
-async def _change(api: Api, names: list[str], counts: list[int], clock: Clock) -> None:
+async def _change(api: Api, counts: Mapping[str, int], clock: Clock) -> None:
     """Have a pod more of each workload, one after the other, then one less again."""
     due, more = clock.monotonic(), True
     while True:
-        for name, count in zip(names, counts, strict=True):
+        for name, count in counts.items():
             await api.scale(NAMESPACE, name, count + more)
             due += 1 / CHANGES
             await clock.sleep(max(0.0, due - clock.monotonic()))

@@ -12,7 +12,7 @@ from kubedsm.demo.ending import ending
 from kubedsm.demo.view import LineByLine, render, summary
 from kubedsm.page.seen.headline import line_of
 from support.demo_frames import FRAME, MOVE
-from support.printed import printed
+from support.printed import printed, spans
 
 WIDTHS = (50, 80, 100, 200)
 HINT = "kubectl --kubeconfig /tmp/k get pods"
@@ -26,14 +26,6 @@ FRAMES = {
     ),
     "cut off": attrs.evolve(FRAME, cut=CUT),
 }
-
-
-def spans(renderable):
-    """What is printed in which colour."""
-    console = Console(width=100, file=io.StringIO(), force_terminal=True)
-    for segment in console.render(renderable):
-        if segment.style is not None and segment.style.color is not None:
-            yield segment.text.strip(), segment.style.color.name
 
 
 @pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)

@@ -1,18 +1,16 @@
 """Following what a scheduler shows, over HTTP: away and back, refused, or never there."""
 
 import asyncio
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing
 
 import pytest
 from aiohttp import web
 
 from kubedsm.clock import SystemClock
-from kubedsm.listening import listen
 from kubedsm.page.messages import Snapshot
 from kubedsm.page.served.access import Access, TokenFile
-from kubedsm.page.served.app import page_app
-from kubedsm.page.served.film_file import FilmFile
 from kubedsm.page.terminal.following import Away, NotShownError, follow
+from support.serving_pages import page_showing, served
 from support.told_scene import ToldScene, stream_of
 
 pytestmark = pytest.mark.http
@@ -27,16 +25,6 @@ class Impatient(SystemClock):
         return super().sleep(0.01)
 
 
-@asynccontextmanager
-async def served(app, port=0):
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    url = await listen(runner, "127.0.0.1", port)
-    try:
-        yield url
-    finally:
-        await runner.cleanup()
-
-
 def port_of(url):
     return int(url.rpartition(":")[2])
 
@@ -46,7 +34,7 @@ def stream():
 
 
 def page(shown, access=None):
-    return page_app(shown, FilmFile(shown, SystemClock()), access or Access())
+    return page_showing(shown, SystemClock(), access)
 
 
 async def refused(app, token=None):

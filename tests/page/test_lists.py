@@ -4,15 +4,12 @@ import re
 from contextlib import asynccontextmanager
 
 import msgspec
-from aiohttp import web
 
 from kubedsm.clock import SystemClock
-from kubedsm.listening import listen
 from kubedsm.page.rows import MoveRow, PodRow, StatusRow, WorkloadRow
 from kubedsm.page.served.access import Access, TokenFile
-from kubedsm.page.served.app import page_app
-from kubedsm.page.served.film_file import FilmFile
 from support.browser import expect, in_browser, violations
+from support.serving_pages import page_showing, served
 from support.told_scene import ToldScene, stream_of
 
 pytestmark = in_browser
@@ -26,12 +23,8 @@ async def told(rows, access=None):
     """Enter the URL of a page of these rows."""
     clock = SystemClock()
     stream = stream_of(ToldScene(rows), clock)
-    app = page_app(stream, FilmFile(stream, clock), access or Access())
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
-    try:
-        yield await listen(runner, "127.0.0.1", 0)
-    finally:
-        await runner.cleanup()
+    async with served(page_showing(stream, clock, access)) as url:
+        yield url
 
 
 def moved(**fields):

@@ -14,8 +14,7 @@ from kubedsm.listening import listen
 from kubedsm.page.served import stream as streams
 from kubedsm.page.served import viewers
 from kubedsm.page.served.access import HEADERS, Access, TokenFile
-from kubedsm.page.served.app import page_app
-from kubedsm.page.served.film_file import FilmFile
+from support.serving_pages import page_showing
 from support.told_scene import ToldScene, stream_of
 
 pytestmark = pytest.mark.http
@@ -28,7 +27,7 @@ async def page(scene, access=None):
     """Its URL, and who asks there."""
     clock = SystemClock()
     stream = stream_of(scene, clock)
-    app = page_app(stream, FilmFile(stream, clock), access or Access())
+    app = page_showing(stream, clock, access)
     # Whoever is not told to end keeps the server for ever.
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=10 * PATIENCE)
     async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:

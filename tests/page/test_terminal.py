@@ -1,10 +1,7 @@
 """The picture of `kubedsm watch`: whole at every size, with what one has to know of first."""
 
-import io
-
 import attrs
 import pytest
-from rich.console import Console
 
 from kubedsm.core.world.model import Tier
 from kubedsm.page.messages import Snapshot
@@ -12,7 +9,7 @@ from kubedsm.page.rows import MoveRow, NewsRow, NodeRow, PodRow, StatusRow, Work
 from kubedsm.page.terminal.news_lines import News, line_of, text_of
 from kubedsm.page.terminal.picture import picture
 from kubedsm.page.terminal.rows_seen import Seen
-from support.printed import printed
+from support.printed import printed, spans
 
 SIZES = [(40, 16), (50, 24), (80, 24), (100, 40), (200, 50)]
 WHERE = "http://127.0.0.1:10270"
@@ -88,12 +85,7 @@ def test_it_says_how_each_thing_stands():
 def test_the_last_news_come_first_and_warnings_stand_out():
     said = drawn()
     assert said.index("could not be moved") < said.index("placed 2 pods")
-    console = Console(width=100, file=io.StringIO(), force_terminal=True)
-    colours = {
-        segment.text.strip(): segment.style.color.name
-        for segment in console.render(picture(SEEN, 102.0, WHERE, "", 100, 40))
-        if segment.style is not None and segment.style.color is not None
-    }
+    colours = dict(spans(picture(SEEN, 102.0, WHERE, "", 100, 40)))
     assert colours["shop/cart-6 could not be moved"] == "yellow"
     assert colours["lacks 3"] == colours["cut off"] == "red"
 

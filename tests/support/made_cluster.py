@@ -7,18 +7,13 @@ from contextlib import asynccontextmanager
 from itertools import cycle
 
 import attrs
-from aiohttp import web
 from msgspec.structs import replace
 
 from kubedsm.clock import SystemClock
-from kubedsm.listening import listen
 from kubedsm.page.messages import Changes, Snapshot
 from kubedsm.page.rows import MoveRow, NodeRow, PodRow, StatusRow, WorkloadRow
-from kubedsm.page.served.access import Access
-from kubedsm.page.served.app import page_app
-from kubedsm.page.served.film_file import FilmFile
-from kubedsm.page.served.stream import Stream
-from kubedsm.runtime.supervisor import Supervisor
+from support.serving_pages import page_showing, served
+from support.told_scene import stream_of
 
 GIB = 2**30
 STATES = ("cordoned", "settling", "not ready", "unreachable", "cut off")
@@ -37,6 +32,7 @@ class MadeCluster:
     moving: int = 3
     rng: random.Random = attrs.field(factory=lambda: random.Random(1))
     version: int = 0
+    stirred: asyncio.Event = attrs.field(factory=asyncio.Event)
 
     def __attrs_post_init__(self):
         cloud = max(1, self.nodes // 5)
@@ -129,15 +125,8 @@ def _names(count):
 async def page_of_made(cluster):
     """Enter the URL of the page that shows it, with its changes four times a second."""
     clock = SystemClock()
-    supervisor = Supervisor(clock, random.Random(1))
-    stream = Stream(cluster.look, cluster.snapshot, asyncio.Event(), clock, supervisor)
-    app = page_app(stream, FilmFile(stream, clock), Access())
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
-    url = await listen(runner, "127.0.0.1", 0)
-    try:
-        async with asyncio.TaskGroup() as tasks:
-            looking = tasks.create_task(stream.run())
-            yield url
-            looking.cancel()
-    finally:
-        await runner.cleanup()
+    stream = stream_of(cluster, clock)
+    async with served(page_showing(stream, clock)) as url, asyncio.TaskGroup() as tasks:
+        looking = tasks.create_task(stream.run())
+        yield url
+        looking.cancel()

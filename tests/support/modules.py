@@ -4,9 +4,9 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
-from kubedsm.listening import listen
 from kubedsm.page.served.access import HEADERS
 from kubedsm.page.served.app import served_files
+from support.serving_pages import served
 
 _KINDS = {"js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
 _PAGE = """<!doctype html><html lang="en"><title>Modules</title>
@@ -29,8 +29,5 @@ async def modules_served():
 
     app = web.Application()
     app.add_routes([web.get("/", page), web.get("/page/{name:.+}", file)])
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    try:
-        yield await listen(runner, "127.0.0.1", 0)
-    finally:
-        await runner.cleanup()
+    async with served(app) as url:
+        yield url

@@ -10,3 +10,11 @@ def printed(renderable, width=200):
     console = Console(width=width, file=io.StringIO(), color_system=None)
     console.print(renderable)
     return console.file.getvalue()
+
+
+def spans(renderable):
+    """What is printed in which colour."""
+    console = Console(width=100, file=io.StringIO(), force_terminal=True)
+    for segment in console.render(renderable):
+        if segment.style is not None and segment.style.color is not None:
+            yield segment.text.strip(), segment.style.color.name

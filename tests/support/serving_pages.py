@@ -1,0 +1,25 @@
+"""Serving the page of a stream, and whatever else, on loopback."""
+
+from contextlib import asynccontextmanager
+
+from aiohttp import web
+
+from kubedsm.listening import listen
+from kubedsm.page.served.access import Access
+from kubedsm.page.served.app import page_app
+from kubedsm.page.served.film_file import FilmFile
+
+
+def page_showing(stream, clock, access=None):
+    return page_app(stream, FilmFile(stream, clock), access or Access())
+
+
+@asynccontextmanager
+async def served(app, port=0):
+    """Enter the URL where it is served."""
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    url = await listen(runner, "127.0.0.1", port)
+    try:
+        yield url
+    finally:
+        await runner.cleanup()
