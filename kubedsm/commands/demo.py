@@ -130,10 +130,7 @@ class _Run:
                     heard = Listeners(world.scene, *([scene] if self.page else []))
                     own = random.Random(self.seed)
                     runtime = Runtime(client, CONFIGURATION, clock, own, listener=heard)
-                    running = (
-                        tasks.create_task(runtime.run()),
-                        tasks.create_task(watch_the_loop(clock, scene.loop_late)),
-                    )
+                    scheduler = tasks.create_task(runtime.run())
                     await runtime.synced.wait()
                     async with self._page(runtime, scene, clock) as url:
                         create_services(world)
@@ -143,8 +140,7 @@ class _Run:
                         if self.summarises:
                             self.console.print(summary(self.last, self.console.width))
                         await self._looked_at(url)
-                    for task in running:
-                        task.cancel()
+                    scheduler.cancel()
 
     @contextlib.asynccontextmanager
     async def _page(self, runtime: Runtime, scene: Scene, clock: Clock) -> AsyncIterator[str]:

@@ -167,7 +167,11 @@ class _Serving:
             ):
                 beside = (
                     tasks.create_task(
-                        watch_the_loop(clock, instruments.loop_lag.observe, scene.loop_late)
+                        watch_the_loop(
+                            clock,
+                            instruments.loop_lag.observe,
+                            *([scene.loop_late] if self.viewing else []),
+                        )
                     ),
                     tasks.create_task(server.keep_warm(clock)),
                     tasks.create_task(_keep_what_was_listed(runtime.synced)),

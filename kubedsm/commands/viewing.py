@@ -1,6 +1,5 @@
 """The page of the cluster: where a command shows it, and to whom."""
 
-import ipaddress
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,6 +9,7 @@ import click
 from aiohttp import web
 
 from kubedsm.clock import Clock
+from kubedsm.cluster.client.proxies import is_loopback
 from kubedsm.monitoring.reading import Leadership
 from kubedsm.page.seen.scene import Scene
 from kubedsm.page.served.access import Access, TokenFile, TokenFileError, is_name
@@ -43,16 +43,9 @@ def viewing_of(
             raise click.UsageError(f"--page-host: {host!r} is not a host's name, without a port")
     if page_address is None:
         return Viewing(Access(page_hosts)) if page else None
-    if page_token_file is None and not _is_loopback(page_address[0]):
+    if page_token_file is None and not is_loopback(page_address[0]):
         raise click.UsageError("--page-address beyond loopback needs --page-token-file")
     return Viewing(Access(page_hosts, _token(page_token_file)), page_address)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _token(path: Path | None) -> TokenFile | None:

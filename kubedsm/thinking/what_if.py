@@ -11,7 +11,7 @@ import attrs
 
 from kubedsm.configuration.services import Service
 from kubedsm.configuration.settings import Configuration
-from kubedsm.core.goals.objective import NANO, Promises, promised_pods
+from kubedsm.core.goals.objective import Promises, promised_pods
 from kubedsm.core.moving.suggestion import Suggestion
 from kubedsm.core.placing.decision import Decision
 from kubedsm.core.policies.kubedsm import KubeDSM
@@ -65,12 +65,8 @@ class Imagined:
     #: pods that wait now, and those added
     placed: tuple[Placed, ...]
     moves: tuple[NamedMove, ...]
-    #: pods that were placed by now that the moves make room for, too
-    awaited: tuple[Placed, ...]
     #: the best that was left where it is, and why
     left: tuple[Placed, ...]
-    #: points, before the moves and after them
-    qos: tuple[float, float]
     proven: bool
     #: there was no time to think it through, as pods had to be placed
     cut_short: bool = False
@@ -97,9 +93,7 @@ class WhatIf(AboutMoves):
             _shares(seen, suggestion, policy, placed),
             tuple(_placed(asked, decision)),
             tuple(_named(suggestion, policy.promises_in(placed))),
-            tuple(Placed(str(m.pod), m.pod.workload, m.target) for m in suggestion.awaited),
             tuple(Placed(str(p), p.workload, "", str(why)) for p, why in suggestion.rejected),
-            (suggestion.before.qos / NANO, suggestion.after.qos / NANO),
             suggestion.proven,
             known.interrupted(),
         )

@@ -19,17 +19,21 @@ def proxy_for(url: str, environ: Mapping[str, str]) -> str | None:
     name = f"{parts.scheme}_proxy"
     proxy = environ.get(name) or environ.get(name.upper())
     exempt = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
-    local = host == "localhost" or _is_loopback(host)
-    if not proxy or local or any(_names(entry.strip(), host) for entry in exempt.split(",")):
+    if (
+        not proxy
+        or is_loopback(host)
+        or any(_names(entry.strip(), host) for entry in exempt.split(","))
+    ):
         return None
     return proxy if "://" in proxy else f"http://{proxy}"
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Whether it is only this machine's own."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
-        return False
+        return host == "localhost"
 
 
 def _names(entry: str, host: str) -> bool:

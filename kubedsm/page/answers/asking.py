@@ -90,13 +90,11 @@ class Asking:
 
     async def _moves_now(self) -> Imagined | None:
         """What would be moved as things are, if that can be asked."""
-        suggester = self._runtime.suggester
-        if self._hindrance() or suggester is None:
-            return None
         try:
+            suggester = self._suggester()
             async with self._imagining:
-                return await self._runtime.thinker.ask(suggester.what_if((), ()), idle=True)
-        except NoAnswerError:
+                return await self._answered(suggester.what_if((), ()))
+        except web.HTTPServiceUnavailable:
             return None
 
     async def what_if(self, request: web.Request) -> web.Response:

@@ -86,7 +86,7 @@ def _sections(entry: Entry, basis: Basis | None, states: Sequence[str]) -> Itera
         rows = (
             (
                 pod_link(choice.pod),
-                node_link(choice.node) if choice.node else "",
+                _node(choice.node),
                 choice.tier or "",
                 choice.message,
             )

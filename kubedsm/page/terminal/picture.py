@@ -13,6 +13,7 @@ from rich.text import Text
 
 from kubedsm.core.world.model import Tier
 from kubedsm.page.rows import MoveRow, NewsRow, NodeRow, PodRow, StatusRow, WorkloadRow
+from kubedsm.page.seen.headline import moved_from_to
 from kubedsm.page.terminal.fitting import NARROW, Part, fitting, hanging, lines
 from kubedsm.page.terminal.news_lines import text_of
 from kubedsm.page.terminal.rows_seen import Seen
@@ -152,7 +153,7 @@ def _moves(moves: Mapping[str, MoveRow], now: float) -> Iterator[RenderableType]
         key=lambda move: (order.index(move.state), -move.at),
     )
     for move in islice(found, MOST):
-        where = f"{move.pod} from {move.source} to {move.target}"
+        where = moved_from_to(move)
         if move.state == "moving":
             since = f", {now - move.since:.0f} s" if move.since else ""
             yield _item(f"{move.done}/{move.steps}", f"{where}: {move.step}{since}")
