@@ -113,7 +113,7 @@ export class Arcs {
 }
 
 /** From one point to the other, swinging upwards; its middle is where its label goes. */
-export function curve([ax, ay], [bx, by]) {
+function curve([ax, ay], [bx, by]) {
   const [cx, cy] = swung([ax, ay], [bx, by]);
   const at = (value) => value.toFixed(1);
   return {

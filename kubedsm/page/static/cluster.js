@@ -2,6 +2,7 @@
 
 import { Picture, thing, waiting } from "./picture.js";
 import { title as told } from "./titles.js";
+import { ownName } from "./words.js";
 import { html, useLayoutEffect, useMemo, useRef, useState } from "./vendor/htm-preact.js";
 
 /** So many pods that wait are drawn one by one. */
@@ -45,7 +46,7 @@ export function Cluster({ tables, compared = null, at, title, state: { chosen },
 }
 
 function Hint({ hint, tables }) {
-  const words = hint && told(hint, tables);
+  const words = useMemo(() => hint && told(hint, tables), [hint?.kind, hint?.key, tables]);
   if (!words) return null;
   const at = { left: `${hint.x + 12}px`, top: `${hint.y + 16}px` };
   return html`<p class="hint" style=${at} aria-hidden="true">${words}</p>`;
@@ -61,7 +62,7 @@ function Waiting({ pods, set }) {
       ${found.slice(0, SHOWN).map(([key, { state }]) => html`
         <button key=${key} class=${state} data-pod=${key}
           onClick=${() => set({ chosen: { kind: "pod", key } })}>
-          ${key.slice(key.indexOf("/") + 1)}</button>`)}
+          ${ownName(key)}</button>`)}
       ${found.length > SHOWN && html`<span>and ${found.length - SHOWN} more</span>`}
     </p>`;
 }

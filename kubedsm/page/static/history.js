@@ -31,7 +31,7 @@ export class History {
     if (type === "snapshot") this.#end(rows, unknown ?? at);
     this.#shares(rows.workloads ?? {}, at);
     this.#moves(rows.moves ?? {}, at);
-    this.#news(rows.news ?? {}, at);
+    if (rows.news) this.#news(rows.news, at);
   }
 
   /** Forget what was over before a moment. */

@@ -1,9 +1,10 @@
 /** The lanes of the timeline: shares as lines, moves as spans, what happened as marks. */
 
+import { subject } from "./lists.js";
 import { looks } from "./palette.js";
 import { clock, ticks } from "./times.js";
 import {
-  MOVES_HEIGHT, markPaths, marksNear, moveNear, scale, shareLine, spanPaths, spans,
+  MOVES_HEIGHT, markPaths, marksNear, moveNear, shareLine, spanPaths, spans,
 } from "./tracks.js";
 import { html, useMemo } from "./vendor/htm-preact.js";
 
@@ -62,13 +63,9 @@ export function laneAt(track, event, films, x) {
   }
   const marks = marksNear(marksOf(history, lane), x, px);
   if (!marks.length) return found;
-  return { ...found, marks, chosen: subject(marks[0], +film), moment: marks[0].seen };
-}
-
-/** What a piece of news is about; undefined: nothing that can be chosen. */
-function subject(mark, film) {
-  const kind = ["move", "decision", "pod", "node", "workload"].find((each) => mark[each]);
-  return kind && { kind, key: String(mark[kind]), film };
+  const about = subject(marks[0]);
+  const chosen = about && { kind: about.kind, key: about.name, film: +film };
+  return { ...found, marks, chosen, moment: marks[0].seen };
 }
 
 function Lane({ id, label, height, Drawn, film: { history }, at, x, width, lit }) {

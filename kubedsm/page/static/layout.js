@@ -118,7 +118,7 @@ export class Layout {
 }
 
 /** By name, numbers in it by their value. */
-export const byName = new Intl.Collator("en", { numeric: true }).compare;
+const byName = new Intl.Collator("en", { numeric: true }).compare;
 
 function whereabouts({ tier, site }) {
   return `${tier ?? ""}/${site ?? ""}`;

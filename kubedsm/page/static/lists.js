@@ -86,15 +86,15 @@ export function News({ tables, state, of, set }) {
           <li key=${number}>
             <time>${clock(row.at)}</time>
             <span>${row.warning && html`<b class="bad">Warning </b>`}
-              ${about(row) ? html`<${Name} ...${{ ...about(row), state, set }}>${row.text}<//>`
+              ${subject(row) ? html`<${Name} ...${{ ...subject(row), state, set }}>${row.text}<//>`
                 : row.text}</span>
           </li>`}
       <//>
     <//>`;
 }
 
-/** What the news is about, to ask about it. */
-function about(row) {
+/** What the news is about: { kind, name }; undefined: nothing that can be chosen. */
+export function subject(row) {
   const kind = ["decision", "move", "pod", "workload", "node"].find((each) => row[each]);
   return kind && { kind, name: String(row[kind]) };
 }

@@ -2,6 +2,7 @@
 
 import { Filling, part, pieces, requested, scarcest, shares } from "./filling.js";
 import { add, change, shortened } from "./svg.js";
+import { ownName, percent } from "./words.js";
 
 /** Square pixels for each pod, from which on pods are drawn one by one. */
 const ROOMY = 90;
@@ -245,16 +246,6 @@ export class NodeBox {
 
 function widest(rects) {
   return rects.reduce((one, other) => (other[2] > one[2] ? other : one));
-}
-
-/** Without its namespace. */
-function ownName(key) {
-  return key.slice(key.indexOf("/") + 1);
-}
-
-/** As people write it: "80 %". */
-export function percent(part) {
-  return `${Math.round(100 * part)} %`;
 }
 
 /** To a hundredth of a pixel: more only makes text longer. */

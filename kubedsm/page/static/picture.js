@@ -8,9 +8,10 @@
 import { Arcs, arched } from "./arcs.js";
 import { differences } from "./differences.js";
 import { Layout, room } from "./layout.js";
-import { NodeBox, percent } from "./nodes.js";
+import { NodeBox } from "./nodes.js";
 import { looks } from "./palette.js";
 import { Fills, add, change, shortened } from "./svg.js";
+import { percent } from "./words.js";
 import { Zoom } from "./zoom.js";
 
 /** Milliseconds of a frame in which nodes are drawn that only look different at another scale. */
@@ -86,7 +87,7 @@ export class Picture {
     }
     this.#chosen = chosen;
     this.#draw(dirty);
-    if (same && !dirty.size && !compared) return;
+    if (same && !dirty.size && (!compared || tables === before)) return;
     if (!same) this.#reveal();
     this.#mark();
   }

@@ -5,10 +5,10 @@ import { HATCHES, looks } from "./palette.js";
 import { Trend } from "./trend.js";
 import { html, useMemo } from "./vendor/htm-preact.js";
 import { canImagine } from "./what_if.js";
+import { percent } from "./words.js";
 
 const NONE = "No pod asks for schedulerName kubedsm yet. Those that do are placed, and moved to the"
   + " edge as promised.";
-const percent = (part) => `${Math.round(100 * part)} %`;
 
 export function Workloads({ tables, film, at, state, of, set, ask }) {
   const [keys, items] = useMemo(() => {
@@ -48,7 +48,7 @@ function Workload({ name, row, look, film, at, state, set }) {
 }
 
 /** The colour of a workload, with its pattern. */
-export function Swatch({ look: { colour, pattern } }) {
+function Swatch({ look: { colour, pattern } }) {
   return html`
     <svg class="swatch" aria-hidden="true" viewBox="0 0 12 12">
       <rect width="12" height="12" fill=${colour} />

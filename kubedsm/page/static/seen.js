@@ -1,6 +1,7 @@
 /** What the rows of a moment say of a thing, for when nobody can be asked: in sentences. */
 
 import { clock } from "./times.js";
+import { percent } from "./words.js";
 
 /** Of what is chosen; none if there is nothing of it at that moment. */
 export function seen({ kind, key }, tables) {
@@ -30,7 +31,7 @@ const SEEN = {
     ];
   },
   workload({ edge, total, promise }, key) {
-    const promised = `${Math.round(100 * promise)} % promised`;
+    const promised = `${percent(promise)} promised`;
     return [[`${key} has ${edge} of its ${total} pods at the edge, ${promised}.`]];
   },
   move: ({ pod, source, target, purpose, state, step, story = [], reason, helped }) => [

@@ -1,7 +1,7 @@
 /** What is said of a thing while the pointer is on it: one or two short lines. */
 
-import { percent } from "./nodes.js";
 import { progress } from "./arcs.js";
+import { percent } from "./words.js";
 
 const MIB = 2 ** 20;
 

@@ -2,6 +2,7 @@
 
 import { clock, lasting } from "./times.js";
 import { sharesAt } from "./tracks.js";
+import { percent } from "./words.js";
 import { html } from "./vendor/htm-preact.js";
 
 /** So much of each is told. */
@@ -34,7 +35,7 @@ function about({ lane, history, moment, marks, move }) {
   if (move) return aboutMove(move);
   if (lane !== "shares") return [];
   return sharesAt(history.shares, moment).map(({ workload, edge, total, promise }) => (
-    `${workload}: ${edge} of ${total}, promised ${Math.round(100 * promise)} %`));
+    `${workload}: ${edge} of ${total}, promised ${percent(promise)}`));
 }
 
 function aboutMove({ row, begins, ends }) {

@@ -2,6 +2,7 @@
 
 import { Answered, Table, useAnswer } from "./answer.js";
 import { html, useState } from "./vendor/htm-preact.js";
+import { percent } from "./words.js";
 
 /** Seconds without another change, after which it is asked. */
 const PAUSE = 0.4;
@@ -41,7 +42,7 @@ function Changed({ name, qos, more = 0, change }) {
       <td><input type="range" min="0" max="1" step="0.05" value=${qos}
         aria-label=${`QoS factor of ${name}`}
         onInput=${({ target }) => change(name, { qos: Number(target.value) })} />
-        <output>${Math.round(100 * qos)} %</output></td>
+        <output>${percent(qos)}</output></td>
       <td><input type="number" min="0" max=${MOST} value=${more}
         aria-label=${`pods added to ${name}`}
         onInput=${({ target }) => change(name, { more: whole(target.value) })} /></td>
