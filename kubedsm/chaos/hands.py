@@ -113,9 +113,9 @@ class Hands:
     def allow_more_pods(self) -> None:
         self.api.delete(RESOURCE_QUOTAS, NAMESPACE, "no-more")
 
-    def budget(self, name: str, app: str, available: str | int) -> None:
-        """A budget for the workload's pods, of which so many have to be available."""
-        spec = {"minAvailable": available, "selector": {"matchLabels": {"app": app}}}
+    def budget(self, name: str, app: str, **limit: str | int) -> None:
+        """Create a disruption budget: `minAvailable` or `maxUnavailable` of the workload's pods."""
+        spec = {**limit, "selector": {"matchLabels": {"app": app}}}
         self._create(POD_DISRUPTION_BUDGETS, name, spec=spec)
 
     def drop_budget(self, name: str) -> None:

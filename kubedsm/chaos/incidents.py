@@ -134,12 +134,12 @@ def _quota(here: Here) -> Callable[[], object]:
 
 def _budget(here: Here) -> Callable[[], object]:
     """As many as are wanted have to stay: moves that make before they break are allowed."""
-    here.hands.budget("all", here.app, "100%")
+    here.hands.budget("all", here.app, minAvailable="100%")
     return lambda: here.hands.drop_budget("all")
 
 
 def _budget_forbids(here: Here) -> Callable[[], object]:
-    here.hands.budget("more", here.app, 99)
+    here.hands.budget("more", here.app, minAvailable=99)
     return lambda: here.hands.drop_budget("more")
 
 

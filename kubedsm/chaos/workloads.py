@@ -117,6 +117,23 @@ async def _owner_deleted(stage: Stage) -> None:
     stage.hands.undeploy("web")
 
 
+async def _budgeted(stage: Stage) -> None:
+    """Three Deployments with a disruption budget each are migrated; one is deleted meanwhile.
+
+    The incident `undeployed` deletes them at every other step of their migrations.
+    """
+    for name, limit in (
+        ("web", {"maxUnavailable": 1}),
+        ("shop", {"minAvailable": 2}),
+        ("bank", {"maxUnavailable": 0}),
+    ):
+        stage.hands.deploy(name, 2, cpu="500m")
+        stage.hands.budget(name, name, **limit)
+    await _edge_opens(stage)
+    await stage.until(lambda: "bank" in _detached(stage), _BEGUN)
+    stage.hands.undeploy("bank")
+
+
 async def _node_loss(stage: Stage) -> None:
     """One of two edge nodes is heard of no more, and comes back when its pods are elsewhere."""
     stage.hands.deploy("web", 2)
@@ -219,6 +236,7 @@ WORKLOADS = {
         Workload("stateful-set", _stateful_set, nodes=(CLOUD,)),
         Workload("rollout", _rollout, nodes=(CLOUD,)),
         Workload("owner-deleted", _owner_deleted, nodes=(CLOUD,)),
+        Workload("budgeted", _budgeted, nodes=(CLOUD,)),
         Workload("node-loss", _node_loss, nodes=(*TWO, CLOUD)),
         Workload("site-loss", _site_loss, nodes=(*SITE, CLOUD), unhurried=False),
         Workload("configuration", _configuration_change),

@@ -224,7 +224,14 @@ class Runtime:
 
     def _runner_of_plans(self, followed: dict[Uid, str], binds: BindCalls) -> PlacementManager:
         timeout = self._limits.request_timeout
-        step_calls = StepCalls(self._cluster, self._clock, timeout, self.configuration, self._said)
+        step_calls = StepCalls(
+            self._cluster,
+            self._clock,
+            timeout,
+            self.configuration,
+            self._said,
+            self._recorder.left_to_collector,
+        )
         self._moves = Moves(
             self.mirror,
             MoveLimits(self.configuration),

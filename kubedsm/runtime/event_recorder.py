@@ -157,6 +157,11 @@ class EventRecorder:
         text = f"Detached by a move, and neither given back nor evicted yet: {reason}"
         self._add(Note(pod, "MigrationFailed", text, warning=True))
 
+    def left_to_collector(self, pod: Pod, refused: str) -> None:
+        """Report a detached pod whose owner is gone, and whose eviction is refused."""
+        text = f"Its owner was deleted during its migration; left to garbage collection: {refused}"
+        self._add(Note(pod, "MigrationFailed", text, topic="collecting", warning=True, once=True))
+
     def preempted(self, victim: Pod, by: Pod, node: NodeName) -> None:
         text = f"Preempted by pod {by.uid} on node {node}"
         self._add(Note(victim, "Preempted", text, topic="preempting"))

@@ -55,7 +55,7 @@ class Retiered:
 Entry = Scheduled | FailedScheduling | Note | Retiered
 #: a pod, and what is said about it
 Key = tuple[Uid, str]
-TOPICS = ("scheduling", "migrating", "preempting", "packing", "configuring", "tier")
+TOPICS = ("scheduling", "migrating", "preempting", "packing", "configuring", "collecting", "tier")
 
 
 def subject_of(entry: Entry) -> Pod | ConfigMap:

@@ -73,6 +73,8 @@ class StepCalls:
     timeout: float
     configuration: CurrentConfiguration
     said: SaidByCause
+    #: notified of a detached pod that the garbage collector is to delete, and why
+    on_collected: Callable[[Pod, str], None]
 
     @property
     def drain_delay(self) -> float:
@@ -155,8 +157,10 @@ class StepCalls:
             try:
                 found = await lives.read_pod(self.cluster, pod, timeout=self.timeout)
                 owner = await lives.read_owner(self.cluster, found, timeout=self.timeout)
-                enough = owner.gone or owner.ready_others >= min(ready_to_keep, owner.wanted)
-                if not enough:
+                if owner.gone:
+                    tell(CallRefused(step.id, "the owner is gone"))  # a detached pod is restored
+                    return
+                if owner.ready_others < min(ready_to_keep, owner.wanted):
                     refused = f"only {owner.ready_others} other pods of its owner are Ready"
                 elif found.pod.uid == pod.uid and wanted():
                     await pod_writes.evict(self.cluster, pod, timeout=self.timeout)
@@ -197,7 +201,7 @@ class StepCalls:
 
     async def restore(self, step: Step, pod: Pod, wanted: Wanted, tell: Tell) -> None:
         """See to a detached pod until it is its owner's again, or on its way out."""
-        reason, eviction_refused = "", False
+        reason, refused = "", ""
         for pause in map(REFUSED.after, itertools.count()):
             if not wanted():
                 return
@@ -209,29 +213,41 @@ class StepCalls:
                 if found.pod.terminating or not found.pod.detached:
                     tell(seen(found.pod))
                     return
-                reason = await self._decide(found, eviction_refused=eviction_refused)
-                eviction_refused = bool(reason)
+                refused = await self._decide(found, refused)
+                reason = refused or reason
             except (ClusterError, WireError) as error:
                 self._warn_of_right("detached pod not restored", error, pod)
-                reason = str(error)
+                reason, refused = f"{refused}; {error}".removeprefix("; "), ""
             if self._too_late(step, pause):
                 tell(CallRefused(step.id, reason or "it is still detached"))
                 return
             await self.clock.sleep(pause)
 
-    async def _decide(self, found: LivePod, *, eviction_refused: bool) -> str:
+    async def _decide(self, found: LivePod, refused: str) -> str:
         """Do what is right for the pod; why its eviction was refused, if it was.
 
-        By its budget or for good: then it is better given back than left for ever.
+        `refused`: the same of the last try. By its budget or for good: then the pod is better
+        given back, or left to the garbage collector, than left for ever.
         """
         owner = await lives.read_owner(self.cluster, found, timeout=self.timeout)
-        match fate(owner, eviction_refused=eviction_refused):
+        match fate(owner, eviction_refused=bool(refused)):
             case Fate.EVICT:
                 try:
                     await pod_writes.evict(self.cluster, found.pod, timeout=self.timeout)
                 except (DisruptionBudgetExceeded, Forbidden) as error:
                     self._warn_of_right("eviction refused", error, found.pod)
                     return error.message
+            case Fate.COLLECT:
+                await pod_writes.leave_to_collector(
+                    self.cluster,
+                    found.pod,
+                    found.owner_name,
+                    found.owner_uid,
+                    timeout=self.timeout,
+                )
+                event, pod = "detached pod left to garbage collector", str(found.pod)
+                self.said.log(log.info, event, refused, pod=pod)
+                self.on_collected(found.pod, refused)
             case Fate.REATTACH:
                 await pod_writes.reattach(
                     self.cluster, found.pod, found.template_hash, timeout=self.timeout

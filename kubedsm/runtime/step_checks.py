@@ -70,6 +70,8 @@ class Fate(enum.Enum):
     """What is right for a pod that is detached and has no move any more."""
 
     EVICT = "evict"
+    #: handed to the garbage collector, which asks no budget
+    COLLECT = "collect"
     REATTACH = "reattach"
     WAIT = "wait"
 
@@ -77,11 +79,14 @@ class Fate(enum.Enum):
 def fate(owner: LiveOwner, *, eviction_refused: bool) -> Fate:
     """Evict it if its owner has enough Ready pods without it, or is gone; else give it back.
 
+    If the owner is gone and a budget refuses the eviction, the garbage collector gets the pod.
+    Without the migration, garbage collection would have deleted it together with its owner.
+
     A ReplicaSet that wants no pods any more would delete it at once: then it has to wait until
     the new ones are Ready.
     """
     if owner.gone:
-        return Fate.EVICT
+        return Fate.COLLECT if eviction_refused else Fate.EVICT
     enough = owner.ready_others >= owner.wanted
     if enough and not eviction_refused:
         return Fate.EVICT

@@ -8,7 +8,13 @@ from pathlib import Path
 import orjson
 import pytest
 
-from kubedsm.emulator.api.resources import NODES, PODS, RESOURCE_QUOTAS
+from kubedsm.emulator.api.resources import (
+    DEPLOYMENTS,
+    NODES,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    RESOURCE_QUOTAS,
+)
 from support.admission import Policy
 from support.kubectl import Kubectl, needs_kubectl
 from support.manifests import MANIFESTS
@@ -113,9 +119,39 @@ def changed(pod, *path, to):
     return made
 
 
+@pytest.mark.looptime
+async def test_a_pod_may_be_left_to_the_garbage_collector(policy):
+    """The patch itself is let through, as the scheduler sends it."""
+    async with migrating(LARGE_CLOUD) as world:
+        world.cluster.routes = patches = PatchesOfPods(world)
+        async with world.scheduler():
+            await settle_on_cloud(world, "web", 2)
+            selector = {"matchLabels": {"app": "web"}}
+            budget = {
+                "metadata": {"name": "b"},
+                "spec": {"maxUnavailable": 1, "selector": selector},
+            }
+            world.api.create(POD_DISRUPTION_BUDGETS, budget, namespace="default")
+            open_edge(world)
+            await world.until(lambda: any(map(is_detached, world.pods())), 10)
+            world.api.delete(DEPLOYMENTS, "default", "web")
+            await world.until(lambda: not world.pods(), 60)
+    left = [(before, after) for before, after in patches.seen if _names_owner(before, after)]
+    assert left
+    for before, after in left:
+        assert policy.denials(without_managers(before), without_managers(after), OURS) == []
+
+
+def _names_owner(before, after):
+    return "ownerReferences" in after["metadata"] and "ownerReferences" not in before["metadata"]
+
+
 IMAGE = ("spec", "containers", 0, "image")
 LABELS, ANNOTATIONS = ("metadata", "labels"), ("metadata", "annotations")
 HASH = "pod-template-hash"
+OWNERS = ("metadata", "ownerReferences")
+#: the ReplicaSet that the detached pod is from
+GONE = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-h1", "uid": "u"}
 SPEC, OWNER, LABEL = "nothing in its spec", "whose a pod is", "of the labels"
 RETURN, NOTE, OPTED_IN = "comes back from there", "of the annotations", "whose schedulerName"
 
@@ -128,6 +164,11 @@ RETURN, NOTE, OPTED_IN = "comes back from there", "of the annotations", "whose s
         (POD, changed(POD, "spec", "tolerations", to=[{"operator": "Exists"}]), SPEC),
         (POD, changed(POD, "metadata", "ownerReferences", to=...), OWNER),
         (DETACHED, changed(DETACHED, "metadata", "ownerReferences", to=[]), OWNER),
+        (POD, changed(POD, *OWNERS, to=[*POD["metadata"]["ownerReferences"], GONE]), OWNER),
+        (DETACHED, changed(DETACHED, *OWNERS, to=[{**GONE, "name": "web-h2"}]), OWNER),
+        (DETACHED, changed(DETACHED, *OWNERS, to=[{**GONE, "controller": True}]), OWNER),
+        (DETACHED, changed(DETACHED, *OWNERS, to=[{**GONE, "kind": "Deployment"}]), OWNER),
+        (DETACHED, changed(DETACHED, *OWNERS, to=[GONE, GONE]), OWNER),
         (POD, changed(POD, "metadata", "finalizers", to=["evil.example/stay"]), "finalizers"),
         (POD, changed(POD, *LABELS, "app", to="bank"), LABEL),
         (POD, changed(POD, *LABELS, "app", to=...), LABEL),

@@ -3,9 +3,18 @@
 import asyncio
 
 import pytest
+from structlog.testing import capture_logs
 
+from kubedsm.chaos.faults import answer
 from kubedsm.configuration.settings import load
-from kubedsm.emulator.api.resources import DEPLOYMENTS, NODES, POD_DISRUPTION_BUDGETS, PODS
+from kubedsm.emulator.api.resources import (
+    DEPLOYMENTS,
+    NODES,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    REPLICA_SETS,
+)
+from kubedsm.emulator.front import RequestFault
 from kubedsm.emulator.paper import node
 from support.tenants import moved, served
 from support.worlds import CLOUD, emulated
@@ -52,24 +61,95 @@ def detached(world):
     return [p for p in world.pods() if "kubedsm.io/migrating" in p["metadata"]["labels"]]
 
 
-async def test_a_budget_left_behind_by_a_deleted_deployment_stops_no_move():
-    async with emulated(CLOUD, configuration=CONFIGURATION) as world:
-        calls = Calls(world)
-        async with world.scheduler(faults=calls):
-            world.deploy("web", 2)
-            await world.until_bound(2, 2)
-            await asyncio.sleep(2)
-            world.api.create(
-                POD_DISRUPTION_BUDGETS, budget("web", minAvailable=100), namespace="default"
-            )
-            world.api.create(NODES, EDGE)
-            await world.until(lambda: detached(world), 10)
+BUDGETS = [{"maxUnavailable": 1}, {"minAvailable": 2}, {"maxUnavailable": 0}]
+
+
+@pytest.mark.parametrize("spec", BUDGETS, ids=str)
+@pytest.mark.parametrize("restarted", [False, True], ids=["", "new-leader"])
+async def test_no_pod_outlives_a_budgeted_deployment_deleted_in_mid_migration(spec, restarted):
+    """The garbage collector deletes what a budget without controllers would keep for ever."""
+    with capture_logs() as logs:
+        async with emulated(CLOUD, configuration=CONFIGURATION) as world:
+            async with world.scheduler():
+                await _delete_in_mid_migration(world, spec)
+                if not restarted:
+                    await world.until(lambda: not world.pods("web"), 20)
+                    await served(world)
+                    await moved(world)
+            if restarted:
+                assert detached(world)
+                async with world.scheduler():
+                    await world.until(lambda: not world.pods("web"), 20)
+            told = [event["message"] for event in world.events("MigrationFailed")]
+    assert any("left to garbage collection" in message for message in told)
+    event = "detached pod left to garbage collector"
+    assert sum(entry["event"] == event for entry in logs) == 1
+
+
+async def _delete_in_mid_migration(world, spec):
+    world.deploy("web", 2)
+    await world.until_bound(2, 2)
+    await asyncio.sleep(2)
+    world.api.create(POD_DISRUPTION_BUDGETS, budget("web", **spec), namespace="default")
+    world.api.create(NODES, EDGE)
+    await world.until(lambda: detached(world), 10)
+    world.api.delete(DEPLOYMENTS, "default", "web")
+
+
+@pytest.mark.parametrize("gone", ["replica-set", "deployment-recreated"])
+async def test_no_pod_outlives_its_replica_set_beside_a_new_one(gone):
+    async with emulated(CLOUD, configuration=CONFIGURATION) as world, world.scheduler():
+        world.deploy("web", 2)
+        await world.until_bound(2, 2)
+        await asyncio.sleep(2)
+        world.api.create(
+            POD_DISRUPTION_BUDGETS, budget("web", maxUnavailable=0), namespace="default"
+        )
+        world.api.create(NODES, EDGE)
+        await world.until(lambda: detached(world), 10)
+        [old] = world.api.list(REPLICA_SETS, "default")
+        if gone == "replica-set":
+            world.api.delete(REPLICA_SETS, "default", old["metadata"]["name"])
+        else:
             world.api.delete(DEPLOYMENTS, "default", "web")
-            await asyncio.sleep(2)
-            await served(world)
-            await moved(world)
+            await asyncio.sleep(0.5)
+            world.deploy("web", 2)
+        await world.until(lambda: not detached(world), 40)
+        await world.until(lambda: len(world.pods("web")) == 2, 40)
+
+
+class Refused:
+    """Refuses to make a pod another one's dependent, as an admission policy may."""
+
+    def on_request(self, request):
+        patched = request.body.get("metadata", {}) if request.method == "PATCH" else {}
+        refused = "ownerReferences" in patched
+        return RequestFault(answer(403, "Forbidden")) if refused else None
+
+    def on_line(self, request, line):
+        return None
+
+
+async def test_a_pod_left_behind_that_cannot_be_seen_to_keeps_no_move_waiting():
+    patient = load("suggester: {period: 1s}\nmigration: {cooldown: 1s, drainDelay: 1s}", "test")
+    async with emulated(CLOUD, configuration=patient) as world:
+        async with world.scheduler(faults=Refused()):
+            await _delete_in_mid_migration(world, {"minAvailable": 100})
+        async with world.scheduler(faults=Refused()):
+            # The deadline is 60 s: until then its plan is none that takes long.
+            await moved(world, seconds=20)
+            assert detached(world)
+
+
+async def test_a_detached_pod_that_nothing_takes_is_tried_ever_more_rarely():
+    async with emulated(CLOUD, configuration=CONFIGURATION) as world:
+        refused, calls = Refused(), Calls(world)
+        calls.on_line = refused.on_line
+        noting, calls.on_request = calls.on_request, lambda r: noting(r) or refused.on_request(r)
+        async with world.scheduler(faults=calls):
+            await _delete_in_mid_migration(world, {"minAvailable": 100})
             await asyncio.sleep(600)
-            assert detached(world), "no budget is ever passed over"
+            assert detached(world)
             told = [event["message"] for event in world.events("MigrationFailed")]
             assert any("disruption budget" in message for message in told)
             started = world.clock.monotonic()
@@ -77,25 +157,6 @@ async def test_a_budget_left_behind_by_a_deleted_deployment_stops_no_move():
             assert calls.since(started) < 600 / 3 + 200  # the pause switch, and now and then a try
             world.api.delete(POD_DISRUPTION_BUDGETS, "default", "web")
             await world.until(lambda: not detached(world), 700)
-
-
-async def test_a_pod_left_behind_that_cannot_be_seen_to_keeps_no_move_waiting():
-    patient = load("suggester: {period: 1s}\nmigration: {cooldown: 1s, drainDelay: 1s}", "test")
-    async with emulated(CLOUD, configuration=patient) as world:
-        async with world.scheduler():
-            world.deploy("web", 2)
-            await world.until_bound(2, 2)
-            await asyncio.sleep(2)
-            world.api.create(
-                POD_DISRUPTION_BUDGETS, budget("web", minAvailable=100), namespace="default"
-            )
-            world.api.create(NODES, EDGE)
-            await world.until(lambda: detached(world), 10)
-            world.api.delete(DEPLOYMENTS, "default", "web")
-        async with world.scheduler():
-            # The deadline is 60 s: until then its plan is none that takes long.
-            await moved(world, seconds=20)
-            assert detached(world)
 
 
 async def test_a_deployment_that_is_slow_to_be_ready_holds_up_only_itself():

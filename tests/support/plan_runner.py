@@ -40,7 +40,7 @@ def plan_runner(cluster, mirror, clock, on_bound=nothing, limits=None):
     binds = BindCalls(
         cluster, mirror, said, at_once=limits.binds_in_flight, timeout=limits.request_timeout
     )
-    step_calls = StepCalls(cluster, clock, limits.request_timeout, configuration, said)
+    step_calls = StepCalls(cluster, clock, limits.request_timeout, configuration, said, nothing)
     moves = Moves(mirror, MoveLimits(configuration), clock, nothing, nothing, nothing)
     left_behind = LeftBehind(mirror, step_calls, clock, nothing, nothing)
     manager = PlacementManager(

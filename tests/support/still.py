@@ -112,7 +112,7 @@ class Still:
     @property
     def step_calls(self):
         said = SaidByCause(self.clock)
-        return StepCalls(self.front, self.clock, 10.0, CurrentConfiguration(), said)
+        return StepCalls(self.front, self.clock, 10.0, CurrentConfiguration(), said, _ignore)
 
     async def check(self, mode):
         return await self.step_calls.check(self.known(), mode)
@@ -120,6 +120,10 @@ class Still:
     async def read_owner(self):
         found = await live.read_pod(self.front, self.known(), timeout=10)
         return await live.read_owner(self.front, found, timeout=10)
+
+
+def _ignore(_pod, _refused):
+    pass
 
 
 def _reference(kind, owner):

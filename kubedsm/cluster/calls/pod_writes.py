@@ -6,7 +6,7 @@ detach-make-before-break, eviction-and-pdb and rollout-while-detached.
 
 from typing import Any
 
-from kubedsm.cluster.calls.verbs import MERGE, pod_path
+from kubedsm.cluster.calls.verbs import MERGE, STRATEGIC_MERGE, pod_path
 from kubedsm.cluster.client.api_errors import body_of
 from kubedsm.cluster.client.port import Cluster, Request
 from kubedsm.cluster.wire.move_mark import MOVE_ANNOTATION, MoveMark
@@ -42,6 +42,21 @@ async def reattach(cluster: Cluster, pod: Pod, template_hash: str, *, timeout: f
     await _patch(cluster, pod, metadata, timeout)
 
 
+async def leave_to_collector(
+    cluster: Cluster, pod: Pod, replica_set: str, uid: str, *, timeout: float
+) -> None:
+    """Make the pod a dependent of its ReplicaSet that is gone, so that it is garbage-collected.
+
+    The garbage collector deletes a pod none of whose owners exists, and asks no disruption budget.
+    A ReplicaSet that does exist under this uid keeps the pod: the reference makes it no controller.
+    `blockOwnerDeletion` would need the right to change the owner's finalizers, and is left out.
+    Raises Invalid if the name belongs to another pod by now.
+    """
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": replica_set, "uid": uid}
+    metadata = {"uid": pod.uid, "ownerReferences": [owner]}
+    await _patch(cluster, pod, metadata, timeout, STRATEGIC_MERGE)
+
+
 async def annotate(
     cluster: Cluster,
     pod: Pod,
@@ -55,10 +70,11 @@ async def annotate(
     await _patch(cluster, pod, metadata, timeout)
 
 
-async def _patch(cluster: Cluster, pod: Pod, metadata: dict[str, Any], timeout: float) -> None:
-    request = Request(
-        "PATCH", pod_path(pod.namespace, pod.name), body={"metadata": metadata}, content_type=MERGE
-    )
+async def _patch(
+    cluster: Cluster, pod: Pod, metadata: dict[str, Any], timeout: float, content_type: str = MERGE
+) -> None:
+    path = pod_path(pod.namespace, pod.name)
+    request = Request("PATCH", path, body={"metadata": metadata}, content_type=content_type)
     body_of(await cluster.request(request, timeout=timeout))
 
 
