@@ -69,6 +69,14 @@ def advance(plan: Plan, event: PlanEvent, now: float) -> tuple[Plan, tuple[Step,
     return plan.having(changed), tuple(changed.values())
 
 
+#: what a live read shows of a step that was not done by its deadline
+NOT_IN_TIME = {
+    StepKind.BIND: "the pod was not bound in time",
+    StepKind.AWAIT_READY: "the replacement was not Ready in time",
+    StepKind.EVICT: "the old pod was not evicted in time",
+    StepKind.AWAIT_GONE: "the old pod is still terminating, by its finalizers or its kubelet",
+}
+_LATE = "it did not happen in time"
 _TOLD: dict[type, Trigger] = {
     CallRefused: Trigger.REFUSE,
     Cancelled: Trigger.CANCEL,
@@ -99,8 +107,14 @@ def _informed(plan: Plan, event: PlanEvent) -> Plan:
 def _concerned(plan: Plan, event: PlanEvent) -> list[Step]:
     """The steps that the event can mean something to: nearly always one or two."""
     match event:
-        case PodSeen(pod) | PodGone(pod):
+        case PodSeen(pod):
             return [step for step in plan.about(pod) if step.state not in TERMINAL]
+        case PodGone(pod):
+            about = plan.about(pod)
+            moves = {step.move for step in about if step.kind is StepKind.DETACH}
+            waits = (s for s in plan.steps if s.kind is StepKind.AWAIT_REPLACEMENT)
+            about += [step for step in waits if step.move in moves]
+            return [step for step in about if step.state not in TERMINAL]
         case CallRefused(number) | OutcomeLost(number):
             return list(plan.steps[number : number + 1])
         case MoveAccepted(move):
@@ -127,7 +141,7 @@ def _meaning(step: Step, event: PlanEvent, now: float) -> Meaning:
         case PodSeen(live=live):
             meaning = SEEN[step.kind](step, event)
             if live and meaning is None and step.state is StepState.VERIFYING:
-                return Trigger.DISPROVE, step.reason or "it did not happen in time"
+                return Trigger.DISPROVE, step.reason or NOT_IN_TIME.get(step.kind, _LATE)
             return meaning
         case PodGone():
             gone = step.kind in DONE_WHEN_GONE

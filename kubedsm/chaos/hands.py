@@ -58,6 +58,7 @@ class Hands:
         replicas: int,
         cpu: str = "1",
         resource: Resource = DEPLOYMENTS,
+        namespace: str = NAMESPACE,
         **pod_spec: Any,
     ) -> None:
         """One container a pod, of our scheduler."""
@@ -77,7 +78,7 @@ class Hands:
         }
         if resource is STATEFUL_SETS:
             spec["serviceName"] = name
-        self._create(resource, name, spec=spec)
+        self._create(resource, name, namespace, spec=spec)
 
     def scale(self, name: str, replicas: int) -> None:
         self._patch(self.kind_of(name), name, {"spec": {"replicas": replicas}})

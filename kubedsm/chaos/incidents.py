@@ -175,6 +175,13 @@ FINAL = frozenset({"pod-deleted", "pod-destroyed", "pod-bound", "rolled-out", "u
 PASSING = frozenset({"controllers-stopped", "quota", "budget", "budget-forbids", "two-budgets"})
 
 
+#: those that a tenant can bring about
+BY_TENANTS = frozenset(
+    {what for what in INCIDENTS if what.startswith(("pod-", "budget", "one-", "two-", "scaled-"))}
+    | {"rolled-out", "undeployed"}
+) - {"pod-bound"}
+
+
 def incidents(site: str) -> list[tuple[str, bool]]:
     """Those that can happen there, and whether they last for a while only."""
     waits = site in ("create-pods/binding", "pods.ADDED")

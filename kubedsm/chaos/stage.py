@@ -86,6 +86,10 @@ class Stage:
         #: pods that came and went, by workload
         self.created: Counter[str] = Counter()
         self.deleted: Counter[str] = Counter()
+        #: I9: seconds that another tenant's migration takes usually, and beside one that is slow
+        self.neighbour_took = (0.0, 0.0)
+        #: what the fault of the world was about: namespace and name of a pod
+        self.struck_pod = ""
         self._tasks = tasks
         self._seed = seed
         self._times = times
@@ -156,6 +160,7 @@ class Stage:
     # The world.
 
     def _happen(self, fault: Fault, pod: str, node: str) -> None:
+        self.struck_pod = pod
         self._excuse()
         try:
             end = incident(self.hands, fault.what, pod, node)

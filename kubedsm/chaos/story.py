@@ -13,6 +13,7 @@ from kubedsm.chaos import bystander
 from kubedsm.chaos.bystander import Bystander, longest_wait
 from kubedsm.chaos.faults import APPLIED_LATE, WORLD, Fault
 from kubedsm.chaos.fitting import out_of_place
+from kubedsm.chaos.incidents import BY_TENANTS
 from kubedsm.chaos.interruptions import PROCESS
 from kubedsm.chaos.process import GRACE
 from kubedsm.chaos.seam import Moment, Seam
@@ -28,6 +29,8 @@ _TIMING = Timing(start_delay=0.5, stop_delay=0.5, orphan_delay=10.0)
 #: how often all that is moved may be moved more on account of a fault: back, while others rest
 #: after a move that failed, and there again; and of one that lasts, for it is tried ever again
 _BACK_AND_FORTH, _IN_A_MINUTE = 2, 8
+#: I9: times its usual time that a migration may be delayed by another tenant
+MOST_DELAYS = 2
 
 
 @attrs.frozen(order=True)
@@ -143,6 +146,9 @@ def _violations(stage: Stage, reference: Outcome | None) -> Iterator[str]:
     yield from (f"I3: {what}" for what in stage.witness.wrong)
     if stage.ledger is not None:
         yield from stage.ledger.wrong
+    usual, beside = stage.neighbour_took
+    if beside > (1 + MOST_DELAYS) * usual and (fault is None or _is_of_tenant(stage, fault)):
+        yield f"I9: a neighbour's migration took {beside:.1f} s, and usually {usual:.1f} s"
     yield from stage.left_behind()
     yield from stage.misunderstood()
     if stage.quiet_for < QUIET:
@@ -155,6 +161,11 @@ def _violations(stage: Stage, reference: Outcome | None) -> Iterator[str]:
         yield from out_of_place(stage.api, stage.hands.pods())
     elif reference is not None:
         yield from _beside(stage, reference)
+
+
+def _is_of_tenant(stage: Stage, fault: Fault) -> bool:
+    """Whether a tenant brought the fault about, with a pod of its own."""
+    return fault.what in BY_TENANTS and stage.struck_pod.rpartition("/")[2].startswith("web-")
 
 
 def _beside(stage: Stage, reference: Outcome) -> Iterator[str]:

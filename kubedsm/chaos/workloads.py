@@ -1,13 +1,19 @@
 """What users do while something goes wrong. Each takes its course whatever the scheduler does."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
 
 import attrs
 
+from kubedsm.chaos.faults import LASTING
+from kubedsm.chaos.hands import NAMESPACE
 from kubedsm.chaos.stage import Stage
 from kubedsm.core.world.model import MIGRATING_LABEL
-from kubedsm.emulator.actors.pod_state import is_terminating, labels_of
-from kubedsm.emulator.api.resources import STATEFUL_SETS, Object
+from kubedsm.emulator.actors.pod_state import is_terminating, labels_of, node_of
+from kubedsm.emulator.api.resources import NAMESPACES, PODS, STATEFUL_SETS, Object
+from kubedsm.emulator.api.store import ObjectChange
 from kubedsm.emulator.paper import node
 from kubedsm.runtime.leader_election import LeaseTimes
 
@@ -19,6 +25,9 @@ IN_PIECES = tuple(node(name, "cloud", "2", "8Gi") for name in ("c1", "c2"))
 AT_THE_EDGE: Object = {"nodeSelector": {"kubedsm.io/tier": "edge"}}
 #: seconds that are waited for a move to begin, or to come to its middle
 _BEGUN = 10.0
+#: seconds that are waited for a neighbour's migration
+_AT_LAST = 120.0
+HOSTNAME = "kubernetes.io/hostname"
 
 
 @attrs.frozen
@@ -134,6 +143,88 @@ async def _budgeted(stage: Stage) -> None:
     stage.hands.undeploy("bank")
 
 
+async def _finalizer(stage: Stage) -> None:
+    """A tenant's pods have a finalizer, so that they do not go when they are migrated."""
+    _deploy_tenant(stage)
+    await stage.clock.sleep(1.0)
+    _hold_pods(stage)
+    await _neighbour_migrates_meanwhile(stage)
+
+
+async def _slow_termination(stage: Stage) -> None:
+    """A tenant's pods ignore SIGTERM, and have ten minutes to terminate."""
+    _deploy_tenant(stage, terminationGracePeriodSeconds=600)
+    await stage.clock.sleep(1.0)
+    _hold_pods(stage)
+    await _neighbour_migrates_meanwhile(stage)
+
+
+async def _namespace_deleted(stage: Stage) -> None:
+    """A tenant deletes its namespace the moment its pod is detached: no replacement is made."""
+    api, name = stage.hands.api, "tenant"
+    api.create(NAMESPACES, {"metadata": {"name": name}})
+    _deploy_tenant(stage, namespace=name)
+    deleted: list[str] = []
+
+    def notice(change: ObjectChange) -> None:
+        if change.object["metadata"].get("namespace") != name or deleted:
+            return
+        if change.resource is PODS and MIGRATING_LABEL in labels_of(change.object):
+            deleted.append(name)
+            stage.hands.stop_controllers()
+            api.delete(NAMESPACES, "", name)
+            asyncio.get_running_loop().call_later(0.1, stage.hands.start_controllers)
+
+    api.store.subscribe(notice)
+    await _neighbour_migrates_meanwhile(stage)
+
+
+def _deploy_tenant(stage: Stage, namespace: str = NAMESPACE, **spec: Any) -> None:
+    stage.hands.deploy("web", 2, namespace=namespace, **spec)
+
+
+def _hold_pods(stage: Stage, *, held: bool = True) -> None:
+    for pod in stage.hands.pods():
+        # No finalizer can be added to a pod that is being deleted.
+        if labels_of(pod)["app"] == "web" and not (held and is_terminating(pod)):
+            stage.hands.hold_pod(pod["metadata"]["name"], held=held)
+
+
+async def _neighbour_migrates_meanwhile(stage: Stage) -> None:
+    """Measure I9: another tenant's migration before the tenant's, and as that has begun."""
+    for name in ("before", "beside"):
+        reach = {"matchExpressions": [{"key": HOSTNAME, "operator": "In", "values": ["c1", name]}]}
+        terms = {"nodeSelectorTerms": [reach]}
+        affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+        stage.hands.deploy(name, 1, cpu="5m", affinity=affinity)
+    await stage.clock.sleep(4.0)
+    usual = await _migrates(stage, "before")
+    stage.hands.add_node(EDGE)
+    await stage.until(partial(_leaving, stage), _BEGUN)
+    stage.neighbour_took = (usual, await _migrates(stage, "beside"))
+    await stage.clock.sleep(LASTING)
+    _hold_pods(stage, held=False)
+
+
+def _leaving(stage: Stage) -> bool:
+    """Whether a migration of the tenant has come to where it waits."""
+    pods = stage.hands.api.list(PODS, labels="app=web")
+    return any(map(is_terminating, pods)) or not pods
+
+
+async def _migrates(stage: Stage, name: str) -> float:
+    """Return how many seconds it takes until the workload is on the node that opens for it."""
+    began = stage.clock.monotonic()
+    stage.hands.add_node(node(name, "edge", "10m", "200Mi"))
+
+    def there() -> bool:
+        pods = stage.hands.api.list(PODS, NAMESPACE, labels=f"app={name}")
+        return [node_of(pod) for pod in pods] == [name]
+
+    await stage.until(there, _AT_LAST)
+    return stage.clock.monotonic() - began
+
+
 async def _node_loss(stage: Stage) -> None:
     """One of two edge nodes is heard of no more, and comes back when its pods are elsewhere."""
     stage.hands.deploy("web", 2)
@@ -237,6 +328,9 @@ WORKLOADS = {
         Workload("rollout", _rollout, nodes=(CLOUD,)),
         Workload("owner-deleted", _owner_deleted, nodes=(CLOUD,)),
         Workload("budgeted", _budgeted, nodes=(CLOUD,)),
+        Workload("finalizer", _finalizer, nodes=(CLOUD,)),
+        Workload("slow-termination", _slow_termination, nodes=(CLOUD,)),
+        Workload("namespace-deleted", _namespace_deleted, nodes=(CLOUD,)),
         Workload("node-loss", _node_loss, nodes=(*TWO, CLOUD)),
         Workload("site-loss", _site_loss, nodes=(*SITE, CLOUD), unhurried=False),
         Workload("configuration", _configuration_change),

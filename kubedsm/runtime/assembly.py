@@ -295,6 +295,7 @@ class Runtime:
             listener=self._listener,
             changes=self._changes,
             sites=self.sites,
+            moves=self._moves,
         )
 
     def _packer(self) -> Packer | None:

@@ -82,6 +82,13 @@ class MoveLimits:
             self._underway[move] = underway
         return not full
 
+    def leaving(self, move: str, until: float) -> None:
+        """Count the move as one that takes long from then on: only its old pod has yet to go."""
+        underway = self._underway.get(move)
+        if underway is not None:
+            since = min(underway.since, until - self.slow_after)
+            self._underway[move] = attrs.evolve(underway, since=since)
+
     def moving(self) -> frozenset[Workload]:
         """The workloads of which a move is under way."""
         return frozenset(underway.workload for underway in self._underway.values())

@@ -12,7 +12,7 @@ from kubedsm.clock import Clock
 from kubedsm.core.moving.suggestion import Cause
 from kubedsm.core.placing.alone import rejection_elsewhere
 from kubedsm.core.world.mirror import ClusterMirror, ReplacementClaim, ReservationError
-from kubedsm.core.world.model import NodeName, Pod, Uid
+from kubedsm.core.world.model import NodeName, Pod, Resources, Uid
 from kubedsm.runtime.limits import MoveLimits, Underway
 from kubedsm.runtime.step_calls import Accepted
 from kubedsm.why.entries import MoveOutcome, Outcome
@@ -115,9 +115,10 @@ class Moves:
         pod = known.pod or self._mirror.pod(Uid(known.order.pod))
         return known.order.target in nodes or (pod is not None and pod.node_name in nodes)
 
-    def ready_to_keep(self, move: str) -> int:
-        accepted = self._moves[move].accepted
-        return 0 if accepted is None else accepted.ready_to_keep
+    def accepted(self, move: str) -> Accepted | None:
+        """Return what was found when the migration began; None for a plan that only restores."""
+        known = self._moves.get(move)
+        return None if known is None else known.accepted
 
     def give_way(self) -> Iterator[tuple[str, list[Step]]]:
         """Give up the plans of which no move has started, with the starts of theirs that wait."""
@@ -130,6 +131,31 @@ class Moves:
     def under_way(self, plan_ids: Iterable[str]) -> bool:
         """Whether any of these is."""
         return any(plan_id in self._groups for plan_id in plan_ids)
+
+    def for_others(self, plan_id: str) -> bool:
+        """Whether the plan makes room for pods that wait."""
+        return plan_id in self._groups and self._groups[plan_id].group.for_others
+
+    def arriving(self) -> dict[NodeName, Resources]:
+        """The capacity that migrations which wait for their turn are going to use, by node."""
+        arriving: dict[NodeName, Resources] = {}
+        for move in self._moves.values():
+            if not move.ended and move.accepted is None:
+                target, pod = NodeName(move.order.target), move.planned.move.pod
+                arriving[target] = arriving.get(target, Resources()) + pod.requests
+        return arriving
+
+    def leaving(self, plan: Plan, step: Step, soon: float) -> bool:
+        """Whether the step leaves its migration nothing but the termination of its old pod.
+
+        If that takes longer than `soon`, the migration is one that takes long for the limits.
+        """
+        steps = [s for s in plan.steps if s.move == step.move and s.state not in TERMINAL]
+        kinds = {s.kind for s in steps} - {StepKind.RESTORE}
+        leaves = kinds == {StepKind.AWAIT_GONE} and step.move in self._moves
+        if leaves:
+            self.limits.leaving(step.move, self._clock.monotonic() + soon)
+        return leaves
 
     def still_to_come(self, plan_ids: Collection[str]) -> set[NodeName]:
         """The nodes on which moves of these plans have yet to take their room."""
@@ -254,5 +280,6 @@ def _outcome(steps: Sequence[Step]) -> Outcome:
     if all(of[k].state is StepState.DONE for k in (StepKind.EVICT, StepKind.AWAIT_READY)):
         return Outcome.COMPLETED
     restored = of.get(StepKind.RESTORE)
-    back = restored is not None and restored.state is StepState.DONE
+    went = of[StepKind.EVICT].state is StepState.DONE
+    back = restored is not None and restored.state is StepState.DONE and not went
     return Outcome.TAKEN_BACK if back else Outcome.FAILED

@@ -169,6 +169,7 @@ class Packer:
             self.changes.quiet(),
             self.configuration.current.optimiser.budget,
             away,
+            self.suggester.moves.arriving(),
             refused,
         )
 

@@ -28,7 +28,7 @@ from kubedsm.runtime.limits import Limits, MoveLimits
 from kubedsm.runtime.listener import Listener
 from kubedsm.runtime.moves import STARTS, WAITS_FOR_REPLACEMENT, Group, Moves
 from kubedsm.runtime.plan_logging import plan_logged
-from kubedsm.runtime.running_plan import Running
+from kubedsm.runtime.running_plan import STALLED, Running
 from kubedsm.runtime.step_calls import StepCalls, Tell, Wanted, seen
 from kubedsm.runtime.supervisor import Supervisor, Work
 from plans.advance import advance, bind_plan
@@ -45,7 +45,7 @@ from plans.events import (
     TimePassed,
 )
 from plans.migration import migration_plan
-from plans.steps import Plan, Step, StepKind, StepState
+from plans.steps import TERMINAL, Plan, Step, StepKind, StepState
 
 log = structlog.get_logger()
 
@@ -102,7 +102,7 @@ class PlacementManager:
             StepKind.START: self._queue_start,
             StepKind.BIND: self._bind,
             StepKind.DETACH: partial(self._call, step_calls.detach),
-            StepKind.AWAIT_REPLACEMENT: partial(self._call, step_calls.await_replacement),
+            StepKind.AWAIT_REPLACEMENT: self._await_replacement,
             StepKind.EVICT: self._evict,
             StepKind.RESTORE: partial(self._call, step_calls.restore),
             StepKind.AWAIT_READY: self._look_again,
@@ -233,9 +233,17 @@ class PlacementManager:
         self.tell(plan.id, Begun())
 
     def at_rest(self) -> bool:
-        """Whether no plan is under way that is worth waiting for."""
-        since = self._clock.monotonic() - self.move_limits.slow_after
-        return all(r.begun <= since or r.plan.restores_only for r in self._plans.values())
+        """Whether no plan is under way that is worth waiting for.
+
+        Suggestions hold the workloads of slow plans fixed, and the capacity that these plans use.
+        """
+        return not any(map(self._is_waited_for, self._plans.values()))
+
+    def _is_waited_for(self, running: Running) -> bool:
+        now = self._clock.monotonic()
+        if running.plan.restores_only or running.begun <= now - self.move_limits.slow_after:
+            return False
+        return self._moves.for_others(running.plan.id) or not running.is_slow(now)
 
     @property
     def under_way(self) -> int:
@@ -299,6 +307,8 @@ class PlacementManager:
         running.story.append((now, event, effects))
         if not effects:
             return
+        if any(step.state in TERMINAL for step in effects):
+            running.progressed = now
         self._listener.stepped(running.plan, effects)
         with plan_logged(plan_id):
             for step in effects:
@@ -364,9 +374,14 @@ class PlacementManager:
         self.spawn(plan_id, step, partial(call, step, pod, *self._asks(plan_id, step)))
 
     def _evict(self, plan_id: str, step: Step) -> None:
-        self._call(
-            partial(self._step_calls.evict, self._moves.ready_to_keep(step.move)), plan_id, step
-        )
+        accepted = self._moves.accepted(step.move)
+        keep = 0 if accepted is None else accepted.ready_to_keep
+        self._call(partial(self._step_calls.evict, keep), plan_id, step)
+
+    def _await_replacement(self, plan_id: str, step: Step) -> None:
+        accepted = self._moves.accepted(step.move)
+        found = None if accepted is None else accepted.found
+        self._call(partial(self._step_calls.await_replacement, found), plan_id, step)
 
     def _look_again(self, plan_id: str, step: Step) -> None:
         """Tell the plan what is known of the pod: it may have happened before it was asked for."""
@@ -405,6 +420,13 @@ class PlacementManager:
             self._left_behind.restored(step, self)
         if self._moves.settled(plan, step):
             self._admit()
+        elif self._moves.leaving(plan, step, STALLED):
+            self.spawn_beside("turns", self._admit_later)
+
+    async def _admit_later(self) -> None:
+        """Give others their turn when a pod takes long to terminate."""
+        await self._clock.sleep(STALLED)
+        self._admit()
 
     def _bind_settled(self, running: Running, step: Step) -> None:
         self._unfollow(running.plan, step)  # not only when the last of the batch is over

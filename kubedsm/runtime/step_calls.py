@@ -58,6 +58,8 @@ class Accepted:
     grace: float
     #: Ready pods that must be left when this one is evicted, if the owner still wants so many
     ready_to_keep: int
+    #: the pod as it was read, which says whose it is
+    found: LivePod
 
 
 def seen(pod: Pod, *, live: bool = False) -> PodSeen:
@@ -99,7 +101,7 @@ class StepCalls:
             return f"it cannot be checked: {error}"
         reason = live_reason_to_stay(found, owner, mode, services, budgets)
         keep = 1 if mode is MoveMode.RECREATE else owner.ready_others + 1
-        return reason or Accepted(owner.min_ready_seconds, found.grace, keep)
+        return reason or Accepted(owner.min_ready_seconds, found.grace, keep, found)
 
     async def detach(self, step: Step, pod: Pod, wanted: Wanted, tell: Tell) -> None:
         """Detach the pod in the state it has now; a state that changes meanwhile refuses it."""
@@ -127,12 +129,16 @@ class StepCalls:
             self._warn_of_right("detach refused", error, pod)
             tell(CallRefused(step.id, f"detaching: {error}"))
 
-    async def await_replacement(self, step: Step, old: Pod, wanted: Wanted, tell: Tell) -> None:
-        """Notice at once that no replacement will come, rather than wait for the deadline."""
+    async def await_replacement(
+        self, found: LivePod | None, step: Step, _: Pod, wanted: Wanted, tell: Tell
+    ) -> None:
+        """Notice at once that no replacement will come, rather than wait for the deadline.
+
+        `found`: the old pod when its migration began. It may be gone, but not whose it was.
+        """
         await self.clock.sleep(RETRY)
-        while wanted():
+        while found is not None and wanted():
             try:
-                found = await lives.read_pod(self.cluster, old, timeout=self.timeout)
                 owner = await lives.read_owner(self.cluster, found, timeout=self.timeout)
             except (ClusterError, WireError):
                 owner = None

@@ -25,7 +25,7 @@ from kubedsm.core.world.sites import Away
 from kubedsm.core.world.snapshot import Snapshot
 from kubedsm.runtime.event_recorder import EventRecorder
 from kubedsm.runtime.listener import Listener
-from kubedsm.runtime.moves import Group
+from kubedsm.runtime.moves import Group, Moves
 from kubedsm.runtime.placement_manager import PlacementManager
 from kubedsm.runtime.scheduling_queue import SchedulingQueue
 from kubedsm.runtime.sites import Sites
@@ -49,9 +49,11 @@ LOOK, PATIENCE = 0.1, 10.0
 
 @attrs.define
 class Suggester:
-    """Thinks when all is quiet: synced, no batch open or being bound, no plan under way.
+    """Looks for migrations when no batch is open, and no quick plan under way.
 
-    Plans that take longer than usual are not waited for, and their workloads are left alone.
+    Slow plans are not waited for, so that no tenant delays another's migrations: their workloads
+    and the capacity they use are held fixed. Quick plans are, since a suggestion that knows how
+    they ended makes fewer migrations.
     """
 
     mirror: ClusterMirror
@@ -70,6 +72,7 @@ class Suggester:
     listener: Listener
     changes: WorkloadChanges
     sites: Sites
+    moves: Moves
     #: what was proposed last, in mode suggest, and still is
     proposed: Suggestion | None = attrs.field(default=None, init=False)
     _plans: "itertools.count[int]" = attrs.field(factory=lambda: itertools.count(1), init=False)
@@ -196,6 +199,7 @@ class Suggester:
             self.changes.quiet(),
             self.configuration.current.suggester.budget,
             self.sites.away(),
+            self.moves.arriving(),
             **more,
         )
 

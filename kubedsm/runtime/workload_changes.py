@@ -95,10 +95,13 @@ class WorkloadChanges:
         return Quiet(self.clock.wall(), dict(self._periods), self._edge)
 
     def settling(self) -> bool:
-        """Whether pods start or stop that should be done with that in a moment."""
+        """Whether pods start or stop that should be done with that in a moment.
+
+        Pods of plans are not waited for: their workloads are left alone as long as those last.
+        """
         now = self.clock.monotonic()
         self._starting = {uid: due for uid, due in self._starting.items() if now < due}
-        return bool(self._starting) or bool(self.stopping())
+        return not all(map(self.followed, (*self._starting, *self.stopping())))
 
     def stopping(self) -> frozenset[Uid]:
         """The pods that are being deleted, and should be gone in a moment."""

@@ -1,5 +1,6 @@
 """The question which moves are worth their disruption."""
 
+from collections.abc import Mapping
 from functools import cache
 
 import attrs
@@ -10,7 +11,7 @@ from kubedsm.core.goals.lasting import Quiet
 from kubedsm.core.moving.movable import Movable
 from kubedsm.core.moving.suggestion import Cause, Reason, Suggestion
 from kubedsm.core.policies.policy import MigratingPolicy
-from kubedsm.core.world.model import Pod, Workload
+from kubedsm.core.world.model import NodeName, Pod, Resources, Workload
 from kubedsm.core.world.sites import NOTHING_AWAY, Away
 from kubedsm.core.world.snapshot import Snapshot
 from kubedsm.thinking.questions import Known
@@ -35,10 +36,22 @@ class AboutMoves:
     quiet: Quiet
     budget: float
     away: Away = NOTHING_AWAY
+    #: capacity that migrations under way are going to use and have not reserved yet
+    arriving: Mapping[NodeName, Resources] = attrs.field(factory=dict)
 
     def seen(self, known: Known) -> Snapshot:
-        """The cluster as far as it is not away."""
-        snapshot = known.mirror.snapshot()
+        """Return the cluster without what is away, and with all that plans under way hold fixed.
+
+        No room is made for a pod that a plan is about.
+        """
+        snapshot = known.mirror.snapshot().using(self.arriving)
+        snapshot = snapshot.instead(
+            {
+                uid: attrs.evolve(pod, gated=True)
+                for uid, pod in snapshot.pods.items()
+                if pod.waits_for_node and uid in known.followed
+            }
+        )
         return self.away.left_alone(snapshot) if self.away else snapshot
 
     def movable(self, known: Known, rests: set[Workload]) -> Movable:

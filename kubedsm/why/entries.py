@@ -80,7 +80,8 @@ class MoveOutcome:
         move, target = self.move, self.move.target
         if self.outcome is not Outcome.COMPLETED:
             return f"Move to {target} {self.outcome}: {self.reason}"
-        return f"Moved to {target}" + f", {move.purpose}" * bool(move.evens or move.room_for)
+        purpose = f", {move.purpose}" * bool(move.evens or move.room_for)
+        return f"Moved to {target}{purpose}" + f"; {self.reason}" * bool(self.reason)
 
     def answer(self, at: float) -> MoveAnswer:
         ended = {

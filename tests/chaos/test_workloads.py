@@ -15,7 +15,7 @@ def test_a_workload_ends_well_and_always_the_same(workload):
 MOVED = {
     *("cloud-to-edge", "asked-to-move", "edge-to-cloud", "swap", "single-replica", "rollout"),
     "owner-deleted",
-    "budgeted",
+    *("budgeted", "finalizer", "slow-termination", "namespace-deleted"),
     "packing",
 }
 

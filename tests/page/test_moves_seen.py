@@ -136,9 +136,10 @@ async def test_one_that_is_taken_back_says_why_and_is_a_trouble_for_a_while():
             await viewer.watch(20)
             [row] = [row for row in viewer["moves"].values() if row["state"] == "taken back"]
             new = row["replacement"]
-            assert row["reason"] == "it did not happen in time"
+            assert row["reason"] == "the replacement was not Ready in time"
             *_, lost, back = [text for _, text in row["story"]]
-            assert lost == f"waiting for {new} to be Ready failed: it did not happen in time"
+            why = "the replacement was not Ready in time"
+            assert lost == f"waiting for {new} to be Ready failed: {why}"
             assert back == f"{row['pod']} was given back to its owner"
             said = f"of {row['pod']} from c1 to e1"
             [told] = [text for text in viewer.news("move") if text.startswith("taken back")]

@@ -24,6 +24,8 @@ from plans.steps import TERMINAL, StepKind, StepState
 
 SURGE = MoveOrder("m", "old", "e1", MoveMode.SURGE, deadline=60)
 RECREATE = attrs.evolve(SURGE, mode=MoveMode.RECREATE)
+FIRST_LEG = attrs.evolve(SURGE, target="cloud")
+SECOND_LEG = attrs.evolve(SURGE, id="m2", pod="", second_leg_of="m")
 
 
 class Story:
@@ -194,6 +196,37 @@ def test_an_old_pod_that_somebody_else_deletes_needs_no_restoring():
     story.tell(BOUND, READY).at(2)
     assert story.plan.finished
     assert "evict" not in story.kinds()
+
+
+@pytest.mark.parametrize("order", [SURGE, SECOND_LEG], ids=["alone", "second leg"])
+def test_a_pod_that_is_gone_while_its_replacement_is_awaited_ends_the_plan(order):
+    story = Story(order) if order is SURGE else Story(FIRST_LEG, order)
+    if order is SECOND_LEG:
+        story.tell(ACCEPTED, DETACHED, CLAIMED, PodSeen("new", "cloud", ready=True))
+        story.tell(PodSeen("new", "cloud", ready=True)).at(2).tell(LEAVING, PodGone("old"))
+        story.tell(MoveAccepted("m2"), PodSeen("new", "cloud", ready=True, detached=True))
+        gone = PodGone("new")
+    else:
+        story.tell(ACCEPTED, DETACHED)
+        gone = PodGone("old")
+    assert not story.plan.finished
+    story.tell(gone)
+    assert story.plan.finished
+
+
+def test_a_recreated_pod_that_is_gone_still_gets_its_replacement():
+    story = Story(RECREATE).tell(MoveAccepted("m"), LEAVING, PodGone("old"))
+    assert not story.plan.finished
+
+
+@pytest.mark.parametrize("order", [SURGE, RECREATE], ids=["surge", "recreate"])
+def test_a_pod_that_does_not_go_is_named_as_the_reason(order):
+    story = Story(order).tell(*WAY).at(3)
+    story.tell(LEAVING, CLAIMED, BOUND, READY).at(1000).tell(attrs.evolve(LEAVING, live=True))
+    assert story.plan.finished
+    [failed] = [step for step in story.plan.steps if step.state is StepState.FAILED]
+    assert failed.kind is StepKind.AWAIT_GONE
+    assert failed.reason.startswith("the old pod is still terminating")
 
 
 def test_a_move_that_is_not_accepted_has_touched_nothing():

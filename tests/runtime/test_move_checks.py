@@ -25,8 +25,11 @@ SURGE, RECREATE = MoveMode.SURGE, MoveMode.RECREATE
 
 
 async def test_what_the_move_needs_is_read_from_the_objects():
-    assert await Still().check(SURGE) == Accepted(min_ready=7, grace=45, ready_to_keep=3)
-    assert await Still().check(RECREATE) == Accepted(min_ready=7, grace=45, ready_to_keep=1)
+    for mode, keep in ((SURGE, 3), (RECREATE, 1)):
+        still = Still()
+        accepted = await still.check(mode)
+        assert accepted == Accepted(7, 45, keep, accepted.found)
+        assert accepted.found.owner_uid == still.owner["uid"]
 
 
 @pytest.mark.parametrize("mode", [SURGE, RECREATE])

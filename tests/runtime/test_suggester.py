@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+from contextlib import asynccontextmanager
 from functools import partial
 
 import pytest
@@ -11,8 +12,13 @@ from kubedsm.configuration.settings import load
 from kubedsm.emulator.api.resources import DEPLOYMENTS, NAMESPACES, NODES, PODS
 from kubedsm.emulator.emulated_cluster import Timing
 from kubedsm.emulator.paper import node
+from kubedsm.runtime.running_plan import LONGEST, STALLED, Running
+from kubedsm.thinking.moves_to_make import MovesToMake
+from kubedsm.thinking.questions import Known
 from plans.advance import bind_plan
-from support.move_scenes import open_edge, settle_on_cloud
+from plans.events import PodGone
+from plans.steps import Plan, Step, StepKind
+from support.move_scenes import hand_over, is_detached, open_edge, quiet, settle_on_cloud
 from support.worlds import CLOUD, EDGE, emulated
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
@@ -159,3 +165,65 @@ async def test_nothing_is_thought_about_while_plans_or_preemptions_are_under_way
         assert thinks()
         runtime.manager.begin(bind_plan("p", [("elsewhere", "c1")], 10.0))
         assert not thinks()
+
+
+def waiting_plan(plan, *pods):
+    """A plan that waits until all of these pods are gone."""
+    return Plan(
+        plan, tuple(Step(n, StepKind.AWAIT_GONE, uid, "", 60.0) for n, uid in enumerate(pods))
+    )
+
+
+@asynccontextmanager
+async def three_pods():
+    async with emulated(CLOUD) as world, world.scheduler() as runtime:
+        world.deploy("web", 3)
+        await world.until_bound(3, 2)
+        yield runtime.manager, [pod["metadata"]["uid"] for pod in world.pods("web")]
+
+
+async def test_slow_plans_are_not_waited_for_and_quick_ones_beside_them_are():
+    async with three_pods() as (manager, [one, other, _]):
+        manager.begin(waiting_plan("slow", one))
+        assert not manager.at_rest()
+        await asyncio.sleep(STALLED)
+        assert manager.at_rest()
+        manager.begin(waiting_plan("quick", other))
+        assert not manager.at_rest()
+
+
+async def test_a_plan_that_makes_progress_is_waited_for():
+    async with three_pods() as (manager, pods):
+        manager.begin(waiting_plan("p", *pods))
+        for uid in pods[1:]:
+            await asyncio.sleep(STALLED - 1)
+            assert not manager.at_rest()
+            manager.tell("p", PodGone(uid))
+        await asyncio.sleep(STALLED - 1)
+        assert not manager.at_rest()
+        await asyncio.sleep(1)
+        assert manager.at_rest()
+
+
+async def test_a_plan_is_not_waited_for_for_ever_whatever_its_progress():
+    running = Running(waiting_plan("p", "pod"), begun=0.0, progressed=LONGEST - 1)
+    assert not running.is_slow(LONGEST - 0.1)
+    assert running.is_slow(LONGEST)
+
+
+async def test_capacity_that_a_waiting_migration_is_going_to_use_is_not_free_to_suggestions():
+    one = load("suggester: {mode: 'off'}\nmigration: {maxConcurrent: 1, drainDelay: 1s}", "test")
+    async with emulated(CLOUD, configuration=one) as world, world.scheduler() as runtime:
+        await settle_on_cloud(world, "web", 2)
+        open_edge(world)
+        await asyncio.sleep(0.5)
+        await hand_over(world, [(pod, "e1", ()) for pod in world.pods("web")])
+        await world.until(lambda: any(map(is_detached, world.pods())), 10)
+        known = Known(runtime.mirror, runtime.mirror.held, None, None, world.clock)
+        seen = runtime.suggester._about_moves(MovesToMake).seen(known)
+        [one, other] = (
+            runtime.mirror.pod(pod["metadata"]["uid"]).requests for pod in world.pods("web")[:2]
+        )
+        assert seen.free["e1"] == runtime.mirror.node("e1").allocatable - one - other
+        await quiet(world)
+        assert runtime.suggester._about_moves(MovesToMake).arriving == {}

@@ -147,6 +147,24 @@ class Snapshot:
                 pods[uid] = attrs.evolve(pods[uid], node_name=node)
         return attrs.evolve(self, pods=pods, free=free, placed=placed)
 
+    def using(self, amounts: Mapping[NodeName, Resources]) -> "Snapshot":
+        """Return the same with so much less free capacity on these nodes."""
+        here = amounts.keys() & self.free.keys()
+        if not here:
+            return self
+        free = {**self.free, **{name: self.free[name] - amounts[name] for name in here}}
+        known = Counted(
+            self.census,
+            self.index,
+            self.room.now(free, here),
+            self.residents,
+            self.nodes,
+            self.pods,
+            self.placed,
+            free,
+        )
+        return attrs.evolve(self, free=free, counted=known)
+
     def tainted(self, taints: Mapping[NodeName, Taint]) -> "Snapshot":
         """The same with a taint more on these nodes, before all others."""
         nodes = dict(self.nodes)
