@@ -246,6 +246,7 @@ class Runtime:
             self._clock,
             on_ignored=self._recorder.mark_ignored,
             on_stuck=self._recorder.stuck,
+            on_ended=self._recorder.taken_over,
         )
         return PlacementManager(
             self.mirror,

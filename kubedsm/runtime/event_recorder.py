@@ -129,6 +129,8 @@ class EventRecorder:
         self._rate = TokenBucket(BURST, EACH)
         #: of what there was no time to say
         self._passed_over = 0
+        #: the namespaces that are being deleted, and were logged: nothing is written there any more
+        self._ending: set[str] = set()
 
     @property
     def lost(self) -> int:
@@ -156,6 +158,12 @@ class EventRecorder:
     def stuck(self, pod: Pod, reason: str) -> None:
         text = f"Detached by a move, and neither given back nor evicted yet: {reason}"
         self._add(Note(pod, "MigrationFailed", text, warning=True))
+
+    def taken_over(self, pod: Pod, target: str, completed: bool) -> None:
+        """Report the end of a migration that an earlier leader began."""
+        outcome = "Moved to {}" if completed else "Move to {} not completed"
+        text = f"{outcome.format(target)}; begun by an earlier leader"
+        self.moved(pod, text, completed=completed)
 
     def left_to_collector(self, pod: Pod, refused: str) -> None:
         """Report a detached pod whose owner is gone, and whose eviction is refused."""
@@ -293,7 +301,7 @@ class EventRecorder:
     async def _write_newest(self, key: Key) -> None:
         """Write it, if it is worth it."""
         entry, failures = self._newest.pop(key), self._failures.pop(key, 0)
-        if self._overtaken(entry):
+        if self._overtaken(entry) or self._in_ending_namespace(entry):
             return
         try:
             said = await self._write(entry)
@@ -310,6 +318,18 @@ class EventRecorder:
             self._events.series.forget(key[0])
         elif said and isinstance(entry, FailedScheduling | Note) and entry.once:
             self._told[key] = _Told(entry.reason, entry.text, self._clock.monotonic())
+
+    def _in_ending_namespace(self, entry: Entry) -> bool:
+        """Whether the API server would refuse the Event; logged once for each namespace."""
+        about = subject_of(entry)
+        name = (about if isinstance(about, Pod) else about.identity).namespace
+        is_ending = self._mirror.surroundings.namespace_terminating
+        if not is_ending(name):
+            return False
+        if name not in self._ending:
+            self._ending = {name, *filter(is_ending, self._ending)}
+            log.info("no more Events: the namespace is being deleted", namespace=name)
+        return True
 
     def _overtaken(self, entry: Entry) -> bool:
         """Whether the pod does not wait any more, or how a bind of it ends will be said."""

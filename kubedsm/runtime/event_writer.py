@@ -14,6 +14,12 @@ from kubedsm.said_by_cause import SaidByCause
 log = structlog.get_logger()
 
 
+def is_namespace_ending(error: Exception) -> bool:
+    """Whether an Event could not be created because its namespace is being deleted, or is gone."""
+    terminating = isinstance(error, Forbidden) and error.namespace_terminating
+    return terminating or isinstance(error, NotFound)
+
+
 @attrs.frozen(slots=True)
 class Occurrence:
     """What an Event tells, and how often it has happened."""
@@ -53,7 +59,7 @@ class EventWriter:
             if not (series.name and await self._counted(about, series)):
                 series.name = await self._created(occurred, series)
         except (ClusterError, WireError) as error:
-            if isinstance(error, Forbidden) and error.namespace_terminating:
+            if is_namespace_ending(error):
                 return False  # it would not be read
             self.lost += 1
             subject = f"{about.namespace}/{about.name}"

@@ -16,8 +16,9 @@ from kubedsm.clock import Clock
 from kubedsm.cluster.client.backoff import Doubling
 from kubedsm.cluster.client.port import ClusterError
 from kubedsm.cluster.wire.decoding import WireError
+from kubedsm.cluster.wire.move_mark import MoveMark
 from kubedsm.core.world.mirror import ClusterMirror
-from kubedsm.core.world.model import MIGRATING_LABEL, Pod, Uid
+from kubedsm.core.world.model import MIGRATING_LABEL, NodeName, Pod, Uid
 from kubedsm.runtime.step_calls import StepCalls
 from kubedsm.runtime.supervisor import Work
 from plans.migration import restore_plan
@@ -58,6 +59,7 @@ class LeftBehind:
         clock: Clock,
         on_ignored: Callable[[Pod], None],
         on_stuck: Callable[[Pod, str], None],
+        on_ended: Callable[[Pod, str, bool], None],
     ) -> None:
         self._mirror = mirror
         self._step_calls = step_calls
@@ -66,6 +68,11 @@ class LeftBehind:
         self._on_ignored = on_ignored
         #: hears of a detached pod that could neither be given back nor evicted, and why
         self._on_stuck = on_stuck
+        #: notified of the end of a migration that another process began: the pod, its target, and
+        #: whether the migration was completed
+        self._on_ended = on_ended
+        #: the pods that are being restored, as they were found
+        self._restoring: dict[Uid, tuple[Pod, MoveMark]] = {}
         #: how often that was so, and when it is tried again
         self._stuck: dict[Uid, tuple[int, float]] = {}
         #: by namespace, in the order they were found
@@ -101,7 +108,9 @@ class LeftBehind:
     def restored(self, step: Step, plans: Plans) -> None:
         """Take note of how the restoring of a pod ended."""
         uid = Uid(step.pod)
-        pod = self._mirror.pod(uid)
+        pod, found = self._mirror.pod(uid), self._restoring.pop(uid, None)
+        if found is not None and step.state is StepState.DONE:
+            self._on_ended(found[0], found[1].target, self._is_replaced(*found))
         if step.state is StepState.FAILED and pod is not None:
             tries, _ = self._stuck.get(uid, (0, 0.0))
             again = self._clock.monotonic() + DELAYS.after(tries)
@@ -110,6 +119,18 @@ class LeftBehind:
         else:
             self._stuck.pop(uid, None)
         self._over(uid, plans)
+
+    def _is_replaced(self, old: Pod, mark: MoveMark) -> bool:
+        """Whether the old pod leaves, and a Ready one of its workload is on its target instead."""
+        known = self._mirror.pod(old.uid)
+        others = self._mirror.pods_on(NodeName(mark.target))
+        return (known is None or known.terminating) and any(
+            pod.workload == old.workload
+            and pod.ready
+            and not pod.terminating
+            and pod.created >= mark.began
+            for pod in others
+        )
 
     def _over(self, uid: Uid, plans: Plans) -> None:
         """Let another pod of its namespace have its turn, in a moment."""
@@ -135,32 +156,36 @@ class LeftBehind:
     async def _see_to(self, uid: Uid, plans: Plans) -> None:
         """Begin to restore the pod if a move of ours took it from its owner."""
         try:
-            ours = await self._is_ours(uid, plans)
+            mark = await self._mark_of(uid, plans)
         except Exception:  # not when cancelled: nothing begins any more then
             self._over(uid, plans)
             raise
-        if not ours:
+        pod = self._mirror.pod(uid)
+        if mark is None or pod is None:
             self._over(uid, plans)
             return
-        log.info("detached pod found", pod=str(self._mirror.pod(uid)))
+        log.info("detached pod found", pod=str(pod))
+        self._restoring[uid] = pod, mark
         plans.begin(restore_plan(uid))
 
-    async def _is_ours(self, uid: Uid, plans: Plans) -> bool:
+    async def _mark_of(self, uid: Uid, plans: Plans) -> MoveMark | None:
+        """Return the pod's mark if it is one of ours, and the pod still to be restored."""
         pod = self._mirror.pod(uid)
         if pod is None:
-            return False
+            return None
         try:
             took = await self._step_calls.took(pod)
         except (ClusterError, WireError) as error:
             self._step_calls.said.log(log.warning, "detached pod unreadable", error, pod=str(pod))
-            return False  # the next sweep looks again
+            return None  # the next sweep looks again
         now = self._mirror.pod(uid)
         if now is None or now.terminating or plans.follows(uid):
-            return False
+            return None
         if took is False:
             self._strangers.add(uid)
             self._ignore(now)
-        return took is True and now.detached
+            return None
+        return took if now.detached else None
 
     def _ignore(self, pod: Pod) -> None:
         if pod.uid not in self._told and self._tellings[pod.namespace] < MOST_TOLD:

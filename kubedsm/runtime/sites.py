@@ -21,6 +21,9 @@ from kubedsm.runtime.scheduling_queue import RESOLUTION
 
 log = structlog.get_logger()
 
+#: taints that Kubernetes puts on a node by its condition Ready, and the status of that
+_READINESS = {"node.kubernetes.io/not-ready": "False", "node.kubernetes.io/unreachable": "Unknown"}
+
 #: times `site.settle` that a site which is cut off again and again has to be steady at most
 MOST_SETTLES = 16
 #: seconds that a site must have been steady for its cuts to be forgotten
@@ -65,6 +68,7 @@ class Sites:
         if pod is None:
             if change.node_before != change.node_after:
                 self._changed()
+                _log_readiness(change.node_before, change.node_after)
         elif self._away and pod.node_name in self._away.nodes:
             self._changed()
 
@@ -173,3 +177,21 @@ class Sites:
         away = (*cut, *unsteady)
         workloads = [of for name in away for of in self._known[name].workloads]
         self._away = Away.of(cut, unsteady, there, workloads)
+
+
+def _log_readiness(before: Node | None, after: Node | None) -> None:
+    """Log that a node became NotReady, or Ready again."""
+    if before is None or after is None:
+        return
+    was, now = _readiness(before), _readiness(after)
+    if was == now:
+        return
+    if now == "True":
+        log.info("node ready", node=after.name)
+    else:
+        log.warning("node not ready", node=after.name, ready=now)
+
+
+def _readiness(node: Node) -> str:
+    """Return the status of its condition Ready, as its taints show it."""
+    return next((_READINESS[t.key] for t in node.taints if t.key in _READINESS), "True")

@@ -7,6 +7,7 @@ only believed of the watch, or of another pod under its name: a 404 can come fro
 
 import itertools
 from collections.abc import Callable
+from typing import Literal
 
 import attrs
 import structlog
@@ -194,16 +195,17 @@ class StepCalls:
         """Whether the step is overdue before another try."""
         return step.deadline is not None and self.clock.monotonic() + pause >= step.deadline
 
-    async def took(self, pod: Pod) -> bool | None:
-        """Whether a move of ours took the pod from its owner; None if it is not detached now.
+    async def took(self, pod: Pod) -> MoveMark | Literal[False] | None:
+        """Return the mark of the move of ours that took the pod from its owner.
 
-        So it is if that owner knows of it, or is gone for sure. Raises ClusterError, WireError.
+        None if the pod is not detached now. False if its owner neither knows of it nor is gone for
+        sure: then the mark is none of ours. Raises ClusterError, WireError.
         """
         found = await lives.read_pod(self.cluster, pod, timeout=self.timeout)
         if found.pod.uid != pod.uid or not found.pod.detached:
             return None
         owner = await lives.read_owner(self.cluster, found, timeout=self.timeout)
-        return owner.gone or owner.lets_go
+        return found.mark if owner.gone or owner.lets_go else False
 
     async def restore(self, step: Step, pod: Pod, wanted: Wanted, tell: Tell) -> None:
         """See to a detached pod until it is its owner's again, or on its way out."""

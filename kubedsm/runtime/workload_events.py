@@ -16,6 +16,7 @@ from kubedsm.cluster.client.port import Cluster, ClusterError
 from kubedsm.cluster.wire.decoding import WireError
 from kubedsm.core.moving.suggestion import Move
 from kubedsm.core.world.model import Workload
+from kubedsm.runtime.event_writer import is_namespace_ending
 from kubedsm.runtime.listener import Listener
 from kubedsm.runtime.supervisor import Supervisor
 from kubedsm.said_by_cause import SaidByCause
@@ -106,6 +107,8 @@ class WorkloadEvents:
                 )
                 self.listener.event_written(about, note.reason, note.text, note.warning)
         except (ClusterError, WireError) as error:
+            if is_namespace_ending(error):
+                return
             self.lost += 1
             self.said.log(log.warning, "event lost", error, workload=str(workload))
 

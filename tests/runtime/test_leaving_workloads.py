@@ -6,14 +6,16 @@ import orjson
 import pytest
 from structlog.testing import capture_logs
 
+from kubedsm.chaos.faults import answer
 from kubedsm.cluster.client.port import Response
 from kubedsm.emulator.api.managed_fields.tracking import to_json
-from kubedsm.emulator.api.resources import DEPLOYMENTS, NAMESPACES, PODS
+from kubedsm.emulator.api.resources import DEPLOYMENTS, EVENTS, NAMESPACES, PODS
 from support.tenants import (
     CLOUD,
     CONFIGURATION,
     LABEL,
     MERGE,
+    NEIGHBOUR,
     TENANT,
     Asked,
     Tenant,
@@ -101,6 +103,49 @@ async def test_a_namespace_deleted_while_its_pods_move_is_no_error_of_ours():
             assert [p["metadata"]["name"] for p in tenant.pods()] == ["held"]
             assert world.runtime.manager.quiet.is_set()
     assert complaints(logs) == []
+
+
+async def test_events_in_a_namespace_that_is_being_deleted_are_not_tried_and_logged_once():
+    asked = Asked()
+    with capture_logs() as logs:
+        async with migrating() as world, world.scheduler(faults=asked) as runtime:
+            tenant = Tenant.of(world)
+            tenant.deploy("web")
+            await neighbour_settles(world)
+            # Its contents are still there, as they are for a while.
+            world.api.patch(NAMESPACES, "", TENANT, GOING, MERGE, subresource="status")
+            await asyncio.sleep(1)
+            asked.of_tenant.clear()
+            for known in runtime.mirror.pods():
+                runtime._recorder.moved(known, "gone", completed=False)
+                runtime._recorder.failed_scheduling(known, "gone")
+            await asyncio.sleep(5)
+            assert not asked.of_tenant
+            assert world.api.list(EVENTS, NEIGHBOUR)
+            assert not runtime.events_lost
+    told = [entry for entry in logs if "Events" in entry["event"]]
+    assert [entry["namespace"] for entry in told] == [TENANT]
+
+
+@pytest.mark.parametrize("status", ["terminating", "gone"])
+async def test_an_event_that_its_namespace_refuses_is_not_logged_as_lost(status):
+    """The watch may be late to say that the namespace goes."""
+    causes = {"causes": [{"reason": "NamespaceTerminating"}]}
+    refusal = orjson.dumps({"reason": "Forbidden", "message": "no", "details": causes})
+    refused = Response(403, refusal) if status == "terminating" else answer(404, "NotFound")
+
+    def refuse(request):
+        return refused if request.path.endswith(f"/{TENANT}/events") else None
+
+    asked = Asked(refuse)
+    with capture_logs() as logs:
+        async with migrating() as world, world.scheduler(faults=asked) as runtime:
+            Tenant.of(world).deploy("web")
+            await neighbour_settles(world)
+            await neighbour_is_served(world)
+            assert asked.to("events")
+            assert not runtime.events_lost
+    assert not [entry for entry in logs if "lost" in entry["event"]]
 
 
 async def test_a_detached_pod_of_a_namespace_that_forbids_its_eviction_is_garbage_collected():

@@ -6,6 +6,8 @@ import attrs
 import pytest
 
 from kubedsm.clock import VirtualClock
+from kubedsm.cluster.wire.move_mark import MoveMark
+from kubedsm.configuration.settings import load
 from kubedsm.core.world.events import PodApplied, PodDeleted
 from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.core.world.model import (
@@ -21,7 +23,10 @@ from kubedsm.core.world.model import (
 from kubedsm.runtime.left_behind import DELAYS, MOST_AT_ONCE, PACE, LeftBehind
 from plans.migration import restore_plan
 from plans.steps import StepState
+from support.move_scenes import LARGE_CLOUD, open_edge, settle_on_cloud
+from support.worlds import emulated
 
+MARK = MoveMark("p", "web-h1", "u", "e1", "10.5")
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
 
@@ -74,6 +79,7 @@ class Scene:
     def __init__(self, tasks, pods, finds):
         self.looks, self.plans = Looks(finds), Runner(tasks)
         self.ignored, self.stuck, self.mirror = [], [], ClusterMirror()
+        self.ended = []
         for pod in pods:
             self.mirror.apply(PodApplied(pod))
         self.left_behind = LeftBehind(
@@ -82,6 +88,7 @@ class Scene:
             VirtualClock(),
             self.ignored.append,
             lambda pod, why: self.stuck.append(why),
+            lambda *ended: self.ended.append(ended),
         )
 
     def sweep(self):
@@ -111,7 +118,7 @@ async def test_what_is_none_of_ours_makes_way_for_the_next(scene, finds):
 
 async def test_no_namespace_waits_for_another(scene):
     crowd = [marked(n) for n in range(2 * MOST_AT_ONCE)]
-    made = scene([*crowd, marked(0, "bank")], finds=True)
+    made = scene([*crowd, marked(0, "bank")], finds=MARK)
     made.sweep()
     await asyncio.sleep(0.5)
     assert "bank-0" in made.plans.begun
@@ -120,7 +127,7 @@ async def test_no_namespace_waits_for_another(scene):
 
 async def test_what_a_plan_follows_is_left_to_it(scene):
     pod = marked(0)
-    made = scene([pod], finds=True)
+    made = scene([pod], finds=MARK)
     made.plans.followed.add(pod.uid)
     made.sweep()
     await asyncio.sleep(1)
@@ -129,7 +136,7 @@ async def test_what_a_plan_follows_is_left_to_it(scene):
 
 async def test_what_a_plan_has_begun_to_follow_meanwhile_is_left_to_it(scene):
     pod = marked(0)
-    made = scene([pod], finds=True)
+    made = scene([pod], finds=MARK)
     made.sweep()
     await asyncio.sleep(0.05)
     made.plans.followed.add(pod.uid)
@@ -139,7 +146,7 @@ async def test_what_a_plan_has_begun_to_follow_meanwhile_is_left_to_it(scene):
 
 async def test_what_could_not_be_restored_is_tried_again_ever_more_rarely(scene):
     pod = marked(0)
-    made = scene([pod], finds=True)
+    made = scene([pod], finds=MARK)
     for failures in range(3):
         made.sweep()
         await asyncio.sleep(0.5)
@@ -164,5 +171,70 @@ async def test_of_pods_that_are_gone_nothing_is_kept(scene):
     await asyncio.sleep(5)
     made.sweep()
     kept = made.left_behind
-    sets = (kept._stuck, kept._seen_to, kept._strangers, kept._told, kept._waiting, kept._tellings)
+    assert made.ended == []
+    sets = (
+        kept._restoring,
+        kept._stuck,
+        kept._seen_to,
+        kept._strangers,
+        kept._told,
+        kept._waiting,
+        kept._tellings,
+    )
     assert not any(sets)
+
+
+REPLACEMENT = attrs.evolve(
+    marked(1), node_name=NodeName("e1"), ready=True, created=10.0, detached=False, labels={}
+)
+NOT_REPLACED = {
+    "not ready": attrs.evolve(REPLACEMENT, ready=False),
+    "older": attrs.evolve(REPLACEMENT, created=9.0),
+    "terminating": attrs.evolve(REPLACEMENT, terminating=True),
+    "elsewhere": attrs.evolve(REPLACEMENT, node_name=NodeName("n2")),
+    "another workload": attrs.evolve(REPLACEMENT, workload=Workload("shop", "Deployment", "api")),
+}
+
+
+async def ending(scene, other, *, returned=False):
+    """How the migration of a pod ends, with the other pod there."""
+    pod = marked(0)
+    made = scene([pod, other], finds=MARK)
+    made.sweep()
+    await asyncio.sleep(0.5)
+    made.mirror.apply(PodApplied(attrs.evolve(pod, terminating=not returned)))
+    made.restored(pod, StepState.DONE)
+    made.restored(pod, StepState.DONE)
+    assert made.ended == [(pod, "e1", made.ended[0][2])]
+    return made.ended[0][2]
+
+
+async def test_a_migration_of_another_process_is_completed_if_its_pod_is_replaced(scene):
+    assert await ending(scene, REPLACEMENT)
+
+
+async def test_a_pod_that_is_given_back_was_not_migrated(scene):
+    assert not await ending(scene, REPLACEMENT, returned=True)
+
+
+@pytest.mark.parametrize("other", NOT_REPLACED.values(), ids=NOT_REPLACED)
+async def test_a_migration_of_another_process_without_its_replacement_is_not_completed(
+    scene, other
+):
+    assert not await ending(scene, other)
+
+
+async def test_the_next_leader_tells_of_the_migrations_that_it_ends():
+    slow = load("suggester: {period: 1s}\nmigration: {price: 0s, drainDelay: 30s}", "test")
+    async with emulated(LARGE_CLOUD, configuration=slow) as world:
+        async with world.scheduler():
+            await settle_on_cloud(world, "web", 2)
+            open_edge(world)
+            await world.until(lambda: world.placed("web") == {"e1": 2, "c1": 2}, 10)
+            await asyncio.sleep(3)
+        assert not world.events("Migrated")
+        async with world.scheduler():
+            await world.until(lambda: world.placed("web") == {"e1": 2}, 30)
+            await asyncio.sleep(2)
+    told = [event["message"] for event in world.events("Migrated")]
+    assert told == ["Moved to e1; begun by an earlier leader"] * 2

@@ -17,7 +17,7 @@ from kubedsm.core.goals.lasting import Quiet
 from kubedsm.core.world.change import Change
 from kubedsm.core.world.events import NodeApplied
 from kubedsm.core.world.mirror import ClusterMirror
-from kubedsm.core.world.model import Node, Resources, Taint, Workload
+from kubedsm.core.world.model import Node, NodeName, Resources, Taint, Workload
 from kubedsm.core.world.sites import Away
 from kubedsm.runtime.sites import Sites
 from kubedsm.thinking.frames import pickled, unpickled
@@ -371,3 +371,26 @@ async def test_without_labels_no_node_is_at_a_site():
             await cut_until_evicted(world, *NORTH)
             assert not runtime.sites.away()
             assert "c" not in where(world)
+
+
+async def test_a_node_that_becomes_not_ready_and_ready_again_is_logged_in_a_line_each():
+    alone, before = Alone(), None
+    with capture_logs() as logs:
+        for keys in (
+            (),
+            ("unreachable",),
+            ("unreachable", "other"),
+            ("not-ready",),
+            (),
+            ("other",),
+        ):
+            taints = tuple(Taint(f"node.kubernetes.io/{key}", "", "NoSchedule") for key in keys)
+            node = Node(NodeName("e1"), {}, Resources(), taints)
+            alone.sites.observe(Change(node_before=before, node_after=node))
+            before = node
+        alone.sites.observe(Change(node_before=before))
+    assert [(entry["event"], entry["node"], entry.get("ready")) for entry in logs] == [
+        ("node not ready", "e1", "Unknown"),
+        ("node not ready", "e1", "False"),
+        ("node ready", "e1", None),
+    ]

@@ -42,7 +42,7 @@ def plan_runner(cluster, mirror, clock, on_bound=nothing, limits=None):
     )
     step_calls = StepCalls(cluster, clock, limits.request_timeout, configuration, said, nothing)
     moves = Moves(mirror, MoveLimits(configuration), clock, nothing, nothing, nothing)
-    left_behind = LeftBehind(mirror, step_calls, clock, nothing, nothing)
+    left_behind = LeftBehind(mirror, step_calls, clock, nothing, nothing, nothing)
     manager = PlacementManager(
         mirror,
         followed,

@@ -15,6 +15,7 @@ from kubedsm.cluster.wire import decoding, live_schema
 from kubedsm.cluster.wire.decoding import Reader
 from kubedsm.cluster.wire.errors import UNREADABLE, unreadable
 from kubedsm.cluster.wire.live_schema import Items, Workload
+from kubedsm.cluster.wire.move_mark import MoveMark
 from kubedsm.cluster.wire.pod_rules import selector_of
 from kubedsm.cluster.wire.pods import controller_of, made, mark_on
 from kubedsm.cluster.wire.schema import T
@@ -40,6 +41,8 @@ class LivePod:
     owner_kind: str
     owner_name: str
     owner_uid: str
+    #: of the migration that detached it, if one did
+    mark: MoveMark | None = None
 
 
 @attrs.frozen(slots=True)
@@ -88,6 +91,7 @@ def _live_pod(shape: live_schema.Pod) -> LivePod:
         owner_kind=kind,
         owner_name=name,
         owner_uid=uid,
+        mark=mark,
     )
 
 

@@ -28,6 +28,14 @@ class MoveMark(msgspec.Struct, frozen=True, rename="camel"):
     #: seconds since the epoch
     since: str
 
+    @property
+    def began(self) -> float:
+        """When the migration began, in whole seconds as a pod's creation; 0 if unreadable."""
+        try:
+            return float(int(float(self.since)))
+        except (ValueError, OverflowError):
+            return 0.0
+
     def __str__(self) -> str:
         return msgspec.json.encode(self).decode()
 
