@@ -13,7 +13,7 @@ from kubedsm.commands.options import (
 if TYPE_CHECKING:
     from kubedsm.chaos.faults import Fault
 
-SHORT, LONG = 2_500, 25_000
+SHORT, LONG = 2_800, 25_000
 WORKLOADS = (
     "burst",
     "scaling",

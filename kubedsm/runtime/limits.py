@@ -91,7 +91,11 @@ class MoveLimits:
 
     def moving(self) -> frozenset[Workload]:
         """The workloads of which a move is under way."""
-        return frozenset(underway.workload for underway in self._underway.values())
+        return frozenset(self.moving_each())
+
+    def moving_each(self) -> list[Workload]:
+        """Return the workload of each move under way."""
+        return [underway.workload for underway in self._underway.values()]
 
     def leave(self, move: str) -> None:
         self._underway.pop(move, None)

@@ -4,6 +4,7 @@ A group of moves is one plan. Its moves start as the limits allow; a group of wh
 started yet gives way to a burst of new pods.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 
 import attrs
@@ -170,8 +171,11 @@ class Moves:
         self._waiting[step.move] = step
 
     def turns(self) -> Iterator[tuple[str, Step, Pod | None]]:
-        """The starts whose turn it is now, with their plans and pods; None for one that is gone."""
-        for move, step in list(self._waiting.items()):
+        """The starts whose turn it is now, with their plans and pods; None for one that is gone.
+
+        Namespaces with fewer migrations under way come first, then those that waited longer.
+        """
+        for move, step in self._in_turn():
             known = self._moves.get(move)
             if move not in self._waiting or known is None:
                 continue  # what another one's refusal led to came first
@@ -187,6 +191,11 @@ class Moves:
                 del self._waiting[move]
                 known.pod = pod
                 yield known.plan_id, step, pod
+
+    def _in_turn(self) -> list[tuple[str, Step]]:
+        busy = Counter(workload.namespace for workload in self.limits.moving_each())
+        of = {move: self._moves[move].planned.move.pod.namespace for move in self._waiting}
+        return sorted(self._waiting.items(), key=lambda waiting: busy[of[waiting[0]]])
 
     def mode_of(self, move: str) -> MoveMode:
         return self._moves[move].order.mode

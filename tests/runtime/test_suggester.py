@@ -227,3 +227,20 @@ async def test_capacity_that_a_waiting_migration_is_going_to_use_is_not_free_to_
         assert seen.free["e1"] == runtime.mirror.node("e1").allocatable - one - other
         await quiet(world)
         assert runtime.suggester._about_moves(MovesToMake).arriving == {}
+
+
+async def test_a_namespace_with_many_migrations_lets_others_have_their_turn():
+    two = load("suggester: {mode: 'off'}\nmigration: {maxConcurrent: 2, drainDelay: 1s}", "test")
+    async with emulated(CLOUD, configuration=two) as world, world.scheduler() as runtime:
+        world.api.create(NAMESPACES, {"metadata": {"name": "a-crowd"}})
+        world.deploy("web", 4, cpu="10m", namespace="a-crowd")
+        await settle_on_cloud(world, "shop", 1)
+        open_edge(world)
+        await asyncio.sleep(0.5)
+        crowd = world.api.list(PODS, "a-crowd")
+        await hand_over(world, [(pod, "e1", ()) for pod in crowd], plan="plan-crowd")
+        await hand_over(world, [(pod, "e1", ()) for pod in world.pods("shop")])
+        await world.until(lambda: world.placed("shop") == {"e1": 1}, 30)
+        there = [pod["spec"].get("nodeName") for pod in world.api.list(PODS, "a-crowd")]
+        assert there.count("e1") <= 3
+        assert runtime.manager.under_way
