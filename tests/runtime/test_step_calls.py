@@ -14,6 +14,7 @@ from kubedsm.emulator.api.resources import POD_DISRUPTION_BUDGETS, PODS
 from kubedsm.emulator.front import EmulatedFront, RequestFault
 from kubedsm.emulator.http.routes import Routes
 from plans.events import CallRefused, OutcomeLost
+from plans.migration import MoveMode
 from plans.steps import Step, StepKind, StepState
 from support.faults import OUTCOMES
 from support.still import Still
@@ -161,6 +162,20 @@ async def test_a_detached_pod_whose_eviction_a_budget_refuses_is_given_back():
     await called.during(called.restores(), 10)
     assert [request.method for request in called.noted.writes()] == ["POST", "PATCH"]
     assert not called.still.known().detached
+
+
+async def test_a_replacement_is_not_awaited_when_pod_and_owner_are_gone():
+    """As after the deletion of their namespace: no live read of the pod can tell whose it was."""
+    called = Called()
+    found = (await called.still.check(MoveMode.RECREATE)).found
+    called.still.api.delete(PODS, "default", called.still.pod, grace_seconds=0)
+    called.still.remove(called.still.top)
+    called.noted.requests.clear()
+    step = asked(StepKind.AWAIT_REPLACEMENT, called.pod)
+    awaits = called.still.step_calls.await_replacement
+    await called.during(lambda *asks: awaits(found, step, called.pod, *asks), 10)
+    assert called.told == [CallRefused(step.id, "the owner is gone")]
+    assert len(called.noted.requests) <= 2
 
 
 async def test_an_eviction_that_is_forbidden_is_refused_at_once():
