@@ -30,7 +30,9 @@ log = structlog.get_logger()
 RESERVED_FILES = 256
 #: connections in the kernel's accept queue
 _BACKLOG = 128
+#: asyncio's messages
 _ACCEPT_FAILED = "socket.accept() out of system resource"
+_ACCEPT_RETRY = "Exception in callback BaseSelectorEventLoop._start_serving"
 
 
 @attrs.frozen(slots=True)
@@ -316,6 +318,8 @@ class _AcceptErrors:
         self._said = SaidByCause(SystemClock())
 
     def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        if context["message"].startswith(_ACCEPT_RETRY):
+            return  # asyncio tries again although the listener is closed by now
         if context["message"] == _ACCEPT_FAILED:
             self._said.log(log.error, "cannot accept connections", context["exception"])
         elif self._other is not None:

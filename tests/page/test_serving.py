@@ -198,10 +198,9 @@ async def test_a_viewer_that_never_reads_is_gone_when_its_stream_ends(monkeypatc
     """On a calm cluster the kernel's buffers take all that it is sent."""
     monkeypatch.setattr(streams, "LASTS", 0.1)
     monkeypatch.setattr(streams, "SILENCE", 0.01)
-    async with page(ToldScene()) as (stream, session):
-        async with silent_viewers(session, 1):
-            await until(lambda: stream.viewers)
-            await until(lambda: not stream.viewers)
+    async with page(ToldScene()) as (stream, session), silent_viewers(session, 1):
+        await until(lambda: stream.viewers)
+        await until(lambda: not stream.viewers)
 
 
 async def test_a_stream_ends_in_good_order_and_goes_on_where_it_ended(monkeypatch):
@@ -248,12 +247,11 @@ async def test_a_viewer_replaces_the_one_that_asked_longest_ago_when_the_page_is
 
 
 async def test_viewers_that_read_nothing_keep_nobody_from_the_page():
-    async with page(ToldScene()) as (stream, session):
-        async with silent_viewers(session, 230):
-            await until(lambda: stream.viewers == viewers.MOST)
-            async with session.get("/") as answer:
-                assert answer.status == 200
-            async with session.get("/page/stream") as answer:
-                assert answer.status == 200
-                await event(answer)
-            assert stream.viewers <= viewers.MOST
+    async with page(ToldScene()) as (stream, session), silent_viewers(session, 230):
+        await until(lambda: stream.viewers == viewers.MOST)
+        async with session.get("/") as answer:
+            assert answer.status == 200
+        async with session.get("/page/stream") as answer:
+            assert answer.status == 200
+            await event(answer)
+        assert stream.viewers <= viewers.MOST
