@@ -215,12 +215,25 @@ async def test_a_silent_connection_is_dropped(limit, says):
 
 
 async def test_a_request_that_is_sent_byte_by_byte_is_dropped():
-    limits = attrs.evolve(PAGE, **ENDLESS | {"header_timeout": 0.1})
+    limits = attrs.evolve(PAGE, **ENDLESS | {"header_timeout": 0.5})
+
+    async def drip(client):
+        for _ in range(300):
+            await asyncio.get_running_loop().sock_sendall(client, b"X")
+            await asyncio.sleep(0.01)
+
     async with served(limits) as server, clients(server, 1, UNFINISHED) as [client]:
-        with contextlib.suppress(ConnectionError):
-            while server.connections or not client.getsockname():
-                await asyncio.get_running_loop().sock_sendall(client, b"X")
-                await asyncio.sleep(0.01)
+        with pytest.raises(ConnectionError):
+            await drip(client)
+
+
+async def test_the_connection_that_waits_longest_goes_first():
+    limits = attrs.evolve(PAGE, per_address=3, **ENDLESS)
+    async with served(limits) as server, clients(server, 4, UNFINISHED) as [first, *others]:
+        assert await answer_of(first) == b""
+        for other in others:
+            await asyncio.get_running_loop().sock_sendall(other, b"Connection: close\r\n\r\n")
+            assert (await answer_of(other)).count(b"200 OK") == 1
 
 
 async def test_requests_on_one_connection_are_counted_one_by_one():
