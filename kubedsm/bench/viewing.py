@@ -27,6 +27,7 @@ SETTLING = 2.0
 #: seconds of changes before the first, unless all is to take less
 WARMING = 15.0
 _MB = 10**6
+_LAST_CHUNK = b"\r\n0\r\n\r\n"
 
 
 @attrs.frozen(slots=True)
@@ -115,14 +116,20 @@ class _Viewer(asyncio.Protocol):
         self.messages = self.bytes = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        connection = cast(asyncio.Transport, transport)
-        connection.write(f"GET /page/stream HTTP/1.1\r\nHost: {self._host}\r\n\r\n".encode())
+        self._connection = cast(asyncio.Transport, transport)
+        self._ask()
         if not self._reads:
-            connection.pause_reading()
+            self._connection.pause_reading()
+
+    def _ask(self) -> None:
+        request = f"GET /page/stream HTTP/1.1\r\nHost: {self._host}\r\n\r\n"
+        self._connection.write(request.encode())
 
     def data_received(self, data: bytes) -> None:
         self.messages += data.count(b"data: ")
         self.bytes += len(data)
+        if data.endswith(_LAST_CHUNK):
+            self._ask()
 
 
 async def run(

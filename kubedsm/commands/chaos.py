@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from kubedsm.chaos.faults import Fault
+from kubedsm.chaos.hostile_connections import attack
 from kubedsm.chaos.report import Report
 from kubedsm.chaos.story import Injection, Outcome, play
 from kubedsm.chaos.sweep import chosen, injections, reference, sweep
@@ -42,11 +43,14 @@ def chaos(
         task = progress.add_task("faults", total=len(planned))
         verdicts = sweep(planned, jobs or processors(), lambda _: progress.advance(task))
     report = Report(verdicts, found)
+    attacked = [] if workloads else attack()
     if output == "json":
-        print_json(report.as_json())
+        print_json(report.as_json() | {"hostileConnections": attacked})
     else:
         _show(report)
-    sys.exit(1 if report.broken else 0)
+        for violation in attacked:
+            click.echo(f"hostile connections: {violation}")
+    sys.exit(1 if report.broken or attacked else 0)
 
 
 def _show(report: Report) -> None:

@@ -31,6 +31,7 @@ from kubedsm.commands.viewing import Viewing, shown, viewing_of
 from kubedsm.configuration.documents import STDIN
 from kubedsm.configuration.settings import Configuration
 from kubedsm.configuration.settings import load as load_configuration
+from kubedsm.listening import raise_file_limit
 from kubedsm.monitoring.instruments import Instruments
 from kubedsm.monitoring.loop_lag import watch_the_loop
 from kubedsm.monitoring.measured_cluster import MeasuredCluster
@@ -77,6 +78,7 @@ def run(
     # What comes from standard input does not change.
     file = Path(config_path) if config_path is not None and config_path != STDIN else None
     source = config_map or file
+    raise_file_limit()
     stop = Stop()
     serving = _Serving(
         kubeconfig_path,

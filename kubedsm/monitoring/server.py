@@ -13,7 +13,7 @@ from aiohttp import web
 from prometheus_client import PlatformCollector, ProcessCollector
 
 from kubedsm.clock import Clock
-from kubedsm.listening import AddressUnavailableError, listen
+from kubedsm.listening import METRICS, AddressUnavailableError, listen
 from kubedsm.monitoring.gauges import families
 from kubedsm.monitoring.health import Health, alive, joining, readiness
 from kubedsm.monitoring.instruments import Instruments
@@ -128,7 +128,7 @@ def _probed(
 async def _listen(runner: web.AppRunner, address: tuple[str, int] | None) -> tuple[str, str]:
     """The URL; or why there is none, unless the address was asked for: then it raises."""
     try:
-        return await listen(runner, *(address or ADDRESS)), ""
+        return await listen(runner, *(address or ADDRESS), METRICS), ""
     except AddressUnavailableError as error:
         if address is not None:
             raise

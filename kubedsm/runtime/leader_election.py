@@ -7,7 +7,7 @@ Rules.
    cannot renew in time stops writing, and goes on when it can again.
 3. Others take the Lease when it was not renewed for its whole duration, counted on their own clock
    from when they saw the last renewal, or at once when its holder gave it back. Wall clocks are
-   never compared.
+   never compared. A duration above `LONGEST_WAIT` times their own counts as that.
 4. A window is a fifth of the duration at most: so no write is left when another takes over, even if
    the holder's clock runs at half speed, and the other's at double.
 5. A holder that finds the Lease in another's hands ends: what it remembers is of no use any more.
@@ -44,6 +44,11 @@ WINDOW = 0.2
 RENEWALS = 3
 #: looks of a standby within a retry period, so that a Lease that is given back is taken within one
 LOOKS = 2
+#: longest wait for a Lease that is not renewed, as a multiple of the standby's own duration: a
+#: duration of years is a mistake, and would keep every replica waiting
+LONGEST_WAIT = 10
+#: seconds of waiting from which on a standby reports a Lease that is not renewed
+LONG_WAIT = 60.0
 
 
 class NotLeadingError(Problem):
@@ -114,6 +119,7 @@ class Elector:
         #: as it was last read or written; None if it is not there, or not known any more
         self._lease: Lease | None = None
         self._seen: Term | None = None
+        self._seen_at = -math.inf
         #: from when on a Lease that stays as it is may be taken; on the clock
         self._free_at = -math.inf
         self._renewal_sent = -math.inf
@@ -176,7 +182,7 @@ class Elector:
 
     async def _stand_by(self) -> None:
         """Return when elected."""
-        told = ""
+        told, warned = "", None
         while True:
             wait = self._times.look
             try:
@@ -191,7 +197,28 @@ class Elector:
                 if self.holder != told:
                     told = self.holder
                     log.info("standing by", lease=str(self._name), holder=told or "nobody")
+                silent = self._clock.monotonic() - self._seen_at
+                if (
+                    self._lease is not None
+                    and silent >= self._times.renew_deadline
+                    and silent + free_in > LONG_WAIT
+                    and self._seen != warned
+                ):
+                    warned = self._seen
+                    self._report_long_wait(free_in)
             await self._clock.sleep(wait)
+
+    def _report_long_wait(self, seconds: float) -> None:
+        name = self._name
+        log.warning(
+            "lease not renewed by its holder, waiting",
+            lease=str(name),
+            holder=self.holder,
+            wait_seconds=round(seconds),
+            remedy="if the holder no longer runs:"
+            f" kubectl -n {name.namespace} patch lease {name.name} --type merge"
+            """ -p '{"spec":{"holderIdentity":""}}'""",
+        )
 
     async def _attempt(self) -> float:
         """Take the Lease if it is free: 0 if we have it, else the seconds until it may be."""
@@ -232,8 +259,10 @@ class Elector:
         if term.holder in ("", self.identity):
             self._free_at = -math.inf
         elif term != self._seen:
-            lasts = self._times.duration if term.seconds is None else term.seconds
-            self._free_at = self._clock.monotonic() + lasts
+            own = self._times.duration
+            lasts = own if term.seconds is None else min(term.seconds, own * LONGEST_WAIT)
+            self._seen_at = self._clock.monotonic()
+            self._free_at = self._seen_at + lasts
         self._seen = term
 
     async def _stay(self) -> NoReturn:

@@ -12,7 +12,7 @@ import orjson
 import structlog
 from aiohttp import web
 
-from kubedsm.listening import AddressUnavailableError, listen
+from kubedsm.listening import DIAGNOSTICS, AddressUnavailableError, listen
 from kubedsm.thinking.questions import NoAnswerError, Thinker
 from kubedsm.why.explainer import Decisions
 from kubedsm.why.record import ENTRIES
@@ -62,7 +62,7 @@ class Diagnostics:
 
     async def __aenter__(self) -> Self:
         try:
-            self.url = await listen(self._runner, LOOPBACK, self._port)
+            self.url = await listen(self._runner, LOOPBACK, self._port, DIAGNOSTICS)
         except AddressUnavailableError as error:
             if self._required:
                 raise

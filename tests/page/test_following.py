@@ -8,6 +8,7 @@ from aiohttp import web
 
 from kubedsm.clock import SystemClock
 from kubedsm.page.messages import Snapshot
+from kubedsm.page.served import stream as streams
 from kubedsm.page.served.access import Access, TokenFile
 from kubedsm.page.terminal.following import Away, NotShownError, follow
 from support.serving_pages import page_showing, served
@@ -57,6 +58,22 @@ async def test_one_that_goes_and_comes_back_is_followed_on():
             back = await anext(followed)
         assert back == seen
         await followed.aclose()
+
+
+async def test_a_stream_that_ends_in_good_order_is_no_absence(monkeypatch):
+    monkeypatch.setattr(streams, "LASTS", 0.05)
+    monkeypatch.setattr(streams, "SILENCE", 0.01)
+    shown = stream()
+    async with (
+        asyncio.timeout(PATIENCE),
+        served(page(shown)) as url,
+        asyncio.TaskGroup() as tasks,
+        aclosing(follow(url, None, Impatient())) as followed,
+    ):
+        looking = tasks.create_task(shown.run())
+        for _ in range(4):
+            assert (await anext(followed)).run == shown.run_id
+        looking.cancel()
 
 
 async def test_another_one_in_its_place_is_seen_as_it_is():

@@ -2,6 +2,7 @@
 
 from contextlib import AsyncExitStack, asynccontextmanager
 
+from kubedsm.page.served import stream as streams
 from support.browser import expect, in_browser
 from support.processes import free_port
 from support.watched import scheduling
@@ -30,6 +31,19 @@ async def test_a_page_goes_on_when_the_server_is_back(browser):
             await expect(page.get_by_role("button", name="late-").first).to_be_visible()
             await expect(page.get_by_text("not answered since")).to_have_count(0)
             await expect(page.get_by_role("button", name="early-").first).to_be_visible()
+
+
+async def test_a_page_asks_again_when_its_stream_ends_in_good_order(browser, monkeypatch):
+    monkeypatch.setattr(streams, "LASTS", 0.1)
+    monkeypatch.setattr(streams, "SILENCE", 0.05)
+    async with scheduling() as there, there.page() as url, browser.page(url) as page:
+        there.world.deploy("early", 1, cpu="100")
+        await expect(page.get_by_role("button", name="early-").first).to_be_visible()
+        async with page.expect_request(lambda request: "/page/stream?after" in request.url):
+            pass
+        there.world.deploy("late", 1, cpu="100")
+        await expect(page.get_by_role("button", name="late-").first).to_be_visible()
+        await expect(page.get_by_text("not answered since")).to_have_count(0)
 
 
 async def test_a_page_begins_anew_with_another_scheduler(browser):

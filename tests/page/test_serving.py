@@ -1,16 +1,19 @@
 """The page over HTTP: what is answered to whom, and what becomes of odd viewers."""
 
 import asyncio
+import contextlib
 import json
 import logging
+import socket
 from contextlib import asynccontextmanager
 
 import aiohttp
+import attrs
 import pytest
 from aiohttp import web
 
 from kubedsm.clock import SystemClock
-from kubedsm.listening import listen
+from kubedsm.listening import PAGE, listen
 from kubedsm.page.served import stream as streams
 from kubedsm.page.served import viewers
 from kubedsm.page.served.access import HEADERS, Access, TokenFile
@@ -23,7 +26,7 @@ PATIENCE = 20
 
 
 @asynccontextmanager
-async def page(scene, access=None):
+async def page(scene, access=None, limits=PAGE):
     """Its URL, and who asks there."""
     clock = SystemClock()
     stream = stream_of(scene, clock)
@@ -32,7 +35,7 @@ async def page(scene, access=None):
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=10 * PATIENCE)
     async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
         looking = tasks.create_task(stream.run())
-        async with aiohttp.ClientSession(await listen(runner, "127.0.0.1", 0)) as session:
+        async with aiohttp.ClientSession(await listen(runner, "127.0.0.1", 0, limits)) as session:
             try:
                 yield stream, session
             finally:
@@ -49,6 +52,22 @@ async def until(condition):
 def quick(monkeypatch):
     monkeypatch.setattr(streams, "LOOK", 0.01)
     monkeypatch.setattr(streams, "GLANCE", 0.01)
+
+
+@asynccontextmanager
+async def silent_viewers(session, number):
+    """So many connections that ask for the stream and read nothing."""
+    async with session.get("/") as answer:
+        url = answer.url
+    asked = f"GET /page/stream HTTP/1.1\r\nHost: {url.authority}\r\n\r\n".encode()
+    loop = asyncio.get_running_loop()
+    with contextlib.ExitStack() as open_ones:
+        for _ in range(number):
+            connection = open_ones.enter_context(socket.socket())
+            connection.setblocking(False)
+            await loop.sock_connect(connection, (url.host, url.port))
+            await loop.sock_sendall(connection, asked)
+        yield
 
 
 async def event(answer):
@@ -167,12 +186,35 @@ async def test_an_end_waits_for_no_viewer():
     answer.close()
 
 
-async def test_a_viewer_that_reads_nothing_is_given_up(monkeypatch):
-    monkeypatch.setattr(viewers, "STALLED", 0.05)
+async def test_a_viewer_that_leaves_a_message_unread_is_dropped():
+    impatient = attrs.evolve(PAGE, write_timeout=0.05)
     scene = ToldScene()
     scene.say("x" * 20_000_000)
-    async with page(scene) as (stream, session), session.get("/page/stream"):
+    async with page(scene, limits=impatient) as (stream, session), session.get("/page/stream"):
         await until(lambda: not stream.viewers)
+
+
+async def test_a_viewer_that_never_reads_is_gone_when_its_stream_ends(monkeypatch):
+    """On a calm cluster the kernel's buffers take all that it is sent."""
+    monkeypatch.setattr(streams, "LASTS", 0.1)
+    monkeypatch.setattr(streams, "SILENCE", 0.01)
+    async with page(ToldScene()) as (stream, session), silent_viewers(session, 1):
+        await until(lambda: stream.viewers)
+        await until(lambda: not stream.viewers)
+
+
+async def test_a_stream_ends_in_good_order_and_goes_on_where_it_ended(monkeypatch):
+    monkeypatch.setattr(streams, "LASTS", 0.1)
+    monkeypatch.setattr(streams, "SILENCE", 0.01)
+    scene = ToldScene()
+    async with page(scene) as (_, session):
+        async with session.get("/page/stream") as answer:
+            first = await event(answer)
+            await answer.content.read()  # raises if it breaks off
+        scene.say("meanwhile")
+        known = {"after": first["version"], "run": first["run"]}
+        async with session.get("/page/stream", params=known) as answer:
+            assert (await event(answer))["type"] == "changes"
 
 
 async def test_a_viewer_that_goes_is_no_error(caplog):
@@ -187,9 +229,29 @@ async def test_a_viewer_that_goes_is_no_error(caplog):
     assert not caplog.records
 
 
-async def test_viewers_beyond_the_most_are_refused(monkeypatch):
-    monkeypatch.setattr(viewers, "MOST", 1)
-    async with page(ToldScene()) as (_, session), session.get("/page/stream") as first:
+async def test_a_viewer_replaces_the_one_that_asked_longest_ago_when_the_page_is_full(monkeypatch):
+    monkeypatch.setattr(viewers, "MOST", 2)
+    async with (
+        page(ToldScene()) as (stream, session),
+        session.get("/page/stream") as first,
+        session.get("/page/stream") as second,
+    ):
         await event(first)
-        async with session.get("/page/stream") as second:
-            assert second.status == 503
+        await event(second)
+        async with session.get("/page/stream") as third:
+            assert third.status == 200
+            await event(third)
+            with pytest.raises(aiohttp.ClientError):
+                await first.content.read()
+            assert stream.viewers == 2
+
+
+async def test_viewers_that_read_nothing_keep_nobody_from_the_page():
+    async with page(ToldScene()) as (stream, session), silent_viewers(session, 230):
+        await until(lambda: stream.viewers == viewers.MOST)
+        async with session.get("/") as answer:
+            assert answer.status == 200
+        async with session.get("/page/stream") as answer:
+            assert answer.status == 200
+            await event(answer)
+        assert stream.viewers <= viewers.MOST

@@ -80,7 +80,7 @@ async def took(world, elector):
     running = asyncio.ensure_future(elector.run())
     await asyncio.wait(
         [running, asyncio.ensure_future(elector.elected.wait())],
-        timeout=120,
+        timeout=200,
         return_when=asyncio.FIRST_COMPLETED,
     )
     seconds = world.clock.monotonic() - began
@@ -96,6 +96,7 @@ async def took(world, elector):
         ("dead", 15, 15, 15.1),
         ("dead", 40, 40, 40.1),
         ("dead", None, 15, 15.1),
+        ("dead", 2**31 - 1, 10 * TIMES.duration, 10 * TIMES.duration + 0.1),
     ],
 )
 async def test_a_lease_is_taken_when_its_own_duration_is_over(world, holder, seconds, least, most):
@@ -228,9 +229,43 @@ async def test_the_lease_is_given_back_when_no_write_can_arrive_any_more(world):
 async def test_without_the_right_to_it_there_is_a_line_and_no_leading(world, capsys):
     faults = EachLease(lambda count: True, RequestFault(answer(403, "Forbidden")))
     mine = candidate(world, faults=faults)
-    assert await took(world, mine.elector) >= 120
+    assert await took(world, mine.elector) >= 200
     said = [line for line in capsys.readouterr().out.splitlines() if "not elected" in line]
-    assert len(said) <= 3
+    assert len(said) <= 4
+
+
+@pytest.mark.parametrize(("seconds", "lines"), [(15, 0), (100, 1), (2**31 - 1, 1)])
+async def test_a_standby_reports_once_that_it_waits_long_for_a_dead_holder(
+    world, seconds, lines, capsys
+):
+    found(world, "dead-pod", seconds)
+    await took(world, candidate(world).elector)
+    told = [line for line in capsys.readouterr().out.splitlines() if "not renewed by" in line]
+    assert len(told) == lines
+    for line in told:
+        assert "dead-pod" in line
+        assert str(min(seconds, 10 * 15) - 10) in line
+        assert "kubectl -n kubedsm patch lease kubedsm" in line
+
+
+async def test_the_remedy_of_a_long_wait_ends_it(world):
+    found(world, "dead-pod", 2**31 - 1)
+    freed = {"spec": {"holderIdentity": ""}}
+    patch = partial(world.api.patch, LEASES, LEASE.namespace, LEASE.name, freed)
+    asyncio.get_running_loop().call_later(20, patch, "application/merge-patch+json")
+    assert 20 <= await took(world, candidate(world).elector) <= 22
+
+
+async def test_a_long_lease_that_is_renewed_is_not_reported_and_not_taken(world, capsys):
+    times = attrs.evolve(TIMES, duration=100 * TIMES.duration)
+    leading = asyncio.ensure_future(candidate(world, "alive", times=times).elector.run())
+    await asyncio.sleep(1)
+    standby = candidate(world)
+    assert await took(world, standby.elector) >= 200
+    assert standby.elector.holder == "alive"
+    assert "not renewed by" not in capsys.readouterr().out
+    leading.cancel()
+    await asyncio.wait([leading])
 
 
 def nothing(_text):

@@ -4,7 +4,7 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
-from kubedsm.listening import listen
+from kubedsm.listening import PAGE, listen
 from kubedsm.page.served.access import Access
 from kubedsm.page.served.app import page_app
 from kubedsm.page.served.film_file import FilmFile
@@ -18,7 +18,7 @@ def page_showing(stream, clock, access=None):
 async def served(app, port=0):
     """Enter the URL where it is served."""
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-    url = await listen(runner, "127.0.0.1", port)
+    url = await listen(runner, "127.0.0.1", port, PAGE)
     try:
         yield url
     finally:

@@ -20,7 +20,7 @@ from aiohttp.http import RawRequestMessage
 from kubedsm.emulator.api.errors import ApiError
 from kubedsm.emulator.api.resources import Object
 from kubedsm.emulator.http.routes import ApiRequest, ApiResponse, Stream
-from kubedsm.listening import listen
+from kubedsm.listening import EMULATED, listen
 
 _JSON = "application/json"
 #: bytes; what kube-apiserver accepts as the body of one request
@@ -76,7 +76,7 @@ class HttpFront:
             access_log=None,
         )
         runner = web.ServerRunner(server, shutdown_timeout=_GRACE)
-        self._url = await listen(runner, self._host, self._port, self._tls)
+        self._url = await listen(runner, self._host, self._port, EMULATED, self._tls)
         self._runner = runner
         self._closing = False
         return self

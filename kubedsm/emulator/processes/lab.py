@@ -22,7 +22,7 @@ from kubedsm.emulator.processes.forwarding import Forwarding
 from kubedsm.emulator.processes.lab_metrics import LabMetrics
 from kubedsm.emulator.processes.pod_processes import PodProcesses
 from kubedsm.emulator.processes.service_proxies import ServiceProxies
-from kubedsm.listening import listen
+from kubedsm.listening import EMULATED, listen
 from loadgen.server import exposition
 
 #: seconds from one look at the processes to the next
@@ -111,6 +111,6 @@ async def _served(
     app.router.add_get("/metrics", written)
     runner = web.AppRunner(app, access_log=None)
     try:
-        yield await listen(runner, *address)
+        yield await listen(runner, *address, EMULATED)
     finally:
         await runner.cleanup()

@@ -18,7 +18,7 @@ from kubedsm.emulator.api.resources import ENDPOINTS, SERVICES
 from kubedsm.emulator.api.store import ObjectChange, Store
 from kubedsm.emulator.processes.forwarding import Forwarding, refused
 from kubedsm.emulator.processes.pod_processes import PodProcess, PodProcesses
-from kubedsm.listening import listen
+from kubedsm.listening import EMULATED, listen
 
 #: bytes of a request's body, at most
 _BODY_LIMIT = 64 * 2**20
@@ -54,7 +54,7 @@ class ServiceProxies:
         self.urls: dict[ServiceName, str] = {}
 
     async def __aenter__(self) -> Self:
-        self._for_pods_url = URL(await listen(self._for_pods, _HOST, 0))
+        self._for_pods_url = URL(await listen(self._for_pods, _HOST, 0, EMULATED))
         self._unsubscribe = self._store.subscribe(self._notice)
         self._changed.set()
         return self
@@ -85,7 +85,7 @@ class ServiceProxies:
             there = {_name(service["metadata"]) for service in self._store.list(SERVICES)}
             for name in there - self._runners.keys():
                 self._runners[name] = runner = _runner(self._ask(name))
-                self.urls[name] = await listen(runner, _HOST, 0)
+                self.urls[name] = await listen(runner, _HOST, 0, EMULATED)
             for name in self._runners.keys() - there:
                 del self.urls[name]
                 await self._runners.pop(name).cleanup()

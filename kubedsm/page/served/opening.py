@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from aiohttp import web
 
 from kubedsm.clock import Clock
-from kubedsm.listening import listen
+from kubedsm.listening import PAGE, listen
 from kubedsm.monitoring.reading import Leadership
 from kubedsm.page.answers.asking import questions
 from kubedsm.page.seen.scene import Scene
@@ -38,7 +38,7 @@ async def page_of(
     """
     async with app_of(runtime, scene, clock, access or Access(), leadership) as app:
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=GRACE)
-        url = await listen(runner, *address)
+        url = await listen(runner, *address, PAGE)
         try:
             yield url
         finally:

@@ -21,6 +21,8 @@ from kubedsm.runtime.supervisor import Supervisor
 LOOK, GLANCE, AT_ONCE = 0.25, 1.0, 0.1
 #: seconds without news, after which viewers are told that we are still here
 SILENCE = 10.0
+#: seconds after which a stream ends: a viewer that reads asks again, and loses nothing
+LASTS = 60.0
 _NUMBER = re.compile("[0-9]{1,15}")
 
 
@@ -83,13 +85,14 @@ class Stream:
         return int(after) if run == self.run_id and _NUMBER.fullmatch(after) else None
 
     async def messages(self, version: int | None) -> AsyncGenerator[bytes]:
-        """What a viewer that has that version, or nothing yet, is told, until it goes.
+        """Yield a viewer's updates from that version on, for `LASTS` seconds.
 
         An empty one says that there is no news.
         """
+        ends = self._clock.monotonic() + LASTS
         self.viewers += 1
         try:
-            while True:
+            while self._clock.monotonic() < ends:
                 heard = self._heard
                 if version == self.film.version:
                     await heard.wait()

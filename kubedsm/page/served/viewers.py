@@ -1,9 +1,11 @@
-"""Viewers of the page: each is told the stream as fast as it reads, until it goes or is given up.
+"""Viewers of the page: each receives the stream as fast as it reads.
 
-Of what one does not read little is kept: it finds it all in one message when it goes on.
+The listener drops a viewer that leaves a message unread. Small messages disappear in the kernel's
+buffers, so a stream also ends after a while, and a viewer that reads asks again
+(`kubedsm.page.served.stream.LASTS`). If the page is full, a new viewer replaces the one that asked
+longest ago.
 """
 
-import asyncio
 import socket
 from contextlib import aclosing
 
@@ -12,8 +14,6 @@ from aiohttp import web
 from kubedsm.page.served.access import Access
 from kubedsm.page.served.stream import Stream
 
-#: seconds in which a viewer that reads nothing is given up
-STALLED = 30.0
 #: bytes that are handed over for a viewer at once, and that the kernel keeps for it
 PIECE, BUFFER = 65_536, 262_144
 #: viewers at a time
@@ -31,7 +31,7 @@ class Viewers:
     async def told(self, request: web.Request) -> web.StreamResponse:
         """Tell one that asks for it what it does not know, until it goes."""
         if len(self._telling) >= MOST:
-            raise web.HTTPServiceUnavailable(text=f"{MOST} viewers are here already\n")
+            self._drop(self._telling[0])
         # What stands in front is to hold nothing back: nginx goes by this.
         unheld = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         answer = web.StreamResponse(headers=unheld)
@@ -40,18 +40,22 @@ class Viewers:
         try:
             await answer.prepare(request)
             await self._tell(request, answer)
-        except TimeoutError:
-            if request.transport is not None:
-                request.transport.abort()
         except ConnectionError:
             # It has gone, as viewers do.
             pass
         finally:
-            self._telling.remove(request)
+            if request in self._telling:
+                self._telling.remove(request)
         return answer
 
+    def _drop(self, request: web.Request) -> None:
+        self._telling.remove(request)
+        if request.transport is not None:
+            request.transport.abort()  # closing would wait until the client has read all
+        request.task.cancel()
+
     async def _tell(self, request: web.Request, answer: web.StreamResponse) -> None:
-        """Raises TimeoutError if the viewer does not read, ConnectionError if it is gone."""
+        """Raises ConnectionError if the viewer is gone, or was dropped."""
         if request.transport is not None:
             connection = request.transport.get_extra_info("socket")
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER)
@@ -63,8 +67,7 @@ class Viewers:
                     return
                 event = memoryview(b"data: " + line + b"\n\n" if line else b":\n\n")
                 for begin in range(0, len(event), PIECE):
-                    async with asyncio.timeout(STALLED):
-                        await answer.write(event[begin : begin + PIECE])
+                    await answer.write(event[begin : begin + PIECE])
 
     async def end(self, _: web.Application) -> None:
         """Tell nobody any more: they would go on, and who ends would wait for them."""

@@ -28,7 +28,7 @@ export async function follow({ ask, film, onMore, onState }) {
         film.read(line);
         onMore();
       }
-      onState("away");
+      // A stream that ends in good order is to be asked for again.
     } catch (error) {
       if (!document.hidden) onState(error.status === 401 ? "refused" : "away");
     }

@@ -52,6 +52,10 @@ async def follow(server: str, token: str | None, clock: Clock) -> AsyncGenerator
                     async for message in _messages(answer):
                         pause, seen = FIRST, _after(seen, message)
                         yield seen
+                if seen is not None:
+                    # A stream that ends in good order is to be asked for again.
+                    await clock.sleep(FIRST)
+                    continue
                 why = f"{server} has ended the connection"
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
                 why = f"nothing answers at {server}"

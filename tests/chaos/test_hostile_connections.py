@@ -1,0 +1,29 @@
+"""Chaos with hostile clients notices a listener without limits, and one that logs each request."""
+
+import math
+
+import attrs
+import pytest
+
+from kubedsm import listening, said_by_cause
+from kubedsm.chaos import hostile_connections
+from kubedsm.chaos.hostile_connections import attack
+from kubedsm.monitoring import server
+
+pytestmark = pytest.mark.http
+
+
+def test_a_scheduler_keeps_its_lease_and_binds_pods_among_hostile_clients():
+    assert attack() == []
+
+
+def test_a_listener_without_limits_is_noticed(monkeypatch):
+    endless = attrs.evolve(listening.METRICS, connections=10_000, per_address=10_000)
+    monkeypatch.setattr(server, "METRICS", endless)
+    monkeypatch.setattr(hostile_connections, "_PATIENCE", 2.0)
+    assert "metrics: more than 128 connections" in attack()
+
+
+def test_a_line_for_each_request_is_noticed(monkeypatch):
+    monkeypatch.setattr(said_by_cause, "PERIOD", -math.inf)
+    assert any("lines into the log" in violation for violation in attack())
