@@ -30,6 +30,7 @@ from kubedsm.emulator.http.pod_logs import LogStream, Output, PodLogs, no_output
 from kubedsm.emulator.http.request_info import attributes_of
 from kubedsm.emulator.http.tables import as_table
 from kubedsm.emulator.http.watching import Form, WatchHub, WatchStream
+from kubedsm.emulator.pacing import Pacing
 
 __all__ = ["ApiRequest", "ApiResponse", "Routes", "Stream", "WatchStream"]
 
@@ -86,15 +87,19 @@ Handler = Callable[[Target, ApiRequest], Answer]
 class Routes:
     """Answers requests with an ApiServer; of everybody, unless `access` says otherwise.
 
-    `output`: what processes of pods have said, where there are any.
+    `output`: what processes of pods have said, where there are any. `pacing` delays watch events.
     """
 
     def __init__(
-        self, api: ApiServer, access: Access | None = None, output: Output = no_output
+        self,
+        api: ApiServer,
+        access: Access | None = None,
+        output: Output = no_output,
+        pacing: Pacing | None = None,
     ) -> None:
         self._api = api
         self._access = access or Access.open(api)
-        self._hub = WatchHub(api.store, api.clock)
+        self._hub = WatchHub(api.store, api.clock, pacing)
         self._logs = PodLogs(api, output)
         #: method → handler, by what the path means
         self._of_collection: Mapping[str, Handler] = {
