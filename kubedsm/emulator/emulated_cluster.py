@@ -33,9 +33,9 @@ from kubedsm.emulator.actors.scaling_metrics import Metrics
 from kubedsm.emulator.actors.service_accounts import ServiceAccountsController
 from kubedsm.emulator.actors.stateful_set import StatefulSetController
 from kubedsm.emulator.api.api_server import ApiServer
+from kubedsm.emulator.api.pacing import Pacing
 from kubedsm.emulator.api.resources import NODES, Object
 from kubedsm.emulator.http.routes import Routes
-from kubedsm.emulator.pacing import Pacing
 
 
 @attrs.frozen

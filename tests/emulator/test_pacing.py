@@ -8,9 +8,9 @@ import pytest
 
 from kubedsm.clock import VirtualClock
 from kubedsm.emulator.api.api_server import ApiServer
+from kubedsm.emulator.api.pacing import CREATION, DELIVERY, Pacing
 from kubedsm.emulator.api.resources import PODS, REPLICA_SETS, RESOURCE_QUOTAS
 from kubedsm.emulator.http.routes import ApiRequest, Routes
-from kubedsm.emulator.pacing import CREATION, DELIVERY, Pacing
 from support.actor_world import NS, emulated, template
 from support.api_cases import pod
 

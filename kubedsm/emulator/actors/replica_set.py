@@ -26,8 +26,8 @@ from kubedsm.emulator.actors.pod_state import (
 from kubedsm.emulator.actors.scale_down import deletion_order
 from kubedsm.emulator.api.api_server import ApiServer
 from kubedsm.emulator.api.errors import ApiError
+from kubedsm.emulator.api.pacing import Pacing
 from kubedsm.emulator.api.resources import PODS, REPLICA_SETS, Object
-from kubedsm.emulator.pacing import Pacing
 
 #: pods made or deleted in one go
 _BURST = 500

@@ -21,6 +21,7 @@ from kubedsm.emulator.api.errors import (
     success,
 )
 from kubedsm.emulator.api.managed_fields.tracking import to_json
+from kubedsm.emulator.api.pacing import Pacing
 from kubedsm.emulator.api.patching import APPLY_PATCH
 from kubedsm.emulator.api.resources import REVIEWS, Object
 from kubedsm.emulator.http import bodies, discovery, listing, openapi, reviews
@@ -30,7 +31,6 @@ from kubedsm.emulator.http.pod_logs import LogStream, Output, PodLogs, no_output
 from kubedsm.emulator.http.request_info import attributes_of
 from kubedsm.emulator.http.tables import as_table
 from kubedsm.emulator.http.watching import Form, WatchHub, WatchStream
-from kubedsm.emulator.pacing import Pacing
 
 __all__ = ["ApiRequest", "ApiResponse", "Routes", "Stream", "WatchStream"]
 

@@ -17,11 +17,11 @@ from kubedsm.clock import Clock
 from kubedsm.emulator.api.errors import ApiError, expired
 from kubedsm.emulator.api.forms import requested_form
 from kubedsm.emulator.api.managed_fields.tracking import to_json
+from kubedsm.emulator.api.pacing import Pacing
 from kubedsm.emulator.api.resources import Object, Resource
 from kubedsm.emulator.api.selectors import Selection
 from kubedsm.emulator.api.store import ExpiredError, ObjectChange, Store
 from kubedsm.emulator.http.tables import Include, as_table
-from kubedsm.emulator.pacing import Pacing
 
 LineType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
 _HEAD = {kind: f'{{"type":"{kind}","object":'.encode() for kind in get_args(LineType)}
