@@ -37,11 +37,14 @@ class Injection:
     workload: str
     fault: Fault | None = None
     seed: int = 0
+    #: with the latencies of a real control plane, as `EmulatedCluster` draws them
+    paced: bool = False
 
     @property
     def command(self) -> str:
         fault = f" --fault {self.fault}" if self.fault else ""
-        return f"kubedsm chaos --workload {self.workload} --seed {self.seed}{fault}"
+        paced = " --paced" if self.paced else ""
+        return f"kubedsm chaos --workload {self.workload} --seed {self.seed}{paced}{fault}"
 
 
 @attrs.frozen
@@ -68,7 +71,9 @@ async def _play(injection: Injection, reference: Outcome | None) -> Outcome:
     clock = VirtualClock()
     spec = ClusterSpec((*workload.nodes, bystander.NODE), _TIMING)
     rng = random.Random(injection.seed)
-    async with EmulatedCluster(spec, clock, rng, tracks_managers=False) as cluster:
+    async with EmulatedCluster(
+        spec, clock, rng, tracks_managers=False, paced=injection.paced
+    ) as cluster:
         beside = Bystander(cluster.api)
         seam = Seam(cluster.routes, injection.fault)
         seam.on_strike = beside.come
