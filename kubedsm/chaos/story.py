@@ -79,7 +79,9 @@ async def _play(injection: Injection, reference: Outcome | None) -> Outcome:
         seam.on_strike = beside.come
         with _heard(seam) as errors:
             async with asyncio.TaskGroup() as tasks:
-                stage = Stage(cluster, seam, tasks, injection.seed, workload.times)
+                stage = Stage(
+                    cluster, seam, tasks, injection.seed, workload.times, paced=injection.paced
+                )
                 await _carry_out(workload, stage, beside, reference)
                 violations = [
                     *_violations(stage, reference),
