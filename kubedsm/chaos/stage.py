@@ -92,6 +92,7 @@ class Stage:
         self._tasks = tasks
         self._seed = seed
         self._times = times
+        self.paced = paced
         self._on_its_way = ON_ITS_WAY + (DELIVERY[1] if paced else 0.0)
         #: None without an election
         self.ledger = None if times is None else Ledger(self.api, times.duration)
