@@ -62,7 +62,7 @@ def test_of_what_went_wrong_only_what_is_about_it_is_told(monkeypatch):
     usual = sweep.reference("scaling", 0)
     ends = {**usual.end, "shop": Placed(cloud=1)}
     monkeypatch.setattr(
-        "kubedsm.commands.chaos.reference", lambda *_: attrs.evolve(usual, end=ends)
+        "kubedsm.commands.chaos.reference", lambda *_, **__: attrs.evolve(usual, end=ends)
     )
     done = ran("--workload", "scaling", "--fault", "call:create-events:0:409")
     assert done.exit_code == 1
