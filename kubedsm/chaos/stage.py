@@ -25,6 +25,7 @@ from kubedsm.configuration.settings import Configuration, load
 from kubedsm.core.world.model import MIGRATING_LABEL
 from kubedsm.emulator.actors.pod_state import is_active, is_terminating, labels_of, node_of
 from kubedsm.emulator.api.errors import ApiError
+from kubedsm.emulator.api.pacing import DELIVERY
 from kubedsm.emulator.api.resources import LEASES, NODES, PODS, Object
 from kubedsm.emulator.api.store import ObjectChange
 from kubedsm.emulator.emulated_cluster import EmulatedCluster
@@ -72,6 +73,8 @@ class Stage:
         tasks: asyncio.TaskGroup,
         seed: int,
         times: LeaseTimes | None,
+        *,
+        paced: bool = False,
     ) -> None:
         self.cluster = cluster
         self.api = cluster.api
@@ -93,6 +96,8 @@ class Stage:
         self._tasks = tasks
         self._seed = seed
         self._times = times
+        self.paced = paced
+        self._on_its_way = ON_ITS_WAY + (DELIVERY[1] if paced else 0.0)
         #: None without an election
         self.ledger = None if times is None else Ledger(self.api, times.duration)
         self._last_write = 0.0
@@ -181,7 +186,7 @@ class Stage:
 
     def _excuse(self) -> None:
         """What is on its way was sent by who could not know of what has just happened."""
-        until = self.clock.monotonic() + ON_ITS_WAY
+        until = self.clock.monotonic() + self._on_its_way
         self.invariants.excused_until = self.witness.excused_until = until
 
     async def begin_anew(self) -> None:

@@ -43,20 +43,20 @@ class Verdict:
 
 
 @cache
-def reference(workload: str, seed: int) -> Outcome:
+def reference(workload: str, seed: int, *, paced: bool = False) -> Outcome:
     """The run without a fault. Raises RuntimeError if even that breaks a promise."""
-    outcome = play(Injection(workload, None, seed))
+    outcome = play(Injection(workload, None, seed, paced))
     if outcome.violations:
         raise RuntimeError(f"{outcome.injection.command}: {'; '.join(outcome.violations)}")
     return outcome
 
 
-def injections(workloads: Iterable[str], seed: int) -> list[Injection]:
+def injections(workloads: Iterable[str], seed: int, *, paced: bool = False) -> list[Injection]:
     """All that there are."""
     return [
-        Injection(workload, fault, seed)
+        Injection(workload, fault, seed, paced)
         for workload in workloads
-        for fault in _faults(reference(workload, seed).history)
+        for fault in _faults(reference(workload, seed, paced=paced).history)
         if fault.family != PROCESS or WORKLOADS[workload].unhurried
     ]
 
@@ -121,7 +121,8 @@ def chosen(found: Sequence[Injection], number: int, seed: int) -> list[Injection
 
 def judge(injection: Injection) -> Verdict:
     """Play it beside its reference."""
-    outcome = play(injection, reference(injection.workload, injection.seed))
+    usual = reference(injection.workload, injection.seed, paced=injection.paced)
+    outcome = play(injection, usual)
     length = len(told(outcome)) if outcome.violations else 0
     return Verdict(injection, outcome.struck, outcome.violations, length)
 

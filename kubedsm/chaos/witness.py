@@ -7,14 +7,14 @@ looked at wherever pods are moved, whatever else is looked at.
 import asyncio
 import math
 from collections import defaultdict, deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 
 import attrs
 import orjson
 
-from kubedsm.cluster.client.port import Cluster, Request, Response
+from kubedsm.cluster.client.port import Cluster, OutcomeUnknown, Request, Response
 from kubedsm.cluster.wire.move_mark import MOVE_ANNOTATION
 from kubedsm.core.world.model import MIGRATING_LABEL
 from kubedsm.emulator.actors.pod_state import is_ready, is_terminating
@@ -24,6 +24,10 @@ from kubedsm.emulator.api.store import ObjectChange
 from kubedsm.runtime.assembly import Runtime
 
 TEMPLATE_HASH = "pod-template-hash"
+#: the least status with which a write may have been applied and was not answered by success
+_SERVER_ERROR = 500
+#: seconds in which a scheduler has taken in a lost answer, and has not read the pod yet
+_TAKEN_IN = 0.001
 
 
 @attrs.define
@@ -94,6 +98,30 @@ class Witness:
         if asked.kind in judges:
             judges[asked.kind](asked)
         return asked
+
+    def note_lost(self, asked: Asked, runtime: Runtime) -> None:
+        """Judge the books of the scheduler once it has taken in that an answer is lost."""
+        if asked.kind == "bind":
+            asyncio.get_running_loop().call_later(_TAKEN_IN, self._judge_books, asked, runtime)
+
+    def _judge_books(self, asked: Asked, runtime: Runtime) -> None:
+        """The API server may hold the pod on the node: so must the mirror, until it has read it."""
+        uid, node = asked.request.body["metadata"].get("uid"), asked.request.body["target"]["name"]
+        pod = runtime.mirror.pod(uid)
+        read = any(a.kind == "GET" and a.pod == asked.pod for a in self._answered_since(asked.at))
+        if read or pod is None or pod.terminating or pod.finished or pod.node_name is not None:
+            return
+        self._require(
+            runtime.mirror.snapshot().placed.get(uid) == node,
+            f"{asked.pod} may be bound to {node}, where nothing is reserved for it any more",
+        )
+
+    def _answered_since(self, moment: float) -> Iterator[Asked]:
+        for asked in reversed(self.asked):
+            if asked.at < moment:
+                return
+            if asked.answered < math.inf:
+                yield asked
 
     def _require(self, truth: object, otherwise: str) -> None:
         if not truth:
@@ -219,9 +247,17 @@ class _Witnessed:
     asks: Callable[[], Runtime]
 
     async def request(self, request: Request, *, timeout: float) -> Response:
-        asked = self.witness.note(request, self.asks())
+        runtime = self.asks()
+        asked = self.witness.note(request, runtime)
         try:
-            return await self.cluster.request(request, timeout=timeout)
+            response = await self.cluster.request(request, timeout=timeout)
+        except OutcomeUnknown:
+            self.witness.note_lost(asked, runtime)
+            raise
+        else:
+            if response.status >= _SERVER_ERROR:
+                self.witness.note_lost(asked, runtime)
+            return response
         finally:
             asked.answered = asyncio.get_running_loop().time()
 

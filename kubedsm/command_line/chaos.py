@@ -7,6 +7,7 @@ import click
 from kubedsm.commands.options import (
     OneOf,
     output,
+    paced,
     processes,
 )
 
@@ -64,6 +65,7 @@ class _FaultName(click.ParamType["Fault"]):
     help="Only this one; may be given several times.",
 )
 @click.option("--fault", type=_FaultName(), help="Replay this one, and tell what happens.")
+@paced
 @processes
 @output
 def chaos(*, short: bool, number: int | None, **given: Any) -> None:

@@ -11,6 +11,7 @@ from kubedsm.commands.options import (
     address,
     cluster_file,
     output,
+    paced,
     page,
 )
 
@@ -116,6 +117,7 @@ def _prometheus(_: click.Context, __: click.Parameter, url: str | None) -> str |
     metavar="URL",
     help="A Prometheus that knows how many requests pods get, for autoscalers.",
 )
+@paced
 @page("127.0.0.1:10272")
 @output
 def emulate(**given: Any) -> None:

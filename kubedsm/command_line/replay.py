@@ -9,6 +9,7 @@ from kubedsm.commands.options import (
     OneOf,
     cluster_file,
     output,
+    paced,
     processes,
     report_folder,
 )
@@ -94,6 +95,7 @@ SOLVERS = ("highs", "cp-sat", "off")
     show_default="1; with --full, 5; packing: 2, 100; load-aware: 1, 10; hpa: 20, 50",
     help="How many, from 1 on.",
 )
+@paced
 @processes
 @report_folder
 @click.option(

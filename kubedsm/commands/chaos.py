@@ -25,19 +25,20 @@ def chaos(
     seed: int,
     workloads: tuple[str, ...],
     fault: Fault | None,
+    paced: bool,
     jobs: int | None,
     output: str,
 ) -> None:
     if fault is not None:
         if len(workloads) != 1:
             raise click.UsageError("--fault needs one --workload")
-        injection = Injection(workloads[0], fault, seed)
-        if injection not in injections(workloads, seed):
-            where = f"--workload {workloads[0]} --seed {seed}"
+        injection = Injection(workloads[0], fault, seed, paced)
+        if injection not in injections(workloads, seed, paced=paced):
+            where = f"--workload {workloads[0]} --seed {seed}{' --paced' * paced}"
             raise click.UsageError(f"--fault {fault} finds no such call or event, with {where}")
         _replay(injection)
         return
-    found = injections(workloads or tuple(WORKLOADS), seed)
+    found = injections(workloads or tuple(WORKLOADS), seed, paced=paced)
     planned = chosen(found, number, seed)
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("faults", total=len(planned))
@@ -74,4 +75,5 @@ def _replay(injection: Injection) -> None:
 
 
 def _played(injection: Injection) -> Outcome:
-    return play(injection, reference(injection.workload, injection.seed))
+    usual = reference(injection.workload, injection.seed, paced=injection.paced)
+    return play(injection, usual)

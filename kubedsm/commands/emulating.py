@@ -53,6 +53,7 @@ def emulate(
     network: Mapping[Tier, float],
     metrics_address: tuple[str, int] | None,
     prometheus: str | None,
+    paced: bool,
     output: str,
     **page: Any,
 ) -> None:
@@ -74,7 +75,7 @@ def emulate(
 
     async def serve() -> None:
         async with (
-            _emulated(spec, seed, token, lab, prometheus) as (cluster, metrics),
+            _emulated(spec, seed, token, lab, prometheus, paced=paced) as (cluster, metrics),
             HttpFront(cluster.routes, host, port, context) as front,
             _shown(viewing, cluster, token) as page_url,
         ):
@@ -116,7 +117,13 @@ async def _shown(
 
 @asynccontextmanager
 async def _emulated(
-    spec: ClusterSpec, seed: int, token: str | None, lab: Lab | None, prometheus: str | None
+    spec: ClusterSpec,
+    seed: int,
+    token: str | None,
+    lab: Lab | None,
+    prometheus: str | None,
+    *,
+    paced: bool,
 ) -> AsyncIterator[tuple[EmulatedCluster, str]]:
     """The cluster, and where its metrics are, if it has any."""
     clock, rng = SystemClock(), random.Random(seed)
@@ -126,7 +133,9 @@ async def _emulated(
         pods = None if lab is None else await enter(pod_processes(lab.folder, clock))
         usage = None if pods is None else PodUsage(pods, clock)
         cluster = await enter(
-            EmulatedCluster(spec, clock, rng, rates, token, pods, usage, default_scheduler=True)
+            EmulatedCluster(
+                spec, clock, rng, rates, token, pods, usage, default_scheduler=True, paced=paced
+            )
         )
         # Where `run` looks for its Lease, unless it is told otherwise.
         cluster.api.create(NAMESPACES, {"metadata": {"name": LeaseName().namespace}})

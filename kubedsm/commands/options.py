@@ -131,6 +131,12 @@ cluster_file = click.option(
     show_default=True,
     help="`paper`, or a file: Node objects, or the short form {nodes: [{name, tier, cpu, ..}]}.",
 )
+paced = click.option(
+    "--paced",
+    is_flag=True,
+    help="Emulate the latencies of a real control plane: ReplicaSets create pods in slow-start"
+    " batches, and watch events arrive 4 to 83 ms late.",
+)
 processes = click.option(
     "--jobs", type=click.IntRange(1, 1024), show_default="one a processor", help="Processes."
 )

@@ -33,6 +33,7 @@ from kubedsm.emulator.actors.scaling_metrics import Metrics
 from kubedsm.emulator.actors.service_accounts import ServiceAccountsController
 from kubedsm.emulator.actors.stateful_set import StatefulSetController
 from kubedsm.emulator.api.api_server import ApiServer
+from kubedsm.emulator.api.pacing import Pacing
 from kubedsm.emulator.api.resources import NODES, Object
 from kubedsm.emulator.http.routes import Routes
 
@@ -75,6 +76,8 @@ class EmulatedCluster:
     whoever shows it is the administrator, others may do what Roles and ClusterRoles that are bound
     to them allow. With `default_scheduler` pods of no other scheduler are placed, too.
     To track who manages which fields takes a fifth of the time: not for runs in which nobody asks.
+    With `paced` ReplicaSets create pods in slow-start batches and watch events arrive late, by
+    latencies of a real control plane; without, both happen at once.
     """
 
     def __init__(
@@ -89,13 +92,17 @@ class EmulatedCluster:
         *,
         default_scheduler: bool = False,
         tracks_managers: bool = True,
+        paced: bool = False,
     ) -> None:
         self.api = ApiServer(clock, rng, tracks_managers=tracks_managers)
         self.access = Access.enforced(self.api, token) if token else Access.open(self.api)
         runtime = runtime or NoRuntime()
-        self.routes = Routes(self.api, self.access, runtime.output)
+        pacing = Pacing(random.Random(rng.getrandbits(64))) if paced else None
+        self.routes = Routes(self.api, self.access, runtime.output, pacing)
         self._cache = Cache(self.api)
-        self._actors = _actors(spec.timing, self.api, self._cache, clock, metrics, runtime, usage)
+        self._actors = _actors(
+            spec.timing, self.api, self._cache, clock, metrics, runtime, usage, pacing
+        )
         if self.access.is_enforced:
             self._actors += (
                 ServiceAccountsController(self.api, self._cache, clock),
@@ -185,6 +192,7 @@ def _actors(
     metrics: Metrics | None,
     runtime: ContainerRuntime,
     usage: Usage | None,
+    pacing: Pacing | None,
 ) -> tuple[Controller, ...]:
     """In the order in which they hear of a change."""
     server = None if usage is None else MetricsServer(api, cache, clock, usage)
@@ -193,7 +201,7 @@ def _actors(
         NamespaceController(api, cache, clock),
         GarbageCollector(api, cache, clock),
         DeploymentController(api, cache, clock),
-        ReplicaSetController(api, cache, clock),
+        ReplicaSetController(api, cache, clock, pacing),
         StatefulSetController(api, cache, clock),
         JobController(api, cache, clock),
         HorizontalPodAutoscalerController(

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import attrs
 import click
 from rich.console import Console
 
@@ -53,12 +54,14 @@ def replay(
     services_path: str | None,
     config_path: str | None,
     seeds: int | None,
+    paced: bool,
     jobs: int | None,
     out: Path | None,
     page: Path | None,
     output: str,
 ) -> None:
-    other = (policies, services_path, config_path, cluster_name) != (None, None, None, _PAPER)
+    given = policies, services_path, config_path, cluster_name, paced
+    other = given != (None, None, None, _PAPER, False)
     _check(
         scenarios, preset, full=full, packs=bool(solver or seconds), other=other, plays=bool(page)
     )
@@ -70,7 +73,7 @@ def replay(
                 _MODELLED[preset].run(seeds, full, jobs, out, output)
         return
     with _problems():
-        setup = _setup(cluster_name, services_path, config_path)
+        setup = attrs.evolve(_setup(cluster_name, services_path, config_path), paced=paced)
         named, chosen = _policies(policies, setup), sources(scenarios)
         numbers = range(1, 1 + (seeds or (presets.FULL_SEEDS if full else presets.REDUCED_SEEDS)))
         if preset:

@@ -38,6 +38,8 @@ class Setup:
     configuration: Configuration = attrs.field(factory=Configuration)
     #: how long the autoscalers wait before they scale down
     stabilization_seconds: int = 5
+    #: with the latencies of a real control plane, as `EmulatedCluster` draws them
+    paced: bool = False
 
     @property
     def service_names(self) -> tuple[str, ...]:
@@ -87,7 +89,12 @@ async def _play(run: Run, camera: Camera | None) -> Record:
         return scenario.rate(workload, max(0.0, clock.monotonic() - start))
 
     async with EmulatedCluster(
-        setup.cluster, clock, run.rng("cluster"), metrics=rate, tracks_managers=False
+        setup.cluster,
+        clock,
+        run.rng("cluster"),
+        metrics=rate,
+        tracks_managers=False,
+        paced=setup.paced,
     ) as cluster:
         recorder = TimelineRecorder(setup.service_names, configuration.tiers)
         for node in cluster.api.list(NODES):

@@ -3,16 +3,21 @@
 One at a time. Its pods are apart from the queue meanwhile, so that others are placed which can be
 at once. Whatever is as hard waits for its end; and so does a pod of lower priority than any that is
 thought about, for it must not take the room from that.
+
+Replicas of the same workload wait as well, and so do pods whose preferences count the pods that are
+thought about, or are counted by theirs. The answer is about a cluster without them: decided on
+meanwhile, both decisions would take the node that is best for the first replica.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import attrs
 
 from kubedsm.clock import Clock
 from kubedsm.core.placing.decision import Decision
-from kubedsm.core.world.model import Pod
+from kubedsm.core.world.model import Pod, Workload
+from kubedsm.core.world.residents import Selection
 from kubedsm.runtime.deciding import Deciding
 from kubedsm.runtime.outcomes import Outcomes
 from kubedsm.runtime.scheduling_queue import SchedulingQueue
@@ -28,6 +33,9 @@ class _Batch:
     pods: list[Pod]
     #: on the clock
     began: float
+    workloads: frozenset[Workload]
+    #: pods that the preferences of these count
+    preferred: frozenset[Selection]
 
 
 @attrs.define
@@ -48,18 +56,38 @@ class Thoughts:
         for pod in pods:
             self.queue.set_apart(pod)
         if self._batch is None:
-            self._batch = _Batch(pods, began)
+            workloads = frozenset(pod.workload for pod in pods)
+            self._batch = _Batch(pods, began, workloads, _list_preferred(pods))
             self._begun.set()
 
     def let_pass(self, pods: list[Pod]) -> list[Pod]:
         """Those of them that need not wait for the end of what is thought about."""
-        if self._batch is None:
+        batch = self._batch
+        if batch is None:
             return pods
-        highest = max(pod.pod_class.priority for pod in self._batch.pods)
+        highest = max(pod.pod_class.priority for pod in batch.pods)
+        passing = []
         for pod in pods:
-            if pod.pod_class.priority < highest:
+            if pod.pod_class.priority < highest or self._interacts(pod, batch):
                 self.queue.set_apart(pod)
-        return [pod for pod in pods if pod.pod_class.priority >= highest]
+            else:
+                passing.append(pod)
+        return passing
+
+    def _interacts(self, pod: Pod, batch: _Batch) -> bool:
+        """Return whether the best node of the pod depends on the nodes of the batch, or theirs on
+        its node."""
+        surroundings = self.deciding.mirror.surroundings
+
+        def covered(selections: Iterable[Selection], other: Pod) -> bool:
+            return any(s.covers(other.namespace, other.labels, surroundings) for s in selections)
+
+        preferred = _list_preferred([pod])
+        return (
+            pod.workload in batch.workloads
+            or covered(batch.preferred, pod)
+            or (bool(preferred) and any(covered(preferred, other) for other in batch.pods))
+        )
 
     async def run(self) -> None:
         """Think about one batch after the other, until cancelled."""
@@ -108,3 +136,13 @@ class Thoughts:
         """Those that nothing has happened to, as they are now."""
         now = (self.queue.apart(pod.uid) for pod in pods)
         return [pod for pod in now if pod is not None]
+
+
+def _list_preferred(pods: Iterable[Pod]) -> frozenset[Selection]:
+    """Return the pods that preferences of these pods count."""
+    found: set[Selection] = set()
+    for preferences in {pod.pod_class.rules.preferences for pod in pods}:
+        terms = (*preferences.affinity, *preferences.anti_affinity)
+        found.update(Selection.of(term) for _, term in terms)
+        found.update(Selection(each.selector, (each.namespace,)) for each in preferences.spread)
+    return frozenset(found)

@@ -18,8 +18,10 @@ from kubedsm.emulator.api.resources import NODES
 from kubedsm.emulator.http.watching import WatchStream
 from kubedsm.runtime.leader_election import Elector
 from kubedsm.runtime.limits import Limits
+from kubedsm.runtime.placement_manager import PlacementManager
 from kubedsm.runtime.step_calls import StepCalls
 from kubedsm.runtime.step_checks import Fate
+from plans.events import CallRefused, OutcomeLost
 
 
 def deletions_unheard(monkeypatch):
@@ -46,6 +48,22 @@ def binds_without_uid(monkeypatch):
         return Request(method, path, *rest, body=body, **more)
 
     monkeypatch.setattr(verbs, "Request", without_uid)
+
+
+def lost_answers_forget_reservations(monkeypatch):
+    """Release what is reserved for the pod before its plan is told that the answer is lost."""
+    tell = PlacementManager.tell
+
+    def forgetful(manager, plan_id, event, due=None):
+        if isinstance(event, OutcomeLost):
+            manager._mirror.release(manager._plans[plan_id].plan.steps[event.step].pod)
+        tell(manager, plan_id, event, due)
+
+    monkeypatch.setattr(PlacementManager, "tell", forgetful)
+
+
+def lost_answers_are_refusals(monkeypatch):
+    monkeypatch.setattr("kubedsm.runtime.bind_calls.OutcomeLost", CallRefused)
 
 
 def pods_never_given_back(monkeypatch):
@@ -128,6 +146,7 @@ def nobody_takes_over(monkeypatch):
 
 
 BIND = "process:create-pods/binding:4"
+ASKED = "call:create-pods/binding:2"
 
 
 @pytest.mark.parametrize(
@@ -137,6 +156,10 @@ BIND = "process:create-pods/binding:4"
         (writes_leave_whenever_they_can, "leader-change", f"{BIND}:stopped-before", "I8: "),
         (nobody_takes_over, "leader-change", f"{BIND}:stopped-after", "the bystander"),
         (books_without_reservations, "scaling", "watch:pods.MODIFIED:0:unseen", "I2: "),
+        (lost_answers_forget_reservations, "burst", f"{ASKED}:timeout", "I3: "),
+        (lost_answers_forget_reservations, "cloud-to-edge", f"{ASKED}:500", "I3: "),
+        (lost_answers_are_refusals, "burst", f"{ASKED}:reset", "I3: "),
+        (lost_answers_are_refusals, "burst", f"{ASKED}:timeout-applied-late", "I3: "),
         (binds_without_uid, "burst", "call:create-events:0:409", "I3: "),
         (pods_never_given_back, "cloud-to-edge", "call:create-pods/binding:2:400", "I5: "),
         (unrest, "burst", "call:create-events:0:409", "I6: "),

@@ -16,6 +16,16 @@ def test_the_same_fault_has_the_same_story(seed):
     assert first == again
 
 
+def test_a_paced_run_is_another_that_can_be_repeated():
+    paced, again, plain = (play(Injection("burst", LOST, 0, p)) for p in (True, True, False))
+    assert paced == again
+    assert paced.violations == ()
+    assert paced.history != plain.history
+    assert (
+        paced.injection.command == f"kubedsm chaos --workload burst --seed 0 --paced --fault {LOST}"
+    )
+
+
 def test_another_seed_has_tasks_go_on_in_another_order():
     histories = {play(Injection("cloud-to-edge", None, seed)).history for seed in range(4)}
     assert len(histories) > 1

@@ -51,6 +51,13 @@ def test_everybody_places_the_paper_s_services(policy):
         assert result.migrations == 0
 
 
+def test_a_paced_run_is_another_that_can_be_repeated():
+    paced, again, plain = (carry_out(short("kubedsm", paced=p)) for p in (True, True, False))
+    assert paced.measures == again.measures
+    assert paced.measures != plain.measures
+    assert paced.measures.lost_pod_seconds == 0
+
+
 def test_kubedsm_is_above_kube_scheduler_and_random():
     ours, *others = (
         carry_out(short(policy)).measures.edge_ratio

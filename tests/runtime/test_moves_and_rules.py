@@ -89,7 +89,7 @@ async def test_a_move_starts_only_when_who_kept_it_away_is_gone():
 
 
 async def test_what_a_spread_allows_is_done_and_no_more():
-    async with emulated(*clouds(2), configuration=QUICK) as world, world.scheduler():
+    async with emulated(*clouds(2), configuration=QUICK, paced=True) as world, world.scheduler():
         world.deploy("web", 6, **spread("web"))
         await world.until_bound(6, 5)
         open_edge(world, node("e1", "edge", "8", "16Gi"))
@@ -134,7 +134,10 @@ async def to_rest(seed):
         "test",
     )
     nodes = clouds(rng.randint(1, 3))
-    async with emulated(*nodes, configuration=configuration) as world, world.scheduler():
+    async with (
+        emulated(*nodes, configuration=configuration, paced=True) as world,
+        world.scheduler(),
+    ):
         for name in ("s0", "s1", "s2"):
             rules = rng.choice(
                 [apart(name), apart(f"s{rng.randint(0, 2)}"), spread(name, rng.randint(1, 2)), {}]

@@ -171,6 +171,7 @@ async def emulated(
     usage: Usage | None = None,
     seed: int = 1,
     runtime: ContainerRuntime | None = None,
+    paced: bool = False,
     **timing: float,
 ) -> AsyncIterator[World]:
     """Three equal nodes. Pods start in 0.2 s and stop in 0.1 s unless `timing` says otherwise.
@@ -182,7 +183,8 @@ async def emulated(
         tuple(node(name, "edge", cpu, memory) for name in NODE_NAMES),
         Timing(**{"start_delay": 0.2, "stop_delay": 0.1, **timing}),
     )
-    cluster = EmulatedCluster(spec, clock, random.Random(seed), metrics, None, runtime, usage)
+    rng = random.Random(seed)
+    cluster = EmulatedCluster(spec, clock, rng, metrics, None, runtime, usage, paced=paced)
     async with cluster:
         world = World(cluster)
         await world.pass_time()

@@ -13,7 +13,8 @@ class SlowThinker:
     """Answers after a while, or not at all, as things were when it was asked."""
 
     thinker: object
-    seconds: float
+    #: a number, or a function that draws one
+    seconds: object
     #: so often it does not answer
     silent: int = 0
     asked: list = attrs.field(factory=list)
@@ -26,7 +27,7 @@ class SlowThinker:
         meanwhile, self.meanwhile = self.meanwhile, None
         if meanwhile is not None:
             meanwhile(answer)
-        await asyncio.sleep(self.seconds)
+        await asyncio.sleep(self.seconds() if callable(self.seconds) else self.seconds)
         if self.silent:
             self.silent -= 1
             raise NoAnswerError("it ended")
@@ -46,6 +47,20 @@ def hard(monkeypatch, prefix="hard"):
         return at_once(deciding, stage, pods)
 
     monkeypatch.setattr(Deciding, "at_once", hardly)
+
+
+def overrun_at_random(monkeypatch, runtime, rng):
+    """Have a third of the immediate decisions overrun, as on a busy machine.
+
+    The planner then takes 10 to 100 ms for each.
+    """
+    at_once = Deciding.at_once
+
+    def overrunning(deciding, stage, pods):
+        return None if rng.random() < 1 / 3 else at_once(deciding, stage, pods)
+
+    monkeypatch.setattr(Deciding, "at_once", overrunning)
+    slow_batches(runtime, lambda: rng.uniform(0.01, 0.1))
 
 
 def slow_batches(runtime, seconds, **more):

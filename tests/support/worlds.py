@@ -156,11 +156,22 @@ class World:
 
 
 @asynccontextmanager
-async def emulated(*nodes, timing=QUICK, metrics=None, admin_token=None, clock=None, **world):
+async def emulated(
+    *nodes,
+    timing=QUICK,
+    metrics=None,
+    admin_token=None,
+    clock=None,
+    paced=False,
+    seed=0,
+    **world,
+):
     clock = clock or VirtualClock()
     spec = ClusterSpec(tuple(nodes), timing)
-    rng = random.Random(0)
-    async with EmulatedCluster(spec, clock, rng, metrics=metrics, token=admin_token) as cluster:
+    rng = random.Random(seed)
+    async with EmulatedCluster(
+        spec, clock, rng, metrics=metrics, token=admin_token, paced=paced
+    ) as cluster:
         there = World(cluster, clock, Invariants(cluster.api), Witness(cluster.api), **world)
         yield there
         assert not there.invariants.wrong

@@ -1,7 +1,13 @@
 """The ReplicaSet controller: as many active pods as wanted, no more and no fewer.
 
 Terminating pods do not count, so that a replacement comes before the old pod is gone.
+
+With pacing, missing pods are created in slow-start batches of 1, 2, 4, ...: requests of one batch
+run at the same time, each with a latency of its own, and the next batch starts after the last
+answer. Source: `slowStartBatch` in k8s.io/kubernetes/pkg/controller/replicaset.
 """
+
+import attrs
 
 from kubedsm.clock import Clock
 from kubedsm.emulator.actors import conditions
@@ -20,20 +26,38 @@ from kubedsm.emulator.actors.pod_state import (
 from kubedsm.emulator.actors.scale_down import deletion_order
 from kubedsm.emulator.api.api_server import ApiServer
 from kubedsm.emulator.api.errors import ApiError
+from kubedsm.emulator.api.pacing import Pacing
 from kubedsm.emulator.api.resources import PODS, REPLICA_SETS, Object
 
 #: pods made or deleted in one go
 _BURST = 500
 
 
+@attrs.define
+class _SlowStart:
+    """Pods that one ReplicaSet is creating."""
+
+    #: number of pods in the batch that runs now
+    size: int = 0
+    #: times of the answers that are still outstanding, in order
+    answers: list[float] = attrs.field(factory=list)
+
+
 class ReplicaSetController(Controller):
-    def __init__(self, api: ApiServer, cache: Cache, clock: Clock) -> None:
+    """Without `pacing`, all missing pods are created at once."""
+
+    def __init__(
+        self, api: ApiServer, cache: Cache, clock: Clock, pacing: Pacing | None = None
+    ) -> None:
         super().__init__(api, cache, clock)
+        self._pacing = pacing
+        self._slow_starts: dict[Key, _SlowStart] = {}
         follow(self, REPLICA_SETS)
 
     def reconcile(self, key: Key) -> None:
         replica_set = self.cache.get(REPLICA_SETS, key)
         if replica_set is None:
+            self._slow_starts.pop(key, None)
             return
         pods = claim(
             self.api,
@@ -52,17 +76,39 @@ class ReplicaSetController(Controller):
     def _manage(self, replica_set: Object, pods: list[Object]) -> ApiError | None:
         """Make or delete pods. Returns why the API server refused one, if it did."""
         surplus = len(pods) - replica_set["spec"].get("replicas", 1)
+        due = self._count_due(key_of(replica_set), -surplus)
         if surplus > 0:
             for pod in self._victims(replica_set, pods, min(surplus, _BURST)):
                 self.api.delete(PODS, *key_of(pod), uid=pod["metadata"]["uid"])
         elif surplus < 0:
             pod = _pod_of(replica_set)
-            for _ in range(min(-surplus, _BURST)):
+            for _ in range(min(due, _BURST)):
                 try:
                     self.api.create(PODS, pod, namespace=replica_set["metadata"]["namespace"])
                 except ApiError as error:
+                    self._slow_starts.pop(key_of(replica_set), None)
                     return error
         return None
+
+    def _count_due(self, key: Key, missing: int) -> int:
+        """Return the number of missing pods to create now; ask to be reconciled for the others."""
+        if self._pacing is None:
+            return missing
+        if missing <= 0:
+            self._slow_starts.pop(key, None)
+            return 0
+        start, due = self._slow_starts.setdefault(key, _SlowStart()), 0
+        while start.answers and self.has_come(start.answers[0], key):
+            start.answers.pop(0)
+            due += 1
+        due = min(due, missing)
+        if due < missing and not start.answers:
+            start.size = max(1, 2 * start.size)
+            now = self.clock.monotonic()
+            batch = range(min(start.size, missing - due))
+            start.answers = sorted(now + self._pacing.draw_creation() for _ in batch)
+            self.has_come(start.answers[0], key)
+        return due
 
     def _victims(self, replica_set: Object, pods: list[Object], count: int) -> list[Object]:
         if count >= len(pods):

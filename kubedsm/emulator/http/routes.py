@@ -21,6 +21,7 @@ from kubedsm.emulator.api.errors import (
     success,
 )
 from kubedsm.emulator.api.managed_fields.tracking import to_json
+from kubedsm.emulator.api.pacing import Pacing
 from kubedsm.emulator.api.patching import APPLY_PATCH
 from kubedsm.emulator.api.resources import REVIEWS, Object
 from kubedsm.emulator.http import bodies, discovery, listing, openapi, reviews
@@ -86,15 +87,19 @@ Handler = Callable[[Target, ApiRequest], Answer]
 class Routes:
     """Answers requests with an ApiServer; of everybody, unless `access` says otherwise.
 
-    `output`: what processes of pods have said, where there are any.
+    `output`: what processes of pods have said, where there are any. `pacing` delays watch events.
     """
 
     def __init__(
-        self, api: ApiServer, access: Access | None = None, output: Output = no_output
+        self,
+        api: ApiServer,
+        access: Access | None = None,
+        output: Output = no_output,
+        pacing: Pacing | None = None,
     ) -> None:
         self._api = api
         self._access = access or Access.open(api)
-        self._hub = WatchHub(api.store, api.clock)
+        self._hub = WatchHub(api.store, api.clock, pacing)
         self._logs = PodLogs(api, output)
         #: method → handler, by what the path means
         self._of_collection: Mapping[str, Handler] = {

@@ -7,6 +7,7 @@ once for all streams that show it in the same form.
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Literal, Self, get_args
 
 import attrs
@@ -16,6 +17,7 @@ from kubedsm.clock import Clock
 from kubedsm.emulator.api.errors import ApiError, expired
 from kubedsm.emulator.api.forms import requested_form
 from kubedsm.emulator.api.managed_fields.tracking import to_json
+from kubedsm.emulator.api.pacing import Pacing
 from kubedsm.emulator.api.resources import Object, Resource
 from kubedsm.emulator.api.selectors import Selection
 from kubedsm.emulator.api.store import ExpiredError, ObjectChange, Store
@@ -100,14 +102,18 @@ class WatchStream:
         clock: Clock,
         revision: Callable[[], int],
         on_end: Callable[["WatchStream"], None],
+        pacing: Pacing | None = None,
     ) -> None:
         self._request = request
         self._clock = clock
         self._revision = revision
         self._on_end = on_end
+        self._pacing = pacing
         #: the revision up to which the reader knows everything
         self._seen = request.since or revision()
         self._lines: deque[bytes] = deque()
+        #: lines on their way with the times of their arrival, in order
+        self._on_the_way: deque[tuple[float, bytes]] = deque()
         self._waiter: asyncio.Future[None] | None = None
         self._ended = False
         now = clock.monotonic() if request.timeout or request.bookmarks else 0.0
@@ -129,11 +135,17 @@ class WatchStream:
         if line is None:
             line = memo[key] = _line(kind, request.form.single(obj, self._clock.wall()))
         self.push(line)
-        if len(self._lines) > _MOST_WAITING:
+        if len(self._lines) + len(self._on_the_way) > _MOST_WAITING:
             self.end()
 
     def push(self, line: bytes) -> None:
-        self._lines.append(line)
+        if self._pacing is None:
+            self._lines.append(line)
+        else:
+            # Lines never overtake each other: they come over one connection.
+            arrival = self._clock.monotonic() + self._pacing.draw_delivery()
+            last = self._on_the_way[-1][0] if self._on_the_way else 0.0
+            self._on_the_way.append((max(arrival, last), line))
         self._wake()
 
     def show(self, kind: LineType, obj: Object) -> None:
@@ -171,6 +183,7 @@ class WatchStream:
         """Close it from the reader's side."""
         self.end()
         self._lines.clear()
+        self._on_the_way.clear()
 
     @property
     def waiting(self) -> int:
@@ -182,15 +195,17 @@ class WatchStream:
 
     async def __anext__(self) -> bytes:
         while not self._lines:
-            if self._ended:
+            if self._ended and not self._on_the_way:
                 raise StopAsyncIteration
             await self._wait()
         return self._lines.popleft()
 
     async def _wait(self) -> None:
-        """Until there is a line, or the time for a bookmark or the end has come."""
+        """Until there is a line, or the time for an arrival, a bookmark or the end has come."""
         self._waiter = asyncio.get_running_loop().create_future()
-        moments = [at for at in (self._deadline, self._bookmark_at) if at is not None]
+        times = () if self._ended else (self._deadline, self._bookmark_at)
+        moments = [at for at in times if at is not None]
+        moments += [arrival for arrival, _ in islice(self._on_the_way, 1)]
         due = min(moments, default=None)
         try:
             async with asyncio.timeout(None if due is None else due - self._clock.monotonic()):
@@ -202,6 +217,10 @@ class WatchStream:
             self._waiter = None
 
     def _on_time(self, now: float) -> None:
+        while self._on_the_way and self._on_the_way[0][0] <= now:
+            self._lines.append(self._on_the_way.popleft()[1])
+        if self._ended:
+            return
         if self._deadline is not None and now >= self._deadline:
             self.end()
         elif self._bookmark_at is not None and now >= self._bookmark_at:
@@ -214,11 +233,12 @@ class WatchStream:
 
 
 class WatchHub:
-    """All watches on a store."""
+    """All watches on a store; `pacing` delays their events."""
 
-    def __init__(self, store: Store, clock: Clock) -> None:
+    def __init__(self, store: Store, clock: Clock, pacing: Pacing | None = None) -> None:
         self._store = store
         self._clock = clock
+        self._pacing = pacing
         #: by the stored resource, as the store keys it
         self._streams: dict[str, list[WatchStream]] = {}
         self.close = store.subscribe(self._on_change)
@@ -227,7 +247,7 @@ class WatchHub:
         """Begin a watch, with its history if it asks for one; an ERROR event if that is gone."""
         resource = request.form.resource
         streams = self._streams.setdefault(_key(resource), [])
-        stream = WatchStream(request, self._clock, self._revision, streams.remove)
+        stream = WatchStream(request, self._clock, self._revision, streams.remove, self._pacing)
         streams.append(stream)
         for obj in request.initial:
             stream.show("ADDED", obj)
