@@ -43,6 +43,7 @@ from kubedsm.runtime.config_map import ConfigMapName
 from kubedsm.runtime.configuration_source import said_in
 from kubedsm.runtime.leader_election import NotLeadingError
 from kubedsm.runtime.listener import Listeners
+from kubedsm.runtime.prometheus import InAThread
 from kubedsm.solvers.available import lacking
 from kubedsm.why.server import Diagnostics
 
@@ -57,6 +58,7 @@ def run(
     grace_period: float,
     dry_run: bool,
     metrics_address: tuple[str, int] | None,
+    prometheus_credentials: Path,
     log_format: str | None,
     log_level: str,
     verbose: bool,
@@ -97,6 +99,7 @@ def run(
             page_token_file=page_token_file,
             page_hosts=page_hosts,
         ),
+        prometheus_credentials,
     )
     until_interrupted(serving.serve(), stop)
 
@@ -119,6 +122,7 @@ class _Serving:
     dry_run: bool
     #: None: no page is shown
     viewing: Viewing | None
+    prometheus_credentials: Path
 
     async def serve(self) -> None:
         log, clock, rng = structlog.get_logger(), SystemClock(), random.Random()
@@ -146,6 +150,7 @@ class _Serving:
                 # Nobody looks at the scene unless it is shown.
                 listener=Listeners(instruments, scene) if self.viewing else instruments,
                 apart=True,
+                prometheus=InAThread(self.prometheus_credentials),
                 dry_run=self.dry_run,
             )
 

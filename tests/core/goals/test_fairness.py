@@ -13,9 +13,7 @@ from support.placement_instances import node, pod, resources, snapshot
 # Moves are free here: what they cost is another matter.
 OFF = load("{fairness: {perNamespace: false}, migration: {price: 0s}}", "test").policy
 FAIR = load("migration: {price: 0s}", "test").policy
-DOUBLE = load(
-    "{fairness: {namespaces: {whole: 2}}, migration: {price: 0s}}", "test"
-).policy
+DOUBLE = load("{fairness: {namespaces: {whole: 2}}, migration: {price: 0s}}", "test").policy
 
 
 def one_core(namespace, service, number, on=None):
