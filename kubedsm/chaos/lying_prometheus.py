@@ -9,7 +9,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 import orjson
@@ -71,7 +71,7 @@ def _truth(claims: list[Claim], now: float) -> Sent:
     return _OK, _document(each.encode(now) for each in claims)
 
 
-def _changed(**changes: object) -> Lie:
+def _changed(**changes: Any) -> Lie:
     def lie(claims: list[Claim], now: float) -> Sent:
         return _truth([attrs.evolve(each, **changes) for each in claims], now)
 

@@ -31,6 +31,7 @@ WORKLOADS = (
     "preemption",
     "packing",
     "long-quiet",
+    "lying-prometheus",
     "leader-change",
     "slow-leader",
     "fast-leader",
