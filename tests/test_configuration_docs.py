@@ -26,7 +26,6 @@ def keys(content, prefix=""):
 
 #: keys that are in no dump of the defaults
 UNSET = ["latencyTarget", "mode", "rate", "fairness.namespaces", "optimiser.mode"]
-UNSET += ["loadAware.tokenFile", "loadAware.caFile"]
 #: too long for a table
 LISTED = "loadAware.queries."
 KEYS = keys(msgspec.yaml.decode(dump(Configuration())))

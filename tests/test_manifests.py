@@ -74,7 +74,7 @@ def test_all_of_it_is_in_its_namespace_and_bears_its_name():
         == OBJECTS["Namespace", NAMESPACE]["metadata"]["name"]
     )
     assert kustomization["labels"] == [{"pairs": LABELS}]
-    assert {name for _, name in OBJECTS} == {"kubedsm", "kubedsm-metrics"}
+    assert {name for _, name in OBJECTS} == {"kubedsm", "kubedsm-approvals", "kubedsm-metrics"}
     assert all(given["metadata"]["namespace"] == NAMESPACE for given in made(MONITORING).values())
 
 

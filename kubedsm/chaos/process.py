@@ -29,6 +29,7 @@ from kubedsm.runtime.assembly import Runtime
 from kubedsm.runtime.config_map import ConfigMapName
 from kubedsm.runtime.leader_election import Elector, LeaseTimes, NotLeadingError
 from kubedsm.runtime.listener import Listener
+from kubedsm.runtime.prometheus import Asker
 
 log = structlog.get_logger()
 
@@ -72,6 +73,7 @@ class Process:
         times: LeaseTimes | None = None,
         rng: random.Random | None = None,
         listener: Listener | None = None,
+        prometheus: Asker | None = None,
     ) -> None:
         self.name = name
         self._front = front
@@ -103,6 +105,7 @@ class Process:
             name,
             source=source,
             listener=listener,
+            prometheus=prometheus,
         )
         self._task: asyncio.Task[None] | None = None
         #: how it ended, if by an error of its own

@@ -14,6 +14,7 @@ from kubedsm.chaos.hands import CONFIGURED_BY, NAMESPACE, Hands
 from kubedsm.chaos.incidents import incident
 from kubedsm.chaos.invariants import Invariants
 from kubedsm.chaos.ledger import Ledger
+from kubedsm.chaos.lying_prometheus import LyingPrometheus
 from kubedsm.chaos.process import Process
 from kubedsm.chaos.seam import ProcessSeam, Seam
 from kubedsm.chaos.witness import Witness
@@ -80,6 +81,7 @@ class Stage:
         self.api = cluster.api
         self.hands = Hands(cluster)
         self.clock = VirtualClock()
+        self.prometheus = LyingPrometheus(self.hands, self.clock)
         self.seam = seam
         seam.on_incident = self._happen
         self.invariants = Invariants(self.api)
@@ -144,6 +146,7 @@ class Stage:
             times=self._times,
             rng=random.Random(f"{self._seed} {name}"),
             listener=_PlansTold(partial(self.seam.tell, name)),
+            prometheus=self.prometheus,
         )
         seam.attach(process)
         self.processes[name] = process

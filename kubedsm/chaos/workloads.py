@@ -9,6 +9,7 @@ import attrs
 
 from kubedsm.chaos.faults import LASTING
 from kubedsm.chaos.hands import NAMESPACE
+from kubedsm.chaos.lying_prometheus import PERIOD, TOLD_AFTER
 from kubedsm.chaos.stage import Stage
 from kubedsm.core.world.model import MIGRATING_LABEL
 from kubedsm.emulator.actors.pod_state import is_terminating, labels_of, node_of
@@ -314,6 +315,24 @@ async def _leader_change(stage: Stage) -> None:
         stage.leader.stopping.set()
 
 
+async def _lying_prometheus(stage: Stage) -> None:
+    """Load balancing is on, and Prometheus tells one lie after the other, until it is gone."""
+    load: Object = {
+        "prometheus": "http://lies",
+        "period": f"{PERIOD:g}s",
+        "window": "1s",
+        "move": True,
+    }
+    unasked = {"net": "", "disk": ""}
+    load["queries"] = {"node": unasked, "pod": unasked}
+    stage.hands.configure({"loadAware": load | {"minLoadGain": 0.1}})
+    stage.hands.deploy("web", 1, cpu="500m")
+    stage.hands.deploy("shop", 1, cpu="500m")
+    await stage.clock.sleep(TOLD_AFTER / 2)
+    stage.hands.scale("shop", 2)
+    await stage.clock.sleep(TOLD_AFTER / 2)
+
+
 WORKLOADS = {
     workload.name: workload
     for workload in (
@@ -337,6 +356,7 @@ WORKLOADS = {
         Workload("preemption", _preemption),
         Workload("packing", _packing, nodes=IN_PIECES),
         Workload("long-quiet", _long_quiet),
+        Workload("lying-prometheus", _lying_prometheus, nodes=(*TWO, CLOUD), rates=(1.0, 1.0)),
         Workload("leader-change", _leader_change, nodes=(CLOUD,), rates=(1.0, 1.0)),
         Workload("slow-leader", _leader_change, nodes=(CLOUD,), rates=(0.5, 2.0)),
         Workload("fast-leader", _leader_change, nodes=(CLOUD,), rates=(2.0, 0.5)),

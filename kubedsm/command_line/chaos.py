@@ -32,6 +32,7 @@ WORKLOADS = (
     "preemption",
     "packing",
     "long-quiet",
+    "lying-prometheus",
     "leader-change",
     "slow-leader",
     "fast-leader",

@@ -1,5 +1,6 @@
 """What `kubedsm run` is called with."""
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -56,6 +57,14 @@ from kubedsm.commands.options import (
     callback=address,
     show_default="127.0.0.1:10271",
     help="Where /metrics, /healthz, /livez and /readyz are served; :10271 is on all addresses.",
+)
+@click.option(
+    "--prometheus-credentials",
+    type=click.Path(path_type=Path, file_okay=False),
+    default="/var/run/secrets/kubedsm.io/prometheus",
+    show_default=True,
+    help="Directory of a mounted Secret with the token for Prometheus, its server (the address"
+    " that may see it) and ca.crt; each may be missing (docs/measured-load.md).",
 )
 @page("where `kubedsm explain` asks")
 @click.option(

@@ -1,4 +1,4 @@
-"""Moves that the scheduler which runs is asked to make, by way of its ConfigMap."""
+"""Requests to the running scheduler to migrate pods, by way of its ConfigMaps."""
 
 import asyncio
 import uuid
@@ -68,7 +68,7 @@ class Scheduler:
     async def paused(self, wait: float = 0.0) -> bool:
         """Whether moving is, and does not cease to be within that time; then that is told."""
         until = self.clock.monotonic() + wait
-        while paused_in(await self._found()):
+        while paused_in(await self._found(self.name)):
             if self.clock.monotonic() >= until:
                 after = f" still, after {wait:g} s" if wait else ""
                 remark(
@@ -87,47 +87,47 @@ class Scheduler:
         request = MoveRequest(uuid.uuid4().hex[:8], self.clock.wall(), proposal, moves)
         if len(str(request)) > LONGEST:
             raise click.ClickException(f"{len(moves)} moves are more than a request may say")
-        about = await self._put(request)
+        # Whoever names moves has to be one who may configure.
+        where = self.name if moves else self.name.approvals
+        about = await self._put(request, where)
         try:
             answer = await self._answered(about, request)
         except asyncio.CancelledError:
             remark(f"not waited for: what a scheduler has begun of request {request.id} goes on")
             raise
         finally:
-            await self._withdraw(request)
+            await self._withdraw(request, where)
         if answer is None:
             # It may have been taken in the last moment.
             answer = await self._answered(about, request, taken_within=0.0)
         if answer is None:
             raise click.ClickException(
                 f"no scheduler took the request within {TAKEN_WITHIN:g} s: does one run, and"
-                f" follow ConfigMap {self.name}? If one does, its log says why it left it"
+                f" follow ConfigMap {where}? If one does, its log says why it left it"
             )
         return _told(answer)
 
-    async def _found(self) -> ConfigMap | None:
+    async def _found(self, where: ConfigMapName) -> ConfigMap | None:
         try:
-            return await get_config_map(
-                self.cluster, self.name.namespace, self.name.name, timeout=TIMEOUT
-            )
+            return await get_config_map(self.cluster, where.namespace, where.name, timeout=TIMEOUT)
         except NotFound:
             return None
 
-    async def _put(self, request: MoveRequest) -> ConfigMap:
+    async def _put(self, request: MoveRequest, where: ConfigMapName) -> ConfigMap:
         """Have it stand there, in nobody else's place."""
         for _ in range(TRIES):
-            found = await self._found()
+            found = await self._found(where)
             try:
                 if found is None:
                     found = await create_config_map(
-                        self.cluster, self.name.namespace, self.name.name, timeout=TIMEOUT
+                        self.cluster, where.namespace, where.name, timeout=TIMEOUT
                     )
                 await self._look_for_another(found, request.id)
                 await put_request(self.cluster, found, str(request), timeout=TIMEOUT)
             except Conflict:
                 continue
             return found
-        raise click.ClickException(f"ConfigMap {self.name} is changed all the time by others")
+        raise click.ClickException(f"ConfigMap {where} is changed all the time by others")
 
     async def _look_for_another(self, found: ConfigMap, mine: str) -> None:
         """Raise ClickException if another request stands there, and is not over yet."""
@@ -171,11 +171,11 @@ class Scheduler:
                 return RequestAnswer(request.id, "lost", why)
             await self.clock.sleep(LOOK)
 
-    async def _withdraw(self, request: MoveRequest) -> None:
+    async def _withdraw(self, request: MoveRequest, where: ConfigMapName) -> None:
         """Have it stand there no longer; left there it would only be too old after a while."""
         try:
             for _ in range(TRIES):
-                found = await self._found()
+                found = await self._found(where)
                 if found is None or found.requested_moves != str(request):
                     return
                 try:
@@ -184,7 +184,7 @@ class Scheduler:
                     continue
                 return
         except (ClusterError, WireError) as error:
-            remark(f"request {request.id} still stands on ConfigMap {self.name}: {error}")
+            remark(f"request {request.id} still stands on ConfigMap {where}: {error}")
 
 
 def _told(answer: RequestAnswer) -> int:

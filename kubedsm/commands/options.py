@@ -250,7 +250,7 @@ handing_over = _together(
         default="kubedsm/kubedsm",
         show_default=True,
         callback=_config_map_name,
-        help="The scheduler's ConfigMap: it says whether moving is paused, and takes requests.",
+        help="The scheduler's ConfigMap; approvals go to the one whose name ends in -approvals.",
     ),
     click.option(
         "--wait",

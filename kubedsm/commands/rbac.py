@@ -7,7 +7,7 @@ import click
 import yaml
 from rich.console import Console
 
-from kubedsm.cluster.calls.permissions import FEATURES, Feature, Rule, rules
+from kubedsm.cluster.calls.permissions import APPROVALS, FEATURES, Feature, Rule, rules
 from kubedsm.commands.console import print_json
 from kubedsm.commands.inputs import configuration_at
 from kubedsm.configuration.settings import Configuration
@@ -93,10 +93,11 @@ def roles(features: Sequence[Feature], name: str, namespace: str) -> str:
 
 
 def _rule(rule: Rule, name: str) -> str:
+    names = [name, name + APPROVALS] if "configmaps" in rule.resources else [name]
     given = {
         "apiGroups": [rule.group],
         "resources": list(rule.resources),
-        **({"resourceNames": [name]} if rule.named else {}),
+        **({"resourceNames": names} if rule.named else {}),
         "verbs": list(rule.verbs),
     }
     return f"# {', '.join(rule.features)}\n" + _yaml([given], default_flow_style=None)

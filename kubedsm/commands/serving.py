@@ -44,6 +44,7 @@ from kubedsm.runtime.config_map import ConfigMapName
 from kubedsm.runtime.configuration_source import said_in
 from kubedsm.runtime.leader_election import NotLeadingError
 from kubedsm.runtime.listener import Listeners
+from kubedsm.runtime.prometheus import InAThread
 from kubedsm.solvers.available import lacking
 from kubedsm.why.server import Diagnostics
 
@@ -58,6 +59,7 @@ def run(
     grace_period: float,
     dry_run: bool,
     metrics_address: tuple[str, int] | None,
+    prometheus_credentials: Path,
     log_format: str | None,
     log_level: str,
     verbose: bool,
@@ -99,6 +101,7 @@ def run(
             page_token_file=page_token_file,
             page_hosts=page_hosts,
         ),
+        prometheus_credentials,
     )
     until_interrupted(serving.serve(), stop)
 
@@ -121,6 +124,7 @@ class _Serving:
     dry_run: bool
     #: None: no page is shown
     viewing: Viewing | None
+    prometheus_credentials: Path
 
     async def serve(self) -> None:
         log, clock, rng = structlog.get_logger(), SystemClock(), random.Random()
@@ -148,6 +152,7 @@ class _Serving:
                 # Nobody looks at the scene unless it is shown.
                 listener=Listeners(instruments, scene) if self.viewing else instruments,
                 apart=True,
+                prometheus=InAThread(self.prometheus_credentials),
                 dry_run=self.dry_run,
             )
 

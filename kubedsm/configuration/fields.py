@@ -115,6 +115,8 @@ def structured(cls: type[_Section], value: object) -> _Section:
     for key, given in mapping(value).items():
         with at(key):
             if key not in attributes:
+                if removed := getattr(cls, "REMOVED", {}).get(key):
+                    raise DocumentError(f"no longer a key: {removed}")
                 known = f"; the keys here are {', '.join(attributes)}"
                 raise DocumentError(f"unknown key{did_you_mean(key, attributes) or known}")
             if given is not None:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 import attrs
@@ -28,12 +28,15 @@ from kubedsm.core.world.quantities import QuantityError, units
 
 #: in a query, what `loadAware.window` is put in place of
 WINDOW = "$window"
-#: characters of a query, of a path, and of a URL
+#: characters of a query, and of a URL
 _LONGEST = 4096
 
+#: the remedy for configurations that name credentials
+_CREDENTIALS = (
+    "credentials belong in the Secret kubedsm-prometheus, with the keys server, token and ca.crt"
+)
 _LOOPS = 'device!~"lo|veth.*|cni.*|flannel.*"'
 _QUERY = text(re.compile(rf"(?:\S[\S\s]{{0,{_LONGEST - 1}}})?"), "a PromQL query, or empty")
-_PATH = text(re.compile(rf"/[^\x00-\x1f]{{0,{_LONGEST - 1}}}"), "an absolute path")
 _PROMETHEUS_LABEL = text(re.compile("[a-zA-Z_][a-zA-Z0-9_]{0,99}"), "a label of Prometheus")
 
 _WITHOUT_UNIT = re.compile(r"(?P<amount>.*)B/s")
@@ -81,7 +84,7 @@ def _url() -> Kind:
         if odd:
             raise DocumentError(f"not {what}")
         if "@" in url.netloc:
-            raise DocumentError("a ConfigMap is no place for a password: see tokenFile")
+            raise DocumentError(f"a ConfigMap is no place for a password: {_CREDENTIALS}")
 
     def schema() -> dict[str, Any]:
         return {
@@ -178,10 +181,10 @@ class NodeCapacity:
 class LoadAware:
     """See `core.goals.load` and `runtime.load_monitor`. Off without a URL."""
 
+    #: whoever may change a ConfigMap must not name files whose content is sent somewhere
+    REMOVED: ClassVar[Mapping[str, str]] = dict.fromkeys(("tokenFile", "caFile"), _CREDENTIALS)
+
     prometheus: str = attrs.field(default="", metadata=_url())
-    #: of a bearer token, and of the certificates that are trusted instead of the system's
-    token_file: str | None = attrs.field(default=None, metadata=_PATH)
-    ca_file: str | None = attrs.field(default=None, metadata=_PATH)
     #: those by which series of nodes name them: the first that one has
     node_label: tuple[str, ...] = attrs.field(
         default=("node", "instance"), metadata=several(_PROMETHEUS_LABEL)

@@ -217,9 +217,9 @@ class TenantSettings:
 
 @attrs.frozen(field_transformer=checked)
 class Fairness:
-    """Whether splitting a workload gains anything; see `core.goals.fairness`."""
+    """Weights of namespaces; see `core.goals.fairness`."""
 
-    per_namespace: bool = attrs.field(default=False, metadata=flag())
+    per_namespace: bool = attrs.field(default=True, metadata=flag())
     #: the weights of those that do not weigh 1
     namespaces: Mapping[str, float] = attrs.field(
         default={}, metadata=by_name(_NAMESPACE, number(0, 1000))

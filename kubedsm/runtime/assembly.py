@@ -16,7 +16,7 @@ from kubedsm.core.world.events import NodeApplied
 from kubedsm.core.world.mirror import ClusterMirror
 from kubedsm.core.world.model import Pod, Uid
 from kubedsm.runtime.bind_calls import BindCalls
-from kubedsm.runtime.config_map import ConfigMapName
+from kubedsm.runtime.config_map import ConfigMapName, FollowedConfigMap
 from kubedsm.runtime.deciding import Deciding
 from kubedsm.runtime.dry_run import WAITING, only_said
 from kubedsm.runtime.event_handler import EventHandler
@@ -307,8 +307,12 @@ class Runtime:
     def _taker_of_requests(self, instance: str) -> MoveRequests | None:
         if self.suggester is None or self.dry_run:
             return None
+        config_map = self._settings.config_map
+        # Its own chance, as others have.
+        rng = random.Random(instance)
+        approvals = FollowedConfigMap(self._cluster, config_map.name.approvals, self._clock, rng)
         return MoveRequests.beside(
-            self.suggester, self._moves, self._cluster, self._settings.config_map, instance
+            self.suggester, self._moves, self._cluster, config_map, approvals, instance
         )
 
     def _event_handler(self, binds: BindCalls) -> EventHandler:

@@ -8,6 +8,7 @@ import attrs
 import structlog
 
 from kubedsm.clock import Clock
+from kubedsm.cluster.calls.permissions import APPROVALS
 from kubedsm.cluster.client.paths import is_name
 from kubedsm.cluster.client.port import Cluster
 from kubedsm.cluster.watching.reflector import Reflector
@@ -29,6 +30,14 @@ class ConfigMapName:
         if not (is_name(namespace) and is_name(name)):
             raise ValueError(f"{text} is no namespace and name, such as kubedsm/kubedsm")
         return cls(namespace, name)
+
+    @property
+    def approvals(self) -> "ConfigMapName":
+        """The ConfigMap next to the configuration where proposals are approved.
+
+        An object of its own, since whoever may patch annotations may patch the data as well.
+        """
+        return ConfigMapName(self.namespace, f"{self.name}{APPROVALS}")
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"

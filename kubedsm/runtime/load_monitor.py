@@ -36,6 +36,9 @@ log = structlog.get_logger()
 
 #: seconds that all queries together may take
 BUDGET = 10.0
+#: bytes of the answers to all queries together; more only in a cluster that needs them: four series
+#: of a pod take about 500
+BYTES, BYTES_EACH = 4 * 2**20, 768
 
 
 @attrs.define
@@ -85,10 +88,10 @@ class LoadMonitor:
     async def _ask(self) -> None:
         configuration = self.configuration.current
         load, queries = configuration.load_aware, queries_of(configuration)
-        then = partial(
-            taken_in, load, queries, self._known, self.mirror.snapshot(), self.clock.wall
-        )
-        round_ = await self.asker.ask(load, queries, BUDGET, then)
+        snapshot = self.mirror.snapshot()
+        then = partial(taken_in, load, queries, self._known, snapshot, self.clock.wall)
+        most = max(BYTES, BYTES_EACH * (len(snapshot.nodes) + len(snapshot.pods)))
+        round_ = await self.asker.ask(load, queries, BUDGET, most, then)
         if _asked(configuration) != _asked(self.configuration.current):
             return  # it is asked anew at once
         for query, result in round_.results.items():
@@ -130,4 +133,4 @@ def _asked(configuration: Configuration) -> object:
 
 
 def _whom(load: LoadAware) -> object:
-    return load.prometheus, load.token_file, load.ca_file, load.node_label
+    return load.prometheus, load.node_label

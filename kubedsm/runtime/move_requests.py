@@ -1,6 +1,8 @@
-"""Moves that somebody asks for: taken once, carried out as the scheduler's own are, and answered.
+"""Requests to migrate pods: taken once, carried out as the scheduler's own moves, and answered.
 
-A request stands on the scheduler's ConfigMap (`cluster.wire.move_request`); who leads takes it.
+A request is an annotation (`cluster.wire.move_request`), and the leader takes it. The ConfigMap for
+approvals takes the id of a proposal. A request that names its moves goes on the ConfigMap with the
+configuration, whose writers may do that and more.
 
 Rules.
 1. That it is taken is written down, as an Event, before anything is done: so whoever leads next
@@ -36,7 +38,7 @@ from kubedsm.cluster.wire.move_request import (
     request_in,
 )
 from kubedsm.core.moving.suggestion import Suggestion
-from kubedsm.runtime.config_map import FollowedConfigMap
+from kubedsm.runtime.config_map import ConfigMapName, FollowedConfigMap
 from kubedsm.runtime.moves import Moves
 from kubedsm.runtime.requested_moves import asked_by, holding
 from kubedsm.runtime.suggester import Suggester
@@ -68,14 +70,16 @@ LOST = (
 @attrs.define
 class MoveRequests:
     cluster: Cluster
+    #: with the configuration, and with approvals
     config_map: FollowedConfigMap
+    approvals: FollowedConfigMap
     suggester: Suggester
     moves: Moves
     clock: Clock
     #: names this process in Events
     instance: str
-    #: the annotation as it was looked at last
-    _seen: str = attrs.field(default="", init=False)
+    #: the annotation of each ConfigMap as it was read last
+    _seen: dict[ConfigMapName, str] = attrs.field(factory=dict, init=False)
     _changed: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
     #: the request that is carried out; empty if none is
     _under_way: str = attrs.field(default="", init=False)
@@ -88,25 +92,30 @@ class MoveRequests:
         moves: Moves,
         cluster: Cluster,
         config_map: FollowedConfigMap,
+        approvals: FollowedConfigMap,
         instance: str,
     ) -> Self:
         """One whose moves are made as the suggester's are."""
-        return cls(cluster, config_map, suggester, moves, suggester.clock, instance)
+        return cls(cluster, config_map, approvals, suggester, moves, suggester.clock, instance)
 
     def __attrs_post_init__(self) -> None:
         self._answered.set()
-        self.config_map.observe(lambda _: self._changed.set())
+        for followed in (self.config_map, self.approvals):
+            followed.observe(lambda _: self._changed.set())
 
     async def run(self) -> NoReturn:
         """Take what is asked for, while this process leads."""
         await self.suggester.synced.wait()
-        while True:
-            self._changed.clear()
-            found = self.config_map.found
-            if found is not None and found.requested_moves != self._seen:
-                self._seen = found.requested_moves
-                await self._look_at(found)
-            else:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.approvals.run())
+            while True:
+                self._changed.clear()
+                for followed in (self.config_map, self.approvals):
+                    found = followed.found
+                    seen = self._seen.get(followed.name, "")
+                    if found is not None and found.requested_moves != seen:
+                        self._seen[followed.name] = found.requested_moves
+                        await self._look_at(found)
                 await self._changed.wait()
 
     async def answered(self) -> None:
@@ -137,6 +146,12 @@ class MoveRequests:
             await self._answer(found, RequestAnswer(request.id, "lost", LOST))
 
     async def _take(self, found: ConfigMap, request: MoveRequest) -> None:
+        if request.moves and str(found) == str(self.approvals.name):
+            why = (
+                f"an approval names a proposal; moves are named on ConfigMap {self.config_map.name}"
+            )
+            await self._refuse(found, request, "unreadable", why)
+            return
         if self._under_way:
             why = f"request {self._under_way} is being carried out"
             await self._refuse(found, request, "busy", why)

@@ -1,9 +1,9 @@
-"""Prometheus, asked one query after the other in a thread of its own.
+"""Prometheus client: instant queries in a daemon thread, within limits on time and bytes.
 
-The thread is a daemon, so that nothing that hangs keeps the process from ending, and there is one
-of them at most: while one hangs, nothing more is asked. What comes back may be anything, of any
-size: a vector is made of it, or else a failure with its reason in a line. The library is imported
-where somebody is asked.
+At most one thread runs. While it hangs, for example in a name lookup, no further query is sent. The
+bodies of all answers of one round share a byte budget: parsing holds the GIL, which the event loop
+needs. A query returns a vector, or a failure with its reason in one line. The library is imported
+in the thread, at the first query.
 """
 
 import asyncio
@@ -14,9 +14,10 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 import attrs
+import msgspec
 
 from kubedsm.configuration.load_aware import LoadAware
 
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: bytes of one answer: 50,000 pods need half of it
-LARGEST = 16 * 2**20
+#: directory of a mounted Secret: `token`, the `server` that may see the token, `ca.crt`
+CREDENTIALS = Path("/var/run/secrets/kubedsm.io/prometheus")
 _CHUNK = 2**16
 #: characters of what a server says is wrong
 _TOLD = 300
@@ -37,8 +38,8 @@ _TOKEN = re.compile("[!-~]+")
 _OK, _REDIRECTS, _REFUSES = 200, 300, 400
 
 
-class Sample(NamedTuple):
-    """One series at a moment."""
+class Sample(msgspec.Struct, frozen=True, gc=False):
+    """One series at a moment; nothing that the collector of cycles has to visit."""
 
     labels: Mapping[str, str]
     value: float
@@ -67,15 +68,21 @@ class Asker(Protocol):
         whom: LoadAware,
         queries: Mapping[str, str],
         seconds: float,
+        most: int,
         then: Callable[[Answers], T],
     ) -> T:
-        """Ask all of the queries within that time; what `then` makes of it, in no hurry."""
+        """Run all queries within `seconds` and `most` bytes of answers; return `then` of them."""
+
+
+#: sends a request; its body is read later
+Send = Callable[["PreparedRequest", float], "Response"]
 
 
 class InAThread:
-    """Asks over HTTP."""
+    """Queries over HTTP, with the credentials in a directory if it has any."""
 
-    def __init__(self) -> None:
+    def __init__(self, credentials: Path = CREDENTIALS) -> None:
+        self._credentials = credentials
         self._hangs = threading.Event()
 
     async def ask(
@@ -83,6 +90,7 @@ class InAThread:
         whom: LoadAware,
         queries: Mapping[str, str],
         seconds: float,
+        most: int,
         then: Callable[[Answers], T],
     ) -> T:
         """As `Asker.ask`. What `then` raises is raised."""
@@ -102,7 +110,8 @@ class InAThread:
         def work() -> None:
             result, failed = None, None
             try:
-                result = then(_asked_all(whom, queries, time.monotonic() + seconds))
+                due = time.monotonic() + seconds
+                result = then(ask_all(whom, queries, due, most, self._credentials))
             except Exception as error:  # noqa: BLE001 - raised where it is waited for
                 failed = error
             self._hangs.clear()
@@ -126,59 +135,137 @@ def _nobody(queries: Mapping[str, str], why: str) -> Answers:
     return dict.fromkeys(queries, Failure(why, nobody=True))
 
 
-def _asked_all(whom: LoadAware, queries: Mapping[str, str], due: float) -> Answers:
+def ask_all(
+    whom: LoadAware,
+    queries: Mapping[str, str],
+    due: float,
+    most: int,
+    credentials: Path = CREDENTIALS,
+    send: Send | None = None,
+) -> Answers:
+    """Run the queries one after the other, until `due` by the monotonic clock.
+
+    The bodies that are parsed have `most` bytes together. An answer that does not fit fails alone.
+    """
     import requests  # noqa: PLC0415 - see above
 
     found: dict[str, Vector | Failure] = {}
     nobody: Failure | None = None
+    left = most
     with requests.Session() as session:
         try:
-            client = _client(session, whom, due)
+            client, adapter = _client(session, whom, credentials, due, send)
         except (OSError, UnicodeError) as error:
-            nobody = Failure(f"tokenFile: {_line(error)}", nobody=True)
+            nobody = Failure(f"credentials in {credentials}: {_line(error)}", nobody=True)
         for name, query in queries.items():
-            answer = nobody or _asked(client, query, due)
-            if isinstance(answer, Failure) and answer.nobody:
-                nobody = answer  # nor will it answer the others
-            found[name] = answer
+            if nobody is None:
+                adapter.left, adapter.most = left, most
+                answer = _asked(client, query, due)
+                left = adapter.left
+                if isinstance(answer, Failure) and answer.nobody:
+                    nobody = answer  # nor will it answer the others
+                found[name] = answer
+            else:
+                found[name] = nobody
     return found
 
 
-def _client(session: Any, whom: LoadAware, due: float) -> "PrometheusConnect":
-    """Asks within that time, and no one else. Raises OSError and UnicodeError."""
+def _client(
+    session: Any, whom: LoadAware, credentials: Path, due: float, send: Send | None
+) -> "tuple[PrometheusConnect, Any]":
+    """Return the client and the adapter that bounds it. Raises OSError and UnicodeError."""
     from prometheus_api_client.prometheus_connect import (  # noqa: PLC0415 - see above
         PrometheusConnect,
     )
 
     url = whom.prometheus.rstrip("/")
-    headers = {}
-    if whom.token_file is not None:
-        token = Path(whom.token_file).read_text(encoding="ascii").strip()
-        if not _TOKEN.fullmatch(token):
-            raise OSError("no token in it")  # else it would be told which
-        headers["Authorization"] = f"Bearer {token}"
+    # A compressed answer is larger than its bytes.
+    headers = {"Accept-Encoding": "identity", **_authorization(url, credentials)}
     # Neither proxies nor passwords of whoever started us.
     session.trust_env = False
-    session.verify = whom.ca_file or True
+    authority = _file_in(credentials, "ca.crt")
+    session.verify = True if authority is None else str(authority)
     client = PrometheusConnect(url, headers, session=session)
-    session.mount(url, _adapter(due))
-    return client
+    adapter = _adapter(due, send)
+    # For every address: an adapter for one address is chosen by its spelling.
+    session.adapters.clear()
+    for scheme in ("http://", "https://"):
+        session.mount(scheme, adapter)
+    return client, adapter
 
 
-def _adapter(due: float) -> Any:
+def _authorization(url: str, credentials: Path) -> dict[str, str]:
+    """Return the header with the token; empty without a token.
+
+    Whoever may change the address in the ConfigMap must not get the token: it is sent to the
+    `server` next to it, over https. Raises OSError and UnicodeError.
+    """
+    path = _file_in(credentials, "token")
+    if path is None:
+        return {}
+    token = path.read_text(encoding="ascii").strip()
+    if not _TOKEN.fullmatch(token):
+        raise OSError("no token in the file token")  # else it would be told which
+    beside = _file_in(credentials, "server")
+    if beside is None:
+        raise OSError("the file server is missing, which says where the token may be sent")
+    server = beside.read_text(encoding="ascii").strip()
+    if not server.startswith("https://"):
+        raise OSError("the file server is no https:// address: a token is sent over https only")
+    if _origin(url) != _origin(server):
+        raise OSError("loadAware.prometheus is not at the address in the file server")
+    return {"Authorization": f"Bearer {token}"}
+
+
+def _origin(url: str) -> tuple[str | None, str | None, int]:
+    """Return scheme, host and port, parsed as requests does. Raises OSError."""
+    from urllib3.exceptions import LocationParseError  # noqa: PLC0415 - see above
+    from urllib3.util import parse_url  # noqa: PLC0415
+
+    try:
+        parsed = parse_url(url)
+    except LocationParseError:
+        raise OSError("the file server has no address") from None
+    return parsed.scheme, parsed.host, parsed.port or (443 if parsed.scheme == "https" else 80)
+
+
+def _file_in(directory: Path, name: str) -> Path | None:
+    """Return the file; None if it is missing. Raises OSError if a link leads out of there."""
+    path = directory / name
+    if not path.exists():
+        return None
+    if not path.resolve().is_relative_to(directory.resolve()):
+        raise OSError(f"the file {name} is a link out of the directory")
+    return path
+
+
+def _adapter(due: float, send: Send | None) -> Any:
     """What a session sends requests by: no retries, no redirects, and no more than is bearable."""
     import requests  # noqa: PLC0415 - see above
     from requests.adapters import HTTPAdapter  # noqa: PLC0415
 
+    class Read(requests.Response):
+        """An answer that was read, of a shape that is known."""
+
+        def json(self, **_: Any) -> Any:
+            return {"data": {"result": _vector(self.content)}}
+
     class Bounded(HTTPAdapter):
+        #: bytes that all answers may have, and those that are left of them
+        most = left = 0
+
         def send(self, request: "PreparedRequest", *_: Any, **options: Any) -> "Response":
-            response = super().send(request, **{**options, "stream": True})
-            body, status = _read(response, due), response.status_code
+            if send is None:
+                response = super().send(request, **{**options, "stream": True})
+            else:
+                response = send(request, options["timeout"])
+            body, status = _read(response, due, self.left, self.most), response.status_code
             if _REDIRECTS <= status < _REFUSES:
                 raise _SaidError(f"{status}, a redirect, which is not followed")
             if status != _OK:
                 raise _SaidError(f"{status} {_error_in(body)}".strip())
-            read = requests.Response()
+            self.left -= len(body)
+            read = Read()
             read.status_code, read.raw, read.encoding = status, io.BytesIO(body), "utf-8"
             read.request = request
             return read
@@ -186,21 +273,47 @@ def _adapter(due: float) -> Any:
     return Bounded()
 
 
-class _SaidError(Exception):
-    """The server answers, and there is no vector in what it says."""
-
-
-def _read(response: "Response", due: float) -> bytes:
-    """The body. Raises _SaidError if it is too long, and TimeoutError."""
+def _read(response: "Response", due: float, left: int, most: int) -> bytes:
+    """Read the body. Raises _SaidError if it has more than `left` bytes, and TimeoutError."""
     read = bytearray()
     with response:
+        if response.headers.get("Content-Encoding", "identity") != "identity":
+            raise _SaidError("a compressed answer, which was not asked for")
         for chunk in response.iter_content(_CHUNK):
             read += chunk
-            if len(read) > LARGEST:
-                raise _SaidError(f"an answer of more than {LARGEST >> 20} MiB")
+            if len(read) > left:
+                raise _SaidError(_TOO_LARGE.format(most / 2**20))
             if time.monotonic() > due:
                 raise TimeoutError
     return bytes(read)
+
+
+_TOO_LARGE = (
+    "the answers have more than {:.3g} MiB: aggregate this query in loadAware.queries, restrict it"
+    ' to this cluster, or leave it out by ""'
+)
+
+
+class _Series(msgspec.Struct, frozen=True, gc=False):
+    metric: dict[str, str]
+    #: seconds since the epoch, and the sample
+    value: tuple[float, str]
+
+
+class _Data(msgspec.Struct, frozen=True):
+    #: decoded one by one: each call of the decoder holds the GIL
+    result: list[msgspec.Raw]
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    data: _Data
+
+
+_ANSWER, _SERIES = msgspec.json.Decoder(_Answer), msgspec.json.Decoder(_Series)
+
+
+class _SaidError(Exception):
+    """The server answers, and there is no vector in what it says."""
 
 
 def _error_in(body: bytes) -> str:
@@ -226,31 +339,32 @@ def _asked(client: "PrometheusConnect", query: str, due: float) -> Vector | Fail
         return Failure(str(error))
     except (TimeoutError, requests.Timeout):
         return late
-    except requests.exceptions.InvalidJSONError:
-        return Failure("no JSON in the answer")
     except requests.ConnectionError as error:
         return Failure(_cause(error), nobody=True)
+    except (msgspec.ValidationError, RecursionError, _NoVectorError):
+        return Failure("no vector in the answer")
+    except (msgspec.DecodeError, UnicodeError):
+        return Failure("no JSON in the answer")
     except (requests.RequestException, OSError, ValueError) as error:
         return Failure(_line(error), nobody=True)
-    except (LookupError, TypeError, RecursionError):
-        return Failure("no vector in the answer")
+    return cast(Vector, result)  # what Read.json makes
+
+
+class _NoVectorError(Exception):
+    """A sample is no number."""
+
+
+def _vector(body: bytes) -> Vector:
+    """Raises msgspec.DecodeError, UnicodeError, RecursionError and _NoVectorError if it is none."""
+    return tuple(map(_sample, map(_SERIES.decode, _ANSWER.decode(body).data.result)))
+
+
+def _sample(series: _Series) -> Sample:
+    at, value = series.value
     try:
-        return _vector(result)
-    except (LookupError, TypeError, ValueError):
-        return Failure("no vector in the answer")
-
-
-def _vector(result: Any) -> Vector:
-    """Raises LookupError, TypeError or ValueError if it is none."""
-    if not isinstance(result, list):
-        raise TypeError
-    return tuple(_sample(each["metric"], *each["value"]) for each in result)
-
-
-def _sample(labels: Any, at: Any, value: Any) -> Sample:
-    if not isinstance(labels, dict) or not isinstance(value, str):
-        raise TypeError
-    return Sample({str(name): str(said) for name, said in labels.items()}, float(value), float(at))
+        return Sample(series.metric, float(value), at)
+    except ValueError:
+        raise _NoVectorError from None
 
 
 def _cause(error: Exception) -> str:

@@ -1,18 +1,23 @@
 """`suggest --apply` and `approve` beside a scheduler: it is asked, and what it answers is told."""
 
 import asyncio
+import re
 
 import click
 import pytest
+import yaml
 
+from kubedsm.cluster.client.port import Forbidden, Request
 from kubedsm.cluster.wire.move_request import RequestedMove
 from kubedsm.commands.handing_over import NOT_ALL, PAUSED, STALE, TAKEN_WITHIN, Scheduler
-from kubedsm.emulator.api.resources import CONFIGMAPS, PODS
+from kubedsm.emulator.api.resources import CONFIGMAPS, PODS, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS
 from kubedsm.emulator.front import EmulatedFront
 from kubedsm.runtime.config_map import ConfigMapName
 from kubedsm.runtime.requested_moves import asked_by
-from support.move_scenes import LARGE_CLOUD, MERGE
-from support.proposals import OWN, config_map, proposing
+from support.manifests import ROOT
+from support.move_scenes import LARGE_CLOUD, MERGE, open_edge, settle_on_cloud
+from support.proposals import APPROVED, OWN, PROPOSING, config_map, proposing
+from support.rights import ADMIN_TOKEN, install, token_of
 from support.worlds import emulated
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
@@ -25,8 +30,9 @@ def beside(world):
 
 
 def standing(world):
-    """What is asked for on the ConfigMap."""
-    return world.api.get(CONFIGMAPS, OWN, OWN)["metadata"].get("annotations", {})
+    """What is asked for on either ConfigMap."""
+    there = [world.api.get(CONFIGMAPS, OWN, name)["metadata"] for name in (OWN, APPROVED)]
+    return [asked for each in there for asked in each.get("annotations", {}).values()]
 
 
 async def test_what_is_approved_is_done_and_said(capsys):
@@ -116,3 +122,54 @@ async def test_a_request_that_is_being_dealt_with_is_left_where_it_is():
         first.cancel()
         await asyncio.wait([first])
         assert not standing(world)
+
+
+APPROVER = ("kubedsm", "approver")
+ROLE = yaml.safe_load(
+    re.search(r"```yaml\n(apiVersion.*?)```", (ROOT / "docs" / "review.md").read_text(), re.DOTALL)[
+        1
+    ]
+)
+
+
+def let_approve(world):
+    """Bind the Role of the docs to an account, and return a `Cluster` with its token."""
+    namespace, name = APPROVER
+    subject = {"kind": "ServiceAccount", "namespace": namespace, "name": name}
+    reference = {
+        "apiGroup": "rbac.authorization.k8s.io",
+        "kind": "Role",
+        "name": "kubedsm-approver",
+    }
+    binding = {"metadata": {"name": "approvers"}, "roleRef": reference, "subjects": [subject]}
+    world.api.create(SERVICE_ACCOUNTS, {"metadata": {"name": name}}, namespace=namespace)
+    world.api.create(ROLES, ROLE, namespace=namespace)
+    world.api.create(ROLE_BINDINGS, binding, namespace=namespace)
+    token = token_of(world.cluster, *APPROVER)
+    return EmulatedFront(world.cluster.routes, world.clock, latency=0.01, token=token)
+
+
+async def test_who_has_the_right_to_approve_can_approve_and_do_nothing_else():
+    async with emulated(LARGE_CLOUD, configuration=PROPOSING, admin_token=ADMIN_TOKEN) as world:
+        world.token = install(world.cluster)
+        for name in (OWN, APPROVED):
+            world.api.create(CONFIGMAPS, {"metadata": {"name": name}}, namespace=OWN)
+        async with world.scheduler():
+            await settle_on_cloud(world, "web", 1)
+            open_edge(world)
+            await world.until(lambda: world.runtime.suggester.proposed, 20)
+            proposed = world.runtime.suggester.proposed
+            approver = Scheduler(let_approve(world), ConfigMapName(OWN, OWN), world.clock)
+            with pytest.raises(Forbidden):
+                await approver.asked("", asked_by(proposed))
+            found = await approver.cluster.request(
+                Request("GET", f"/api/v1/namespaces/{OWN}/configmaps/{OWN}"), timeout=5
+            )
+            assert found.status == 200
+            for body in ({"data": {"paused": "true"}}, {"metadata": {"annotations": {"a": "b"}}}):
+                path = f"/api/v1/namespaces/{OWN}/configmaps/{OWN}"
+                patch = Request("PATCH", path, {}, body, MERGE)
+                assert (await approver.cluster.request(patch, timeout=5)).status == 403
+            assert not world.witness.of("detach")
+            assert await approver.asked(proposed.id) == 0
+            assert world.placed("web") == {"e1": 1}

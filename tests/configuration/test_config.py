@@ -37,7 +37,7 @@ services:
   "*": {qos: 1.0, weight: 1}
   shop/cart: {qos: 0.5}
   shop/video: {latencyTarget: 40ms}
-fairness: {perNamespace: false, namespaces: {}}
+fairness: {perNamespace: true, namespaces: {}}
 latency: {edge: 20ms, cloud: 80ms}
 """
 

@@ -46,7 +46,7 @@ def test_what_is_none_is_refused_and_nothing_of_it_repeated(url):
 
 def test_a_password_has_no_place_in_it():
     line = refused("{prometheus: 'http://kubedsm:secret@p:9090'}")
-    assert "see tokenFile" in line
+    assert "credentials belong in the Secret kubedsm-prometheus" in line
     assert "secret" not in line
 
 
@@ -62,7 +62,7 @@ def test_capacity_is_by_labels_of_nodes_in_bytes_per_second():
 
 def test_all_of_it_is_read_as_it_was_written():
     whole = load(
-        "{loadAware: {prometheus: 'http://p', tokenFile: /t, nodeLabel: n, period: 5s, window: 90s,"
+        "{loadAware: {prometheus: 'http://p', nodeLabel: n, period: 5s, window: 90s,"
         " capacity: [{nodeSelector: {a/b: c}, net: 12345B/s}], queries: {node: {disk: ''},"
         " pod: {cpu: vector(1)}}}, latency: {queries: {seconds: a, requests: b}}}",
         "c.yaml",
@@ -84,7 +84,14 @@ def test_all_of_it_is_read_as_it_was_written():
         ("{capacity: [{nodeSelector: {'a b': c}}]}", "nodeSelector.a b: 'a b' is not a label key"),
         ("{queries: {node: {cpu: 3}}}", "queries.node.cpu: 3 is not a PromQL query, or empty"),
         ("{queries: {nodes: {}}}", "queries.nodes: unknown key; did you mean node?"),
-        ("{tokenFile: token}", "tokenFile: 'token' is not an absolute path"),
+        (
+            "{tokenFile: /x}",
+            "tokenFile: no longer a key: credentials belong in the Secret kubedsm-prometheus",
+        ),
+        (
+            "{caFile: /x}",
+            "caFile: no longer a key: credentials belong in the Secret kubedsm-prometheus",
+        ),
         ("{nodeLabel: [a-b]}", "nodeLabel: 'a-b' is not a label of Prometheus"),
     ],
 )

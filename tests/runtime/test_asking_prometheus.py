@@ -1,19 +1,24 @@
 """Whatever a server answers, asking it gives a vector, or a failure in one line."""
 
 import asyncio
+import gzip
 import json
 import socket
 import subprocess
 import sys
 import threading
+import time
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
 from kubedsm.configuration.load_aware import LoadAware
+from kubedsm.emulator.http.certificates import server_tls
 from kubedsm.runtime import prometheus
+from kubedsm.runtime.load_monitor import BYTES
 from kubedsm.runtime.prometheus import Failure, InAThread, Sample
 from support.processes import free_port
 
@@ -33,10 +38,16 @@ def series(value="1.5", at=1000.0, metric=None):
 GOOD = series()
 
 
+class Requests(list):
+    """Those that came; `ca` by which the server is known."""
+
+    ca = b""
+
+
 @contextmanager
-def serving(reply):
+def serving(reply, *, tls=False):
     """`reply(request)` gives status, headers and body; the requests that came."""
-    came = []
+    came = Requests()
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
@@ -55,17 +66,26 @@ def serving(reply):
         def log_message(self, *_):
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    class Server(ThreadingHTTPServer):
+        def handle_error(self, *_):
+            pass  # who does not trust us hangs up
+
+    with Server(("127.0.0.1", 0), Handler) as server:
+        if tls:
+            secured = server_tls(["127.0.0.1"])
+            came.ca = secured.ca
+            server.socket = secured.context.wrap_socket(server.socket, server_side=True)
         threading.Thread(target=server.serve_forever, args=(0.01,)).start()
         try:
-            yield f"http://127.0.0.1:{server.server_port}", came
+            yield f"http{'s' * tls}://127.0.0.1:{server.server_port}", came
         finally:
             server.shutdown()
 
 
-async def asked(url, seconds=5.0, queries=("up",), **whom):
-    whom = LoadAware(prometheus=url, **whom)
-    return await InAThread().ask(whom, {name: name for name in queries}, seconds, dict)
+async def asked(url, seconds=5.0, queries=("up",), most=BYTES, credentials=Path("/nowhere")):
+    whom = LoadAware(prometheus=url)
+    names = {name: name for name in queries}
+    return await InAThread(credentials).ask(whom, names, seconds, most, dict)
 
 
 async def heard(status, body, **headers):
@@ -144,8 +164,7 @@ async def test_redirects_are_not_followed():
     assert len(came) == 1
 
 
-async def test_an_answer_that_is_too_large_is_not_read_to_its_end(monkeypatch):
-    monkeypatch.setattr(prometheus, "LARGEST", 2**20)
+async def test_an_answer_that_is_too_large_is_not_read_to_its_end_and_the_next_one_is_read():
     sent = []
 
     def endless():
@@ -153,40 +172,160 @@ async def test_an_answer_that_is_too_large_is_not_read_to_its_end(monkeypatch):
             sent.append(1)
             yield b" " * 2**16
 
-    with serving(lambda _: (200, {}, endless())) as (url, _):
-        assert await asked(url) == {"up": Failure("an answer of more than 1 MiB")}
+    def reply(request):
+        return 200, {}, endless() if "up" in request.path else GOOD.encode()
+
+    with serving(reply) as (url, _):
+        found = await asked(url, queries=("up", "other"), most=2**20)
+    assert found["up"].reason.startswith("the answers have more than 1 MiB: aggregate this query")
+    assert found["other"] == (UP,)
     assert len(sent) < 200
 
 
-async def test_a_token_is_shown_and_never_told(tmp_path):
-    token = tmp_path / "token"
-    token.write_text("very-secret\n")
-    with serving(lambda _: (401, {}, b"")) as (url, came):
-        assert await asked(url, token_file=str(token)) == {"up": Failure("401")}
+async def test_the_answers_of_a_round_share_the_bytes():
+    body = GOOD.encode()
+    with serving(lambda _: (200, {}, body)) as (url, _):
+        found = await asked(url, queries=("a", "b", "c"), most=len(body) * 2)
+    assert (found["a"], found["b"]) == ((UP,), (UP,))
+    assert "more than" in found["c"].reason
+
+
+async def test_a_compressed_answer_is_not_unpacked():
+    found = await heard(200, gzip.compress(b" " * 2**24), **{"Content-Encoding": "gzip"})
+    assert found == Failure("a compressed answer, which was not asked for")
+
+
+def many_series(count):
+    one = '{"metric":{"namespace":"shop","pod":"cart-7f9c5d8b6d-%05d"},"value":[1000.5,"12.345"]}'
+    result = ",".join(one % number for number in range(count))
+    head = '{"status":"success","data":{"resultType":"vector","result":['
+    return f"{head}{result}]}}}}".encode()
+
+
+async def spend_between_turns(body, most):
+    """Return the answer, and the most CPU time that passed between two turns of the event loop."""
+    with serving(lambda _: (200, {}, body)) as (url, _):
+        asking = asyncio.create_task(asked(url, seconds=60.0, most=most))
+        longest, before = 0.0, time.process_time()
+        while not asking.done():
+            await asyncio.sleep(0)
+            now = time.process_time()
+            longest, before = max(longest, now - before), now
+        return (await asking)["up"], longest
+
+
+async def test_while_as_many_series_are_parsed_as_may_be_the_event_loop_gets_its_turn():
+    await spend_between_turns(GOOD.encode(), BYTES)  # what is imported once
+    body = many_series(BYTES // 95)
+    found, longest = await spend_between_turns(body, BYTES)
+    assert len(found) == BYTES // 95
+    assert longest < 0.05
+
+
+async def test_a_hundred_thousand_series_are_refused_in_a_cluster_that_has_fewer_pods():
+    await spend_between_turns(GOOD.encode(), BYTES)
+    found, longest = await spend_between_turns(many_series(100_000), BYTES)
+    assert found.reason.startswith("the answers have more than 4 MiB")
+    assert longest < 0.05
+
+
+@pytest.fixture
+def credentials(tmp_path):
+    """A directory as the kubelet makes one of a Secret: files are links into one that is dated."""
+    directory, dated = tmp_path / "prometheus", tmp_path / "prometheus" / "..2026_01_01"
+    dated.mkdir(parents=True)
+    (directory / "..data").symlink_to(dated.name)
+
+    def put(**contents):
+        for name, content in contents.items():
+            (dated / name).write_bytes(content)
+            if not (directory / name).is_symlink():
+                (directory / name).symlink_to(f"..data/{name}")
+        return directory
+
+    return put
+
+
+async def test_a_token_is_sent_to_its_server_and_never_told(credentials):
+    with serving(lambda _: (401, {}, b""), tls=True) as (url, came):
+        known = {"server": url.encode(), "ca.crt": came.ca}
+        directory = credentials(token=b"very-secret\n", **known)
+        assert await asked(url, credentials=directory) == {"up": Failure("401")}
         assert came[0].headers["Authorization"] == "Bearer very-secret"
         for text in ("very secret", "very\nsecret", "", "ö-secret"):
-            token.write_text(text)
-            found = (await asked(url, token_file=str(token)))["up"]
+            credentials(token=text.encode())
+            found = (await asked(url, credentials=directory))["up"]
             assert found.nobody
-            assert found.reason.startswith("tokenFile: ")
+            assert found.reason.startswith(f"credentials in {directory}: ")
             assert "secret" not in found.reason
     assert len(came) == 1
-    gone = await asked("http://127.0.0.1:1", token_file=str(tmp_path / "gone"))
-    assert "No such file" in gone["up"].reason
+
+
+OTHER = "is not at the address in the file server"
 
 
 @pytest.mark.parametrize(
-    ("options", "url", "why"),
+    ("server", "why"),
     [
-        ({}, "http://127.0.0.1:{port}", "Connection refused"),
-        ({}, "http://nowhere.invalid:{port}", "nowhere.invalid"),
-        ({}, "https://127.0.0.1:{port}", "Connection refused"),
-        ({"ca_file": "/nowhere/ca"}, "https://127.0.0.1:{port}", "/nowhere/ca"),
-        ({}, "http://" + "x" * 300 + ":{port}", ""),
+        (b"{url}", "a token is sent over https only"),
+        (b"https://127.0.0.1:1", OTHER),
+        (b"https://prometheus.monitoring", OTHER),
+        (b"https://[", "the file server has no address"),
+        (b"", "a token is sent over https only"),
+        (None, "the file server is missing"),
     ],
 )
-async def test_when_nobody_answers_that_is_said_of_all_queries(options, url, why):
-    found = await asked(url.format(port=free_port()), queries=("a", "b"), **options)
+async def test_a_token_goes_nowhere_else_and_nothing_is_asked(credentials, server, why):
+    with serving(lambda _: (200, {}, GOOD.encode())) as (url, came):
+        there = {} if server is None else {"server": server.replace(b"{url}", url.encode())}
+        directory = credentials(token=b"very-secret", **there)
+        found = (await asked(url, credentials=directory))["up"]
+    assert why in found.reason
+    assert not came
+
+
+async def test_a_link_out_of_the_directory_is_refused(credentials, tmp_path):
+    (tmp_path / "service-account").write_text("very-secret")
+    with serving(lambda _: (200, {}, GOOD.encode()), tls=True) as (url, came):
+        directory = credentials(server=url.encode(), **{"ca.crt": came.ca})
+        (directory / "token").symlink_to(tmp_path / "service-account")
+        found = (await asked(url, credentials=directory))["up"]
+    assert "the file token is a link out of the directory" in found.reason
+    assert not came
+
+
+async def test_a_server_with_a_strange_certificate_gets_neither_token_nor_query(credentials):
+    with serving(lambda _: (200, {}, GOOD.encode()), tls=True) as (url, came):
+        directory = credentials(token=b"very-secret", server=url.encode())
+        found = (await asked(url, credentials=directory))["up"]
+        assert found.nobody
+        assert "CERTIFICATE_VERIFY_FAILED" in found.reason or "certificate" in found.reason
+        assert not came
+
+
+async def test_a_redirect_does_not_carry_the_token(credentials):
+    with serving(lambda _: (200, {}, GOOD.encode())) as (elsewhere, there):
+        moved = (307, {"Location": f"{elsewhere}/api/v1/query"}, b"")
+        # Another spelling of the path: the adapter that refuses redirects is used all the same.
+        with serving(lambda _: moved, tls=True) as (url, came):
+            known = {"server": url.encode(), "ca.crt": came.ca}
+            directory = credentials(token=b"very-secret", **known)
+            found = await asked(f"{url}/%41", credentials=directory)
+    assert found == {"up": Failure("307, a redirect, which is not followed")}
+    assert not there
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("http://127.0.0.1:{port}", "Connection refused"),
+        ("http://nowhere.invalid:{port}", "nowhere.invalid"),
+        ("https://127.0.0.1:{port}", "Connection refused"),
+        ("http://" + "x" * 300 + ":{port}", ""),
+    ],
+)
+async def test_when_nobody_answers_that_is_said_of_all_queries(url, why):
+    found = await asked(url.format(port=free_port()), queries=("a", "b"))
     assert found["a"] == found["b"]
     assert found["a"].nobody
     assert why in found["a"].reason
@@ -220,24 +359,24 @@ async def test_while_one_thread_hangs_nothing_is_asked_and_nobody_waits(monkeypa
     """As when a name takes minutes to be looked up, which no timeout of ours ends."""
     let_go, begun = threading.Event(), []
 
-    def hang(whom, queries, due):
+    def hang(whom, queries, *_):
         begun.append(1)
         let_go.wait(60)
         return dict.fromkeys(queries, ())
 
-    monkeypatch.setattr(prometheus, "_asked_all", hang)
+    monkeypatch.setattr(prometheus, "ask_all", hang)
     monkeypatch.setattr(prometheus, "GRACE", 0.0)
     asker, whom = InAThread(), LoadAware(prometheus="http://p")
-    first = await asker.ask(whom, {"a": "a"}, 0.05, dict)
+    first = await asker.ask(whom, {"a": "a"}, 0.05, BYTES, dict)
     assert first == {"a": Failure("no answer within 0.05 s", nobody=True)}
-    second = await asker.ask(whom, {"a": "a"}, 0.05, dict)
+    second = await asker.ask(whom, {"a": "a"}, 0.05, BYTES, dict)
     assert second["a"].reason == "what was asked before has not come to an end yet"
     assert len(begun) == 1
     [thread] = [t for t in threading.enumerate() if t.name == "prometheus"]
     assert thread.daemon
     let_go.set()
     thread.join()
-    assert await asker.ask(whom, {"a": "a"}, 5, dict) == {"a": ()}
+    assert await asker.ask(whom, {"a": "a"}, 5, BYTES, dict) == {"a": ()}
 
 
 async def test_when_no_thread_can_be_begun_it_is_tried_again(monkeypatch):
@@ -247,9 +386,9 @@ async def test_when_no_thread_can_be_begun_it_is_tried_again(monkeypatch):
     asker, whom = InAThread(), LoadAware(prometheus=f"http://127.0.0.1:{free_port()}")
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", refuse)
-        found = await asker.ask(whom, {"a": "a"}, 5, dict)
+        found = await asker.ask(whom, {"a": "a"}, 5, BYTES, dict)
     assert found == {"a": Failure("can't start new thread", nobody=True)}
-    assert "refused" in (await asker.ask(whom, {"a": "a"}, 5, dict))["a"].reason
+    assert "refused" in (await asker.ask(whom, {"a": "a"}, 5, BYTES, dict))["a"].reason
 
 
 async def test_who_is_cancelled_does_not_wait_for_the_thread():
@@ -268,16 +407,16 @@ async def test_a_mistake_of_ours_is_raised_where_it_is_waited_for():
     with serving(lambda _: (200, {}, GOOD.encode())) as (url, _):
         whom = LoadAware(prometheus=url)
         with pytest.raises(KeyError, match="ours"):
-            await InAThread().ask(whom, {"up": "up"}, 5, lambda found: found["ours"])
+            await InAThread().ask(whom, {"up": "up"}, 5, BYTES, lambda found: found["ours"])
 
 
 HANGS = """
 import asyncio, time
 from kubedsm.configuration.load_aware import LoadAware
 from kubedsm.runtime import prometheus
-prometheus._asked_all = lambda *_: time.sleep(600)
+prometheus.ask_all = lambda *_: time.sleep(600)
 asker = prometheus.InAThread()
-asyncio.run(asker.ask(LoadAware(prometheus="http://p"), {"a": "a"}, 0, print))
+asyncio.run(asker.ask(LoadAware(prometheus="http://p"), {"a": "a"}, 0, 0, print))
 """
 
 

@@ -30,7 +30,7 @@ class Metering:
     clock: VirtualClock
     world: object = None
 
-    async def ask(self, _whom, queries, _seconds, then):
+    async def ask(self, _whom, queries, _seconds, _most, then):
         return then({name: self._vector(name) for name in queries})
 
     def _vector(self, name):

@@ -1,4 +1,4 @@
-"""Moves that somebody asks for, on the scheduler's ConfigMap: once, by its leave, and answered."""
+"""Requests to migrate pods, on a ConfigMap of the scheduler: once, by its leave, and answered."""
 
 import asyncio
 
@@ -6,11 +6,14 @@ import msgspec
 import pytest
 import structlog
 
+from kubedsm.cluster.wire.move_request import ANSWER_ANNOTATION, MoveRequest, RequestedMove
 from kubedsm.configuration.settings import load
 from kubedsm.emulator.api.resources import NODES, PODS
 from kubedsm.runtime.requested_moves import asked_by
+from support.faults import OUTCOMES
 from support.move_scenes import LARGE_CLOUD, MERGE, ReadyPods, open_edge, quiet, settle_on_cloud
-from support.proposals import PROPOSING, Scene, config_map, proposing
+from support.proposals import APPROVED, PROPOSING, Scene, config_map, proposing
+from support.sites import GRACE, NORTH, SOUTH, cordon, two_sites, where
 from support.worlds import emulated
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
@@ -154,6 +157,93 @@ async def test_what_is_no_request_is_said_once_and_what_is_old_is_left_alone():
         assert len(scene.lines("request to move pods unreadable")) == 2
         assert not scene.answers("old")
         assert scene.world.placed("web") == {"c1": 2}
+
+
+async def test_after_one_request_the_next_one_is_carried_out():
+    async with proposing() as scene:
+        moves = asked_by(await scene.until_proposed())
+        for id_, move in zip(("r1", "r2"), moves, strict=True):
+            scene.ask(id_, moves=[move])
+            answer = await scene.answer(id_)
+            assert (answer.state, answer.moves[0].outcome) == ("ended", "completed")
+
+
+async def test_an_approval_names_a_proposal_and_no_moves():
+    async with proposing(pods=1) as scene:
+        moves = asked_by(await scene.until_proposed())
+        scene.put(str(MoveRequest("r1", scene.world.clock.wall(), "", tuple(moves))), APPROVED)
+        answer = await scene.answer()
+        assert (answer.state, answer.cause) == ("refused", "unreadable")
+        assert answer.text.endswith("moves are named on ConfigMap kubedsm/kubedsm")
+        await asyncio.sleep(20)
+        assert not scene.world.witness.of("detach")
+
+
+class AnswersRefused:
+    """Every Event with an answer to a request fails."""
+
+    def __init__(self, outcome):
+        self.fault, self.count = OUTCOMES[outcome], 0
+
+    def on_request(self, request):
+        metadata = request.body.get("metadata", {}) if isinstance(request.body, dict) else {}
+        if ANSWER_ANNOTATION not in (metadata.get("annotations") or {}):
+            return None
+        self.count += 1
+        return self.fault
+
+    def on_line(self, request, line):
+        return None
+
+
+@pytest.mark.parametrize(("outcome", "tries"), [("403", 1), ("503", 5)])
+async def test_if_it_cannot_be_written_that_a_request_is_taken_nothing_is_moved(outcome, tries):
+    faults = AnswersRefused(outcome)
+    async with proposing(faults=faults) as scene:
+        scene.ask(moves=asked_by(await scene.until_proposed()))
+        await asyncio.sleep(60)
+        assert faults.count == tries
+        assert not scene.world.witness.of("detach")
+
+
+@pytest.mark.parametrize(("ahead", "taken"), [(110.0, True), (130.0, False)])
+async def test_a_request_of_a_clock_that_is_more_than_two_minutes_ahead_is_left_alone(ahead, taken):
+    async with proposing() as scene:
+        scene.ask(age=-ahead, moves=asked_by(await scene.until_proposed()))
+        await asyncio.sleep(9)
+        assert bool(scene.answers()) is taken
+
+
+@pytest.mark.parametrize(("characters", "taken"), [(100_000, True), (100_001, False)])
+async def test_a_request_of_more_than_100000_characters_is_not_read(characters, taken):
+    async with proposing() as scene:
+        moves = tuple(asked_by(await scene.until_proposed()))
+        request = str(MoveRequest("r1", scene.world.clock.wall(), "", moves))
+        scene.put(request.ljust(characters))
+        await asyncio.sleep(9)
+        assert bool(scene.answers()) is taken
+
+
+async def test_a_requested_move_to_a_site_that_is_partitioned_is_refused():
+    async with two_sites(configuration=PROPOSING) as world:
+        config_map(world)
+        with structlog.testing.capture_logs() as said:
+            async with world.scheduler():
+                scene = Scene(world, said)
+                cordon(world, *NORTH, *SOUTH)
+                world.deploy("web", 1)
+                await world.until(lambda: where(world) == {"c": 1}, 90)
+                cordon(world, *NORTH, *SOUTH, cordoned=False)
+                world.cluster.disconnect(*NORTH)
+                await asyncio.sleep(GRACE + 3)
+                [pod] = world.pods("web")
+                metadata, source = pod["metadata"], pod["spec"]["nodeName"]
+                name = f"default/{metadata['name']}"
+                scene.ask(moves=[RequestedMove(name, metadata["uid"], source, "n1")])
+                answer = await scene.answer()
+                assert (answer.state, answer.cause) == ("refused", "stale")
+                assert "site" in answer.moves[0].reason
+                assert not world.witness.of("detach")
 
 
 async def test_who_leads_next_neither_repeats_a_request_nor_forgets_it():

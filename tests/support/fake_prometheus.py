@@ -37,7 +37,7 @@ class FakePrometheus:
     #: when it was asked, whom, and what
     asked: list = attrs.field(factory=list)
 
-    async def ask(self, whom, queries, seconds, then):
+    async def ask(self, whom, queries, seconds, most, then):
         self.asked.append((self.clock.monotonic(), whom, dict(queries)))
         if self.delay:
             await asyncio.sleep(self.delay)

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 import attrs
 import structlog
 
+from kubedsm.cluster.calls.permissions import APPROVALS
 from kubedsm.cluster.wire.move_request import (
     ANSWER_ANNOTATION,
     REQUEST_ANNOTATION,
@@ -20,6 +21,7 @@ PROPOSING = load(
     "{suggester: {mode: suggest, period: 1s}, migration: {price: 0s, drainDelay: 1s}}", "test"
 )
 OWN = "kubedsm"
+APPROVED = OWN + APPROVALS
 
 
 @attrs.define
@@ -37,11 +39,11 @@ class Scene:
 
     def ask(self, id_="r1", age=0.0, proposal="", moves=()):
         at = self.world.clock.wall() - age
-        self.put(str(MoveRequest(id_, at, proposal, tuple(moves))))
+        self.put(str(MoveRequest(id_, at, proposal, tuple(moves))), OWN if moves else APPROVED)
 
-    def put(self, text):
+    def put(self, text, name=OWN):
         patch = {"metadata": {"annotations": {REQUEST_ANNOTATION: text}}}
-        self.world.api.patch(CONFIGMAPS, OWN, OWN, patch, MERGE)
+        self.world.api.patch(CONFIGMAPS, OWN, name, patch, MERGE)
 
     def paused(self, value):
         self.world.api.patch(CONFIGMAPS, OWN, OWN, {"data": {"paused": value}}, MERGE)
@@ -65,13 +67,14 @@ class Scene:
 
 def config_map(world):
     world.api.create(NAMESPACES, {"metadata": {"name": OWN}})
-    world.api.create(CONFIGMAPS, {"metadata": {"name": OWN}}, namespace=OWN)
+    for name in (OWN, APPROVED):
+        world.api.create(CONFIGMAPS, {"metadata": {"name": name}}, namespace=OWN)
 
 
 @asynccontextmanager
-async def proposing(configuration=PROPOSING, pods=2, **pod_spec):
+async def proposing(configuration=PROPOSING, pods=2, faults=None, **pod_spec):
     """A scheduler that only proposes, and finds pods in the cloud and room on the edge."""
-    async with emulated(LARGE_CLOUD, configuration=configuration) as world:
+    async with emulated(LARGE_CLOUD, configuration=configuration, faults=faults) as world:
         config_map(world)
         with structlog.testing.capture_logs() as said:
             async with world.scheduler():

@@ -11,6 +11,8 @@ CORE, APPS, POLICY, STORAGE = "", "apps", "policy", "storage.k8s.io"
 EVENTS, COORDINATION = "events.k8s.io", "coordination.k8s.io"
 #: in the order in which they are written
 VERBS = ("get", "list", "watch", "create", "update", "patch")
+#: the end of the name of the ConfigMap where proposals are approved
+APPROVALS = "-approvals"
 
 
 @attrs.frozen(slots=True)
@@ -20,7 +22,8 @@ class Right:
     verb: str
     group: str
     resource: str
-    #: only in the scheduler's own namespace, and of objects that are there only the one of its name
+    #: only in the scheduler's own namespace, and there only of objects of its name; of ConfigMaps
+    #: the one with approvals, too
     own: bool = False
 
     @property

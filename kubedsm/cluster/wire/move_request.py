@@ -1,7 +1,7 @@
-"""What the scheduler is asked to move, and what it answers, as annotations: JSON.
+"""Requests to migrate pods, and the answers of the scheduler: annotations in JSON.
 
-A request stands on the scheduler's ConfigMap, for whoever may change that may also pause it. An
-answer stands on an Event about the ConfigMap.
+A request is on a ConfigMap of the scheduler (`runtime.move_requests`), its answer on an Event about
+that ConfigMap.
 """
 
 from typing import Literal

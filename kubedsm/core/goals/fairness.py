@@ -1,8 +1,8 @@
-"""What a namespace can gain by having many workloads: nothing, if its weight is shared by them.
+"""Namespace fairness: the workloads of one namespace share the weight of that namespace.
 
-The objective is a sum over workloads of what their shares are worth. A tenant that splits a
-workload of four pods into four of one has four shares in the sum, and each pod counts four times as
-much.
+The objective is a sum over workloads. Without this step, a tenant that splits one Deployment of
+four pods into four Deployments of one pod has four terms in the sum, and each pod weighs four times
+as much. Within a single namespace the weights stay as configured.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,19 +16,23 @@ from kubedsm.core.world.model import Workload
 def per_namespace(
     promises: Promises, present: Iterable[Workload], weights: Mapping[str, float]
 ) -> Promises:
-    """The promises, with weights that add up, over the present workloads, to their namespace's.
+    """Scale the weights of present workloads: their sum is the weight of their namespace.
 
-    A namespace that has no weight of its own weighs 1. Among the workloads of one namespace the
-    weights are to each other as they were.
+    A namespace without a configured weight weighs 1. If all workloads are in one namespace, return
+    `promises` unchanged: there is no other namespace to take capacity from.
     """
-    given = {workload: promises(workload) for workload in present}
     total: dict[str, float] = {}
-    for workload, promise in given.items():
-        total[workload.namespace] = total.get(workload.namespace, 0.0) + promise.weight
+    for workload in present:
+        namespace = workload.namespace
+        total[namespace] = total.get(namespace, 0.0) + promises(workload).weight
+    if len(total) <= 1:
+        return promises
 
-    def shared(workload: Workload, promise: Promise) -> Promise:
-        part = promise.weight / (total[workload.namespace] or 1.0)
-        return attrs.evolve(promise, weight=part * weights.get(workload.namespace, 1.0))
+    def scaled(workload: Workload) -> Promise:
+        promise, namespace = promises(workload), workload.namespace
+        if namespace not in total:
+            return promise
+        part = promise.weight / max(total[namespace], promise.weight) if promise.weight else 0.0
+        return attrs.evolve(promise, weight=part * weights.get(namespace, 1.0))
 
-    fair = {workload: shared(workload, promise) for workload, promise in given.items()}
-    return lambda workload: fair.get(workload) or promises(workload)
+    return scaled

@@ -30,6 +30,7 @@ class ModelledPrometheus:
         whom: LoadAware,
         queries: Mapping[str, str],
         _seconds: float,
+        _most: int,
         then: Callable[[Answers], T],
     ) -> T:
         """As `Asker.ask`."""

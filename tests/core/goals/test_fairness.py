@@ -11,11 +11,9 @@ from kubedsm.core.world.model import Share, Tier, Workload
 from support.placement_instances import node, pod, resources, snapshot
 
 # Moves are free here: what they cost is another matter.
-OFF = load("migration: {price: 0s}", "test").policy
-FAIR = load("{fairness: {perNamespace: true}, migration: {price: 0s}}", "test").policy
-DOUBLE = load(
-    "{fairness: {perNamespace: true, namespaces: {whole: 2}}, migration: {price: 0s}}", "test"
-).policy
+OFF = load("{fairness: {perNamespace: false}, migration: {price: 0s}}", "test").policy
+FAIR = load("migration: {price: 0s}", "test").policy
+DOUBLE = load("{fairness: {namespaces: {whole: 2}}, migration: {price: 0s}}", "test").policy
 
 
 def one_core(namespace, service, number, on=None):
@@ -102,7 +100,14 @@ def test_a_workload_that_has_no_pods_has_its_own_promise():
 
 def test_scores_stay_whole_numbers_whatever_a_weight_is_divided_by():
     present = [Workload("n", "Deployment", str(number)) for number in range(3)]
-    fair = per_namespace(lambda _: Promise(), present, {})
+    other = Workload("m", "Deployment", "other")
+    fair = per_namespace(lambda _: Promise(), [*present, other], {})
     gains = [Objective().gain(Share(0, 1), fair(workload)) for workload in present]
     assert gains == [333333333] * 3
     assert NANO - sum(gains) == 1
+
+
+def test_within_a_single_namespace_weights_stay_as_configured():
+    present = [Workload("n", "Deployment", str(number)) for number in range(3)]
+    fair = per_namespace(lambda _: Promise(0.5, 3.0), present, {"n": 2})
+    assert {fair(workload) for workload in present} == {Promise(0.5, 3.0)}

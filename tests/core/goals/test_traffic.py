@@ -70,7 +70,7 @@ PODS = (asking("a", None, service="a", rate=30.0), asking("b", None, service="b"
         (TRAFFIC + "tenants: {maxRate: 10}", [1, 1]),
         (TRAFFIC + "tenants: {maxRate: 0}", [1, 1]),
         (TRAFFIC + "tenants: {maxRate: 0}\nservices: {shop/b: {rate: 30}}", [1, 1]),
-        (TRAFFIC + "fairness: {perNamespace: true}", [0.75, 0.25]),
+        (TRAFFIC + "fairness: {perNamespace: true}", [1.5, 0.5]),
     ],
 )
 def test_the_operator_is_heard_before_the_tenants(text, expected):

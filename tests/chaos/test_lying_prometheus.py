@@ -1,0 +1,26 @@
+"""The workload with a lying Prometheus: all pods bound, one leader, no migration."""
+
+from kubedsm.chaos import lying_prometheus
+from kubedsm.chaos.story import Injection, play
+
+LYING = Injection("lying-prometheus")
+
+
+def detached(outcome):
+    return [moment for moment in outcome.history if moment.site == "patch-pods.detach"]
+
+
+def test_no_lie_has_a_pod_migrated():
+    outcome = play(LYING)
+    assert outcome.violations == ()
+    assert str(outcome.end["web"]) == "1 at the edge, 0 in the cloud, 0 waiting"
+    assert str(outcome.end["shop"]) == "2 at the edge, 0 in the cloud, 0 waiting"
+    assert (outcome.deleted, detached(outcome)) == (0, [])
+    starts = [moment for moment in outcome.history if moment.site == "create-leases"]
+    assert len(starts) == 1
+
+
+def test_the_same_would_have_one_migrated_if_it_were_believed(monkeypatch):
+    believed = dict.fromkeys(lying_prometheus.LIES, lying_prometheus._truth)
+    monkeypatch.setattr(lying_prometheus.LyingPrometheus.__init__, "__defaults__", (believed,))
+    assert detached(play(LYING))

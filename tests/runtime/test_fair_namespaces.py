@@ -1,0 +1,48 @@
+"""Default fairness: a tenant gains no edge capacity by splitting one Deployment into many."""
+
+import asyncio
+from collections import Counter
+
+import pytest
+
+from kubedsm.configuration.settings import Configuration
+from kubedsm.emulator.api.resources import NAMESPACES, PODS
+from support.worlds import CLOUD, EDGE, emulated
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+
+def count_edge_pods(world):
+    """Count the pods of each namespace on the only edge node."""
+    pods = world.api.list(PODS)
+    return Counter(
+        pod["metadata"]["namespace"] for pod in pods if pod["spec"].get("nodeName") == "e1"
+    )
+
+
+def deploy_in(world, namespace, replicas_by_name):
+    world.api.create(NAMESPACES, {"metadata": {"name": namespace}})
+    for name, replicas in replicas_by_name.items():
+        world.deploy(name, replicas, namespace=namespace)
+
+
+SPLIT = {f"part{number}": 1 for number in range(4)}
+
+
+async def test_a_tenant_with_four_deployments_does_not_take_the_edge_from_a_running_neighbour():
+    async with emulated(EDGE, CLOUD, configuration=Configuration()) as world, world.scheduler():
+        deploy_in(world, "victim", {"web": 4})
+        await world.until(lambda: count_edge_pods(world) == {"victim": 4}, 10)
+        await asyncio.sleep(60)
+        deploy_in(world, "sybil", SPLIT)
+        await asyncio.sleep(600)
+        assert count_edge_pods(world) == {"victim": 4}
+        assert not world.witness.of("detach")
+
+
+async def test_two_tenants_that_deploy_at_once_get_half_of_the_edge_each():
+    async with emulated(EDGE, CLOUD, configuration=Configuration()) as world, world.scheduler():
+        deploy_in(world, "victim", {"web": 4})
+        deploy_in(world, "sybil", SPLIT)
+        await asyncio.sleep(120)
+        assert count_edge_pods(world) == {"victim": 2, "sybil": 2}
