@@ -18,6 +18,7 @@ from kubedsm.commands.console import log_to, print_json, remark, until_interrupt
 from kubedsm.commands.inputs import (
     read_dump,
 )
+from kubedsm.commands.on_cluster import find_scheduler, names_scheduler
 from kubedsm.configuration.origins import DEFAULT, Origins, mistakes
 from kubedsm.configuration.settings import Configuration, load, schema, text_at
 from kubedsm.core.goals.wishes import newest_wishing
@@ -74,11 +75,22 @@ def show(
             configuration = origins.configuration
             dump = read_dump(dump_path, decide=False)
             workloads = list(shown_workloads(offline.snapshot_of(dump, configuration), origins))
-        promised = await _promised_by(server) if running else []
+        promised: list[Promised] = []
+        if running:
+            if config_map is not None or not names_scheduler(kubeconfig_path, context):
+                await _require_scheduler(server, kubeconfig_path, context)
+            promised = await _promised_by(server)
         settings = config_map is not None or path is not None or not running
         _print(origins, workloads, promised, output, settings=settings)
 
     until_interrupted(ask())
+
+
+async def _require_scheduler(server: str, kubeconfig: Path | None, context: str | None) -> None:
+    """Raise ClickException unless the scheduler at `server` serves the named cluster."""
+    async with await KubernetesCluster.connect(kubeconfig, context) as cluster:
+        if await find_scheduler(server, ExplainedCluster(cluster, cluster.server)) is None:
+            raise click.ClickException(f"no scheduler of {cluster.server} answers at {server}")
 
 
 async def _promised_by(server: str) -> list[Promised]:

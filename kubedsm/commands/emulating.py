@@ -46,7 +46,7 @@ def emulate(
     token_path: Path | None,
     tls: bool,
     tls_names: tuple[str, ...],
-    seed: int,
+    seed: int | None,
     kubeconfig_path: Path | None,
     start_delay: float,
     folder: Path | None,
@@ -116,7 +116,7 @@ async def _shown(
 
 @asynccontextmanager
 async def _emulated(
-    spec: ClusterSpec, seed: int, token: str | None, lab: Lab | None, prometheus: str | None
+    spec: ClusterSpec, seed: int | None, token: str | None, lab: Lab | None, prometheus: str | None
 ) -> AsyncIterator[tuple[EmulatedCluster, str]]:
     """The cluster, and where its metrics are, if it has any."""
     clock, rng = SystemClock(), random.Random(seed)

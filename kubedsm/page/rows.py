@@ -150,7 +150,7 @@ class StatusRow(_Row, frozen=True):
     #: whether anything is wrong, and what, each in a sentence
     troubles: tuple[str, ...] = ()
     role: Role = "alone"
-    #: who leads, if that is known and not we
+    #: host that leads, in a cluster a pod; empty if this process leads, or none is known
     leader: str = ""
     paused: bool = False
     dry_run: bool = False

@@ -62,7 +62,7 @@ async def test_a_cluster_is_seen_where_nothing_is_decided():
 
 async def test_a_standby_says_who_leads_and_a_new_leader_that_it_does():
     async with emulated(EDGE) as world:
-        viewer = Viewer(world, Leadership(False, "other"))
+        viewer = Viewer(world, Leadership(False, "other_1b9e-uuid"))
         async with world.scheduler(listener=viewer.scene) as runtime:
             await runtime.synced.wait()
             viewer.look()

@@ -138,8 +138,19 @@ class Asking:
         if leadership is None:
             return "no scheduler is at work here: start kubedsm run --page"
         if not leadership.leading:
-            return f"this is a standby: ask {leadership.holder or 'the process that leads'}"
+            return standby_words(leadership)
         return "" if self._runtime.synced.is_set() else "the cluster is not known yet"
+
+
+def standby_words(leadership: Leadership) -> str:
+    """Say that a standby plans nothing, and where to ask."""
+    if not leadership.leader:
+        return "this scheduler is a standby and plans nothing; the leader is not known"
+    where = f"kubectl -n {leadership.namespace} port-forward pod/{leadership.leader} 10270"
+    return (
+        f"this scheduler is a standby and plans nothing; {leadership.leader} leads: ask there"
+        f" (if that is a pod: {where})"
+    )
 
 
 def _as_json(answer: Answer) -> web.Response:
