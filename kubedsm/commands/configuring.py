@@ -9,7 +9,6 @@ from typing import Any
 import attrs
 import click
 import msgspec
-from rich.console import Console
 
 from kubedsm.cluster.calls.explained_cluster import ExplainedCluster
 from kubedsm.cluster.client.kubernetes import KubernetesCluster
@@ -31,6 +30,8 @@ from kubedsm.solvers.available import lacking
 from kubedsm.thinking.moves_to_make import migration_of
 from kubedsm.why.client import promises_at
 from kubedsm.why.promises import Promised
+from loadgen.console import Console
+from loadgen.echo import echo
 from loadgen.fitted_table import FittedTable, table
 
 
@@ -40,7 +41,7 @@ def check(path: str, output: str) -> None:
         listed = [{"key": ".".join(m.place) or None, "reason": m.reason} for m in found]
         print_json({"file": path, "valid": not found, "mistakes": listed})
     else:
-        click.echo("\n".join(map(str, found)) or "ok")
+        echo("\n".join(map(str, found)) or "ok")
     sys.exit(1 if found else 0)
 
 
@@ -101,7 +102,7 @@ async def _promised_by(server: str) -> list[Promised]:
 
 
 def schema_() -> None:
-    click.echo(json.dumps(schema(), indent=2, ensure_ascii=False))
+    echo(json.dumps(schema(), indent=2, ensure_ascii=False))
 
 
 @attrs.frozen
@@ -183,7 +184,7 @@ def _print(
 ) -> None:
     """settings: whether the tables begin with what the document comes to."""
     if output == "yaml":
-        click.echo(msgspec.yaml.encode(origins.effective).decode(), nl=False)
+        echo(msgspec.yaml.encode(origins.effective).decode(), nl=False)
         return
     values = list(origins.values())
     if output == "json":

@@ -7,7 +7,6 @@ from typing import Any
 
 import attrs
 import click
-from rich.console import Console
 
 from kubedsm.commands import advising, offline
 from kubedsm.commands.console import log_to, print_json, remark
@@ -27,6 +26,7 @@ from kubedsm.runtime.config_map import ConfigMapName
 from kubedsm.runtime.requested_moves import asked_by
 from kubedsm.thinking.words import counted
 from kubedsm.why.client import Answering
+from loadgen.console import Console
 
 
 def place(dump_path: str, config_path: str | None, output: str) -> None:

@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 from kubedsm.clock import SystemClock
 from kubedsm.cluster.calls.explained_cluster import ExplainedCluster
@@ -34,6 +33,7 @@ from kubedsm.why.answers import Explainer, knows_tiers, pending
 from kubedsm.why.client import Answering
 from kubedsm.why.explanation import Explanation
 from kubedsm.why.table import explanation_table
+from loadgen.console import Console
 
 
 def explain(

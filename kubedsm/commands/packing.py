@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 import click
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from kubedsm.commands import offline
@@ -34,6 +34,7 @@ from kubedsm.solvers.available import lacking
 from kubedsm.thinking.moves_to_make import kept_by, migration_of, reason_to_stay
 from kubedsm.thinking.room_by_packing import Packing, suggestion_of
 from kubedsm.why.client import Answering
+from loadgen.console import Console
 from loadgen.fitted_table import table
 
 

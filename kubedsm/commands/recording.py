@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 from kubedsm.clock import SystemClock
 from kubedsm.cluster.calls.explained_cluster import ExplainedCluster
@@ -30,6 +29,7 @@ from kubedsm.replay.sources import scenario_in
 from kubedsm.why.client import effects_since
 from kubedsm.why.effects import summed_up
 from kubedsm.why.explanation import EffectAnswer
+from loadgen.console import Console
 from loadgen.whole_files import folder_for
 
 #: what kube-scheduler is called in pods

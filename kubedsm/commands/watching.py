@@ -8,7 +8,6 @@ from pathlib import Path
 
 import attrs
 import click
-from rich.console import Console
 from rich.live import Live
 
 from kubedsm.clock import Clock, SystemClock
@@ -27,6 +26,8 @@ from kubedsm.page.terminal.news_lines import News, json_of, line_of
 from kubedsm.page.terminal.picture import picture
 from kubedsm.page.terminal.rows_seen import Seen
 from kubedsm.runtime.assembly import Runtime
+from loadgen.console import Console
+from loadgen.echo import echo
 
 Followed = AsyncGenerator[Snapshot | Away]
 #: seconds after which it is drawn again, for how long things take is in it
@@ -139,4 +140,4 @@ async def _told(followed: Followed, server: str, *, as_json: bool) -> None:
                 if as_json:
                     print_json(json_of(row))
                 else:
-                    click.echo(line_of(row))
+                    echo(line_of(row))

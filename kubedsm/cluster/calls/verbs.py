@@ -20,6 +20,7 @@ from kubedsm.cluster.wire import decoding
 from kubedsm.cluster.wire.errors import UNREADABLE, unreadable
 from kubedsm.cluster.wire.live_schema import Items
 from kubedsm.core.world.model import NodeName, Pod
+from loadgen.echo import escape_unprintable
 
 MERGE = "application/merge-patch+json"
 STRATEGIC_MERGE = "application/strategic-merge-patch+json"
@@ -114,7 +115,7 @@ async def set_pod_condition(
         "type": "PodScheduled",
         "status": "False",
         "reason": reason,
-        "message": message,
+        "message": escape_unprintable(message),
         "lastTransitionTime": datetime.fromtimestamp(since, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     }
     patch = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
@@ -155,7 +156,7 @@ async def create_event(
         "reportingInstance": instance,
         "reason": reason,
         "action": action,
-        "note": _cut(note),
+        "note": _cut(escape_unprintable(note)),
         "type": "Warning" if warning else "Normal",
         "regarding": {
             "apiVersion": regarding.api_version,

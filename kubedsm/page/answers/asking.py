@@ -25,6 +25,7 @@ from kubedsm.runtime.suggester import Suggester
 from kubedsm.thinking.questions import NoAnswerError
 from kubedsm.thinking.what_if import Imagined, WhatIf
 from kubedsm.why.server import query_of, refused
+from loadgen.echo import escape_strings
 
 #: in a thread, how to tell; None: nothing is known of it
 Telling = Callable[[], Answer] | None
@@ -66,7 +67,7 @@ class Asking:
             if tell is None:
                 shown = " ".join(key[:80].split())
                 raise web.HTTPNotFound(text=f"nothing is known of a {kind} {shown}\n")
-            return _as_json(await asyncio.to_thread(tell))
+            return as_json(await asyncio.to_thread(tell))
 
     def _about(self, kind: str, key: str, found: Imagined | None) -> Telling:
         runtime = self._runtime
@@ -116,7 +117,7 @@ class Asking:
                 raise web.HTTPConflict(text="somebody asked something else since: ask again\n")
             question = self._suggester().what_if(*asked)
             imagined = await self._answered(question)
-        return _as_json(told(imagined, asked, self._runtime.configuration.current))
+        return as_json(told(imagined, asked, self._runtime.configuration.current))
 
     async def _answered(self, question: WhatIf) -> Imagined:
         try:
@@ -153,9 +154,9 @@ def standby_words(leadership: Leadership) -> str:
     )
 
 
-def _as_json(answer: Answer) -> web.Response:
+def as_json(answer: Answer) -> web.Response:
     return web.Response(
-        body=_encoder.encode(answer),
+        body=escape_strings(_encoder.encode(answer)),
         content_type="application/json",
         headers={"Cache-Control": "no-store"},
     )
