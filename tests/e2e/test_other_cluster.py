@@ -1,6 +1,12 @@
 """Commands that name a cluster get no answer about another one from a scheduler on loopback."""
 
 import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -97,3 +103,20 @@ def test_a_scheduler_whose_cluster_cannot_be_compared_is_not_believed(scheduled,
     done = kubedsm(*ASKING["explain"](server), *given)
     assert (done.returncode, done.stdout) == (1, "")
     assert f"cannot tell whether the scheduler at {url} serves http://127.0.0.1:" in done.stderr
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl on PATH")
+@pytest.mark.parametrize("page", ["README.md", "docs/page.md", "docs/watching.md"])
+def test_the_command_in_the_docs_names_the_leader(scheduled, page):
+    server, _ = scheduled
+    text = (Path(__file__).parents[2] / page).read_text(encoding="utf-8")
+    [line] = re.findall(r"^ *(leader=.*)$", text, re.MULTILINE)
+    assert "deploy/kubedsm" not in text
+    done = subprocess.run(
+        ["/bin/bash", "-c", f'{line}; echo "$leader"'],
+        env={**os.environ, "KUBECONFIG": server.kubeconfig},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == f"{socket.gethostname()}\n"
