@@ -79,7 +79,7 @@ def _elected(leadership: Leadership) -> Check:
     name = "leader-election"
     if not leadership.known:
         return Check(name, "nobody is known to lead")
-    return Check(name) if leadership.leading else Check(name, "", f"{leadership.leader} leads")
+    return Check(name) if leadership.leading else Check(name, "", f"{leadership.holder} leads")
 
 
 def _configured(state: CurrentConfiguration) -> Check:
