@@ -7,6 +7,7 @@ import click
 from click.shell_completion import ShellComplete
 
 from kubedsm import __version__
+from loadgen.echo import echo
 from loadgen.problems import Problem
 from loadgen.running import Commands, run
 
@@ -69,6 +70,6 @@ def complete_plugin() -> NoReturn:
     found = ShellComplete(commands, {}, PLUGIN, "").get_completions(given, begun)
     for item in found:
         if item.type == "plain":
-            click.echo(f"{item.value}\t{item.help}" if item.help else item.value)
-    click.echo(":4" if all(item.type == "plain" for item in found) else ":0")
+            echo(f"{item.value}\t{item.help}" if item.help else item.value)
+    echo(":4" if all(item.type == "plain" for item in found) else ":0")
     sys.exit(0)

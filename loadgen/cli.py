@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import NoReturn
 
 import click
-from rich.console import Console
 
 from loadgen import generators
+from loadgen.console import Console
+from loadgen.echo import echo
 from loadgen.fitted_table import table
 from loadgen.generators import (
     PAPER_COEFFICIENTS,
@@ -74,7 +75,7 @@ _SUMMARIES = {
 
 def _version(context: click.Context, _: click.Parameter, asked: bool) -> None:
     if asked and not context.resilient_parsing:
-        click.echo(f"loadgen, version {version('kubedsm')}")
+        echo(f"loadgen, version {version('kubedsm')}")
         context.exit()
 
 
@@ -199,7 +200,7 @@ def generate_wavy(
 
 def _write(scenario: Scenario, out: Path | None) -> None:
     if out is None:
-        click.echo(dumps(scenario), nl=False)
+        echo(dumps(scenario), nl=False)
     else:
         write_whole(out, dumps(scenario))
 
@@ -221,7 +222,7 @@ def show(scenario: Path, output: str) -> None:
                 {"start": start, "end": end, "rates": rates} for start, end, rates in cycles
             ],
         }
-        click.echo(json.dumps(summary, indent=2))
+        echo(json.dumps(summary, indent=2))
         return
     rows = (
         (str(number), f"{start:g}", f"{end:g}", *(f"{rate:g}" for rate in rates.values()))

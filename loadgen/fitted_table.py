@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 import attrs
 from rich.box import HEAVY_HEAD, SIMPLE_HEAD
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType  # noqa: TID251  as a type
 from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text

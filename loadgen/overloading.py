@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import attrs
-import click
 
 from loadgen.closed import Clients, ClosedLoop
+from loadgen.echo import echo
 from loadgen.hpa import Plan, Played, play
 from loadgen.hpa_report import hpa_report, line_of
 from loadgen.measures import RequestRecorder, Results
@@ -77,7 +77,7 @@ def hpa(
 
     def tell(number: int, seen: Window) -> None:
         if told:
-            click.echo(line_of(number, seen, plan.sla), err=True)
+            echo(line_of(number, seen, plan.sla), err=True)
 
     async def played() -> tuple[datetime, Played]:
         await _contact(url)

@@ -9,10 +9,10 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import attrs
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from loadgen.arrivals import Arrivals, schedule
+from loadgen.console import Console
 from loadgen.driver import Driver, Limits
 from loadgen.measures import Outcome, RequestRecorder, Results
 from loadgen.scenario import Scenario, ScenarioError

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple, NoReturn
 import click
 from click.shell_completion import CompletionItem
 
+from loadgen.echo import echo
+
 #: what a signal or a closed pipe makes of an exit code
 INTERRUPTED, PIPE_CLOSED = 130, 141
 
@@ -98,7 +100,7 @@ def run(
         if not isinstance(error, BrokenPipeError) and not ended.line:
             ended = _Ended(1, f"standard output: {error.strerror}")
     if ended.line:
-        click.echo(f"{name}: error: {' '.join(ended.line.split())}", err=True)
+        echo(f"{name}: error: {' '.join(ended.line.split())}", err=True)
     sys.exit(ended.code)
 
 
@@ -116,7 +118,7 @@ def _told(error: BaseException, problems: tuple[type[Exception], ...]) -> _Ended
             piped = isinstance(error.__context__, BrokenPipeError)
             return _Ended(PIPE_CLOSED if piped else error.code)
         case click.exceptions.NoArgsIsHelpError():
-            click.echo(error.format_message())
+            echo(error.format_message())
             return _Ended(0)
         case click.ClickException():
             context = error.ctx if isinstance(error, click.UsageError) else None

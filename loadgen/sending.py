@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 
 from loadgen.arrivals import Arrivals
 from loadgen.checking import SHORTEST_STALL, Check, Checked, run_check
+from loadgen.console import Console
 from loadgen.driver import Limits
+from loadgen.echo import echo
 from loadgen.fitted_table import table
 from loadgen.measures import Results
 from loadgen.playing import Play, outcomes_file, perform, unreachable
@@ -60,7 +62,7 @@ def run(
 async def _run(play: Play, csv_path: Path | None) -> tuple[datetime, Results]:
     async with HttpTransport() as transport:
         for service, reason in (await unreachable(play, transport)).items():
-            click.echo(f"loadgen: warning: nothing listens for {service} at {reason}", err=True)
+            echo(f"loadgen: warning: nothing listens for {service} at {reason}", err=True)
         with outcomes_file(csv_path) as write, stopped_by_signals() as stop:
             return datetime.now(UTC), await perform(play, transport, stop, write)
 
@@ -115,6 +117,6 @@ def _checked_report(checked: Checked) -> RenderableType:
 
 def show(shown: dict[str, Any] | RenderableType) -> None:
     if isinstance(shown, dict):
-        click.echo(json.dumps(shown, indent=2))
+        echo(json.dumps(shown, indent=2))
     else:
         Console(width=None if sys.stdout.isatty() else WIDTH).print(shown)

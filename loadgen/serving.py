@@ -7,6 +7,7 @@ import click
 from aiohttp import web
 from prometheus_client import disable_created_metrics
 
+from loadgen.echo import echo
 from loadgen.server import Server
 from loadgen.stopping import stopped_by_signals
 from loadgen.transport import HttpTransport
@@ -62,4 +63,4 @@ async def _listen(runner: web.AppRunner, host: str, port: int) -> None:
         why = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
         raise click.ClickException(f"cannot listen on {host}:{port}: {why}") from error
     address = runner.addresses[0]
-    click.echo(f"http://{address[0]}:{address[1]}")
+    echo(f"http://{address[0]}:{address[1]}")

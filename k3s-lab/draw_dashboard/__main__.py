@@ -16,6 +16,7 @@ from draw_dashboard.asking import Prometheus, Values
 from draw_dashboard.curves import timeseries
 from draw_dashboard.panels import Answer, Panel, bargauge, stat, table
 from draw_dashboard.sheet import FAINT, Box, Sheet
+from loadgen.echo import echo
 
 DASHBOARD = Path(__file__).parents[2] / "manifests/components/monitoring/dashboard.json"
 #: how each kind is drawn, and the room around it: at the sides, above and below
@@ -106,7 +107,7 @@ def main(
     except OSError as error:
         raise click.ClickException(str(error)) from None
     for title in empty:
-        click.echo(f"no data: {title}")
+        echo(f"no data: {title}")
 
 
 if __name__ == "__main__":

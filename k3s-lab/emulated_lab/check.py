@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-import click
 import requests
 
 from kubedsm.configuration.settings import Configuration, load_file
+from loadgen.echo import echo
 
 PATIENCE = 30
 #: of the requests. The services fail none; those of a pod that is killed would be.
@@ -104,7 +104,7 @@ def main(server: str, prometheus: str, config: str, folder: str) -> int:
         *of_queries(prometheus, load_file(config)),
     ]
     for so, what in said:
-        click.echo(f"{'ok' if so else 'WRONG':5} {what}")
+        echo(f"{'ok' if so else 'WRONG':5} {what}")
     return 0 if all(so for so, _ in said) else 1
 
 

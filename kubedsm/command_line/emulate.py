@@ -76,7 +76,7 @@ def _prometheus(_: click.Context, __: click.Parameter, url: str | None) -> str |
     metavar="NAME",
     help="One more name or address in the certificate.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of names and uids.")
+@click.option("--seed", type=int, show_default="a random one", help="Seed of names and uids.")
 @click.option(
     "--kubeconfig",
     "kubeconfig_path",

@@ -10,6 +10,7 @@ from kubedsm.commands.options import (
     kubeconfig_context,
     output,
     scheduler_address,
+    scheduler_config_map,
 )
 
 
@@ -30,14 +31,16 @@ from kubedsm.commands.options import (
 )
 @kubeconfig_context
 @config_file
+@scheduler_config_map
 @output
 def watch(**given: Any) -> None:
     """Watch the cluster as the page of a running scheduler shows it.
 
     The scheduler was started with `kubedsm run --page`, or with --page-address, which --server
     then names. Where no picture can change in place, and with -o json, there is a line for each
-    thing that is new. With --kubeconfig or --context the cluster itself is followed, of which less
-    is known: nothing of what a scheduler decides. It changes nothing.
+    thing that is new. With --kubeconfig or --context the cluster itself is followed, without a
+    scheduler's decisions; QoS targets come from --config, or else from the ConfigMap. It changes
+    nothing.
     """
     from kubedsm.commands import watching
 

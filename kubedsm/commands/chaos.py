@@ -3,7 +3,6 @@
 import sys
 
 import click
-from rich.console import Console
 from rich.progress import Progress
 
 from kubedsm.chaos.faults import Fault
@@ -15,6 +14,8 @@ from kubedsm.chaos.telling import told
 from kubedsm.chaos.workloads import WORKLOADS
 from kubedsm.commands.console import print_json
 from kubedsm.replay.runner import processors
+from loadgen.console import Console
+from loadgen.echo import echo
 
 #: sorts of broken promises of which one is told
 _TOLD = 10
@@ -58,9 +59,9 @@ def _show(report: Report) -> None:
     console = Console()
     console.print(report.table())
     for first, *others in report.sorts[:_TOLD]:
-        click.echo(f"{first.injection.command} (and {len(others)} alike)")
+        echo(f"{first.injection.command} (and {len(others)} alike)")
         for line in told(_played(first.injection)):
-            click.echo(f"  {line}")
+            echo(f"  {line}")
     console.print(
         f"{len(report.verdicts)} injections, {len(report.broken)} broke a promise;"
         f" {len(report.covered)} of {len(report.cells)} cells (emulated)"
@@ -70,7 +71,7 @@ def _show(report: Report) -> None:
 def _replay(injection: Injection) -> None:
     outcome = _played(injection)
     for line in told(outcome):
-        click.echo(line)
+        echo(line)
     sys.exit(1 if outcome.violations else 0)
 
 

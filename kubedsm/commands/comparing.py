@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import click
-from rich.console import Console
 from rich.markdown import Markdown
 
 from kubedsm.commands.console import log_to, remark
@@ -17,6 +16,8 @@ from kubedsm.comparison.run import UnknownNameError, chosen
 from kubedsm.comparison.run import compare as compare_all
 from kubedsm.comparison.text import answer
 from kubedsm.replay.runner import processors
+from loadgen.console import Console
+from loadgen.echo import echo
 
 
 @contextmanager
@@ -53,5 +54,5 @@ def compare(
             if console.is_terminal:
                 console.print(Markdown(said))
             else:
-                click.echo(said)
+                echo(said)
             remark(f"the page: {out / 'index.html'}")

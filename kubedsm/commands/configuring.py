@@ -9,7 +9,6 @@ from typing import Any
 import attrs
 import click
 import msgspec
-from rich.console import Console
 
 from kubedsm.cluster.calls.explained_cluster import ExplainedCluster
 from kubedsm.cluster.client.kubernetes import KubernetesCluster
@@ -18,6 +17,7 @@ from kubedsm.commands.console import log_to, print_json, remark, until_interrupt
 from kubedsm.commands.inputs import (
     read_dump,
 )
+from kubedsm.commands.on_cluster import find_scheduler, names_scheduler
 from kubedsm.configuration.origins import DEFAULT, Origins, mistakes
 from kubedsm.configuration.settings import Configuration, load, schema, text_at
 from kubedsm.core.goals.wishes import newest_wishing
@@ -30,6 +30,8 @@ from kubedsm.solvers.available import lacking
 from kubedsm.thinking.moves_to_make import migration_of
 from kubedsm.why.client import promises_at
 from kubedsm.why.promises import Promised
+from loadgen.console import Console
+from loadgen.echo import echo
 from loadgen.fitted_table import FittedTable, table
 
 
@@ -39,7 +41,7 @@ def check(path: str, output: str) -> None:
         listed = [{"key": ".".join(m.place) or None, "reason": m.reason} for m in found]
         print_json({"file": path, "valid": not found, "mistakes": listed})
     else:
-        click.echo("\n".join(map(str, found)) or "ok")
+        echo("\n".join(map(str, found)) or "ok")
     sys.exit(1 if found else 0)
 
 
@@ -74,11 +76,22 @@ def show(
             configuration = origins.configuration
             dump = read_dump(dump_path, decide=False)
             workloads = list(shown_workloads(offline.snapshot_of(dump, configuration), origins))
-        promised = await _promised_by(server) if running else []
+        promised: list[Promised] = []
+        if running:
+            if config_map is not None or not names_scheduler(kubeconfig_path, context):
+                await _require_scheduler(server, kubeconfig_path, context)
+            promised = await _promised_by(server)
         settings = config_map is not None or path is not None or not running
         _print(origins, workloads, promised, output, settings=settings)
 
     until_interrupted(ask())
+
+
+async def _require_scheduler(server: str, kubeconfig: Path | None, context: str | None) -> None:
+    """Raise ClickException unless the scheduler at `server` serves the named cluster."""
+    async with await KubernetesCluster.connect(kubeconfig, context) as cluster:
+        if await find_scheduler(server, ExplainedCluster(cluster, cluster.server)) is None:
+            raise click.ClickException(f"no scheduler of {cluster.server} answers at {server}")
 
 
 async def _promised_by(server: str) -> list[Promised]:
@@ -89,7 +102,7 @@ async def _promised_by(server: str) -> list[Promised]:
 
 
 def schema_() -> None:
-    click.echo(json.dumps(schema(), indent=2, ensure_ascii=False))
+    echo(json.dumps(schema(), indent=2, ensure_ascii=False))
 
 
 @attrs.frozen
@@ -171,7 +184,7 @@ def _print(
 ) -> None:
     """settings: whether the tables begin with what the document comes to."""
     if output == "yaml":
-        click.echo(msgspec.yaml.encode(origins.effective).decode(), nl=False)
+        echo(msgspec.yaml.encode(origins.effective).decode(), nl=False)
         return
     values = list(origins.values())
     if output == "json":

@@ -7,18 +7,19 @@ import sys
 from collections.abc import Coroutine
 from typing import Any
 
-import click
 import orjson
 import structlog
 
+from loadgen.echo import echo, escape_json, escape_unprintable
+
 
 def print_json(value: object) -> None:
-    sys.stdout.buffer.write(orjson.dumps(value) + b"\n")
+    sys.stdout.buffer.write(escape_json(orjson.dumps(value)) + b"\n")
     sys.stdout.buffer.flush()
 
 
 def remark(text: str) -> None:
-    click.echo(f"kubedsm: {' '.join(text.split())}", err=True)
+    echo(f"kubedsm: {' '.join(text.split())}", err=True)
 
 
 def log_to(*, json: bool = False, level: str = "INFO", stdout: bool = False) -> None:
@@ -29,6 +30,7 @@ def log_to(*, json: bool = False, level: str = "INFO", stdout: bool = False) -> 
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         # Tracebacks without what was in the variables: a cluster does not fit on a screen.
         structlog.processors.format_exc_info,
+        *([] if json else [_escape_values]),
         structlog.processors.JSONRenderer()
         if json
         else structlog.dev.ConsoleRenderer(
@@ -40,6 +42,16 @@ def log_to(*, json: bool = False, level: str = "INFO", stdout: bool = False) -> 
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.PrintLoggerFactory(sys.stdout if stdout else sys.stderr),
     )
+
+
+def _escape_values(
+    _: object, __: str, event: structlog.typing.EventDict
+) -> structlog.typing.EventDict:
+    """Escape text on its way to the console renderer, which escapes other values itself."""
+    return {
+        key: escape_unprintable(value) if isinstance(value, str) else value
+        for key, value in event.items()
+    }
 
 
 class Stop:

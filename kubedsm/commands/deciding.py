@@ -1,6 +1,5 @@
 """`kubedsm place` and `kubedsm suggest`: decisions, shown and on request carried out."""
 
-import asyncio
 import sys
 import time
 from pathlib import Path
@@ -8,7 +7,6 @@ from typing import Any
 
 import attrs
 import click
-from rich.console import Console
 
 from kubedsm.commands import advising, offline
 from kubedsm.commands.console import log_to, print_json, remark
@@ -27,7 +25,8 @@ from kubedsm.runtime.assembly import Runtime
 from kubedsm.runtime.config_map import ConfigMapName
 from kubedsm.runtime.requested_moves import asked_by
 from kubedsm.thinking.words import counted
-from kubedsm.why.client import answering
+from kubedsm.why.client import Answering
+from loadgen.console import Console
 
 
 def place(dump_path: str, config_path: str | None, output: str) -> None:
@@ -68,10 +67,8 @@ def suggest(
         _say(snapshot, configuration, output)
         return
 
-    scheduler = asyncio.run(answering(server))
-    slower = frozenset[Workload]() if scheduler is None else scheduler.slower
-
-    def said(snapshot: Snapshot) -> Errand | None:
+    def said(snapshot: Snapshot, scheduler: Answering | None) -> Errand | None:
+        slower = frozenset[Workload]() if scheduler is None else scheduler.slower
         measured = attrs.evolve(snapshot.measured, slower=slower)
         snapshot = attrs.evolve(snapshot, measured=measured)
         suggestion = _say(snapshot, configuration, output).suggestion
@@ -84,7 +81,7 @@ def suggest(
             return None
         return Errand(act, suggestion.id, asked_by(suggestion))
 
-    handing = Handing(config_map, wait, scheduler)
+    handing = Handing(config_map, wait, server)
     sys.exit(ask_cluster(kubeconfig_path, context, configuration, election, handing, said))
 
 

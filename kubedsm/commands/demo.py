@@ -13,7 +13,7 @@ from typing import Any
 
 import attrs
 import click
-from rich.console import Console, ConsoleDimensions
+from rich.console import ConsoleDimensions
 from rich.live import Live
 
 from kubedsm.clock import Clock, SystemClock
@@ -33,6 +33,7 @@ from kubedsm.page.seen.scene import Scene
 from kubedsm.page.served.opening import page_of
 from kubedsm.runtime.assembly import Runtime
 from kubedsm.runtime.listener import Listeners
+from loadgen.console import Console
 from loadgen.running import PIPE_CLOSED
 from loadgen.whole_files import write_whole
 

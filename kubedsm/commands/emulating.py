@@ -30,6 +30,7 @@ from kubedsm.emulator.processes.request_rates import request_rates
 from kubedsm.page.seen.scene import Scene
 from kubedsm.page.served.opening import LOOPBACK, page_of
 from kubedsm.runtime.assembly import Runtime
+from loadgen.echo import echo
 
 #: of the emulated cluster: where it listens, and what pods call it
 _OWN_NAMES = ("127.0.0.1", "::1", "localhost", "kubernetes.default.svc")
@@ -46,7 +47,7 @@ def emulate(
     token_path: Path | None,
     tls: bool,
     tls_names: tuple[str, ...],
-    seed: int,
+    seed: int | None,
     kubeconfig_path: Path | None,
     start_delay: float,
     folder: Path | None,
@@ -85,11 +86,11 @@ def emulate(
                     told = {name: url for name, url in more.items() if url}
                     print_json({"server": front.url, "kubeconfig": str(path), **told})
                 else:
-                    click.echo(f"Emulated cluster at {front.url}\nexport KUBECONFIG={path}")
+                    echo(f"Emulated cluster at {front.url}\nexport KUBECONFIG={path}")
                     if metrics:
-                        click.echo(f"Metrics of its pods and nodes at {metrics}/metrics")
+                        echo(f"Metrics of its pods and nodes at {metrics}/metrics")
                     if page_url:
-                        click.echo(f"The page that shows it is {page_url}")
+                        echo(f"The page that shows it is {page_url}")
                 await asyncio.Event().wait()
 
     until_interrupted(serve())
@@ -118,7 +119,7 @@ async def _shown(
 @asynccontextmanager
 async def _emulated(
     spec: ClusterSpec,
-    seed: int,
+    seed: int | None,
     token: str | None,
     lab: Lab | None,
     prometheus: str | None,

@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 from kubedsm.clock import SystemClock
 from kubedsm.cluster.calls.explained_cluster import ExplainedCluster
@@ -20,14 +19,21 @@ from kubedsm.commands.inputs import (
     configuration_at,
     read_dump,
 )
-from kubedsm.commands.on_cluster import read_snapshot
+from kubedsm.commands.on_cluster import (
+    describe_scheduler,
+    find_scheduler,
+    names_scheduler,
+    read_snapshot,
+)
 from kubedsm.configuration.settings import Configuration
 from kubedsm.core.world.model import Pod
 from kubedsm.core.world.snapshot import Snapshot
 from kubedsm.why import client
 from kubedsm.why.answers import Explainer, knows_tiers, pending
+from kubedsm.why.client import Answering
 from kubedsm.why.explanation import Explanation
 from kubedsm.why.table import explanation_table
+from loadgen.console import Console
 
 
 def explain(
@@ -64,15 +70,44 @@ def explain(
         return
 
     async def ask() -> None:
-        answers = await _from_scheduler(server, pod_name)
-        if answers is None:
-            answers = await _from_cluster(server, pod_name, configuration, kubeconfig_path, context)
-        show(answers)
+        show(await _answers(server, pod_name, configuration, kubeconfig_path, context))
 
     until_interrupted(ask())
 
 
-async def _from_scheduler(server: str, pod_name: str | None) -> list[Explanation] | None:
+async def _answers(
+    server: str,
+    pod_name: str | None,
+    configuration: Configuration,
+    kubeconfig: Path | None,
+    context: str | None,
+) -> list[Explanation]:
+    """Ask the scheduler of the named cluster, or else the cluster itself."""
+    if names_scheduler(kubeconfig, context):
+        answers = await _from_scheduler(server, pod_name, await describe_scheduler(server))
+        if answers is not None:
+            return answers
+    async with await KubernetesCluster.connect(kubeconfig, context) as connection:
+        cluster = ExplainedCluster(connection, connection.server)
+        found = await find_scheduler(server, cluster)
+        answers = await _from_scheduler(server, pod_name, found)
+        if answers is not None:
+            return answers
+        return await _from_cluster(server, pod_name, configuration, cluster)
+
+
+async def _from_scheduler(
+    server: str, pod_name: str | None, found: Answering | None
+) -> list[Explanation] | None:
+    """Return the scheduler's answers; None if there is no scheduler, or it has no answer."""
+    if found is None:
+        return None
+    if found.standby:
+        leads = f"{found.leader} leads" if found.leader else "the leader is not known"
+        remark(
+            f"the scheduler at {server} is a standby and remembers no decisions; {leads}:"
+            " ask that process for all that is known"
+        )
     try:
         return await client.ask(server, pod_name)
     except client.QuestionRefusedError as error:
@@ -83,21 +118,15 @@ async def _from_scheduler(server: str, pod_name: str | None) -> list[Explanation
 
 
 async def _from_cluster(
-    server: str,
-    pod_name: str | None,
-    configuration: Configuration,
-    kubeconfig_path: Path | None,
-    context: str | None,
+    server: str, pod_name: str | None, configuration: Configuration, cluster: ExplainedCluster
 ) -> list[Explanation]:
     clock, rng = SystemClock(), random.Random()
     try:
-        async with await KubernetesCluster.connect(kubeconfig_path, context) as connection:
-            cluster = ExplainedCluster(connection, connection.server)
-            await greet(cluster, timeout=TIMEOUT)
-            snapshot = await read_snapshot(cluster, configuration, clock, rng)
-            pods = _pods(pod_name, snapshot, ())
-            explainer = _explainer(snapshot, configuration)
-            return [await client.from_cluster(cluster, explainer, pod) for pod in pods]
+        await greet(cluster, timeout=TIMEOUT)
+        snapshot = await read_snapshot(cluster, configuration, clock, rng)
+        pods = _pods(pod_name, snapshot, ())
+        explainer = _explainer(snapshot, configuration)
+        return [await client.from_cluster(cluster, explainer, pod) for pod in pods]
     except (ClusterError, WireError, OSError) as error:
         raise click.ClickException(
             f"no running scheduler knows of it at {server}, and in the cluster: {error}"

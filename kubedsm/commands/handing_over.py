@@ -33,7 +33,6 @@ from kubedsm.commands.console import remark
 from kubedsm.runtime.config_map import ConfigMapName
 from kubedsm.runtime.move_requests import LOST, OLDEST
 from kubedsm.runtime.pause_switch import KEY, paused_in
-from kubedsm.why.client import Answering
 from kubedsm.why.entries import Outcome
 
 #: exit codes, beside 0 for all that is done, or nothing to do, 1 for a problem and 2 for usage
@@ -53,8 +52,8 @@ class Handing:
     config_map: ConfigMapName
     #: seconds
     wait: float
-    #: the scheduler that answers on its diagnostics port
-    answering: Answering | None = None
+    #: where a running scheduler may answer
+    server: str
 
 
 @attrs.frozen

@@ -9,15 +9,24 @@ from typing import Any
 
 import attrs
 import click
+from click.core import ParameterSource
 
 from kubedsm.clock import Clock, SystemClock
 from kubedsm.cluster.calls.explained_cluster import ExplainedCluster
+from kubedsm.cluster.calls.verbs import cluster_uid
 from kubedsm.cluster.client.kubernetes import KubernetesCluster
-from kubedsm.cluster.client.port import Cluster, Forbidden, NotFound, OutcomeUnknown
+from kubedsm.cluster.client.port import (
+    Cluster,
+    ClusterError,
+    Forbidden,
+    NotFound,
+    OutcomeUnknown,
+)
 from kubedsm.cluster.client.write_gate import WriteGate
 from kubedsm.cluster.joining import PATIENCE, TIMEOUT, greet
 from kubedsm.cluster.watching.reflector import Reflector
 from kubedsm.cluster.watching.watched import NODES, PODS, SURROUNDINGS, Watched
+from kubedsm.cluster.wire.errors import WireError
 from kubedsm.cluster.wire.move_request import RequestedMove
 from kubedsm.commands.console import remark, until_interrupted
 from kubedsm.commands.electing import Election
@@ -29,6 +38,7 @@ from kubedsm.core.world.snapshot import Snapshot
 from kubedsm.runtime.assembly import Runtime
 from kubedsm.runtime.leader_election import Elector, NotLeadingError
 from kubedsm.runtime.listener import Listener
+from kubedsm.why.client import Answering, SilentError, answering
 from kubedsm.why.entries import MoveOutcome, Outcome
 from loadgen.running import INTERRUPTED
 
@@ -59,12 +69,13 @@ def ask_cluster(
     configuration: Configuration,
     election: Election | None,
     handing: Handing,
-    say: Callable[[Snapshot], Errand | None],
+    say: Callable[[Snapshot, Answering | None], Errand | None],
 ) -> int:
     """Say what there is to be said of the cluster, and have done what that comes to, if anything.
 
-    The exit code. Raises NotLeadingError, ClusterError, WireError or ClickException if it may not
-    be done.
+    `say` gets the scheduler of this cluster that answers at the server of `handing`, if one does.
+    Returns the exit code. Raises NotLeadingError, ClusterError, WireError or ClickException if it
+    may not be done.
     """
     codes = [INTERRUPTED]
 
@@ -73,10 +84,11 @@ def ask_cluster(
         async with await KubernetesCluster.connect(kubeconfig, context) as cluster:
             asked_once = ExplainedCluster(cluster, cluster.server)
             await greet(asked_once, timeout=TIMEOUT)
+            found = await find_scheduler(handing.server, asked_once)
             scheduler = Scheduler(asked_once, handing.config_map, clock)
             if handing.wait and await scheduler.paused(handing.wait):
                 return PAUSED
-            errand = say(await read_snapshot(asked_once, configuration, clock, rng))
+            errand = say(await read_snapshot(asked_once, configuration, clock, rng), found)
             if errand is None:
                 return 0
             if await scheduler.paused():
@@ -85,9 +97,9 @@ def ask_cluster(
                 carry_out, configuration=configuration, act=errand.act, clock=clock, rng=rng
             )
             elected = None if election is None else election.elector(cluster, clock)
-            if handing.answering is not None and handing.answering.dry_run:
+            if found is not None and found.dry_run:
                 raise click.ClickException(DRY)
-            runs = "one answers on its diagnostics port" if handing.answering else ""
+            runs = "one answers on its diagnostics port" if found else ""
             if not runs:
                 ends, runs = await _ends(acting, cluster, elected)
             if not runs:
@@ -101,6 +113,43 @@ def ask_cluster(
 
     until_interrupted(asked())
     return codes[0]
+
+
+def names_scheduler(kubeconfig: Path | None, context: str | None) -> bool:
+    """Return whether the user names a scheduler by --server, and no cluster beside it."""
+    source = click.get_current_context().get_parameter_source("server")
+    return source is not ParameterSource.DEFAULT and kubeconfig is None and context is None
+
+
+async def describe_scheduler(server: str) -> Answering | None:
+    """Return the scheduler that answers at `server`, whichever cluster it serves."""
+    try:
+        return await answering(server)
+    except SilentError as error:
+        remark(f"{error}; the cluster is asked instead")
+        return None
+
+
+async def find_scheduler(server: str, cluster: ExplainedCluster) -> Answering | None:
+    """Return the scheduler that answers at `server`, if it serves this cluster.
+
+    Another cluster's scheduler is ignored, with a line on stderr. Raises ClickException if the
+    clusters cannot be compared.
+    """
+    found = await describe_scheduler(server)
+    if found is None:
+        return None
+    try:
+        uid = await cluster_uid(cluster, timeout=TIMEOUT)
+    except (ClusterError, WireError) as error:
+        raise click.ClickException(
+            f"cannot tell whether the scheduler at {server} serves {cluster.server}: {error}"
+        ) from None
+    if found.cluster == uid:
+        return found
+    serves = "serves another cluster" if found.cluster else "does not say which cluster it serves"
+    remark(f"the scheduler at {server} {serves}; ignored: {cluster.server} is asked instead")
+    return None
 
 
 async def _ends(

@@ -241,17 +241,22 @@ EXIT_CODES = (
 )
 
 
-#: of who has moves made by the scheduler that runs
-handing_over = _together(
-    click.option(
+def _scheduler_config_map(text: str) -> _Adding:
+    return click.option(
         "--configmap",
         "config_map",
         metavar="NAMESPACE/NAME",
         default="kubedsm/kubedsm",
         show_default=True,
         callback=_config_map_name,
-        help="The scheduler's ConfigMap; approvals go to the one whose name ends in -approvals.",
-    ),
+        help=f"The scheduler's ConfigMap: {text}.",
+    )
+
+
+scheduler_config_map = _scheduler_config_map("with --kubeconfig, QoS targets are read from it")
+#: of who has moves made by the scheduler that runs
+handing_over = _together(
+    _scheduler_config_map("approvals go to the one whose name ends in -approvals"),
     click.option(
         "--wait",
         type=DurationType(),

@@ -1,6 +1,5 @@
 """`kubedsm pack`: what would make room for the pods that wait, if all others could be moved."""
 
-import asyncio
 import sys
 import time
 from collections.abc import Iterable
@@ -9,7 +8,7 @@ from typing import Any
 
 import attrs
 import click
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from kubedsm.commands import offline
@@ -34,7 +33,8 @@ from kubedsm.runtime.config_map import ConfigMapName
 from kubedsm.solvers.available import lacking
 from kubedsm.thinking.moves_to_make import kept_by, migration_of, reason_to_stay
 from kubedsm.thinking.room_by_packing import Packing, suggestion_of
-from kubedsm.why.client import answering
+from kubedsm.why.client import Answering
+from loadgen.console import Console
 from loadgen.fitted_table import table
 
 
@@ -152,15 +152,14 @@ def pack(
     if said := lacking(configuration.solver.kind):
         remark(said)
 
-    def said_of(snapshot: Snapshot) -> Errand | None:
+    def said_of(snapshot: Snapshot, _: Answering | None = None) -> Errand | None:
         advice = _say(snapshot, configuration, output)
         return Errand(advice.carry_out) if carry_out and advice.packed.better else None
 
     if dump_path is not None:
         said_of(offline.snapshot_of(read_dump(dump_path), configuration))
     else:
-        scheduler = asyncio.run(answering(server)) if carry_out else None
-        handing = Handing(config_map, wait, scheduler)
+        handing = Handing(config_map, wait, server)
         sys.exit(ask_cluster(kubeconfig_path, context, configuration, election, handing, said_of))
 
 

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from typing import Any
 
-import click
 import yaml
-from rich.console import Console
 
 from kubedsm.cluster.calls.permissions import APPROVALS, FEATURES, Feature, Rule, rules
 from kubedsm.commands.console import print_json
 from kubedsm.commands.inputs import configuration_at
 from kubedsm.configuration.settings import Configuration
+from loadgen.console import Console
+from loadgen.echo import echo
 from loadgen.fitted_table import table
 
 RBAC = "rbac.authorization.k8s.io"
@@ -24,7 +24,7 @@ def rbac(
     if output == "json":
         print_json({"features": [_as_json(feature) for feature in features]})
     elif output == "yaml":
-        click.echo(roles(features, name, namespace), nl=False)
+        echo(roles(features, name, namespace), nl=False)
     else:
         Console().print(
             table(

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 from kubedsm.clock import SystemClock
 from kubedsm.cluster.calls.explained_cluster import ExplainedCluster
@@ -16,6 +15,7 @@ from kubedsm.commands.console import Stop, log_to, print_json, remark, until_int
 from kubedsm.commands.inputs import (
     configuration_at,
 )
+from kubedsm.commands.on_cluster import find_scheduler
 from kubedsm.replay.answer import KEPT, answer, printed
 from kubedsm.replay.comparing import compared
 from kubedsm.replay.files import write
@@ -29,6 +29,7 @@ from kubedsm.replay.sources import scenario_in
 from kubedsm.why.client import effects_since
 from kubedsm.why.effects import summed_up
 from kubedsm.why.explanation import EffectAnswer
+from loadgen.console import Console
 from loadgen.whole_files import folder_for
 
 #: what kube-scheduler is called in pods
@@ -80,7 +81,9 @@ def record(
                 remark(f"recording {', '.join(scenario.services)} in namespace {namespace}")
                 began = clock.wall()
                 seen, answers = await recorded(recorder, plan, stop.asked, clock, remark)
-            brought = await effects_since(server, began, namespace)
+            brought = None
+            if await find_scheduler(server, asked) is not None:
+                brought = await effects_since(server, began, namespace)
         outcome = Outcome(
             scenario_path.stem,
             policy or _schedulers(recorder),

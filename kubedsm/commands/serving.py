@@ -18,10 +18,12 @@ import structlog
 from kubedsm import __version__
 from kubedsm.clock import Clock, SystemClock
 from kubedsm.cluster.calls.explained_cluster import ExplainedCluster
+from kubedsm.cluster.calls.verbs import cluster_uid
 from kubedsm.cluster.client.dry_run import DryRun
 from kubedsm.cluster.client.kubernetes import KubernetesCluster
-from kubedsm.cluster.client.port import Cluster, Forbidden
-from kubedsm.cluster.joining import join
+from kubedsm.cluster.client.port import Cluster, ClusterError, Forbidden, NotFound
+from kubedsm.cluster.joining import TIMEOUT, join
+from kubedsm.cluster.wire.errors import WireError
 from kubedsm.commands.console import Stop, log_to, until_interrupted
 from kubedsm.commands.electing import Election, election_of
 from kubedsm.commands.inputs import (
@@ -157,7 +159,10 @@ class _Serving:
             )
 
             def who_leads() -> Leadership:
-                return Leadership(elector.leading, elector.holder) if elector else Leadership()
+                if elector is None or self.election is None:
+                    return Leadership()
+                namespace = self.election.lease.namespace
+                return Leadership(elector.leading, elector.holder, namespace)
 
             address = self.metrics_address
             async with (
@@ -168,6 +173,7 @@ class _Serving:
                     runtime.thinker,
                     self.diagnostics_port,
                     dry_run=self.dry_run,
+                    leader=lambda: None if who_leads().leading else who_leads().leader,
                     beside=app,
                 ) as diagnostics,
                 asyncio.TaskGroup() as tasks,
@@ -182,6 +188,7 @@ class _Serving:
                     ),
                     tasks.create_task(server.keep_warm(clock)),
                     tasks.create_task(_keep_what_was_listed(runtime.synced)),
+                    tasks.create_task(_identify_cluster(asked, clock, diagnostics)),
                 )
                 log.info(
                     "connected",
@@ -241,6 +248,18 @@ async def _keep_what_was_listed(synced: asyncio.Event) -> None:
     await synced.wait()
     gc.collect()
     gc.freeze()
+
+
+async def _identify_cluster(cluster: Cluster, clock: Clock, diagnostics: Diagnostics) -> None:
+    """Read which cluster this is, for commands that ask this process about a cluster."""
+    while not diagnostics.cluster_uid:
+        try:
+            diagnostics.cluster_uid = await cluster_uid(cluster, timeout=TIMEOUT)
+        except (Forbidden, NotFound) as error:
+            structlog.get_logger().warning("cluster not identified", error=str(error))
+            return
+        except (ClusterError, WireError):
+            await clock.sleep(TIMEOUT)
 
 
 def _format() -> str:

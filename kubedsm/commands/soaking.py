@@ -5,8 +5,6 @@ import random
 import sys
 from contextlib import AsyncExitStack
 
-from rich.console import Console
-
 from kubedsm.bench.soak import harm, run
 from kubedsm.bench.soak.line import Line
 from kubedsm.bench.soak.processes import Scheduler, emulated_cluster
@@ -16,6 +14,7 @@ from kubedsm.clock import SystemClock
 from kubedsm.cluster.client.kubernetes import KubernetesCluster
 from kubedsm.commands.console import log_to, print_json
 from kubedsm.commands.tables import soak_table
+from loadgen.console import Console
 
 
 def soak(

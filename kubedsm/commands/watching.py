@@ -8,17 +8,21 @@ from pathlib import Path
 
 import attrs
 import click
-from rich.console import Console
 from rich.live import Live
 
 from kubedsm.clock import Clock, SystemClock
 from kubedsm.cluster.calls.explained_cluster import ExplainedCluster
+from kubedsm.cluster.calls.verbs import get_config_map
 from kubedsm.cluster.client.kubernetes import KubernetesCluster
+from kubedsm.cluster.client.port import Cluster, ClusterError
 from kubedsm.cluster.joining import TIMEOUT, greet
+from kubedsm.cluster.wire.errors import WireError
 from kubedsm.commands.console import log_to, print_json, remark, until_interrupted
 from kubedsm.commands.inputs import configuration_at
 from kubedsm.commands.on_cluster import synced
 from kubedsm.commands.private_files import known_token
+from kubedsm.configuration.documents import DocumentError
+from kubedsm.configuration.settings import KEY, Configuration, load
 from kubedsm.page.messages import Snapshot
 from kubedsm.page.seen.scene import Scene
 from kubedsm.page.served.stream import LOOK
@@ -27,6 +31,9 @@ from kubedsm.page.terminal.news_lines import News, json_of, line_of
 from kubedsm.page.terminal.picture import picture
 from kubedsm.page.terminal.rows_seen import Seen
 from kubedsm.runtime.assembly import Runtime
+from kubedsm.runtime.config_map import ConfigMapName
+from loadgen.console import Console
+from loadgen.echo import echo
 
 Followed = AsyncGenerator[Snapshot | Away]
 #: seconds after which it is drawn again, for how long things take is in it
@@ -39,6 +46,7 @@ def watch(
     kubeconfig_path: Path | None,
     context: str | None,
     config_path: str | None,
+    config_map: ConfigMapName,
     output: str,
 ) -> None:
     by_itself = kubeconfig_path is not None or context is not None
@@ -57,11 +65,13 @@ def watch(
             await _told(followed, where, as_json=output == "json")
 
     async def of_cluster() -> None:
-        configuration = configuration_at(config_path)
+        given = configuration_at(config_path) if config_path is not None else None
         async with await KubernetesCluster.connect(kubeconfig_path, context) as cluster:
             asked = ExplainedCluster(cluster, cluster.server)
             await greet(asked, timeout=TIMEOUT)
-            scene = Scene(clock)
+            known = given or await _configuration_in(asked, config_map)
+            scene = Scene(clock, knows_targets=known is not None)
+            configuration = known or Configuration()
             runtime = Runtime(asked, configuration, clock, random.Random(), listener=scene)
             async with asyncio.TaskGroup() as tasks:
                 following = tasks.create_task(runtime.follow())
@@ -74,6 +84,19 @@ def watch(
         await watched(server, follow(server, token, clock))
 
     until_interrupted(of_cluster() if by_itself else of_scheduler())
+
+
+async def _configuration_in(cluster: Cluster, name: ConfigMapName) -> Configuration | None:
+    """Read the scheduler's configuration; None, with a remark, if it cannot be read."""
+    try:
+        found = await get_config_map(cluster, name.namespace, name.name, timeout=TIMEOUT)
+        if KEY in found.data:
+            return load(found.data[KEY], f"ConfigMap {name}, {KEY}")
+        why = f"it has no {KEY}"
+    except (ClusterError, WireError, DocumentError) as error:
+        why = str(error)
+    remark(f"QoS targets are not shown, for ConfigMap {name} cannot be read: {why}; see --config")
+    return None
 
 
 async def _looks(runtime: Runtime, scene: Scene, clock: Clock) -> Followed:
@@ -139,4 +162,4 @@ async def _told(followed: Followed, server: str, *, as_json: bool) -> None:
                 if as_json:
                     print_json(json_of(row))
                 else:
-                    click.echo(line_of(row))
+                    echo(line_of(row))

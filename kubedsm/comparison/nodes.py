@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import attrs
 import msgspec
 import orjson
-from rich.console import Console
 from rich.progress import Progress
 
 from kubedsm.bench.nodes.contenders import contenders
@@ -14,6 +13,7 @@ from kubedsm.bench.nodes.run import run
 from kubedsm.bench.nodes.tables import sections
 from kubedsm.comparison.experiment import Asked, Experiment, Found, Part, of_titles
 from kubedsm.replay.sections import made
+from loadgen.console import Console
 
 _NAME = "nodes"
 _TIME = "decision time"

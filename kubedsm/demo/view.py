@@ -1,6 +1,6 @@
 """The demo's live picture, its last one, and what it says where no picture can change in place."""
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
@@ -10,6 +10,7 @@ from kubedsm.demo.observer import ServiceView
 from kubedsm.page.seen.headline import line_of
 from kubedsm.page.terminal.fitting import NARROW, Part, fitting, hanging, lines
 from kubedsm.page.terminal.tables import NodeLine, kept, nodes_table
+from loadgen.console import Console
 from loadgen.fitted_table import Column, FittedTable
 
 #: moves that are listed where there is room

@@ -12,6 +12,7 @@ from kubedsm.core.policies.kubedsm import KubeDSM
 from kubedsm.core.world.sites import Away
 from kubedsm.core.world.snapshot import Snapshot
 from kubedsm.runtime.assembly import Runtime
+from kubedsm.runtime.leader_election import host_of
 from kubedsm.runtime.scheduling_queue import QueueStatistics
 
 
@@ -22,6 +23,13 @@ class Leadership:
     leading: bool = True
     #: the identity of who does; empty if that is not known
     holder: str = ""
+    #: namespace of the Lease
+    namespace: str = "kubedsm"
+
+    @property
+    def leader(self) -> str:
+        """Host that leads, in a cluster a pod; empty if this process leads or none is known."""
+        return "" if self.leading else host_of(self.holder)
 
     @property
     def known(self) -> bool:

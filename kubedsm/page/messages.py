@@ -18,6 +18,7 @@ from kubedsm.page.rows import (
     Table,
     WorkloadRow,
 )
+from loadgen.echo import escape_strings
 
 #: of each table, its rows by their keys; None: the row is gone
 Rows: TypeAlias = Mapping[Table, Mapping[str, Row | None]]
@@ -47,8 +48,8 @@ _encoder = msgspec.json.Encoder()
 
 
 def encoded(message: Message) -> bytes:
-    """As JSON, on one line."""
-    return _encoder.encode(message)
+    """As JSON, on one line, with unprintable characters escaped."""
+    return escape_strings(_encoder.encode(message))
 
 
 class _Tables(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -77,9 +77,10 @@ class WorkloadRow(_Row, frozen=True):
     #: pods on the edge, pods in all, those that wait included
     edge: int
     total: int
-    #: which part of them is promised to be on the edge, and what that weighs
-    promise: float
-    weight: float
+    #: QoS factor: the share of its pods that should be on the edge, None if the configuration is
+    #: not known; and its weight
+    promise: float | None = None
+    weight: float = 0.0
     #: pods that would have to be on the edge, and are not
     missing: int = 0
     #: of the pods, those that are Ready, and those that wait for a node
@@ -150,7 +151,7 @@ class StatusRow(_Row, frozen=True):
     #: whether anything is wrong, and what, each in a sentence
     troubles: tuple[str, ...] = ()
     role: Role = "alone"
-    #: who leads, if that is known and not we
+    #: host that leads, in a cluster a pod; empty if this process leads, or none is known
     leader: str = ""
     paused: bool = False
     dry_run: bool = False

@@ -5,13 +5,13 @@ from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
-from rich.console import Console
 from rich.text import Text
 
 from kubedsm.core.policies.registry import KUBEDSM
 from kubedsm.replay.measured import mean
 from kubedsm.replay.presets import REFERENCE
 from kubedsm.replay.report import Report, policies_of, scenarios_of
+from loadgen.console import Console
 
 Row = Mapping[str, Any]
 KEPT = "Kept at the edge: the mean over services of the part of their pods that is there."

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import attrs
 import click
-from rich.console import Console
 
 from kubedsm.configuration.documents import DocumentError
 from kubedsm.configuration.settings import Configuration, load_file
@@ -32,6 +31,8 @@ from kubedsm.replay.text import other_than_the_papers, papers_text, text
 from kubedsm.replay.variants import BASELINES, UnknownPolicyError, contender
 from kubedsm.replay.world import Setup
 from kubedsm.solvers.available import SolverKind
+from loadgen.console import Console
+from loadgen.echo import echo
 from loadgen.scenario import ScenarioError
 from loadgen.whole_files import folder_for
 
@@ -110,7 +111,7 @@ def _print(found: Report, said: str, preset: str | None, output: str) -> None:
         return
     printed(said, Console())
     if preset == _TUNING:
-        click.echo(tuning.table(found), nl=False)
+        echo(tuning.table(found), nl=False)
     else:
         Console().print(tables(found))
 

@@ -8,6 +8,7 @@ import orjson
 from kubedsm.replay.page import page as as_page
 from kubedsm.replay.plots import pictures
 from kubedsm.replay.report import Report, policies_of
+from loadgen.echo import escape_json
 from loadgen.whole_files import write_whole
 
 RESULTS = "results.json"
@@ -16,7 +17,7 @@ Pictures = Mapping[str, bytes]
 
 
 def as_json(found: Report) -> bytes:
-    return orjson.dumps(found) + b"\n"
+    return escape_json(orjson.dumps(found)) + b"\n"
 
 
 def write(found: Report, out: Path, title: str, text: str) -> None:

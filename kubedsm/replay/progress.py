@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
-from rich.console import Console
 from rich.progress import Progress
+
+from loadgen.console import Console
 
 T = TypeVar("T")
 

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 import attrs
-import click
 import msgspec
 
 from kubedsm.replay.files import Pictures, put, put_page
@@ -13,6 +12,7 @@ from kubedsm.replay.progress import progress
 from kubedsm.replay.provenance import Provenance, told, typed
 from kubedsm.replay.runner import processors, spread
 from kubedsm.replay.sections import Section, as_markdown
+from loadgen.echo import echo
 from loadgen.whole_files import folder_for
 
 _MODELLED = "**Emulated, and modelled**: nothing here was measured on a real cluster."
@@ -89,7 +89,7 @@ class Preset(Generic[T, Outcome]):
         done = self.carried_out(planned, jobs or processors())
         made, found = as_markdown(self.sections, done, self.about(planned)), as_json(done)
         text = told(self.answer(done), Provenance(typed(), _MODELLED), made)
-        click.echo(found if output == "json" else text, nl=False)
+        echo(found if output == "json" else text, nl=False)
         if out is not None:
             put(out, found, text)
             title = f"kubedsm replay --preset {self.name}"

@@ -88,6 +88,11 @@ def identity_of(hostname: str) -> str:
     return f"{hostname}_{uuid.uuid4()}"
 
 
+def host_of(identity: str) -> str:
+    """Return the host in an identity: in a cluster, the name of the pod."""
+    return identity.partition("_")[0]
+
+
 class Elector:
     """One process's part in the election; what it opens is the gate that its writes pass.
 

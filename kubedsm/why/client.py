@@ -44,12 +44,18 @@ class _Promises(msgspec.Struct):
 
 
 class Answering(msgspec.Struct, rename="camel"):
-    """A scheduler that runs."""
+    """A running scheduler, as it describes itself."""
 
-    #: the workloads that the edge is slower for
+    #: workloads that the edge is slower for
     slower: frozenset[Workload]
     #: writes nothing, and so takes no requests
     dry_run: bool = False
+    #: uid of its cluster's namespace kube-system; empty if the scheduler does not know it yet
+    cluster: str = ""
+    #: decides nothing while another process leads
+    standby: bool = False
+    #: of a standby: the host that leads, in a cluster a pod; empty if unknown
+    leader: str = ""
 
 
 class _Moved(msgspec.Struct):
@@ -75,8 +81,11 @@ async def ask(server: str, pod: str | None) -> list[Explanation] | None:
 
 
 async def answering(server: str) -> Answering | None:
-    """The scheduler that answers there, if one does."""
-    return await _told(server, "slower", Answering)
+    """Return the scheduler that answers there, if one does. Raises SilentError."""
+    try:
+        return await _asked(server, "scheduler", Answering)
+    except QuestionRefusedError:
+        return None  # not a scheduler of ours
 
 
 async def effects_since(server: str, at: float, namespace: str) -> list[EffectAnswer] | None:

@@ -5,6 +5,7 @@ worked out in a thread of its own, from values; those of all that wait are the t
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, Self
 
 import msgspec
@@ -41,11 +42,18 @@ class Diagnostics:
         port: int = PORT,
         *,
         dry_run: bool = False,
+        leader: Callable[[], str | None] = lambda: None,
         beside: web.Application | None = None,
     ) -> None:
-        """`beside`: what is served there as well, and must be."""
+        """`beside`: what is served there as well, and must be.
+
+        `leader`: returns None if this process decides, else the host that leads, or "" for unknown.
+        """
         self._decisions = decisions
         self._dry_run = dry_run
+        self._leader = leader
+        #: uid of the cluster's namespace kube-system, once that is read
+        self.cluster_uid = ""
         self._thinker = thinker
         self._port = port
         #: one explanation at a time
@@ -56,7 +64,7 @@ class Diagnostics:
         app.router.add_get("/decisions/explain", self._explain)
         app.router.add_get("/decisions/pending", self._pending)
         app.router.add_get("/decisions/promises", self._promises)
-        app.router.add_get("/decisions/slower", self._slower)
+        app.router.add_get("/decisions/scheduler", self._describe)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=GRACE)
         self.url = ""
 
@@ -111,14 +119,23 @@ class Diagnostics:
             said = await asyncio.to_thread(self._decisions.promising())
         return _json({"promises": msgspec.to_builtins(said)})
 
-    async def _slower(self, request: web.Request) -> web.Response:
-        """The workloads that the edge is slower for, each as namespace, kind and name.
+    async def _describe(self, request: web.Request) -> web.Response:
+        """Describe this scheduler: its cluster, its role, and where the edge is slower.
 
-        And whether moves can be asked for: a dry run makes none.
+        A workload is namespace, kind and name. A dry run takes no requests to migrate.
         """
         query_of(request)
+        leader = self._leader()
         slower = [list(w) for w in sorted(self._decisions.mirror.measured.slower)]
-        return _json({"slower": slower, "dryRun": self._dry_run})
+        return _json(
+            {
+                "cluster": self.cluster_uid,
+                "standby": leader is not None,
+                "leader": leader or "",
+                "dryRun": self._dry_run,
+                "slower": slower,
+            }
+        )
 
 
 def query_of(request: web.Request, *known: str) -> dict[str, str]:

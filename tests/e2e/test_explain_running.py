@@ -165,8 +165,13 @@ def test_a_scheduler_that_knows_nothing_of_the_pod_is_not_the_end(server, schedu
     with Scheduler(server) as another:
         name = names(server, "web")[0]
         assert another.refusal(f"/decisions/explain?pod={name}")[0] == 404
-        cluster = ("--server", another.url, "--kubeconfig", server.kubeconfig)
-        assert explained(name, *cluster)[0]["summary"]
+        cluster = ("--server", another.url, "--kubeconfig", server.kubeconfig, "-o", "json")
+        done = kubedsm("explain", name, *cluster)
+        assert json.loads(done.stdout)["summary"]
+        assert done.stderr == (
+            f"kubedsm: the scheduler at {another.url} is a standby and remembers no decisions;"
+            f" {socket.gethostname()} leads: ask that process for all that is known\n"
+        )
 
 
 def test_another_process_may_answer_on_the_port(server, scheduler):

@@ -36,7 +36,8 @@ def load_report(pod, began):
 
 @pytest.fixture
 def scheduler():
-    """The address of one that has decided on a move, and knows what that brought."""
+    """A scheduler that knows what a migration brought: its address, and how it describes itself."""
+    described = {"slower": [], "cluster": ""}
     effect = {
         "expected": {"before": 0.08, "after": 0.06},
         "measured": {"before": {"all": 0.08}, "after": {"all": 0.05}},
@@ -50,7 +51,7 @@ def scheduler():
             ]
             self.send_response(200)
             self.end_headers()
-            self.wfile.write(json.dumps({"decisions": said}).encode())
+            self.wfile.write(json.dumps({"decisions": said, **described}).encode())
 
         def log_message(self, *_):
             pass
@@ -58,13 +59,14 @@ def scheduler():
     with ThreadingHTTPServer(("127.0.0.1", 0), Told) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
+        yield f"http://127.0.0.1:{server.server_port}", described
         server.shutdown()
         thread.join()
 
 
 def test_it_ends_with_the_load_or_when_it_is_told_to(tmp_path, scheduler):
     """One recording gets a report of the load, another one a signal."""
+    scheduler, described = scheduler
     api = Api("web", "http://web/", (Interval.of(1, 3600),))
     scenario = write(tmp_path, "hour.json", dumps(Scenario((api,))))
     requests = tmp_path / "requests.json"
@@ -72,6 +74,9 @@ def test_it_ends_with_the_load_or_when_it_is_told_to(tmp_path, scheduler):
     began = datetime.now(UTC)
     with Server() as server:
         on = ("--kubeconfig", server.kubeconfig, "--scenario", scenario, "-o", "json")
+        namespaces = server.call("GET", "/api/v1/namespaces")["items"]
+        uids = {each["metadata"]["name"]: each["metadata"]["uid"] for each in namespaces}
+        described["cluster"] = uids["kube-system"]
         out, named = ("--out", tmp_path / "out"), ("--policy", "by-hand")
         with (
             Process("record", *on, *out, "--requests", requests, "--server", scheduler) as ends,

@@ -91,5 +91,11 @@ async def test_a_standby_and_one_that_is_not_synced_do_not_say_what_if(monkeypat
         asker = Asker(session, url)
         world.runtime.synced.clear()
         assert await asker.get("what-if?") == (503, "the cluster is not known yet\n")
-    hindered = asking.Asking(world.runtime, None, lambda: Leadership(False, "other-1"))
-    assert hindered._hindrance() == "this is a standby: ask other-1"
+    standby = Leadership(False, "kubedsm-2_b9c4-uuid", "edge")
+    assert asking.standby_words(standby) == (
+        "this scheduler is a standby and plans nothing; kubedsm-2 leads: ask there"
+        " (if that is a pod: kubectl -n edge port-forward pod/kubedsm-2 10270)"
+    )
+    assert "the leader is not known" in asking.standby_words(Leadership(False, ""))
+    hindered = asking.Asking(world.runtime, None, lambda: standby)
+    assert hindered._hindrance() == asking.standby_words(standby)

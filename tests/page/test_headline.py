@@ -129,7 +129,11 @@ CASES = {
     ),
     "promises that are not kept": (
         ALONE, there(workloads={"shop/cart": lacking(2), "shop/pay": lacking(1)}), {},
-        "all is quiet; of the pods promised at the edge shop/cart lacks 2, shop/pay lacks 1",
+        "degraded: 2 of 2 services below their edge target",
+    ),
+    "a target that is missed while moves are paused": (
+        having(ALONE, paused=True), there(workloads={"shop/cart": lacking(2), "shop/pay": KEPT}),
+        {}, "degraded: 1 of 2 services below its edge target; moves are paused",
     ),
     "moves that are paused": (
         having(ALONE, paused=True), QUIET, {},

@@ -132,3 +132,22 @@ async def test_who_has_no_token_is_asked_for_it(browser, tmp_path):
         await token.fill("right")
         await token.press("Enter")
         await expect(page.get_by_role("status")).to_have_text("begun")
+
+
+async def test_a_standby_says_why_it_shows_nothing_and_who_leads(browser):
+    status = StatusRow("standing by: kubedsm-1 leads", role="standby", leader="kubedsm-1")
+    async with told({"status": {"now": status}}) as url, browser.page(url) as page:
+        said = "This replica is a standby and remembers no decisions and no migrations; kubedsm-1"
+        for part in (".news", ".moves"):
+            await expect(page.locator(part)).to_contain_text(f"{said} leads: open its page.")
+        await expect(page.get_by_text("Nothing has happened yet")).to_have_count(0)
+
+
+async def test_a_workload_whose_target_is_not_known_has_no_figure_of_one(browser):
+    row = WorkloadRow("Deployment", 1, 4)
+    rows = {"status": {"now": StatusRow("", role="watching")}, "workloads": {"a/w": row}}
+    async with told(rows) as url, browser.page(url) as page:
+        part = page.locator(".workloads")
+        await expect(part).to_contain_text("1 of 4")
+        await expect(part).not_to_contain_text("promised")
+        await expect(part.get_by_role("img", name="25 % at the edge", exact=True)).to_be_visible()

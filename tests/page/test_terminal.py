@@ -1,6 +1,9 @@
 """The picture of `kubedsm watch`: whole at every size, with what one has to know of first."""
 
+import re
+
 import attrs
+import msgspec
 import pytest
 
 from kubedsm.core.world.model import Tier
@@ -98,8 +101,94 @@ def test_of_many_nodes_those_are_shown_that_somebody_has_to_know_of():
     assert "e1" in shown
     assert any(line.startswith("e2 ") for line in said.splitlines())
     assert any(line.startswith("n9 ") for line in said.splitlines())
-    assert "and 383 more nodes" in said
+    rows = [line for line in said.splitlines() if re.match("[en][0-9]+ ", line)]
+    assert f"and {len(seen.nodes) - len(rows)} more nodes" in said
     assert len(said.splitlines()) <= 30
+
+
+#: short names, long ones with shared parts as clouds give them, and long ones without
+NAMES = {
+    "short": "node-{:02}",
+    "EKS": "ip-10-23-7-{}.eu-central-1.compute.internal",
+    "unlike": "{:02}-a-node-whose-name-has-some-41-letters-{:02}",
+}
+
+
+def crowded(nodes, services, names="short", *, promise=1.0):
+    """A cluster in which each node runs pods of most services, and pods are migrated."""
+    name = [NAMES[names].format(number, number) for number in range(nodes)]
+    workloads = [f"team-{number % 3}/svc-{number:02}" for number in range(services)]
+    return Seen(
+        at=100.0,
+        status=StatusRow("degraded: some services below their edge target", ("A trouble.",) * 5),
+        nodes={
+            each: NodeRow(Tier.CLOUD if number % 3 else Tier.EDGE, 8000, 16 << 30, 110)
+            for number, each in enumerate(name)
+        },
+        pods={
+            f"{workload}-{pod}": PodRow(
+                workload, "ready", 1.0, 200, 200 << 20, name[(number * 7 + pod) % nodes]
+            )
+            for number, workload in enumerate(workloads)
+            for pod in range(33)
+        },
+        workloads={
+            workload: WorkloadRow("Deployment", 10, 33, promise, 1.0, missing=number)
+            for number, workload in enumerate(workloads)
+        },
+        moves={str(number): move_between(name[-1 - number], name[number]) for number in range(6)},
+        news={str(number): NewsRow(80.0, "batch", "placed a pod") for number in range(20)},
+    )
+
+
+def move_between(source, target):
+    return msgspec.structs.replace(MOVE, source=source, target=target)
+
+
+@pytest.mark.parametrize("names", NAMES)
+@pytest.mark.parametrize(("nodes", "services"), [(12, 4), (50, 30), (300, 100)])
+@pytest.mark.parametrize("height", [16, 24, 30, 40, 60])
+@pytest.mark.parametrize("width", [60, 80, 120, 160])
+def test_a_crowded_cluster_fills_the_terminal(width, height, nodes, services, names):
+    seen = crowded(nodes, services, names)
+    said = drawn(seen, width=width, height=height)
+    rows = said.splitlines()
+    assert (height - 4 if nodes >= height else 16) <= len(rows) <= height
+    assert max(map(len, rows)) <= width
+    assert sum(not row.strip() for row in rows) <= 6
+    listed = [row for row in rows if "pods of" in row or re.search("[0-9] svc-", row)]
+    least = 3 if height >= 24 else 1
+    assert len(listed) >= least
+    assert len(listed) == nodes or f"and {nodes - len(listed)} more node" in said
+    targets = [row for row in rows if row.startswith("team-")]
+    assert len(targets) >= least
+    assert all("100%" in row and "of 33" in row for row in targets)
+    left = services - len(targets)
+    assert not left or f"and {left} more workload" in said
+    assert "3/8" in said
+    words = " ".join(said.split())
+    assert "shop/cart-6 from" in words
+    if names == "EKS":
+        assert "nodes: ip-10-23-7-*.eu-central-1.compute.internal" in words
+
+
+def test_amounts_have_the_units_people_read():
+    node = NodeRow(Tier.EDGE, 8000, 16 << 30, 110)
+    small = msgspec.structs.replace(node, memory=512 << 20)
+    pods = {
+        str(at): PodRow("a/b", "ready", 1.0, 500, memory, name)
+        for at, (name, memory) in enumerate([("big", 7945689498), ("small", 300 << 20)])
+    }
+    said = drawn(Seen(0.0, StatusRow(""), nodes={"big": node, "small": small}, pods=pods))
+    assert "7.4 of 16 Gi" in said
+    assert "300.0 of 512 Mi" in said
+
+
+def test_without_known_targets_no_figure_is_shown():
+    said = drawn(crowded(12, 4, promise=None))
+    assert "10 of 33" in said
+    for wrong in ("target ", "0.00", "0%", "kept", "lacks"):
+        assert wrong not in said
 
 
 def test_a_scheduler_that_does_not_answer_is_told_with_what_was_seen_last():

@@ -6,6 +6,7 @@ import pytest
 
 from kubedsm.cluster.calls.leases import LeaseName
 from kubedsm.cluster.calls.permissions import FEATURES
+from kubedsm.cluster.calls.verbs import cluster_uid
 from kubedsm.cluster.client.write_gate import WriteGate
 from kubedsm.cluster.wire import decoding
 from kubedsm.cluster.wire.move_request import REQUEST_ANNOTATION, MoveRequest
@@ -147,6 +148,7 @@ async def explaining():
         [pod] = map(decoding.pod, world.pods())
         explainer = Explainer(world.runtime.mirror.snapshot(), QUIET.policy)
         await client.from_cluster(world.front, explainer, pod)
+        assert await cluster_uid(world.front, timeout=10)
     return seen
 
 

@@ -2,7 +2,7 @@
 
 import io
 
-from rich.console import Console
+from loadgen.console import Console
 
 
 def printed(renderable, width=200):

@@ -111,4 +111,5 @@ async def test_whoever_listens_and_says_nothing_is_not_waited_for(monkeypatch):
     async with Server(silent) as other:
         with pytest.raises(client.SilentError, match="has said nothing for 5 s"):
             await client.ask(other.url, "web")
-        assert await answering(other.url) is None
+        with pytest.raises(client.SilentError, match="has said nothing for 5 s"):
+            await answering(other.url)

@@ -131,8 +131,8 @@ REQUESTS = Feature(
 )
 EXPLAIN = Feature(
     "explain",
-    "`kubedsm explain` of what was decided before a restart",
-    _rights("list", CORE, "events"),
+    "tell clusters apart, and `kubedsm explain` of what was decided before a restart",
+    _rights("list", CORE, "events", "namespaces"),
 )
 
 FEATURES = (

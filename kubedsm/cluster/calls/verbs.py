@@ -7,6 +7,7 @@ knows, and what came of a write, only the watch.
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from http import HTTPStatus
 from typing import Any, TypeVar
 
 import attrs
@@ -14,11 +15,12 @@ import msgspec
 
 from kubedsm.cluster.client.api_errors import body_of
 from kubedsm.cluster.client.paths import CORE, EVENTS, path_of
-from kubedsm.cluster.client.port import Cluster, Request
+from kubedsm.cluster.client.port import Cluster, NotFound, Request
 from kubedsm.cluster.wire import decoding
 from kubedsm.cluster.wire.errors import UNREADABLE, unreadable
 from kubedsm.cluster.wire.live_schema import Items
 from kubedsm.core.world.model import NodeName, Pod
+from loadgen.echo import escape_unprintable
 
 MERGE = "application/merge-patch+json"
 STRATEGIC_MERGE = "application/strategic-merge-patch+json"
@@ -35,6 +37,14 @@ class _Metadata(msgspec.Struct, frozen=True):
 
 class _Named(msgspec.Struct, frozen=True):
     metadata: _Metadata
+
+
+class _Identity(msgspec.Struct, frozen=True):
+    uid: str
+
+
+class _Identified(msgspec.Struct, frozen=True):
+    metadata: _Identity
 
 
 class WrittenEvent(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -105,7 +115,7 @@ async def set_pod_condition(
         "type": "PodScheduled",
         "status": "False",
         "reason": reason,
-        "message": message,
+        "message": escape_unprintable(message),
         "lastTransitionTime": datetime.fromtimestamp(since, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     }
     patch = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
@@ -146,7 +156,7 @@ async def create_event(
         "reportingInstance": instance,
         "reason": reason,
         "action": action,
-        "note": _cut(note),
+        "note": _cut(escape_unprintable(note)),
         "type": "Warning" if warning else "Normal",
         "regarding": {
             "apiVersion": regarding.api_version,
@@ -222,6 +232,24 @@ async def version(cluster: Cluster, *, timeout: float) -> str:
     return decoding.server_version(
         body_of(await cluster.request(Request("GET", "/version"), timeout=timeout))
     )
+
+
+async def cluster_uid(cluster: Cluster, *, timeout: float) -> str:
+    """Return the uid of the namespace kube-system, which identifies a cluster.
+
+    Needs the right to list namespaces. Raises NotFound if there is no such namespace, WireError if
+    the answer cannot be read.
+    """
+    query = {"fieldSelector": "metadata.name=kube-system"}
+    request = Request("GET", f"{CORE}/namespaces", query)
+    body = body_of(await cluster.request(request, timeout=timeout))
+    try:
+        listed = msgspec.json.decode(body, type=Items[_Identified]).items or ()
+    except UNREADABLE as error:
+        raise unreadable("NamespaceList", error, body) from None
+    if not listed:
+        raise NotFound(HTTPStatus.NOT_FOUND, "NotFound", "there is no namespace kube-system")
+    return listed[0].metadata.uid
 
 
 def pod_path(namespace: str, name: str, subresource: str = "") -> str:

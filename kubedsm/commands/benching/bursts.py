@@ -14,6 +14,7 @@ from kubedsm.bench.burst.tables import tables
 from kubedsm.clock import SystemClock
 from kubedsm.cluster.client.kubernetes import KubernetesCluster
 from kubedsm.commands.console import log_to, print_json, until_interrupted
+from loadgen.echo import echo
 
 #: seconds of silence before a round, where the machine is ours
 _SILENCE = 30.0
@@ -63,7 +64,7 @@ def burst_command(
     if output == "json":
         print_json(found[0].as_json())
     else:
-        click.echo(tables(found[0]), nl=False)
+        echo(tables(found[0]), nl=False)
 
 
 def _check(given: click.Context, pods: int, policies: tuple[str, ...], *, real: bool) -> None:

@@ -3,7 +3,6 @@
 import math
 
 import click
-from rich.console import Console
 from rich.progress import Progress
 
 from kubedsm.bench import match as bench_match
@@ -12,6 +11,7 @@ from kubedsm.commands.console import log_to
 from kubedsm.commands.tables import pack_table, sites_table, solve_table
 from kubedsm.replay.runner import processors
 from kubedsm.solvers.available import installed
+from loadgen.console import Console
 
 
 def match(pods: int, nodes: int, output: str) -> None:

@@ -1,10 +1,10 @@
 """Clouds of many nodes: kube-scheduler and KubeDSM that look at some of them only."""
 
-import click
-from rich.console import Console
 from rich.progress import Progress
 
 from kubedsm.commands.console import print_json
+from loadgen.console import Console
+from loadgen.echo import echo
 
 
 def nodes(nodes: tuple[int, ...], pods: int, rounds: int, output: str) -> None:
@@ -18,4 +18,4 @@ def nodes(nodes: tuple[int, ...], pods: int, rounds: int, output: str) -> None:
     if output == "json":
         print_json(result.as_json())
     else:
-        click.echo(tables(result), nl=False)
+        echo(tables(result), nl=False)

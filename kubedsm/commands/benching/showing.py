@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from kubedsm.commands.console import print_json
+from loadgen.console import Console
 
 
 class Measured(Protocol):

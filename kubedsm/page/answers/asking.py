@@ -25,6 +25,7 @@ from kubedsm.runtime.suggester import Suggester
 from kubedsm.thinking.questions import NoAnswerError
 from kubedsm.thinking.what_if import Imagined, WhatIf
 from kubedsm.why.server import query_of, refused
+from loadgen.echo import escape_strings
 
 #: in a thread, how to tell; None: nothing is known of it
 Telling = Callable[[], Answer] | None
@@ -66,7 +67,7 @@ class Asking:
             if tell is None:
                 shown = " ".join(key[:80].split())
                 raise web.HTTPNotFound(text=f"nothing is known of a {kind} {shown}\n")
-            return _as_json(await asyncio.to_thread(tell))
+            return as_json(await asyncio.to_thread(tell))
 
     def _about(self, kind: str, key: str, found: Imagined | None) -> Telling:
         runtime = self._runtime
@@ -116,7 +117,7 @@ class Asking:
                 raise web.HTTPConflict(text="somebody asked something else since: ask again\n")
             question = self._suggester().what_if(*asked)
             imagined = await self._answered(question)
-        return _as_json(told(imagined, asked, self._runtime.configuration.current))
+        return as_json(told(imagined, asked, self._runtime.configuration.current))
 
     async def _answered(self, question: WhatIf) -> Imagined:
         try:
@@ -138,13 +139,24 @@ class Asking:
         if leadership is None:
             return "no scheduler is at work here: start kubedsm run --page"
         if not leadership.leading:
-            return f"this is a standby: ask {leadership.holder or 'the process that leads'}"
+            return standby_words(leadership)
         return "" if self._runtime.synced.is_set() else "the cluster is not known yet"
 
 
-def _as_json(answer: Answer) -> web.Response:
+def standby_words(leadership: Leadership) -> str:
+    """Say that a standby plans nothing, and where to ask."""
+    if not leadership.leader:
+        return "this scheduler is a standby and plans nothing; the leader is not known"
+    where = f"kubectl -n {leadership.namespace} port-forward pod/{leadership.leader} 10270"
+    return (
+        f"this scheduler is a standby and plans nothing; {leadership.leader} leads: ask there"
+        f" (if that is a pod: {where})"
+    )
+
+
+def as_json(answer: Answer) -> web.Response:
     return web.Response(
-        body=_encoder.encode(answer),
+        body=escape_strings(_encoder.encode(answer)),
         content_type="application/json",
         headers={"Cache-Control": "no-store"},
     )

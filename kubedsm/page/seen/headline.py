@@ -133,11 +133,11 @@ def _quiet(status: StatusRow, there: Scenery) -> str:
     if not there.workloads:
         return f"no pod asks for schedulerName: {there.ours}"
     quiet = "all is quiet, and moves are paused" if status.paused else "all is quiet"
-    lacking = [
-        f"{n} lacks {row.missing}" for n, row in sorted(there.workloads.items()) if row.missing
-    ]
-    if lacking:
-        return f"{quiet}; of the pods promised at the edge {named(lacking)}"
+    short = sum(row.missing > 0 for row in there.workloads.values())
+    if short:
+        which = f"{short} of {counted(len(there.workloads), 'service')}"
+        paused = "; moves are paused" if status.paused else ""
+        return f"degraded: {which} below {'its' if short == 1 else 'their'} edge target{paused}"
     return (
         f"{quiet}; every promise is kept"
         if status.paused

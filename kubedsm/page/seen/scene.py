@@ -38,7 +38,9 @@ _WATCHING = Leadership(leading=False)
 class Scene(Listener):
     """The one owner of the rows."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, *, knows_targets: bool = False) -> None:
+        """knows_targets: the runtime has the configuration in force, even if it decides nothing."""
+        self._knows_targets = knows_targets
         self._version = 0
         #: all was listed by the last look
         self._knows = False
@@ -110,7 +112,8 @@ class Scene(Listener):
         moved = {} if moves is None else self._kept_moves.replace(moves)
         pods = self._pods.look(runtime, reading, self._moves.of_pods)
         nodes = self._nodes.look(runtime, reading)
-        workloads = self._workloads.look(reading, self._pods, decides=leadership is not None)
+        knows = self._knows_targets or leadership is not None
+        workloads = self._workloads.look(reading, self._pods, knows_targets=knows)
         status = self._status(runtime, leadership, reading)
         # What was there before is no news when it is listed.
         states = self._states(nodes, status, now) if self._knows else ()

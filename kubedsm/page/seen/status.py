@@ -26,7 +26,7 @@ def status_row(
     status = StatusRow(
         headline="",
         role=_role(leadership),
-        leader="" if leadership is None or leadership.leading else leadership.holder,
+        leader="" if leadership is None else leadership.leader,
         paused=reading.paused and runtime.pause_switch.config_map.known,
         dry_run=runtime.dry_run,
         mode=runtime.configuration.current.suggester.mode,

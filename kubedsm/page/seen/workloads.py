@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from kubedsm.core.goals.objective import Promise, Promises
+from kubedsm.core.goals.objective import Promises
 from kubedsm.core.world.measured import Measured
 from kubedsm.core.world.model import Workload
 from kubedsm.monitoring.reading import Reading
@@ -14,7 +14,6 @@ from kubedsm.page.seen.values import workload_row
 #: seconds after which all are looked at again: a node's tier may be another one, and a promise may
 #: depend on what other workloads have
 ALL = 5.0
-_NOTHING = Promise(qos=0.0, weight=0.0)
 
 
 class WorkloadsSeen:
@@ -28,9 +27,9 @@ class WorkloadsSeen:
         self._at = 0.0
 
     def look(
-        self, reading: Reading, pods: PodsSeen, *, decides: bool
+        self, reading: Reading, pods: PodsSeen, *, knows_targets: bool
     ) -> dict[str, Difference[WorkloadRow]]:
-        """What is different now. decides: whether anything is promised here."""
+        """Return what is different now. knows_targets: whether the configuration is in force."""
         snapshot = reading.snapshot
         touched = pods.workloads
         everything = (
@@ -43,7 +42,7 @@ class WorkloadsSeen:
             self._at = reading.now
         if not everything and not touched:
             return {}
-        promises: Promises = reading.policy.promises_in(snapshot) if decides else _promise_nothing
+        promises = reading.policy.promises_in(snapshot) if knows_targets else None
         if not everything:
             return self.kept.take(dict(self._rows(sorted(touched), reading, pods, promises)))
         shares = snapshot.shares()
@@ -52,7 +51,11 @@ class WorkloadsSeen:
         )
 
     def _rows(
-        self, workloads: Iterable[Workload], reading: Reading, pods: PodsSeen, promises: Promises
+        self,
+        workloads: Iterable[Workload],
+        reading: Reading,
+        pods: PodsSeen,
+        promises: Promises | None,
     ) -> Iterator[tuple[str, WorkloadRow | None]]:
         snapshot = reading.snapshot
         shares, measured = snapshot.shares(), snapshot.measured
@@ -66,14 +69,10 @@ class WorkloadsSeen:
                 workload_row(
                     workload,
                     share,
-                    promises(workload),
+                    promises(workload) if promises else None,
                     measured.answers.get(workload, {}),
                     ready=pods.ready[key],
                     waiting=pods.waiting[key],
                     edge_slower=workload in measured.slower,
                 ),
             )
-
-
-def _promise_nothing(_: Workload) -> Promise:
-    return _NOTHING

@@ -67,7 +67,7 @@ export class History {
 
   #shares(rows, at) {
     for (const [workload, row] of Object.entries(rows)) {
-      const { edge, total, promise } = row ?? { edge: 0, total: 0, promise: 0 };
+      const { edge, total, promise = 0 } = row ?? { edge: 0, total: 0 };
       const points = this.shares.get(workload) ?? [];
       const last = points.at(-1);
       if (last?.edge === edge && last.total === total && last.promise === promise) continue;

@@ -81,7 +81,8 @@ export function News({ tables, state, of, set }) {
   const items = useMemo(() => [...tables.news].reverse(), [tables.news]);
   return html`
     <${Part} of=${of} name="news" title="News" note=${items.length > 1 ? "the latest first" : ""}>
-      <${Items} items=${items} first=${12} none="Nothing has happened yet.">
+      <${Items} items=${items} first=${12} 
+        none=${standingBy(tables) || "Nothing has happened yet."}>
         ${([number, row]) => html`
           <li key=${number}>
             <time>${clock(row.at)}</time>
@@ -91,6 +92,14 @@ export function News({ tables, state, of, set }) {
           </li>`}
       <//>
     <//>`;
+}
+
+/** Of a standby, why it shows no decisions; else empty. */
+export function standingBy(tables) {
+  const { role, leader } = tables.status.get("now") ?? {};
+  if (role !== "standby") return "";
+  return `This replica is a standby and remembers no decisions and no migrations; ${
+    leader ? `${leader} leads: open its page.` : "the leader is not known."}`;
 }
 
 /** What the news is about: { kind, name }; undefined: nothing that can be chosen. */

@@ -1,6 +1,6 @@
 /** Moves: those under way with their step, those that somebody is to approve, and the last ones. */
 
-import { Items, Name, Part } from "./lists.js";
+import { Items, Name, Part, standingBy } from "./lists.js";
 import { clock, lasting } from "./times.js";
 import { html, useMemo } from "./vendor/htm-preact.js";
 
@@ -31,8 +31,9 @@ export function Moves({ tables, at, state, of, set }) {
       ${some(proposed, 8, proposal ? html`Proposed; to have them: <code>kubedsm approve${" "}
         ${proposal}</code>` : "Proposed")}
       ${some(over, 3, moving.length || planned.length ? "The last ones" : null)}
-      ${!tables.moves.size && html`<p class="soft">None yet: pods are moved once a promise would
-        be kept better, by more than the move costs.</p>`}
+      ${!tables.moves.size && html`<p class="soft">${standingBy(tables)
+        || `None yet: pods are moved once a promise would be kept better, by more than the move
+        costs.`}</p>`}
     <//>`;
 }
 

@@ -18,7 +18,8 @@ export function Workloads({ tables, film, at, state, of, set, ask }) {
   const short = items.filter(([, row]) => row.missing).length;
   return html`
     <${Part} of=${of} name="workloads" title="At the edge" note=${items.length > 0
-      && (short ? `${short} of ${items.length} short of their promise` : "each as promised")}
+      && (short ? `${short} of ${items.length} short of their promise`
+        : items.every(([, { promise }]) => promise !== undefined) ? "each as promised" : "")}
       action=${items.length > 0 && canImagine(ask, tables) && html`
         <${Name} kind="what-if" name="" ...${{ state, set }}>What if?<//>`}>
       <${Items} items=${items} first=${12} none=${NONE}>${([name, row]) => html`
@@ -38,7 +39,7 @@ function Workload({ name, row, look, film, at, state, set }) {
       <${Swatch} look=${look} />
       <span class="line">
         <${Name} kind="workload" ...${{ name, state, set }} />
-        <span class="figures">${row.edge} of ${row.total}, ${promised(row)}${waits(row)}</span>
+        <span class="figures">${row.edge} of ${row.total}${promised(row)}${waits(row)}</span>
       </span>
       <${Share} ...${{ row, look }} />
       <${Trend} ...${{ name, row, film, at }} colour=${look.colour} />
@@ -62,7 +63,8 @@ function Share({ row: { edge, total, promise }, look }) {
   const part = edge / (total || 1);
   return html`
     <svg class="share" role="img"
-      aria-label=${`${percent(part)} at the edge, ${percent(promise)} promised`}>
+      aria-label=${`${percent(part)} at the edge${
+        promise === undefined ? "" : `, ${percent(promise)} promised`}`}>
       <rect class="all" x="0" y="2" width="100%" height="10" />
       <rect x="0" y="2" width=${`${100 * part}%`} height="10" fill=${look.colour} />
       ${promise > 0 && html`<line class="mark" y1="-1" y2="15"
@@ -71,9 +73,10 @@ function Share({ row: { edge, total, promise }, look }) {
 }
 
 function promised({ promise, missing }) {
-  if (!promise) return html`<span class="soft">none promised</span>`;
-  if (!missing) return html`<span class="soft">promised ${percent(promise)}</span>`;
-  return html`<b class="bad">${missing} short of ${percent(promise)}</b>`;
+  if (promise === undefined) return "";
+  if (!promise) return html`, <span class="soft">none promised</span>`;
+  if (!missing) return html`, <span class="soft">promised ${percent(promise)}</span>`;
+  return html`, <b class="bad">${missing} short of ${percent(promise)}</b>`;
 }
 
 function waits({ waiting = 0 }) {

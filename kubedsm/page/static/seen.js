@@ -31,8 +31,8 @@ const SEEN = {
     ];
   },
   workload({ edge, total, promise }, key) {
-    const promised = `${percent(promise)} promised`;
-    return [[`${key} has ${edge} of its ${total} pods at the edge, ${promised}.`]];
+    const promised = promise === undefined ? "" : `, ${percent(promise)} promised`;
+    return [[`${key} has ${edge} of its ${total} pods at the edge${promised}.`]];
   },
   move: ({ pod, source, target, purpose, state, step, story = [], reason, helped }) => [
     [link("pod", pod), " from ", link("node", source), " to ", link("node", target),

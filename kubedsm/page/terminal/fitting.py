@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 from rich.table import Table
+
+from loadgen.console import Console
 
 #: columns of a terminal below which words need more lines
 NARROW = 60

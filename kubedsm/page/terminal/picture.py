@@ -4,10 +4,12 @@ Of what there is not room for, that is shown which somebody has to know of.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 
+import attrs
+import msgspec
 from rich.console import Group, RenderableType
 from rich.text import Text
 
@@ -17,42 +19,121 @@ from kubedsm.page.seen.headline import moved_from_to
 from kubedsm.page.terminal.fitting import NARROW, Part, fitting, hanging, lines
 from kubedsm.page.terminal.news_lines import text_of
 from kubedsm.page.terminal.rows_seen import Seen
-from kubedsm.page.terminal.tables import LACKS, LACKS_MORE, NodeLine, bar, kept, nodes_table
+from kubedsm.page.terminal.tables import (
+    LACKS,
+    LACKS_MORE,
+    NodeLine,
+    bar,
+    kept,
+    nodes_table,
+    shorten,
+    shorten_names,
+)
 from kubedsm.thinking.words import counted
 from loadgen.fitted_table import Column, FittedTable
 
-#: of each list, so many at the most
+#: news and waiting pods that are rendered at the most
 MOST = 8
+#: lines that troubles leave to the sections, and lines from which on blank ones part them
+_LEAST, _ROOMY = 12, 30
+#: lines of a terminal below which nothing is said in figures about the scheduler
+_SMALL = 20
+#: rows of a list that are measured; no terminal shows more
+_MEASURED = 100
 #: of the suggester, if it is not the usual one
 _MODES = {"suggest": "moves are only proposed", "off": "nothing is moved"}
 _TIERS: Mapping[Tier | None, int] = {Tier.EDGE: 0, Tier.CLOUD: 1}
 
 
+@attrs.frozen
+class _Section:
+    """A table or list of which as many rows are shown as there is room for."""
+
+    #: lines of each row
+    heights: Sequence[int]
+    #: rows that are shown before any section shows more
+    least: int
+    #: lines beside the rows
+    beside: int
+    #: renders the first rows, with a line for what is left out
+    rendered: Callable[[int], Sequence[RenderableType]]
+
+    def height(self, rows: int) -> int:
+        """Return the lines that so many rows take, with the line for those left out."""
+        left_out = rows < len(self.heights)
+        return self.beside + sum(self.heights[:rows]) + left_out if rows else 0
+
+
 def picture(seen: Seen, now: float, where: str, away: str, width: int, height: int) -> Group:
-    """now: seconds since the epoch, by the scheduler's clock. away: why nothing new is heard."""
+    """Render all that fits into the terminal.
+
+    now: seconds since the epoch, by the scheduler's clock. away: why nothing new is heard.
+    """
     status, proposal = seen.status, seen.status.proposal
     said = Text(status.headline, style="bold")
-    nodes = _nodes(seen, max(3, height // 3))
-    workloads = _workloads(seen.workloads, max(3, height // 4))
-    parts = [
+    top = [
         Part(Text(f"KubeDSM at {where}{_role(status)}", style="dim")),
         Part(said),
         *([Part(Text(""), use=9)] * ((3 if width < NARROW else 2) - lines(said, width))),
         *([Part(Text(f"{away}; this is how it was", style=LACKS_MORE))] if away else []),
-        *(Part(Text(trouble, style=LACKS), use=20) for trouble in status.troubles),
+        *(
+            Part(Text(trouble, style=LACKS), use=20 if at else None)
+            for at, trouble in enumerate(status.troubles)
+        ),
         *(
             [Part(Text(f"to have it moved: kubedsm approve {proposal}"), use=19)]
             if proposal
             else []
         ),
-        *_section(nodes, 8, 14),
-        *_section(workloads, 7, 13),
-        *_listed("moves", [*_moves(seen.moves, now)], 6, 12),
-        *_listed("waiting for a node", [*_waiting(seen.pods)], 5, 11),
-        *_listed("lately", [*_news(seen.news)], 4, 2),
-        *([] if status.role == "watching" else [Part(Text(_figures(status), style="dim"), use=3)]),
     ]
+    figures = (
+        []
+        if status.role == "watching" or height < _SMALL
+        else [Text(_figures(status), style="dim")]
+    )
+    shown = fitting(top, width, max(1, height - _LEAST))
+    room = height - sum(lines(each, width) for each in (*shown, *figures))
+    # Blank lines only where there is room for them.
+    blank = [Text("")] if height >= _ROOMY else []
+    short, explained = shorten_names(sorted(seen.nodes), max(12, width // 5))
+    sections = [
+        _nodes(seen, short, explained, width),
+        _workloads(seen.workloads, width),
+        _listed("moves", [*_moves(seen.moves, short, now)], "migration", width),
+        _listed("waiting for a node", [*_waiting(seen.pods)], "reason to wait", width),
+        attrs.evolve(_listed("lately", [*_news(seen.news)], "", width), least=0),
+    ]
+    sections = [attrs.evolve(each, beside=each.beside + len(blank)) for each in sections]
+    for section, rows in zip(sections, _allot(sections, room), strict=True):
+        if rows:
+            shown = [*shown, *blank, *section.rendered(rows)]
+    # Last of all a guard: what does not fit in spite of that would scroll the picture away.
+    parts = [*(Part(each) for each in shown), *(Part(each, use=0) for each in figures)]
     return Group(*fitting(parts, width, height))
+
+
+def _allot(sections: Sequence[_Section], room: int) -> Sequence[int]:
+    """Return the rows of each section: one of each, the least of each, then one more of each."""
+    rows = [0] * len(sections)
+
+    def fits(at: int, number: int) -> bool:
+        wanted = [number if other == at else rows[other] for other in range(len(rows))]
+        taken = sum(each.height(of) for each, of in zip(sections, wanted, strict=True))
+        return number <= len(sections[at].heights) and taken <= room
+
+    for most in (1, 2, 3):
+        for at, section in enumerate(sections):
+            number = min(most, section.least)
+            rows[at] = number if fits(at, number) else rows[at]
+    growing = True
+    while growing:
+        growing = False
+        for at, number in enumerate(rows):
+            # A line for one that is left out takes as much as that one.
+            more = next((n for n in (number + 1, number + 2) if fits(at, n)), number)
+            growing = growing or more > number
+            rows[at] = more
+    return rows
 
 
 def _role(status: StatusRow) -> str:
@@ -72,23 +153,22 @@ def _role(status: StatusRow) -> str:
     return "".join(f", {each}" for each in more if each)
 
 
-def _section(tables: Sequence[RenderableType], blank: int, use: int) -> list[Part]:
-    return [Part(Text(""), use=blank), *(Part(table, use=use) for table in tables)]
+def _listed(title: str, items: Sequence[RenderableType], noun: str, width: int) -> _Section:
+    """Return a list under a title. noun: names those left out; empty if nobody asks for them."""
+
+    def rendered(rows: int) -> Sequence[RenderableType]:
+        left = len(items) - rows if noun else 0
+        return [Text(title, style="bold"), *items[:rows], *_more(left, noun)]
+
+    heights = [lines(item, width) for item in items[:_MEASURED]]
+    return _Section([*heights, *[1] * (len(items) - len(heights))], 1, 1, rendered)
 
 
-def _listed(title: str, rows: Sequence[RenderableType], blank: int, use: int) -> list[Part]:
-    """Under a title; where it is too high the last of them goes first, and the title at last."""
-    if not rows:
-        return []
-    return [
-        Part(Text(""), use=blank),
-        Part(Text(title, style="bold"), use=use + 1),
-        *(Part(row, use=use if not at else 1) for at, row in enumerate(rows)),
-    ]
+def _nodes(seen: Seen, short: Mapping[str, str], explained: str, width: int) -> _Section:
+    """Those that are not as usual first of all, if there is not room for all; edge before cloud.
 
-
-def _nodes(seen: Seen, room: int) -> list[RenderableType]:
-    """Those that are not as usual first of all, if there is not room for all; edge before cloud."""
+    short: names that fit; explained: a line on what was cut from them, if anything.
+    """
     here: dict[str, list[PodRow]] = {name: [] for name in seen.nodes}
     for pod in seen.pods.values():
         if pod.node in here:
@@ -102,10 +182,16 @@ def _nodes(seen: Seen, room: int) -> list[RenderableType]:
     order = sorted(
         seen.nodes, key=lambda n: (_TIERS.get(seen.nodes[n].tier, 2), seen.nodes[n].site, n)
     )
-    first = sorted(order, key=lambda n: (not seen.nodes[n].state, n not in touched))[:room]
-    shown = [name for name in order if name in set(first)]
-    table = nodes_table([_line(name, seen.nodes[name], here[name]) for name in shown])
-    return [table, *_more(len(order) - len(shown), "node")]
+    urgent = sorted(order, key=lambda n: (not seen.nodes[n].state, n not in touched))
+    legend = [Text(explained, style="dim")] if explained else []
+
+    def rendered(rows: int) -> Sequence[RenderableType]:
+        first = set(urgent[:rows])
+        shown = [_line(short[n], seen.nodes[n], here[n]) for n in order if n in first]
+        return [nodes_table(shown, width), *_more(len(order) - rows, "node"), *legend]
+
+    beside = 1 + sum(lines(each, width) for each in legend)
+    return _Section([1] * len(order), 3, beside, rendered)
 
 
 def _line(name: str, node: NodeRow, here: Sequence[PodRow]) -> NodeLine:
@@ -121,39 +207,50 @@ def _line(name: str, node: NodeRow, here: Sequence[PodRow]) -> NodeLine:
     )
 
 
-def _workloads(workloads: Mapping[str, WorkloadRow], room: int) -> list[RenderableType]:
+def _workloads(workloads: Mapping[str, WorkloadRow], width: int) -> _Section:
     """Those of which more is missing first."""
-    order = sorted(workloads, key=lambda name: (-workloads[name].missing, name))[:room]
-    rows = [workloads[name] for name in order]
-    if not rows:
-        return []
-    table = FittedTable(
-        [
-            Column("workload", order),
-            Column("on edge", [f"{row.edge} of {row.total}" for row in rows], 8),
-            Column("", [bar(row.edge, row.total) for row in rows], 8, use=1),
-            Column("promise", [f"{row.promise:.2f}" for row in rows], number=True, use=3),
-            Column("", [kept(row.missing, row.total) for row in rows], 7),
-            Column("waiting", [str(row.waiting or "") for row in rows], number=True, use=2),
-        ],
-        look="plain",
-    )
-    return [table, *_more(len(workloads) - len(order), "workload")]
+    order = sorted(workloads, key=lambda name: (-workloads[name].missing, name))
+
+    def rendered(rows: int) -> Sequence[RenderableType]:
+        shown = [workloads[name] for name in order[:rows]]
+        names = [shorten(name, max(20, width - 40)) for name in order[:rows]]
+        columns = [
+            Column("workload", names),
+            Column("on edge", [f"{row.edge} of {row.total}" for row in shown], 8),
+            Column("", [bar(row.edge, row.total) for row in shown], 8, use=1),
+            Column("waiting", [str(row.waiting or "") for row in shown], number=True, use=2),
+        ]
+        if any(row.promise is not None for row in shown):
+            targets = ["" if row.promise is None else f"{row.promise:.0%}" for row in shown]
+            columns[3:3] = [
+                Column("target", targets, number=True),
+                Column("", [_met(row) for row in shown], 7),
+            ]
+        return [FittedTable(columns, look="plain"), *_more(len(order) - rows, "workload")]
+
+    return _Section([1] * len(order), 3, 1, rendered)
+
+
+def _met(row: WorkloadRow) -> Text:
+    return Text("") if row.promise is None else kept(row.missing, row.total)
 
 
 def _more(number: int, what: str) -> list[RenderableType]:
     return [Text(f"and {counted(number, f'more {what}')}", style="dim")] if number else []
 
 
-def _moves(moves: Mapping[str, MoveRow], now: float) -> Iterator[RenderableType]:
+def _moves(
+    moves: Mapping[str, MoveRow], short: Mapping[str, str], now: float
+) -> Iterator[RenderableType]:
     """Those under way, then those to come, then those that ended badly, as far as there is room."""
     order = ("moving", "planned", "proposed", "failed", "taken back")
     found = sorted(
         (move for move in moves.values() if move.state in order),
         key=lambda move: (order.index(move.state), -move.at),
     )
-    for move in islice(found, MOST):
-        where = moved_from_to(move)
+    for move in found:
+        source, target = (short.get(name, name) for name in (move.source, move.target))
+        where = moved_from_to(msgspec.structs.replace(move, source=source, target=target))
         if move.state == "moving":
             since = f", {now - move.since:.0f} s" if move.since else ""
             yield _item(f"{move.done}/{move.steps}", f"{where}: {move.step}{since}")
@@ -169,7 +266,7 @@ def _waiting(pods: Mapping[str, PodRow]) -> Iterator[RenderableType]:
     for name, pod in pods.items():
         if pod.state == "waiting" and not pod.scheduler:
             alike.setdefault((pod.message, pod.rules), []).append(name)
-    for (message, rules), names in islice(alike.items(), MOST):
+    for (message, rules), names in alike.items():
         first = min(names)
         who = first if len(names) == 1 else f"{first} and {len(names) - 1} more"
         by = f" ({', '.join(rules)})" if rules else ""

@@ -7,7 +7,6 @@ from pathlib import Path
 import attrs
 import click
 import msgspec
-from rich.console import Console
 from rich.progress import Progress
 
 from kubedsm.replay.files import put, put_page
@@ -18,6 +17,8 @@ from kubedsm.replay.provenance import Provenance, told, typed
 from kubedsm.replay.runner import processors
 from kubedsm.replay.sections import as_markdown
 from kubedsm.solvers.available import SolverKind, installed, lacking
+from loadgen.console import Console
+from loadgen.echo import echo
 from loadgen.whole_files import folder_for
 
 _COMPUTED = "**Computed** on snapshots: nothing here was measured on a real cluster."
@@ -48,7 +49,7 @@ def run(
         sys.stdout.buffer.write(as_json(done, solver, jobs) + b"\n")
         sys.stdout.buffer.flush()
     else:
-        click.echo(made, nl=False)
+        echo(made, nl=False)
     if out is not None:
         put(out, _reproducible(done) + b"\n", made)
         put_page(out, "kubedsm replay --preset packing", made)

@@ -1,0 +1,122 @@
+"""Commands that name a cluster get no answer about another one from a scheduler on loopback."""
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from support.command_line import kubedsm
+from support.processes import Process, Server, unreachable
+
+pytestmark = pytest.mark.http
+
+
+@pytest.fixture(scope="module")
+def scheduled():
+    """Cluster A with a scheduler, and its address."""
+    with Server() as server:
+        arguments = ("--kubeconfig", server.kubeconfig, "-o", "json", "--diagnostics-port", "0")
+        with Process("run", *arguments) as scheduler:
+            said = json.loads(scheduler.line())
+            while said["event"] != "connected":
+                said = json.loads(scheduler.line())
+            server.deploy("web", 1)
+            server.until(lambda: server.bound() == 1)
+            yield server, said["diagnostics"]
+
+
+@pytest.fixture(scope="module")
+def another():
+    """Cluster B: a pod waits there, and no scheduler of ours runs."""
+    with Server() as server:
+        server.deploy("db", 1)
+        server.until(lambda: server.call("GET", "/api/v1/pods")["items"])
+        yield server
+
+
+def pod_of(server):
+    [pod] = server.call("GET", "/api/v1/pods")["items"]
+    return pod["metadata"]["name"]
+
+
+#: commands that ask a running scheduler about a cluster
+ASKING = {
+    "explain": lambda server: ("explain", f"default/{pod_of(server)}"),
+    "explain all": lambda _: ("explain", "--all"),
+    "suggest": lambda _: ("suggest",),
+    "pack": lambda _: ("pack",),
+    "config": lambda _: ("config", "show", "--running"),
+}
+
+
+@pytest.mark.parametrize("command", ASKING)
+@pytest.mark.parametrize("wrong", ["context", "kubeconfig"])
+def test_a_wrong_kubeconfig_fails_though_a_scheduler_answers(scheduled, tmp_path, command, wrong):
+    server, url = scheduled
+    given = {
+        "context": ("--kubeconfig", server.kubeconfig, "--context", "nope"),
+        "kubeconfig": ("--kubeconfig", tmp_path / "nope"),
+    }[wrong]
+    done = kubedsm(*ASKING[command](server), *given, "--server", url)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "no context 'nope'" in done.stderr or "no such file" in done.stderr
+
+
+@pytest.mark.parametrize("command", ASKING)
+def test_a_scheduler_of_another_cluster_is_ignored(scheduled, another, command):
+    _, url = scheduled
+    arguments = ASKING[command](another)
+    done = kubedsm(*arguments, "--kubeconfig", another.kubeconfig, "--server", url, "-o", "json")
+    first, *more = done.stderr.splitlines()
+    ignored = f"kubedsm: the scheduler at {url} serves another cluster; ignored: {another.url} is"
+    assert first == f"{ignored} asked instead"
+    if command == "config":
+        assert (done.returncode, done.stdout) == (1, "")
+        assert more == [
+            f"kubedsm: error: no scheduler of {another.url} answers at {url}",
+        ]
+        return
+    assert (done.returncode, more) == (0, [])
+    said = json.loads(done.stdout)
+    if "explain" in command:
+        assert said["pod"] == f"default/{pod_of(another)}"
+        assert said["nodesAsOf"] == "now"
+
+
+def test_the_scheduler_of_the_named_cluster_answers(scheduled):
+    server, url = scheduled
+    done = kubedsm(
+        *ASKING["explain"](server), "--kubeconfig", server.kubeconfig, "--server", url, "-o", "json"
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["nodesAsOf"] == "decision"
+
+
+def test_a_scheduler_whose_cluster_cannot_be_compared_is_not_believed(scheduled, tmp_path):
+    server, url = scheduled
+    given = ("--kubeconfig", unreachable(tmp_path), "--server", url)
+    done = kubedsm(*ASKING["explain"](server), *given)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"cannot tell whether the scheduler at {url} serves http://127.0.0.1:" in done.stderr
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl on PATH")
+@pytest.mark.parametrize("page", ["README.md", "docs/page.md", "docs/watching.md"])
+def test_the_command_in_the_docs_names_the_leader(scheduled, page):
+    server, _ = scheduled
+    text = (Path(__file__).parents[2] / page).read_text(encoding="utf-8")
+    [line] = re.findall(r"^ *(leader=.*)$", text, re.MULTILINE)
+    assert "deploy/kubedsm" not in text
+    done = subprocess.run(
+        ["/bin/bash", "-c", f'{line}; echo "$leader"'],
+        env={**os.environ, "KUBECONFIG": server.kubeconfig},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == f"{socket.gethostname()}\n"
