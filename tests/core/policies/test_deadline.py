@@ -155,7 +155,13 @@ def sound(shot, bindings):
     )
 
 
+#: batches with rules that would come to less without the floor, if no time is left
+SPOILED = (54, 94, 136, 175, 251, 472, 477)
+
+
 def batches(seeds):
+    for seed in SPOILED:
+        yield POLICY, *drawn_batch(seed)
     for seed in seeds:
         case = placement_instance(seed, most=9)
         yield attrs.evolve(POLICY, promises=case.promises), case.snapshot, case.batch
@@ -164,7 +170,7 @@ def batches(seeds):
 
 def test_no_deadline_makes_a_decision_worse_than_one_pod_at_a_time():
     contended = 0
-    for policy, shot, pods in batches(range(24)):
+    for policy, shot, pods in batches(range(12)):
         floor = one_at_a_time(policy, shot, pods)
         least = value(policy, shot, pods, floor)
         looks = Looks()
@@ -178,7 +184,7 @@ def test_no_deadline_makes_a_decision_worse_than_one_pod_at_a_time():
                 assert sound(shot, decision.bindings), most
                 assert not sound(shot, floor), most
         contended += len(floor) < len(pods)
-    assert contended > 5
+    assert contended > 3
 
 
 def waiting_small(number):
