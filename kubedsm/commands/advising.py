@@ -13,6 +13,7 @@ from kubedsm.configuration.settings import Configuration
 from kubedsm.core.goals.lasting import ASSUMED
 from kubedsm.core.goals.objective import NANO
 from kubedsm.core.moving.suggestion import ClusterScore, Leg, Suggestion
+from kubedsm.core.world.deadline import NO_DEADLINE, Deadline
 from kubedsm.core.world.sites import Away
 from kubedsm.core.world.snapshot import Snapshot
 from kubedsm.thinking.moves_to_make import kept_by, migration_of, reason_to_stay
@@ -29,6 +30,8 @@ class Advice:
     configuration: Configuration
     #: pods, in stages of what may go at once
     order: tuple[tuple[str, ...], ...]
+    #: the search ended before the deadline
+    complete: bool = True
 
     def as_json(self) -> dict[str, Any]:
         suggestion = self.suggestion
@@ -43,6 +46,7 @@ class Advice:
             "score": {"before": _score(suggestion.before), "after": _score(suggestion.after)},
             "rejected": [{"pod": str(r.pod), "reason": r.reason} for r in suggestion.rejected],
             "proven": suggestion.proven,
+            "complete": self.complete,
             "certificates": [each.as_json() for each in suggestion.certificates],
             "limits": _limits(self.configuration),
         }
@@ -69,14 +73,17 @@ def _score(score: ClusterScore) -> dict[str, Any]:
     }
 
 
-def advise(snapshot: Snapshot, configuration: Configuration) -> Advice:
-    """What would be moved on this snapshot."""
+def advise(
+    snapshot: Snapshot, configuration: Configuration, deadline: Deadline = NO_DEADLINE
+) -> Advice:
+    """Return the migrations for this snapshot; at the deadline, the best found so far."""
     away = Away.seen(snapshot, configuration.site.label)
     kept, seen = kept_by(away), away.left_alone(snapshot) if away else snapshot
     suggestion = configuration.policy.suggest(
-        seen, lambda pod: kept(pod) or reason_to_stay(pod, configuration)
+        seen, lambda pod: kept(pod) or reason_to_stay(pod, configuration), deadline
     )
-    return Advice(snapshot, suggestion, configuration, stages(suggestion.legs))
+    complete = suggestion.proven or not deadline.passed
+    return Advice(snapshot, suggestion, configuration, stages(suggestion.legs), complete)
 
 
 def stages(legs: Iterable[Leg]) -> tuple[tuple[str, ...], ...]:
@@ -129,6 +136,8 @@ def advice_tables(advice: Advice, milliseconds: float) -> RenderableType:
             f"found in {milliseconds:.1f} ms"
         )
     )
+    if not advice.complete:
+        parts.append(Text("Time limit reached: the best so far. A longer --budget may find more."))
     parts += unproven_lines(advice.suggestion.certificates)
     if price := advice.configuration.migration.price:
         parts.append(

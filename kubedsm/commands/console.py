@@ -4,13 +4,17 @@ import asyncio
 import contextlib
 import signal
 import sys
-from collections.abc import Coroutine
+import threading
+from collections.abc import Coroutine, Iterator
 from typing import Any
 
 import orjson
 import structlog
 
 from loadgen.echo import echo, escape_json, escape_unprintable
+
+#: seconds
+PROGRESS_PERIOD = 3
 
 
 def print_json(value: object) -> None:
@@ -20,6 +24,26 @@ def print_json(value: object) -> None:
 
 def remark(text: str) -> None:
     echo(f"kubedsm: {' '.join(text.split())}", err=True)
+
+
+@contextlib.contextmanager
+def progress(doing: str, budget: float) -> Iterator[None]:
+    """Report every 3 seconds on stderr that the block still runs."""
+    ended = threading.Event()
+
+    def report() -> None:
+        seconds = 0
+        while not ended.wait(PROGRESS_PERIOD):
+            seconds += PROGRESS_PERIOD
+            remark(f"{doing}: {seconds} s of at most {budget:g} s")
+
+    reporting = threading.Thread(target=report, daemon=True)
+    reporting.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        reporting.join()
 
 
 def log_to(*, json: bool = False, level: str = "INFO", stdout: bool = False) -> None:

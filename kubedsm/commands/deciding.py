@@ -9,7 +9,7 @@ import attrs
 import click
 
 from kubedsm.commands import advising, offline
-from kubedsm.commands.console import log_to, print_json, remark
+from kubedsm.commands.console import log_to, print_json, progress, remark
 from kubedsm.commands.electing import election_of
 from kubedsm.commands.handing_over import Handing
 from kubedsm.commands.inputs import (
@@ -56,6 +56,7 @@ def suggest(
     config_map: ConfigMapName,
     wait: float,
     output: str,
+    budget: float,
     **elect: Any,
 ) -> None:
     if dump_path is not None and carry_out:
@@ -64,14 +65,14 @@ def suggest(
     configuration, election = configuration_at(config_path), election_of(**elect)
     if dump_path is not None:
         snapshot = offline.snapshot_of(read_dump(dump_path), configuration)
-        _say(snapshot, configuration, output)
+        _say(snapshot, configuration, output, budget)
         return
 
     def said(snapshot: Snapshot, scheduler: Answering | None) -> Errand | None:
         slower = frozenset[Workload]() if scheduler is None else scheduler.slower
         measured = attrs.evolve(snapshot.measured, slower=slower)
         snapshot = attrs.evolve(snapshot, measured=measured)
-        suggestion = _say(snapshot, configuration, output).suggestion
+        suggestion = _say(snapshot, configuration, output, budget).suggestion
 
         async def act(runtime: Runtime) -> None:
             if runtime.suggester is not None:
@@ -85,9 +86,12 @@ def suggest(
     sys.exit(ask_cluster(kubeconfig_path, context, configuration, election, handing, said))
 
 
-def _say(snapshot: Snapshot, configuration: Configuration, output: str) -> advising.Advice:
+def _say(
+    snapshot: Snapshot, configuration: Configuration, output: str, budget: float
+) -> advising.Advice:
     started = time.perf_counter()
-    advice = advising.advise(snapshot, configuration)
+    with progress("planning migrations", budget):
+        advice = advising.advise(snapshot, configuration, offline.within(budget))
     elapsed = 1000 * (time.perf_counter() - started)
     if output == "json":
         print_json(advice.as_json() | {"elapsedMs": round(elapsed, 3)})

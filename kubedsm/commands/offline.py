@@ -61,7 +61,7 @@ class OfflinePlacement:
 
 def within(seconds: float) -> Deadline:
     """Until when to think about what is begun now."""
-    started = time.monotonic()
+    started, seconds = time.monotonic(), max(seconds, 0.001)
     return Deadline(lambda: (time.monotonic() - started) / seconds, seconds)
 
 

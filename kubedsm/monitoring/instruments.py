@@ -64,7 +64,8 @@ class Instruments(Listener):
         self._attempts = Counter(
             "scheduler_schedule_attempts",
             "Attempts to schedule pods, by result: scheduled, unschedulable (no node takes it),"
-            " error (the bind failed) or late (there was no time left to think about it).",
+            " error (the bind failed) or late (the batch was split, and the pod waits for the next"
+            " one).",
             ["result", "profile"],
             registry=registry,
         )

@@ -12,7 +12,7 @@ from kubedsm.why.effects import Effect
 from kubedsm.why.entries import MoveOutcome
 from plans.steps import Plan, Step
 
-#: of an attempt to schedule a pod; late: there was no time left to think about it
+#: of an attempt to schedule a pod; late: the pod waits for the next batch
 Result = Literal["scheduled", "unschedulable", "error", "late"]
 #: overtaken: the cluster was another one by then
 Packing = Literal["applied", "proposed", "nothing", "overtaken"]

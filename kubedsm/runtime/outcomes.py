@@ -84,11 +84,11 @@ class Outcomes:
         return {uid: why.message for uid, why in found.items()}
 
     def late(self, pods: Iterable[Pod]) -> None:
-        """There was no time for these."""
+        """Requeue the pods that the decision left for the next batch."""
         for pod in pods:
             self.queue.back_off(pod)
             self.listener.attempt_ended(pod, "late")
-            self.listener.waits(pod, "there was no time left to think about it", ())
+            self.listener.waits(pod, "waits for the next batch", ())
 
     def failed(self, pods: Sequence[Pod]) -> None:
         """Deciding on these failed, by a mistake of ours."""

@@ -172,7 +172,7 @@ def _placed(snapshot: Snapshot, decision: Decision) -> Iterator[Placed]:
         why = why_unschedulable(pod.requests, rejections, snapshot.index)
         yield Placed(str(pod), pod.workload, "", why)
     for pod in decision.late:
-        yield Placed(str(pod), pod.workload, "", "there was no time to think about it")
+        yield Placed(str(pod), pod.workload, "", "waits for the next batch")
 
 
 def _named(suggestion: Suggestion, promises: Promises) -> Iterator[NamedMove]:

@@ -1,14 +1,19 @@
 """`kubedsm suggest --from`: what is said of dumps, and of pods that must stay."""
 
+import threading
+
 import attrs
 import orjson
 import pytest
+from click.testing import CliRunner
 
 from kubedsm.cluster.wire import dump as dumps
-from kubedsm.commands import advising, offline
+from kubedsm.command_line.suggest import suggest
+from kubedsm.commands import advising, console, offline
 from kubedsm.configuration.settings import Configuration, load
 from kubedsm.core.solving.in_order import Certificate
 from kubedsm.core.solving.programme import Status
+from kubedsm.core.world.deadline import Deadline
 from support.dumps import dump_of, node, pod
 from support.printed import printed
 
@@ -145,3 +150,39 @@ def test_a_pod_is_left_in_the_cloud_for_an_edge_that_is_slower():
     assert not advice.suggestion.moves
     why = "the edge answers its workload's requests more slowly than the cloud"
     assert advice.as_json()["rejected"] == [{"pod": "shop/web-0", "reason": why}]
+
+
+def test_at_the_time_limit_the_best_so_far_is_the_result_and_says_so():
+    items = [EDGE, CLOUD, running("web-1", "c1")]
+    mirror = offline.mirror_of(dumps.read(dump_of(*items), "dump"), Configuration())
+    advice = advising.advise(mirror.snapshot(), Configuration(), Deadline(lambda: 1.0, 0.0))
+    assert not advice.complete
+    assert advice.as_json()["complete"] is advice.as_json()["proven"] is False
+    assert "Time limit reached" in printed(advising.advice_tables(advice, 1.0))
+    advice = advising.advise(mirror.snapshot(), Configuration())
+    assert advice.complete
+    assert "Time limit reached" not in printed(advising.advice_tables(advice, 1.0))
+
+
+def test_the_budget_option_is_the_deadline_and_progress_is_not_on_stdout(monkeypatch, tmp_path):
+    seen = []
+
+    def slow(snapshot, configuration, deadline):
+        seen.append(deadline.seconds)
+        assert reported.wait(60)
+        return advise(snapshot, configuration, deadline)
+
+    def remark(text):
+        seen.append(text)
+        reported.set()
+
+    advise, reported = advising.advise, threading.Event()
+    monkeypatch.setattr(advising, "advise", slow)
+    monkeypatch.setattr(console, "PROGRESS_PERIOD", 0.01)
+    monkeypatch.setattr(console, "remark", remark)
+    dump = tmp_path / "dump.json"
+    dump.write_bytes(dump_of(EDGE, CLOUD, running("web-1", "c1")))
+    called = ["--from", str(dump), "-o", "json", "--budget", "7s"]
+    done = CliRunner().invoke(suggest, called, catch_exceptions=False)
+    assert seen[:2] == [7.0, "planning migrations: 0.01 s of at most 7 s"]
+    assert orjson.loads(done.stdout)["moves"]

@@ -1,4 +1,4 @@
-"""Decisions are given so much time, and what there was no time for is decided on later."""
+"""Decisions have a deadline, and pods that a batch leaves are decided on later."""
 
 import asyncio
 
@@ -6,6 +6,7 @@ import attrs
 import pytest
 
 from kubedsm.configuration.settings import Configuration
+from kubedsm.core.placing import immediate
 from kubedsm.core.world.deadline import Deadline
 from support.worlds import CLOUD, EDGE, emulated
 
@@ -53,12 +54,13 @@ class Observed:
         return CONFIGURATION.policy.suggest(snapshot, movable, deadline, lasting)
 
 
-async def test_pods_that_there_was_no_time_for_are_decided_on_later():
+async def test_pods_beyond_what_one_batch_decides_on_are_decided_on_later(monkeypatch):
+    monkeypatch.setattr(immediate, "MOST_RULED", 1)
     policy = Observed(hasty=True)
     async with emulated(EDGE, CLOUD) as world, world.scheduler(policy=policy):
         world.deploy("web", 5, **SPREAD)
         await world.until_bound(5, 30)
-        assert policy.late == 4
+        assert policy.late >= 4
         assert not world.events("FailedScheduling")
 
 

@@ -7,9 +7,12 @@ from contextlib import asynccontextmanager
 import pytest
 
 from kubedsm.configuration.settings import load
+from kubedsm.core.world.deadline import Deadline
 from kubedsm.emulator.api.resources import NODES, PODS
 from kubedsm.emulator.paper import node
+from kubedsm.runtime import deciding
 from kubedsm.runtime.taking_in import TakingIn
+from kubedsm.thinking.questions import NoAnswerError
 from support.preemptions import HIGH
 from support.sites import NORTH, cut_until_evicted, running, two_sites, where
 from support.slow_thinking import SlowThinker, hard, slow_batches
@@ -44,6 +47,11 @@ def clouded(*nodes, configuration=OFF):
 
 async def thought_about(world, thinker, times=1):
     await world.until(lambda: len(thinker.asked) >= times, 30)
+
+
+class NeverUp:
+    async def ask(self, question):
+        raise NoAnswerError("the worker is not up to date yet")
 
 
 class Mistaken:
@@ -251,6 +259,23 @@ async def test_a_long_batch_without_an_answer_is_decided_on_part_by_part():
         slow_batches(runtime, 0.0, silent=100)
         world.deploy("hard", 150, cpu="100m", memory="64Mi")
         await world.until_bound(150, 10)
+
+
+async def test_at_a_cold_start_without_planner_waiting_pods_go_to_the_empty_edge(monkeypatch):
+    # On a busy machine every look at the clock is past the deadline.
+    monkeypatch.setattr(deciding, "deadline_in", lambda *_: Deadline(lambda: 9.0, 0.025))
+    nodes = [node(f"e{n:02}", "edge", "8", "16Gi") for n in range(35)]
+    nodes += [node(f"c{n:02}", "cloud", "16", "64Gi") for n in range(15)]
+    async with clouded(*nodes) as world:
+        for number in range(30):
+            world.deploy(f"hard-{number:02}", 33, cpu="100m", memory="128Mi")
+        await world.until(lambda: world.placed() == {None: 990}, 30)
+        async with world.scheduler() as runtime:
+            thoughts = runtime._scheduler.thoughts
+            thoughts.thinker = NeverUp()
+            await world.until_bound(990, 60)
+        at_edge = sum(n for name, n in world.placed().items() if name.startswith("e"))
+        assert at_edge >= 0.98 * 990
 
 
 async def test_a_mistake_in_an_answer_costs_only_the_answer(caught):

@@ -5,6 +5,8 @@ QoS, or costs none and joins fewer replicas, or as many and leaves less of the e
 to the node with the fewest, and of these the one that wastes least; else to the cloud.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 
 from kubedsm.core.goals.fragmentation import Fragmentation, Ints, axes_of, row
@@ -17,6 +19,7 @@ from kubedsm.core.rules.class_verdicts import fitting_nodes
 from kubedsm.core.rules.feasibility import Feasibility, Rejection
 from kubedsm.core.rules.fit import rejection
 from kubedsm.core.world.model import Node, Pod, Resources
+from kubedsm.core.world.node_index import Mask, Positions
 from kubedsm.core.world.node_rows import NodeRows
 from kubedsm.core.world.snapshot import Snapshot
 
@@ -37,38 +40,70 @@ def place_alone(
     company = np.zeros(len(edge.index), dtype=np.int64)
     if spread is not None and spreads(pod):
         company = spread.by_node(pod.workload, edge.index)
-    target = _least_allocated(pod.requests, cloud.only(fits), company)
-    to_cloud = () if target is None else ((pod, cloud.index.names[target]),)
     axes = axes_of([pod.requests, *(vector for vector, _ in fragmentation.mix)])
     size, room = edge.allocatable(axes), edge.free(axes)
     waste = fragmentation.costs(axes, size, room)
-    total = int(waste.sum())
-    open_to = np.flatnonzero(fits[edge.positions])
-    if not len(open_to) or (target is not None and gain < 0):
-        return Choice((), to_cloud, total, Proof())
-    more = fragmentation.costs(axes, size[open_to], room[open_to] - row(pod.requests, axes))
-    more -= waste[open_to]
-    joined = company[edge.positions[open_to]]
-    best = int(np.lexsort((more, joined))[0])
-    least = int(joined[best]), int(more[best])
-    if target is not None and gain == 0 and least >= (int(company[target]), 0):
-        return Choice((), to_cloud, total, Proof())
-    name = edge.index.names[edge.positions[open_to[best]]]
-    return Choice(((pod, name),), (), total + least[1], Proof())
+
+    def added(rows: Positions) -> Ints:
+        more = fragmentation.costs(axes, size[rows], room[rows] - row(pod.requests, axes))
+        more -= waste[rows]
+        return more
+
+    total, nowhere = int(waste.sum()), np.zeros_like(company)
+    chosen = choose_node(pod.requests, fits, edge, cloud, gain, added, company, nowhere)
+    if chosen is None:
+        return Choice((), (), total, Proof())
+    node, more = chosen
+    target = ((pod, edge.index.names[node]),)
+    if node in edge.positions:
+        return Choice(target, (), total + more, Proof())
+    return Choice((), target, total, Proof())
 
 
-def _least_allocated(requests: Resources, nodes: NodeRows, company: Ints) -> int | None:
-    """The position of the one of these nodes, all with room, where such a pod goes, if any.
+def choose_node(
+    requests: Resources,
+    open_to: Mask,
+    edge: NodeRows,
+    cloud: NodeRows,
+    gain: int,
+    added: Callable[[Positions], Ints],
+    company: Ints,
+    penalties: Ints,
+) -> tuple[int, int] | None:
+    """Return the position of the node that a single pod goes to, and the fragmentation added.
 
-    company: by position, how many replicas it would join.
+    open_to: the nodes that take the pod. added: the fragmentation that the pod adds to these rows
+    of the edge. company, penalties: by position, how many replicas the pod would join, and by how
+    much it prefers other nodes.
     """
+    target = _least_allocated(requests, cloud.only(open_to), company, penalties)
+    rows = np.flatnonzero(open_to[edge.positions])
+    if not len(rows) or (target is not None and gain < 0):
+        return None if target is None else (target, 0)
+    for costs in (penalties, company):
+        of_rows = costs[edge.positions[rows]]
+        rows = rows[of_rows == of_rows.min()]
+    more = added(rows)
+    best = int(more.argmin())
+    node, least = int(edge.positions[rows[best]]), int(more[best])
+    if target is not None and gain == 0:
+        at_edge = int(penalties[node]), int(company[node]), least
+        if at_edge >= (int(penalties[target]), int(company[target]), 0):
+            return target, 0
+    return node, least
+
+
+def _least_allocated(
+    requests: Resources, nodes: NodeRows, company: Ints, penalties: Ints
+) -> int | None:
+    """Return the position of the cloud node for a pod; all of these nodes have room."""
     if not len(nodes.positions):
         return None
     basic = ("cpu", "memory")
     size = nodes.allocatable(basic)
     more = np.array([requests.cpu, requests.memory], dtype=np.int64)
     scores = least_allocated_scores(size, size - nodes.free(basic) + more)
-    best = int(np.lexsort((-scores, company[nodes.positions]))[0])
+    best = int(np.lexsort((-scores, company[nodes.positions], penalties[nodes.positions]))[0])
     return int(nodes.positions[best])
 
 

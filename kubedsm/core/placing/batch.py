@@ -18,6 +18,7 @@ from kubedsm.core.placing.cloud_window import WHOLE_CLOUD, LookedAt, Sampling
 from kubedsm.core.placing.decision import Binding, Choice, Decision, make_decision, room_after
 from kubedsm.core.placing.proof import Proof, plain_proof
 from kubedsm.core.placing.replica_ladders import ReplicaLadders
+from kubedsm.core.placing.settling import Placed
 from kubedsm.core.rules.class_verdicts import fitting_nodes, rejections
 from kubedsm.core.rules.rejection import Rejection
 from kubedsm.core.solving.in_order import Certificate
@@ -135,6 +136,18 @@ class Batch:
             for pod, node in targets
         }
         return tuple(placed[pod.uid] for pod in self.pods if pod.uid in placed)
+
+    def gain_at_edge(self, workload: Workload, more: int) -> int:
+        """The QoS that one more pod of the workload adds at the edge, next to `more` others."""
+        share = self.shares.get(workload, Share())
+        then = Share(share.edge + more, share.total)
+        return self.objective.gain(then, self.promises(workload))
+
+    def bindings_at(self, placed: Iterable[Placed]) -> tuple[Binding, ...]:
+        """The bindings of these placements, in their order."""
+        nodes = self.snapshot.nodes
+        tiers = [(pod, node, nodes[node].tier) for pod, node in placed]
+        return tuple(Binding(pod, node, tier) for pod, node, tier in tiers if tier is not None)
 
     def shares_after(self, bindings: Iterable[Binding]) -> dict[Workload, Share]:
         more = Counter(b.pod.workload for b in bindings if b.tier is Tier.EDGE)

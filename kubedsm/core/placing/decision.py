@@ -65,7 +65,7 @@ class Decision:
     bindings: tuple[Binding, ...] = ()
     #: pods that fit nowhere: why not, for every node, against the room that is left then
     unplaced: Mapping[Uid, Mapping[NodeName, Rejection]] = attrs.field(factory=dict)
-    #: pods that nothing was decided about, for want of time
+    #: pods that nothing was decided about: they wait for the next batch
     late: tuple[Pod, ...] = ()
     score_before: int = 0
     score_after: int = 0
@@ -168,7 +168,7 @@ def chosen_of(
             return chosen_by_parts(parts, edge, cloud, members, bounds, choose)
     if table is None or split is None:
         room = BestFit(edge)
-        picks, loads = pick_greedily(edge, members, room, bounds.deadline), room.loads
+        picks, loads = pick_greedily(edge, members, room), room.loads
     else:
         vector = _best_vector(table, split, cloud)
         picks, loads, charged = split.picks(vector), table.loads(vector), table.charges(vector)

@@ -10,7 +10,6 @@ end each keeps them with all others in place, too, unless that keeps out pods th
 would place.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
@@ -39,8 +38,6 @@ class Kept:
     rejections: Mapping[Uid, Mapping[NodeName, Rejection]]
     #: whether all is as planned, and keeps the rules with all the others in place
     as_planned: bool
-    #: those that there was no time for
-    late: tuple[Pod, ...] = ()
     #: each keeps its rules with all the others in place
     sound: bool = True
 
@@ -68,9 +65,8 @@ def keep_rules(
     that is so by the plan, and all of it can be kept. A pod that was left over gets a node too, if
     the others of its turn leave one to it.
 
-    Once the deadline has passed the others are placed in turn, fairly between namespaces, as far as
-    that is possible in as much time again: each keeps its rules as it comes, though those that want
-    to be near to some may see these go elsewhere.
+    Once the deadline has passed, the remaining pods are placed in turn, without a deadline: each
+    keeps its rules as it comes, though later pods may break these.
     """
     left_over = list(left_over)
     concerned = (*(pod for pod, _ in planned), *left_over)
@@ -96,7 +92,6 @@ def keep_rules(
         )
 
     batch = begun()
-    late: list[Pod] = []
     settled = True
     try:
         for levels in ([ordered], by_turn) if proven and len(by_turn) > 1 else (by_turn,):
@@ -105,34 +100,21 @@ def keep_rules(
             if batch.homes == wanted:
                 break
     except OutOfTimeError:
+        if deadline.strict:
+            raise
         settled = False
-        late = batch.place_in_turn(fairly(ordered), wanted)
+        batch.place_in_turn(ordered, wanted)
     as_planned = settled and batch.homes == wanted
     if anew and settled and not as_planned:
         most = wanted if proven else {pod.uid for pod in ordered}
         batch = begun_anew(batch, ordered, wanted, most, lambda: begun(forgetful=True))
-    out = [pod for pod in ordered if pod.uid not in batch.placed and pod not in late]
+    out = [pod for pod in ordered if pod.uid not in batch.placed]
     return Kept(
         tuple(batch.placed.values()),
         {pod.uid: batch.rejections(pod) for pod in out},
         as_planned=as_planned,
-        late=tuple(late),
         sound=settled and not batch.forgetful,
     )
-
-
-def fairly(pods: Iterable[Pod]) -> list[Pod]:
-    """By priority, then one of each namespace after the other, each in their order.
-
-    Whoever waits for long does not go first: it may be that pod which takes all the time.
-    """
-    served: Counter[tuple[int, str]] = Counter()
-    rounds: list[tuple[int, int, Pod]] = []
-    for pod in sorted(pods, key=serving_order):
-        priority = pod.pod_class.priority
-        served[priority, pod.namespace] += 1
-        rounds.append((-priority, served[priority, pod.namespace], pod))
-    return [pod for _, _, pod in sorted(rounds, key=lambda entry: entry[:2])]
 
 
 def _settle(

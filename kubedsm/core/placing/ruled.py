@@ -14,11 +14,12 @@ from kubedsm.core.placing.beyond.integer_choice import Also
 from kubedsm.core.placing.beyond.rule_rows import RuleRows
 from kubedsm.core.placing.beyond.solved_again import Attempt, solved, solved_again
 from kubedsm.core.placing.decision import Binding, Choice, Decision, room_after
+from kubedsm.core.placing.one_at_a_time import place_one_at_a_time
 from kubedsm.core.placing.proof import Proof
 from kubedsm.core.placing.rule_keeping import Kept, keep_rules
 from kubedsm.core.placing.split import demands
 from kubedsm.core.rules.feasibility import Feasibility
-from kubedsm.core.world.model import Pod, Share, Workload
+from kubedsm.core.world.model import Pod
 from kubedsm.core.world.node_index import Mask
 
 #: Nodes times kinds beyond which a solver is told of some nodes first.
@@ -28,6 +29,8 @@ _MANY = 2_000
 def decide_ruled(batch: Batch, set_aside: Sequence[Pod]) -> Decision:
     """set_aside: pods beyond any node, of which it is only said why."""
     ruled = _Ruled(batch, Feasibility.of(batch.snapshot))
+    if len(batch.pods) == 1:
+        return ruled.decision(ruled.one_at_a_time(), Proof(), set_aside)
     choice, indifferent = ruled.first_choice()
     solver = batch.bounds.solver
     best = first = Attempt(choice, ruled.kept(choice, anew=solver is None))
@@ -39,17 +42,18 @@ def decide_ruled(batch: Batch, set_aside: Sequence[Pod]) -> Decision:
             if ruled.proof(best, bounding).qos:
                 break
     proof = ruled.proof(best, bounding)
+    if not (proof.placed and proof.qos):
+        # Of equals the first stays: the floor is taken only if its value is greater.
+        floor = Attempt(first.choice, ruled.one_at_a_time(), bounding=False)
+        best = max(best, floor, key=ruled.merit)
+        proof = ruled.proof(best, bounding)
     if best is first and indifferent:
         proof = attrs.evolve(proof, preferences=False, spread=False, fragmentation=False)
-    bindings = ruled.bindings(best.kept)
-    unplaced = {**best.kept.rejections, **batch.why_not(bindings, set_aside)}
-    room = room_after(batch.snapshot.free, bindings)
-    fragmentation = batch.fragmentation.of(batch.edge.nodes, room)
-    decision = batch.decision(bindings, unplaced, fragmentation, proof)
+    decision = ruled.decision(best.kept, proof, set_aside)
     # The last one knows of most rules.
     bounded = (c for c in reversed(bounding) if all(e.bound is not None for e in c.certificates))
-    certificates = batch.certificates(bindings, next(bounded, first.choice), proof)
-    return attrs.evolve(decision, late=best.kept.late, certificates=certificates)
+    certificates = batch.certificates(decision.bindings, next(bounded, first.choice), proof)
+    return attrs.evolve(decision, certificates=certificates)
 
 
 @attrs.frozen(eq=False)
@@ -88,7 +92,7 @@ class _Ruled:
             self.batch.snapshot.surroundings,
             [(binding.pod, binding.node) for binding in bindings],
             others(self.batch.pods, bindings),
-            self._gain_at_edge,
+            self.batch.gain_at_edge,
             self.batch.turn,
             self.batch.bounds.deadline,
             proven=choice.proof.placed,
@@ -173,12 +177,25 @@ class _Ruled:
                 proof = attrs.evolve(proof, placed=True, qos=qos)
         return proof
 
+    def one_at_a_time(self) -> Kept:
+        """The floor: what `place_one_at_a_time` comes to, whatever was planned."""
+        settling = place_one_at_a_time(self.batch, self.feasibility)
+        out = [pod for pod in self.batch.pods if pod.uid not in settling.placed]
+        return Kept(
+            tuple(settling.placed.values()),
+            {pod.uid: settling.rejections(pod) for pod in out},
+            as_planned=False,
+            sound=settling.sound,
+        )
+
+    def decision(self, kept: Kept, proof: Proof, set_aside: Sequence[Pod]) -> Decision:
+        """The decision that carries out what was kept."""
+        batch, bindings = self.batch, self.bindings(kept)
+        unplaced = {**kept.rejections, **batch.why_not(bindings, set_aside)}
+        room = room_after(batch.snapshot.free, bindings)
+        fragmentation = batch.fragmentation.of(batch.edge.nodes, room)
+        return batch.decision(bindings, unplaced, fragmentation, proof)
+
     def bindings(self, kept: Kept) -> tuple[Binding, ...]:
         """In an order in which each keeps its rules as it comes."""
-        placed = [(pod, node, self.batch.snapshot.nodes[node].tier) for pod, node in kept.placed]
-        return tuple(Binding(pod, node, tier) for pod, node, tier in placed if tier is not None)
-
-    def _gain_at_edge(self, workload: Workload, more: int) -> int:
-        share = self.batch.shares.get(workload, Share())
-        then = Share(share.edge + more, share.total)
-        return self.batch.objective.gain(then, self.batch.promises(workload))
+        return self.batch.bindings_at(kept.placed)

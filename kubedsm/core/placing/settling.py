@@ -100,7 +100,7 @@ class Settling:
                     self._want(pod, node, -1)
                     best = self._best_node(pod)
                     if best is not None:
-                        self._put(pod, best)
+                        self.put(pod, best)
                         del waiting[index]
                         break
                     self._want(pod, node)
@@ -126,7 +126,7 @@ class Settling:
                 if self._allows(pod, node):
                     if self.wanted:
                         self._want(pod, node, -1)
-                    self._put(pod, node)
+                    self.put(pod, node)
                     progress = True
                 else:
                     left.append((pod, node))
@@ -158,7 +158,7 @@ class Settling:
             for pod in tuple(waiting):
                 node = self._best_node(pod)
                 if node is not None:
-                    self._put(pod, node)
+                    self.put(pod, node)
                     waiting.remove(pod)
                     progress = True
 
@@ -178,30 +178,21 @@ class Settling:
             self._take(pod)
             best = self._best_node(pod)
             better = best is not None and self.on_edge[self.nodes.positions[best]]
-            self._put(pod, best if best is not None and better else node)
+            self.put(pod, best if best is not None and better else node)
 
-    def place_in_turn(self, pods: Iterable[Pod], wanted: Mapping[Uid, NodeName]) -> list[Pod]:
-        """Time is up: put each where it may be as it comes, and look back no more.
+    def place_in_turn(self, pods: Iterable[Pod], wanted: Mapping[Uid, NodeName]) -> None:
+        """Place each pod on its wanted node, or else on the best node that takes it.
 
-        Each goes where it is wanted, if it may. Returns those that there was no time for either;
-        the first of each namespace is never one of them.
+        For use after the deadline: every pod is tried once, and none is moved later.
         """
         wanted = {**wanted, **self.homes}
         if self.disordered:
             for pod, _ in tuple(self.placed.values()):
                 self._take(pod)
-        deadline, self.deadline = self.deadline, NO_DEADLINE
-        served: set[str] = set()
-        late = []
+        self.deadline = NO_DEADLINE
         for pod in pods:
-            if pod.uid in self.placed:
-                continue
-            if pod.namespace in served and deadline.long_passed:
-                late.append(pod)
-                continue
-            served.add(pod.namespace)
-            self._place(pod, wanted)
-        return late
+            if pod.uid not in self.placed:
+                self._place(pod, wanted)
 
     def place_in_line(self, pods: Iterable[Pod], wanted: Mapping[Uid, NodeName]) -> None:
         """Place each where it is wanted, or else where it may be, as it comes.
@@ -219,7 +210,7 @@ class Settling:
         if node is None or not self._allows(pod, node):
             node = self._best_node(pod)
         if node is not None:
-            self._put(pod, node)
+            self.put(pod, node)
 
     def rejections(self, pod: Pod) -> dict[NodeName, Rejection]:
         """Why each node does not take a pod that was not placed."""
@@ -251,9 +242,14 @@ class Settling:
             if node is None:
                 took = True
             else:
-                self._put(pod, node)
+                self.put(pod, node)
         self.doubtful = False
         return self._put_in_order() or took if moved else took
+
+    @property
+    def sound(self) -> bool:
+        """Whether all keep their rules with all the others in place."""
+        return self._broken() is None
 
     def _avoid(self, pod: Pod, broken: Pod) -> None:
         """Note that the pod can be nowhere near where it is, as far as that other pod goes."""
@@ -306,7 +302,7 @@ class Settling:
         self.disordered = False
         return bool(left)
 
-    def _put(self, pod: Pod, node: NodeName) -> None:
+    def put(self, pod: Pod, node: NodeName) -> None:
         self._count(pod, node, 1)
         self.open.put(pod, node)
         self.placed[pod.uid] = pod, node
@@ -345,11 +341,8 @@ class Settling:
         """
         self.deadline.check()
         like = self.open.like(pod)
-        if like in self.nowhere:
-            return None
-        taking = self.skews.open(like) & self.open.of(pod) & ~self.room.short(pod.requests)
-        if not taking.any():
-            self.nowhere.add(like)
+        taking = self.open_to(pod)
+        if taking is None:
             return None
         if self._keeps_away(pod) and (upset := self.skews.upset(like)).any():
             self.upset[pod.uid] = _SPREAD
@@ -358,6 +351,17 @@ class Settling:
             taking &= ~near
         best = np.flatnonzero(taking)
         return self._first(pod, best) if len(best) else None
+
+    def open_to(self, pod: Pod) -> Mask | None:
+        """Return the nodes that take the pod next to those placed so far; None without any."""
+        like = self.open.like(pod)
+        if like in self.nowhere:
+            return None
+        taking = self.skews.open(like) & self.open.of(pod) & ~self.room.short(pod.requests)
+        if not taking.any():
+            self.nowhere.add(like)
+            return None
+        return taking
 
     def _first(self, pod: Pod, nodes: Positions) -> NodeName:
         penalties = self.open.penalties(pod, nodes)

@@ -50,11 +50,6 @@ class Deadline:
             raise OutOfTimeError
         return passed
 
-    @property
-    def long_passed(self) -> bool:
-        """As much again has gone by: what has not been decided is left for the next time."""
-        return self.passed and self.spent() >= 2  # noqa: PLR2004 - as much again
-
     def check(self) -> None:
         """Raise OutOfTimeError once it has passed."""
         if self.passed:

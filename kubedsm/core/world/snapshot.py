@@ -96,20 +96,22 @@ class Snapshot:
         keys = self.census.looked_at
         return Residents.of(self.index, self.surroundings, keys, standing(self.pods, self.placed))
 
-    def in_turn(self, tier: Tier) -> NodeRows:
+    def in_turn(self, tier: Tier, room: Room | None = None, more: int = 0) -> NodeRows:
         """The tier's nodes, zones interleaved, beginning with another one after each pod placed.
 
         kube-scheduler goes on after the node that it looked at last; here the start follows from
         the snapshot, so that equal ones give equal decisions. In the cloud those with the fewest
         pods come first: of pods that request nothing, that is all there is to tell nodes apart.
+        room, more: what is free, once so many more pods are placed.
         """
+        room = self.room if room is None else room
         positions = self.index.of_tier(tier)
-        start = len(self.placed) % max(1, len(positions))
+        start = (len(self.placed) + more) % max(1, len(positions))
         positions = np.roll(positions, -start)
         if tier is Tier.CLOUD:
-            pods = (self.index.size("pods") - self.room.column("pods"))[positions]
+            pods = (self.index.size("pods") - room.column("pods"))[positions]
             positions = positions[np.argsort(pods, kind="stable")]
-        return NodeRows(self.index, self.room, positions)
+        return NodeRows(self.index, room, positions)
 
     def of_tier(self, tier: Tier) -> list[Node]:
         """The tier's nodes in name order."""

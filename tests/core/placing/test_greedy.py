@@ -8,7 +8,6 @@ from kubedsm.core.packing.best_fit import BestFit, sizes
 from kubedsm.core.packing.problem import Packing, Rank, kinds
 from kubedsm.core.placing.beyond.greedy import DrawnIn, pick_greedily
 from kubedsm.core.placing.split import demands
-from kubedsm.core.world.deadline import NO_DEADLINE
 from kubedsm.core.world.model import Tier
 from kubedsm.core.world.node_rows import NodeRows
 from support.placement_instances import drawn, node, pod, resources, snapshot
@@ -52,7 +51,7 @@ def test_the_pod_that_adds_most_for_its_size_comes_first():
         objective = Objective(gamma=10, beta=(0.0, 0.5)[seed % 2], alpha=1.0)
         members = demands(edge, case.snapshot.shares(), case.promises, objective)
         room = BestFit(edge)
-        picks, loads = pick_greedily(edge, members, room, NO_DEADLINE), room.loads
+        picks, loads = pick_greedily(edge, members, room), room.loads
         expected, placed = literal_pick(edge, members)
         assert (picks, loads.tolist()) == (expected, placed.tolist()), seed
         full += 0 < loads.sum() < edge.counts.sum()
@@ -68,6 +67,6 @@ def test_what_is_not_wanted_at_the_edge_only_stays_where_it_is():
     members = demands(edge, shot.shares(), lambda _: Promise(most=0), Objective())
     there = np.array([[2]])
     room = DrawnIn(BestFit(edge, there), there[0], np.array([1]))
-    assert pick_greedily(edge, members, room, NO_DEADLINE) == {(pods[0].workload, 0): 2}
+    assert pick_greedily(edge, members, room) == {(pods[0].workload, 0): 2}
     assert room.loads.tolist() == there.tolist()
-    assert pick_greedily(edge, members, BestFit(edge), NO_DEADLINE) == {}
+    assert pick_greedily(edge, members, BestFit(edge)) == {}

@@ -67,7 +67,7 @@ def best_by_heuristics(
         loads = with_room_made(whole, loads, chain, _TRIES, deadline)
         on_edge, in_cloud = loads[:number], loads[number:]
         room = DrawnIn(BestFit(edge, on_edge), on_edge.sum(axis=0), in_cloud.sum(axis=0))
-        picks = pick_greedily(edge, members, room, deadline)
+        picks = pick_greedily(edge, members, room)
         return Placement(picks, room.loads, at_most(in_cloud, room.elsewhere))
 
     def standing(placement: Placement) -> tuple[object, ...]:
