@@ -6,6 +6,8 @@ limit unless one is given; then it says what it found, and what nothing can be b
 """
 
 import math
+import os
+import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,6 +35,7 @@ from kubedsm.core.world.model import (
     Workload,
 )
 from kubedsm.core.world.snapshot import Snapshot
+from kubedsm.solvers.highs_library import TAKES_START
 
 #: more pods than any workload of a batch has
 _MANY = 100
@@ -40,11 +43,24 @@ _MANY = 100
 _Kind = tuple[Workload, PodClass]
 
 
+def _silent_highs() -> highspy.Highs:
+    """Construct HiGHS, which prints a banner to file descriptor 1 from its constructor (1.16)."""
+    sys.stdout.flush()
+    ours, nowhere = os.dup(1), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 1)
+        return highspy.Highs()
+    finally:
+        os.dup2(ours, 1)
+        os.close(ours)
+        os.close(nowhere)
+
+
 class _Model:
     def __init__(self, seconds: float, seed: int = 0) -> None:
         """seconds: for everything that is asked."""
         self._until = time.monotonic() + seconds
-        self.highs = highspy.Highs()
+        self.highs = _silent_highs()
         #: as they were found last; all variables there are going to be are made before
         self._values: list[float] = []
         for option, value in {
@@ -98,9 +114,10 @@ class _Model:
         if whole:
             found, bound = float(round(found)), float(math.floor(bound + ROUNDING))
         self.demand(goal >= found - (0.5 if whole else ROUNDING))
-        begin = highspy.HighsSolution()
-        begin.col_value = self._values
-        self.highs.setSolution(begin)
+        if TAKES_START:
+            begin = highspy.HighsSolution()
+            begin.col_value = self._values
+            self.highs.setSolution(begin)
         return Reach(found, bound)
 
     def value(self, number: Any) -> int:
