@@ -6,8 +6,6 @@ limit unless one is given; then it says what it found, and what nothing can be b
 """
 
 import math
-import os
-import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -43,24 +41,11 @@ _MANY = 100
 _Kind = tuple[Workload, PodClass]
 
 
-def _silent_highs() -> highspy.Highs:
-    """Construct HiGHS, which prints a banner to file descriptor 1 from its constructor (1.16)."""
-    sys.stdout.flush()
-    ours, nowhere = os.dup(1), os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(nowhere, 1)
-        return highspy.Highs()
-    finally:
-        os.dup2(ours, 1)
-        os.close(ours)
-        os.close(nowhere)
-
-
 class _Model:
     def __init__(self, seconds: float, seed: int = 0) -> None:
         """seconds: for everything that is asked."""
         self._until = time.monotonic() + seconds
-        self.highs = _silent_highs()
+        self.highs = highspy.Highs()
         #: as they were found last; all variables there are going to be are made before
         self._values: list[float] = []
         for option, value in {

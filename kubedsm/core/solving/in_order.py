@@ -17,8 +17,9 @@ import numpy as np
 from kubedsm.core.solving.programme import UNBOUNDED, Ints, Programme, Solved, Solver, Status
 from kubedsm.core.world.deadline import Deadline
 
-#: Largest programme given to a solver: a larger one is hardly begun when the budget is spent.
-MOST_VARIABLES = 40_000
+#: Largest programme given to a solver. Its linear relaxation takes about half a second, that of one
+#: twice as large eight seconds: more than a budget.
+MOST_VARIABLES = 20_000
 #: Part of a goal's greatest weight that solvers in floating point may miss it by.
 _ROUNDING = 4e-6
 #: Notes on levels that are not proven.

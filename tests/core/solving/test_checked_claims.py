@@ -11,21 +11,21 @@ from kubedsm.core.solving.in_order import (
     Goal,
     maximised_in_order,
 )
-from kubedsm.core.solving.programme import Rows, Solved, Status
+from kubedsm.core.solving.programme import UNBOUNDED, Rows, Solved, Status
 from kubedsm.core.world.deadline import NO_DEADLINE
 from kubedsm.solvers.highs import Highs
 
-LEVELS = 3
+LEVELS, SLACK = 3, 4
 
 
 def posed():
-    """A knapsack of three resources whose levels are not settled by the linear relaxation."""
-    rows, rng = Rows(), np.random.default_rng(4)
+    """Three goals; the linear relaxation settles none of them."""
+    rows, rng = Rows(), np.random.default_rng(5)
     variables = rows.variables(np.full(12, 2))
     for _ in range(3):
-        rows.add(variables, rng.integers(3, 12, 12), most=71)
-    goals = [Goal(f"level {n}", rng.integers(1, 4, 12)) for n in range(LEVELS)]
-    return rows.programme(), goals
+        rows.add(variables, rng.integers(30, 120, 12), most=371)
+    weights = rng.integers(10, 40, 12), rng.integers(10, 40, 12), -rng.integers(10, 40, 12)
+    return rows.programme(), [Goal(f"level {n}", w, slack=SLACK) for n, w in enumerate(weights)]
 
 
 @attrs.define
@@ -71,7 +71,7 @@ def claims_an_optimum_without_values(said, goal):
 
 
 def claims_a_bound_below_its_solution(said, goal):
-    return Solved(Status.FEASIBLE, said.values, int(goal @ said.values) - 1)
+    return Solved(Status.FEASIBLE, said.values, int(goal @ said.values) - SLACK - 1)
 
 
 LIES = [
@@ -99,33 +99,37 @@ def test_a_lie_at_any_level_is_not_proven_and_the_best_known_solution_is_kept(li
     assert found.certificates[level].note == REFUTED
     assert REFUTED in found.certificates[level].words
     assert found.certificates[level].as_json()["note"] == REFUTED
-    kept = [int(goal.weights @ found.values) for goal in goals[: level + 1]]
-    assert kept[:level] == [c.value for c in truth.certificates[:level]]
-    assert found.certificates[level].value == kept[level]
+    for goal, certificate, best in zip(goals, found.certificates, truth.certificates, strict=True):
+        assert certificate.value == int(goal.weights @ found.values)
+        if certificate.proven and goal in goals[:level]:
+            assert certificate.value >= best.value - SLACK
     if not level:
-        assert kept[0] >= int(goals[0].weights @ hint)
+        assert found.certificates[0].value >= int(goals[0].weights @ hint)
 
 
 @pytest.mark.http
-@pytest.mark.parametrize("level", range(LEVELS))
+@pytest.mark.parametrize("level", range(LEVELS - 1))  # at the last one there is nothing worse
 def test_a_suboptimal_claim_that_contradicts_nothing_is_found_out_by_the_second_solve(level):
     programme, goals = posed()
     truth = maximised_in_order(programme, goals, Highs(), NO_DEADLINE)
 
-    def claims_one_less(said, goal):
-        keeping = programme
-        for each, certificate in zip(goals[:level], truth.certificates, strict=False):
-            columns = np.arange(len(goal))
-            keeping = keeping.with_row(columns, each.weights, certificate.value, 2**62)
-        value = int(goal @ said.values) - 1
-        less = keeping.with_row(np.arange(len(goal)), goal, -(2**62), value)
-        return Solved(Status.OPTIMAL, Highs().maximise(less, goal, NO_DEADLINE).values, value)
+    claimed = []
 
-    found = maximised_in_order(programme, goals, Liar(claims_one_less, level), NO_DEADLINE)
+    def claims_less(said, goal):
+        keeping, every = programme, np.arange(len(goal))
+        for each, certificate in zip(goals[:level], truth.certificates, strict=False):
+            keeping = keeping.with_row(every, each.weights, certificate.value - SLACK, UNBOUNDED)
+        most = int(goal @ said.values) - SLACK - 1
+        less = keeping.with_row(every, goal, -UNBOUNDED, most)
+        values = Highs().maximise(less, goal, NO_DEADLINE).values
+        claimed.append(int(goal @ values))
+        return Solved(Status.OPTIMAL, values, claimed[-1])
+
+    found = maximised_in_order(programme, goals, Liar(claims_less, level), NO_DEADLINE)
     assert not found.certificates[level].proven
     assert found.certificates[level].note == REFUTED
-    assert found.certificates[level].value == truth.certificates[level].value
-    alone = Liar(claims_one_less, level, confirms=False)
+    assert found.certificates[level].value >= claimed[-1]
+    alone = Liar(claims_less, level, confirms=False)
     found = maximised_in_order(programme, goals, alone, NO_DEADLINE)
     assert not found.certificates[level].proven
     # At a later level the solution of the level before it may be better than the claim.
@@ -154,7 +158,7 @@ def test_what_is_too_large_is_not_given_to_a_solver_and_the_reason_is_said():
     goal, hint = Goal("all", np.ones(variables.size, dtype=np.int64)), np.zeros_like(variables)
     found = maximised_in_order(rows.programme(), [goal], Asked(), NO_DEADLINE, hint)
     assert found.certificates[0].words.endswith(
-        "; too large for a solver: 40001 variables, 40000 at most"
+        "; too large for a solver: 20001 variables, 20000 at most"
     )
 
 
