@@ -22,15 +22,25 @@ from support.stub_highspy import BANNER, PRINTS, write_stub
 
 pytestmark = pytest.mark.http
 
-NEVER_RETURNS = """
+STARTED = """
+def started():
+    open(os.path.join(here, "running"), "w").close()
+"""
+NEVER_RETURNS = (
+    STARTED
+    + """
 import time
-highspy.Highs.run = lambda self: time.sleep(10**6)
+highspy.Highs.run = lambda self: (started(), time.sleep(10**6))
 """
+)
 #: as a library in C may do, that never gives the interpreter back
-HOLDS_THE_INTERPRETER = """
+HOLDS_THE_INTERPRETER = (
+    STARTED
+    + """
 import ctypes
-highspy.Highs.run = lambda self: ctypes.PyDLL(None).sleep(10**6)
+highspy.Highs.run = lambda self: (started(), ctypes.PyDLL(None).sleep(10**6))
 """
+)
 ENDS = """
 import os
 highspy.Highs.run = lambda self: os._exit(3)
@@ -127,7 +137,7 @@ def test_a_stopped_process_is_killed_and_the_next_answers(stub):
     assert answered().status is Status.OPTIMAL
     [other] = process.pids()
     os.kill(other, signal.SIGKILL)
-    wait_until_gone(other)
+    os.waitid(os.P_PID, other, os.WEXITED | os.WNOWAIT)
     assert answered().status is Status.OPTIMAL
     assert process.pids() != [other]
 
@@ -181,10 +191,11 @@ rows = Rows()
 rows.add(rows.variables([5]), [1], most=3)
 asking = (rows.programme(), np.array([1]), NO_DEADLINE)
 """
-SOLVES_FOR_EVER = """
+SOLVES = """
 import time
-Thread(target=Highs({limits}).maximise, args=asking, daemon=True).start()
-while not process.pids():
+solving = Thread(target=Highs({limits}).maximise, args=asking, daemon=True)
+solving.start()
+while not (process.pids() if {hangs} else solving.join() or True):
     time.sleep(0.01)
 print(*process.pids(), flush=True)
 time.sleep(10**6)
@@ -193,14 +204,18 @@ time.sleep(10**6)
 
 @pytest.mark.parametrize(
     ("code", "limits"),
-    [("", ""), (NEVER_RETURNS, ""), (HOLDS_THE_INTERPRETER, "seconds=1")],
+    [("", ""), (NEVER_RETURNS, ""), (HOLDS_THE_INTERPRETER, "seconds=3")],
     ids=["idle", "solving", "holding the interpreter"],
 )
-def test_a_solver_process_ends_when_its_parent_is_killed(stub, code, limits):
+def test_a_solver_process_ends_when_its_parent_is_killed(stub, tmp_path, code, limits):
     stub(code)
-    script = PARENT + SOLVES_FOR_EVER.format(limits=limits)
+    script = PARENT + SOLVES.format(limits=limits, hangs=bool(code))
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as parent:
         pid = int(parent.stdout.readline())
+        until = time.monotonic() + PATIENCE
+        while code and not (tmp_path / "stub" / "running").exists():
+            assert time.monotonic() < until
+            time.sleep(0.01)
         assert not gone(pid)
         parent.kill()
     wait_until_gone(pid)
