@@ -41,7 +41,7 @@ ENV PATH=/opt/kubedsm/bin:$PATH
 # What is imported is compiled once, here: in a pod the root is read-only. CP-SAT is not installed.
 # The base's pip goes.
 RUN cd /opt/kubedsm/lib/python3*/site-packages \
-    && find kubedsm plans loadgen -name '*.py' ! -name __main__.py ! -name cp_sat_process.py \
+    && find kubedsm plans loadgen -name '*.py' ! -name __main__.py ! -name cp_sat_library.py \
        | sed 's,/__init__,,; s/\.py$//; s,/,.,g; s/^/import /' | /opt/kubedsm/bin/python - \
     && /opt/kubedsm/bin/python -c 'import prometheus_api_client.prometheus_connect' \
     && rm -rf /usr/local/bin/pip* /usr/local/lib/python3*/site-packages/pip* /usr/bin/pip* \

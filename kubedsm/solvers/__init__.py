@@ -1,5 +1,5 @@
-"""Those who solve the programmes of `core.solving`: libraries, each behind the same words.
+"""Solvers of the integer programmes in `core.solving`, each a library in a process of its own.
 
-Each takes some time, within the deadline it is given, and knows no cluster. Where a library is not
-installed its solver says so, and there is one less.
+`highs` and `cp_sat` are the solvers' settings, `process` starts and kills the process, and
+`highs_library` and `cp_sat_library` run in it. If a library is not installed, its solver is absent.
 """

@@ -6,6 +6,7 @@ from typing import Literal
 
 from kubedsm.core.solving.programme import Solver
 from kubedsm.solvers.cp_sat import CpSat
+from kubedsm.solvers.highs import Highs
 
 #: `off`: nobody is asked
 SolverKind = Literal["highs", "cp-sat", "off"]
@@ -37,6 +38,4 @@ def solver_of(kind: SolverKind, seconds: float) -> Solver | None:
         return None
     if kind == "cp-sat":
         return CpSat(seconds)
-    from kubedsm.solvers.highs import Highs  # noqa: PLC0415 - its library may not be there
-
     return Highs(seconds)

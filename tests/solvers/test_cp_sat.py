@@ -1,12 +1,8 @@
-import os
-import signal
-
 import numpy as np
 import pytest
 
 from kubedsm.core.solving.programme import Rows, Status
 from kubedsm.core.world.deadline import NO_DEADLINE, Deadline
-from kubedsm.solvers import cp_sat
 from kubedsm.solvers.available import installed, lacking, solver_of
 from kubedsm.solvers.cp_sat import CpSat
 from kubedsm.solvers.highs import Highs
@@ -34,7 +30,7 @@ def drawn(seed, variables=25):
 @needs_ortools
 @pytest.mark.http
 @pytest.mark.parametrize("seed", range(5))
-def test_it_finds_what_highs_finds_in_the_same_process(seed):
+def test_it_finds_what_highs_finds(seed):
     programme, goal = drawn(seed)
     ours = CpSat(workers=1).maximise(programme, goal, NO_DEADLINE)
     theirs = Highs().maximise(programme, goal, NO_DEADLINE)
@@ -64,19 +60,6 @@ def test_there_may_be_nothing_or_no_time():
     assert CpSat().maximise(of_one(least=2), goal, NO_DEADLINE).status is Status.INFEASIBLE
     passed = Deadline(lambda: 1.0, 1.0)
     assert CpSat().maximise(of_one(most=1), goal, passed).status is Status.UNKNOWN
-
-
-@needs_ortools
-@pytest.mark.http
-def test_a_process_that_is_gone_says_nothing_and_the_next_answers():
-    goal, asked = np.array([1]), of_one(most=1)
-    assert CpSat().maximise(asked, goal, NO_DEADLINE).status is Status.OPTIMAL
-    os.kill(cp_sat._PROCESS._process.pid, signal.SIGSTOP)
-    assert CpSat(seconds=0.1).maximise(asked, goal, NO_DEADLINE).status is Status.UNKNOWN
-    assert CpSat().maximise(asked, goal, NO_DEADLINE).status is Status.OPTIMAL
-    os.kill(cp_sat._PROCESS._process.pid, signal.SIGKILL)
-    cp_sat._PROCESS._process.wait()
-    assert CpSat().maximise(asked, goal, NO_DEADLINE).status is Status.OPTIMAL
 
 
 def test_where_it_is_not_installed_that_is_said(monkeypatch):

@@ -33,6 +33,7 @@ from kubedsm.core.world.model import (
     Workload,
 )
 from kubedsm.core.world.snapshot import Snapshot
+from kubedsm.solvers.highs_library import TAKES_START
 
 #: more pods than any workload of a batch has
 _MANY = 100
@@ -98,9 +99,10 @@ class _Model:
         if whole:
             found, bound = float(round(found)), float(math.floor(bound + ROUNDING))
         self.demand(goal >= found - (0.5 if whole else ROUNDING))
-        begin = highspy.HighsSolution()
-        begin.col_value = self._values
-        self.highs.setSolution(begin)
+        if TAKES_START:
+            begin = highspy.HighsSolution()
+            begin.col_value = self._values
+            self.highs.setSolution(begin)
         return Reach(found, bound)
 
     def value(self, number: Any) -> int:

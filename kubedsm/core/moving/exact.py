@@ -85,20 +85,24 @@ def _as_many_as_can_be_solved(question: Question, moves: Moves) -> Question:
 
 
 def _certificate(question: Question, found: Proposal, asked: SolvedChanges | None) -> Certificate:
-    """How much more there might be than was found."""
+    """Return the value found, and the lowest bound: an unconfirmed one proves nothing."""
     bounds = [most_gained(question)]
-    seconds = 0.0
+    confirmed = True
+    seconds, note = 0.0, ""
     if asked is not None and asked.certificate is not None:
-        seconds = asked.certificate.seconds
+        seconds, note = asked.certificate.seconds, asked.certificate.note
         if asked.certificate.bound is not None:
             bounds.append((asked.level, asked.certificate.bound))
+            confirmed = asked.certificate.proven
     # Where nothing is to be gained at a level, it is proven at the next.
     level = max(level for level, _ in bounds)
     bound = min(most for at, most in bounds if at == level)
     value = question.net(found.moves)[level]
-    status = Status.OPTIMAL if found.proven or value >= bound else Status.FEASIBLE
+    reached = value >= (bound if confirmed else max(bound, bounds[0][1]))
+    status = Status.OPTIMAL if found.proven or reached else Status.FEASIBLE
     goal = "pod-seconds gained" if question.price else "QoS gained"
-    return Certificate(goal, status, value, max(value, bound), seconds, unit=round(NANO))
+    note = "" if status is Status.OPTIMAL else note
+    return Certificate(goal, status, value, max(value, bound), seconds, unit=round(NANO), note=note)
 
 
 def _best_of_some(question: Question) -> Proposal:

@@ -15,8 +15,8 @@ from kubedsm.core.moving.proposal import Question
 from kubedsm.core.solving.in_order import Certificate, Found, Goal, maximised_in_order
 from kubedsm.core.solving.programme import UNBOUNDED, Ints, Solver
 
-#: Nodes times items beyond which no solver finds much in the time there is.
-MOST_PAIRS = 15_000
+#: Largest number of nodes times items: each pair takes up to two variables of `MOST_VARIABLES`.
+MOST_PAIRS = 9_000
 #: Of the time that is left, what a goal may take when others follow.
 _PART = 0.7
 #: Of solutions that are of no use, so many are passed over.

@@ -206,7 +206,8 @@ def _certified(question: Question, found: Proposal, moves: Moves) -> Certificate
         return None
     level = min(question.gains.level[workload] for workload in question.problem.workloads)
     value = question.net(moves)[level]
-    status = Status.OPTIMAL if value == found.certificate.bound else Status.FEASIBLE
+    proven = found.certificate.proven and value == found.certificate.bound
+    status = Status.OPTIMAL if proven else Status.FEASIBLE
     return attrs.evolve(found.certificate, value=value, status=status)
 
 

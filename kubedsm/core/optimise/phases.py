@@ -98,10 +98,13 @@ class Phases:
             value, known = int(goal.weights @ values), found.certificates[at] if found else None
             bounds = [goal.most] + ([known.bound] if known and exact else [])
             bound = min((n for n in bounds if n is not None), default=None)
-            status = Status.OPTIMAL if value == bound else Status.FEASIBLE
+            # A bound that only the solver claims proves nothing.
+            sure = bound if known is not None and known.proven else goal.most
+            status = Status.OPTIMAL if value == bound == sure else Status.FEASIBLE
             seconds = known.seconds if known else 0.0
+            note = known.note if known and status is not Status.OPTIMAL else ""
             certificates.append(
-                Certificate(goal.name, status, value, bound, seconds, goal.of, goal.unit)
+                Certificate(goal.name, status, value, bound, seconds, goal.of, goal.unit, note)
             )
             exact = exact and known is not None and known.value == value
         return tuple(certificates)

@@ -8,7 +8,6 @@ from kubedsm.core.packing.match import Bounds
 from kubedsm.core.packing.problem import Kind, Packing
 from kubedsm.core.placing.batch import Batch, others
 from kubedsm.core.placing.batch_kinds import judged_kinds
-from kubedsm.core.placing.beyond.choosing import MOST_VARIABLES
 from kubedsm.core.placing.beyond.few_of_each import few_of_each
 from kubedsm.core.placing.beyond.integer_choice import Also
 from kubedsm.core.placing.beyond.rule_rows import RuleRows
@@ -19,6 +18,7 @@ from kubedsm.core.placing.proof import Proof
 from kubedsm.core.placing.rule_keeping import Kept, keep_rules
 from kubedsm.core.placing.split import demands
 from kubedsm.core.rules.feasibility import Feasibility
+from kubedsm.core.solving.in_order import MOST_VARIABLES
 from kubedsm.core.world.model import Pod
 from kubedsm.core.world.node_index import Mask
 

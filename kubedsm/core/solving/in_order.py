@@ -1,8 +1,11 @@
-"""Goals of which each counts only among what is best for those before it.
+"""Lexicographic optimisation: each goal is maximised among the optima of the goals before it.
 
-Each is maximised by itself, and what it came to is required of the ones after it, at least.
-(Sections 2 and 3 of "Optimising Kubernetes pod placement with constraint programming"; a solver
-need not be able to go on where it stopped, as it is given what was found before to begin with.)
+Each level is one solve. Its value becomes a lower limit, as a row, for the levels after it.
+(Sections 2 and 3 of "Optimising Kubernetes pod placement with constraint programming".)
+
+No claim of a solver is trusted. The values are checked against every row and evaluated in whole
+numbers. A level is proven only if its value reaches a bound that is computed here, or if a second
+solve without presolve and start solution finds nothing better.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,6 +16,15 @@ import numpy as np
 
 from kubedsm.core.solving.programme import UNBOUNDED, Ints, Programme, Solved, Solver, Status
 from kubedsm.core.world.deadline import Deadline
+
+#: Largest programme given to a solver. Its linear relaxation takes about half a second, that of one
+#: twice as large eight seconds: more than a budget.
+MOST_VARIABLES = 20_000
+#: Part of a goal's greatest weight that solvers in floating point may miss it by.
+_ROUNDING = 4e-6
+#: Notes on levels that are not proven.
+NOT_CONFIRMED = "the solver's claim was not confirmed in time"
+REFUTED = "the solver's claim was wrong"
 
 
 @attrs.frozen(eq=False)
@@ -49,6 +61,8 @@ class Certificate:
     #: as in `Goal`
     of: str = ""
     unit: int = 1
+    #: reason why the solver proved nothing
+    note: str = ""
 
     @property
     def proven(self) -> bool:
@@ -65,7 +79,11 @@ class Certificate:
 
     @property
     def words(self) -> str:
-        """Such as `pods placed: 188 of at most 203 (gap 7 %)`."""
+        """One line such as `pods placed: 188 of at most 203 (gap 7 %)`, with the note."""
+        return f"{self._amounts}; {self.note}" if self.note else self._amounts
+
+    @property
+    def _amounts(self) -> str:
         goal = f"{self.goal} of {self.of}" if self.of else self.goal
         if self.value is None:
             return f"{goal}: nothing found"
@@ -82,6 +100,7 @@ class Certificate:
             "bound": self._told(self.bound),
             "gap": None if self.gap is None else round(self.gap, 6),
             "proven": self.proven,
+            **({"note": self.note} if self.note else {}),
         }
 
     def _told(self, amount: int | None) -> float | None:
@@ -108,56 +127,144 @@ class Found:
 def maximised_in_order(
     programme: Programme,
     goals: Sequence[Goal],
-    solver: Solver,
+    solver: Solver | None,
     deadline: Deadline,
     hint: Ints | None = None,
 ) -> Found:
-    """The values that are best for the first goal, and of these for the second, and so on.
+    """Maximise the goals lexicographically.
 
-    hint: values to begin with. If the programme allows them they are the least that is found: a
-    goal for which the solver finds nothing better keeps them, and if nothing could be better by the
-    bounds of the variables alone the solver is not asked.
+    solver: None to evaluate the hint only. hint: a start solution. If the programme allows it, the
+    result is never worse. A goal that has reached its upper bound is not given to the solver.
     """
     best = hint if hint is not None and programme.allows(hint) else None
     certificates: list[Certificate] = []
     for goal in goals:
         begun = deadline.left
-        limit = int(np.maximum(goal.weights, 0) @ programme.upper)
-        limit = limit if goal.most is None else min(limit, goal.most)
-        if best is not None and int(goal.weights @ best) >= limit - goal.slack:
-            solved = Solved(Status.OPTIMAL, best, limit)
-        else:
-            solved = solver.maximise(
-                programme, goal.weights, deadline.part(goal.part), hint if best is None else best
-            )
-        if solved.values is not None and (
-            best is None or int(goal.weights @ solved.values) > int(goal.weights @ best)
-        ):
-            best = solved.values
-        bound = limit if solved.bound is None else min(limit, solved.bound)
+        level = _Level(programme, goal, deadline.part(goal.part), best)
+        level.solve(solver, hint)
+        best = level.best
         seconds = begun - deadline.left if np.isfinite(begun) else 0.0
-        certificate = Certificate(
-            goal.name, solved.status, None, bound, seconds, goal.of, goal.unit
-        )
-        certificates.append(certificate if best is None else _reached(certificate, goal, best))
+        certificates.append(level.certificate(seconds))
         value = certificates[-1].value
         if value is None:
-            # Nothing was found for this one: what comes after it has nothing to keep to.
+            # Without a solution there is nothing that the goals after it must keep.
             continue
         columns = np.flatnonzero(goal.weights)
-        # Not the bound as well: between two great numbers a solver may find nothing.
+        # Only a lower limit: between two great numbers a solver may find nothing.
         least = value - goal.slack
         programme = programme.with_row(columns, goal.weights[columns], least, UNBOUNDED)
     if best is not None:
-        # What was kept to at least may be more since.
-        certificates = [_reached(*of, best) for of in zip(certificates, goals, strict=True)]
+        certificates = [_revalued(*of, best) for of in zip(certificates, goals, strict=True)]
     return Found(best, tuple(certificates))
 
 
-def _reached(certificate: Certificate, goal: Goal, values: Ints) -> Certificate:
-    """With what these values come to."""
-    value, bound, status = int(goal.weights @ values), certificate.bound, certificate.status
-    if status is not Status.OPTIMAL:
-        proven = bound is not None and value >= bound - goal.slack
-        status = Status.OPTIMAL if proven else Status.FEASIBLE
-    return attrs.evolve(certificate, value=value, status=status)
+class _Level:
+    """One goal being maximised: the best checked solution, and the bounds that are known."""
+
+    def __init__(
+        self, programme: Programme, goal: Goal, deadline: Deadline, best: Ints | None
+    ) -> None:
+        self.best = best
+        self._programme = programme
+        self._goal = goal
+        self._deadline = deadline
+        limit = int(np.maximum(goal.weights, 0) @ programme.upper)
+        #: upper bound computed without trust in any solver
+        self._bound = limit if goal.most is None else min(limit, goal.most)
+        #: upper bound that the solver claims; only reported
+        self._claimed: int | None = None
+        self._status = Status.UNKNOWN
+        self._note = ""
+        #: difference that counts as rounding
+        self._margin = _rounding(goal)
+
+    @property
+    def _value(self) -> int | None:
+        return None if self.best is None else int(self._goal.weights @ self.best)
+
+    def _reaches(self, bound: int) -> bool:
+        return self._value is not None and self._value >= bound - self._margin
+
+    def solve(self, solver: Solver | None, hint: Ints | None) -> None:
+        weights, size = self._goal.weights, len(self._programme.upper)
+        if solver is None or self._reaches(self._bound):
+            return
+        if size > MOST_VARIABLES:
+            self._note = f"too large for a solver: {size} variables, {MOST_VARIABLES} at most"
+            return
+        start = hint if self.best is None else self.best
+        solved = solver.maximise(self._programme, weights, self._deadline, start)
+        self._note = solved.note
+        if solved.multipliers is not None:
+            exact = self._programme.dual_bound(weights, solved.multipliers)
+            self._bound = min(self._bound, exact)
+        if self._is_refuted(solved):
+            self._note = REFUTED
+        elif self._value is None:
+            self._status = solved.status
+        elif self._reaches(self._bound):
+            return
+        elif solved.bound is not None and self._reaches(solved.bound):
+            self._confirm(solver)
+        else:
+            self._claimed = solved.bound
+
+    def _is_refuted(self, solved: Solved) -> bool:
+        """Take the solution if it is better, and return whether the solver's claim is wrong."""
+        if solved.status is Status.INFEASIBLE:
+            return self.best is not None
+        optimal = solved.status is Status.OPTIMAL
+        if solved.values is None:
+            refuted = optimal
+        elif not self._programme.allows(solved.values):
+            return True
+        else:
+            found = int(self._goal.weights @ solved.values)
+            if self._value is None or found > self._value:
+                self.best = solved.values
+            # An optimum is its own bound.
+            refuted = optimal and (solved.bound is None or solved.bound > found + self._margin)
+        if self._value is None or solved.bound is None:
+            return refuted
+        return refuted or self._value > solved.bound + self._margin
+
+    def _confirm(self, solver: Solver) -> None:
+        """Ask for a better solution, without the shortcuts in which solvers have had faults."""
+        columns = np.flatnonzero(self._goal.weights)
+        weights, value = self._goal.weights, self._value or 0
+        harder = self._programme.with_row(
+            columns, weights[columns], value + self._margin + 1, UNBOUNDED
+        )
+        solved = solver.maximise(harder, np.zeros_like(weights), self._deadline, plain=True)
+        if solved.status is Status.INFEASIBLE:
+            self._bound = min(self._bound, value)
+        elif solved.values is not None and harder.allows(solved.values):
+            self.best, self._note = solved.values, REFUTED
+        else:
+            self._note = solved.note or NOT_CONFIRMED
+
+    def certificate(self, seconds: float) -> Certificate:
+        goal, value = self._goal, self._value
+        bound = self._bound if self._claimed is None else min(self._bound, self._claimed)
+        status, note = self._status, self._note
+        if value is not None:
+            proven = value >= self._bound - max(goal.slack, self._margin)
+            status = Status.OPTIMAL if proven else Status.FEASIBLE
+            note = "" if proven else note
+        return Certificate(goal.name, status, value, bound, seconds, goal.of, goal.unit, note)
+
+
+def _rounding(goal: Goal) -> int:
+    greatest = int(np.abs(goal.weights).max(initial=0))
+    return max(goal.slack, int(_ROUNDING * greatest))
+
+
+def _revalued(certificate: Certificate, goal: Goal, values: Ints) -> Certificate:
+    """Evaluate a goal for the final values: a level kept at least may have grown since."""
+    value, bound = int(goal.weights @ values), certificate.bound
+    status, note = certificate.status, certificate.note
+    if bound is not None and value > bound + _rounding(goal):
+        status, bound, note = Status.FEASIBLE, None, REFUTED
+    elif not certificate.proven:
+        status = Status.FEASIBLE
+    return attrs.evolve(certificate, value=value, bound=bound, status=status, note=note)

@@ -1,6 +1,7 @@
 """Linear programmes in whole numbers: values for a solver, and what it says of them."""
 
 import enum
+import math
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
@@ -11,9 +12,12 @@ from numpy.typing import NDArray
 from kubedsm.core.world.deadline import Deadline
 
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 #: No bound: rows are not limited on that side.
 UNBOUNDED = 2**62
+#: Bits after the binary point of a multiplier, so that a bound is computed in whole numbers.
+_MULTIPLIER_BITS = 60
 
 
 @attrs.frozen(eq=False)
@@ -43,6 +47,29 @@ class Programme:
         total = parts.cumsum()
         sums: Ints = total[self.starts[1:]] - total[self.starts[:-1]]
         return sums
+
+    def dual_bound(self, goal: Ints, multipliers: Floats) -> int:
+        """Return an upper bound on goal @ values by weak duality, in exact integer arithmetic.
+
+        multipliers: M, one a row, as a solver of the linear relaxation returns them. Any numbers
+        give a valid bound, so the solver need not be trusted. O(entries).
+        """
+        scaled = [math.trunc(math.ldexp(each, _MULTIPLIER_BITS)) for each in multipliers.tolist()]
+        reduced: list[int] = [weight << _MULTIPLIER_BITS for weight in goal.tolist()]
+        starts, total = self.starts.tolist(), 0
+        for row, multiplier in enumerate(scaled):
+            limit = int(self.most[row] if multiplier > 0 else self.least[row])
+            if not multiplier or abs(limit) >= UNBOUNDED:
+                continue
+            total += multiplier * limit
+            entries = slice(starts[row], starts[row + 1])
+            for column, coefficient in zip(
+                self.columns[entries].tolist(), self.coefficients[entries].tolist(), strict=True
+            ):
+                reduced[column] -= multiplier * coefficient
+        upper: list[int] = self.upper.tolist()
+        total += sum(cost * most for cost, most in zip(reduced, upper, strict=True) if cost > 0)
+        return total >> _MULTIPLIER_BITS
 
     def with_row(self, columns: Ints, coefficients: Ints, least: int, most: int) -> "Programme":
         return attrs.evolve(
@@ -118,36 +145,48 @@ def _joined(parts: Iterable[Ints]) -> Ints:
 
 
 class Status(enum.StrEnum):
-    """As solvers say it."""
+    """Outcome of one solve, as the solver reports it."""
 
     OPTIMAL = "optimal"
     FEASIBLE = "feasible"
     INFEASIBLE = "infeasible"
-    #: nothing was found in the time that there was, nor that there is nothing
+    #: no solution found in time, and no proof that there is none
     UNKNOWN = "unknown"
 
 
 @attrs.frozen(eq=False)
 class Solved:
+    """A solver's claim about one programme; `in_order` checks the claim before using it."""
+
     status: Status
-    #: V; None unless optimal or feasible. They keep the programme's rows to the last unit
+    #: V; None unless a solution was found
     values: Ints | None = None
-    #: no values allowed come to more; None if nothing is known
+    #: claimed upper bound on the goal; None if unknown
     bound: int | None = None
+    #: M, dual multipliers of the linear relaxation, for `Programme.dual_bound`
+    multipliers: Floats | None = None
+    #: reason why there is no answer
+    note: str = ""
 
 
 class Solver(Protocol):
-    """Whoever solves programmes."""
+    """Solver of integer programmes."""
 
     @property
     def name(self) -> str:
-        """What it is called where it is said who solved something."""
+        """Name of the solver in logs and tables."""
 
     def maximise(
-        self, programme: Programme, goal: Ints, deadline: Deadline, hint: Ints | None = None
+        self,
+        programme: Programme,
+        goal: Ints,
+        deadline: Deadline,
+        hint: Ints | None = None,
+        *,
+        plain: bool = False,
     ) -> Solved:
-        """Return the values for which goal @ values is greatest, or the best found in time.
+        """Return the values that maximise goal @ values, or the best found before the deadline.
 
-        goal: V, whole numbers. hint: V, values to begin with, which should be allowed. A bit late
-        as deadlines are; `deadline.left` bounds the seconds.
+        goal: V, whole numbers. hint: V, a start solution, which should be feasible. plain: leave
+        out presolve, symmetry detection and other shortcuts, for a second opinion.
         """

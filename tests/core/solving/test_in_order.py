@@ -39,7 +39,7 @@ def test_the_best_for_the_first_goal_and_of_these_for_the_second(seed):
 class Silent:
     name = "silent"
 
-    def maximise(self, programme, goal, deadline, hint=None):
+    def maximise(self, programme, goal, deadline, hint=None, *, plain=False):
         return Solved(Status.UNKNOWN, bound=7)
 
 
@@ -55,11 +55,20 @@ def test_what_it_began_with_is_kept_where_nothing_better_is_found():
     assert found.certificates[0].gap == pytest.approx(2 / 7)
 
 
-def test_what_reaches_the_bound_is_proven_whoever_found_it():
+def test_what_reaches_the_bound_of_the_goal_is_proven_whoever_found_it():
+    rows = Rows()
+    rows.add(rows.variables([5, 5]), [1, 1], most=7)
+    goals, hint = [Goal("all", np.array([1, 1]), most=7)], np.array([3, 4])
+    assert maximised_in_order(rows.programme(), goals, Silent(), NO_DEADLINE, hint).proven
+
+
+def test_what_reaches_a_bound_that_only_the_solver_claims_is_not_proven():
     rows = Rows()
     rows.add(rows.variables([5, 5]), [1, 1], most=7)
     goals, hint = [Goal("all", np.array([1, 1]))], np.array([3, 4])
-    assert maximised_in_order(rows.programme(), goals, Silent(), NO_DEADLINE, hint).proven
+    found = maximised_in_order(rows.programme(), goals, Silent(), NO_DEADLINE, hint)
+    assert not found.proven
+    assert found.certificates[0].bound == 10
 
 
 def test_what_is_not_allowed_is_never_the_answer():

@@ -26,11 +26,6 @@ from kubedsm.core.placing.cloud import CloudRoom
 from kubedsm.core.placing.proof import NO_PROOF, Proof
 from kubedsm.core.placing.split import Demand
 from kubedsm.core.solving.in_order import Certificate, maximised_in_order
-from kubedsm.core.solving.programme import Programme, Solved, Status
-from kubedsm.core.world.deadline import Deadline
-
-#: What a solver is not asked about, since it would hardly have begun when its time is up.
-MOST_VARIABLES = 40_000
 
 
 @attrs.frozen(eq=False)
@@ -56,28 +51,12 @@ def chosen_beyond(
     posed = integer_choice(edge, cloud.packing, members, objective, roomy=cloud.endless)
     limits = relaxed.bounds(edge, cloud.packing, members, objective)
     goals = [attrs.evolve(goal, most=limits.get((goal.name, goal.of))) for goal in posed.goals]
-    solver = bounds.solver if posed.loads.size <= MOST_VARIABLES else None
     hint = posed.hint(placement.on_edge, placement.in_cloud, placement.picks)
-    found = maximised_in_order(posed.programme, goals, solver or _Nobody(), bounds.deadline, hint)
-    if found.values is not None and solver is not None:
+    found = maximised_in_order(posed.programme, goals, bounds.solver, bounds.deadline, hint)
+    if found.values is not None and bounds.solver is not None:
         placement = _read(posed, found.values, cloud, len(edge.free))
     told = tuple(c for c in found.certificates if c.goal != EVEN and not c.proven)
     return Chosen(placement, proof_of(found.certificates), told)
-
-
-class _Nobody:
-    """Where no solver is asked."""
-
-    name = "none"
-
-    def maximise(
-        self,
-        programme: Programme,  # noqa: ARG002 - there is nobody to look at it
-        goal: Ints,  # noqa: ARG002
-        deadline: Deadline,  # noqa: ARG002
-        hint: Ints | None = None,  # noqa: ARG002
-    ) -> Solved:
-        return Solved(Status.UNKNOWN)
 
 
 def _read(posed: IntegerChoice, values: Ints, cloud: CloudRoom, nodes: int) -> Placement:

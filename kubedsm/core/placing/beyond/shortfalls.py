@@ -28,7 +28,10 @@ def shortfalls(
     Where less was reached, nothing is known of the goals that come after that.
     """
     gaps: dict[tuple[str, str], int] = {}
+    notes: dict[tuple[str, str], str] = {}
     for each in certificates:
+        if each.note:
+            notes[each.goal, each.of] = each.note
         if each.bound is not None and each.value is not None:
             goal = each.goal, each.of
             gaps[goal] = gaps.get(goal, 0) + each.bound - each.value
@@ -37,6 +40,7 @@ def shortfalls(
         bound = best[name, of] + gaps.get((name, of), 0)
         if value < bound:
             whose, unit = of if several[name] else "", int(NANO) if name == QOS else 1
-            yield Certificate(name, Status.FEASIBLE, value, bound, of=whose, unit=unit)
+            note = notes.get((name, of), "")
+            yield Certificate(name, Status.FEASIBLE, value, bound, of=whose, unit=unit, note=note)
         if value < best[name, of]:
             return

@@ -1,0 +1,61 @@
+"""Solver process: load one library and answer requests until the parent is gone."""
+
+import importlib
+import math
+import os
+import signal
+import sys
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from queue import SimpleQueue
+from threading import Event, Thread
+
+from kubedsm.core.solving.programme import Solved
+from kubedsm.solvers.process import GRACE, READY, STOP, Request
+
+LIBRARY_MODULES = {
+    "highs": "kubedsm.solvers.highs_library",
+    "cp-sat": "kubedsm.solvers.cp_sat_library",
+}
+
+
+class Listener:
+    """Read the parent's messages in a thread, so that STOP and its end are seen while solving."""
+
+    def __init__(self, line: Connection) -> None:
+        self._line = line
+        self.requests: SimpleQueue[Request] = SimpleQueue()
+        self.stopped = Event()
+
+    def listen(self) -> None:
+        try:
+            while True:
+                message = self._line.recv()
+                if message == STOP:
+                    self.stopped.set()
+                else:
+                    self.stopped.clear()
+                    self.requests.put(message)
+        except (EOFError, OSError):
+            os._exit(0)
+
+
+def main(library: str, descriptor: int) -> None:
+    line = Connection(descriptor)
+    listener = Listener(line)
+    solved: Callable[[Request, Event], Solved]
+    solved = importlib.import_module(LIBRARY_MODULES[library]).solved
+    line.send(READY)
+    Thread(target=listener.listen, daemon=True).start()
+    while True:
+        request = listener.requests.get()
+        if math.isfinite(request.seconds):
+            # SIGALRM ends this process, even if the library never returns and the parent is gone.
+            signal.setitimer(signal.ITIMER_REAL, request.seconds + 2 * GRACE)
+        answer = solved(request, listener.stopped)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        line.send(answer)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))

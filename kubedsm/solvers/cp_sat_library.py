@@ -1,0 +1,89 @@
+"""CP-SAT in the solver process.
+
+It computes in whole numbers, so bounds are exact. Rows are divided by the greatest common divisor
+of their coefficients: it is quicker with small numbers.
+"""
+
+import math
+from threading import Event, Thread
+from typing import Any
+
+import numpy as np
+from ortools.sat.python import cp_model
+
+from kubedsm.core.solving.programme import UNBOUNDED, Programme, Solved, Status
+from kubedsm.solvers.process import Request
+
+_STATUS = {
+    cp_model.OPTIMAL: Status.OPTIMAL,
+    cp_model.FEASIBLE: Status.FEASIBLE,
+    cp_model.INFEASIBLE: Status.INFEASIBLE,
+}
+#: Distance to the next whole number that counts as rounding: bounds are floats.
+_WHOLE = 1e-6
+#: Seconds between looks for STOP.
+_LOOK = 0.05
+
+
+def solved(request: Request, stopped: Event) -> Solved:
+    """Return the solution and a claimed bound."""
+    model = cp_model.CpModel()
+    variables = [model.new_int_var(0, upper, "") for upper in request.programme.upper.tolist()]
+    _add_rows(model, variables, request.programme)
+    model.maximize(cp_model.LinearExpr.weighted_sum(variables, request.goal.tolist()))
+    hint = [] if request.hint is None or request.plain else request.hint.tolist()
+    for variable, value in zip(variables, hint, strict=False):
+        model.add_hint(variable, value)
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = request.workers
+    if request.plain:
+        solver.parameters.cp_model_presolve = False
+        solver.parameters.symmetry_level = 0
+        solver.parameters.random_seed = 1
+    if math.isfinite(request.seconds):
+        solver.parameters.max_time_in_seconds = request.seconds
+    if math.isfinite(request.effort):
+        solver.parameters.max_deterministic_time = request.effort
+    status = _STATUS.get(_run(solver, model, stopped), Status.UNKNOWN)
+    if status is Status.INFEASIBLE:
+        return Solved(status)
+    most = math.floor(solver.best_objective_bound + _WHOLE)
+    if status is Status.UNKNOWN:
+        return Solved(status, bound=most)
+    values = np.array([solver.value(variable) for variable in variables], dtype=np.int64)
+    return Solved(status, values, most)
+
+
+def _run(solver: cp_model.CpSolver, model: cp_model.CpModel, stopped: Event) -> Any:
+    """Solve, and stop when told to."""
+    over = Event()
+
+    def watch() -> None:
+        while not over.wait(_LOOK):
+            if stopped.is_set():
+                solver.stop_search()
+
+    watcher = Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        return solver.solve(model)
+    finally:
+        over.set()
+        watcher.join()
+
+
+def _add_rows(
+    model: cp_model.CpModel, variables: list[cp_model.IntVar], programme: Programme
+) -> None:
+    starts = programme.starts.tolist()
+    limits = zip(programme.least.tolist(), programme.most.tolist(), strict=True)
+    for row, (least, most) in enumerate(limits):
+        part = slice(starts[row], starts[row + 1])
+        named = [variables[column] for column in programme.columns[part].tolist()]
+        amounts = programme.coefficients[part]
+        common = int(np.gcd.reduce(amounts)) or 1
+        model.add_linear_constraint(
+            cp_model.LinearExpr.weighted_sum(named, (amounts // common).tolist()),
+            cp_model.INT_MIN if least <= -UNBOUNDED else -(-least // common),
+            cp_model.INT_MAX if most >= UNBOUNDED else most // common,
+        )

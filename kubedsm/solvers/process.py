@@ -1,0 +1,206 @@
+"""Parent's end of a solver process: start, ask, kill when late.
+
+A solver library prints, overruns its time limit, crashes and cannot be interrupted at every point.
+So it is loaded by a process of its own, with its output going nowhere and a private pipe for
+requests. The process is started when first needed and kept. A late process is killed; the next
+request starts another one.
+"""
+
+import atexit
+import math
+import multiprocessing
+import os
+import subprocess
+import sys
+import threading
+import time
+from functools import cache
+from multiprocessing.connection import Connection
+
+import attrs
+
+from kubedsm.core.solving.programme import Ints, Programme, Solved, Status
+from kubedsm.core.world.deadline import Deadline
+
+#: Seconds beyond its budget after which a solver is killed.
+GRACE = 0.3
+#: Seconds that starting Python and loading the library may take. They are not part of a budget.
+_LOADING = 10.0
+#: Seconds without another try after a process did not start.
+_RETRY = 30.0
+#: Seconds between looks at the deadline, which may pass early for something more urgent.
+_LOOK = 0.02
+_LEAST_SECONDS = 0.001
+
+#: Messages next to requests and `Solved` values.
+READY, STOP = "ready", "stop"
+
+
+@attrs.frozen(eq=False)
+class Request:
+    programme: Programme
+    goal: Ints
+    hint: Ints | None
+    seconds: float
+    plain: bool = False
+    #: limit on the search tree, for results that do not depend on the machine (HiGHS)
+    nodes: int | None = None
+    #: threads, and limit in deterministic seconds (CP-SAT)
+    workers: int = 0
+    effort: float = math.inf
+
+
+def solve(library: str, request: Request, deadline: Deadline) -> Solved:
+    """Solve with the library's process, which takes no longer than the deadline and `GRACE`."""
+    seconds = min(request.seconds, deadline.left)
+    if seconds < _LEAST_SECONDS:
+        return Solved(Status.UNKNOWN)
+    return _process(library).solve(attrs.evolve(request, seconds=seconds), deadline)
+
+
+class SolverProcess:
+    """One process at a time. A new one is started after it was killed, or ended."""
+
+    def __init__(self, library: str) -> None:
+        self._library = library
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._line: Connection | None = None
+        self._not_before = -math.inf
+
+    @property
+    def pid(self) -> int | None:
+        return None if self._process is None else self._process.pid
+
+    def solve(self, request: Request, deadline: Deadline) -> Solved:
+        with self._lock:
+            try:
+                if not self._is_ready():
+                    return Solved(Status.UNKNOWN, note="the solver process did not start")
+                answer = self._answer(request, deadline)
+            except BaseException:
+                # Half a conversation cannot be continued.
+                self.stop()
+                raise
+        return answer
+
+    def _is_ready(self) -> bool:
+        if self._process is not None and self._process.poll() is None:
+            return True
+        self.stop()
+        if time.monotonic() < self._not_before:
+            return False
+        ours, theirs = multiprocessing.Pipe()
+        with theirs:
+            self._line = ours
+            try:
+                self._process = subprocess.Popen(  # noqa: S603 - this program
+                    [sys.executable, "-m", "kubedsm.solvers", self._library, str(theirs.fileno())],
+                    pass_fds=[theirs.fileno()],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    # Signals of a terminal are for the parent.
+                    start_new_session=True,
+                )
+            except OSError:
+                self._process = None
+        try:
+            if self._process is not None and ours.poll(_LOADING) and ours.recv() == READY:
+                return True
+        except (EOFError, OSError):
+            pass
+        self._not_before = time.monotonic() + _RETRY
+        self.stop()
+        return False
+
+    def _answer(self, request: Request, deadline: Deadline) -> Solved:
+        line, process = self._line, self._process
+        if line is None or process is None:
+            raise RuntimeError("the solver process is not running")
+        late = threading.Event()
+        timer = _kill_after(request.seconds + GRACE, process, late)
+        try:
+            line.send(request)
+            asked = True
+            while not line.poll(_LOOK):
+                if asked and deadline.passed:
+                    line.send(STOP)
+                    asked = False
+                    timer.cancel()
+                    timer = _kill_after(GRACE, process, late)
+            answer = line.recv()
+        except (EOFError, OSError):
+            answer = None
+        finally:
+            timer.cancel()
+        if isinstance(answer, Solved):
+            return answer
+        self.stop()
+        reason = f"was killed {GRACE:g} s after its budget" if late.is_set() else "ended"
+        return Solved(Status.UNKNOWN, note=f"the solver process {reason}")
+
+    def stop(self) -> None:
+        """Kill the process, if there is one."""
+        if self._line is not None:
+            self._line.close()
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+        self._line = self._process = None
+
+    def forget(self) -> None:
+        """Leave the process to the parent, in a forked child."""
+        self._lock = threading.Lock()
+        if self._line is not None:
+            self._line.close()
+        if self._process is not None:
+            self._process.returncode = 0  # or its finaliser would complain
+        self._line = self._process = None
+
+
+def _kill_after(
+    seconds: float, process: subprocess.Popen[bytes], late: threading.Event
+) -> threading.Timer:
+    """Kill from a thread: even sending blocks if the process hangs."""
+
+    def kill() -> None:
+        late.set()
+        process.kill()
+
+    timer = threading.Timer(min(seconds, threading.TIMEOUT_MAX), kill)
+    timer.daemon = True
+    timer.start()
+    return timer
+
+
+_PROCESSES: list[SolverProcess] = []
+
+
+@cache
+def _process(library: str) -> SolverProcess:
+    process = SolverProcess(library)
+    _PROCESSES.append(process)
+    return process
+
+
+def pids() -> list[int]:
+    """Return the solver processes of this process."""
+    return [process.pid for process in _PROCESSES if process.pid is not None]
+
+
+def stop_all() -> None:
+    """Kill the solver processes; the next request starts new ones."""
+    for process in _PROCESSES:
+        process.stop()
+    _PROCESSES.clear()
+    _process.cache_clear()
+
+
+def _forget_all() -> None:
+    for process in _PROCESSES:
+        process.forget()
+
+
+atexit.register(stop_all)
+os.register_at_fork(after_in_child=_forget_all)
