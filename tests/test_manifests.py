@@ -206,6 +206,38 @@ def test_the_page_is_for_port_forwards_alone_unless_a_token_is_asked_for():
     assert given["page_hosts"] == (f"{service['metadata']['name']}.{NAMESPACE}.svc",)
 
 
+def test_other_pods_reach_its_metrics_from_the_monitoring_namespace_only():
+    (policy,) = documents(COMPONENTS / "network-policy" / "networkpolicy.yaml")
+    spec = policy["spec"]
+    assert spec["podSelector"] == {"matchLabels": LABELS}
+    assert spec["policyTypes"] == ["Ingress"]
+    sources = {rule["ports"][0]["port"]: rule.get("from") for rule in spec["ingress"]}
+    assert set(sources) == {"metrics", "page"}
+    [monitoring] = sources["metrics"]
+    assert monitoring == {
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}
+    }
+    (patch,) = documents(COMPONENTS / "page" / "deployment.yaml")
+    (container,) = patch["spec"]["template"]["spec"]["containers"]
+    named = {port["name"] for port in CONTAINER["ports"] + container["ports"]}
+    assert named == set(sources)
+
+
+#: tools that build images or export them, and the prefix that they give to a short name
+PREFIXES = {"docker": "docker.io/library/", "podman": "localhost/"}
+BUILT_BY_HAND = ("README.md", "Dockerfile", "docs/image.md", "docs/install.md", "k3s-lab/README.md")
+
+
+@pytest.mark.parametrize("path", [*BUILT_BY_HAND, "manifests/overlays/k3s/kustomization.yaml"])
+def test_images_are_built_under_the_name_that_the_pods_ask_for(path):
+    text = (ROOT / path).read_text(encoding="utf-8")
+    found = re.findall(r"(docker|podman) (?:build [^#\n]*?-t|save) (\S*kubedsm:\S+)", text)
+    assert found
+    for tool, name in found:
+        full = name if "/" in name else PREFIXES[tool] + name
+        assert full == f"{PREFIXES['docker']}{CONTAINER['image']}", (tool, name)
+
+
 def test_it_does_not_wait_for_itself():
     assert POD.get("schedulerName", "default-scheduler") != Configuration().scheduler_name
 

@@ -9,8 +9,8 @@ from support.processes import Server
 
 pytestmark = [pytest.mark.http, needs_kubectl]
 
-#: kinds that come with the Prometheus Operator
-FOREIGN = ("PrometheusRule", "ServiceMonitor")
+#: kinds that the emulated cluster does not have
+FOREIGN = ("NetworkPolicy", "PrometheusRule", "ServiceMonitor")
 FOLDERS = [MANIFESTS, *sorted((MANIFESTS / "overlays").iterdir())]
 
 
