@@ -5,6 +5,7 @@ Not emulated: parameters, selectors, other operations than UPDATE, actions other
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any
@@ -62,24 +63,29 @@ class Policy:
 
     def denials(self, update: Update) -> list[str]:
         """Return the messages of the validations that do not hold."""
-        import celpy  # noqa: PLC0415
+        from celpy import celtypes  # noqa: PLC0415
+        from celpy.adapter import json_to_cel  # noqa: PLC0415
+        from celpy.evaluation import CELEvalError  # noqa: PLC0415
 
-        known = {name: celpy.json_to_cel(value) for name, value in update.variables().items()}
+        known: dict[str, Any] = {
+            name: json_to_cel(value) for name, value in update.variables().items()
+        }
 
         def holds(program: Any) -> bool:
             try:
                 return bool(program.evaluate(known))
-            except celpy.CELEvalError:
+            except CELEvalError:
                 return False
 
         if not all(map(holds, self._conditions)):
             return []
         variables: dict[str, Any] = {}
-        known["variables"] = celpy.json_to_cel({})
+        known["variables"] = json_to_cel({})
         for name, program in self._variables.items():
-            variables[name] = program.evaluate(known)
-            known["variables"] = celpy.celtypes.MapType(
-                {celpy.celtypes.StringType(key): value for key, value in variables.items()}
+            with suppress(CELEvalError):  # validations that refer to the variable fail
+                variables[name] = program.evaluate(known)
+            known["variables"] = celtypes.MapType(
+                {celtypes.StringType(key): value for key, value in variables.items()}
             )
         return [message for program, message in self._validations if not holds(program)]
 
