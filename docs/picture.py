@@ -1,6 +1,6 @@
 """The picture of the README: the page of a demo, as a browser shows it while pods are moved.
 
-    pip install -e '.[browser]' && python docs/picture.py        # writes docs/page.png
+    pip install -c constraints.txt -e '.[browser]' && python docs/picture.py  # writes docs/page.png
 
 It takes Debian's chromium, and half a minute.
 """

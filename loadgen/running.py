@@ -2,6 +2,7 @@
 
 import difflib
 import errno
+import io
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -87,6 +88,7 @@ def run(
     name = called.rpartition(" ")[2]
     try:
         _stand_in_for_closed()
+        reserve_stdout()
         ended = _Ended(command.main(arguments, prog_name=called, standalone_mode=False) or 0)
     except BaseException as error:
         told = _told(error, (*problems, OSError))
@@ -171,6 +173,27 @@ def _stand_in_for_closed() -> None:
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w", closefd=False)
     if sys.stderr is None:
         sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", closefd=False)
+
+
+def reserve_stdout() -> None:
+    """Send to stderr what libraries and child processes write to file descriptor 1.
+
+    `sys.stdout` keeps the output that the process was started with, under another number.
+    """
+    shared = sys.stdout
+    if shared is not sys.__stdout__ or shared is None:  # closed, or replaced within this process
+        return
+    shared.flush()
+    unbuffered = getattr(shared, "write_through", False)
+    own = os.fdopen(os.dup(shared.fileno()), "wb", 0 if unbuffered else -1)
+    os.dup2(sys.stderr.fileno(), shared.fileno())
+    sys.stdout = io.TextIOWrapper(
+        own,
+        encoding=shared.encoding,
+        errors=shared.errors,
+        line_buffering=shared.line_buffering,
+        write_through=unbuffered,
+    )
 
 
 def _give_up_output() -> None:

@@ -1,7 +1,8 @@
-"""What the image is made of is locked, and is what the project asks for."""
+"""Pinned versions: one per package, everywhere, within the bounds of pyproject.toml."""
 
 import re
 import tomllib
+from importlib.metadata import files
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,17 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+BUILD = PROJECT["build-system"]["requires"]
+DEPENDENCIES = PROJECT["project"]["dependencies"]
+EXTRAS = PROJECT["project"]["optional-dependencies"]
+ALL = [*BUILD, *DEPENDENCIES, *(each for extra in EXTRAS.values() for each in extra)]
+#: native packages that are bounded together with the solvers' own checks
+SOLVERS = {"highspy", "numpy", "ortools"}
+#: pages and scripts that install this project from its folder
+INSTALLS = [
+    *("README.md", "k3s-lab/README.md", "k3s-lab/lib/playing.sh", "docs/install.md"),
+    *("docs/emulator.md", "docs/picture.py", ".ci/run"),
+]
 
 
 def locked(name):
@@ -21,21 +33,53 @@ def locked(name):
             yield Requirement(requirement), hashes
 
 
-@pytest.mark.parametrize(
-    ("lock", "wanted"),
-    [
-        ("requirements.lock", PROJECT["project"]["dependencies"]),
-        ("requirements-build.lock", PROJECT["build-system"]["requires"]),
-    ],
-)
-def test_a_lock_has_what_is_asked_for(lock, wanted):
-    found = dict(locked(lock))
-    assert all(hashes for hashes in found.values())
-    versions = {}
-    for requirement in found:
+def versions(name):
+    """Return the pinned versions of each package in a file, with their markers."""
+    found = {}
+    for requirement, _ in locked(name):
         [pin] = requirement.specifier
         assert pin.operator == "=="
-        versions.setdefault(canonicalize_name(requirement.name), []).append(pin.version)
+        by_marker = found.setdefault(canonicalize_name(requirement.name), {})
+        by_marker[str(requirement.marker)] = pin.version
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("constraints.txt", ALL),
+        ("requirements.lock", DEPENDENCIES),
+        ("requirements-build.lock", BUILD),
+    ],
+)
+def test_pinned_versions_are_within_the_bounds_of_the_project(name, wanted):
+    pinned = versions(name)
     for requirement in map(Requirement, wanted):
-        pinned = versions[canonicalize_name(requirement.name)]
-        assert all(requirement.specifier.contains(version) for version in pinned)
+        for version in pinned[canonicalize_name(requirement.name)].values():
+            assert requirement.specifier.contains(version), requirement
+
+
+@pytest.mark.parametrize("lock", ["requirements.lock", "requirements-build.lock"])
+def test_a_lock_has_hashes_and_the_versions_of_the_constraints(lock):
+    assert all(hashes for _, hashes in locked(lock))
+    pinned = versions("constraints.txt")
+    for name, by_marker in versions(lock).items():
+        assert set(by_marker.values()) <= set(pinned[name].values()), name
+
+
+def test_native_dependencies_have_upper_bounds():
+    for requirement in map(Requirement, [*DEPENDENCIES, *EXTRAS["exact"], *EXTRAS["lab"]]):
+        if requirement.name in SOLVERS:
+            continue
+        native = any(file.suffix == ".so" for file in files(requirement.name) or ())
+        bounds = {each.operator for each in requirement.specifier}
+        assert not native or bounds & {"<", "<=", "==", "~="}, requirement
+
+
+@pytest.mark.parametrize("path", INSTALLS)
+def test_each_installation_from_the_folder_is_constrained(path):
+    text = (ROOT / path).read_text(encoding="utf-8").replace("\\\n", " ")
+    found = re.findall(r"pip install( .*?)(?=[`&\n#]|$)", text)
+    ours = [arguments for arguments in found if re.search(r" '?\.(\[| |'|$)", arguments)]
+    assert ours
+    assert all(" -c constraints.txt " in arguments for arguments in ours)

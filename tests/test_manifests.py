@@ -96,7 +96,9 @@ def test_it_reads_the_configuration_of_its_own_namespace():
     assert given["resource_namespace"] == NAMESPACE
     (variable,) = CONTAINER["env"]
     assert variable["name"] == "POD_NAMESPACE"
-    assert variable["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.namespace"}}
+    assert variable["valueFrom"] == {
+        "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}
+    }
 
 
 def test_two_replicas_agree_on_who_leads():
@@ -131,7 +133,7 @@ def test_it_goes_before_the_pods_that_it_places():
     given = OBJECTS["PriorityClass", "kubedsm"]
     # The highest of those that are not Kubernetes' own.
     assert given["value"] == 1_000_000_000
-    assert given["globalDefault"] is False
+    assert not given.get("globalDefault")
 
 
 def test_it_runs_restricted():
@@ -202,6 +204,38 @@ def test_the_page_is_for_port_forwards_alone_unless_a_token_is_asked_for():
     assert served["targetPort"] == port["name"]
     assert service["spec"]["selector"] == LABELS
     assert given["page_hosts"] == (f"{service['metadata']['name']}.{NAMESPACE}.svc",)
+
+
+def test_other_pods_reach_its_metrics_from_the_monitoring_namespace_only():
+    (policy,) = documents(COMPONENTS / "network-policy" / "networkpolicy.yaml")
+    spec = policy["spec"]
+    assert spec["podSelector"] == {"matchLabels": LABELS}
+    assert spec["policyTypes"] == ["Ingress"]
+    sources = {rule["ports"][0]["port"]: rule.get("from") for rule in spec["ingress"]}
+    assert set(sources) == {"metrics", "page"}
+    [monitoring] = sources["metrics"]
+    assert monitoring == {
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}
+    }
+    (patch,) = documents(COMPONENTS / "page" / "deployment.yaml")
+    (container,) = patch["spec"]["template"]["spec"]["containers"]
+    named = {port["name"] for port in CONTAINER["ports"] + container["ports"]}
+    assert named == set(sources)
+
+
+#: tools that build images or export them, and the prefix that they give to a short name
+PREFIXES = {"docker": "docker.io/library/", "podman": "localhost/"}
+BUILT_BY_HAND = ("README.md", "Dockerfile", "docs/image.md", "docs/install.md", "k3s-lab/README.md")
+
+
+@pytest.mark.parametrize("path", [*BUILT_BY_HAND, "manifests/overlays/k3s/kustomization.yaml"])
+def test_images_are_built_under_the_name_that_the_pods_ask_for(path):
+    text = (ROOT / path).read_text(encoding="utf-8")
+    found = re.findall(r"(docker|podman) (?:build [^#\n]*?-t|save) (\S*kubedsm:\S+)", text)
+    assert found
+    for tool, name in found:
+        full = name if "/" in name else PREFIXES[tool] + name
+        assert full == f"{PREFIXES['docker']}{CONTAINER['image']}", (tool, name)
 
 
 def test_it_does_not_wait_for_itself():

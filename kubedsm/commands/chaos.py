@@ -51,7 +51,7 @@ def chaos(
     else:
         _show(report)
         for violation in attacked:
-            click.echo(f"hostile connections: {violation}")
+            echo(f"hostile connections: {violation}")
     sys.exit(1 if report.broken or attacked else 0)
 
 

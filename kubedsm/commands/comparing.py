@@ -9,6 +9,8 @@ import click
 from rich.markdown import Markdown
 
 from kubedsm.commands.console import log_to, remark
+from kubedsm.commands.options import require_extra
+from kubedsm.comparison.burst import BURST
 from kubedsm.comparison.experiment import Asked
 from kubedsm.comparison.experiments import EXPERIMENTS
 from kubedsm.comparison.kept import Kept
@@ -43,6 +45,8 @@ def compare(
         planned = chosen(EXPERIMENTS, only, policies)
     except UnknownNameError as error:
         raise click.UsageError(str(error)) from None
+    if BURST in planned:
+        require_extra("the experiment burst", "trustme", "tls")
     kept = Kept.within(out, {each.name: each for each in EXPERIMENTS})
     try:
         with _stopped_by_sigterm():

@@ -13,6 +13,7 @@ import click
 from kubedsm.clock import SystemClock
 from kubedsm.cluster.calls.leases import LeaseName
 from kubedsm.commands.console import log_to, print_json, until_interrupted
+from kubedsm.commands.options import require_extra
 from kubedsm.commands.private_files import new_token, token_in, written_kubeconfig
 from kubedsm.commands.viewing import Viewing, viewing_of
 from kubedsm.configuration.settings import Configuration
@@ -58,6 +59,8 @@ def emulate(
     output: str,
     **page: Any,
 ) -> None:
+    if tls:
+        require_extra("--tls", "trustme", "tls")
     log_to(level="WARNING")
     spec = paper_cluster() if cluster_name == "paper" else load(cluster_name)
     spec = attrs.evolve(spec, timing=attrs.evolve(spec.timing, start_delay=start_delay))

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -30,6 +31,16 @@ def address(_: click.Context, __: click.Parameter, value: str | None) -> tuple[s
     if not valid or int(port) > GREATEST_PORT or bracketed is not (":" in host):
         raise click.BadParameter(f"{value!r} is not HOST:PORT, such as 127.0.0.1:10271")
     return host.strip("[]"), int(port)
+
+
+def require_extra(purpose: str, library: str, extra: str) -> None:
+    """Refuse a command whose optional library is not installed, before it does anything."""
+    try:
+        import_module(library)
+    except ImportError:
+        raise click.UsageError(
+            f"{purpose} needs {library}: pip install 'kubedsm[{extra}]'"
+        ) from None
 
 
 class DurationType(click.ParamType[float]):

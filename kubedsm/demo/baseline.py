@@ -23,6 +23,7 @@ from kubedsm.demo.setting import (
 )
 from kubedsm.replay.timeline import Timeline
 from kubedsm.replay.world import Run, Setup, play
+from loadgen.running import reserve_stdout
 
 POLICY = "kube-scheduler"
 #: added to the demo's own niceness: the demo must not have to wait for the core
@@ -90,6 +91,7 @@ def _end_with_the_demo() -> None:
 
 
 def main() -> None:
+    reserve_stdout()
     os.nice(NICENESS)
     Thread(target=_end_with_the_demo, daemon=True).start()
     # Its times never were, so its logs would tell of nothing.

@@ -2,12 +2,15 @@
 
 import asyncio
 import copy
+import json
 import os
 from pathlib import Path
 
 import orjson
 import pytest
 
+from kubedsm.emulator.access.admission_policies import Policy, Update
+from kubedsm.emulator.access.users import User
 from kubedsm.emulator.api.resources import (
     DEPLOYMENTS,
     NODES,
@@ -15,9 +18,8 @@ from kubedsm.emulator.api.resources import (
     PODS,
     RESOURCE_QUOTAS,
 )
-from support.admission import Policy
 from support.kubectl import Kubectl, needs_kubectl
-from support.manifests import MANIFESTS
+from support.manifests import MANIFESTS, documents
 from support.move_scenes import (
     LARGE_CLOUD,
     MERGE,
@@ -27,6 +29,7 @@ from support.move_scenes import (
     quiet,
     settle_on_cloud,
 )
+from support.processes import Server
 
 FILE = MANIFESTS / "components" / "guarded-patches" / "policy.yaml"
 REAL = os.environ.get("KUBEDSM_TEST_KUBECONFIG", "")
@@ -45,9 +48,12 @@ DETACHED = {
 }
 
 
-@pytest.fixture(scope="module")
-def policy():
-    return Policy(FILE)
+POLICY, BINDING = documents(FILE)
+COMPILED = Policy(POLICY["spec"])
+
+
+def denials(before, after, user, subresource=""):
+    return COMPILED.denials(Update(PODS, before, after, User(user), subresource))
 
 
 class PatchesOfPods:
@@ -68,13 +74,8 @@ class PatchesOfPods:
         return answer
 
 
-def without_managers(pod):
-    kept = {key: value for key, value in pod["metadata"].items() if key != "managedFields"}
-    return {**pod, "metadata": kept}
-
-
 @pytest.mark.looptime
-async def test_all_that_we_patch_goes_through(policy):
+async def test_all_that_we_patch_goes_through():
     """A pod that is taken back, one that is moved, and those of a node that changes its tier."""
     async with migrating(LARGE_CLOUD) as world:
         world.cluster.routes = patches = PatchesOfPods(world)
@@ -102,7 +103,7 @@ async def test_all_that_we_patch_goes_through(policy):
     # Taken, given back, marked with another tier.
     assert kinds == {(False, True), (True, False), (False, False)}
     for before, after in patches.seen:
-        assert policy.denials(without_managers(before), without_managers(after), OURS) == []
+        assert denials(before, after, OURS) == []
 
 
 def changed(pod, *path, to):
@@ -120,7 +121,7 @@ def changed(pod, *path, to):
 
 
 @pytest.mark.looptime
-async def test_a_pod_may_be_left_to_the_garbage_collector(policy):
+async def test_a_pod_may_be_left_to_the_garbage_collector():
     """The patch itself is let through, as the scheduler sends it."""
     async with migrating(LARGE_CLOUD) as world:
         world.cluster.routes = patches = PatchesOfPods(world)
@@ -139,7 +140,7 @@ async def test_a_pod_may_be_left_to_the_garbage_collector(policy):
     left = [(before, after) for before, after in patches.seen if _names_owner(before, after)]
     assert left
     for before, after in left:
-        assert policy.denials(without_managers(before), without_managers(after), OURS) == []
+        assert denials(before, after, OURS) == []
 
 
 def _names_owner(before, after):
@@ -152,6 +153,7 @@ HASH = "pod-template-hash"
 OWNERS = ("metadata", "ownerReferences")
 #: the ReplicaSet that the detached pod is from
 GONE = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-h1", "uid": "u"}
+WITH_STATUS = "together with its status"
 SPEC, OWNER, LABEL = "nothing in its spec", "whose a pod is", "of the labels"
 RETURN, NOTE, OPTED_IN = "comes back from there", "of the annotations", "whose schedulerName"
 
@@ -198,17 +200,43 @@ RETURN, NOTE, OPTED_IN = "comes back from there", "of the annotations", "whose s
         ),
     ],
 )  # fmt: skip
-def test_hostile_patches_are_refused(policy, before, after, why):
-    (denial,) = policy.denials(before, after, OURS)
+def test_hostile_patches_are_refused(before, after, why):
+    (denial,) = denials(before, after, OURS)
     assert why in denial
     # What others may do is not its matter.
     for user in ("alice", "system:serviceaccount:kubedsm:default", f"{OURS}2"):
-        assert policy.denials(before, after, user) == []
+        assert denials(before, after, user) == []
 
 
-def test_it_holds_in_whichever_namespace_the_scheduler_runs(policy):
+STATUS = {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "why"),
+    [
+        ((*LABELS, "app"), "bank", LABEL),
+        ((*LABELS, HASH), "stolen", RETURN),
+        ((*LABELS, "kubedsm.io/tier"), "edge", WITH_STATUS),
+        ((*ANNOTATIONS, "kubedsm.io/move"), "{}", WITH_STATUS),
+        (("metadata", "finalizers"), ["evil.example/hold"], "finalizers"),
+    ],
+)
+def test_a_status_takes_no_metadata_with_it(path, value, why):
+    after = changed(changed(POD, "status", to=STATUS), *path, to=value)
+    assert any(why in denial for denial in denials(POD, after, OURS, "status"))
+    assert denials(POD, after, "alice", "status") == []
+
+
+def test_the_scheduler_writes_conditions_and_nominations():
+    after = changed(POD, "status", to={**STATUS, "nominatedNodeName": "e1"})
+    assert denials(POD, after, OURS, "status") == []
+    other = changed(POD, "spec", "schedulerName", to="other")
+    assert denials(other, changed(other, "status", to=STATUS), OURS, "status")
+
+
+def test_it_holds_in_whichever_namespace_the_scheduler_runs():
     user = "system:serviceaccount:scheduling:kubedsm"
-    assert policy.denials(POD, changed(POD, *IMAGE, to="miner:1"), user)
+    assert denials(POD, changed(POD, *IMAGE, to="miner:1"), user)
 
 
 @pytest.mark.parametrize(
@@ -219,24 +247,36 @@ def test_it_holds_in_whichever_namespace_the_scheduler_runs(policy):
         ((*ANNOTATIONS, "kubedsm.io/move"), "{}"),
     ],
 )
-def test_a_pod_without_labels_or_annotations_may_get_ours(policy, path, value):
+def test_a_pod_without_labels_or_annotations_may_get_ours(path, value):
     bare = {"metadata": {"name": "a"}, "spec": POD["spec"]}
     marked = changed(bare, *path, to=value)
-    assert policy.denials(bare, marked, OURS) == policy.denials(marked, bare, OURS) == []
+    assert denials(bare, marked, OURS) == denials(marked, bare, OURS) == []
+
+
+@pytest.fixture(params=["emulated", "real"])
+def kubeconfig(request):
+    if request.param == "emulated":
+        with Server("--tls") as server:
+            yield server.kubeconfig
+    elif REAL:
+        yield Path(REAL)
+    else:
+        pytest.skip("KUBEDSM_TEST_KUBECONFIG names no cluster to try it on")
 
 
 @pytest.mark.http
 @needs_kubectl
-@pytest.mark.skipif(not REAL, reason="KUBEDSM_TEST_KUBECONFIG names no cluster to try it on")
-def test_a_real_api_server_refuses_the_same(tmp_path):
-    kubectl = Kubectl(Path(REAL), tmp_path)
+def test_an_api_server_refuses_the_same(kubeconfig, tmp_path):
+    kubectl = Kubectl(kubeconfig, tmp_path)
     namespace = "kubedsm-guarded-patches"
     here, ours = ("-n", namespace), (f"--as={OURS}",)
     kubectl("create", "namespace", namespace)
     try:
         kubectl("apply", "-f", FILE)
-        kubectl(*here, "create", "role", "patch-pods", "--verb=get,patch", "--resource=pods")
+        rights = ("--verb=get,patch", "--resource=pods,pods/status")
+        kubectl(*here, "create", "role", "patch-pods", *rights)
         kubectl(*here, "create", "rolebinding", "patch-pods", "--role=patch-pods", f"--user={OURS}")
+        kubectl(*here, "wait", "--for=create", "serviceaccount/default", "--timeout=60s")
         run = ("run", "web", "--image=web:1", "--overrides")
         kubectl(*here, *run, '{"spec": {"schedulerName": "kubedsm"}}')
         kubectl(*here, *run[:1], "other", *run[2:], '{"spec": {"schedulerName": "nobody"}}')
@@ -245,6 +285,9 @@ def test_a_real_api_server_refuses_the_same(tmp_path):
             said = kubectl(*here, *ours, *arguments, code=1)
             assert "kubedsm-patches-of-pods" in said
             return said
+
+        def status(name, patch):
+            return ("patch", name, "--subresource=status", "--type=merge", "-p", json.dumps(patch))
 
         # A policy holds some moments after it was applied.
         kubectl(*here, "wait", "--for=create", "pod/web", "--timeout=60s")
@@ -257,6 +300,17 @@ def test_a_real_api_server_refuses_the_same(tmp_path):
         assert LABEL in denied("label", "pod/web", "app=bank")
         assert SPEC in denied("set", "image", "pod/web", "web=miner:1")
         assert OPTED_IN in denied("label", "pod/other", "kubedsm.io/tier=edge")
+        for metadata in (
+            {"labels": {"app": "bank"}},
+            {"labels": {HASH: "stolen"}},
+            {"labels": {"kubedsm.io/tier": "edge"}},
+            {"annotations": {"kubedsm.io/move": "{}"}},
+            {"finalizers": ["evil.example/hold"]},
+        ):
+            denied(*status("pod/web", {"metadata": metadata}))
+        denied(*status("pod/other", {"status": STATUS}))
+        kubectl(*here, *ours, *status("pod/web", {"status": STATUS}))
+        kubectl(*here, *ours, *status("pod/web", {"status": {"nominatedNodeName": "n1"}}))
         kubectl(*here, *ours, "label", "pod/web", "kubedsm.io/tier=edge")
         kubectl(*here, "label", "pod/web", "app=bank")
     finally:

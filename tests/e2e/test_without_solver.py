@@ -8,7 +8,7 @@ import pytest
 
 from kubedsm.solvers import available
 from support import command_line
-from support.dumps import dump_of, node, pod
+from support.dumps import crowded_batch, crowded_edge
 from support.processes import Process, Server, kubedsm, write
 
 NOT_INSTALLED = (
@@ -28,37 +28,14 @@ def not_installed(tmp_path, monkeypatch):
     available.installed.cache_clear()
 
 
-def owned_by(service, number, **more):
-    owner = {"kind": "StatefulSet", "name": service, "controller": True}
-    return pod(f"{service}-{number}", ownerReferences=[owner], **more)
-
-
 @pytest.fixture
 def batch(tmp_path):
-    """Eight services of ten pods, and nodes that cannot hold all of them."""
-    nodes = [node(f"e{at}", "edge", cpu="9500m", memory="16Gi") for at in range(5)]
-    pods = [
-        owned_by(f"w{at}", number, cpu=f"{500 + 130 * at}m", memory=f"{2000 - 150 * at}Mi")
-        for at in range(8)
-        for number in range(10)
-    ]
-    dump = dump_of(*nodes, node("c1", "cloud", cpu="9"), *pods)
-    return write(tmp_path, "batch.json", dump.decode())
+    return write(tmp_path, "batch.json", crowded_batch().decode())
 
 
 @pytest.fixture
 def running(tmp_path):
-    """Ten services with most of their pods in the cloud, and an edge that is almost full."""
-    nodes = [node(f"e{at}", "edge", cpu=f"{700 + 90 * at}m") for at in range(10)]
-    pods = [
-        owned_by(f"w{at}", number, cpu=f"{600 + 70 * at}m", node="c1" if number else f"e{at}")
-        for at in range(10)
-        for number in range(4)
-    ]
-    for each in pods:
-        each["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
-    dump = dump_of(*nodes, node("c1", "cloud", cpu="400", memory="900Gi"), *pods)
-    return write(tmp_path, "running.json", dump.decode())
+    return write(tmp_path, "running.json", crowded_edge().decode())
 
 
 @pytest.mark.usefixtures("not_installed")

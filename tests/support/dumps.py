@@ -29,3 +29,32 @@ def pod(name, cpu="1", memory="1Gi", node=None, scheduler="kubedsm", **metadata)
 
 def dump_of(*items):
     return orjson.dumps({"kind": "List", "items": list(items)})
+
+
+def crowded_batch():
+    """Eight services of ten pending pods, above the exact-search limit; some find no node."""
+    nodes = [node(f"e{at}", "edge", cpu="9500m", memory="16Gi") for at in range(5)]
+    pods = [
+        _replica(f"w{at}", number, cpu=f"{500 + 130 * at}m", memory=f"{2000 - 150 * at}Mi")
+        for at in range(8)
+        for number in range(10)
+    ]
+    return dump_of(*nodes, node("c1", "cloud", cpu="9"), *pods)
+
+
+def crowded_edge():
+    """Ten services with most of their pods in the cloud, and an edge that is almost full."""
+    nodes = [node(f"e{at}", "edge", cpu=f"{700 + 90 * at}m") for at in range(10)]
+    pods = [
+        _replica(f"w{at}", number, cpu=f"{600 + 70 * at}m", node="c1" if number else f"e{at}")
+        for at in range(10)
+        for number in range(4)
+    ]
+    for each in pods:
+        each["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
+    return dump_of(*nodes, node("c1", "cloud", cpu="400", memory="900Gi"), *pods)
+
+
+def _replica(service, number, **more):
+    owner = {"kind": "StatefulSet", "name": service, "controller": True}
+    return pod(f"{service}-{number}", ownerReferences=[owner], **more)

@@ -34,6 +34,7 @@ from kubedsm.monitoring.instruments import Instruments
 from kubedsm.monitoring.measured_cluster import MeasuredCluster
 from kubedsm.replay.plain_bindings import PlainBindings
 from kubedsm.runtime.assembly import Runtime
+from loadgen.running import reserve_stdout
 
 READY = b"watching"
 BATCHED = ".batched"
@@ -105,5 +106,6 @@ def _say(line: bytes) -> None:
 
 
 if __name__ == "__main__":
+    reserve_stdout()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     asyncio.run(_run(Path(sys.argv[1]), sys.argv[2]))

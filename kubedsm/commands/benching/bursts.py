@@ -14,6 +14,7 @@ from kubedsm.bench.burst.tables import tables
 from kubedsm.clock import SystemClock
 from kubedsm.cluster.client.kubernetes import KubernetesCluster
 from kubedsm.commands.console import log_to, print_json, until_interrupted
+from kubedsm.commands.options import require_extra
 from loadgen.echo import echo
 
 #: seconds of silence before a round, where the machine is ours
@@ -38,6 +39,8 @@ def burst_command(
 ) -> None:
     given = click.get_current_context()
     _check(given, pods, policies, real=kubeconfig_path is not None)
+    if kubeconfig_path is None:
+        require_extra("an emulated cluster with https", "trustme", "tls")
     usual = _SILENCE if kubeconfig_path is None else 0.0
     plan = Plan(
         schedulers=policies if kubeconfig_path is None else schedulers,

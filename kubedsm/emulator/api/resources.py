@@ -134,7 +134,7 @@ PRIORITY_CLASSES = Resource(
     "scheduling.k8s.io", "v1", "priorityclasses", "priorityclass", "PriorityClass",
     namespaced=False, short_names=("pc",), storage_version_hash="1QwjyaZjj3Y=",
 )  # fmt: skip
-#: kept and shown; nothing is checked by them here
+#: evaluated by `access.admission_policies`
 VALIDATING_ADMISSION_POLICIES = Resource(
     "admissionregistration.k8s.io", "v1", "validatingadmissionpolicies",
     "validatingadmissionpolicy", "ValidatingAdmissionPolicy", namespaced=False,

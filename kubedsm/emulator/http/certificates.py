@@ -24,12 +24,8 @@ class ServerTls:
 
 def server_tls(names: Sequence[str]) -> ServerTls:
     """For a server under these names and addresses. Raises CertificateError."""
-    try:
-        import trustme  # noqa: PLC0415 - only whoever wants https needs it
-    except ImportError:
-        raise CertificateError(
-            "https needs trustme to make certificates: pip install 'kubedsm[tls]'"
-        ) from None
+    import trustme  # noqa: PLC0415 - an extra: only https needs it
+
     ca = trustme.CA(organization_name="kubedsm emulate")
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     try:

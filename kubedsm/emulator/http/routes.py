@@ -4,12 +4,14 @@ Both fronts come through here, the one on a socket and the one in this process.
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import attrs
 import orjson
 
 from kubedsm.emulator.access.access import Access
+from kubedsm.emulator.access.admission_policies import Update, check_update, enforced_policies
 from kubedsm.emulator.access.users import ANONYMOUS, User
 from kubedsm.emulator.api import decoding
 from kubedsm.emulator.api.api_server import ApiServer
@@ -227,14 +229,14 @@ class Routes:
                 manager=request.manager,
             )
             return self._shown(_CREATED, target, request, created)
-        changed = self._api.update(
+        write = partial(
+            self._api.update,
             resource,
             obj,
             subresource=target.subresource,
-            dry_run=dry_run,
             manager=request.manager,
         )
-        return self._shown(_OK, target, request, changed)
+        return self._shown(_OK, target, request, self._admitted(target, request, write))
 
     def _patch(self, target: Target, request: ApiRequest) -> Answer:
         patch, content_type = bodies.patch_in(request.body, request.content_type)
@@ -243,18 +245,33 @@ class Routes:
         existed = self._api.exists(resource, namespace, name)
         if not existed and content_type == APPLY_PATCH:
             self._authorize(request, "create")
-        changed = self._api.patch(
+        write = partial(
+            self._api.patch,
             resource,
             namespace,
             name,
             patch,
             content_type,
             subresource=target.subresource,
-            dry_run=bodies.is_dry_run(request.query),
             manager=request.manager,
             force=force,
         )
+        changed = self._admitted(target, request, write)
         return self._shown(_OK if existed else _CREATED, target, request, changed)
+
+    def _admitted(
+        self, target: Target, request: ApiRequest, write: Callable[..., Object]
+    ) -> Object:
+        """Write what admission policies allow: they see the outcome of a dry run first."""
+        resource, namespace, name = target.resource, target.namespace, target.name
+        policies = enforced_policies(self._api.store, resource, target.subresource)
+        if policies and self._api.exists(resource, namespace, name):
+            before = self._api.get(resource, namespace, name)
+            after = write(dry_run=True)
+            check_update(
+                policies, Update(resource, before, after, request.user, target.subresource)
+            )
+        return write(dry_run=bodies.is_dry_run(request.query))
 
     def _delete(self, target: Target, request: ApiRequest) -> Answer:
         resource = target.resource

@@ -157,7 +157,8 @@ def follow(names: tuple[str, ...], venv: Path | None, keep: bool) -> None:
 def _installed(work: Path) -> Path:
     venv = work / "venv"
     subprocess.run((sys.executable, "-m", "venv", str(venv)), check=True)
-    pip = (str(venv / "bin" / "pip"), "install", "-q", str(ROOT))
+    constraints = ("-c", str(ROOT / "constraints.txt"))
+    pip = (str(venv / "bin" / "pip"), "install", "-q", *constraints, str(ROOT))
     subprocess.run(pip, check=True, env={**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1"})
     return venv / "bin"
 

@@ -1,0 +1,124 @@
+"""Commands with `-o json` beside libraries that print on file descriptor 1."""
+
+import json
+import os
+import select
+import subprocess
+import sys
+
+import click
+import pytest
+
+from kubedsm.cli import commands
+from support.dumps import crowded_batch, crowded_edge
+from support.processes import PATIENCE, Server, kubedsm
+
+pytestmark = pytest.mark.http
+
+NOISE = "Running LIBRARY 1.16.0"
+#: prints at its import, and becomes the library itself; solvers print in their constructor, too
+STUB = f"""
+import importlib, os, sys
+if __name__ != "orjson" or "kubedsm.cli" in sys.modules:  # orjson: in each command's own process
+    os.write(1, b"{NOISE}\\n")
+place = sys.path.index({{folder!r}})
+del sys.path[place], sys.modules[__name__]
+library = importlib.import_module(__name__)
+sys.path.insert(place, {{folder!r}})
+if __name__ == "highspy":
+    class Highs(library.Highs):
+        def __init__(self, *args, **kwargs):
+            os.write(1, b"{NOISE}\\n")
+            super().__init__(*args, **kwargs)
+    library.Highs = Highs
+"""
+SCENARIO = b"""{"apis": [{"name": "cart", "endpoint": "http://cart.shop/", "intervals": [
+    {"api_call_period": 100, "cycle_length": 1000}]}]}"""
+#: commands that end by themselves in a few seconds if they are started like this
+SHORT = {
+    "bench match": "--pods 3 --nodes 2",
+    "bench pack": "--instances 1 --seconds 0.1",
+    "chaos": "--injections 1 --workload burst --jobs 1",
+    "config check": "manifests/base/config.yaml",
+    "config show": "",
+    "demo": "--cycles 1",
+    "explain": "shop/w0-0 --from {batch}",
+    "pack": "--from {batch}",
+    "place": "--from {batch}",
+    "rbac": "",
+    "record": "--seconds 1 --scenario {scenario} --kubeconfig {kubeconfig}",
+    "replay": "1.5-.4 --policies kubedsm --jobs 1",
+    "suggest": "--from {edge}",
+}
+#: arguments of those that serve until they are stopped; benches that take long have none
+SERVING = {
+    "emulate": "--port 0",
+    "run": "--leader-elect=false --diagnostics-port 0 --kubeconfig {kubeconfig}",
+    "watch": "--kubeconfig {kubeconfig}",
+}
+
+
+def accepts_json(option):
+    return "-o" in option.opts and "json" in getattr(option.type, "choices", ())
+
+
+def find_commands(command, *path):
+    """Return all below this one that have the option `-o json`."""
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            yield from find_commands(command.get_command(context, name), *path, name)
+    elif any(accepts_json(each) for each in command.params):
+        yield " ".join(path)
+
+
+WITH_JSON = list(find_commands(commands))
+
+
+@pytest.fixture(scope="module")
+def noisy(tmp_path_factory):
+    """Return an environment in which libraries print."""
+    folder = tmp_path_factory.mktemp("libraries")
+    for name in ("highspy", "orjson", "ortools"):
+        (folder / name).mkdir()
+        stub = STUB.format(folder=str(folder))
+        (folder / name / "__init__.py").write_text(stub)
+    return {**os.environ, "PYTHONPATH": str(folder)}
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("files")
+    written = {"batch": crowded_batch(), "edge": crowded_edge(), "scenario": SCENARIO}
+    for name, text in written.items():
+        (folder / name).write_bytes(text)
+    with Server() as server:
+        yield {"kubeconfig": server.kubeconfig, **{name: folder / name for name in written}}
+
+
+def test_there_are_commands_with_json():
+    assert {*SHORT, *SERVING} <= set(WITH_JSON)
+
+
+@pytest.mark.parametrize("command", SHORT)
+def test_output_is_one_document(command, noisy, files):
+    arguments = SHORT[command].format_map(files).split()
+    done = kubedsm(*command.split(), *arguments, "-o", "json", env=noisy, timeout=PATIENCE)
+    assert done.returncode in (0, 1), done.stderr  # 1: a pod waits, and the like
+    assert NOISE in done.stderr
+    assert json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("command", [name for name in WITH_JSON if name not in SHORT])
+def test_libraries_print_to_stderr(command, noisy, files):
+    """Started until a library has printed; its own output is a line of JSON then, if any."""
+    arguments = SERVING.get(command, "").format_map(files).split()
+    typed = [sys.executable, "-m", "kubedsm", *command.split(), *arguments, "-o", "json"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(typed, env=noisy, **pipes) as process:
+        select.select([process.stdout, process.stderr], [], [], PATIENCE)
+        process.kill()
+        out, err = process.communicate()
+    assert NOISE in err.decode()
+    for line in out.splitlines():
+        assert json.loads(line)
