@@ -15,8 +15,6 @@ BUILD = PROJECT["build-system"]["requires"]
 DEPENDENCIES = PROJECT["project"]["dependencies"]
 EXTRAS = PROJECT["project"]["optional-dependencies"]
 ALL = [*BUILD, *DEPENDENCIES, *(each for extra in EXTRAS.values() for each in extra)]
-#: native packages that are bounded together with the solvers' own checks
-SOLVERS = {"highspy", "numpy", "ortools"}
 #: pages and scripts that install this project from its folder
 INSTALLS = [
     *("README.md", "k3s-lab/README.md", "k3s-lab/lib/playing.sh", "docs/install.md"),
@@ -69,8 +67,6 @@ def test_a_lock_has_hashes_and_the_versions_of_the_constraints(lock):
 
 def test_native_dependencies_have_upper_bounds():
     for requirement in map(Requirement, [*DEPENDENCIES, *EXTRAS["exact"], *EXTRAS["lab"]]):
-        if requirement.name in SOLVERS:
-            continue
         native = any(file.suffix == ".so" for file in files(requirement.name) or ())
         bounds = {each.operator for each in requirement.specifier}
         assert not native or bounds & {"<", "<=", "==", "~="}, requirement
