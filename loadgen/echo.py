@@ -6,7 +6,6 @@ clear the screen; bidirectional and zero-width ones would make text look like ot
 
 import json
 import re
-from typing import Any
 
 import click
 
@@ -49,6 +48,6 @@ def _json_escape(character: str) -> str:
     return character if character.isprintable() else json.dumps(character)[1:-1]
 
 
-def echo(text: Any, *, nl: bool = True, err: bool = False) -> None:
+def echo(text: str = "", *, nl: bool = True, err: bool = False) -> None:
     """Print the text on stdout or stderr, escaped."""
-    click.echo(escape_unprintable(str(text)), nl=nl, err=err)  # noqa: TID251  the one place
+    click.echo(escape_unprintable(text), nl=nl, err=err)  # noqa: TID251  the one place

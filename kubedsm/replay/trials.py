@@ -89,7 +89,7 @@ class Preset(Generic[T, Outcome]):
         done = self.carried_out(planned, jobs or processors())
         made, found = as_markdown(self.sections, done, self.about(planned)), as_json(done)
         text = told(self.answer(done), Provenance(typed(), _MODELLED), made)
-        echo(found if output == "json" else text, nl=False)
+        echo(found.decode() if output == "json" else text, nl=False)
         if out is not None:
             put(out, found, text)
             title = f"kubedsm replay --preset {self.name}"

@@ -169,7 +169,7 @@ ASKED = "call:create-pods/binding:2"
         (a_bug, "cloud-to-edge", "call:create-events:0:409", "logged: caught"),
         (deletions_unheard, "scaling", "call:create-events:0:409", "kubedsm-0-1 takes other"),
         (a_task_nobody_waits_for, "burst", "call:create-events:0:409", "leaked: stray"),
-        (watches_left_open, "burst", "watch:pods.MODIFIED:0:broken", "leaked: 9 watches"),
+        (watches_left_open, "burst", "watch:pods.MODIFIED:0:broken", "leaked: 10 watches"),
     ],
 )
 def test_a_broken_promise_is_seen(broken, workload, fault, seen, monkeypatch, caught):

@@ -18,6 +18,7 @@ MADE_BY = ("calls/*.py", "watching/*.py", "joining.py")
 
 #: what no run without a fault asks, and why
 NOT_ASKED = {
+    "cluster_uid": "commands read it once, to find out which cluster a scheduler serves",
     "get_pod": "only read when the answer to a bind got lost; a lasting fault meets it",
     "get_config_map": "read before a scheduler is there, by `kubedsm run`, which ends if it fails",
     "create_config_map": "`kubedsm suggest --apply` asks it, no scheduler",

@@ -51,7 +51,7 @@ def got(kubectl, *what):
 def test_it_is_applied_rolled_out_and_then_unchanged(kubectl, overlay):
     """Whatever was applied before."""
     first = applied(kubectl, overlay)
-    assert len(first) == 11
+    assert len(first) == 12
     assert set(first.values()) <= {"created", "configured", "unchanged"}
     kubectl("-n", "kubedsm", "rollout", "status", "deployment/kubedsm", "--timeout=60s")
     pods = [
@@ -81,7 +81,7 @@ def written(kubectl, kind):
 def test_it_is_removed_as_a_whole(kubectl):
     applied(kubectl, "")
     said = kubectl("delete", "-k", MANIFESTS, "--timeout=60s")
-    assert len(said.splitlines()) == 11
+    assert len(said.splitlines()) == 12
     left = kubectl("get", "ns,pc,clusterrole,clusterrolebinding,deploy,pods", "-A", "-o", "name")
     assert not [line for line in left.splitlines() if "/kubedsm" in line]
 

@@ -2,7 +2,9 @@
 
 import os
 import signal
+import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -20,6 +22,8 @@ RUN = {"edgeRatio": 0.9, "lostPodSeconds": 0.0, "migrations": 2}
 def there(tmp_path):
     made = lab(tmp_path, NODES)
     (tmp_path / "tmp").mkdir()
+    stand_ins, _, rest = made.env["PATH"].partition(":")
+    made.env["PATH"] = f"{stand_ins}:{Path(sys.executable).parent}:{rest}"  # it has matplotlib
     made.env["TMPDIR"] = str(tmp_path / "tmp")
     return made
 

@@ -162,7 +162,7 @@ async def test_it_is_told_as_prometheus_tells_it():
     await clock.sleep(100)
     queries = queries_of(Configuration(load_aware=LoadAware(prometheus="http://model")))
     whom = LoadAware(window=100)
-    told = await ModelledPrometheus(history, clock).ask(whom, queries, 1.0, dict)
+    told = await ModelledPrometheus(history, clock).ask(whom, queries, 1.0, 1_000_000, dict)
     assert told.keys() == queries.keys()
     rate = _traffic(ON_TWO, 10).rate
     found = {(query, *sorted(s.labels.values())): s.value for query, of in told.items() for s in of}
