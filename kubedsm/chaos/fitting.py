@@ -45,14 +45,17 @@ def nodes_for(api: ApiServer, pod: Object) -> list[str]:
     ]
 
 
-def out_of_place(api: ApiServer, pods: Sequence[Object]) -> Iterator[str]:
-    """Pods that wait though they fit somewhere, and workloads with more or less than they want."""
+def out_of_place(api: ApiServer, pods: Sequence[Object], namespace: str) -> Iterator[str]:
+    """Pods that wait though they fit somewhere, and workloads with more or less than they want.
+
+    pods: all of our scheduler in the namespace, whose workloads are judged.
+    """
     active = [pod for pod in pods if is_active(pod)]
     for pod in active:
         if not node_of(pod) and (roomy := nodes_for(api, pod)):
             yield f"I4: {pod['metadata']['name']} waits, and {', '.join(roomy)} has room"
     limited = api.list(RESOURCE_QUOTAS)
-    for owner in (*api.list(DEPLOYMENTS), *api.list(STATEFUL_SETS)):
+    for owner in (*api.list(DEPLOYMENTS, namespace), *api.list(STATEFUL_SETS, namespace)):
         name, wanted = owner["metadata"]["name"], owner["spec"]["replicas"]
         mine = [pod for pod in active if labels_of(pod)["app"] == name]
         running = sum(map(bool, map(node_of, mine)))

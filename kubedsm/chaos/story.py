@@ -13,6 +13,7 @@ from kubedsm.chaos import bystander
 from kubedsm.chaos.bystander import Bystander, longest_wait
 from kubedsm.chaos.faults import APPLIED_LATE, WORLD, Fault
 from kubedsm.chaos.fitting import out_of_place
+from kubedsm.chaos.hands import NAMESPACE
 from kubedsm.chaos.incidents import BY_TENANTS
 from kubedsm.chaos.interruptions import PROCESS
 from kubedsm.chaos.process import GRACE
@@ -129,7 +130,9 @@ async def _carry_out(
 def _settled(stage: Stage, reference: Outcome | None) -> bool:
     due = reference is None or stage.clock.monotonic() >= stage.seam.ended + QUIET
     if _judged_by_itself(stage):
-        as_usual = not stage.resting and not any(out_of_place(stage.api, stage.hands.pods()))
+        as_usual = not stage.resting and not any(
+            out_of_place(stage.api, stage.hands.pods(), NAMESPACE)
+        )
     else:
         as_usual = not stage.resting if reference is None else stage.end() == reference.end
     return due and as_usual and stage.quiet_for >= QUIET and not _unfinished(stage)
@@ -165,7 +168,7 @@ def _violations(stage: Stage, reference: Outcome | None) -> Iterator[str]:
         if process.failure is not None:
             yield f"{process.name} ended by {process.failure!r}"
     if _judged_by_itself(stage):
-        yield from out_of_place(stage.api, stage.hands.pods())
+        yield from out_of_place(stage.api, stage.hands.pods(), NAMESPACE)
     elif reference is not None:
         yield from _beside(stage, reference)
 
