@@ -22,7 +22,7 @@ from aiohttp.http import HttpProcessingError
 
 from kubedsm.clock import SystemClock
 from kubedsm.said_by_cause import SaidByCause
-from loadgen.problems import Problem
+from kubedsm.terminal.problems import Problem
 
 log = structlog.get_logger()
 

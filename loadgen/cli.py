@@ -8,21 +8,21 @@ from typing import NoReturn
 
 import click
 
+from kubedsm.terminal.console import Console
+from kubedsm.terminal.echo import echo
+from kubedsm.terminal.fitted_table import table
+from kubedsm.terminal.problems import Problem
+from kubedsm.terminal.running import Commands, run
+from kubedsm.terminal.whole_files import write_whole
 from loadgen import generators
-from loadgen.console import Console
-from loadgen.echo import echo
-from loadgen.fitted_table import table
 from loadgen.generators import (
     PAPER_COEFFICIENTS,
     PAPER_EDGE_TOTAL,
     PAPER_REQUESTS,
 )
 from loadgen.parameters import Duration, Services, Totals
-from loadgen.problems import Problem
-from loadgen.running import Commands, run
 from loadgen.scenario import Scenario, dumps, load
 from loadgen.wavy import PAPER_CLUSTER_TOTAL, Wavy, wavy
-from loadgen.whole_files import write_whole
 
 
 def _totals(amounts: Mapping[str, float]) -> str:

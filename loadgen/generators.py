@@ -4,7 +4,7 @@ import math
 import random
 from collections.abc import Collection, Iterable, Mapping
 
-from loadgen.problems import Problem
+from kubedsm.terminal.problems import Problem
 from loadgen.scenario import Api, Interval, Scenario
 
 #: What one replica is made to serve, requests a second.

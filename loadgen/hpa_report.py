@@ -3,7 +3,7 @@
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from loadgen.fitted_table import table
+from kubedsm.terminal.fitted_table import table
 from loadgen.hpa import Played
 from loadgen.recovery import Sla, Window
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import attrs
 
+from kubedsm.terminal.echo import echo
 from loadgen.closed import Clients, ClosedLoop
-from loadgen.echo import echo
 from loadgen.hpa import Plan, Played, play
 from loadgen.hpa_report import hpa_report, line_of
 from loadgen.measures import RequestRecorder, Results

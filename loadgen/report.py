@@ -3,7 +3,7 @@
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from loadgen.fitted_table import table
+from kubedsm.terminal.fitted_table import table
 from loadgen.measures import Latency, Measures, Results
 
 #: ms; later than this the generator, not the server, is what is measured

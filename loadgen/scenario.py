@@ -18,7 +18,7 @@ from typing import Any
 
 import attrs
 
-from loadgen.problems import Problem
+from kubedsm.terminal.problems import Problem
 
 
 class ScenarioError(Problem, ValueError):

@@ -11,12 +11,12 @@ from typing import Any
 import click
 from rich.console import Group, RenderableType
 
+from kubedsm.terminal.console import Console
+from kubedsm.terminal.echo import echo
+from kubedsm.terminal.fitted_table import table
 from loadgen.arrivals import Arrivals
 from loadgen.checking import SHORTEST_STALL, Check, Checked, run_check
-from loadgen.console import Console
 from loadgen.driver import Limits
-from loadgen.echo import echo
-from loadgen.fitted_table import table
 from loadgen.measures import Results
 from loadgen.playing import Play, outcomes_file, perform, unreachable
 from loadgen.report import report

@@ -7,7 +7,7 @@ import click
 from aiohttp import web
 from prometheus_client import disable_created_metrics
 
-from loadgen.echo import echo
+from kubedsm.terminal.echo import echo
 from loadgen.server import Server
 from loadgen.stopping import stopped_by_signals
 from loadgen.transport import HttpTransport

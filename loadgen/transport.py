@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol, Self
 import aiohttp
 from yarl import URL
 
-from loadgen.problems import Problem
+from kubedsm.terminal.problems import Problem
 
 #: seconds for the connection by which it is seen whether anything listens
 CONTACT_TIMEOUT = 5.0

@@ -15,11 +15,11 @@ import pytest
 from click.testing import CliRunner
 
 from kubedsm.cluster.client.port import CredentialsError
-from kubedsm.command_line.replay import replay
 from kubedsm.command_line.run import run
-from kubedsm.emulator.api.resources import CONFIGMAPS, NAMESPACES
-from kubedsm.replay.virtual_time import run_in_virtual_time
 from kubedsm.runtime.config_map import ConfigMapName
+from kubedsm_lab.command_line.replay import replay
+from kubedsm_lab.emulator.api.resources import CONFIGMAPS, NAMESPACES
+from kubedsm_lab.replay.virtual_time import run_in_virtual_time
 from loadgen.generators import normal
 from loadgen.scenario import dumps
 from support.packings import half_full, in_pieces, large, placed

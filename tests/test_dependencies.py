@@ -9,7 +9,7 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 
 from kubedsm.cli import MODULES
-from kubedsm.command_line.bench import _COMMANDS
+from kubedsm_lab.command_line.bench import _COMMANDS
 from loadgen.cli import MODULES as LOADGEN_MODULES
 
 ROOT = Path(__file__).parent.parent
@@ -35,7 +35,7 @@ def carried_out():
                         yield f"{found.module}.{found.names[0].name}"
 
 
-WITH_COMMANDS = ("kubedsm.commands", "kubedsm.commands.benching", "kubedsm.replay")
+WITH_COMMANDS = ("kubedsm.commands", "kubedsm_lab.commands.benching", "kubedsm_lab.replay")
 CARRIED_OUT = sorted(set(carried_out()))
 
 

@@ -16,7 +16,7 @@ from draw_dashboard.asking import Prometheus, Values
 from draw_dashboard.curves import timeseries
 from draw_dashboard.panels import Answer, Panel, bargauge, stat, table
 from draw_dashboard.sheet import FAINT, Box, Sheet
-from loadgen.echo import echo
+from kubedsm.terminal.echo import echo
 
 DASHBOARD = Path(__file__).parents[2] / "manifests/components/monitoring/dashboard.json"
 #: how each kind is drawn, and the room around it: at the sides, above and below

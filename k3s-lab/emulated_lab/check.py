@@ -15,7 +15,7 @@ import attrs
 import requests
 
 from kubedsm.configuration.settings import Configuration, load_file
-from loadgen.echo import echo
+from kubedsm.terminal.echo import echo
 
 PATIENCE = 30
 #: of the requests. The services fail none; those of a pod that is killed would be.

@@ -8,7 +8,7 @@ import sys
 import requests
 import yaml
 
-from kubedsm.emulator.api.resources import SERVED
+from kubedsm_lab.emulator.api.resources import SERVED
 
 RESOURCES = {(resource.api_version, resource.kind): resource for resource in SERVED}
 PATIENCE = 30

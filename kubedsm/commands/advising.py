@@ -16,9 +16,9 @@ from kubedsm.core.moving.suggestion import ClusterScore, Leg, Suggestion
 from kubedsm.core.world.deadline import NO_DEADLINE, Deadline
 from kubedsm.core.world.sites import Away
 from kubedsm.core.world.snapshot import Snapshot
+from kubedsm.terminal.fitted_table import table
 from kubedsm.thinking.moves_to_make import kept_by, migration_of, reason_to_stay
 from kubedsm.why.entries import move_as_json
-from loadgen.fitted_table import table
 
 
 @attrs.frozen(slots=True)

@@ -9,7 +9,7 @@ from kubedsm.cluster.client.kubernetes import KubernetesCluster
 from kubedsm.commands.console import log_to, remark, until_interrupted
 from kubedsm.commands.handing_over import PAUSED, Scheduler
 from kubedsm.runtime.config_map import ConfigMapName
-from loadgen.running import INTERRUPTED
+from kubedsm.terminal.running import INTERRUPTED
 
 
 def approve(

@@ -27,12 +27,12 @@ from kubedsm.core.world.wishes import MIGRATION_ANNOTATION, QOS_ANNOTATION, RATE
 from kubedsm.runtime.config_map import ConfigMapName
 from kubedsm.runtime.configuration_source import said_in
 from kubedsm.solvers.available import lacking
+from kubedsm.terminal.console import Console
+from kubedsm.terminal.echo import echo
+from kubedsm.terminal.fitted_table import FittedTable, table
 from kubedsm.thinking.moves_to_make import migration_of
 from kubedsm.why.client import promises_at
 from kubedsm.why.promises import Promised
-from loadgen.console import Console
-from loadgen.echo import echo
-from loadgen.fitted_table import FittedTable, table
 
 
 def check(path: str, output: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 import structlog
 
-from loadgen.echo import echo, escape_json, escape_unprintable
+from kubedsm.terminal.echo import echo, escape_json, escape_unprintable
 
 #: seconds
 PROGRESS_PERIOD = 3

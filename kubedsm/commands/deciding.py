@@ -24,9 +24,9 @@ from kubedsm.core.world.snapshot import Snapshot
 from kubedsm.runtime.assembly import Runtime
 from kubedsm.runtime.config_map import ConfigMapName
 from kubedsm.runtime.requested_moves import asked_by
+from kubedsm.terminal.console import Console
 from kubedsm.thinking.words import counted
 from kubedsm.why.client import Answering
-from loadgen.console import Console
 
 
 def place(dump_path: str, config_path: str | None, output: str) -> None:

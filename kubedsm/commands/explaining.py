@@ -28,12 +28,12 @@ from kubedsm.commands.on_cluster import (
 from kubedsm.configuration.settings import Configuration
 from kubedsm.core.world.model import Pod
 from kubedsm.core.world.snapshot import Snapshot
+from kubedsm.terminal.console import Console
 from kubedsm.why import client
 from kubedsm.why.answers import Explainer, knows_tiers, pending
 from kubedsm.why.client import Answering
 from kubedsm.why.explanation import Explanation
 from kubedsm.why.table import explanation_table
-from loadgen.console import Console
 
 
 def explain(

@@ -38,9 +38,9 @@ from kubedsm.core.world.snapshot import Snapshot
 from kubedsm.runtime.assembly import Runtime
 from kubedsm.runtime.leader_election import Elector, NotLeadingError
 from kubedsm.runtime.listener import Listener
+from kubedsm.terminal.running import INTERRUPTED
 from kubedsm.why.client import Answering, SilentError, answering
 from kubedsm.why.entries import MoveOutcome, Outcome
-from loadgen.running import INTERRUPTED
 
 #: what is to be begun; it ends once all plans have
 Act = Callable[[Runtime], Coroutine[Any, Any, None]]

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import click
 
 from kubedsm.configuration.duration import DurationError, parse_duration
-from loadgen.running import nearest
+from kubedsm.terminal.running import nearest
 
 LOOPBACK = "127.0.0.1"
 #: where `kubedsm run` tells of its decisions

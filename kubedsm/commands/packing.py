@@ -31,11 +31,11 @@ from kubedsm.core.world.snapshot import Snapshot
 from kubedsm.runtime.assembly import Runtime
 from kubedsm.runtime.config_map import ConfigMapName
 from kubedsm.solvers.available import lacking
+from kubedsm.terminal.console import Console
+from kubedsm.terminal.fitted_table import table
 from kubedsm.thinking.moves_to_make import kept_by, migration_of, reason_to_stay
 from kubedsm.thinking.room_by_packing import Packing, suggestion_of
 from kubedsm.why.client import Answering
-from loadgen.console import Console
-from loadgen.fitted_table import table
 
 
 @attrs.frozen(slots=True)

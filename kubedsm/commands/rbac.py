@@ -9,9 +9,9 @@ from kubedsm.cluster.calls.permissions import APPROVALS, FEATURES, Feature, Rule
 from kubedsm.commands.console import print_json
 from kubedsm.commands.inputs import configuration_at
 from kubedsm.configuration.settings import Configuration
-from loadgen.console import Console
-from loadgen.echo import echo
-from loadgen.fitted_table import table
+from kubedsm.terminal.console import Console
+from kubedsm.terminal.echo import echo
+from kubedsm.terminal.fitted_table import table
 
 RBAC = "rbac.authorization.k8s.io"
 

@@ -32,8 +32,8 @@ from kubedsm.page.terminal.picture import picture
 from kubedsm.page.terminal.rows_seen import Seen
 from kubedsm.runtime.assembly import Runtime
 from kubedsm.runtime.config_map import ConfigMapName
-from loadgen.console import Console
-from loadgen.echo import echo
+from kubedsm.terminal.console import Console
+from kubedsm.terminal.echo import echo
 
 Followed = AsyncGenerator[Snapshot | Away]
 #: seconds after which it is drawn again, for how long things take is in it

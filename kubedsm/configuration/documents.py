@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from loadgen.problems import Problem
+from kubedsm.terminal.problems import Problem
 
 T = TypeVar("T")
 

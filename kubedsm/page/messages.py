@@ -18,7 +18,7 @@ from kubedsm.page.rows import (
     Table,
     WorkloadRow,
 )
-from loadgen.echo import escape_strings
+from kubedsm.terminal.echo import escape_strings
 
 #: of each table, its rows by their keys; None: the row is gone
 Rows: TypeAlias = Mapping[Table, Mapping[str, Row | None]]

@@ -33,7 +33,7 @@ from kubedsm.cluster.client.port import Cluster, ClusterError, Conflict, NotFoun
 from kubedsm.cluster.client.write_gate import WriteGate
 from kubedsm.cluster.wire.errors import WireError
 from kubedsm.said_by_cause import SaidByCause
-from loadgen.problems import Problem
+from kubedsm.terminal.problems import Problem
 
 log = structlog.get_logger()
 

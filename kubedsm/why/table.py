@@ -6,8 +6,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from kubedsm.core.rules.fit import TIER
+from kubedsm.terminal.fitted_table import table
 from kubedsm.why.explanation import Explanation, MoveAnswer, NodeAnswer
-from loadgen.fitted_table import table
 
 
 def explanation_table(said: Explanation) -> RenderableType:

@@ -1,4 +1,4 @@
-from kubedsm.bench.load import run
+from kubedsm_lab.bench.load import run
 
 
 def test_the_bench_has_load_decide_where_pods_go():

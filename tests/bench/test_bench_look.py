@@ -1,4 +1,4 @@
-from kubedsm.bench.look import run
+from kubedsm_lab.bench.look import run
 
 
 def test_the_bench_sees_what_changes_as_it_is():

@@ -3,14 +3,14 @@
 import attrs
 import pytest
 
-from kubedsm.bench import instances
-from kubedsm.bench.nodes.contenders import PERCENTAGES, Decided, Looks, Ours
-from kubedsm.bench.nodes.instance import Instance
-from kubedsm.bench.nodes.result import NodesResult, Round, Side, standings
-from kubedsm.bench.nodes.run import run
-from kubedsm.bench.nodes.tables import tables
 from kubedsm.core.placing.decision import Binding
 from kubedsm.core.world.model import Node, NodeName, Resources, Tier, Workload
+from kubedsm_lab.bench import instances
+from kubedsm_lab.bench.nodes.contenders import PERCENTAGES, Decided, Looks, Ours
+from kubedsm_lab.bench.nodes.instance import Instance
+from kubedsm_lab.bench.nodes.result import NodesResult, Round, Side, standings
+from kubedsm_lab.bench.nodes.run import run
+from kubedsm_lab.bench.nodes.tables import tables
 
 _GI = 2**30
 ROUND = Round(0.5, 150.0, 0, 0.9, 0.3, 1.0, 0.0, 120.0, 4, 5)

@@ -1,4 +1,4 @@
-from kubedsm.bench.queue import run
+from kubedsm_lab.bench.queue import run
 
 
 def test_the_bench_compares_both_sides_and_counts_what_is_written():

@@ -1,4 +1,4 @@
-from kubedsm.bench.rules import run
+from kubedsm_lab.bench.rules import run
 
 
 def test_the_bench_places_what_the_literal_rules_allow():

@@ -4,15 +4,15 @@ from pathlib import Path
 import pytest
 
 import support
-from kubedsm.bench.instances import DisagreementError
-from kubedsm.bench.scale import holding
-from kubedsm.bench.scale.holding import HardBurst
-from kubedsm.bench.scale.lag import LAG, Lag, lag_in
-from kubedsm.bench.scale.paired import paired
-from kubedsm.bench.scale.run import run
-from kubedsm.bench.scale.world import Batch, Size, mirror, rebuilt
 from kubedsm.core.placing.ranks import ranks_of
 from kubedsm.runtime import deciding
+from kubedsm_lab.bench.instances import DisagreementError
+from kubedsm_lab.bench.scale import holding
+from kubedsm_lab.bench.scale.holding import HardBurst
+from kubedsm_lab.bench.scale.lag import LAG, Lag, lag_in
+from kubedsm_lab.bench.scale.paired import paired
+from kubedsm_lab.bench.scale.run import run
+from kubedsm_lab.bench.scale.world import Batch, Size, mirror, rebuilt
 
 
 def test_a_size_is_read_decided_and_suggested_by_both_sides():

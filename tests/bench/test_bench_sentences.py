@@ -6,24 +6,24 @@ from collections import Counter
 
 import pytest
 
-from kubedsm.bench.footprint import IdleResult, StartResult
-from kubedsm.bench.ingest import IngestResult
-from kubedsm.bench.instances import timed
-from kubedsm.bench.load import Beside, LoadResult
-from kubedsm.bench.match import MatchResult
-from kubedsm.bench.queue import QueueResult
-from kubedsm.bench.rules import Decided, RulesResult
-from kubedsm.bench.scale.holding import HardBurst, Held, LoopResult
-from kubedsm.bench.scale.lag import Lag
-from kubedsm.bench.scale.paired import Paired, ScaleResult
-from kubedsm.bench.scale.running import RunningResult
-from kubedsm.bench.scale.world import Size
-from kubedsm.bench.solve.best import Best, Reach
-from kubedsm.bench.solve.verdict import Moved, Moves, Placed, SolveResult, Standing, Way
-from kubedsm.bench.suggest import Comparison, Large, SuggestResult
-from kubedsm.bench.telling import figure, many, span
-from kubedsm.bench.viewing import Part, ViewingResult
 from kubedsm.commands.tables import solve_table
+from kubedsm_lab.bench.footprint import IdleResult, StartResult
+from kubedsm_lab.bench.ingest import IngestResult
+from kubedsm_lab.bench.instances import timed
+from kubedsm_lab.bench.load import Beside, LoadResult
+from kubedsm_lab.bench.match import MatchResult
+from kubedsm_lab.bench.queue import QueueResult
+from kubedsm_lab.bench.rules import Decided, RulesResult
+from kubedsm_lab.bench.scale.holding import HardBurst, Held, LoopResult
+from kubedsm_lab.bench.scale.lag import Lag
+from kubedsm_lab.bench.scale.paired import Paired, ScaleResult
+from kubedsm_lab.bench.scale.running import RunningResult
+from kubedsm_lab.bench.scale.world import Size
+from kubedsm_lab.bench.solve.best import Best, Reach
+from kubedsm_lab.bench.solve.verdict import Moved, Moves, Placed, SolveResult, Standing, Way
+from kubedsm_lab.bench.suggest import Comparison, Large, SuggestResult
+from kubedsm_lab.bench.telling import figure, many, span
+from kubedsm_lab.bench.viewing import Part, ViewingResult
 from support.command_line import kubedsm
 from support.printed import printed
 

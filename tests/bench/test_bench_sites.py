@@ -1,4 +1,4 @@
-from kubedsm.bench.sites import Course, play
+from kubedsm_lab.bench.sites import Course, play
 
 
 def test_knowing_of_sites_spares_pods_and_costs_no_capacity():

@@ -8,12 +8,6 @@ import itertools
 import attrs
 import pytest
 
-from kubedsm.bench.instances import DisagreementError
-from kubedsm.bench.solve.instances import Instance, batches, crowded
-from kubedsm.bench.solve.oracle import best_moves, best_placement
-from kubedsm.bench.solve.ruled import ruled
-from kubedsm.bench.solve.run import Task, carried_out, move, place, placed_by
-from kubedsm.bench.solve.verdict import Way
 from kubedsm.core.goals.objective import NANO, Objective, Promise
 from kubedsm.core.moving.suggest import suggest
 from kubedsm.core.moving.suggestion import Leg, Move, MoveKind, SuggestLimits
@@ -24,6 +18,12 @@ from kubedsm.core.policies.kube_scheduler import kube_scheduler
 from kubedsm.core.policies.kubedsm import KubeDSM
 from kubedsm.core.world.model import Tier
 from kubedsm.solvers.highs import Highs
+from kubedsm_lab.bench.instances import DisagreementError
+from kubedsm_lab.bench.solve.instances import Instance, batches, crowded
+from kubedsm_lab.bench.solve.oracle import best_moves, best_placement
+from kubedsm_lab.bench.solve.ruled import ruled
+from kubedsm_lab.bench.solve.run import Task, carried_out, move, place, placed_by
+from kubedsm_lab.bench.solve.verdict import Way
 from support.placement_instances import drawn, node, resources, snapshot
 from support.suggest_instances import crowded_case, running
 

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from kubedsm.bench.burst.figures import evenness, times
+from kubedsm_lab.bench.burst.figures import evenness, times
 
 
 def test_quantiles_are_interpolated_linearly_between_the_ranks_from_0_to_n_minus_1():

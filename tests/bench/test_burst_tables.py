@@ -2,9 +2,9 @@
 
 import orjson
 
-from kubedsm.bench.burst.result import BurstResult, CacheUse, Round, Side, standings
-from kubedsm.bench.burst.tables import tables
 from kubedsm.core.policies.score_cache import Why
+from kubedsm_lab.bench.burst.result import BurstResult, CacheUse, Round, Side, standings
+from kubedsm_lab.bench.burst.tables import tables
 
 
 def rounds(*means, jain=1.0, pods=None):

@@ -9,13 +9,13 @@ import attrs
 import pytest
 from structlog.testing import capture_logs
 
-from kubedsm.bench.burst.policy_process import cache_use, last_words, policy_of, runtime_of
-from kubedsm.bench.burst.run import Plan, run
 from kubedsm.configuration.settings import Configuration
-from kubedsm.emulator.actors.pod_state import is_ready
-from kubedsm.emulator.api.resources import NAMESPACES, PODS
-from kubedsm.emulator.front import EmulatedFront
 from kubedsm.runtime.assembly import Runtime
+from kubedsm_lab.bench.burst.policy_process import cache_use, last_words, policy_of, runtime_of
+from kubedsm_lab.bench.burst.run import Plan, run
+from kubedsm_lab.emulator.actors.pod_state import is_ready
+from kubedsm_lab.emulator.api.resources import NAMESPACES, PODS
+from kubedsm_lab.emulator.front import EmulatedFront
 from support.worlds import CLOUD, EDGE, emulated
 
 pytestmark = pytest.mark.looptime

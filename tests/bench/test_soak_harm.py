@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from kubedsm.bench.soak.harm import PAUSE, Harm
 from kubedsm.clock import VirtualClock
+from kubedsm_lab.bench.soak.harm import PAUSE, Harm
 
 pytestmark = pytest.mark.looptime
 

@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from kubedsm.bench.api import APPS, CORE, Api, deployment, pod_spec
-from kubedsm.bench.soak.left import Leavings, not_zero
-from kubedsm.bench.soak.pod_watch import PodWatch
-from kubedsm.bench.soak.verdict import Left
 from kubedsm.core.world.model import MIGRATING_LABEL, NodeName, Resources
-from kubedsm.emulator.front import EmulatedFront
+from kubedsm_lab.bench.api import APPS, CORE, Api, deployment, pod_spec
+from kubedsm_lab.bench.soak.left import Leavings, not_zero
+from kubedsm_lab.bench.soak.pod_watch import PodWatch
+from kubedsm_lab.bench.soak.verdict import Left
+from kubedsm_lab.emulator.front import EmulatedFront
 from support.worlds import CLOUD, EDGE, emulated
 
 pytestmark = pytest.mark.looptime

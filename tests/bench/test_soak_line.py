@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 import pytest
 from yarl import URL
 
-from kubedsm.bench.soak.line import Line
 from kubedsm.cluster.client.connection import NO_LINGERING
+from kubedsm_lab.bench.soak.line import Line
 
 pytestmark = pytest.mark.http
 

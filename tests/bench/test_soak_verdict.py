@@ -6,12 +6,12 @@ from collections import Counter
 import attrs
 import pytest
 
-from kubedsm.bench.soak.pod_watch import PodWatch
-from kubedsm.bench.soak.processes import LogCount, Look
-from kubedsm.bench.soak.tenants import ODD_NAMESPACE
-from kubedsm.bench.soak.verdict import Left, SoakResult, Wait
 from kubedsm.core.world.events import NodeApplied, PodApplied, PodDeleted
 from kubedsm.core.world.model import Node, Pod, PodClass, Resources, SchedulingRules, Uid, Workload
+from kubedsm_lab.bench.soak.pod_watch import PodWatch
+from kubedsm_lab.bench.soak.processes import LogCount, Look
+from kubedsm_lab.bench.soak.tenants import ODD_NAMESPACE
+from kubedsm_lab.bench.soak.verdict import Left, SoakResult, Wait
 
 #: 100 calm seconds, then 500 with the odd tenant; one pod, one look at the memory a second
 GOOD = SoakResult(

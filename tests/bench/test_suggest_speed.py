@@ -2,7 +2,7 @@
 
 import pytest
 
-from kubedsm.bench.suggest import LARGE, large_instance, run, timed_large
+from kubedsm_lab.bench.suggest import LARGE, large_instance, run, timed_large
 
 
 def test_two_hundred_pods_on_twenty_nodes():

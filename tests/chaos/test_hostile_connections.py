@@ -6,9 +6,9 @@ import attrs
 import pytest
 
 from kubedsm import listening, said_by_cause
-from kubedsm.chaos import hostile_connections
-from kubedsm.chaos.hostile_connections import attack
 from kubedsm.monitoring import server
+from kubedsm_lab.chaos import hostile_connections
+from kubedsm_lab.chaos.hostile_connections import attack
 
 pytestmark = pytest.mark.http
 

@@ -5,12 +5,12 @@ Each oracle that judges the end by itself is shown by a scheduler that breaks th
 
 import pytest
 
-from kubedsm.chaos import stage
-from kubedsm.chaos.faults import Fault
-from kubedsm.chaos.incidents import FINAL, INCIDENTS, STEPS, incidents
-from kubedsm.chaos.story import Injection, play
-from kubedsm.chaos.sweep import reference
 from kubedsm.runtime.suggester import Suggester
+from kubedsm_lab.chaos import stage
+from kubedsm_lab.chaos.faults import Fault
+from kubedsm_lab.chaos.incidents import FINAL, INCIDENTS, STEPS, incidents
+from kubedsm_lab.chaos.story import Injection, play
+from kubedsm_lab.chaos.sweep import reference
 
 MINUTE = "/minute"
 

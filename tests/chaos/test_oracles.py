@@ -5,22 +5,22 @@ import asyncio
 import attrs
 import pytest
 
-from kubedsm.chaos.bystander import Bystander
-from kubedsm.chaos.faults import Fault
-from kubedsm.chaos.story import Injection, play
-from kubedsm.chaos.sweep import reference
-from kubedsm.chaos.workloads import WORKLOADS
 from kubedsm.cluster.calls import verbs
 from kubedsm.cluster.client.port import Request, not_sent
 from kubedsm.cluster.client.write_gate import READS, WriteGate
 from kubedsm.core.world.mirror import ClusterMirror
-from kubedsm.emulator.api.resources import NODES
-from kubedsm.emulator.http.watching import WatchStream
 from kubedsm.runtime.leader_election import Elector
 from kubedsm.runtime.limits import Limits
 from kubedsm.runtime.placement_manager import PlacementManager
 from kubedsm.runtime.step_calls import StepCalls
 from kubedsm.runtime.step_checks import Fate
+from kubedsm_lab.chaos.bystander import Bystander
+from kubedsm_lab.chaos.faults import Fault
+from kubedsm_lab.chaos.story import Injection, play
+from kubedsm_lab.chaos.sweep import reference
+from kubedsm_lab.chaos.workloads import WORKLOADS
+from kubedsm_lab.emulator.api.resources import NODES
+from kubedsm_lab.emulator.http.watching import WatchStream
 from plans.events import CallRefused, OutcomeLost
 
 

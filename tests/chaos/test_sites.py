@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 import kubedsm.cluster
-from kubedsm.chaos.process import Process
-from kubedsm.chaos.sites import call_site, event_of
-from kubedsm.chaos.story import Injection, play
-from kubedsm.chaos.workloads import WORKLOADS
 from kubedsm.cluster.client.port import Request
+from kubedsm_lab.chaos.process import Process
+from kubedsm_lab.chaos.sites import call_site, event_of
+from kubedsm_lab.chaos.story import Injection, play
+from kubedsm_lab.chaos.workloads import WORKLOADS
 
 CLUSTER = Path(kubedsm.cluster.__file__).parent
 MADE_BY = ("calls/*.py", "watching/*.py", "joining.py")

@@ -2,9 +2,9 @@
 
 import pytest
 
-from kubedsm.chaos.faults import Fault, UnknownFaultError
-from kubedsm.chaos.story import Injection, play
-from kubedsm.chaos.sweep import reference
+from kubedsm_lab.chaos.faults import Fault, UnknownFaultError
+from kubedsm_lab.chaos.story import Injection, play
+from kubedsm_lab.chaos.sweep import reference
 
 LOST = Fault.parse("call:create-pods/binding:1:timeout-applied")
 

@@ -4,12 +4,12 @@ from functools import cache
 
 import pytest
 
-from kubedsm.chaos.faults import Fault
-from kubedsm.chaos.report import Report
-from kubedsm.chaos.story import Injection
-from kubedsm.chaos.sweep import Verdict, chosen, injections, judge
-from kubedsm.chaos.workloads import WORKLOADS
-from kubedsm.command_line.chaos import SHORT
+from kubedsm_lab.chaos.faults import Fault
+from kubedsm_lab.chaos.report import Report
+from kubedsm_lab.chaos.story import Injection
+from kubedsm_lab.chaos.sweep import Verdict, chosen, injections, judge
+from kubedsm_lab.chaos.workloads import WORKLOADS
+from kubedsm_lab.command_line.chaos import SHORT
 
 PARTS = 8
 SHARE = 6

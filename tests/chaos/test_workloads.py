@@ -2,9 +2,9 @@
 
 import pytest
 
-from kubedsm.chaos.story import Injection, play
-from kubedsm.chaos.sweep import reference
-from kubedsm.chaos.workloads import WORKLOADS
+from kubedsm_lab.chaos.story import Injection, play
+from kubedsm_lab.chaos.sweep import reference
+from kubedsm_lab.chaos.workloads import WORKLOADS
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)

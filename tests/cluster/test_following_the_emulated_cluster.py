@@ -16,11 +16,11 @@ from kubedsm.cluster.watching.watched import NODES as ALL_NODES
 from kubedsm.cluster.watching.watched import PODS as ALL_PODS
 from kubedsm.core.world.events import NodeApplied, NodeDeleted, PodApplied
 from kubedsm.core.world.model import Tiers, Workload
-from kubedsm.emulator.api.resources import DEPLOYMENTS, EVENTS, NODES, PODS
-from kubedsm.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
-from kubedsm.emulator.front import EmulatedFront
-from kubedsm.emulator.http.server import HttpFront, kubeconfig
-from kubedsm.emulator.paper import node
+from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, EVENTS, NODES, PODS
+from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
+from kubedsm_lab.emulator.front import EmulatedFront
+from kubedsm_lab.emulator.http.server import HttpFront, kubeconfig
+from kubedsm_lab.emulator.paper import node
 from support.actor_world import MERGE, NS, template
 
 SPEC = ClusterSpec(

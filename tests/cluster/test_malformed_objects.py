@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubedsm.bench.watched_pods import watch_line
 from kubedsm.cluster.wire import decoding
 from kubedsm.cluster.wire.decoding import WireError
+from kubedsm_lab.bench.watched_pods import watch_line
 from support.any_damage import places, put
 from support.examples import examples
 from support.wire_pods import container, made_pod

@@ -6,12 +6,12 @@ import random
 
 import pytest
 
-from kubedsm.bench import ingest
-from kubedsm.bench.watched_pods import watch_line
 from kubedsm.cluster.client.port import Expired, ServerError
 from kubedsm.cluster.wire import decoding
 from kubedsm.cluster.wire.decoding import WireError
 from kubedsm.core.world.model import Resources, Taint, Toleration, Workload
+from kubedsm_lab.bench import ingest
+from kubedsm_lab.bench.watched_pods import watch_line
 from support.recorded import API_SERVER, recorded
 from support.wire_pods import container, made_pod
 

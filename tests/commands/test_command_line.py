@@ -12,22 +12,22 @@ import click
 import pytest
 
 from kubedsm import command_line
-from kubedsm.bench import footprint
-from kubedsm.bench.burst import bare_loop, contenders
-from kubedsm.bench.burst.policy_process import BATCHED
-from kubedsm.bench.soak.oddities import ODDITIES
-from kubedsm.bench.soak.run import ODD_PODS
-from kubedsm.chaos.workloads import WORKLOADS
 from kubedsm.cli import commands
 from kubedsm.cluster.calls.leases import LeaseName
 from kubedsm.command_line import bench, chaos, compare, replay
-from kubedsm.command_line.benching import bursts, processes, soaking
 from kubedsm.commands.options import DIAGNOSTICS_PORT, LOOPBACK, leader_election, page
-from kubedsm.comparison.experiments import EXPERIMENTS
-from kubedsm.replay.variants import CONTENDERS
 from kubedsm.runtime.leader_election import LeaseTimes
 from kubedsm.solvers.available import LIBRARIES
 from kubedsm.why import server
+from kubedsm_lab.bench import footprint
+from kubedsm_lab.bench.burst import bare_loop, contenders
+from kubedsm_lab.bench.burst.policy_process import BATCHED
+from kubedsm_lab.bench.soak.oddities import ODDITIES
+from kubedsm_lab.bench.soak.run import ODD_PODS
+from kubedsm_lab.chaos.workloads import WORKLOADS
+from kubedsm_lab.command_line.benching import bursts, processes, soaking
+from kubedsm_lab.comparison.experiments import EXPERIMENTS
+from kubedsm_lab.replay.variants import CONTENDERS
 from support.command_line import kubedsm
 
 ROOT = Path(command_line.__path__[0])
@@ -139,7 +139,7 @@ def test_ctrl_c_while_a_command_is_imported_is_one_line(monkeypatch):
     def interrupted(_):
         raise RuntimeError("__set_name__ of a class failed") from KeyboardInterrupt()
 
-    monkeypatch.setattr("loadgen.running.import_module", interrupted)
+    monkeypatch.setattr("kubedsm.terminal.running.import_module", interrupted)
     done = kubedsm("place")
     assert (done.returncode, done.stdout) == (130, "")
     assert done.stderr == "kubedsm: error: interrupted\n"
@@ -167,7 +167,7 @@ def test_what_is_closed_or_full_is_one_line(typed, code, line):
 @pytest.mark.http
 def test_tables_that_nobody_reads_on_end_as_all_else_does():
     code = (
-        "import click, rich; from loadgen.running import run;"
+        "import click, rich; from kubedsm.terminal.running import run;"
         " run(click.command()(lambda: rich.print('a table')), 'kubedsm', ())"
     )
     read, write = os.pipe()

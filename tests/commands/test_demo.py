@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from kubedsm.commands import demo, lookers_on
-from kubedsm.commands.demo import beside
-from loadgen.running import PIPE_CLOSED
+from kubedsm.terminal.running import PIPE_CLOSED
+from kubedsm_lab.commands.demo import beside
 from support.command_line import kubedsm
 from support.processes import Process
 

@@ -10,10 +10,16 @@ import yaml
 from kubedsm.cluster.client.port import Forbidden, Request
 from kubedsm.cluster.wire.move_request import RequestedMove
 from kubedsm.commands.handing_over import NOT_ALL, PAUSED, STALE, TAKEN_WITHIN, Scheduler
-from kubedsm.emulator.api.resources import CONFIGMAPS, PODS, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS
-from kubedsm.emulator.front import EmulatedFront
 from kubedsm.runtime.config_map import ConfigMapName
 from kubedsm.runtime.requested_moves import asked_by
+from kubedsm_lab.emulator.api.resources import (
+    CONFIGMAPS,
+    PODS,
+    ROLE_BINDINGS,
+    ROLES,
+    SERVICE_ACCOUNTS,
+)
+from kubedsm_lab.emulator.front import EmulatedFront
 from support.manifests import ROOT
 from support.move_scenes import LARGE_CLOUD, MERGE, open_edge, settle_on_cloud
 from support.proposals import APPROVED, OWN, PROPOSING, config_map, proposing

@@ -1,6 +1,6 @@
 """Text that others write reaches no terminal, page or Event unescaped.
 
-A linter rule (`banned-api`) has all commands print through `loadgen.echo` and `loadgen.console`.
+A linter rule (`banned-api`) has all commands print through `kubedsm.terminal`.
 """
 
 import io
@@ -22,8 +22,8 @@ from kubedsm.page.rows import NewsRow, PodRow, StatusRow
 from kubedsm.page.terminal.news_lines import line_of
 from kubedsm.page.terminal.picture import picture
 from kubedsm.page.terminal.rows_seen import Seen
-from loadgen.echo import echo
-from loadgen.fitted_table import table
+from kubedsm.terminal.echo import echo
+from kubedsm.terminal.fitted_table import table
 from support.answering_cluster import POD, AnsweringCluster
 from support.command_line import kubedsm
 from support.dumps import dump_of, node, pod

@@ -9,8 +9,8 @@ import pytest
 
 from kubedsm.clock import SystemClock
 from kubedsm.commands.private_files import written_kubeconfig
-from kubedsm.emulator.api.resources import CONFIGMAPS, NAMESPACES
-from kubedsm.emulator.http.server import HttpFront
+from kubedsm_lab.emulator.api.resources import CONFIGMAPS, NAMESPACES
+from kubedsm_lab.emulator.http.server import HttpFront
 from support.command_line import kubedsm
 from support.terminal import Terminal
 from support.watched import watched

@@ -10,23 +10,23 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from kubedsm.bench.burst import tables as burst_tables
-from kubedsm.bench.burst.result import BurstResult
-from kubedsm.bench.nodes import tables as nodes_tables
-from kubedsm.bench.nodes.result import NodesResult
 from kubedsm.commands import comparing
-from kubedsm.comparison import burst, hpa, load_aware, nodes, packing, paper
-from kubedsm.comparison.experiment import Experiment, Found, Part, of_titles
-from kubedsm.comparison.experiments import EXPERIMENTS
-from kubedsm.replay import evaluation, presets
-from kubedsm.replay.hpa import tables as hpa_tables
-from kubedsm.replay.load_aware import tables as load_aware_tables
-from kubedsm.replay.load_aware.trial import Outcome, Trial
-from kubedsm.replay.packing import tables as packing_tables
-from kubedsm.replay.packing.attempts import Attempt, Call, Category
-from kubedsm.replay.packing.instances import Shape
-from kubedsm.replay.sections import Made
-from kubedsm.replay.standings import Place, Standing
+from kubedsm_lab.bench.burst import tables as burst_tables
+from kubedsm_lab.bench.burst.result import BurstResult
+from kubedsm_lab.bench.nodes import tables as nodes_tables
+from kubedsm_lab.bench.nodes.result import NodesResult
+from kubedsm_lab.comparison import burst, hpa, load_aware, nodes, packing, paper
+from kubedsm_lab.comparison.experiment import Experiment, Found, Part, of_titles
+from kubedsm_lab.comparison.experiments import EXPERIMENTS
+from kubedsm_lab.replay import evaluation, presets
+from kubedsm_lab.replay.hpa import tables as hpa_tables
+from kubedsm_lab.replay.load_aware import tables as load_aware_tables
+from kubedsm_lab.replay.load_aware.trial import Outcome, Trial
+from kubedsm_lab.replay.packing import tables as packing_tables
+from kubedsm_lab.replay.packing.attempts import Attempt, Call, Category
+from kubedsm_lab.replay.packing.instances import Shape
+from kubedsm_lab.replay.sections import Made
+from kubedsm_lab.replay.standings import Place, Standing
 from support import command_line
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "comparison.md"

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from kubedsm.demo.baseline import Baseline, baseline, replayed
-from kubedsm.demo.setting import PROMISES
-from kubedsm.demo.standing import Standing, until
+from kubedsm_lab.demo.baseline import Baseline, baseline, replayed
+from kubedsm_lab.demo.setting import PROMISES
+from kubedsm_lab.demo.standing import Standing, until
 
 
 def test_it_is_measured_as_the_demo_is_and_moves_nothing():

@@ -7,13 +7,13 @@ import pytest
 
 from kubedsm.clock import VirtualClock
 from kubedsm.configuration.settings import Configuration
-from kubedsm.demo.document import as_json
-from kubedsm.demo.run import create_services, demo_world, watch_demo
-from kubedsm.demo.setting import CONFIGURATION, CYCLE, TIMING, TOLERATION, demo_scenario
-from kubedsm.demo.view import render, summary
-from kubedsm.emulator.emulated_cluster import Timing
-from kubedsm.emulator.front import EmulatedFront
 from kubedsm.runtime.assembly import Runtime
+from kubedsm_lab.demo.document import as_json
+from kubedsm_lab.demo.run import create_services, demo_world, watch_demo
+from kubedsm_lab.demo.setting import CONFIGURATION, CYCLE, TIMING, TOLERATION, demo_scenario
+from kubedsm_lab.demo.view import render, summary
+from kubedsm_lab.emulator.emulated_cluster import Timing
+from kubedsm_lab.emulator.front import EmulatedFront
 from support.printed import printed
 
 #: seconds of a cycle of the load in the paper

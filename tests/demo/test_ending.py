@@ -3,9 +3,9 @@
 import attrs
 import pytest
 
-from kubedsm.demo.document import as_json
-from kubedsm.demo.ending import ending, standings
-from kubedsm.demo.observer import Migrations
+from kubedsm_lab.demo.document import as_json
+from kubedsm_lab.demo.ending import ending, standings
+from kubedsm_lab.demo.observer import Migrations
 from support.demo_frames import FRAME
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from kubedsm.configuration.settings import Configuration
-from kubedsm.demo.setting import CONFIGURATION, CYCLE
+from kubedsm_lab.demo.setting import CONFIGURATION, CYCLE
 
 #: seconds of a cycle of the load in the paper
 PAPERS_CYCLE = 90.0

@@ -3,8 +3,8 @@
 import pytest
 
 from kubedsm.core.world.model import Tier
-from kubedsm.demo.standing import Standing, until
-from kubedsm.replay.timeline import Life, Timeline
+from kubedsm_lab.demo.standing import Standing, until
+from kubedsm_lab.replay.timeline import Life, Timeline
 
 PROMISES = {"a": 0.5, "b": 1.0}
 #: half of `a` is at the edge all the time, all of `b` until 4 s of 10

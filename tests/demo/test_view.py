@@ -7,10 +7,10 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from kubedsm.demo.disconnection import Disconnection
-from kubedsm.demo.ending import ending
-from kubedsm.demo.view import LineByLine, render, summary
 from kubedsm.page.seen.headline import line_of
+from kubedsm_lab.demo.disconnection import Disconnection
+from kubedsm_lab.demo.ending import ending
+from kubedsm_lab.demo.view import LineByLine, render, summary
 from support.demo_frames import FRAME, MOVE
 from support.printed import printed, spans
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kubedsm.emulator.paper import node
+from kubedsm_lab.emulator.paper import node
 from support import command_line
 from support.processes import Process, Server, kubedsm, unreachable, write
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import orjson
 import pytest
 
-from kubedsm.emulator.access.admission_policies import Policy, Update
-from kubedsm.emulator.access.users import User
-from kubedsm.emulator.api.resources import (
+from kubedsm_lab.emulator.access.admission_policies import Policy, Update
+from kubedsm_lab.emulator.access.users import User
+from kubedsm_lab.emulator.api.resources import (
     DEPLOYMENTS,
     NODES,
     POD_DISRUPTION_BUDGETS,

@@ -12,9 +12,9 @@ import pytest
 
 from kubedsm.clock import SystemClock
 from kubedsm.cluster.client.service_account import SERVICE_ACCOUNT
-from kubedsm.emulator.api.resources import CONFIGMAPS, DEPLOYMENTS, PODS
-from kubedsm.emulator.emulated_cluster import EmulatedCluster
-from kubedsm.emulator.paper import paper_cluster
+from kubedsm_lab.emulator.api.resources import CONFIGMAPS, DEPLOYMENTS, PODS
+from kubedsm_lab.emulator.emulated_cluster import EmulatedCluster
+from kubedsm_lab.emulator.paper import paper_cluster
 from support.in_cluster import secured
 from support.manifests import BASE as MANIFESTS
 from support.manifests import NAMESPACE, arguments, made, pod

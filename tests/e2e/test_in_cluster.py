@@ -11,10 +11,10 @@ import aiohttp
 import pytest
 
 from kubedsm.clock import SystemClock
-from kubedsm.emulator.api.resources import CONFIGMAPS
-from kubedsm.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
-from kubedsm.emulator.http.server import kubeconfig
-from kubedsm.emulator.paper import node
+from kubedsm_lab.emulator.api.resources import CONFIGMAPS
+from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
+from kubedsm_lab.emulator.http.server import kubeconfig
+from kubedsm_lab.emulator.paper import node
 from support.in_cluster import secured
 from support.processes import PATIENCE
 from support.rights import ACCOUNT, ADMIN_TOKEN, Right, install, rights

@@ -12,8 +12,8 @@ import attrs
 import pytest
 
 from kubedsm.clock import SystemClock
-from kubedsm.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
-from kubedsm.emulator.http.server import HttpFront, kubeconfig
+from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
+from kubedsm_lab.emulator.http.server import HttpFront, kubeconfig
 
 KUBECTL = shutil.which("kubectl")
 

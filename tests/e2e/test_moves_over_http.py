@@ -11,7 +11,8 @@ from kubedsm.clock import SystemClock
 from kubedsm.cluster.client.kubernetes import KubernetesCluster
 from kubedsm.configuration.settings import load
 from kubedsm.core.world.model import Uid
-from kubedsm.emulator.api.resources import (
+from kubedsm.runtime.assembly import Runtime
+from kubedsm_lab.emulator.api.resources import (
     DEPLOYMENTS,
     ENDPOINTS,
     NODES,
@@ -20,10 +21,9 @@ from kubedsm.emulator.api.resources import (
     SERVICES,
     STATEFUL_SETS,
 )
-from kubedsm.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
-from kubedsm.emulator.http.server import HttpFront, kubeconfig
-from kubedsm.emulator.paper import node
-from kubedsm.runtime.assembly import Runtime
+from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
+from kubedsm_lab.emulator.http.server import HttpFront, kubeconfig
+from kubedsm_lab.emulator.paper import node
 from plans.migration import MoveMode, MoveOrder
 from support.move_scenes import group_of
 

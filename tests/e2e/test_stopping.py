@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from kubedsm.emulator.paper import node
+from kubedsm_lab.emulator.paper import node
 from support.processes import Process, Server, write
 
 pytestmark = pytest.mark.http

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from kubedsm.emulator.paper import node
+from kubedsm_lab.emulator.paper import node
 from support.command_line import kubedsm
 from support.processes import Process, Server, write
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kubedsm.emulator.paper import node
+from kubedsm_lab.emulator.paper import node
 from support.processes import PATIENCE, Process, Server, write
 
 pytestmark = pytest.mark.http

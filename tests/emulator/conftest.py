@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from kubedsm.emulator.api.api_server import ApiServer
-from kubedsm.emulator.http.routes import Routes
+from kubedsm_lab.emulator.api.api_server import ApiServer
+from kubedsm_lab.emulator.http.routes import Routes
 from support.fixed_clock import FixedClock
 
 

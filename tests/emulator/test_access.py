@@ -7,11 +7,11 @@ import orjson
 import pytest
 
 from kubedsm.clock import VirtualClock
-from kubedsm.emulator.access.access import Access
-from kubedsm.emulator.access.rbac import Attributes, Decision, decide
-from kubedsm.emulator.access.users import User, service_account
-from kubedsm.emulator.api.api_server import ApiServer
-from kubedsm.emulator.api.resources import (
+from kubedsm_lab.emulator.access.access import Access
+from kubedsm_lab.emulator.access.rbac import Attributes, Decision, decide
+from kubedsm_lab.emulator.access.users import User, service_account
+from kubedsm_lab.emulator.api.api_server import ApiServer
+from kubedsm_lab.emulator.api.resources import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
     NAMESPACES,
@@ -19,8 +19,8 @@ from kubedsm.emulator.api.resources import (
     ROLES,
     SERVICE_ACCOUNTS,
 )
-from kubedsm.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
-from kubedsm.emulator.http.routes import ApiRequest, Routes
+from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
+from kubedsm_lab.emulator.http.routes import ApiRequest, Routes
 from support.fixed_clock import FixedClock
 from support.rights import ADMIN_TOKEN
 

@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from kubedsm.emulator.api.errors import ApiError
-from kubedsm.emulator.api.managed_fields.tracking import to_json
-from kubedsm.emulator.api.resources import (
+from kubedsm_lab.emulator.api.errors import ApiError
+from kubedsm_lab.emulator.api.managed_fields.tracking import to_json
+from kubedsm_lab.emulator.api.resources import (
     DEPLOYMENTS,
     HORIZONTAL_POD_AUTOSCALERS,
     NODES,
@@ -19,7 +19,7 @@ from kubedsm.emulator.api.resources import (
     SERVICES,
     STATEFUL_SETS,
 )
-from kubedsm.emulator.http.bodies import object_in
+from kubedsm_lab.emulator.http.bodies import object_in
 from support.actor_world import NS, emulated, template
 from support.any_damage import JUNK, MISSING, places, put
 

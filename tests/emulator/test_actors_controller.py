@@ -7,10 +7,10 @@ import random
 import pytest
 
 from kubedsm.clock import VirtualClock
-from kubedsm.emulator.actors.cache import Cache
-from kubedsm.emulator.actors.controller import Controller, Requeue
-from kubedsm.emulator.api.api_server import ApiServer
-from kubedsm.emulator.api.errors import ApiError
+from kubedsm_lab.emulator.actors.cache import Cache
+from kubedsm_lab.emulator.actors.controller import Controller, Requeue
+from kubedsm_lab.emulator.api.api_server import ApiServer
+from kubedsm_lab.emulator.api.errors import ApiError
 
 pytestmark = pytest.mark.looptime
 A, B, C = ("ns", "a"), ("ns", "b"), ("ns", "c")

@@ -6,10 +6,10 @@ import random
 import pytest
 
 from kubedsm.clock import VirtualClock
-from kubedsm.emulator.actors.conditions import find
-from kubedsm.emulator.api.resources import EVENTS, NODES, PODS
-from kubedsm.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
-from kubedsm.emulator.paper import node
+from kubedsm_lab.emulator.actors.conditions import find
+from kubedsm_lab.emulator.api.resources import EVENTS, NODES, PODS
+from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
+from kubedsm_lab.emulator.paper import node
 from support.actor_world import NS, pod_spec
 
 pytestmark = pytest.mark.looptime

@@ -1,8 +1,8 @@
 import pytest
 
-from kubedsm.emulator.actors.rollout import Share, new_size, old_sizes, proportional_sizes
-from kubedsm.emulator.actors.template_hash import template_hash
-from kubedsm.emulator.api.resources import DEPLOYMENTS, PODS, REPLICA_SETS
+from kubedsm_lab.emulator.actors.rollout import Share, new_size, old_sizes, proportional_sizes
+from kubedsm_lab.emulator.actors.template_hash import template_hash
+from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, PODS, REPLICA_SETS
 from support.actor_world import NS, condition, emulated, owner_of, template
 
 pytestmark = pytest.mark.looptime

@@ -1,7 +1,7 @@
 import pytest
 
-from kubedsm.emulator.api.errors import ApiError
-from kubedsm.emulator.api.resources import POD_DISRUPTION_BUDGETS, PODS
+from kubedsm_lab.emulator.api.errors import ApiError
+from kubedsm_lab.emulator.api.resources import POD_DISRUPTION_BUDGETS, PODS
 from support.actor_world import NS, condition, emulated
 
 pytestmark = pytest.mark.looptime

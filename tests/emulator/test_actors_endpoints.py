@@ -1,8 +1,8 @@
 import pytest
 
-from kubedsm.emulator.actors.kubelet import NEVER_READY
-from kubedsm.emulator.api.errors import ApiError
-from kubedsm.emulator.api.resources import ENDPOINTS, PODS, SERVICES
+from kubedsm_lab.emulator.actors.kubelet import NEVER_READY
+from kubedsm_lab.emulator.api.errors import ApiError
+from kubedsm_lab.emulator.api.resources import ENDPOINTS, PODS, SERVICES
 from support.actor_world import NS, emulated
 
 pytestmark = pytest.mark.looptime

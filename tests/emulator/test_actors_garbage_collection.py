@@ -1,7 +1,7 @@
 import pytest
 
-from kubedsm.emulator.api.errors import ApiError
-from kubedsm.emulator.api.resources import (
+from kubedsm_lab.emulator.api.errors import ApiError
+from kubedsm_lab.emulator.api.resources import (
     CONFIGMAPS,
     DEPLOYMENTS,
     NAMESPACES,

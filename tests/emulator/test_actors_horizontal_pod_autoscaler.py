@@ -4,9 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubedsm.emulator.actors.scaling_behavior import Behavior, ScalingHistory, limited, stabilized
-from kubedsm.emulator.actors.scaling_metrics import MetricUnavailable, Target, propose
-from kubedsm.emulator.api.resources import DEPLOYMENTS, HORIZONTAL_POD_AUTOSCALERS, PODS
+from kubedsm_lab.emulator.actors.scaling_behavior import (
+    Behavior,
+    ScalingHistory,
+    limited,
+    stabilized,
+)
+from kubedsm_lab.emulator.actors.scaling_metrics import MetricUnavailable, Target, propose
+from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, HORIZONTAL_POD_AUTOSCALERS, PODS
 from support.actor_world import NS, condition, emulated
 
 pytestmark = pytest.mark.looptime

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kubedsm.emulator.api.resources import JOBS, PODS
+from kubedsm_lab.emulator.api.resources import JOBS, PODS
 from support.actor_world import NS, condition, emulated, pod_spec
 
 pytestmark = pytest.mark.looptime

@@ -4,11 +4,11 @@ import attrs
 import pytest
 
 from kubedsm.clock import VirtualClock
-from kubedsm.emulator.actors.container_runtime import Containers
-from kubedsm.emulator.actors.kubelet import NEVER_READY
-from kubedsm.emulator.api.resources import NODES, PODS
-from kubedsm.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
-from kubedsm.emulator.paper import node
+from kubedsm_lab.emulator.actors.container_runtime import Containers
+from kubedsm_lab.emulator.actors.kubelet import NEVER_READY
+from kubedsm_lab.emulator.api.resources import NODES, PODS
+from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
+from kubedsm_lab.emulator.paper import node
 from support.actor_world import condition, emulated, set_node_ready
 
 pytestmark = pytest.mark.looptime

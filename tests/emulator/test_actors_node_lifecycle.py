@@ -1,6 +1,6 @@
 import pytest
 
-from kubedsm.emulator.api.resources import NODES, PODS
+from kubedsm_lab.emulator.api.resources import NODES, PODS
 from support.actor_world import condition, emulated, set_node_ready
 
 pytestmark = pytest.mark.looptime

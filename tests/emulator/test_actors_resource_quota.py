@@ -1,6 +1,6 @@
 import pytest
 
-from kubedsm.emulator.api.resources import CONFIGMAPS, PODS, RESOURCE_QUOTAS
+from kubedsm_lab.emulator.api.resources import CONFIGMAPS, PODS, RESOURCE_QUOTAS
 from support.actor_world import NS, emulated
 
 pytestmark = pytest.mark.looptime

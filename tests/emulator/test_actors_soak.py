@@ -6,9 +6,9 @@ import time
 import looptime
 import pytest
 
-from kubedsm.emulator.actors.pod_state import is_active
-from kubedsm.emulator.api.errors import ApiError
-from kubedsm.emulator.api.resources import (
+from kubedsm_lab.emulator.actors.pod_state import is_active
+from kubedsm_lab.emulator.api.errors import ApiError
+from kubedsm_lab.emulator.api.resources import (
     DEPLOYMENTS,
     HORIZONTAL_POD_AUTOSCALERS,
     POD_DISRUPTION_BUDGETS,

@@ -1,7 +1,7 @@
 import pytest
 
-from kubedsm.emulator.actors.kubelet import NEVER_READY
-from kubedsm.emulator.api.resources import PODS, STATEFUL_SETS
+from kubedsm_lab.emulator.actors.kubelet import NEVER_READY
+from kubedsm_lab.emulator.api.resources import PODS, STATEFUL_SETS
 from support.actor_world import NS, emulated, owner_of, template
 
 pytestmark = pytest.mark.looptime

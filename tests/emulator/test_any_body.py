@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubedsm.emulator.api.api_server import ApiServer
-from kubedsm.emulator.http.routes import ApiRequest, ApiResponse, Routes
+from kubedsm_lab.emulator.api.api_server import ApiServer
+from kubedsm_lab.emulator.http.routes import ApiRequest, ApiResponse, Routes
 from support.any_damage import JUNK, places, put
 from support.api_cases import Object, budget, deployment, pod
 from support.examples import examples

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from kubedsm.emulator.api.api_server import ApiServer
-from kubedsm.emulator.api.patching import MERGE_PATCH, STRATEGIC_MERGE_PATCH
-from kubedsm.emulator.api.resources import (
+from kubedsm_lab.emulator.api.api_server import ApiServer
+from kubedsm_lab.emulator.api.patching import MERGE_PATCH, STRATEGIC_MERGE_PATCH
+from kubedsm_lab.emulator.api.resources import (
     CONFIGMAPS,
     DEPLOYMENTS,
     NAMESPACES,

@@ -6,16 +6,16 @@ import pytest
 from kubedsm.clock import VirtualClock
 from kubedsm.configuration.documents import DocumentError
 from kubedsm.core.world.quantities import millis, units
-from kubedsm.emulator.api.resources import (
+from kubedsm_lab.emulator.api.resources import (
     DEPLOYMENTS,
     HORIZONTAL_POD_AUTOSCALERS,
     NODES,
     PODS,
     SERVICES,
 )
-from kubedsm.emulator.cluster_file import load
-from kubedsm.emulator.emulated_cluster import EmulatedCluster
-from kubedsm.emulator.paper import paper_cluster, paper_services
+from kubedsm_lab.emulator.cluster_file import load
+from kubedsm_lab.emulator.emulated_cluster import EmulatedCluster
+from kubedsm_lab.emulator.paper import paper_cluster, paper_services
 
 SHORT = """\
 nodes:

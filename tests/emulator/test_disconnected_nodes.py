@@ -2,8 +2,8 @@
 
 import pytest
 
-from kubedsm.emulator.actors.node_state import DISCONNECTED, eviction_intervals
-from kubedsm.emulator.api.resources import NODES, PODS
+from kubedsm_lab.emulator.actors.node_state import DISCONNECTED, eviction_intervals
+from kubedsm_lab.emulator.api.resources import NODES, PODS
 from support.actor_world import condition, emulated
 
 pytestmark = pytest.mark.looptime

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from kubedsm.emulator.actors.kubelet import NEVER_READY
-from kubedsm.emulator.actors.node_state import DISCONNECTED
-from kubedsm.emulator.api.resources import SERVED
+from kubedsm_lab.emulator.actors.kubelet import NEVER_READY
+from kubedsm_lab.emulator.actors.node_state import DISCONNECTED
+from kubedsm_lab.emulator.api.resources import SERVED
 from support.api_requests import asked
 
 PAGE = " ".join((Path(__file__).parents[2] / "docs" / "emulator.md").read_text().split())

@@ -19,11 +19,11 @@ from kubedsm.cluster.client.port import (
     ServerError,
     Unreachable,
 )
-from kubedsm.emulator.access.access import Access
-from kubedsm.emulator.api.api_server import ApiServer
-from kubedsm.emulator.api.resources import PODS
-from kubedsm.emulator.front import Delivery, EmulatedFront, RequestFault
-from kubedsm.emulator.http.routes import Routes
+from kubedsm_lab.emulator.access.access import Access
+from kubedsm_lab.emulator.api.api_server import ApiServer
+from kubedsm_lab.emulator.api.resources import PODS
+from kubedsm_lab.emulator.front import Delivery, EmulatedFront, RequestFault
+from kubedsm_lab.emulator.http.routes import Routes
 from support.api_cases import pod
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]

@@ -11,9 +11,9 @@ import attrs
 import pytest
 from yarl import URL
 
-from kubedsm.emulator.http.routes import ApiRequest, ApiResponse
-from kubedsm.emulator.http.server import HttpFront, kubeconfig
 from kubedsm.listening import AddressUnavailableError
+from kubedsm_lab.emulator.http.routes import ApiRequest, ApiResponse
+from kubedsm_lab.emulator.http.server import HttpFront, kubeconfig
 from support.processes import PATIENCE
 
 pytestmark = pytest.mark.http

@@ -8,21 +8,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubedsm.emulator.api.api_server import ApiServer
-from kubedsm.emulator.api.errors import ApiError
-from kubedsm.emulator.api.list_types import fields_of
-from kubedsm.emulator.api.managed_fields.applying import Apply, applied
-from kubedsm.emulator.api.managed_fields.entries import Entries, decoded, shown
-from kubedsm.emulator.api.managed_fields.field_sets import (
+from kubedsm_lab.emulator.api.api_server import ApiServer
+from kubedsm_lab.emulator.api.errors import ApiError
+from kubedsm_lab.emulator.api.list_types import fields_of
+from kubedsm_lab.emulator.api.managed_fields.applying import Apply, applied
+from kubedsm_lab.emulator.api.managed_fields.entries import Entries, decoded, shown
+from kubedsm_lab.emulator.api.managed_fields.field_sets import (
     difference,
     intersection,
     ordered,
     paths,
     union,
 )
-from kubedsm.emulator.api.managed_fields.tracking import Write, entries_of
-from kubedsm.emulator.api.managed_fields.walks import comparison, field_set, merged
-from kubedsm.emulator.api.resources import PODS, Object
+from kubedsm_lab.emulator.api.managed_fields.tracking import Write, entries_of
+from kubedsm_lab.emulator.api.managed_fields.walks import comparison, field_set, merged
+from kubedsm_lab.emulator.api.resources import PODS, Object
 from support.examples import examples
 from support.fixed_clock import FixedClock
 

@@ -8,12 +8,12 @@ import attrs
 import pytest
 
 from kubedsm.clock import SystemClock
-from kubedsm.emulator.access.users import User
-from kubedsm.emulator.api.api_server import ApiServer
-from kubedsm.emulator.api.resources import NAMESPACES
-from kubedsm.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
-from kubedsm.emulator.http.routes import Routes
-from kubedsm.emulator.http.server import HttpFront
+from kubedsm_lab.emulator.access.users import User
+from kubedsm_lab.emulator.api.api_server import ApiServer
+from kubedsm_lab.emulator.api.resources import NAMESPACES
+from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
+from kubedsm_lab.emulator.http.routes import Routes
+from kubedsm_lab.emulator.http.server import HttpFront
 from support.playing import Player, Write
 from support.recorded import MORE_OF_API_SERVER
 from support.transcripts import load

@@ -8,9 +8,9 @@ from pathlib import Path
 import orjson
 import pytest
 
-from kubedsm.emulator.api.resources import SERVED
-from kubedsm.emulator.http.openapi import FIELD_TYPES, model_of
-from kubedsm.emulator.http.routes import ApiRequest
+from kubedsm_lab.emulator.api.resources import SERVED
+from kubedsm_lab.emulator.http.openapi import FIELD_TYPES, model_of
+from kubedsm_lab.emulator.http.routes import ApiRequest
 from support.api_requests import asked
 
 ROOT = Path(__file__).parents[2]

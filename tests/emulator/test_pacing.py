@@ -7,10 +7,10 @@ import orjson
 import pytest
 
 from kubedsm.clock import VirtualClock
-from kubedsm.emulator.api.api_server import ApiServer
-from kubedsm.emulator.api.pacing import CREATION, DELIVERY, Pacing
-from kubedsm.emulator.api.resources import PODS, REPLICA_SETS, RESOURCE_QUOTAS
-from kubedsm.emulator.http.routes import ApiRequest, Routes
+from kubedsm_lab.emulator.api.api_server import ApiServer
+from kubedsm_lab.emulator.api.pacing import CREATION, DELIVERY, Pacing
+from kubedsm_lab.emulator.api.resources import PODS, REPLICA_SETS, RESOURCE_QUOTAS
+from kubedsm_lab.emulator.http.routes import ApiRequest, Routes
 from support.actor_world import NS, emulated, template
 from support.api_cases import pod
 

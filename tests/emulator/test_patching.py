@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubedsm.emulator.api.errors import ApiError
-from kubedsm.emulator.api.patching import (
+from kubedsm_lab.emulator.api.errors import ApiError
+from kubedsm_lab.emulator.api.patching import (
     APPLY_PATCH,
     JSON_PATCH,
     MERGE_PATCH,
@@ -18,7 +18,7 @@ from kubedsm.emulator.api.patching import (
     merge_patch,
     patched,
 )
-from kubedsm.emulator.api.resources import DEPLOYMENTS, NODES, PODS, SERVICES
+from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NODES, PODS, SERVICES
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 3) | st.text(max_size=2),

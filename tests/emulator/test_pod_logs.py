@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from kubedsm.emulator.actors.container_runtime import NoRuntime
-from kubedsm.emulator.api.resources import PODS
-from kubedsm.emulator.http.pod_logs import LogStream
-from kubedsm.emulator.http.routes import ApiRequest
+from kubedsm_lab.emulator.actors.container_runtime import NoRuntime
+from kubedsm_lab.emulator.api.resources import PODS
+from kubedsm_lab.emulator.http.pod_logs import LogStream
+from kubedsm_lab.emulator.http.routes import ApiRequest
 from support.actor_world import NS, emulated
 from support.api_requests import asked
 

@@ -6,8 +6,8 @@ import signal
 import pytest
 
 from kubedsm.clock import VirtualClock
-from kubedsm.emulator.actors.container_runtime import UP, Containers
-from kubedsm.emulator.processes.pod_processes import FAILURES, PERIOD, PodProcesses
+from kubedsm_lab.emulator.actors.container_runtime import UP, Containers
+from kubedsm_lab.emulator.processes.pod_processes import FAILURES, PERIOD, PodProcesses
 
 pytestmark = pytest.mark.looptime
 

@@ -6,8 +6,8 @@ import os
 import pytest
 
 from kubedsm.clock import VirtualClock
-from kubedsm.emulator.processes.pod_processes import PodProcess
-from kubedsm.emulator.processes.pod_usage import PodUsage
+from kubedsm_lab.emulator.processes.pod_processes import PodProcess
+from kubedsm_lab.emulator.processes.pod_usage import PodUsage
 
 pytestmark = pytest.mark.looptime
 TICKS = os.sysconf("SC_CLK_TCK")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from kubedsm.emulator.api.patching import MERGE_PATCH
-from kubedsm.emulator.api.resources import PODS, PRIORITY_CLASSES
+from kubedsm_lab.emulator.api.patching import MERGE_PATCH
+from kubedsm_lab.emulator.api.resources import PODS, PRIORITY_CLASSES
 from support.api_cases import api_server, pod, refused
 from support.fixed_clock import FixedClock
 

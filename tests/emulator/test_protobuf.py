@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubedsm.emulator.http.protobuf import ProtobufError, decode
+from kubedsm_lab.emulator.http.protobuf import ProtobufError, decode
 
 #: kubectl create namespace shop
 NAMESPACE = (

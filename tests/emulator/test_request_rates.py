@@ -6,7 +6,7 @@ import json
 import pytest
 from aiohttp import web
 
-from kubedsm.emulator.processes.request_rates import rates, request_rates
+from kubedsm_lab.emulator.processes.request_rates import rates, request_rates
 from support.fixed_clock import FixedClock
 from support.loopback import Server
 

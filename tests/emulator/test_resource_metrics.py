@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from kubedsm.emulator.actors.metrics_server import Sample
-from kubedsm.emulator.actors.resource_metrics import Scaled, propose_of_resource
-from kubedsm.emulator.actors.scaling_metrics import MetricUnavailable
-from kubedsm.emulator.api.moments import rfc3339
-from kubedsm.emulator.api.resources import DEPLOYMENTS, HORIZONTAL_POD_AUTOSCALERS
+from kubedsm_lab.emulator.actors.metrics_server import Sample
+from kubedsm_lab.emulator.actors.resource_metrics import Scaled, propose_of_resource
+from kubedsm_lab.emulator.actors.scaling_metrics import MetricUnavailable
+from kubedsm_lab.emulator.api.moments import rfc3339
+from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, HORIZONTAL_POD_AUTOSCALERS
 from support.actor_world import NS, condition, emulated
 
 pytestmark = pytest.mark.looptime

@@ -3,10 +3,10 @@
 import orjson
 import pytest
 
-from kubedsm.emulator.access.access import Access
-from kubedsm.emulator.api.api_server import ApiServer
-from kubedsm.emulator.api.resources import CONFIGMAPS, DEPLOYMENTS, PODS
-from kubedsm.emulator.http.routes import ApiRequest, ApiResponse, Routes, WatchStream
+from kubedsm_lab.emulator.access.access import Access
+from kubedsm_lab.emulator.api.api_server import ApiServer
+from kubedsm_lab.emulator.api.resources import CONFIGMAPS, DEPLOYMENTS, PODS
+from kubedsm_lab.emulator.http.routes import ApiRequest, ApiResponse, Routes, WatchStream
 from support.api_cases import deployment, pod
 from support.api_requests import JSON, PODS_PATH, asked
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from kubedsm.emulator.api.errors import ApiError
-from kubedsm.emulator.api.resources import EVENTS, NAMESPACES, NODES, PODS
-from kubedsm.emulator.api.selectors import (
+from kubedsm_lab.emulator.api.errors import ApiError
+from kubedsm_lab.emulator.api.resources import EVENTS, NAMESPACES, NODES, PODS
+from kubedsm_lab.emulator.api.selectors import (
     SelectorError,
     label_selector_of,
     parse_fields,

@@ -8,9 +8,9 @@ from urllib.parse import parse_qsl
 import orjson
 import pytest
 
-from kubedsm.emulator.api.api_server import ApiServer
-from kubedsm.emulator.api.resources import NAMESPACES, Object
-from kubedsm.emulator.http.routes import ApiRequest, ApiResponse, Routes, WatchStream
+from kubedsm_lab.emulator.api.api_server import ApiServer
+from kubedsm_lab.emulator.api.resources import NAMESPACES, Object
+from kubedsm_lab.emulator.http.routes import ApiRequest, ApiResponse, Routes, WatchStream
 from support.fixed_clock import FixedClock
 from support.recorded import MORE_OF_API_SERVER
 from support.transcripts import Exchange, load

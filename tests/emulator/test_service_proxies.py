@@ -12,11 +12,11 @@ from prometheus_client import CollectorRegistry
 from yarl import URL
 
 from kubedsm.core.world.model import Tier
-from kubedsm.emulator.api.resources import ENDPOINTS, NAMESPACES, SERVICES
-from kubedsm.emulator.processes.accounts import Accounts
-from kubedsm.emulator.processes.forwarding import Forwarding
-from kubedsm.emulator.processes.pod_processes import PodProcess
-from kubedsm.emulator.processes.service_proxies import ServiceProxies
+from kubedsm_lab.emulator.api.resources import ENDPOINTS, NAMESPACES, SERVICES
+from kubedsm_lab.emulator.processes.accounts import Accounts
+from kubedsm_lab.emulator.processes.forwarding import Forwarding
+from kubedsm_lab.emulator.processes.pod_processes import PodProcess
+from kubedsm_lab.emulator.processes.service_proxies import ServiceProxies
 from support.fixed_clock import FixedClock
 from support.loopback import Server
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubedsm.emulator.api.resources import CONFIGMAPS, EVENTS, NEW_EVENTS, PODS
-from kubedsm.emulator.api.store import ExpiredError, ObjectChange, Store
+from kubedsm_lab.emulator.api.resources import CONFIGMAPS, EVENTS, NEW_EVENTS, PODS
+from kubedsm_lab.emulator.api.store import ExpiredError, ObjectChange, Store
 from support.fixed_clock import FixedClock
 
 

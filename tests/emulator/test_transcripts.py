@@ -11,10 +11,10 @@ import aiohttp
 import pytest
 
 from kubedsm.clock import SystemClock
-from kubedsm.emulator.access.access import Access
-from kubedsm.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
-from kubedsm.emulator.http.routes import Routes
-from kubedsm.emulator.http.server import HttpFront
+from kubedsm_lab.emulator.access.access import Access
+from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
+from kubedsm_lab.emulator.http.routes import Routes
+from kubedsm_lab.emulator.http.server import HttpFront
 from support.playing import Player, Write
 from support.transcripts import Object, load
 

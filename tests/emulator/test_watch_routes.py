@@ -3,9 +3,9 @@
 import orjson
 import pytest
 
-from kubedsm.emulator.api.api_server import ApiServer
-from kubedsm.emulator.api.resources import CONFIGMAPS, NODES, PODS
-from kubedsm.emulator.http.routes import Routes
+from kubedsm_lab.emulator.api.api_server import ApiServer
+from kubedsm_lab.emulator.api.resources import CONFIGMAPS, NODES, PODS
+from kubedsm_lab.emulator.http.routes import Routes
 from support.api_cases import pod
 from support.api_requests import asked, seen, watching
 

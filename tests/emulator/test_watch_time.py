@@ -7,9 +7,9 @@ import orjson
 import pytest
 
 from kubedsm.clock import VirtualClock
-from kubedsm.emulator.api.api_server import ApiServer
-from kubedsm.emulator.api.resources import PODS
-from kubedsm.emulator.http.routes import ApiRequest, Routes, WatchStream
+from kubedsm_lab.emulator.api.api_server import ApiServer
+from kubedsm_lab.emulator.api.resources import PODS
+from kubedsm_lab.emulator.http.routes import ApiRequest, Routes, WatchStream
 from support.api_cases import pod
 
 

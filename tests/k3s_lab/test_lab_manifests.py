@@ -11,9 +11,9 @@ import yaml
 from kubedsm.clock import SystemClock
 from kubedsm.configuration.settings import load_file
 from kubedsm.core.world.quantities import millis
-from kubedsm.emulator.api.api_server import ApiServer
-from kubedsm.emulator.api.resources import SERVED
-from kubedsm.emulator.paper import SERVICES, paper_cluster
+from kubedsm_lab.emulator.api.api_server import ApiServer
+from kubedsm_lab.emulator.api.resources import SERVED
+from kubedsm_lab.emulator.paper import SERVICES, paper_cluster
 from loadgen.cli import loadgen
 from support.lab import LAB, nodes, services
 from support.manifests import MANIFESTS, built, documents

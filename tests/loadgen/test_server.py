@@ -6,7 +6,7 @@ import random
 import numpy as np
 import pytest
 
-from kubedsm.replay import workload_model
+from kubedsm_lab.replay import workload_model
 from loadgen.server import Server
 from loadgen.transport import Answer, TransportError
 from loadgen.work import Work

@@ -7,10 +7,10 @@ import pytest
 import kubedsm
 from kubedsm.cluster.client.port import Unreachable
 from kubedsm.configuration.settings import load
-from kubedsm.emulator.api.resources import CONFIGMAPS, DEPLOYMENTS, NAMESPACES, PODS
-from kubedsm.emulator.front import Delivery, RequestFault
-from kubedsm.emulator.paper import node
 from kubedsm.monitoring.reading import Leadership
+from kubedsm_lab.emulator.api.resources import CONFIGMAPS, DEPLOYMENTS, NAMESPACES, PODS
+from kubedsm_lab.emulator.front import Delivery, RequestFault
+from kubedsm_lab.emulator.paper import node
 from support.metered import Metered
 from support.worlds import CLOUD, EDGE, emulated
 

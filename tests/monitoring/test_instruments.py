@@ -11,9 +11,9 @@ from kubedsm.configuration.settings import load
 from kubedsm.core.solving.in_order import Certificate
 from kubedsm.core.solving.programme import Status
 from kubedsm.core.world.change import Change
-from kubedsm.emulator.front import RequestFault
 from kubedsm.monitoring.instruments import Instruments
 from kubedsm.monitoring.registry import written
+from kubedsm_lab.emulator.front import RequestFault
 from support.answering_cluster import POD
 from support.faults import OUTCOMES
 from support.metered import Metered, total

@@ -1,6 +1,6 @@
 """What is on the page is asked about by a click, and the answer is beside it."""
 
-from kubedsm.emulator.api.resources import DEPLOYMENTS
+from kubedsm_lab.emulator.api.resources import DEPLOYMENTS
 from support.browser import expect, in_browser, keep
 from support.watched import watched
 

@@ -7,12 +7,12 @@ import msgspec
 import pytest
 
 from kubedsm.configuration.settings import load
-from kubedsm.emulator.api.resources import NODES, PODS
-from kubedsm.emulator.emulated_cluster import Timing
 from kubedsm.monitoring.reading import Leadership
 from kubedsm.page.seen.scene import Scene
 from kubedsm.page.seen.troubles import REMEMBERED
 from kubedsm.page.served.stream import Stream
+from kubedsm_lab.emulator.api.resources import NODES, PODS
+from kubedsm_lab.emulator.emulated_cluster import Timing
 from support.answers import tell
 from support.move_scenes import (
     CONFIGURATION,

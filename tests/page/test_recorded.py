@@ -3,8 +3,8 @@
 import pytest
 
 from kubedsm.page.one_file import Recorded, one_file
-from kubedsm.replay.runner import carry_out
-from kubedsm.replay.world import Run, Setup
+from kubedsm_lab.replay.runner import carry_out
+from kubedsm_lab.replay.world import Run, Setup
 from loadgen.generators import normal
 from support.browser import expect, in_browser, keep, violations
 

@@ -9,9 +9,9 @@ import pytest
 from kubedsm.cluster.client.port import Response
 from kubedsm.core.world.events import MeasuredApplied
 from kubedsm.core.world.measured import Measured, Usage
-from kubedsm.emulator.api.resources import DEPLOYMENTS, NODES, PODS
-from kubedsm.emulator.front import RequestFault
-from kubedsm.emulator.paper import node
+from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NODES, PODS
+from kubedsm_lab.emulator.front import RequestFault
+from kubedsm_lab.emulator.paper import node
 from support.move_scenes import (
     LARGE_CLOUD,
     MERGE,

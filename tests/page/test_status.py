@@ -7,11 +7,11 @@ from contextlib import asynccontextmanager
 import pytest
 
 from kubedsm.cluster.client.dry_run import DryRun
-from kubedsm.emulator.api.resources import CONFIGMAPS, NAMESPACES
-from kubedsm.emulator.front import EmulatedFront
 from kubedsm.monitoring.reading import Leadership
 from kubedsm.runtime.assembly import Runtime
 from kubedsm.runtime.config_map import ConfigMapName
+from kubedsm_lab.emulator.api.resources import CONFIGMAPS, NAMESPACES
+from kubedsm_lab.emulator.front import EmulatedFront
 from support.fake_prometheus import DOWN, FakePrometheus
 from support.move_scenes import MERGE
 from support.preemptions import SLOW_STOP, preempting, urgent

@@ -4,16 +4,16 @@ import click
 import pytest
 
 from kubedsm.configuration.settings import Configuration, with_settings
-from kubedsm.emulator.emulated_cluster import ClusterSpec
-from kubedsm.emulator.paper import node, paper_cluster
-from kubedsm.replay.answer import answer
-from kubedsm.replay.glossary import MEANINGS
-from kubedsm.replay.presets import PAPER_SCENARIOS, equal_rates
-from kubedsm.replay.provenance import of_runs, told, typed
-from kubedsm.replay.report import EFFECT_HEADINGS, HEADINGS, SERVICE_HEADINGS
-from kubedsm.replay.sources import Source, recipe
-from kubedsm.replay.text import other_than_the_papers, papers_text
-from kubedsm.replay.world import Run, Setup
+from kubedsm_lab.emulator.emulated_cluster import ClusterSpec
+from kubedsm_lab.emulator.paper import node, paper_cluster
+from kubedsm_lab.replay.answer import answer
+from kubedsm_lab.replay.glossary import MEANINGS
+from kubedsm_lab.replay.presets import PAPER_SCENARIOS, equal_rates
+from kubedsm_lab.replay.provenance import of_runs, told, typed
+from kubedsm_lab.replay.report import EFFECT_HEADINGS, HEADINGS, SERVICE_HEADINGS
+from kubedsm_lab.replay.sources import Source, recipe
+from kubedsm_lab.replay.text import other_than_the_papers, papers_text
+from kubedsm_lab.replay.world import Run, Setup
 
 
 def row(policy, ratio, *, moves=0.0, lost=0.0, scenario="load", seeds=2):

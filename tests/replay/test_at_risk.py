@@ -5,8 +5,8 @@ import random
 import pytest
 
 from kubedsm.core.world.model import Tier
-from kubedsm.replay.at_risk import AtRisk
-from kubedsm.replay.timeline import Life, Timeline
+from kubedsm_lab.replay.at_risk import AtRisk
+from kubedsm_lab.replay.timeline import Life, Timeline
 from support.placement_instances import node, pod, resources
 
 E1, E2, C1 = (

@@ -4,15 +4,15 @@ import re
 
 import pytest
 
-from kubedsm.replay.charts.bars import Bar, bars
-from kubedsm.replay.charts.lines import Line, key, lines
-from kubedsm.replay.charts.looks import Look, looks_of
-from kubedsm.replay.charts.panel import Panel, parts_of, picture
-from kubedsm.replay.charts.scales import ticks
-from kubedsm.replay.page import page
-from kubedsm.replay.plots import pictures
-from kubedsm.replay.report import assembled
-from kubedsm.replay.variants import CONTENDERS
+from kubedsm_lab.replay.charts.bars import Bar, bars
+from kubedsm_lab.replay.charts.lines import Line, key, lines
+from kubedsm_lab.replay.charts.looks import Look, looks_of
+from kubedsm_lab.replay.charts.panel import Panel, parts_of, picture
+from kubedsm_lab.replay.charts.scales import ticks
+from kubedsm_lab.replay.page import page
+from kubedsm_lab.replay.plots import pictures
+from kubedsm_lab.replay.report import assembled
+from kubedsm_lab.replay.variants import CONTENDERS
 
 
 def test_nobody_looks_like_another_and_everybody_looks_the_same_everywhere():

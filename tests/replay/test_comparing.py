@@ -5,15 +5,15 @@ import pytest
 
 from kubedsm.configuration.documents import DocumentError
 from kubedsm.core.world.model import Tier
-from kubedsm.replay.comparing import compared
-from kubedsm.replay.files import RESULTS
-from kubedsm.replay.measures import Answers, ResponseTimes, measures_of
-from kubedsm.replay.page import page
-from kubedsm.replay.plots import pictures
-from kubedsm.replay.recording import Record
-from kubedsm.replay.report import assembled, in_a_sentence, plain_tables, tables
-from kubedsm.replay.runner import Outcome
-from kubedsm.replay.timeline import Life, Timeline
+from kubedsm_lab.replay.comparing import compared
+from kubedsm_lab.replay.files import RESULTS
+from kubedsm_lab.replay.measures import Answers, ResponseTimes, measures_of
+from kubedsm_lab.replay.page import page
+from kubedsm_lab.replay.plots import pictures
+from kubedsm_lab.replay.recording import Record
+from kubedsm_lab.replay.report import assembled, in_a_sentence, plain_tables, tables
+from kubedsm_lab.replay.runner import Outcome
+from kubedsm_lab.replay.timeline import Life, Timeline
 from support.policy_clusters import MI, node, pod
 from support.printed import printed
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from kubedsm.replay.evaluation import SECTIONS, tables
-from kubedsm.replay.presets import PAPER_SCENARIOS
-from kubedsm.replay.sections import made
-from kubedsm.replay.variants import CONTENDERS
+from kubedsm_lab.replay.evaluation import SECTIONS, tables
+from kubedsm_lab.replay.presets import PAPER_SCENARIOS
+from kubedsm_lab.replay.sections import made
+from kubedsm_lab.replay.variants import CONTENDERS
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "evaluation.md"
 

@@ -6,9 +6,9 @@ import json
 import attrs
 import pytest
 
-from kubedsm.replay.filming import PICTURE
-from kubedsm.replay.runner import carry_out
-from kubedsm.replay.world import Run, Setup
+from kubedsm_lab.replay.filming import PICTURE
+from kubedsm_lab.replay.runner import carry_out
+from kubedsm_lab.replay.world import Run, Setup
 from loadgen.generators import normal
 
 SCENARIO = normal(1.5, 0.4, seed=1, cycles=3)

@@ -10,17 +10,17 @@ import attrs
 import orjson
 import pytest
 
-from kubedsm.chaos.faults import answer
 from kubedsm.cluster.client.port import Unreachable
 from kubedsm.cluster.wire import sightings
 from kubedsm.configuration.settings import load
 from kubedsm.core.world.model import Tier, Tiers
-from kubedsm.emulator.api.resources import DEPLOYMENTS, NODES
-from kubedsm.emulator.front import Delivery, EmulatedFront, RequestFault
-from kubedsm.replay import following
-from kubedsm.replay.following import Plan, followed, recorded
-from kubedsm.replay.measures import lost_pod_seconds, pending_seconds
-from kubedsm.replay.recording import TimelineRecorder
+from kubedsm_lab.chaos.faults import answer
+from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NODES
+from kubedsm_lab.emulator.front import Delivery, EmulatedFront, RequestFault
+from kubedsm_lab.replay import following
+from kubedsm_lab.replay.following import Plan, followed, recorded
+from kubedsm_lab.replay.measures import lost_pod_seconds, pending_seconds
+from kubedsm_lab.replay.recording import TimelineRecorder
 from support.move_scenes import (
     CONFIGURATION,
     LARGE_CLOUD,

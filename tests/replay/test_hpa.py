@@ -12,19 +12,19 @@ import pytest
 from kubedsm.clock import VirtualClock
 from kubedsm.core.policies.in_turn import pick
 from kubedsm.core.policies.registry import KUBEDSM
-from kubedsm.emulator.api.resources import PODS
-from kubedsm.emulator.api.store import ObjectChange
-from kubedsm.replay.command import _MODELLED
-from kubedsm.replay.hpa.command import PRESET
-from kubedsm.replay.hpa.figures import chance_of_apart
-from kubedsm.replay.hpa.modelled_service import ModelledService
-from kubedsm.replay.hpa.plan import CONTENDERS, FULL, REFERENCE, SHORT, Plan
-from kubedsm.replay.hpa.processor_sharing import ClosedLoop, Processors
-from kubedsm.replay.hpa.tables import SECTIONS, standings
-from kubedsm.replay.hpa.trial import Look, Outcome, Start, Trial, play
-from kubedsm.replay.sections import as_markdown
-from kubedsm.replay.standings import Place
-from kubedsm.replay.summaries import median_interval
+from kubedsm_lab.emulator.api.resources import PODS
+from kubedsm_lab.emulator.api.store import ObjectChange
+from kubedsm_lab.replay.command import _MODELLED
+from kubedsm_lab.replay.hpa.command import PRESET
+from kubedsm_lab.replay.hpa.figures import chance_of_apart
+from kubedsm_lab.replay.hpa.modelled_service import ModelledService
+from kubedsm_lab.replay.hpa.plan import CONTENDERS, FULL, REFERENCE, SHORT, Plan
+from kubedsm_lab.replay.hpa.processor_sharing import ClosedLoop, Processors
+from kubedsm_lab.replay.hpa.tables import SECTIONS, standings
+from kubedsm_lab.replay.hpa.trial import Look, Outcome, Start, Trial, play
+from kubedsm_lab.replay.sections import as_markdown
+from kubedsm_lab.replay.standings import Place
+from kubedsm_lab.replay.summaries import median_interval
 from support.command_line import kubedsm
 
 STEP = 0.01

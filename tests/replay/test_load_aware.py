@@ -10,11 +10,12 @@ import pytest
 from kubedsm.clock import VirtualClock
 from kubedsm.configuration.load_aware import LoadAware
 from kubedsm.configuration.settings import Configuration
-from kubedsm.emulator.api.resources import PODS
-from kubedsm.emulator.api.store import ObjectChange
-from kubedsm.replay.command import _MODELLED
-from kubedsm.replay.load_aware import trial
-from kubedsm.replay.load_aware.application import (
+from kubedsm.runtime.load_reading import queries_of
+from kubedsm_lab.emulator.api.resources import PODS
+from kubedsm_lab.emulator.api.store import ObjectChange
+from kubedsm_lab.replay.command import _MODELLED
+from kubedsm_lab.replay.load_aware import trial
+from kubedsm_lab.replay.load_aware.application import (
     CAPACITY,
     GRAPHS,
     SCENARIOS,
@@ -22,16 +23,15 @@ from kubedsm.replay.load_aware.application import (
     Function,
     Resource,
 )
-from kubedsm.replay.load_aware.command import PRESET
-from kubedsm.replay.load_aware.contenders import CONTENDERS, DEFAULT, OURS, PAPER
-from kubedsm.replay.load_aware.history import LoadHistory
-from kubedsm.replay.load_aware.model import Chance, Traffic, end_to_end, visit_seconds
-from kubedsm.replay.load_aware.plan import FULL, Plan
-from kubedsm.replay.load_aware.prometheus import ModelledPrometheus
-from kubedsm.replay.load_aware.tables import SECTIONS
-from kubedsm.replay.load_aware.trial import Outcome, Trial, play
-from kubedsm.replay.sections import as_markdown
-from kubedsm.runtime.load_reading import queries_of
+from kubedsm_lab.replay.load_aware.command import PRESET
+from kubedsm_lab.replay.load_aware.contenders import CONTENDERS, DEFAULT, OURS, PAPER
+from kubedsm_lab.replay.load_aware.history import LoadHistory
+from kubedsm_lab.replay.load_aware.model import Chance, Traffic, end_to_end, visit_seconds
+from kubedsm_lab.replay.load_aware.plan import FULL, Plan
+from kubedsm_lab.replay.load_aware.prometheus import ModelledPrometheus
+from kubedsm_lab.replay.load_aware.tables import SECTIONS
+from kubedsm_lab.replay.load_aware.trial import Outcome, Trial, play
+from kubedsm_lab.replay.sections import as_markdown
 from support.command_line import kubedsm
 
 #: all as long as on average, and at the first pod

@@ -6,8 +6,8 @@ import pytest
 
 from kubedsm.configuration.documents import DocumentError
 from kubedsm.core.world.model import Tier
-from kubedsm.replay.load_report import read
-from kubedsm.replay.measures import ResponseTimes
+from kubedsm_lab.replay.load_report import read
+from kubedsm_lab.replay.measures import ResponseTimes
 from loadgen.arrivals import Arrival
 from loadgen.measures import Outcome, RequestRecorder
 

@@ -7,7 +7,7 @@ import pytest
 
 from kubedsm.core.packing.match import Bounds
 from kubedsm.core.world.model import Resources, Tier
-from kubedsm.replay.optimum import Optimum
+from kubedsm_lab.replay.optimum import Optimum
 from support.policy_clusters import MI, node, pod
 
 

@@ -3,9 +3,9 @@
 import attrs
 import pytest
 
-from kubedsm.replay.oscillations import OSCILLATIONS, oscillation
-from kubedsm.replay.runner import carry_out
-from kubedsm.replay.world import Run, Setup
+from kubedsm_lab.replay.oscillations import OSCILLATIONS, oscillation
+from kubedsm_lab.replay.runner import carry_out
+from kubedsm_lab.replay.world import Run, Setup
 
 
 def played(name, policy):

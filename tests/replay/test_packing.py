@@ -11,8 +11,9 @@ from kubedsm.core.optimise.pack import Packed
 from kubedsm.core.solving.in_order import Certificate
 from kubedsm.core.solving.programme import Status
 from kubedsm.core.world.model import Resources, Tier
-from kubedsm.replay.packing import command, sweep
-from kubedsm.replay.packing.attempts import (
+from kubedsm.solvers.highs import Highs
+from kubedsm_lab.replay.packing import command, sweep
+from kubedsm_lab.replay.packing.attempts import (
     Attempt,
     Call,
     Category,
@@ -23,11 +24,10 @@ from kubedsm.replay.packing.attempts import (
     holds,
     placed_proven,
 )
-from kubedsm.replay.packing.instances import PRIORITIES, Shape, instance, seeds, shapes
-from kubedsm.replay.packing.sweep import Plan, attempts
-from kubedsm.replay.packing.tables import SECTIONS
-from kubedsm.replay.sections import as_markdown
-from kubedsm.solvers.highs import Highs
+from kubedsm_lab.replay.packing.instances import PRIORITIES, Shape, instance, seeds, shapes
+from kubedsm_lab.replay.packing.sweep import Plan, attempts
+from kubedsm_lab.replay.packing.tables import SECTIONS
+from kubedsm_lab.replay.sections import as_markdown
 from support.command_line import kubedsm
 from support.policy_clusters import MI, node, pod, snapshot
 

@@ -8,7 +8,7 @@ from kubedsm.configuration.documents import DocumentError
 from kubedsm.configuration.settings import Configuration, with_settings
 from kubedsm.core.policies.registry import ON_REQUEST
 from kubedsm.core.world.model import Workload
-from kubedsm.replay.presets import (
+from kubedsm_lab.replay.presets import (
     EQUAL_COEFFICIENTS,
     EQUAL_RATE_SCENARIOS,
     MAIN_POLICIES,
@@ -21,8 +21,8 @@ from kubedsm.replay.presets import (
     reduced,
     stabilized,
 )
-from kubedsm.replay.variants import BASELINES, CONTENDERS, QOS_VARIANTS, contender
-from kubedsm.replay.world import Setup
+from kubedsm_lab.replay.variants import BASELINES, CONTENDERS, QOS_VARIANTS, contender
+from kubedsm_lab.replay.world import Setup
 from loadgen.generators import PAPER_COEFFICIENTS
 
 SERVICES = ("a", "b", "c", "d")

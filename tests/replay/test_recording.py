@@ -11,8 +11,8 @@ from kubedsm.cluster.wire.sightings import (
     PodSeen,
 )
 from kubedsm.core.world.model import Resources, Tier, Tiers
-from kubedsm.replay.measures import lost_pod_seconds
-from kubedsm.replay.recording import TimelineRecorder
+from kubedsm_lab.replay.measures import lost_pod_seconds
+from kubedsm_lab.replay.recording import TimelineRecorder
 from support.policy_clusters import MI, node, pod
 
 

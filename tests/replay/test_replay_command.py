@@ -9,7 +9,7 @@ import pytest
 
 from kubedsm import __version__
 from kubedsm.configuration.documents import DocumentError
-from kubedsm.replay.services import PAPER_SERVICES, load
+from kubedsm_lab.replay.services import PAPER_SERVICES, load
 from loadgen.generators import normal
 from loadgen.scenario import dumps
 from support import command_line

@@ -5,16 +5,16 @@ import random
 import pytest
 
 from kubedsm.core.world.model import Share, Tier
-from kubedsm.replay.measures import (
+from kubedsm_lab.replay.measures import (
     Spread,
     counted_levels,
     lost_pod_seconds,
     measure,
     pending_seconds,
 )
-from kubedsm.replay.recording import Record
-from kubedsm.replay.timeline import Life, MoveRecord, Timeline
-from kubedsm.replay.world import Run, Setup
+from kubedsm_lab.replay.recording import Record
+from kubedsm_lab.replay.timeline import Life, MoveRecord, Timeline
+from kubedsm_lab.replay.world import Run, Setup
 from loadgen.scenario import Api, Interval, Scenario
 from support.policy_clusters import MI, node, pod
 

@@ -11,22 +11,22 @@ from pathlib import Path
 import attrs
 import pytest
 
-from kubedsm.bench.soak.processes import family
 from kubedsm.cluster.calls import pod_writes
 from kubedsm.cluster.client.port import Conflict, DisruptionBudgetExceeded, Request
 from kubedsm.configuration import settings
 from kubedsm.configuration.sections import MigrationSettings
 from kubedsm.configuration.settings import Configuration
-from kubedsm.emulator.emulated_cluster import ClusterSpec
-from kubedsm.emulator.paper import node
-from kubedsm.replay.measures import measure
-from kubedsm.replay.plain_bindings import PlainBindings
-from kubedsm.replay.runner import carry_out, spread
-from kubedsm.replay.services import ServiceSpec
-from kubedsm.replay.sources import recipe
-from kubedsm.replay.variants import BASELINES, CONTENDERS
-from kubedsm.replay.world import Run, Setup, play
 from kubedsm.runtime.tier_marks import DELETION_COST_ANNOTATION
+from kubedsm_lab.bench.soak.processes import family
+from kubedsm_lab.emulator.emulated_cluster import ClusterSpec
+from kubedsm_lab.emulator.paper import node
+from kubedsm_lab.replay.measures import measure
+from kubedsm_lab.replay.plain_bindings import PlainBindings
+from kubedsm_lab.replay.runner import carry_out, spread
+from kubedsm_lab.replay.services import ServiceSpec
+from kubedsm_lab.replay.sources import recipe
+from kubedsm_lab.replay.variants import BASELINES, CONTENDERS
+from kubedsm_lab.replay.world import Run, Setup, play
 from loadgen.generators import normal, served
 from loadgen.scenario import dumps
 from support.preemptions import budget, filled, preempting
@@ -131,7 +131,9 @@ def runs_still(pid):
 
 
 def test_workers_end_with_a_run_that_is_killed():
-    spreading = "from kubedsm.replay.runner import spread; list(spread(time.sleep, [60, 60], 2))"
+    spreading = (
+        "from kubedsm_lab.replay.runner import spread; list(spread(time.sleep, [60, 60], 2))"
+    )
     with subprocess.Popen([sys.executable, "-c", f"import time; {spreading}"]) as run:
         # the workers, and multiprocessing's resource tracker
         while len(started := family(run.pid)) < 4 and run.poll() is None:

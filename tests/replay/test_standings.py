@@ -2,7 +2,7 @@
 
 import pytest
 
-from kubedsm.replay.standings import Difference, Place, Standing, everyone, ours_and_best
+from kubedsm_lab.replay.standings import Difference, Place, Standing, everyone, ours_and_best
 
 AHEAD, LEVEL, BEHIND = Place.AHEAD, Place.LEVEL, Place.BEHIND
 

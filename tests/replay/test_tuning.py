@@ -6,12 +6,12 @@ from kubedsm.cluster.wire import decoding
 from kubedsm.configuration.documents import DocumentError
 from kubedsm.configuration.settings import Configuration, with_settings
 from kubedsm.core.world.model import Tier, Tiers
-from kubedsm.replay.oscillations import OSCILLATIONS
-from kubedsm.replay.presets import PAPER_SCENARIOS
-from kubedsm.replay.random_clusters import random_cluster
-from kubedsm.replay.tuning import FACTORS, RANDOM_CLUSTERS, table, tuning
-from kubedsm.replay.variants import UnknownPolicyError, contender
-from kubedsm.replay.world import Setup
+from kubedsm_lab.replay.oscillations import OSCILLATIONS
+from kubedsm_lab.replay.presets import PAPER_SCENARIOS
+from kubedsm_lab.replay.random_clusters import random_cluster
+from kubedsm_lab.replay.tuning import FACTORS, RANDOM_CLUSTERS, table, tuning
+from kubedsm_lab.replay.variants import UnknownPolicyError, contender
+from kubedsm_lab.replay.world import Setup
 
 
 def test_settings_change_what_they_name_and_nothing_else():

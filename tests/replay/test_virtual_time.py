@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from kubedsm.replay.virtual_time import StandstillError, run_in_virtual_time
+from kubedsm_lab.replay.virtual_time import StandstillError, run_in_virtual_time
 
 
 def test_a_day_takes_no_time():

@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from kubedsm.replay.workload_model import Endpoint, Server, due_times, respond
+from kubedsm_lab.replay.workload_model import Endpoint, Server, due_times, respond
 from loadgen.scenario import Api, Interval
 
 ALWAYS = ((0.0, math.inf),)

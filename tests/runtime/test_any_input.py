@@ -15,21 +15,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from kubedsm.chaos.invariants import Invariants
 from kubedsm.configuration.settings import dump
 from kubedsm.core.world.model import Tier
-from kubedsm.emulator.api.resources import (
+from kubedsm.monitoring.gauges import families
+from kubedsm.monitoring.reading import Leadership, read
+from kubedsm.runtime.config_map import ConfigMapName
+from kubedsm.runtime.configuration_source import KEY
+from kubedsm_lab.chaos.invariants import Invariants
+from kubedsm_lab.emulator.api.resources import (
     CONFIGMAPS,
     HORIZONTAL_POD_AUTOSCALERS,
     NAMESPACES,
     NODES,
 )
-from kubedsm.emulator.paper import node
-from kubedsm.monitoring.gauges import families
-from kubedsm.monitoring.reading import Leadership, read
-from kubedsm.replay.virtual_time import run_in_virtual_time
-from kubedsm.runtime.config_map import ConfigMapName
-from kubedsm.runtime.configuration_source import KEY
+from kubedsm_lab.emulator.paper import node
+from kubedsm_lab.replay.virtual_time import run_in_virtual_time
 from support.any_configurations import configurations, texts
 from support.any_inputs import damages, odd
 from support.examples import examples

@@ -16,10 +16,10 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from kubedsm.configuration.load_aware import LoadAware
-from kubedsm.emulator.http.certificates import server_tls
 from kubedsm.runtime import prometheus
 from kubedsm.runtime.load_monitor import BYTES
 from kubedsm.runtime.prometheus import Failure, InAThread, Sample
+from kubedsm_lab.emulator.http.certificates import server_tls
 from support.processes import free_port
 
 pytestmark = pytest.mark.http

@@ -9,9 +9,9 @@ from kubedsm.clock import SystemClock
 from kubedsm.configuration.sections import BatchSettings
 from kubedsm.configuration.settings import load
 from kubedsm.core.world.model import Pod, PodClass, Resources, SchedulingRules, Uid, Workload
-from kubedsm.emulator.api.resources import PODS
 from kubedsm.runtime.batch_window import batch_window
 from kubedsm.runtime.scheduling_queue import SchedulingQueue
+from kubedsm_lab.emulator.api.resources import PODS
 from support.waiting_pods import pod
 from support.worlds import CLOUD, EDGE, emulated
 

@@ -6,9 +6,9 @@ from structlog.testing import capture_logs
 from kubedsm.configuration.settings import load
 from kubedsm.core.placing.cloud_window import LookedAt
 from kubedsm.core.world import node_order
-from kubedsm.emulator.paper import node
 from kubedsm.thinking.frames import pickled, pickled_answer, unpickled, unpickled_answer
 from kubedsm.why.table import explanation_table
+from kubedsm_lab.emulator.paper import node
 from support.metered import Metered
 from support.printed import printed
 from support.slow_thinking import hard, slow_batches

@@ -10,9 +10,9 @@ import structlog
 from kubedsm.cluster.client.dry_run import DryRun
 from kubedsm.configuration.current import CurrentConfiguration
 from kubedsm.configuration.settings import load
-from kubedsm.emulator.front import EmulatedFront
 from kubedsm.runtime.assembly import Runtime
 from kubedsm.runtime.dry_run import only_said
+from kubedsm_lab.emulator.front import EmulatedFront
 from support.accesses import Accesses
 from support.fake_prometheus import DOWN, FakePrometheus
 from support.move_scenes import LARGE_CLOUD, is_detached, migrating, open_edge, settle_on_cloud

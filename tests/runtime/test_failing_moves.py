@@ -6,7 +6,7 @@ import pytest
 
 from kubedsm.configuration.settings import load
 from kubedsm.core.world.model import Workload
-from kubedsm.emulator.api.resources import (
+from kubedsm_lab.emulator.api.resources import (
     DEPLOYMENTS,
     NODES,
     POD_DISRUPTION_BUDGETS,
@@ -14,7 +14,7 @@ from kubedsm.emulator.api.resources import (
     RESOURCE_QUOTAS,
     SERVICES,
 )
-from kubedsm.emulator.paper import node
+from kubedsm_lab.emulator.paper import node
 from support.move_scenes import (
     CONFIGURATION,
     LARGE_CLOUD,

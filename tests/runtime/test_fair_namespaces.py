@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from kubedsm.configuration.settings import Configuration
-from kubedsm.emulator.api.resources import NAMESPACES, PODS
+from kubedsm_lab.emulator.api.resources import NAMESPACES, PODS
 from support.worlds import CLOUD, EDGE, emulated
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]

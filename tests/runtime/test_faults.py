@@ -7,7 +7,7 @@ import pytest
 
 from kubedsm.cluster.client.port import Unreachable
 from kubedsm.configuration.settings import load
-from kubedsm.emulator.front import Delivery, RequestFault
+from kubedsm_lab.emulator.front import Delivery, RequestFault
 from support.worlds import CLOUD, EDGE, emulated
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]

@@ -5,9 +5,9 @@ import json
 
 import pytest
 
-from kubedsm.chaos.faults import answer
 from kubedsm.configuration.settings import load
-from kubedsm.emulator.api.resources import NODES, PODS, REPLICA_SETS
+from kubedsm_lab.chaos.faults import answer
+from kubedsm_lab.emulator.api.resources import NODES, PODS, REPLICA_SETS
 from support.tenants import (
     ANNOTATION,
     CLOUD,

@@ -8,11 +8,11 @@ import pytest
 
 from kubedsm.configuration.settings import load
 from kubedsm.core.world.deadline import Deadline
-from kubedsm.emulator.api.resources import NODES, PODS
-from kubedsm.emulator.paper import node
 from kubedsm.runtime import deciding
 from kubedsm.runtime.taking_in import TakingIn
 from kubedsm.thinking.questions import NoAnswerError
+from kubedsm_lab.emulator.api.resources import NODES, PODS
+from kubedsm_lab.emulator.paper import node
 from support.preemptions import HIGH
 from support.sites import NORTH, cut_until_evicted, running, two_sites, where
 from support.slow_thinking import SlowThinker, hard, slow_batches

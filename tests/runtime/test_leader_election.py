@@ -6,13 +6,13 @@ from functools import partial
 import attrs
 import pytest
 
-from kubedsm.chaos.faults import answer
 from kubedsm.cluster.calls import leases
 from kubedsm.cluster.client.port import Forbidden, OutcomeUnknown, Request
 from kubedsm.cluster.client.write_gate import WriteGate
-from kubedsm.emulator.api.resources import LEASES, NAMESPACES
-from kubedsm.emulator.front import EmulatedFront, RequestFault
 from kubedsm.runtime.leader_election import Elector, LeaseTimes, NotLeadingError, identity_of
+from kubedsm_lab.chaos.faults import answer
+from kubedsm_lab.emulator.api.resources import LEASES, NAMESPACES
+from kubedsm_lab.emulator.front import EmulatedFront, RequestFault
 from support.faults import OUTCOMES
 from support.replicas import LEASE, TIMES
 from support.worlds import emulated

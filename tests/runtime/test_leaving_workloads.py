@@ -6,10 +6,10 @@ import orjson
 import pytest
 from structlog.testing import capture_logs
 
-from kubedsm.chaos.faults import answer
 from kubedsm.cluster.client.port import Response
-from kubedsm.emulator.api.managed_fields.tracking import to_json
-from kubedsm.emulator.api.resources import DEPLOYMENTS, EVENTS, NAMESPACES, PODS
+from kubedsm_lab.chaos.faults import answer
+from kubedsm_lab.emulator.api.managed_fields.tracking import to_json
+from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, EVENTS, NAMESPACES, PODS
 from support.tenants import (
     CLOUD,
     CONFIGURATION,

@@ -9,10 +9,10 @@ import pytest
 from kubedsm.clock import VirtualClock
 from kubedsm.configuration.current import CurrentConfiguration
 from kubedsm.configuration.settings import Configuration, load
-from kubedsm.emulator.api.resources import CONFIGMAPS, EVENTS, NAMESPACES
-from kubedsm.emulator.paper import node
 from kubedsm.runtime.config_map import ConfigMapName
 from kubedsm.runtime.configuration_source import KEY, ConfigurationFile, ConfigurationNews
+from kubedsm_lab.emulator.api.resources import CONFIGMAPS, EVENTS, NAMESPACES
+from kubedsm_lab.emulator.paper import node
 from support.move_scenes import MERGE, open_edge
 from support.preemptions import urgent
 from support.worlds import CLOUD, EDGE, emulated

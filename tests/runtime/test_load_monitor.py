@@ -10,11 +10,11 @@ from kubedsm.clock import VirtualClock
 from kubedsm.configuration.settings import load
 from kubedsm.core.world.measured import NOTHING_MEASURED, Usage
 from kubedsm.core.world.model import Tier, Workload
-from kubedsm.emulator.api.resources import CONFIGMAPS, EVENTS, NAMESPACES
 from kubedsm.runtime.assembly import Runtime
 from kubedsm.runtime.config_map import ConfigMapName
 from kubedsm.runtime.configuration_source import KEY
 from kubedsm.runtime.prometheus import Failure
+from kubedsm_lab.emulator.api.resources import CONFIGMAPS, EVENTS, NAMESPACES
 from support.fake_prometheus import DOWN, FakePrometheus, node_series, pod_series
 from support.metered import Metered
 from support.move_scenes import MERGE

@@ -10,9 +10,9 @@ from kubedsm.clock import VirtualClock
 from kubedsm.configuration.settings import load
 from kubedsm.core.world.events import MeasuredApplied
 from kubedsm.core.world.measured import NOTHING_MEASURED
-from kubedsm.emulator.api.resources import NODES
-from kubedsm.emulator.paper import node
 from kubedsm.runtime.prometheus import Sample
+from kubedsm_lab.emulator.api.resources import NODES
+from kubedsm_lab.emulator.paper import node
 from support.worlds import emulated
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]

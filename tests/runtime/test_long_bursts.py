@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from kubedsm.configuration.settings import load
-from kubedsm.emulator.api.resources import PODS
-from kubedsm.emulator.paper import node
+from kubedsm_lab.emulator.api.resources import PODS
+from kubedsm_lab.emulator.paper import node
 from support.waiting_pods import pod
 from support.worlds import emulated
 

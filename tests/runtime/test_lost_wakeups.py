@@ -6,8 +6,8 @@ import random
 import pytest
 
 from kubedsm.core.rules.feasibility import Feasibility
-from kubedsm.emulator.api.resources import NODES, PODS
 from kubedsm.runtime.unschedulable_pods import FLUSH
+from kubedsm_lab.emulator.api.resources import NODES, PODS
 from support.waiting_pods import MERGE, TAINT, apart, near, pod, spread, term, zoned
 from support.worlds import emulated
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from kubedsm.configuration.settings import load
-from kubedsm.emulator.api.resources import (
+from kubedsm_lab.emulator.api.resources import (
     CONFIGMAPS,
     ENDPOINTS,
     EVENTS,
@@ -15,7 +15,7 @@ from kubedsm.emulator.api.resources import (
     SERVICES,
     STATEFUL_SETS,
 )
-from kubedsm.emulator.paper import node
+from kubedsm_lab.emulator.paper import node
 from support.move_scenes import (
     LARGE_CLOUD,
     MERGE,

@@ -6,9 +6,9 @@ import random
 import pytest
 
 from kubedsm.configuration.settings import load
-from kubedsm.emulator.api.resources import HORIZONTAL_POD_AUTOSCALERS, NODES, PODS
-from kubedsm.emulator.front import Delivery
-from kubedsm.emulator.paper import node
+from kubedsm_lab.emulator.api.resources import HORIZONTAL_POD_AUTOSCALERS, NODES, PODS
+from kubedsm_lab.emulator.front import Delivery
+from kubedsm_lab.emulator.paper import node
 from support.move_scenes import LARGE_CLOUD, ReadyPods, becomes_unready, cleaned_up, open_edge
 from support.worlds import emulated
 

@@ -7,9 +7,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from kubedsm.configuration.settings import load
-from kubedsm.emulator.api.resources import CONFIGMAPS, EVENTS, NAMESPACES, NODES
 from kubedsm.runtime.config_map import ConfigMapName
 from kubedsm.runtime.mismatch_warnings import GRACE, PERIOD
+from kubedsm_lab.emulator.api.resources import CONFIGMAPS, EVENTS, NAMESPACES, NODES
 from support.worlds import CLOUD, EDGE, emulated
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]

@@ -5,15 +5,15 @@ import pytest
 
 from kubedsm.cluster.calls.live import LiveOwner
 from kubedsm.core.world.model import Uid
-from kubedsm.emulator.api.resources import (
+from kubedsm.runtime.step_calls import Accepted
+from kubedsm.runtime.step_checks import Fate, fate
+from kubedsm_lab.emulator.api.resources import (
     DEPLOYMENTS,
     POD_DISRUPTION_BUDGETS,
     PODS,
     REPLICA_SETS,
     SERVICES,
 )
-from kubedsm.runtime.step_calls import Accepted
-from kubedsm.runtime.step_checks import Fate, fate
 from plans.events import PodGone
 from plans.migration import MoveMode
 from plans.steps import Step, StepKind

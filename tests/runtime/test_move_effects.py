@@ -6,9 +6,9 @@ import msgspec
 import orjson
 import pytest
 
-from kubedsm.emulator.paper import node
 from kubedsm.why.effects import summed_up
 from kubedsm.why.explanation import EffectAnswer
+from kubedsm_lab.emulator.paper import node
 from support.answers import tell, tell_nothing
 from support.metered import Metered
 from support.move_scenes import CONFIGURATION, LARGE_CLOUD, open_edge, quiet, settle_on_cloud

@@ -6,8 +6,8 @@ import random
 import pytest
 
 from kubedsm.configuration.settings import load
-from kubedsm.emulator.api.resources import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
-from kubedsm.emulator.paper import node
+from kubedsm_lab.emulator.api.resources import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
+from kubedsm_lab.emulator.paper import node
 from support.move_scenes import ReadyPods, cleaned_up, open_edge
 from support.worlds import emulated
 

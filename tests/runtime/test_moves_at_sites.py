@@ -6,7 +6,7 @@ import attrs
 import pytest
 from structlog.testing import capture_logs
 
-from kubedsm.emulator.emulated_cluster import Timing
+from kubedsm_lab.emulator.emulated_cluster import Timing
 from support.move_scenes import BY_HAND, ReadyPods, hand_over, labelled, quiet
 from support.sites import GRACE, NORTH, SOUTH, cordon, two_sites, where
 

@@ -8,17 +8,17 @@ import asyncio
 import orjson
 import pytest
 
-from kubedsm.chaos.faults import answer
 from kubedsm.configuration.settings import load
-from kubedsm.emulator.api.resources import (
+from kubedsm_lab.chaos.faults import answer
+from kubedsm_lab.emulator.api.resources import (
     DEPLOYMENTS,
     NAMESPACES,
     POD_DISRUPTION_BUDGETS,
     PODS,
     REPLICA_SETS,
 )
-from kubedsm.emulator.front import RequestFault
-from kubedsm.emulator.paper import node
+from kubedsm_lab.emulator.front import RequestFault
+from kubedsm_lab.emulator.paper import node
 from plans.migration import restore_plan
 from support.move_scenes import (
     LARGE_CLOUD,

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from kubedsm.emulator.api.resources import PODS
-from kubedsm.emulator.front import Delivery
+from kubedsm_lab.emulator.api.resources import PODS
+from kubedsm_lab.emulator.front import Delivery
 from support.move_scenes import (
     MERGE,
     ONE_PLACE,

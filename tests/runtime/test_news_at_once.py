@@ -11,9 +11,9 @@ import pytest
 from kubedsm.configuration.settings import load
 from kubedsm.core.world.events import PodDeleted
 from kubedsm.core.world.model import Uid
-from kubedsm.emulator.api.resources import DEPLOYMENTS, NAMESPACES, NODES, PODS
-from kubedsm.emulator.front import Delivery
-from kubedsm.emulator.paper import node
+from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NAMESPACES, NODES, PODS
+from kubedsm_lab.emulator.front import Delivery
+from kubedsm_lab.emulator.paper import node
 from plans.migration import MoveMode, MoveOrder
 from support.move_scenes import group_of
 from support.tenants import CLOUD_ONLY, NEIGHBOUR, TENANT, Tenant

@@ -8,9 +8,9 @@ from structlog.testing import capture_logs
 
 from kubedsm.configuration.settings import load
 from kubedsm.core.world.sites import Away
-from kubedsm.emulator.api.resources import DEPLOYMENTS, NODES, PODS
 from kubedsm.thinking.questions import NoAnswerError
 from kubedsm.why.table import explanation_table
+from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NODES, PODS
 from support.move_scenes import MERGE
 from support.packings import APPLY, Counting, half_full, in_pieces, large, placed, settled
 from support.printed import printed

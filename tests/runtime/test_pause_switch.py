@@ -11,12 +11,12 @@ from structlog.testing import capture_logs
 
 from kubedsm.clock import VirtualClock
 from kubedsm.cluster.client.port import OutcomeUnknown, Response, Unreachable
-from kubedsm.emulator.api.resources import CONFIGMAPS, NAMESPACES
-from kubedsm.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
-from kubedsm.emulator.front import Delivery, EmulatedFront, NoFaults, RequestFault
 from kubedsm.runtime.config_map import ConfigMapName, FollowedConfigMap
 from kubedsm.runtime.pause_switch import PauseSwitch
 from kubedsm.said_by_cause import SaidByCause
+from kubedsm_lab.emulator.api.resources import CONFIGMAPS, NAMESPACES
+from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
+from kubedsm_lab.emulator.front import Delivery, EmulatedFront, NoFaults, RequestFault
 from support.move_scenes import MERGE
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from kubedsm.configuration.settings import load
-from kubedsm.emulator.emulated_cluster import Timing
-from kubedsm.emulator.paper import node
+from kubedsm_lab.emulator.emulated_cluster import Timing
+from kubedsm_lab.emulator.paper import node
 from support.move_scenes import open_edge
 from support.worlds import CLOUD, emulated
 

@@ -11,14 +11,14 @@ from kubedsm.cluster.client.write_gate import WriteGate
 from kubedsm.cluster.wire import decoding
 from kubedsm.cluster.wire.move_request import REQUEST_ANNOTATION, MoveRequest
 from kubedsm.configuration.settings import load
-from kubedsm.emulator.api.resources import CONFIGMAPS, EVENTS, NAMESPACES, NODES, STATEFUL_SETS
-from kubedsm.emulator.front import EmulatedFront
-from kubedsm.emulator.paper import node
 from kubedsm.runtime.config_map import ConfigMapName
 from kubedsm.runtime.configuration_source import KEY, said_in
 from kubedsm.runtime.leader_election import Elector, LeaseTimes
 from kubedsm.why import client
 from kubedsm.why.answers import Explainer
+from kubedsm_lab.emulator.api.resources import CONFIGMAPS, EVENTS, NAMESPACES, NODES, STATEFUL_SETS
+from kubedsm_lab.emulator.front import EmulatedFront
+from kubedsm_lab.emulator.paper import node
 from support.accesses import OWN, Accesses
 from support.faults import OUTCOMES
 from support.move_scenes import LARGE_CLOUD, MERGE, ONE_PLACE, migrating, open_edge, quiet

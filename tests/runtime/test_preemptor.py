@@ -4,14 +4,14 @@ import asyncio
 
 import pytest
 
-from kubedsm.chaos.faults import answer
 from kubedsm.cluster.client.port import OutcomeUnknown, Unreachable
 from kubedsm.core.goals.objective import Objective, Promise
 from kubedsm.core.policies.registry import POLICIES
 from kubedsm.core.world.model import Resources
-from kubedsm.emulator.api.resources import NODES, POD_DISRUPTION_BUDGETS, PODS, PRIORITY_CLASSES
-from kubedsm.emulator.front import RequestFault
-from kubedsm.emulator.paper import node
+from kubedsm_lab.chaos.faults import answer
+from kubedsm_lab.emulator.api.resources import NODES, POD_DISRUPTION_BUDGETS, PODS, PRIORITY_CLASSES
+from kubedsm_lab.emulator.front import RequestFault
+from kubedsm_lab.emulator.paper import node
 from support.preemptions import (
     DISABLED,
     DISRUPTION,

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from kubedsm.cluster.client.port import OutcomeUnknown
-from kubedsm.emulator.front import RequestFault
+from kubedsm_lab.emulator.front import RequestFault
 from support.faults import FaultAt
 from support.preemptions import (
     SLOW_STOP,

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from kubedsm.cluster.client.port import Forbidden
-from kubedsm.emulator.api.resources import (
+from kubedsm_lab.emulator.api.resources import (
     CSI_NODES,
     NAMESPACES,
     NODES,
@@ -13,7 +13,7 @@ from kubedsm.emulator.api.resources import (
     PODS,
     STORAGE_CLASSES,
 )
-from kubedsm.emulator.front import RequestFault
+from kubedsm_lab.emulator.front import RequestFault
 from support.waiting_pods import (
     LONG,
     ONE,

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from kubedsm.configuration.settings import load
-from kubedsm.emulator.api.resources import NODES
-from kubedsm.emulator.paper import node
+from kubedsm_lab.emulator.api.resources import NODES
+from kubedsm_lab.emulator.paper import node
 from support.move_scenes import MERGE, ReadyPods, migrating, open_edge, quiet
 from support.worlds import emulated
 

@@ -8,9 +8,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from kubedsm.cluster.client.port import Response
-from kubedsm.emulator.api.resources import EVENTS, NAMESPACES, PODS
-from kubedsm.emulator.front import RequestFault
-from kubedsm.emulator.paper import node
+from kubedsm_lab.emulator.api.resources import EVENTS, NAMESPACES, PODS
+from kubedsm_lab.emulator.front import RequestFault
+from kubedsm_lab.emulator.paper import node
 from support.worlds import EDGE, emulated
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]

@@ -6,8 +6,8 @@ import random
 import pytest
 
 from kubedsm.configuration.settings import load
-from kubedsm.emulator.api.resources import PODS
-from kubedsm.emulator.paper import node
+from kubedsm_lab.emulator.api.resources import PODS
+from kubedsm_lab.emulator.paper import node
 from support.slow_thinking import hard, overrun_at_random, slow_batches
 from support.worlds import CLOUD, emulated
 

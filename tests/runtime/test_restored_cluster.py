@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from kubedsm.chaos.invariants import Invariants
-from kubedsm.emulator.api.resources import DEPLOYMENTS, EVENTS, PODS, SERVED
-from kubedsm.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
+from kubedsm_lab.chaos.invariants import Invariants
+from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, EVENTS, PODS, SERVED
+from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
 from support.worlds import CLOUD, EDGE, QUICK, emulated
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]

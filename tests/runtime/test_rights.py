@@ -11,9 +11,9 @@ import structlog
 from kubedsm.cluster.joining import NotJoinedError, join
 from kubedsm.configuration.settings import load
 from kubedsm.core.world.model import MIGRATING_LABEL
-from kubedsm.emulator.api.resources import CLUSTER_ROLES, CONFIGMAPS, ROLES
-from kubedsm.emulator.front import EmulatedFront
-from kubedsm.emulator.paper import node
+from kubedsm_lab.emulator.api.resources import CLUSTER_ROLES, CONFIGMAPS, ROLES
+from kubedsm_lab.emulator.front import EmulatedFront
+from kubedsm_lab.emulator.paper import node
 from support.rights import ADMIN_TOKEN, Logged, Right, install, rights, shipped
 from support.worlds import emulated
 

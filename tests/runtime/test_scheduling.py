@@ -7,9 +7,9 @@ import pytest
 
 from kubedsm.cluster.client.port import Unreachable
 from kubedsm.core.world.model import DELETION_COST_ANNOTATION
-from kubedsm.emulator.api.resources import DEPLOYMENTS, NODES, PODS
-from kubedsm.emulator.front import RequestFault
-from kubedsm.emulator.paper import node
+from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NODES, PODS
+from kubedsm_lab.emulator.front import RequestFault
+from kubedsm_lab.emulator.paper import node
 from support.worlds import CLOUD, EDGE, emulated
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]

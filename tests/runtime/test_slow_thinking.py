@@ -5,8 +5,8 @@ import asyncio
 import pytest
 from structlog.testing import capture_logs
 
-from kubedsm.emulator.api.resources import NODES, PODS
-from kubedsm.emulator.paper import node
+from kubedsm_lab.emulator.api.resources import NODES, PODS
+from kubedsm_lab.emulator.paper import node
 from support.move_scenes import (
     LARGE_CLOUD,
     MERGE,

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from kubedsm.emulator.paper import node
+from kubedsm_lab.emulator.paper import node
 from support.answers import tell, tell_nothing
 from support.metered import Metered, total
 from support.move_scenes import CONFIGURATION, quiet

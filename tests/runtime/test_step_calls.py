@@ -5,14 +5,14 @@ import asyncio
 import attrs
 import pytest
 
-from kubedsm.chaos.faults import answer
 from kubedsm.cluster.calls import pod_writes, verbs
 from kubedsm.cluster.client.port import Conflict, Invalid, Unreachable
 from kubedsm.cluster.wire.move_mark import MoveMark
 from kubedsm.core.world.model import Uid
-from kubedsm.emulator.api.resources import POD_DISRUPTION_BUDGETS, PODS
-from kubedsm.emulator.front import EmulatedFront, RequestFault
-from kubedsm.emulator.http.routes import Routes
+from kubedsm_lab.chaos.faults import answer
+from kubedsm_lab.emulator.api.resources import POD_DISRUPTION_BUDGETS, PODS
+from kubedsm_lab.emulator.front import EmulatedFront, RequestFault
+from kubedsm_lab.emulator.http.routes import Routes
 from plans.events import CallRefused, OutcomeLost
 from plans.migration import MoveMode
 from plans.steps import Step, StepKind, StepState

@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from kubedsm.core.world.model import MIGRATING_LABEL as MIGRATING
-from kubedsm.emulator.emulated_cluster import Timing
+from kubedsm_lab.emulator.emulated_cluster import Timing
 from support.move_scenes import CONFIGURATION, LARGE_CLOUD, SMALL_EDGE, labelled, open_edge
 from support.replicas import replicas
 

@@ -5,17 +5,17 @@ import asyncio
 import pytest
 from structlog.testing import capture_logs
 
-from kubedsm.chaos.faults import answer
 from kubedsm.configuration.settings import load
-from kubedsm.emulator.api.resources import (
+from kubedsm_lab.chaos.faults import answer
+from kubedsm_lab.emulator.api.resources import (
     DEPLOYMENTS,
     NODES,
     POD_DISRUPTION_BUDGETS,
     PODS,
     REPLICA_SETS,
 )
-from kubedsm.emulator.front import RequestFault
-from kubedsm.emulator.paper import node
+from kubedsm_lab.emulator.front import RequestFault
+from kubedsm_lab.emulator.paper import node
 from support.tenants import moved, served
 from support.worlds import CLOUD, emulated
 

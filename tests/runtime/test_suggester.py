@@ -9,12 +9,12 @@ import pytest
 
 from kubedsm.clock import VirtualClock
 from kubedsm.configuration.settings import load
-from kubedsm.emulator.api.resources import DEPLOYMENTS, NAMESPACES, NODES, PODS
-from kubedsm.emulator.emulated_cluster import Timing
-from kubedsm.emulator.paper import node
 from kubedsm.runtime.running_plan import LONGEST, STALLED, Running
 from kubedsm.thinking.moves_to_make import MovesToMake
 from kubedsm.thinking.questions import Known
+from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NAMESPACES, NODES, PODS
+from kubedsm_lab.emulator.emulated_cluster import Timing
+from kubedsm_lab.emulator.paper import node
 from plans.advance import bind_plan
 from plans.events import PodGone
 from plans.steps import Plan, Step, StepKind

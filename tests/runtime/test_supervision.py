@@ -10,12 +10,12 @@ from kubedsm.clock import VirtualClock
 from kubedsm.configuration.settings import Configuration, load
 from kubedsm.core.world.events import NodeApplied, PodApplied, PodDeleted
 from kubedsm.core.world.mirror import ClusterMirror
-from kubedsm.emulator.api.resources import NODES
 from kubedsm.runtime.event_handler import EventHandler
 from kubedsm.runtime.event_recorder import EventRecorder
 from kubedsm.runtime.scheduling_queue import SchedulingQueue
 from kubedsm.runtime.step_calls import StepCalls
 from kubedsm.runtime.supervisor import WORKED_AFTER, Supervisor
+from kubedsm_lab.emulator.api.resources import NODES
 from support.rule_instances import pod, zoned
 from support.tenants import moved, served
 from support.worlds import CLOUD, EDGE, emulated

@@ -1,13 +1,13 @@
 """Two schedulers on one cluster, where more than one thing happens, or it matters when.
 
-That one acts, and another takes its place in time: `kubedsm.chaos`, with one fault at any call.
+That one acts, and another takes its place in time: `kubedsm_lab.chaos`, with one fault at any call.
 """
 
 import asyncio
 
 import pytest
 
-from kubedsm.emulator.api.resources import LEASES, NODES
+from kubedsm_lab.emulator.api.resources import LEASES, NODES
 from support.move_scenes import MERGE, When, is_bound
 from support.packings import APPLY, PIECES, half_full, large, placed
 from support.preemptions import HIGHEST

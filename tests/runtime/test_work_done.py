@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from structlog.testing import capture_logs
 
-from kubedsm.emulator.api.resources import PODS
+from kubedsm_lab.emulator.api.resources import PODS
 from support.faults import OUTCOMES
 from support.move_scenes import (
     LARGE_CLOUD,

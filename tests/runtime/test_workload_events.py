@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from kubedsm.cluster.client.port import Unreachable
-from kubedsm.emulator.api.resources import DEPLOYMENTS
-from kubedsm.emulator.front import RequestFault
-from kubedsm.emulator.paper import node
+from kubedsm_lab.emulator.api.resources import DEPLOYMENTS
+from kubedsm_lab.emulator.front import RequestFault
+from kubedsm_lab.emulator.paper import node
 from support.faults import OUTCOMES
 from support.move_scenes import (
     LARGE_CLOUD,

@@ -1,8 +1,8 @@
 """What the scheduler asks of an API server, as the rights that it needs for that."""
 
 from kubedsm.cluster.calls.permissions import APPROVALS, Right
-from kubedsm.emulator.front import RequestFault
-from kubedsm.emulator.http.request_info import attributes_of
+from kubedsm_lab.emulator.front import RequestFault
+from kubedsm_lab.emulator.http.request_info import attributes_of
 
 OWN = "kubedsm"
 #: the scheduler's own objects, in its own namespace

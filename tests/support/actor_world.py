@@ -6,16 +6,23 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from kubedsm.clock import VirtualClock
-from kubedsm.emulator.actors.cache import controller_of, key_of
-from kubedsm.emulator.actors.conditions import find
-from kubedsm.emulator.actors.container_runtime import ContainerRuntime
-from kubedsm.emulator.actors.metrics_server import Usage
-from kubedsm.emulator.actors.scaling_metrics import Metrics
-from kubedsm.emulator.api.api_server import ApiServer
-from kubedsm.emulator.api.resources import DEPLOYMENTS, NODES, PODS, REPLICA_SETS, Object, Resource
-from kubedsm.emulator.api.store import ObjectChange
-from kubedsm.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
-from kubedsm.emulator.paper import node
+from kubedsm_lab.emulator.actors.cache import controller_of, key_of
+from kubedsm_lab.emulator.actors.conditions import find
+from kubedsm_lab.emulator.actors.container_runtime import ContainerRuntime
+from kubedsm_lab.emulator.actors.metrics_server import Usage
+from kubedsm_lab.emulator.actors.scaling_metrics import Metrics
+from kubedsm_lab.emulator.api.api_server import ApiServer
+from kubedsm_lab.emulator.api.resources import (
+    DEPLOYMENTS,
+    NODES,
+    PODS,
+    REPLICA_SETS,
+    Object,
+    Resource,
+)
+from kubedsm_lab.emulator.api.store import ObjectChange
+from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
+from kubedsm_lab.emulator.paper import node
 
 MERGE = "application/merge-patch+json"
 NS = "default"

@@ -3,7 +3,7 @@
 import attrs
 from hypothesis import strategies as st
 
-from kubedsm.emulator.api.resources import (
+from kubedsm_lab.emulator.api.resources import (
     CSI_NODES,
     DEPLOYMENTS,
     NAMESPACES,

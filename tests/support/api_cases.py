@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from kubedsm.emulator.api.api_server import ApiServer
-from kubedsm.emulator.api.errors import ApiError
-from kubedsm.emulator.api.patching import STRATEGIC_MERGE_PATCH
-from kubedsm.emulator.api.resources import NAMESPACES, PODS
-from kubedsm.emulator.api.store import ObjectChange
+from kubedsm_lab.emulator.api.api_server import ApiServer
+from kubedsm_lab.emulator.api.errors import ApiError
+from kubedsm_lab.emulator.api.patching import STRATEGIC_MERGE_PATCH
+from kubedsm_lab.emulator.api.resources import NAMESPACES, PODS
+from kubedsm_lab.emulator.api.store import ObjectChange
 from support.fixed_clock import FixedClock
 
 Object = dict[str, Any]

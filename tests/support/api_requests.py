@@ -5,7 +5,7 @@ from typing import Any
 
 import orjson
 
-from kubedsm.emulator.http.routes import ApiRequest, ApiResponse, Routes, WatchStream
+from kubedsm_lab.emulator.http.routes import ApiRequest, ApiResponse, Routes, WatchStream
 
 PODS_PATH = "/api/v1/namespaces/default/pods"
 JSON = "application/json"

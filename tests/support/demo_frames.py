@@ -3,12 +3,12 @@
 import msgspec
 
 from kubedsm.core.world.model import Resources, Share
-from kubedsm.demo.frame import Frame
-from kubedsm.demo.observer import Migrations, NodeView, ServiceView
-from kubedsm.demo.standing import Standing
 from kubedsm.page.rows import MoveRow
 from kubedsm.page.seen.headline import line_of
-from kubedsm.replay.summaries import Latency
+from kubedsm_lab.demo.frame import Frame
+from kubedsm_lab.demo.observer import Migrations, NodeView, ServiceView
+from kubedsm_lab.demo.standing import Standing
+from kubedsm_lab.replay.summaries import Latency
 
 GB = 10**9
 #: with a name as long as they get

@@ -2,10 +2,10 @@
 
 import asyncio
 
-from kubedsm.chaos.faults import OUTCOMES as SWEPT
-from kubedsm.chaos.faults import answer
 from kubedsm.cluster.client.port import OutcomeUnknown
-from kubedsm.emulator.front import RequestFault
+from kubedsm_lab.chaos.faults import OUTCOMES as SWEPT
+from kubedsm_lab.chaos.faults import answer
+from kubedsm_lab.emulator.front import RequestFault
 
 
 class FaultAt:

@@ -7,8 +7,8 @@ import time
 import orjson
 import yaml
 
-from kubedsm.bench.watched_pods import watch_line
 from kubedsm.cluster.wire import dump as dumps
+from kubedsm_lab.bench.watched_pods import watch_line
 from support.dumps import node
 
 PODS = 2500

@@ -2,10 +2,10 @@
 
 import math
 
-from kubedsm.bench.literal.rules import meant, together
 from kubedsm.core.rules.node_affinity import node_affinity
 from kubedsm.core.rules.taints import taint_toleration
 from kubedsm.core.world.selectors import selects
+from kubedsm_lab.bench.literal.rules import meant, together
 
 HOST = "kubernetes.io/hostname"
 

@@ -8,11 +8,11 @@ from kubedsm.configuration.settings import load
 from kubedsm.core.moving.move_groups import Order
 from kubedsm.core.moving.suggestion import Move
 from kubedsm.core.world.model import Uid
-from kubedsm.emulator.api.resources import NODES, PODS
-from kubedsm.emulator.paper import node
 from kubedsm.runtime.moves import Group
 from kubedsm.runtime.suggester import order_of
 from kubedsm.why.entries import MoveOutcome, Outcome, planned
+from kubedsm_lab.emulator.api.resources import NODES, PODS
+from kubedsm_lab.emulator.paper import node
 from support.worlds import emulated
 
 MERGE = "application/merge-patch+json"

@@ -3,7 +3,7 @@
 import asyncio
 
 from kubedsm.configuration.settings import load
-from kubedsm.emulator.paper import node
+from kubedsm_lab.emulator.paper import node
 from support.worlds import emulated
 
 #: moves are for room alone

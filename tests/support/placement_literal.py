@@ -3,11 +3,11 @@
 from collections import Counter
 from itertools import pairwise, product
 
-from kubedsm.bench.literal.match import literal_fragmentation, literal_match
 from kubedsm.core.goals.fragmentation import Fragmentation, request_mix
 from kubedsm.core.goals.objective import Objective, quality
 from kubedsm.core.rules.fit import reasons
 from kubedsm.core.world.model import Share, Tier
+from kubedsm_lab.bench.literal.match import literal_fragmentation, literal_match
 
 
 def literal_decision(instance, objective, measure):

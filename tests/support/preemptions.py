@@ -5,9 +5,9 @@ import asyncio
 import attrs
 
 from kubedsm.configuration.settings import load
-from kubedsm.emulator.api.resources import POD_DISRUPTION_BUDGETS
-from kubedsm.emulator.emulated_cluster import Timing
-from kubedsm.emulator.paper import node
+from kubedsm_lab.emulator.api.resources import POD_DISRUPTION_BUDGETS
+from kubedsm_lab.emulator.emulated_cluster import Timing
+from kubedsm_lab.emulator.paper import node
 from support.worlds import emulated
 
 ENABLED = load('{preemption: enabled, suggester: {mode: "off"}}', "test")

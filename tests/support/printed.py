@@ -2,7 +2,7 @@
 
 import io
 
-from loadgen.console import Console
+from kubedsm.terminal.console import Console
 
 
 def printed(renderable, width=200):

@@ -13,7 +13,7 @@ from kubedsm.cluster.wire.move_request import (
     answer_in,
 )
 from kubedsm.configuration.settings import load
-from kubedsm.emulator.api.resources import CONFIGMAPS, EVENTS, NAMESPACES
+from kubedsm_lab.emulator.api.resources import CONFIGMAPS, EVENTS, NAMESPACES
 from support.move_scenes import LARGE_CLOUD, MERGE, open_edge, settle_on_cloud
 from support.worlds import emulated
 

@@ -5,13 +5,13 @@ from contextlib import asynccontextmanager
 
 import attrs
 
-from kubedsm.chaos.ledger import Ledger
-from kubedsm.chaos.process import LEASE, Process
 from kubedsm.configuration.settings import Configuration
-from kubedsm.emulator.api.resources import NAMESPACES
-from kubedsm.emulator.front import EmulatedFront
-from kubedsm.emulator.paper import node
 from kubedsm.runtime.leader_election import LeaseTimes
+from kubedsm_lab.chaos.ledger import Ledger
+from kubedsm_lab.chaos.process import LEASE, Process
+from kubedsm_lab.emulator.api.resources import NAMESPACES
+from kubedsm_lab.emulator.front import EmulatedFront
+from kubedsm_lab.emulator.paper import node
 from support.worlds import emulated
 
 EDGE, CLOUD = node("e1", "edge", "4", "8Gi"), node("c1", "cloud", "20", "40Gi")

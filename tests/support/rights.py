@@ -2,9 +2,9 @@
 
 import attrs
 
-from kubedsm.emulator.access.tokens import AUDIENCE
-from kubedsm.emulator.api.resources import SERVED
-from kubedsm.emulator.http.routes import ApiResponse
+from kubedsm_lab.emulator.access.tokens import AUDIENCE
+from kubedsm_lab.emulator.api.resources import SERVED
+from kubedsm_lab.emulator.http.routes import ApiResponse
 from support.manifests import BASE, documents
 
 ADMIN_TOKEN = "the administrator's"  # noqa: S105 - nobody's

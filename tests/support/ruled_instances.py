@@ -4,7 +4,6 @@ import random
 
 import attrs
 
-from kubedsm.bench.literal.rules import literal_rule
 from kubedsm.core.goals.objective import Promise
 from kubedsm.core.moving.suggestion import SuggestLimits
 from kubedsm.core.world.model import (
@@ -17,6 +16,7 @@ from kubedsm.core.world.model import (
     Uid,
     Workload,
 )
+from kubedsm_lab.bench.literal.rules import literal_rule
 from support.placement_instances import Instance, resources, snapshot
 from support.rule_instances import HOST, ZONE, app, evenly, near, zoned
 from support.suggest_instances import OBJECTIVES, Case

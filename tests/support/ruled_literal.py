@@ -6,12 +6,12 @@ from itertools import combinations, groupby, permutations, product
 
 import attrs
 
-from kubedsm.bench.literal.rules import literal_rule
 from kubedsm.core.goals.fragmentation import Fragmentation, request_mix
 from kubedsm.core.goals.objective import quality
 from kubedsm.core.moving.movable import default_movable
 from kubedsm.core.rules.fit import shortages
 from kubedsm.core.world.model import PodClass, Resources, Share, Tier
+from kubedsm_lab.bench.literal.rules import literal_rule
 
 CLOUD = "the cloud"
 

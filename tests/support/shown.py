@@ -13,9 +13,9 @@ import orjson
 from kubedsm.cluster.client.port import Response
 from kubedsm.cluster.watching import watched
 from kubedsm.cluster.wire.decoding import WireError
-from kubedsm.emulator.api.errors import ApiError
-from kubedsm.emulator.api.managed_fields.tracking import to_json
-from kubedsm.emulator.api.resources import (
+from kubedsm_lab.emulator.api.errors import ApiError
+from kubedsm_lab.emulator.api.managed_fields.tracking import to_json
+from kubedsm_lab.emulator.api.resources import (
     DEPLOYMENTS,
     NODES,
     POD_DISRUPTION_BUDGETS,
@@ -26,8 +26,8 @@ from kubedsm.emulator.api.resources import (
     STATEFUL_SETS,
     STORAGE_CLASSES,
 )
-from kubedsm.emulator.front import Delivery, RequestFault
-from kubedsm.emulator.http.routes import ApiRequest
+from kubedsm_lab.emulator.front import Delivery, RequestFault
+from kubedsm_lab.emulator.http.routes import ApiRequest
 from support.any_damage import places, put
 from support.any_objects import RESOURCES
 from support.tenants import TENANT

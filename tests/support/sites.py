@@ -3,8 +3,8 @@
 import asyncio
 from collections import Counter
 
-from kubedsm.emulator.api.resources import NODES
-from kubedsm.emulator.paper import node
+from kubedsm_lab.emulator.api.resources import NODES
+from kubedsm_lab.emulator.paper import node
 from support.worlds import emulated
 
 #: seconds until a silent node is Unknown; from then until its pods are deleted; until it is steady

@@ -9,19 +9,19 @@ from kubedsm.cluster.calls import live
 from kubedsm.cluster.wire.decoding import pod as read
 from kubedsm.cluster.wire.move_mark import MOVE_ANNOTATION
 from kubedsm.configuration.current import CurrentConfiguration
-from kubedsm.emulator.api.api_server import ApiServer
-from kubedsm.emulator.api.managed_fields.tracking import to_json
-from kubedsm.emulator.api.resources import (
+from kubedsm.runtime.step_calls import StepCalls
+from kubedsm.said_by_cause import SaidByCause
+from kubedsm_lab.emulator.api.api_server import ApiServer
+from kubedsm_lab.emulator.api.managed_fields.tracking import to_json
+from kubedsm_lab.emulator.api.resources import (
     DEPLOYMENTS,
     POD_DISRUPTION_BUDGETS,
     PODS,
     REPLICA_SETS,
     STATEFUL_SETS,
 )
-from kubedsm.emulator.front import EmulatedFront
-from kubedsm.emulator.http.routes import Routes
-from kubedsm.runtime.step_calls import StepCalls
-from kubedsm.said_by_cause import SaidByCause
+from kubedsm_lab.emulator.front import EmulatedFront
+from kubedsm_lab.emulator.http.routes import Routes
 
 MERGE = "application/merge-patch+json"
 CONTAINER = {"name": "c", "image": "pause"}

@@ -5,8 +5,6 @@ import random
 import attrs
 import numpy as np
 
-from kubedsm.bench.literal.enumerated_moves import best_by_enumeration
-from kubedsm.bench.literal.paper import LiteralPaper
 from kubedsm.core.goals.fragmentation import Fragmentation, request_mix
 from kubedsm.core.goals.gains import Gains
 from kubedsm.core.moving.edge_items import leaving_turn
@@ -18,6 +16,8 @@ from kubedsm.core.moving.suggestion import Cause
 from kubedsm.core.packing.best_fit import greatest_allocatable, size
 from kubedsm.core.rules.fit import reasons, shortages
 from kubedsm.core.world.model import Tier
+from kubedsm_lab.bench.literal.enumerated_moves import best_by_enumeration
+from kubedsm_lab.bench.literal.paper import LiteralPaper
 
 
 def enumerated(case, measure, worth=None):

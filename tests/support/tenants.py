@@ -10,7 +10,7 @@ import json
 import attrs
 
 from kubedsm.configuration.settings import load
-from kubedsm.emulator.api.resources import (
+from kubedsm_lab.emulator.api.resources import (
     DEPLOYMENTS,
     EVENTS,
     NAMESPACES,
@@ -18,8 +18,8 @@ from kubedsm.emulator.api.resources import (
     POD_DISRUPTION_BUDGETS,
     PODS,
 )
-from kubedsm.emulator.front import RequestFault
-from kubedsm.emulator.paper import node
+from kubedsm_lab.emulator.front import RequestFault
+from kubedsm_lab.emulator.paper import node
 
 #: before `default`, so that its pods come first wherever they are gone through
 TENANT = "a-tenant"

@@ -6,13 +6,13 @@ from contextlib import asynccontextmanager
 import attrs
 
 from kubedsm.configuration.settings import Configuration
-from kubedsm.emulator.api.resources import (
+from kubedsm_lab.emulator.api.resources import (
     NAMESPACES,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
     PODS,
 )
-from kubedsm.emulator.paper import node
+from kubedsm_lab.emulator.paper import node
 from support.worlds import emulated
 
 MERGE = "application/merge-patch+json"

@@ -10,13 +10,13 @@ from kubedsm.clock import SystemClock
 from kubedsm.configuration.sections import MigrationSettings, SuggesterSettings
 from kubedsm.configuration.services import Service
 from kubedsm.configuration.settings import Configuration
-from kubedsm.emulator.api.resources import NODES, PODS, REPLICA_SETS
-from kubedsm.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
-from kubedsm.emulator.front import EmulatedFront
-from kubedsm.emulator.paper import node
 from kubedsm.page.seen.scene import Scene
 from kubedsm.page.served.opening import page_of
 from kubedsm.runtime.assembly import Runtime
+from kubedsm_lab.emulator.api.resources import NODES, PODS, REPLICA_SETS
+from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
+from kubedsm_lab.emulator.front import EmulatedFront
+from kubedsm_lab.emulator.paper import node
 from support.worlds import CLOUD, EDGE, World, emulated
 
 #: moves that begin soon, and last long enough to be looked at

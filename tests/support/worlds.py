@@ -7,16 +7,16 @@ from contextlib import asynccontextmanager
 
 import attrs
 
-from kubedsm.chaos.invariants import Invariants
-from kubedsm.chaos.witness import Witness
 from kubedsm.clock import Clock, VirtualClock
 from kubedsm.configuration.settings import Configuration
-from kubedsm.emulator.api.resources import DEPLOYMENTS, EVENTS, PODS
-from kubedsm.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
-from kubedsm.emulator.front import EmulatedFront
-from kubedsm.emulator.paper import node
 from kubedsm.monitoring.measured_cluster import MeasuredCluster
 from kubedsm.runtime.assembly import Runtime
+from kubedsm_lab.chaos.invariants import Invariants
+from kubedsm_lab.chaos.witness import Witness
+from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, EVENTS, PODS
+from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
+from kubedsm_lab.emulator.front import EmulatedFront
+from kubedsm_lab.emulator.paper import node
 from support.fake_prometheus import DOWN, FakePrometheus
 
 QUICK = Timing(start_delay=0.5, stop_delay=0.5)

@@ -21,11 +21,11 @@ from kubedsm.core.world.model import (
     Workload,
 )
 from kubedsm.core.world.snapshot import Snapshot
-from kubedsm.emulator.api.resources import NODES, PODS, SERVICES
 from kubedsm.why import record as record_module
 from kubedsm.why.entries import Kind
 from kubedsm.why.pending_pods import PendingPods
 from kubedsm.why.record import DecisionRecord
+from kubedsm_lab.emulator.api.resources import NODES, PODS, SERVICES
 from support.worlds import CLOUD, EDGE, emulated
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]

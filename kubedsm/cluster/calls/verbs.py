@@ -20,7 +20,7 @@ from kubedsm.cluster.wire import decoding
 from kubedsm.cluster.wire.errors import UNREADABLE, unreadable
 from kubedsm.cluster.wire.live_schema import Items
 from kubedsm.core.world.model import NodeName, Pod
-from loadgen.echo import escape_unprintable
+from kubedsm.terminal.echo import escape_unprintable
 
 MERGE = "application/merge-patch+json"
 STRATEGIC_MERGE = "application/strategic-merge-patch+json"

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import attrs
 
-from loadgen.problems import Problem
+from kubedsm.terminal.problems import Problem
 
 
 def _always() -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from kubedsm.configuration.documents import located
-from loadgen.problems import Problem
+from kubedsm.terminal.problems import Problem
 
 #: JSON as it came, or what a JSON or YAML parser made of it
 Source = bytes | msgspec.Raw | Mapping[str, Any]

@@ -22,10 +22,10 @@ from kubedsm.page.answers.why_workload import about_workload, workload_named
 from kubedsm.page.seen.scene import Scene
 from kubedsm.runtime.assembly import Runtime
 from kubedsm.runtime.suggester import Suggester
+from kubedsm.terminal.echo import escape_strings
 from kubedsm.thinking.questions import NoAnswerError
 from kubedsm.thinking.what_if import Imagined, WhatIf
 from kubedsm.why.server import query_of, refused
-from loadgen.echo import escape_strings
 
 #: in a thread, how to tell; None: nothing is known of it
 Telling = Callable[[], Answer] | None

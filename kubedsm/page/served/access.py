@@ -16,7 +16,7 @@ import attrs
 import structlog
 from aiohttp import web
 
-from loadgen.problems import Problem
+from kubedsm.terminal.problems import Problem
 
 log = structlog.get_logger()
 

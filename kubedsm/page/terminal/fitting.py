@@ -6,7 +6,7 @@ from typing import NamedTuple
 from rich.console import RenderableType
 from rich.table import Table
 
-from loadgen.console import Console
+from kubedsm.terminal.console import Console
 
 #: columns of a terminal below which words need more lines
 NARROW = 60

@@ -10,7 +10,7 @@ import msgspec
 from kubedsm.clock import Clock
 from kubedsm.page.film import after
 from kubedsm.page.messages import Message, Snapshot, decoded
-from loadgen.problems import Problem
+from kubedsm.terminal.problems import Problem
 
 #: seconds from one attempt to the next, at first and at most
 FIRST, LONGEST = 0.5, 8.0

@@ -29,8 +29,8 @@ from kubedsm.page.terminal.tables import (
     shorten,
     shorten_names,
 )
+from kubedsm.terminal.fitted_table import Column, FittedTable
 from kubedsm.thinking.words import counted
-from loadgen.fitted_table import Column, FittedTable
 
 #: news and waiting pods that are rendered at the most
 MOST = 8

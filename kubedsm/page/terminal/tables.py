@@ -7,8 +7,8 @@ import attrs
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
+from kubedsm.terminal.fitted_table import Column, FittedTable
 from kubedsm.thinking.words import counted
-from loadgen.fitted_table import Column, FittedTable
 
 #: Colours mean one thing each: all is as it should be, something is missing, much of it is.
 KEPT, LACKS, LACKS_MORE = "green", "yellow", "red"

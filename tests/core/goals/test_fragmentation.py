@@ -3,7 +3,6 @@ import random
 import numpy as np
 import pytest
 
-from kubedsm.bench.literal.match import literal_fragmentation
 from kubedsm.core.goals.fragmentation import (
     SCALE,
     Fragmentation,
@@ -13,6 +12,7 @@ from kubedsm.core.goals.fragmentation import (
     row,
 )
 from kubedsm.core.world.model import Resources, Tier
+from kubedsm_lab.bench.literal.match import literal_fragmentation
 from support.placement_instances import GPU, drawn, node, pod, resources, snapshot
 
 ONE_GIB_A_CORE = ((resources(1, 1), 1),)

@@ -6,7 +6,6 @@ import attrs
 import numpy as np
 import pytest
 
-from kubedsm.bench.literal.enumerated_moves import pairs_on_edge
 from kubedsm.core.goals.fragmentation import Fragmentation
 from kubedsm.core.goals.objective import Objective, Promise
 from kubedsm.core.moving.best_changes import Solution
@@ -17,6 +16,7 @@ from kubedsm.core.moving.suggest import SUGGEST_BOUNDS, SuggestLimits, suggest
 from kubedsm.core.moving.suggestion import Move, MoveKind
 from kubedsm.core.packing.match import UNREACHABLE
 from kubedsm.core.world.model import Preferences, SchedulingRules, SpreadConstraint, Tier
+from kubedsm_lab.bench.literal.enumerated_moves import pairs_on_edge
 from support.placement_instances import node, resources, snapshot
 from support.suggest_instances import running
 from support.suggest_literal import carried_out

@@ -4,7 +4,6 @@ import attrs
 import numpy as np
 import pytest
 
-from kubedsm.bench.literal.enumerated_moves import pairs_on_edge
 from kubedsm.core.goals.fragmentation import Measure
 from kubedsm.core.goals.objective import quality
 from kubedsm.core.moving.paper.decision_migration import make_decision_with_migration
@@ -14,6 +13,7 @@ from kubedsm.core.moving.rebalance import Rebalancing
 from kubedsm.core.moving.reorder_edge import reorder_edge
 from kubedsm.core.moving.suggest import SUGGEST_BOUNDS, suggest
 from kubedsm.core.world.model import Tier
+from kubedsm_lab.bench.literal.enumerated_moves import pairs_on_edge
 from support.suggest_instances import crowded_case, drawn_case
 from support.suggest_literal import enumerated, item_counts, literal_paper, problem_of
 

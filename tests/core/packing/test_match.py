@@ -5,15 +5,15 @@ import attrs
 import numpy as np
 import pytest
 
-from kubedsm.bench.literal.match import literal_match
-from kubedsm.bench.match import instance as paper_instance
-from kubedsm.bench.match import run
 from kubedsm.core.goals.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.core.packing.match import UNREACHABLE, Bounds, match, tabulate
 from kubedsm.core.packing.problem import Packing, kinds
 from kubedsm.core.rules.fit import reasons
 from kubedsm.core.world.model import MOST_OF_A_NODE, Tier
 from kubedsm.core.world.node_rows import NodeRows
+from kubedsm_lab.bench.literal.match import literal_match
+from kubedsm_lab.bench.match import instance as paper_instance
+from kubedsm_lab.bench.match import run
 from support.placement_instances import drawn, node, pod, resources, snapshot
 
 SMALL = Bounds(states=2)

@@ -3,7 +3,6 @@ import random
 import attrs
 import pytest
 
-from kubedsm.bench.literal.match import literal_fragmentation
 from kubedsm.core.goals.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.core.goals.objective import Objective, Promise
 from kubedsm.core.packing.match import Bounds
@@ -11,6 +10,7 @@ from kubedsm.core.placing.immediate import immediate_schedule
 from kubedsm.core.rules.fit import reasons, rejection
 from kubedsm.core.rules.rejection import Rejection
 from kubedsm.core.world.model import PodClass, SchedulingRules, Tier
+from kubedsm_lab.bench.literal.match import literal_fragmentation
 from support.hash_seeds import printed_by_hash_seeds
 from support.placement_instances import drawn, node, pod, resources, snapshot
 from support.placement_literal import qos_with

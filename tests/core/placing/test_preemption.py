@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kubedsm.bench.literal.rules import literal_rule
 from kubedsm.core.goals.objective import Objective, Promise
 from kubedsm.core.placing.preemption import Budget, Preemption, PreemptionSearch, makes_room
 from kubedsm.core.world.model import (
@@ -21,6 +20,7 @@ from kubedsm.core.world.model import (
     Uid,
     Workload,
 )
+from kubedsm_lab.bench.literal.rules import literal_rule
 from support.placement_instances import node, resources, snapshot
 from support.rule_instances import HOST, app, drawn, near, zoned
 from support.rule_instances import pod as ruled_pod

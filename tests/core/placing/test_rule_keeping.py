@@ -5,7 +5,6 @@ import os
 import attrs
 import pytest
 
-from kubedsm.bench.literal.rules import literal_rule
 from kubedsm.core.goals.objective import Objective, Promise
 from kubedsm.core.goals.replica_spread import ReplicaSpread
 from kubedsm.core.packing.match import Bounds
@@ -14,6 +13,7 @@ from kubedsm.core.placing.immediate import immediate_schedule
 from kubedsm.core.placing.rule_keeping import keep_rules
 from kubedsm.core.rules.feasibility import Feasibility
 from kubedsm.core.world.model import HostPort, NodeName, Tier
+from kubedsm_lab.bench.literal.rules import literal_rule
 from support.hash_seeds import printed_by_hash_seeds
 from support.placement_instances import resources
 from support.rule_instances import (

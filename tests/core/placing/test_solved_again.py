@@ -12,7 +12,6 @@ from collections import Counter
 import attrs
 import pytest
 
-from kubedsm.bench.literal.rules import literal_rule
 from kubedsm.core.goals.objective import Objective
 from kubedsm.core.packing.match import Bounds
 from kubedsm.core.placing.immediate import immediate_schedule
@@ -21,6 +20,7 @@ from kubedsm.core.solving.programme import Solved, Status
 from kubedsm.core.world.deadline import Deadline
 from kubedsm.core.world.serving_order import serving_order
 from kubedsm.solvers.highs import Highs
+from kubedsm_lab.bench.literal.rules import literal_rule
 from support.batch_orders import best_of_all, promises, served
 from support.placement_literal import standing
 from support.rule_instances import drawn_batch

@@ -6,7 +6,6 @@ from collections import Counter
 import attrs
 import pytest
 
-from kubedsm.bench.burst.figures import evenness
 from kubedsm.cluster.wire import decoding
 from kubedsm.core.policies.cache_scheduler import CacheScheduler
 from kubedsm.core.policies.in_turn import InTurn
@@ -16,7 +15,8 @@ from kubedsm.core.policies.score_cache import ScoreCache, Why
 from kubedsm.core.rules.feasibility import Feasibility
 from kubedsm.core.world.model import Resources, Tier, Toleration
 from kubedsm.core.world.selectors import NodeSelectorTerm, Requirement
-from kubedsm.replay.variants import contender
+from kubedsm_lab.bench.burst.figures import evenness
+from kubedsm_lab.replay.variants import contender
 from support import placement_instances, rule_instances
 from support.policy_clusters import MI, PROMISED, node, pod, snapshot
 from support.rule_instances import ZONE, app, evenly

@@ -6,7 +6,6 @@ from collections import Counter
 import attrs
 import pytest
 
-from kubedsm.bench.literal.rules import literal_rule
 from kubedsm.core.goals.objective import Objective, Promise, quality
 from kubedsm.core.packing.problem import NO_RANK
 from kubedsm.core.placing import immediate
@@ -19,6 +18,7 @@ from kubedsm.core.rules.feasibility import Feasibility
 from kubedsm.core.world.deadline import Deadline
 from kubedsm.core.world.model import NodeName, Tier, shares_after
 from kubedsm.core.world.serving_order import levels_of, serving_order
+from kubedsm_lab.bench.literal.rules import literal_rule
 from support.placement_instances import drawn as placement_instance
 from support.placement_instances import node, resources, snapshot
 from support.placement_instances import pod as plain

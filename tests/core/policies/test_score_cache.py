@@ -7,8 +7,8 @@ from math import ceil, floor
 
 import pytest
 
-from kubedsm.bench.burst.figures import evenness
 from kubedsm.core.policies.score_cache import ScoreCache, Why
+from kubedsm_lab.bench.burst.figures import evenness
 
 #: best first
 FIVE = ["n3", "n1", "n5", "n2", "n4"]

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kubedsm.bench.literal.rules import literal_rule
 from kubedsm.core.rules.feasibility import Feasibility
 from kubedsm.core.rules.fit import TIER, static_rejection, unschedulable_message
 from kubedsm.core.world.model import NodeName
 from kubedsm.core.world.selectors import Requirement
+from kubedsm_lab.bench.literal.rules import literal_rule
 from support.rule_instances import HOST, app, cluster, drawn, drawn_pod, near, pod, zoned
 
 

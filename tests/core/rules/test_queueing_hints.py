@@ -7,7 +7,6 @@ from collections import Counter
 import attrs
 import pytest
 
-from kubedsm.bench.literal.queueing import may_be_helped
 from kubedsm.clock import SystemClock
 from kubedsm.core.rules.feasibility import Feasibility
 from kubedsm.core.rules.plugins import BY_NAME
@@ -28,6 +27,7 @@ from kubedsm.core.world.surroundings import Claim, CSINode, CSIVolume, Namespace
 from kubedsm.runtime.event_handler import EventHandler
 from kubedsm.runtime.scheduling_queue import SchedulingQueue
 from kubedsm.runtime.supervisor import Supervisor
+from kubedsm_lab.bench.literal.queueing import may_be_helped
 from support.placement_instances import resources
 from support.rule_instances import HOST, TAINT, ZONE, csi_node, drawn, drawn_pod
 

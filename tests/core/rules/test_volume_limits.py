@@ -5,12 +5,12 @@ import random
 import attrs
 import pytest
 
-from kubedsm.bench.literal.rules import literal_rule
 from kubedsm.core.goals.objective import Objective, Promise
 from kubedsm.core.placing.immediate import immediate_schedule
 from kubedsm.core.rules.feasibility import Feasibility
 from kubedsm.core.world.model import ClaimReference, NodeName
 from kubedsm.core.world.surroundings import Claim, CSINode, CSIVolume, Surroundings, Volume
+from kubedsm_lab.bench.literal.rules import literal_rule
 from support.rule_instances import cluster, pod, zoned
 
 TOO_MANY = "node(s) exceed max volume count"

@@ -1,0 +1,160 @@
+"""Hostile clients on every listener of a scheduler that has to keep its Lease and bind pods.
+
+Sockets know no virtual time, so this case runs on loopback in real time. It judges no duration:
+after `_PATIENCE` seconds a scheduler counts as stuck.
+"""
+
+import asyncio
+import contextlib
+import random
+import socket
+from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
+
+import aiohttp
+from structlog.testing import capture_logs
+from yarl import URL
+
+from kubedsm.clock import SystemClock
+from kubedsm.configuration.settings import Configuration
+from kubedsm.listening import DIAGNOSTICS, METRICS, PAGE, Limits, raise_file_limit
+from kubedsm.monitoring.instruments import Instruments
+from kubedsm.monitoring.server import Monitoring
+from kubedsm.page.seen.scene import Scene
+from kubedsm.page.served.opening import page_of
+from kubedsm.runtime.leader_election import LeaseTimes
+from kubedsm.runtime.listener import Listeners
+from kubedsm.why.server import Diagnostics
+from kubedsm_lab.chaos.hands import Hands
+from kubedsm_lab.chaos.process import LEASE, Process
+from kubedsm_lab.emulator.actors.pod_state import node_of
+from kubedsm_lab.emulator.api.resources import LEASES
+from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
+from kubedsm_lab.emulator.front import EmulatedFront
+from kubedsm_lab.emulator.paper import node
+
+_PATIENCE = 120.0
+#: connections of each kind to each listener
+_EACH = 60
+_PODS = 20
+#: log lines that clients may cause: a few causes for each listener
+_LINES = 30
+#: Linux' TCP_INFO begins with the state
+_ESTABLISHED = b"\x01"
+_ADDRESSES = [f"127.0.1.{last}" for last in range(1, 6)]
+_LONG = b"".join(b"X-%d: %s\r\n" % (number, b"a" * 8_000) for number in range(120))
+#: the first words of each kind of client
+_HOSTILE = (
+    b"",
+    b"GET /livez HTTP/1.1\r\nHost: localhost\r\n",
+    b"GET /livez HTTP/1.1\r\nHost: localhost\r\n" + _LONG,
+    b"GET /livez HTTP/9\r\nno header\r\n\r\n",
+    b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n" * 20,
+    b"GET /page/stream HTTP/1.1\r\nHost: localhost\r\n\r\n",
+)
+
+
+def attack() -> list[str]:
+    """Attack a scheduler on the emulated cluster; return the broken promises."""
+    raise_file_limit()  # the clients' sockets are this process's, too
+    with capture_logs() as lines:
+        violations = asyncio.run(_attack())
+    caused = [line for line in lines if "listener" in line]
+    if len(caused) > _LINES:
+        violations.append(f"clients wrote {len(caused)} lines into the log")
+    violations += [f"logged: {line['event']}" for line in lines if line["log_level"] == "error"]
+    return violations
+
+
+async def _attack() -> list[str]:
+    clock, rng, timing = SystemClock(), random.Random(0), Timing(start_delay=0.1, stop_delay=0.1)
+    spec = ClusterSpec(
+        (node("e1", "edge", "40", "40Gi"), node("c1", "cloud", "40", "40Gi")), timing
+    )
+    async with EmulatedCluster(spec, clock, rng) as cluster, asyncio.TaskGroup() as tasks:
+        hands, scene = Hands(cluster), Scene(clock)
+        instruments = Instruments(clock, "kubedsm", "localhost")
+        process = Process(
+            "kubedsm-0",
+            EmulatedFront(cluster.routes, clock, latency=0.01),
+            tasks,
+            Configuration(),
+            times=LeaseTimes(),
+            listener=Listeners(instruments, scene),
+        )
+        runtime, elector = process.runtime, process.elector
+        stuck: list[str] = []
+        async with (
+            Monitoring(runtime, instruments, clock, ("127.0.0.1", 0)) as monitoring,
+            page_of(runtime, scene, clock) as page,
+            Diagnostics(runtime.decisions, runtime.thinker, port=0) as diagnostics,
+            contextlib.AsyncExitStack() as clients,
+        ):
+            process.start()
+            attacked = {monitoring.url: METRICS, page: PAGE, diagnostics.url: DIAGNOSTICS}
+            for url, limits in attacked.items():
+                opened = await clients.enter_async_context(_hostile(URL(url)))
+                too_many = f"{limits.listener}: more than {limits.connections} connections"
+                stuck += await _stuck(too_many, partial(_within, limits, opened))
+            hands.deploy("web", _PODS)
+            stuck += await _stuck("not all pods are bound", lambda: _bound(hands) == _PODS)
+            for url in (f"{monitoring.url}/livez", page, f"{diagnostics.url}/decisions"):
+                stuck += await _unanswered(url)
+            stuck += await _stuck(
+                "the leader cannot renew", lambda: elector is not None and elector.leading
+            )
+            lease = cluster.api.get(LEASES, LEASE.namespace, LEASE.name)["spec"]
+            if process.over or (lease["holderIdentity"], lease["leaseTransitions"]) != (
+                process.name,
+                0,
+            ):
+                stuck.append("the Lease was lost")
+            process.stopping.set()
+            await process.wait()
+    return stuck
+
+
+def _within(limits: Limits, clients: Sequence[socket.socket]) -> bool:
+    established = (c.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1) for c in clients)
+    return sum(state == _ESTABLISHED for state in established) <= limits.connections
+
+
+def _bound(hands: Hands) -> int:
+    return sum(bool(node_of(pod)) for pod in hands.pods())
+
+
+async def _stuck(what: str, condition: Callable[[], bool]) -> list[str]:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_PATIENCE):
+            while not condition():
+                await SystemClock().sleep(0.05)
+            return []
+    return [what]
+
+
+async def _unanswered(url: str) -> list[str]:
+    timeout = aiohttp.ClientTimeout(total=_PATIENCE)
+    try:
+        async with aiohttp.ClientSession(timeout=timeout) as session, session.get(url) as answer:
+            return [] if answer.ok else [f"{url} answers {answer.status}"]
+    except (aiohttp.ClientError, TimeoutError) as error:
+        return [f"{url} does not answer: {error!r}"]
+
+
+@contextlib.asynccontextmanager
+async def _hostile(url: URL) -> AsyncIterator[list[socket.socket]]:
+    """Connections that stay, read nothing, and begin as `_HOSTILE` says."""
+    loop = asyncio.get_running_loop()
+    with contextlib.ExitStack() as opened:
+        clients = []
+        for number in range(_EACH * len(_HOSTILE)):
+            client = opened.enter_context(socket.socket())
+            client.setblocking(False)
+            clients.append(client)
+            with contextlib.suppress(OSError):  # only Linux has all of 127.0.0.0/8
+                client.bind((_ADDRESSES[number % len(_ADDRESSES)], 0))
+            with contextlib.suppress(OSError, TimeoutError):
+                async with asyncio.timeout(_PATIENCE):
+                    await loop.sock_connect(client, (url.host, url.port))
+                    await loop.sock_sendall(client, _HOSTILE[number % len(_HOSTILE)])
+        yield clients

@@ -1,0 +1,200 @@
+"""Prometheus that lies: answers that must be refused, each of which would have a pod migrated.
+
+Every lie says that one edge node is short of CPU and another one of memory, which balancing would
+mend by a migration. The answers pass the HTTP client of the scheduler, without sockets and threads,
+in virtual time.
+"""
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import attrs
+import orjson
+
+from kubedsm.clock import Clock
+from kubedsm.configuration.load_aware import LoadAware
+from kubedsm.runtime.prometheus import Answers, Failure, ask_all
+from kubedsm_lab.chaos.hands import Hands
+
+if TYPE_CHECKING:
+    from requests import PreparedRequest, Response
+
+T = TypeVar("T")
+
+#: seconds between queries, and for which each lie lasts: a load move takes two samples
+PERIOD, LASTS = 1.0, 3.0
+#: seconds that are no more now, by far
+_DAY = 86_400.0
+_OK, _REDIRECT, _ERROR = 200, 302, 503
+#: series in a part of a body; twice as many parts make a hundred thousand
+_MANY = 224
+#: use of a pod, of the node that lacks CPU, and of the other one: millicores, bytes
+_CPU, _MEMORY = ("500", "1500", "100"), ("5e7", "4e8", "5e9")
+#: no directory: no credentials
+_NOWHERE = Path("/nonexistent")
+
+
+@attrs.frozen
+class Claim:
+    """One series that Prometheus claims, about a node or a pod; the age is in seconds."""
+
+    name: str
+    value: str
+    age: float = 0.0
+    #: of the labels that name the node or pod
+    prefix: str = ""
+
+    def encode(self, now: float) -> bytes:
+        labels = {"instance": self.name, "namespace": "default", "pod": self.name}
+        metric = {f"{self.prefix}{label}": said for label, said in labels.items()}
+        return orjson.dumps({"metric": metric, "value": [now - self.age, self.value]})
+
+
+#: what a server sends: a status, and parts of a body
+Sent = tuple[int, Iterator[bytes]]
+Lie = Callable[[list[Claim], float], Sent]
+
+
+def _document(series: Iterator[bytes]) -> Iterator[bytes]:
+    yield b'{"status":"success","data":{"resultType":"vector","result":['
+    yield next(series)
+    for each in series:
+        yield b"," + each
+    yield b"]}}"
+
+
+def _truth(claims: list[Claim], now: float) -> Sent:
+    """Well formed, so it is believed: shows that the lies below would have a pod migrated."""
+    return _OK, _document(each.encode(now) for each in claims)
+
+
+def _changed(**changes: Any) -> Lie:
+    def lie(claims: list[Claim], now: float) -> Sent:
+        return _truth([attrs.evolve(each, **changes) for each in claims], now)
+
+    return lie
+
+
+def _negative(claims: list[Claim], now: float) -> Sent:
+    return _truth([attrs.evolve(each, value=f"-{each.value}") for each in claims], now)
+
+
+def _doubled(claims: list[Claim], now: float) -> Sent:
+    return _truth([*claims, *claims], now)
+
+
+def _of_strangers(claims: list[Claim], now: float) -> Sent:
+    return _truth([attrs.evolve(each, name=f"strange-{each.name}") for each in claims], now)
+
+
+def _huge(claims: list[Claim], now: float) -> Sent:
+    """The claims, with a hundred thousand series more."""
+    more = b",".join(Claim(f"n{number}", "1").encode(now) for number in range(_MANY))
+    return _OK, _document(iter([*(each.encode(now) for each in claims), *[more] * _MANY * 2]))
+
+
+def _endless(claims: list[Claim], now: float) -> Sent:
+    body = b"".join(_truth(claims * _MANY, now)[1])
+    return _OK, itertools.repeat(body)
+
+
+def _with_status(status: int) -> Lie:
+    def lie(claims: list[Claim], now: float) -> Sent:
+        return status, _truth(claims, now)[1]
+
+    return lie
+
+
+def _cut_off(claims: list[Claim], now: float) -> Sent:
+    return _OK, iter([b"".join(_truth(claims, now)[1])[:-4]])
+
+
+LIES: Mapping[str, Lie] = {
+    "huge": _huge,
+    "endless": _endless,
+    "not a number": _changed(value="NaN"),
+    "infinite": _changed(value="+Inf"),
+    "negative": _negative,
+    "too large": _changed(value="1e300"),
+    "old": _changed(age=_DAY),
+    "future": _changed(age=-_DAY),
+    "doubled": _doubled,
+    "strangers": _of_strangers,
+    "wrong labels": _changed(prefix="exported_"),
+    "error": _with_status(_ERROR),
+    "redirect": _with_status(_REDIRECT),
+    "cut off": _cut_off,
+}
+#: seconds until all lies were told, with a slow answer, which comes in no time that is left
+TOLD_AFTER = LASTS * len(LIES) + 40.0
+
+
+class LyingPrometheus:
+    """`Asker` whose server tells one lie after the other, then is slow, and then is gone."""
+
+    def __init__(self, hands: Hands, clock: Clock, lies: Mapping[str, Lie] = LIES) -> None:
+        self._hands, self._clock, self._lies = hands, clock, list(lies.values())
+        self._began: float | None = None
+
+    async def ask(
+        self,
+        whom: LoadAware,
+        queries: Mapping[str, str],
+        seconds: float,
+        most: int,
+        then: Callable[[Answers], T],
+    ) -> T:
+        """As `Asker.ask`."""
+        now = self._clock.monotonic()
+        self._began = now if self._began is None else self._began
+        turn = int((now - self._began) / LASTS)
+        if turn >= len(self._lies):
+            await self._clock.sleep(seconds if turn == len(self._lies) else 0.0)
+            return then(dict.fromkeys(queries, Failure("no answer in time", nobody=True)))
+        lie = self._lies[turn]
+        await self._clock.sleep(0.01)
+
+        def send(request: "PreparedRequest", _timeout: float) -> "Response":
+            return _response(request, *lie(self._claims(str(request.url)), self._clock.wall()))
+
+        return then(ask_all(whom, queries, math.inf, most, _NOWHERE, send))
+
+    def _claims(self, query: str) -> list[Claim]:
+        """Say that a node with pods lacks CPU, and the other edge node lacks memory."""
+        pods = self._hands.pods()
+        there = {str(pod["spec"].get("nodeName", "")) for pod in pods}
+        short = "e1" if "e1" in there else "e2"
+        of_pod, of_short, of_others = _CPU if "cpu" in query else _MEMORY
+        names = [pod["metadata"]["name"] for pod in pods]
+        nodes = [Claim(name, of_short if name == short else of_others) for name in ("e1", "e2")]
+        return [*nodes, *(Claim(name, of_pod) for name in names)]
+
+
+class _Body:
+    """Parts of a body, read as from a socket."""
+
+    def __init__(self, parts: Iterator[bytes]) -> None:
+        self._parts = parts
+
+    def read(self, _size: int) -> bytes:
+        part = bytearray()
+        for more in self._parts:
+            part += more
+            if len(part) >= _size:
+                break
+        return bytes(part)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def _response(request: "PreparedRequest", status: int, parts: Iterator[bytes]) -> "Response":
+    import requests  # noqa: PLC0415 - only for this workload
+
+    response = requests.Response()
+    response.status_code, response.request = status, request
+    response.raw = _Body(parts)
+    return response

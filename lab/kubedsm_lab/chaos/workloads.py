@@ -1,0 +1,364 @@
+"""What users do while something goes wrong. Each takes its course whatever the scheduler does."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+
+import attrs
+
+from kubedsm.core.world.model import MIGRATING_LABEL
+from kubedsm.runtime.leader_election import LeaseTimes
+from kubedsm_lab.chaos.faults import LASTING
+from kubedsm_lab.chaos.hands import NAMESPACE
+from kubedsm_lab.chaos.lying_prometheus import PERIOD, TOLD_AFTER
+from kubedsm_lab.chaos.stage import Stage
+from kubedsm_lab.emulator.actors.pod_state import is_terminating, labels_of, node_of
+from kubedsm_lab.emulator.api.resources import NAMESPACES, PODS, STATEFUL_SETS, Object
+from kubedsm_lab.emulator.api.store import ObjectChange
+from kubedsm_lab.emulator.paper import node
+
+EDGE, CLOUD = node("e1", "edge", "4", "8Gi"), node("c1", "cloud", "20", "40Gi")
+ONE_PLACE = node("e1", "edge", "1", "8Gi")
+TWO = tuple(node(name, "edge", "2", "8Gi") for name in ("e1", "e2"))
+SITE = tuple(node(name, "edge", "2", "8Gi", zone="north") for name in ("e1", "e2"))
+IN_PIECES = tuple(node(name, "cloud", "2", "8Gi") for name in ("c1", "c2"))
+AT_THE_EDGE: Object = {"nodeSelector": {"kubedsm.io/tier": "edge"}}
+#: seconds that are waited for a move to begin, or to come to its middle
+_BEGUN = 10.0
+#: seconds that are waited for a neighbour's migration
+_AT_LAST = 120.0
+HOSTNAME = "kubernetes.io/hostname"
+
+
+@attrs.frozen
+class Workload:
+    name: str
+    course: Callable[[Stage], Awaitable[None]]
+    nodes: tuple[Object, ...] = (EDGE, CLOUD)
+    #: of each scheduler's clock; of several, one leads
+    rates: tuple[float, ...] = (1.0,)
+
+    #: whether it ends alike if schedulers are away for a while
+    unhurried: bool = True
+
+    @property
+    def times(self) -> LeaseTimes | None:
+        """Of the election, if there is one."""
+        return LeaseTimes() if len(self.rates) > 1 else None
+
+    @property
+    def handover(self) -> float:
+        """Seconds until somebody leads when nobody does any more."""
+        times = self.times
+        return 0.0 if times is None else (times.duration + times.retry_period) / min(self.rates)
+
+
+async def _burst(stage: Stage) -> None:
+    """More pods at once than the edge holds, and one that fits nowhere."""
+    stage.hands.deploy("web", 5)
+    stage.hands.deploy("huge", 1, cpu="64")
+
+
+async def _scaling(stage: Stage) -> None:
+    """Up, beyond the edge, and down again."""
+    stage.hands.deploy("web", 2)
+    stage.hands.deploy("shop", 1)
+    await stage.clock.sleep(2.0)
+    stage.hands.scale("web", 6)
+    await stage.clock.sleep(5.0)
+    stage.hands.scale("web", 1)
+
+
+async def _cloud_to_edge(stage: Stage) -> None:
+    """The edge opens when all have settled in the cloud."""
+    stage.hands.deploy("web", 2)
+    await _edge_opens(stage)
+
+
+async def _asked_to_move(stage: Stage) -> None:
+    """As soon as the edge opens, somebody asks for what would be suggested."""
+    await _cloud_to_edge(stage)
+    stage.hands.ask_to_move("web", "e1", stage.clock.wall())
+
+
+async def _edge_to_cloud(stage: Stage) -> None:
+    """Pods that can only be at the edge come when it is full."""
+    stage.hands.deploy("web", 4)
+    await stage.clock.sleep(4.0)
+    stage.hands.deploy("camera", 2, **AT_THE_EDGE)
+
+
+async def _swap(stage: Stage) -> None:
+    """The one that is at the edge is promised it no more, and the one in the cloud is."""
+    stage.hands.deploy("web", 1)
+    await stage.clock.sleep(2.0)
+    stage.hands.deploy("shop", 1)
+    await stage.clock.sleep(4.0)
+    stage.hands.configure(_promising(web=0, shop=1))
+
+
+async def _single_replica(stage: Stage) -> None:
+    """As cloud-to-edge: there must be one of it all the time."""
+    stage.hands.deploy("web", 1)
+    await _edge_opens(stage)
+
+
+async def _stateful_set(stage: Stage) -> None:
+    """Pods that keep their names, and can only be moved by leaving first."""
+    stage.hands.deploy("db", 2, resource=STATEFUL_SETS)
+    await _edge_opens(stage)
+
+
+async def _rollout(stage: Stage) -> None:
+    """The pod template changes while a pod is detached."""
+    stage.hands.deploy("web", 2)
+    await _edge_opens(stage)
+    await stage.until(lambda: _detached(stage), _BEGUN)
+    stage.hands.roll_out("web")
+
+
+async def _owner_deleted(stage: Stage) -> None:
+    """The Deployment is deleted while a pod of it is detached."""
+    stage.hands.deploy("web", 2)
+    stage.hands.deploy("shop", 1)
+    await _edge_opens(stage)
+    await stage.until(lambda: "web" in _detached(stage), _BEGUN)
+    stage.hands.undeploy("web")
+
+
+async def _budgeted(stage: Stage) -> None:
+    """Three Deployments with a disruption budget each are migrated; one is deleted meanwhile.
+
+    The incident `undeployed` deletes them at every other step of their migrations.
+    """
+    for name, limit in (
+        ("web", {"maxUnavailable": 1}),
+        ("shop", {"minAvailable": 2}),
+        ("bank", {"maxUnavailable": 0}),
+    ):
+        stage.hands.deploy(name, 2, cpu="500m")
+        stage.hands.budget(name, name, **limit)
+    await _edge_opens(stage)
+    await stage.until(lambda: "bank" in _detached(stage), _BEGUN)
+    stage.hands.undeploy("bank")
+
+
+async def _finalizer(stage: Stage) -> None:
+    """A tenant's pods have a finalizer, so that they do not go when they are migrated."""
+    _deploy_tenant(stage)
+    await stage.clock.sleep(1.0)
+    _hold_pods(stage)
+    await _neighbour_migrates_meanwhile(stage)
+
+
+async def _slow_termination(stage: Stage) -> None:
+    """A tenant's pods ignore SIGTERM, and have ten minutes to terminate."""
+    _deploy_tenant(stage, terminationGracePeriodSeconds=600)
+    await stage.clock.sleep(1.0)
+    _hold_pods(stage)
+    await _neighbour_migrates_meanwhile(stage)
+
+
+async def _namespace_deleted(stage: Stage) -> None:
+    """A tenant deletes its namespace the moment its pod is detached: no replacement is made."""
+    api, name = stage.hands.api, "tenant"
+    api.create(NAMESPACES, {"metadata": {"name": name}})
+    _deploy_tenant(stage, namespace=name)
+    deleted: list[str] = []
+
+    def notice(change: ObjectChange) -> None:
+        if change.object["metadata"].get("namespace") != name or deleted:
+            return
+        if change.resource is PODS and MIGRATING_LABEL in labels_of(change.object):
+            deleted.append(name)
+            stage.hands.stop_controllers()
+            api.delete(NAMESPACES, "", name)
+            asyncio.get_running_loop().call_later(0.1, stage.hands.start_controllers)
+
+    api.store.subscribe(notice)
+    await _neighbour_migrates_meanwhile(stage)
+
+
+def _deploy_tenant(stage: Stage, namespace: str = NAMESPACE, **spec: Any) -> None:
+    stage.hands.deploy("web", 2, namespace=namespace, **spec)
+
+
+def _hold_pods(stage: Stage, *, held: bool = True) -> None:
+    for pod in stage.hands.pods():
+        # No finalizer can be added to a pod that is being deleted.
+        if labels_of(pod)["app"] == "web" and not (held and is_terminating(pod)):
+            stage.hands.hold_pod(pod["metadata"]["name"], held=held)
+
+
+async def _neighbour_migrates_meanwhile(stage: Stage) -> None:
+    """Measure I9: another tenant's migration before the tenant's, and as that has begun."""
+    for name in ("before", "beside"):
+        reach = {"matchExpressions": [{"key": HOSTNAME, "operator": "In", "values": ["c1", name]}]}
+        terms = {"nodeSelectorTerms": [reach]}
+        affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+        stage.hands.deploy(name, 1, cpu="5m", affinity=affinity)
+    await stage.clock.sleep(4.0)
+    usual = await _migrates(stage, "before")
+    stage.hands.add_node(EDGE)
+    await stage.until(partial(_leaving, stage), _BEGUN)
+    stage.neighbour_took = (usual, await _migrates(stage, "beside"))
+    await stage.clock.sleep(LASTING)
+    _hold_pods(stage, held=False)
+
+
+def _leaving(stage: Stage) -> bool:
+    """Whether a migration of the tenant has come to where it waits."""
+    pods = stage.hands.api.list(PODS, labels="app=web")
+    return any(map(is_terminating, pods)) or not pods
+
+
+async def _migrates(stage: Stage, name: str) -> float:
+    """Return how many seconds it takes until the workload is on the node that opens for it."""
+    began = stage.clock.monotonic()
+    stage.hands.add_node(node(name, "edge", "10m", "200Mi"))
+
+    def there() -> bool:
+        pods = stage.hands.api.list(PODS, NAMESPACE, labels=f"app={name}")
+        return [node_of(pod) for pod in pods] == [name]
+
+    await stage.until(there, _AT_LAST)
+    return stage.clock.monotonic() - began
+
+
+async def _node_loss(stage: Stage) -> None:
+    """One of two edge nodes is heard of no more, and comes back when its pods are elsewhere."""
+    stage.hands.deploy("web", 2)
+    stage.hands.deploy("shop", 1)
+    await stage.clock.sleep(4.0)
+    stage.hands.lose_node("e2")
+    await stage.clock.sleep(20.0)
+    stage.hands.regain_node("e2")
+
+
+async def _site_loss(stage: Stage) -> None:
+    """All edge nodes are heard of no more, and come back when their pods are elsewhere."""
+    stage.hands.deploy("web", 2)
+    stage.hands.deploy("shop", 1)
+    await stage.clock.sleep(4.0)
+    for name in ("e1", "e2"):
+        stage.hands.lose_node(name)
+    await stage.clock.sleep(20.0)
+    for name in ("e1", "e2"):
+        stage.hands.regain_node(name)
+
+
+async def _configuration_change(stage: Stage) -> None:
+    """The edge is promised to one, then to the other; what is written between, is wrong."""
+    stage.hands.configure(_promising(web=0))
+    stage.hands.deploy("web", 2)
+    stage.hands.deploy("shop", 4)
+    await stage.clock.sleep(5.0)
+    stage.hands.configure({"apiVersion": "kubedsm.io/v2"})
+    await stage.clock.sleep(5.0)
+    stage.hands.configure(_promising(shop=0))
+
+
+async def _preemption(stage: Stage) -> None:
+    """A pod that counts more can only be at the edge, where all places are taken."""
+    stage.hands.configure({"preemption": "enabled"})
+    stage.hands.prefer("more", 1000)
+    stage.hands.deploy("web", 4, **AT_THE_EDGE)
+    await stage.clock.sleep(4.0)
+    stage.hands.deploy("camera", 1, priorityClassName="more", **AT_THE_EDGE)
+
+
+async def _packing(stage: Stage) -> None:
+    """A pod comes that only has room if two others are on one node, which are on two."""
+    stage.hands.deploy("web", 2)
+    await stage.clock.sleep(4.0)
+    stage.hands.deploy("large", 1, cpu="2")
+
+
+async def _edge_opens(stage: Stage) -> None:
+    await stage.clock.sleep(4.0)
+    stage.hands.add_node(EDGE)
+
+
+def _detached(stage: Stage) -> set[str]:
+    """Workloads of which a pod is, that stays."""
+    marked = [pod for pod in stage.hands.pods() if MIGRATING_LABEL in labels_of(pod)]
+    return {labels_of(pod)["app"] for pod in marked if not is_terminating(pod)}
+
+
+def _promising(**shares: float) -> Object:
+    """Shares of workloads that are to be at the edge."""
+    return {"services": {f"default/{name}": {"qos": share} for name, share in shares.items()}}
+
+
+async def _long_quiet(stage: Stage) -> None:
+    """More come when for so long nothing but bookmarks was seen."""
+    stage.hands.deploy("web", 2)
+    await stage.clock.sleep(65.0)
+    stage.hands.deploy("shop", 2)
+    stage.hands.scale("web", 1)
+
+
+async def _leader_change(stage: Stage) -> None:
+    """Pods come and go, then the leader is told to end while one is detached.
+
+    They do for so long that it would be seen if two thought that they lead.
+    """
+    stage.hands.deploy("web", 2)
+    stage.hands.deploy("shop", 1)
+    for replicas in (3, 1, 3, 1, 3, 1):
+        await stage.clock.sleep(3.5)
+        stage.hands.scale("shop", replicas)
+    await _edge_opens(stage)
+    await stage.until(lambda: _detached(stage), _BEGUN)
+    if stage.leader is not None:
+        stage.leader.stopping.set()
+
+
+async def _lying_prometheus(stage: Stage) -> None:
+    """Load balancing is on, and Prometheus tells one lie after the other, until it is gone."""
+    load: Object = {
+        "prometheus": "http://lies",
+        "period": f"{PERIOD:g}s",
+        "window": "1s",
+        "move": True,
+    }
+    unasked = {"net": "", "disk": ""}
+    load["queries"] = {"node": unasked, "pod": unasked}
+    stage.hands.configure({"loadAware": load | {"minLoadGain": 0.1}})
+    stage.hands.deploy("web", 1, cpu="500m")
+    stage.hands.deploy("shop", 1, cpu="500m")
+    await stage.clock.sleep(TOLD_AFTER / 2)
+    stage.hands.scale("shop", 2)
+    await stage.clock.sleep(TOLD_AFTER / 2)
+
+
+WORKLOADS = {
+    workload.name: workload
+    for workload in (
+        Workload("burst", _burst),
+        Workload("scaling", _scaling),
+        Workload("cloud-to-edge", _cloud_to_edge, nodes=(CLOUD,)),
+        Workload("asked-to-move", _asked_to_move, nodes=(CLOUD,)),
+        Workload("edge-to-cloud", _edge_to_cloud),
+        Workload("swap", _swap, nodes=(ONE_PLACE, CLOUD)),
+        Workload("single-replica", _single_replica, nodes=(CLOUD,)),
+        Workload("stateful-set", _stateful_set, nodes=(CLOUD,)),
+        Workload("rollout", _rollout, nodes=(CLOUD,)),
+        Workload("owner-deleted", _owner_deleted, nodes=(CLOUD,)),
+        Workload("budgeted", _budgeted, nodes=(CLOUD,)),
+        Workload("finalizer", _finalizer, nodes=(CLOUD,)),
+        Workload("slow-termination", _slow_termination, nodes=(CLOUD,)),
+        Workload("namespace-deleted", _namespace_deleted, nodes=(CLOUD,)),
+        Workload("node-loss", _node_loss, nodes=(*TWO, CLOUD)),
+        Workload("site-loss", _site_loss, nodes=(*SITE, CLOUD), unhurried=False),
+        Workload("configuration", _configuration_change),
+        Workload("preemption", _preemption),
+        Workload("packing", _packing, nodes=IN_PIECES),
+        Workload("long-quiet", _long_quiet),
+        Workload("lying-prometheus", _lying_prometheus, nodes=(*TWO, CLOUD), rates=(1.0, 1.0)),
+        Workload("leader-change", _leader_change, nodes=(CLOUD,), rates=(1.0, 1.0)),
+        Workload("slow-leader", _leader_change, nodes=(CLOUD,), rates=(0.5, 2.0)),
+        Workload("fast-leader", _leader_change, nodes=(CLOUD,), rates=(2.0, 0.5)),
+    )
+}

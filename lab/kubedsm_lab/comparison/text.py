@@ -1,0 +1,85 @@
+"""The page as Markdown: who wins where and by how much first, then one chapter an experiment."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.resources import files
+
+from kubedsm_lab.comparison.experiment import Experiment, Part
+from kubedsm_lab.replay.report import markdown
+from kubedsm_lab.replay.sections import shown
+from kubedsm_lab.replay.standings import Place, everyone, ours_and_best
+
+TITLE = "KubeDSM beside other schedulers"
+
+Played = Sequence[tuple[Experiment, Part]]
+
+_BOLD = "In bold: the best, and what is level with it, as it differs by less than repetitions do."
+
+
+def text(played: Played, failed: Mapping[str, str]) -> str:
+    """Without the title. failed: why there is nothing new of an experiment, by its name."""
+    chapters = ["\n".join(_chapter(*each)) for each in played]
+    return "\n".join(
+        [answer(played), *_failures(failed), _compared(played), *chapters, _elsewhere()]
+    )
+
+
+def answer(played: Played) -> str:
+    """Who wins where, and by how much."""
+    standings = [each for _, part in played for each in part.standings]
+    places = Counter(found.place for each in standings if (found := each.difference))
+    said = ", ".join(f"{place.value} in {places[place]}" for place in Place)
+    counted = f"KubeDSM beside the best of the others, figure by figure: {said}."
+    parts = ["## The answer", f"{counted} Level is what differs by less than repetitions do."]
+    parts += [
+        f"**{experiment.title}** ({experiment.how})\n\n{markdown(*ours_and_best(part.standings))}"
+        for experiment, part in played
+        if ours_and_best(part.standings)[1]
+    ]
+    behind = [line for each in played for line in _behind(*each)]
+    if behind:
+        parts += ["Where KubeDSM is behind, and why:", "\n".join(behind)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _behind(experiment: Experiment, part: Part) -> Iterator[str]:
+    """A line for each reason."""
+    figures: dict[str, list[str]] = {}
+    for each in part.standings:
+        found = each.difference
+        if found is not None and found.place is Place.BEHIND:
+            known = (why for what, why in experiment.reasons.items() if each.what.startswith(what))
+            why = next(known, "Why is not known.")
+            figures.setdefault(why, []).append(f"{each.what} (behind {found.other})")
+    for why, behind in figures.items():
+        yield f"- **{experiment.name}**: {'; '.join(behind)}. {why}"
+
+
+def _failures(failed: Mapping[str, str]) -> Iterator[str]:
+    for name, why in failed.items():
+        yield f"**{name} failed when it was run last**: {why}. What stands of it is older.\n"
+
+
+def _compared(played: Played) -> str:
+    lines = [
+        [experiment.name, experiment.how, "full" if part.full else "a look", f"{part.about}."]
+        for experiment, part in played
+    ]
+    table = markdown(["experiment", "what it is", "form", "how it was run"], lines)
+    return f"## What was compared\n\n{table}\n\n{_about('words')}"
+
+
+def _chapter(experiment: Experiment, part: Part) -> Iterator[str]:
+    yield f"## {experiment.title}\n\n{_about(experiment.name)}"
+    yield f"**What it is:** {experiment.how}. **How it was run:** {part.about}.\n"
+    if part.standings:
+        yield f"### Who wins\n\n{_BOLD}\n\n{markdown(*everyone(part.standings))}\n"
+    yield shown(part.tables, level=3)
+
+
+def _elsewhere() -> str:
+    return f"## Schedulers that do not run here\n\n{_about('elsewhere')}"
+
+
+def _about(name: str) -> str:
+    return (files(__package__) / "about" / f"{name}.md").read_text(encoding="utf-8")

@@ -1,0 +1,120 @@
+"""How a run ended: three sentences, and what to try next."""
+
+from collections.abc import Iterator, Sequence
+
+from kubedsm.thinking.words import counted
+from kubedsm_lab.demo.frame import Frame
+from kubedsm_lab.demo.standing import Standing
+
+#: commands, and what they show
+TRY_NEXT = (
+    ("kubedsm replay 1.5-.4", "six schedulers on the paper's load, side by side"),
+    ("kubedsm suggest", "what would be moved on your own cluster; moves nothing"),
+)
+
+
+def ending(frame: Frame) -> Sequence[str]:
+    """The sentences, of what was measured."""
+    said = [_kept(frame), _moves(frame), _binds(frame)]
+    if frame.interrupted:
+        said.insert(0, f"Interrupted after {frame.seconds:.0f} of {frame.duration:.0f} s.")
+    if frame.cut is not None:
+        said.append(of_cut(frame))
+    return [sentence for sentence in said if sentence]
+
+
+def standings(frame: Frame) -> str:
+    """The shares so far, of both."""
+    said = list(_of_both(frame))
+    return f"so far: {'; '.join(said)}" if said else ""
+
+
+def bound(frame: Frame) -> str:
+    """How many pods were bound so far, and how fast."""
+    said = f"{counted(frame.bound, 'pod')} bound, {frame.waiting} waiting"
+    if frame.latency is None:
+        return said
+    shown = frame.latency.milliseconds()
+    return f"{said}; created to bound: mean {shown['mean']:.0f} ms, p99 {shown['p99']:.0f} ms"
+
+
+def moved(frame: Frame) -> str:
+    """How much was moved so far, and at what price."""
+    made = frame.migrations
+    return f"{counted(made.begun, 'move')}, {made.lost_pod_seconds:.3g} pod-seconds lost to them"
+
+
+def _of_both(frame: Frame) -> Iterator[str]:
+    yield f"KubeDSM {_standing(frame.ours)}"
+    if frame.theirs is not None:
+        yield f"kube-scheduler {_standing(frame.theirs)}"
+    elif frame.replay == "going on":
+        yield "kube-scheduler's replay of the same load goes on"
+    elif frame.replay == "failed":
+        yield "kube-scheduler's replay failed"
+
+
+def _standing(standing: Standing) -> str:
+    if standing.edge_share is None or standing.kept is None:
+        return "not every service is up yet"
+    return f"edge share {standing.edge_share:.2f}, promises kept {standing.kept:.0%} of the time"
+
+
+def _kept(frame: Frame) -> str:
+    ours, theirs = frame.ours, frame.theirs
+    if ours.edge_share is None or ours.kept is None:
+        return "No service was up long enough for anything to be said."
+    said = (
+        f"KubeDSM held an edge share of {ours.edge_share:.2f}"
+        f" and kept its promises {ours.kept:.0%} of the time"
+    )
+    if theirs is not None and theirs.edge_share is not None and theirs.kept is not None:
+        return (
+            f"{said}; kube-scheduler, replayed on the same load, came to"
+            f" {theirs.edge_share:.2f} and {theirs.kept:.0%}."
+        )
+    if frame.replay == "none":
+        return f"{said}."
+    why = "failed" if frame.replay == "failed" else "did not end in time"
+    return f"{said}; kube-scheduler's replay of the same load {why}, so nothing stands beside that."
+
+
+def _moves(frame: Frame) -> str:
+    made = frame.migrations
+    if not made.begun:
+        return "Nothing had to be moved."
+    said = f"It made {counted(made.begun, 'move')} to that end"
+    if made.taken_back:
+        said += f" and took {made.taken_back} of them back"
+    lost = round(made.lost_pod_seconds, 3)
+    if lost:
+        return f"{said}; {lost:g} pod-seconds of capacity were lost to that."
+    return f"{said}; no capacity was lost, as a pod goes only when its replacement is Ready."
+
+
+def _binds(frame: Frame) -> str:
+    if frame.latency is None:
+        return "No pod was bound."
+    shown = frame.latency.milliseconds()
+    said = (
+        f"Pods were bound {shown['mean']:.0f} ms after they were created on average, and 99% of the"
+        f" {frame.bound} within {shown['p99']:.0f} ms"
+    )
+    waiting = f"; {counted(frame.waiting, 'pod')} still waiting" if frame.waiting else ""
+    return f"{said}{waiting} (emulated cluster, this machine)."
+
+
+def of_cut(frame: Frame) -> str:
+    """What became of the site that is cut off; nothing if none is."""
+    cut = frame.cut
+    if cut is None:
+        return ""
+    when = f"cut off from {cut.begins:.0f} s to {cut.ends:.0f} s"
+    site = f"Site {cut.site} ({', '.join(cut.nodes)})"
+    if frame.seconds < cut.begins:
+        return f"{site} {'was to be' if frame.interrupted else 'will be'} {when}."
+    return (
+        f"{site} {'is' if cut.away else 'was'} {when}; since then {cut.serving:.1%} of the wanted"
+        f" pods served on average, {cut.lowest:.1%} at least, Kubernetes evicted"
+        f" {counted(cut.evicted, 'pod')}, and {counted(cut.moves, 'move')} began."
+    )

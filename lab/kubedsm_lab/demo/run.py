@@ -1,0 +1,180 @@
+"""The demo's world, shortened to a minute, and its course."""
+
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import attrs
+
+from kubedsm.clock import Clock
+from kubedsm.cluster.wire import decoding
+from kubedsm.core.world.model import Node, Tier, Tiers
+from kubedsm.monitoring.reading import Leadership
+from kubedsm.page.rows import MoveRow
+from kubedsm.page.seen.scene import Scene
+from kubedsm.runtime.assembly import Runtime
+from kubedsm_lab.demo.baseline import Baseline
+from kubedsm_lab.demo.disconnection import BEGINS, ENDS, Course, with_site
+from kubedsm_lab.demo.frame import Frame, Replay
+from kubedsm_lab.demo.observer import Migrations, Observer
+from kubedsm_lab.demo.setting import (
+    CYCLE,
+    PROMISES,
+    STABILIZATION_SECONDS,
+    TOLERATION,
+    demo_cluster,
+)
+from kubedsm_lab.demo.standing import Standing, until
+from kubedsm_lab.emulator.api.resources import (
+    DEPLOYMENTS,
+    HORIZONTAL_POD_AUTOSCALERS,
+    NODES,
+    SERVICES,
+)
+from kubedsm_lab.emulator.emulated_cluster import EmulatedCluster
+from kubedsm_lab.emulator.paper import paper_services
+from loadgen.scenario import Scenario
+
+#: seconds that the last cycle's pods may take to be placed and Ready after the load has ended
+SETTLING = 10.0
+FRAME = 0.25
+TOLERATIONS = [
+    {
+        "key": f"node.kubernetes.io/{condition}",
+        "operator": "Exists",
+        "effect": "NoExecute",
+        "tolerationSeconds": TOLERATION,
+    }
+    for condition in ("not-ready", "unreachable")
+]
+RESOURCES = {r.kind: r for r in (DEPLOYMENTS, SERVICES, HORIZONTAL_POD_AUTOSCALERS)}
+
+
+@attrs.frozen(eq=False)
+class World:
+    """The emulated cluster under a scenario's load, and what is seen of it."""
+
+    cluster: EmulatedCluster
+    scenario: Scenario
+    observer: Observer
+    clock: Clock
+    started: float
+    nodes: tuple[Node, ...]
+    scene: Scene
+    #: None if no site is cut off
+    course: Course | None = None
+    #: all moves until now, as they were seen last
+    begun: dict[str, MoveRow] = attrs.field(factory=dict)
+
+    @property
+    def elapsed(self) -> float:
+        return self.clock.monotonic() - self.started
+
+    def frame(
+        self, runtime: Runtime, beside: Baseline | None = None, *, interrupted: bool = False
+    ) -> Frame:
+        """How it is now. `runtime`: the scheduler; `beside`: kube-scheduler on the same load."""
+        epoch = self.clock.wall() - self.elapsed
+        self.scene.look(runtime, Leadership(), self.clock.wall())
+        self.begun.update((key, move) for key, move in self.scene.moves.items() if move.began)
+        scenario, observer, seconds = self.scenario, self.observer, self.elapsed
+        now = min(seconds, scenario.duration - CYCLE / 2)
+        timeline = observer.timeline(self.started)
+        cut = None if self.course is None else self.course.look(seconds)
+        if cut is not None and seconds >= cut.begins:
+            since = Migrations.of(observer.timeline(self.started + cut.begins))
+            cut = attrs.evolve(cut, moves=since.begun)
+        replayed = None if beside is None else beside.timeline
+        return Frame(
+            epoch=epoch,
+            seconds=seconds,
+            duration=scenario.duration,
+            headline=self.scene.status.headline,
+            nodes=tuple(map(observer.node, self.nodes)),
+            services=tuple(
+                observer.services({s: scenario.rate(s, now) for s in scenario.services})
+            ),
+            bound=observer.bound,
+            waiting=observer.waiting,
+            latency=observer.latency,
+            ours=Standing.of(timeline, PROMISES),
+            theirs=None if replayed is None else Standing.of(until(replayed, seconds), PROMISES),
+            replay=_state_of(beside),
+            moves=dict(sorted(self.begun.items(), key=lambda each: each[1].began)),
+            migrations=Migrations.of(timeline),
+            cut=cut,
+            interrupted=interrupted,
+        )
+
+
+def _state_of(beside: Baseline | None) -> Replay:
+    if beside is None:
+        return "none"
+    if beside.timeline is not None:
+        return "ready"
+    return "failed" if beside.over.is_set() else "going on"
+
+
+@asynccontextmanager
+async def demo_world(
+    scenario: Scenario, clock: Clock, rng: random.Random, *, disconnect: bool = False
+) -> AsyncIterator[World]:
+    """Enter the paper's cluster with the paper's services on it, under that load from now on.
+
+    disconnect: whether a site is cut off in the middle.
+    """
+    started = clock.monotonic()
+
+    def rate(_namespace: str, workload: str, _metric: str) -> float | None:
+        if workload not in scenario.services:
+            return None
+        # After the end the last cycle's load goes on, so that the summary is of a steady state.
+        return scenario.rate(
+            workload, min(clock.monotonic() - started, scenario.duration - CYCLE / 2)
+        )
+
+    spec = demo_cluster()
+    if disconnect:
+        spec = with_site(spec)
+    async with EmulatedCluster(spec, clock, rng, metrics=rate) as cluster:
+        tiers = Tiers()
+        found = (
+            attrs.evolve(node, tier=tiers.of(node.labels))
+            for node in map(decoding.node, cluster.api.list(NODES))
+        )
+        nodes = tuple(sorted(found, key=lambda node: (node.tier is not Tier.EDGE, node.name)))
+        observer = Observer(nodes, PROMISES, clock)
+        course = None
+        if disconnect:
+            length = scenario.duration
+            course = Course(cluster, length * BEGINS, length * ENDS)
+        watching = [observer.notice, *([course.notice] if course else [])]
+        stops = [cluster.api.store.subscribe(notice) for notice in watching]
+        scene = Scene(clock)
+        yield World(cluster, scenario, observer, clock, started, nodes, scene, course)
+        for stop in stops:
+            stop()
+
+
+def create_services(world: World) -> None:
+    for obj in paper_services(stabilization_seconds=STABILIZATION_SECONDS, grace_seconds=1):
+        if world.course is not None and obj["kind"] == "Deployment":
+            obj["spec"]["template"]["spec"]["tolerations"] = TOLERATIONS
+        world.cluster.api.create(RESOURCES[obj["kind"]], obj, namespace="default")
+
+
+async def watch_demo(
+    world: World,
+    runtime: Runtime,
+    show: Callable[[Frame], None],
+    beside: Baseline | None = None,
+) -> None:
+    """Show a frame four times a second until the load has ended and its pods are Ready."""
+    while world.elapsed < world.scenario.duration:
+        show(world.frame(runtime, beside))
+        await world.clock.sleep(FRAME)
+    ends = world.scenario.duration + SETTLING
+    while (world.observer.waiting or world.observer.unready) and world.elapsed < ends:
+        show(world.frame(runtime, beside))
+        await world.clock.sleep(FRAME)
+    show(world.frame(runtime, beside))

@@ -1,0 +1,139 @@
+"""The demo's live picture, its last one, and what it says where no picture can change in place."""
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from kubedsm.page.seen.headline import line_of
+from kubedsm.page.terminal.fitting import NARROW, Part, fitting, hanging, lines
+from kubedsm.page.terminal.tables import NodeLine, kept, nodes_table
+from kubedsm.terminal.console import Console
+from kubedsm.terminal.fitted_table import Column, FittedTable
+from kubedsm_lab.demo.ending import TRY_NEXT, bound, ending, moved, of_cut, standings
+from kubedsm_lab.demo.frame import Frame
+from kubedsm_lab.demo.observer import ServiceView
+
+#: moves that are listed where there is room
+LAST_MOVES = 4
+
+
+def render(frame: Frame, width: int, height: int, beside: str = "") -> RenderableType:
+    """The picture as it goes on. `beside`: how to look at the same from elsewhere."""
+    said = Text(frame.headline, style="bold")
+    # So many lines whatever is said, so that the tables stay where they are.
+    padding = (3 if width < NARROW else 2) - lines(said, width)
+    moves = [
+        hanging(f"  {move.began - frame.epoch:3.0f} s", line_of(move))
+        for move in list(frame.moves.values())[-LAST_MOVES:]
+    ]
+    parts = [
+        Part(Text(f"KubeDSM demo, emulated: {frame.seconds:.0f} s of {frame.duration:.0f} s")),
+        Part(said),
+        *[Part(Text(""), use=8)] * padding,
+        Part(Text(""), use=5),
+        Part(_nodes(frame)),
+        Part(Text(""), use=7),
+        Part(_services(frame)),
+        Part(Text(""), use=6),
+        Part(Text(standings(frame)), use=11),
+        Part(Text(f"{bound(frame)}\n{moved(frame)}"), use=9),
+        *([Part(Text(of_cut(frame)), use=10)] if frame.cut else []),
+        *([Part(Text(f"\n{beside}", style="dim"), use=4)] if beside else []),
+        *([Part(Text(""), use=2)] if moves else []),
+        *(Part(move, use=1) for move in moves),
+    ]
+    return Group(*fitting(parts, width, height))
+
+
+def summary(frame: Frame, width: int) -> RenderableType:
+    """How it ended."""
+    return Group(
+        _nodes(frame),
+        Text(""),
+        _services(frame),
+        Text(""),
+        *(Text(sentence) for sentence in ending(frame)),
+        Text("\nTry next:"),
+        *(_to_try(command, shows, width) for command, shows in TRY_NEXT),
+    )
+
+
+def _to_try(command: str, shows: str, width: int) -> RenderableType:
+    if width < NARROW:
+        return Group(Text(f"  {command}"), Padding(shows, (0, 0, 0, 4)))
+    longest = max(len(command) for command, _ in TRY_NEXT)
+    return hanging(f"  {command:{longest}}", shows)
+
+
+def _nodes(frame: Frame) -> FittedTable:
+    return nodes_table(
+        [
+            NodeLine(
+                node.name,
+                node.tier,
+                "cut off" if frame.is_away(node) else "",
+                (node.used.cpu, node.allocatable.cpu),
+                (node.used.memory, node.allocatable.memory),
+                node.pods,
+            )
+            for node in frame.nodes
+        ]
+    )
+
+
+def _services(frame: Frame) -> FittedTable:
+    services = frame.services
+    theirs = frame.theirs.shares if frame.theirs else {}
+    columns = [
+        Column("service", [service.name for service in services]),
+        Column("load", [f"{s.rate:g}/s" for s in services], 5, use=1, number=True),
+        Column("ready", [f"{s.share.total} of {s.pods}" for s in services], 8, use=3),
+        Column("on edge", [str(s.share.edge) for s in services], 4, use=5, number=True),
+        Column("edge share", [_now(s) for s in services], 4, number=True),
+        Column("promise", [f"{s.promise:.2f}" for s in services], number=True),
+        Column("", [kept(s.missing, s.share.total) for s in services], 7),
+        Column(
+            "KubeDSM so far",
+            [_share(frame.ours.shares.get(s.name)) for s in services],
+            use=4,
+            number=True,
+        ),
+    ]
+    if frame.replay != "none":
+        shares = [_share(theirs.get(s.name)) for s in services]
+        columns.append(Column("kube-scheduler so far", shares, use=2, number=True))
+    return FittedTable(columns, look="plain")
+
+
+def _share(share: float | None) -> str:
+    return "-" if share is None else f"{share:.2f}"
+
+
+def _now(service: ServiceView) -> str:
+    return _share(service.share.ratio if service.share.total else None)
+
+
+class LineByLine:
+    """Where no picture can change in place: each move when it begins, and a line every cycle."""
+
+    EVERY = 5.0
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._due = 0.0
+        self._told: set[str] = set()
+
+    def __call__(self, frame: Frame) -> None:
+        for key, move in frame.moves.items():
+            if key not in self._told:
+                self._told.add(key)
+                self._print(move.began - frame.epoch, line_of(move))
+        if frame.seconds >= self._due:
+            self._due = frame.seconds + self.EVERY
+            said = (frame.headline, bound(frame), moved(frame), standings(frame))
+            self._print(frame.seconds, "; ".join(said))
+
+    def _print(self, seconds: float, said: str) -> None:
+        # A file has lines of any length; a terminal's are broken between words.
+        whole = not self._console.is_terminal
+        self._console.print(Text(f"{seconds:5.1f} s  {said}"), soft_wrap=whole)

@@ -1,0 +1,128 @@
+"""kube-scheduler for pods of no other scheduler's, as every cluster has one.
+
+By the same filters and scores as the policy of that name, with no liking for the edge. What no node
+takes waits until something changes. No pod is preempted, and no volume is bound.
+"""
+
+import random
+
+import attrs
+
+from kubedsm.clock import Clock
+from kubedsm.cluster.wire import dump
+from kubedsm.configuration.settings import Configuration
+from kubedsm.core.placing.decision import Decision
+from kubedsm.core.policies.in_turn import InTurn
+from kubedsm.core.policies.kube_scheduler import KubeScheduler
+from kubedsm.core.rules.fit import unschedulable_message
+from kubedsm.core.world.mirror import ClusterMirror
+from kubedsm.core.world.model import Tier, Tiers
+from kubedsm_lab.emulator.actors.cache import Cache, Key, key_of
+from kubedsm_lab.emulator.actors.conditions import find, of
+from kubedsm_lab.emulator.actors.controller import Controller
+from kubedsm_lab.emulator.actors.pod_state import is_terminating, node_of
+from kubedsm_lab.emulator.api.api_server import ApiServer
+from kubedsm_lab.emulator.api.resources import EVENTS, NAMESPACES, NODES, PODS, Object
+from kubedsm_lab.emulator.api.statuses import pod_condition, with_condition
+from kubedsm_lab.emulator.api.store import ObjectChange
+
+NAME = "default-scheduler"
+#: all that waits is one thing to do
+_ALL: Key = ("", "")
+#: seconds: changes that come together are looked at once
+_PAUSE = 0.1
+
+
+@attrs.frozen
+class _NoTiers(Tiers):
+    """All nodes alike: kube-scheduler knows of no tiers."""
+
+    def of(self, _: object) -> Tier:
+        return Tier.CLOUD
+
+
+class DefaultScheduler(Controller):
+    def __init__(self, api: ApiServer, cache: Cache, clock: Clock, rng: random.Random) -> None:
+        super().__init__(api, cache, clock)
+        self._rng = rng
+        usual = Configuration()
+        self._policy = InTurn(KubeScheduler(), usual.promise, usual.objective_function)
+        self._waiting: set[Key] = set()
+        cache.on(PODS, self._pod_changed)
+        cache.on(NODES, self._node_changed)
+
+    def _pod_changed(self, change: ObjectChange) -> None:
+        key = key_of(change.object)
+        if change.type != "DELETED" and _waits(change.object):
+            self._waiting.add(key)
+        else:
+            self._waiting.discard(key)
+        self._look_again()
+
+    def _node_changed(self, _: ObjectChange) -> None:
+        self._look_again()
+
+    def _look_again(self) -> None:
+        if self._waiting:
+            self.enqueue_after(_ALL, _PAUSE)
+
+    def reconcile(self, key: Key) -> None:  # noqa: ARG002 - there is but one
+        if not self._waiting:
+            return
+        decision = self._decision()
+        for pod, node, _ in decision.bindings:
+            found = self.cache.by_uid(pod.uid)
+            if found is not None:
+                self._bind(found[1], node)
+        for uid, rejections in decision.unplaced.items():
+            found = self.cache.by_uid(uid)
+            if found is not None:
+                self._refuse(found[1], unschedulable_message(rejections))
+
+    def _bind(self, pod: Object, node: str) -> None:
+        namespace, name = key_of(pod)
+        target = {"kind": "Node", "name": node}
+        self.api.bind(namespace, name, {"metadata": {}, "target": target})
+        said = f"Successfully assigned {namespace}/{name} to {node}"
+        self._tell(pod, "Normal", "Scheduled", said)
+
+    def _decision(self) -> Decision:
+        known = [obj for kind in (NODES, PODS, NAMESPACES) for obj in self.cache.all(kind)]
+        mirror = ClusterMirror(NAME, _NoTiers())
+        for event in dump.of_objects(known, NAME).events:
+            mirror.apply(event)
+        snapshot = mirror.snapshot()
+        waiting = snapshot.schedulable(snapshot.pods.values())
+        return self._policy.place(snapshot, waiting, self._rng)
+
+    def _refuse(self, pod: Object, message: str) -> None:
+        before = find(of(pod["status"]), "PodScheduled")
+        if before is not None and before.get("message") == message:
+            return
+        why = {"reason": "Unschedulable", "message": message}
+        condition = pod_condition("PodScheduled", "False", self.now(), **why)
+        self.write_status(PODS, pod, with_condition(pod, condition)["status"])
+        self._tell(pod, "Warning", "FailedScheduling", message)
+
+    def _tell(self, pod: Object, kind: str, reason: str, message: str) -> None:
+        metadata, now = pod["metadata"], self.now()
+        about = {key: metadata[key] for key in ("namespace", "name", "uid")}
+        event = {
+            "metadata": {"generateName": f"{metadata['name']}."},
+            "involvedObject": {"apiVersion": "v1", "kind": "Pod", **about},
+            "reason": reason,
+            "message": message,
+            "type": kind,
+            "source": {"component": NAME},
+            "reportingComponent": NAME,
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": 1,
+        }
+        self.api.create(EVENTS, event, namespace=metadata["namespace"])
+
+
+def _waits(pod: Object) -> bool:
+    spec = pod["spec"]
+    theirs = spec["schedulerName"] == NAME and not spec.get("schedulingGates")
+    return theirs and not node_of(pod) and not is_terminating(pod)

@@ -1,0 +1,154 @@
+"""The disruption controller: how many pods each budget lets go now.
+
+A pod without a controller counts as healthy, but not as expected. The rules are those of
+k8s.io/kubernetes/pkg/controller/disruption.
+"""
+
+from collections.abc import Sequence
+
+from kubedsm.clock import Clock
+from kubedsm_lab.emulator.actors import conditions
+from kubedsm_lab.emulator.actors.cache import Cache, Key, controller_of, key_of
+from kubedsm_lab.emulator.actors.controller import Controller
+from kubedsm_lab.emulator.actors.ownership import matters
+from kubedsm_lab.emulator.actors.pod_state import is_ready, is_terminating, labels_of
+from kubedsm_lab.emulator.actors.rollout import resolved, wanted
+from kubedsm_lab.emulator.api.api_server import ApiServer
+from kubedsm_lab.emulator.api.moments import seconds
+from kubedsm_lab.emulator.api.resources import (
+    DEPLOYMENTS,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    REPLICA_SETS,
+    STATEFUL_SETS,
+    Object,
+)
+from kubedsm_lab.emulator.api.selectors import label_selector_of
+from kubedsm_lab.emulator.api.store import ObjectChange
+
+#: how long an eviction that was allowed is believed in without a deletion to be seen, in seconds
+_DISRUPTION_TIMEOUT = 120.0
+
+
+class _NoScale(Exception):
+    """It cannot be told how many pods there should be."""
+
+
+class DisruptionController(Controller):
+    def __init__(self, api: ApiServer, cache: Cache, clock: Clock) -> None:
+        super().__init__(api, cache, clock)
+        cache.on(POD_DISRUPTION_BUDGETS, lambda change: self.enqueue(key_of(change.object)))
+        cache.on(PODS, self._pod_changed)
+        for resource in (DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS):
+            cache.on(resource, self._scale_changed)
+
+    def _pod_changed(self, change: ObjectChange) -> None:
+        before, after = change.previous, change.object
+        if matters(change):
+            for budget in self._budgets(after):
+                if any(_selects(budget, pod) for pod in (before, after) if pod):
+                    self.enqueue(key_of(budget))
+
+    def _scale_changed(self, change: ObjectChange) -> None:
+        before = change.previous
+        if before is None or wanted(before) != wanted(change.object):
+            for budget in self._budgets(change.object):
+                self.enqueue(key_of(budget))
+
+    def _budgets(self, obj: Object) -> list[Object]:
+        return self.cache.in_namespace(POD_DISRUPTION_BUDGETS, obj["metadata"]["namespace"])
+
+    def reconcile(self, key: Key) -> None:
+        budget = self.cache.get(POD_DISRUPTION_BUDGETS, key)
+        if budget is None or is_terminating(budget):
+            return
+        self.write_status(POD_DISRUPTION_BUDGETS, budget, self._status(budget))
+
+    def _status(self, budget: Object) -> Object:
+        namespace = budget["metadata"]["namespace"]
+        pods = [pod for pod in self.cache.in_namespace(PODS, namespace) if _selects(budget, pod)]
+        try:
+            expected, desired = self._expected(budget, pods)
+        except _NoScale as error:
+            failed = {**budget["status"], "disruptionsAllowed": 0}
+            return self._with_condition(failed, budget, False, "SyncFailed", str(error))
+        disrupted = self._disrupted(budget, pods)
+        healthy = sum(
+            is_ready(pod) and not is_terminating(pod) and pod["metadata"]["name"] not in disrupted
+            for pod in pods
+        )
+        allowed = max(0, healthy - desired) if expected > 0 else 0
+        status: Object = {
+            "observedGeneration": budget["metadata"]["generation"],
+            **({"disruptedPods": disrupted} if disrupted else {}),
+            "disruptionsAllowed": allowed,
+            "currentHealthy": healthy,
+            "desiredHealthy": desired,
+            "expectedPods": expected,
+            "conditions": conditions.of(budget["status"]),
+        }
+        reason = "SufficientPods" if allowed else "InsufficientPods"
+        return self._with_condition(status, budget, allowed > 0, reason, "")
+
+    def _with_condition(
+        self, status: Object, budget: Object, flag: bool, reason: str, message: str
+    ) -> Object:
+        new = {
+            "type": "DisruptionAllowed",
+            "status": str(flag),
+            "observedGeneration": budget["metadata"]["generation"],
+            "lastTransitionTime": self.now(),
+            "reason": reason,
+            "message": message,
+        }
+        return {**status, "conditions": conditions.updated(conditions.of(status), new)}
+
+    def _expected(self, budget: Object, pods: Sequence[Object]) -> tuple[int, int]:
+        """(pods there should be, healthy ones there must be). Raises _NoScale."""
+        spec = budget["spec"]
+        if "maxUnavailable" in spec:
+            expected = self._scale_of(pods)
+            return expected, max(0, expected - resolved(spec["maxUnavailable"], expected, up=True))
+        least = spec.get("minAvailable", 1)
+        if isinstance(least, int):
+            return len(pods), least
+        expected = self._scale_of(pods)
+        return expected, resolved(least, expected, up=True)
+
+    def _scale_of(self, pods: Sequence[Object]) -> int:
+        """What the pods' controllers are set to, each counted once."""
+        scales: dict[str, int] = {}
+        for pod in pods:
+            reference = controller_of(pod)
+            if reference is None:
+                continue
+            found = self.cache.by_uid(reference["uid"])
+            if found is None or found[0] not in (REPLICA_SETS, STATEFUL_SETS):
+                name = pod["metadata"]["name"]
+                raise _NoScale(f'found no controllers for pod "{name}"')
+            owner = found[1]
+            above = controller_of(owner)
+            parent = above and self.cache.by_uid(above["uid"])
+            if parent and parent[0] is DEPLOYMENTS:
+                owner = parent[1]
+            scales[owner["metadata"]["uid"]] = wanted(owner)
+        return sum(scales.values())
+
+    def _disrupted(self, budget: Object, pods: Sequence[Object]) -> dict[str, str]:
+        """Evictions allowed whose deletion is not seen yet, by pod name."""
+        present = {pod["metadata"]["name"]: pod for pod in pods}
+        now = self.clock.wall()
+        believed = {}
+        for name, since in (budget["status"].get("disruptedPods") or {}).items():
+            left = seconds(since) + _DISRUPTION_TIMEOUT - now
+            pod = present.get(name)
+            if pod is not None and not is_terminating(pod) and left > 0:
+                believed[name] = since
+                self.enqueue_after(key_of(budget), left)
+        return believed
+
+
+def _selects(budget: Object, pod: Object) -> bool:
+    """No selector selects no pod, an empty one every pod."""
+    selector = budget["spec"].get("selector")
+    return selector is not None and label_selector_of(selector).matches(labels_of(pod))

@@ -1,0 +1,210 @@
+"""The horizontal pod autoscaler (autoscaling/v2): from a metric to a number of replicas.
+
+The order of things, conditions and reasons are those of
+k8s.io/kubernetes/pkg/controller/podautoscaler/horizontal.go.
+"""
+
+from kubedsm.clock import Clock
+from kubedsm_lab.emulator.actors import conditions
+from kubedsm_lab.emulator.actors.cache import Cache, Key, key_of
+from kubedsm_lab.emulator.actors.controller import Controller
+from kubedsm_lab.emulator.actors.metrics_server import MetricsServer
+from kubedsm_lab.emulator.actors.pod_state import is_active, labels_of
+from kubedsm_lab.emulator.actors.resource_metrics import KINDS, Scaled, propose_of_resource
+from kubedsm_lab.emulator.actors.scaling_behavior import (
+    Behavior,
+    BehaviorError,
+    ScalingHistory,
+    limited,
+    stabilized,
+)
+from kubedsm_lab.emulator.actors.scaling_metrics import (
+    Metrics,
+    MetricUnavailable,
+    Proposal,
+    Target,
+    propose,
+)
+from kubedsm_lab.emulator.api.api_server import ApiServer
+from kubedsm_lab.emulator.api.errors import ApiError
+from kubedsm_lab.emulator.api.resources import (
+    HORIZONTAL_POD_AUTOSCALERS,
+    PODS,
+    SERVED,
+    Object,
+    Resource,
+)
+from kubedsm_lab.emulator.api.selectors import parse_labels
+from kubedsm_lab.emulator.api.store import ObjectChange
+
+_SCALED = {(r.group, r.kind): r for r in SERVED if "scale" in r.subresources}
+
+
+class HorizontalPodAutoscalerController(Controller):
+    """Syncs every autoscaler when it appears and every `sync` seconds from then on.
+
+    desired = ceil(total / target) unless the average is within `tolerance` of the target. The
+    average is over every pod that the target's selector matches and that neither ended nor is
+    ending: a pod that a migration detached counts, so that `desired` does not move with it. By what
+    pods use, of which there are figures by pod: as `resource_metrics` has it.
+    """
+
+    def __init__(
+        self,
+        api: ApiServer,
+        cache: Cache,
+        clock: Clock,
+        *,
+        metrics: Metrics | None,
+        metrics_server: MetricsServer | None,
+        sync: float,
+        tolerance: float,
+    ) -> None:
+        super().__init__(api, cache, clock)
+        self._metrics = metrics
+        self._metrics_server = metrics_server
+        self._sync = sync
+        self._tolerance = tolerance
+        self._histories: dict[Key, ScalingHistory] = {}
+        cache.on(HORIZONTAL_POD_AUTOSCALERS, self._changed)
+
+    def _changed(self, change: ObjectChange) -> None:
+        key = key_of(change.object)
+        if change.type == "DELETED":
+            self._histories.pop(key, None)
+        elif key not in self._histories:
+            self._histories[key] = ScalingHistory()
+            self.enqueue(key)
+
+    def reconcile(self, key: Key) -> None:
+        hpa = self.cache.get(HORIZONTAL_POD_AUTOSCALERS, key)
+        if hpa is None:
+            return
+        self.enqueue_after(key, self._sync)
+        status = self._synced(key, hpa)
+        hpa = self.cache.get(HORIZONTAL_POD_AUTOSCALERS, key)
+        if hpa is not None:
+            self.write_status(HORIZONTAL_POD_AUTOSCALERS, hpa, status)
+
+    def _synced(self, key: Key, hpa: Object) -> Object:
+        """Scale if need be. Returns the status that says what was found and done."""
+        status = _Status(hpa["status"], self.now())
+        try:
+            resource, scale = self._scale_of(hpa)
+        except ApiError as error:
+            message = "the HPA controller was unable to get the target's current scale: "
+            status.say("AbleToScale", False, "FailedGetScale", message + error.message)
+            return status.rendered()
+        message = "the HPA controller was able to get the target's current scale"
+        status.say("AbleToScale", True, "SucceededGetScale", message)
+        current = scale["spec"].get("replicas", 0)
+        status.fields["currentReplicas"] = current
+        if not self._histories[key].recommendations:
+            self._remember(key, current)
+        try:
+            desired = self._desired(key, hpa, scale, status)
+        except MetricUnavailable as error:
+            message = f"the HPA was unable to compute the replica count: {error}"
+            status.say("ScalingActive", False, error.reason, message)
+            status.fields.setdefault("desiredReplicas", 0)
+            status.fields["currentMetrics"] = [{"type": ""}]
+            return status.rendered()
+        if desired != current:
+            changed = {**scale, "spec": {**scale["spec"], "replicas": desired}}
+            self.api.update_scale(resource, *key_of(scale), changed)
+            history = self._histories[key]
+            self._histories[key] = history.scaled(self.clock.monotonic(), desired - current)
+            message = f"the HPA controller was able to update the target scale to {desired}"
+            status.say("AbleToScale", True, "SucceededRescale", message)
+            status.fields["lastScaleTime"] = self.now()
+        status.fields["desiredReplicas"] = desired
+        return status.rendered()
+
+    def _remember(self, key: Key, recommendation: int) -> None:
+        history = self._histories[key]
+        self._histories[key] = history.recommended(self.clock.monotonic(), recommendation)
+
+    def _scale_of(self, hpa: Object) -> tuple[Resource, Object]:
+        """The scale subresource of the target. Raises ApiError if there is none."""
+        reference = hpa["spec"]["scaleTargetRef"]
+        group = reference.get("apiVersion", "").rpartition("/")[0]
+        resource = _SCALED.get((group, reference["kind"]))
+        if resource is None:
+            kind = f"{reference['kind']}.{group}" if group else reference["kind"]
+            raise ApiError(404, "NotFound", f'no matches for kind "{kind}" in group "{group}"')
+        namespace = hpa["metadata"]["namespace"]
+        return resource, self.api.get_scale(resource, namespace, reference["name"])
+
+    def _desired(self, key: Key, hpa: Object, scale: Object, status: "_Status") -> int:
+        """The size to scale to. Raises MetricUnavailable."""
+        spec, now = hpa["spec"], self.clock.monotonic()
+        current: int = scale["spec"].get("replicas", 0)
+        least: int = spec.get("minReplicas", 1)
+        most: int = spec["maxReplicas"]
+        if current == 0 and least != 0:
+            message = "scaling is disabled since the replica count of the target is zero"
+            status.say("ScalingActive", False, "ScalingDisabled", message)
+            return 0
+        if current > most or current < least:
+            return min(max(current, least), most)
+        proposal = self._proposal(hpa, scale, status)
+        try:
+            behavior = Behavior.of(spec.get("behavior"))
+        except BehaviorError as error:
+            raise MetricUnavailable("InvalidBehavior", f"invalid behavior: {error}") from None
+        history = self._histories[key]
+        calm = stabilized(history, behavior, now, current, proposal.replicas)
+        self._remember(key, proposal.replicas)
+        status.say("AbleToScale", True, calm.reason, calm.message)
+        verdict = limited(history, behavior, now, current, calm.replicas, (least, most))
+        status.say("ScalingLimited", verdict.held, verdict.reason, verdict.message)
+        return min(max(verdict.replicas, least), most)
+
+    def _proposal(self, hpa: Object, scale: Object, status: "_Status") -> Proposal:
+        """The greatest of what the metrics ask for. Raises MetricUnavailable.
+
+        While one of them is unavailable the others may only add pods.
+        """
+        namespace, name = key_of(scale)
+        replicas, reported = scale["spec"].get("replicas", 0), scale["status"].get("replicas", 0)
+        pods = self._pods_of(namespace, scale["status"].get("selector", ""))
+        target = Target(namespace, name, replicas, reported, sum(map(is_active, pods)))
+        samples = None if self._metrics_server is None else self._metrics_server.samples
+        scaled = Scaled(pods, replicas, samples, self.clock.wall(), self._tolerance)
+        proposals, failures = [], []
+        for metric in hpa["spec"].get("metrics") or ():
+            try:
+                if metric.get("type") in KINDS:
+                    proposals.append(propose_of_resource(metric, scaled))
+                else:
+                    proposals.append(propose(metric, target, self._metrics, self._tolerance))
+            except MetricUnavailable as failure:
+                failures.append(failure)
+        best = max(proposals, key=lambda proposal: proposal.replicas, default=None)
+        if best is None or (failures and best.replicas < target.replicas):
+            raise failures[0] if failures else MetricUnavailable("NoMetrics", "no metrics")
+        message = "the HPA was able to successfully calculate a replica count from "
+        status.say("ScalingActive", True, "ValidMetricFound", message + best.description)
+        status.fields["currentMetrics"] = [proposal.status for proposal in proposals]
+        return best
+
+    def _pods_of(self, namespace: str, selector: str) -> list[Object]:
+        matches = parse_labels(selector).matches
+        return [pod for pod in self.cache.in_namespace(PODS, namespace) if matches(labels_of(pod))]
+
+
+class _Status:
+    """A status being written: the last one, and what this sync has to say."""
+
+    def __init__(self, before: Object, now: str) -> None:
+        self.fields = dict(before)
+        self._now = now
+
+    def say(self, kind: str, flag: bool, reason: str, message: str) -> None:
+        self.fields["conditions"] = conditions.updated(
+            self.fields.get("conditions") or [],
+            conditions.condition(kind, flag, self._now, reason, message),
+        )
+
+    def rendered(self) -> Object:
+        return self.fields

@@ -1,0 +1,340 @@
+"""The kubelets of all nodes: they admit, start, stop and report pods.
+
+A pod bound to a node that does not exist, or is not Ready, stays as it is. So does one on a node
+that is cut off, whose containers run on: its kubelet hears of nothing, and tells of nothing.
+"""
+
+from collections.abc import Mapping
+
+import attrs
+
+from kubedsm.clock import Clock
+from kubedsm.core.world.model import Resources
+from kubedsm.core.world.quantities import millis, units
+from kubedsm_lab.emulator.actors import conditions
+from kubedsm_lab.emulator.actors.cache import Cache, Key, controller_of, key_of
+from kubedsm_lab.emulator.actors.container_runtime import UP, ContainerRuntime, Containers
+from kubedsm_lab.emulator.actors.controller import Controller
+from kubedsm_lab.emulator.actors.node_state import is_disconnected, is_ready_node
+from kubedsm_lab.emulator.actors.pod_state import (
+    annotations_of,
+    is_finished,
+    is_ready,
+    is_terminating,
+    node_of,
+    requests_of,
+)
+from kubedsm_lab.emulator.api.api_server import ApiServer
+from kubedsm_lab.emulator.api.resources import JOBS, NODES, PODS, Object
+from kubedsm_lab.emulator.api.statuses import pod_condition
+from kubedsm_lab.emulator.api.store import ObjectChange
+
+#: a pod annotated with "true" here runs and never becomes ready
+NEVER_READY = "emulator.kubedsm.io/never-ready"
+#: 10.244.0.0/16 has that many addresses for pods
+_ADDRESSES = 2**16 - 2
+_DONE = {"reason": "PodCompleted"}
+
+
+@attrs.define
+class _Admitted:
+    """A pod that holds room on its node until it is finished or gone."""
+
+    node: str
+    spec: Object
+    requests: Resources
+    #: moments on the monotonic clock
+    starts: float
+    stops: float | None = None
+    #: its containers are up, and say that they are ready
+    serves: bool = False
+    #: as they were reported last
+    containers: Containers = UP
+
+
+class Kubelet(Controller):
+    """Keys are those of pods, and of nodes: a node has no namespace.
+
+    `start_delay` is from the binding seen to Ready, `stop_delay` the most a pod takes to stop, in
+    seconds; what the `runtime` takes for it may be longer. A Job's pod that the runtime does not
+    run has succeeded `job_duration` after it was Ready.
+    """
+
+    manager = "kubelet"
+
+    def __init__(
+        self,
+        api: ApiServer,
+        cache: Cache,
+        clock: Clock,
+        runtime: ContainerRuntime,
+        *,
+        start_delay: float,
+        stop_delay: float,
+        job_duration: float,
+    ) -> None:
+        super().__init__(api, cache, clock)
+        self._runtime = runtime
+        self._start_delay = start_delay
+        self._stop_delay = stop_delay
+        self._job_duration = job_duration
+        self._admitted: dict[str, _Admitted] = {}
+        self._used: dict[str, Resources] = {}
+        self._next_address = 0
+        #: nodes that are cut off
+        self._cut: set[str] = set()
+        cache.on(PODS, self._pod_changed)
+        cache.on(NODES, self._node_changed)
+
+    def _pod_changed(self, change: ObjectChange) -> None:
+        pod = change.object
+        if change.type == "DELETED" or is_finished(pod):
+            self._release(pod["metadata"]["uid"])
+        elif node_of(pod):
+            self.enqueue(key_of(pod))
+
+    def _node_changed(self, change: ObjectChange) -> None:
+        if change.type == "DELETED":
+            return
+        node = change.object
+        self.enqueue(key_of(node))
+        before = change.previous
+        if before is None or _is_heard(before) != _is_heard(node):
+            for pod in self.cache.pods_on(node["metadata"]["name"]):
+                self.enqueue(key_of(pod))
+
+    def serving(self) -> frozenset[str]:
+        """The uids of pods that answer where they are, whatever the API server knows of it."""
+        return frozenset(uid for uid, admitted in self._admitted.items() if admitted.serves)
+
+    def reconcile(self, key: Key) -> None:
+        namespace, name = key
+        if not namespace:
+            self._register(name)
+            return
+        pod = self.cache.get(PODS, key)
+        if pod is None or not node_of(pod):
+            return
+        node = self.cache.get(NODES, ("", node_of(pod)))
+        if node is None or not _is_heard(node):
+            return
+        if is_terminating(pod):
+            self._stop(pod)
+        elif not is_finished(pod):
+            self._run_pod(pod, node)
+
+    # Nodes.
+
+    def _register(self, name: str) -> None:
+        """A node without other reports becomes Ready, and one that is back after it was cut off."""
+        node = self.cache.get(NODES, ("", name))
+        if node is not None and is_disconnected(node):
+            self._cut.add(name)
+            return
+        back = name in self._cut
+        self._cut.discard(name)
+        known = [] if node is None else conditions.of(node["status"])
+        if node is None or (conditions.find(known, "Ready") and not back):
+            return
+        now = self.now()
+        status = node["status"]
+        text = "kubelet is posting ready status"
+        ready = conditions.condition("Ready", "True", now, "KubeletReady", text)
+        # Of the others it says nothing that the rest of the cluster would do anything about.
+        kept = [each for each in known if each["status"] != "Unknown" or each["type"] == "Ready"]
+        reported = {
+            **status,
+            "conditions": conditions.updated(kept, {**ready, "lastHeartbeatTime": now}),
+        }
+        if "allocatable" not in status and "capacity" in status:
+            reported["allocatable"] = status["capacity"]
+        self.write_status(NODES, node, reported)
+
+    # Pods.
+
+    def _run_pod(self, pod: Object, node: Object) -> None:
+        uid = pod["metadata"]["uid"]
+        now = self.clock.monotonic()
+        admitted = self._admitted.get(uid)
+        if admitted is None:
+            requests = requests_of(pod)
+            refused = self._refused(requests, node)
+            if refused is not None:
+                self.write_status(PODS, pod, {**pod["status"], **refused})
+                return
+            admitted = _Admitted(node_of(pod), pod["spec"], requests, now + self._start_delay)
+            self._admitted[uid] = admitted
+            used = self._used.get(admitted.node, Resources())
+            self._used[admitted.node] = used + requests
+            self._runtime.begin(pod, lambda: self.enqueue(key_of(pod)))
+        elif admitted.spec is not pod["spec"]:
+            self._resize(admitted, pod)
+        if not self.has_come(admitted.starts, key_of(pod)):
+            return
+        containers = self._runtime.of(uid)
+        ready = containers.ready and annotations_of(pod).get(NEVER_READY) != "true"
+        admitted.serves = ready
+        told = is_ready(pod) == ready and admitted.containers == containers
+        if pod["status"].get("phase") != "Running" or not told:
+            pod = self.write_status(PODS, pod, self._running(pod, node, containers, ready=ready))
+            admitted.containers = containers
+        ends = admitted.starts + self._job_duration
+        if containers is UP and _is_of_job(pod) and self.has_come(ends, key_of(pod)):
+            self.write_status(PODS, pod, _succeeded(pod, self.now()))
+
+    def _refused(self, requests: Resources, node: Object) -> Object | None:
+        """The status of a pod that the node has no room for: the kubelet's own admission."""
+        used = self._used.get(node["metadata"]["name"], Resources())
+        room = _amounts(node["status"].get("allocatable") or {})
+        for name, asked in (("pods", requests.pods), *requests.items()):
+            if asked and used.amount(name) + asked > room.get(name, 0):
+                return {
+                    "phase": "Failed",
+                    "reason": f"OutOf{name}",
+                    "message": (
+                        "Pod was rejected: Node didn't have enough resource: "
+                        f"{name}, requested: {asked}, used: {used.amount(name)}, "
+                        f"capacity: {room.get(name, 0)}"
+                    ),
+                    "startTime": self.now(),
+                }
+        return None
+
+    def _resize(self, admitted: _Admitted, pod: Object) -> None:
+        """In place and at once, without a report: it counts as what the spec says."""
+        requests = requests_of(pod)
+        self._used[admitted.node] += requests - admitted.requests
+        admitted.spec, admitted.requests = pod["spec"], requests
+
+    def _running(self, pod: Object, node: Object, run: Containers, *, ready: bool) -> Object:
+        now = self.now()
+        before = pod["status"]
+        status = {name: v for name, v in before.items() if name not in ("phase", "conditions")}
+        address = before.get("podIP") or self._address()
+        started = before.get("startTime", now)
+        node_address = _address_of(node)
+        host = {"hostIP": node_address, "hostIPs": [{"ip": node_address}]} if node_address else {}
+        containers = pod["spec"]["containers"]
+        return {
+            "phase": "Running",
+            "conditions": _pod_conditions(pod, now, ready=ready),
+            **host,
+            "podIP": address,
+            "podIPs": [{"ip": address}],
+            "startTime": started,
+            "containerStatuses": [
+                _container_status(container, run, started, ready=ready) for container in containers
+            ],
+            **{
+                name: value
+                for name, value in status.items()
+                if name not in ("hostIP", "hostIPs", "podIP", "podIPs", "containerStatuses")
+            },
+        }
+
+    def _address(self) -> str:
+        self._next_address = self._next_address % _ADDRESSES + 1
+        high, low = divmod(self._next_address, 256)
+        return f"10.244.{high}.{low}"
+
+    def _stop(self, pod: Object) -> None:
+        metadata = pod["metadata"]
+        uid, now = metadata["uid"], self.clock.monotonic()
+        grace = metadata.get("deletionGracePeriodSeconds", 0)
+        admitted = self._admitted.get(uid)
+        if admitted is not None and pod["status"].get("phase") == "Running":
+            stops = now + min(float(grace), self._stop_delay)
+            admitted.stops = stops if admitted.stops is None else min(stops, admitted.stops)
+            ended = self._runtime.end(uid, float(grace))
+            if not (self.has_come(admitted.stops, key_of(pod)) and ended):
+                return
+        self.api.delete(PODS, *key_of(pod), grace_seconds=0, uid=uid)
+
+    def _release(self, uid: str) -> None:
+        admitted = self._admitted.pop(uid, None)
+        if admitted is not None:
+            self._used[admitted.node] -= admitted.requests
+            self._runtime.end(uid, 0.0)
+
+
+def _is_heard(node: Object) -> bool:
+    return is_ready_node(node) and not is_disconnected(node)
+
+
+def _is_of_job(pod: Object) -> bool:
+    owner = controller_of(pod)
+    return owner is not None and owner["kind"] == JOBS.kind
+
+
+def _succeeded(pod: Object, now: str) -> Object:
+    """The status of a pod all of whose containers have ended well."""
+    status = pod["status"]
+    over = {"PodReadyToStartContainers": {}, **dict.fromkeys(("Ready", "ContainersReady"), _DONE)}
+    ended = {"exitCode": 0, "reason": "Completed", "finishedAt": now}
+    return {
+        **status,
+        "phase": "Succeeded",
+        "conditions": [
+            pod_condition(c["type"], "False", now, **over[c["type"]]) if c["type"] in over else c
+            for c in conditions.of(status)
+        ],
+        "containerStatuses": [
+            {
+                **each,
+                "state": {"terminated": {**ended, "startedAt": status.get("startTime")}},
+                "ready": False,
+                "started": False,
+            }
+            for each in status["containerStatuses"]
+        ],
+    }
+
+
+def _amounts(quantities: Mapping[str, str]) -> dict[str, int]:
+    return {
+        name: millis(quantity) if name == "cpu" else units(quantity)
+        for name, quantity in quantities.items()
+    }
+
+
+def _address_of(node: Object) -> str:
+    addresses = node["status"].get("addresses") or ()
+    return next((a.get("address", "") for a in addresses if a.get("type") == "InternalIP"), "")
+
+
+def _pod_conditions(pod: Object, now: str, *, ready: bool) -> list[Object]:
+    """The kubelet's five conditions, then those of others (a disruption, a readiness gate)."""
+    names = [container["name"] for container in pod["spec"]["containers"]]
+    unready = {
+        "reason": "ContainersNotReady",
+        "message": f"containers with unready status: [{' '.join(names)}]",
+    }
+    flags = {
+        "PodReadyToStartContainers": True,
+        "Initialized": True,
+        "Ready": ready,
+        "ContainersReady": ready,
+        "PodScheduled": True,
+    }
+    before = conditions.of(pod["status"])
+    mine = []
+    for kind, flag in flags.items():
+        old = conditions.find(before, kind)
+        same = old is not None and old["status"] == str(flag)
+        since = old["lastTransitionTime"] if old and same else now
+        mine.append(pod_condition(kind, str(flag), since, **({} if flag else unready)))
+    return [*mine, *(condition for condition in before if condition["type"] not in flags)]
+
+
+def _container_status(container: Object, run: Containers, started: str, *, ready: bool) -> Object:
+    waiting = {"waiting": {"reason": run.waits_for, "message": run.message}}
+    return {
+        "name": container["name"],
+        "state": waiting if run.waits_for else {"running": {"startedAt": started}},
+        "lastState": {},
+        "ready": ready,
+        "restartCount": run.restarts,
+        "image": container.get("image", ""),
+        "imageID": "",
+        "started": not run.waits_for,
+    }

@@ -1,0 +1,249 @@
+"""The node lifecycle controller: nodes unheard of, taints from conditions, evictions by taint.
+
+And the pods of nodes that are gone.
+
+The rules are those of k8s.io/kubernetes/pkg/controller/{nodelifecycle,tainteviction,podgc}.
+"""
+
+from kubedsm.clock import Clock
+from kubedsm.core.world.model import Taint, Toleration
+from kubedsm_lab.emulator.actors import conditions
+from kubedsm_lab.emulator.actors.cache import Cache, Key, key_of
+from kubedsm_lab.emulator.actors.controller import Controller
+from kubedsm_lab.emulator.actors.node_state import (
+    Zone,
+    eviction_intervals,
+    is_disconnected,
+    is_ready_node,
+    zone_of,
+)
+from kubedsm_lab.emulator.actors.pod_state import is_finished, is_ready, is_terminating, node_of
+from kubedsm_lab.emulator.api.api_server import ApiServer
+from kubedsm_lab.emulator.api.eviction import with_disruption_target
+from kubedsm_lab.emulator.api.moments import seconds
+from kubedsm_lab.emulator.api.resources import NODES, PODS, Object
+from kubedsm_lab.emulator.api.store import ObjectChange
+
+_NOT_READY = "node.kubernetes.io/not-ready"
+_UNREACHABLE = "node.kubernetes.io/unreachable"
+_UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
+#: the condition and the status of it that mean a taint
+_OF_CONDITION = {
+    ("Ready", "False"): _NOT_READY,
+    ("Ready", "Unknown"): _UNREACHABLE,
+    ("MemoryPressure", "True"): "node.kubernetes.io/memory-pressure",
+    ("DiskPressure", "True"): "node.kubernetes.io/disk-pressure",
+    ("PIDPressure", "True"): "node.kubernetes.io/pid-pressure",
+    ("NetworkUnavailable", "True"): "node.kubernetes.io/network-unavailable",
+}
+_OURS = frozenset({*_OF_CONDITION.values(), _UNSCHEDULABLE})
+_EVICTING = (_NOT_READY, _UNREACHABLE)
+_PRESSURES = ("MemoryPressure", "DiskPressure", "PIDPressure")
+
+
+class NodeLifecycleController(Controller):
+    """Keys are those of nodes, and of pods that a NoExecute taint may evict.
+
+    `orphan_delay`: seconds from the deletion of a node to that of its pods; `monitor_grace`: for
+    which a kubelet may send nothing.
+    """
+
+    def __init__(
+        self,
+        api: ApiServer,
+        cache: Cache,
+        clock: Clock,
+        *,
+        orphan_delay: float,
+        monitor_grace: float,
+    ) -> None:
+        super().__init__(api, cache, clock)
+        self._orphan_delay = orphan_delay
+        self._monitor_grace = monitor_grace
+        #: when each node that is cut off was last heard of
+        self._silent: dict[str, float] = {}
+        #: nodes that are lost, of which it was asked whether they may be given up
+        self._judged: set[str] = set()
+        #: when the next node of a zone may be given up
+        self._next: dict[Zone, float] = {}
+        #: deleted nodes, and when their pods go
+        self._lost: dict[str, float] = {}
+        cache.on(NODES, self._node_changed)
+        cache.on(PODS, self._pod_changed)
+
+    def _node_changed(self, change: ObjectChange) -> None:
+        name = change.object["metadata"]["name"]
+        if change.type == "DELETED":
+            self._lost[name] = self.clock.monotonic() + self._orphan_delay
+        self.enqueue(("", name))
+        before = change.previous
+        if before is None or is_ready_node(before) != is_ready_node(change.object):
+            # How fast those that are lost are given up goes by how many of the others are.
+            while self._judged:
+                self.enqueue(("", self._judged.pop()))
+
+    def _pod_changed(self, change: ObjectChange) -> None:
+        node = self.cache.get(NODES, ("", node_of(change.object)))
+        if node is not None and change.type != "DELETED" and _no_execute(node):
+            self.enqueue(key_of(change.object))
+
+    def reconcile(self, key: Key) -> None:
+        namespace, name = key
+        if namespace:
+            self._evict_where_tainted(key)
+        elif (node := self.cache.get(NODES, key)) is None:
+            self._collect(name)
+        elif not self._lost_sight(node):
+            self._taint(node)
+            self._mark_pods(name)
+            for pod in self.cache.pods_on(name):
+                self.enqueue(key_of(pod))
+
+    def _collect(self, node: str) -> None:
+        """Pods of a node that is gone: no kubelet is left to stop them."""
+        due = self._lost.get(node)
+        if due is None:
+            return
+        if not self.has_come(due, ("", node)):
+            return
+        del self._lost[node]
+        for pod in self.cache.pods_on(node):
+            self.api.delete(PODS, *key_of(pod), grace_seconds=0, uid=pod["metadata"]["uid"])
+
+    def _lost_sight(self, node: Object) -> bool:
+        """Whether it has just been found out that nothing comes from the node any more."""
+        name, now = node["metadata"]["name"], self.clock.monotonic()
+        if not is_disconnected(node):
+            self._silent.pop(name, None)
+            return False
+        due = self._silent.setdefault(name, now) + self._monitor_grace
+        known = conditions.of(node["status"])
+        ready = conditions.find(known, "Ready")
+        if (ready and ready["status"] == "Unknown") or not self.has_come(due, ("", name)):
+            return False
+        at = self.now()
+        for kind in ("Ready", *_PRESSURES):
+            before = conditions.find(known, kind)
+            last = node["metadata"]["creationTimestamp"]
+            reason, text = "NodeStatusNeverUpdated", "Kubelet never posted node status."
+            if before is not None:
+                last = before.get("lastHeartbeatTime", last)
+                reason, text = "NodeStatusUnknown", "Kubelet stopped posting node status."
+            unknown = conditions.condition(kind, "Unknown", at, reason, text)
+            known = conditions.updated(known, {**unknown, "lastHeartbeatTime": last})
+        self.write_status(NODES, node, {**node["status"], "conditions": known})
+        return True
+
+    def _taint(self, node: Object) -> None:
+        taints = node["spec"].get("taints") or []
+        wanted = self._wanted_taints(node, taints)
+        if wanted != taints:
+            spec = {name: value for name, value in node["spec"].items() if name != "taints"}
+            if wanted:
+                spec["taints"] = wanted
+            self.api.update(NODES, {**node, "spec": spec})
+
+    def _wanted_taints(self, node: Object, taints: list[Object]) -> list[Object]:
+        keys = [
+            _OF_CONDITION[state]
+            for condition in conditions.of(node["status"])
+            if (state := (condition["type"], condition["status"])) in _OF_CONDITION
+        ]
+        identities = [(key, "NoSchedule") for key in keys]
+        if node["spec"].get("unschedulable"):
+            identities.append((_UNSCHEDULABLE, "NoSchedule"))
+        present = {(taint["key"], taint["effect"]): taint for taint in taints}
+        evicting = [(key, "NoExecute") for key in keys if key in _EVICTING]
+        given_up = any((key, "NoExecute") in present for key in _EVICTING)
+        if evicting and self._may_give_up(node, again=given_up):
+            identities += evicting
+        kept = [
+            taint
+            for taint in taints
+            if taint["key"] not in _OURS or (taint["key"], taint["effect"]) in identities
+        ]
+        now = self.now()
+        added = [
+            {"key": key, "effect": effect, "timeAdded": now}
+            for key, effect in identities
+            if (key, effect) not in present
+        ]
+        return [*kept, *added]
+
+    def _may_give_up(self, node: Object, *, again: bool) -> bool:
+        """Whether its pods may be evicted now; `again`: whether they may be already."""
+        name = node["metadata"]["name"]
+        self._judged.add(name)
+        intervals = eviction_intervals(self.cache.all(NODES))
+        if all(interval is None for interval in intervals.values()):
+            return False
+        zone, now = zone_of(node), self.clock.monotonic()
+        interval = intervals[zone]
+        if again or interval is None:
+            return again
+        if not self.has_come(self._next.get(zone, now), ("", name)):
+            return False
+        self._next[zone] = now + interval
+        return True
+
+    def _mark_pods(self, name: str) -> None:
+        """Pods of a node that does not answer are not ready, whatever they last said."""
+        node = self.cache.get(NODES, ("", name))
+        ready = node and conditions.find(conditions.of(node["status"]), "Ready")
+        if not ready or ready["status"] == "True":
+            return
+        now = self.now()
+        for pod in self.cache.pods_on(name):
+            if is_ready(pod) and not is_finished(pod):
+                marked = [
+                    {**condition, "status": "False", "lastTransitionTime": now}
+                    if condition["type"] == "Ready"
+                    else condition
+                    for condition in conditions.of(pod["status"])
+                ]
+                self.write_status(PODS, pod, {**pod["status"], "conditions": marked})
+
+    def _evict_where_tainted(self, key: Key) -> None:
+        pod = self.cache.get(PODS, key)
+        if pod is None or is_terminating(pod) or is_finished(pod):
+            return
+        node = self.cache.get(NODES, ("", node_of(pod)))
+        moment = None if node is None else _eviction_moment(pod, node)
+        if moment is None:
+            return
+        due = self.clock.monotonic() + moment - self.clock.wall()
+        if not self.has_come(due, key):
+            return
+        message = "Taint manager: deleting due to NoExecute taint"
+        doomed = with_disruption_target(pod, self.now(), "DeletionByTaintManager", message)
+        self.write_status(PODS, pod, doomed["status"])
+        self.api.delete(PODS, *key, uid=pod["metadata"]["uid"])
+
+
+def _no_execute(node: Object) -> list[Object]:
+    return [taint for taint in node["spec"].get("taints") or () if taint["effect"] == "NoExecute"]
+
+
+def _eviction_moment(pod: Object, node: Object) -> float | None:
+    """When its node's NoExecute taints drive the pod away, in seconds since the epoch, if ever."""
+    moments = []
+    for taint in _no_execute(node):
+        added = seconds(taint["timeAdded"]) if taint.get("timeAdded") else 0.0
+        tolerated = [t for t in pod["spec"].get("tolerations") or () if _tolerates(t, taint)]
+        limits = [t["tolerationSeconds"] for t in tolerated if "tolerationSeconds" in t]
+        if not tolerated:
+            moments.append(0.0)
+        elif limits:
+            moments.append(added + max(0, min(limits)))
+    return min(moments, default=None)
+
+
+def _tolerates(toleration: Object, taint: Object) -> bool:
+    fields = {
+        name: toleration[name]
+        for name in ("key", "operator", "value", "effect")
+        if name in toleration
+    }
+    return Toleration(**fields).tolerates(
+        Taint(taint["key"], taint.get("value", ""), taint["effect"])
+    )

@@ -1,0 +1,77 @@
+"""What controllers ask of a pod, the same questions as k8s.io/kubernetes/pkg/controller asks."""
+
+from kubedsm.cluster.wire.pod_requests import Amounts, pod_requests
+from kubedsm.core.world.model import Resources
+from kubedsm_lab.emulator.actors.conditions import find, of
+from kubedsm_lab.emulator.api.moments import seconds
+from kubedsm_lab.emulator.api.resources import Object
+
+
+def is_terminating(obj: Object) -> bool:
+    return "deletionTimestamp" in obj["metadata"]
+
+
+def is_finished(pod: Object) -> bool:
+    return pod["status"].get("phase") in ("Succeeded", "Failed")
+
+
+def is_active(pod: Object) -> bool:
+    return not (is_terminating(pod) or is_finished(pod))
+
+
+def node_of(pod: Object) -> str:
+    name: str = pod["spec"].get("nodeName", "")
+    return name
+
+
+def labels_of(obj: Object) -> dict[str, str]:
+    labels: dict[str, str] | None = obj["metadata"].get("labels")
+    return labels or {}
+
+
+def annotations_of(obj: Object) -> dict[str, str]:
+    annotations: dict[str, str] | None = obj["metadata"].get("annotations")
+    return annotations or {}
+
+
+def is_ready(pod: Object) -> bool:
+    ready = find(of(pod["status"]), "Ready")
+    return ready is not None and ready["status"] == "True"
+
+
+def ready_since(pod: Object) -> float | None:
+    """Seconds since the epoch; None if the pod is not ready, or does not say since when."""
+    ready = find(of(pod["status"]), "Ready")
+    if ready is None or ready["status"] != "True" or ready["lastTransitionTime"] is None:
+        return None
+    return seconds(ready["lastTransitionTime"])
+
+
+def available_at(pod: Object, min_ready_seconds: float) -> float | None:
+    """When a ready pod has been ready for long enough, in seconds since the epoch.
+
+    One that does not say since when it is ready never has, unless no time is asked for.
+    """
+    since = ready_since(pod)
+    if since is None:
+        return 0.0 if is_ready(pod) and not min_ready_seconds else None
+    return since + min_ready_seconds
+
+
+def requests_of(pod: Object) -> Resources:
+    """What the pod holds of its node. Raises FieldError for what is no quantity."""
+    spec = pod["spec"]
+    return pod_requests(
+        tuple(_requests(container) for container in spec["containers"]),
+        tuple(
+            (_requests(container), container.get("restartPolicy") == "Always")
+            for container in spec.get("initContainers") or ()
+        ),
+        tuple((spec.get("overhead") or {}).items()),
+        _requests(spec),
+    )
+
+
+def _requests(holder: Object) -> Amounts:
+    resources = holder.get("resources")
+    return tuple(resources["requests"].items()) if resources and resources.get("requests") else ()

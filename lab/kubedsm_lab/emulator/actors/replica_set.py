@@ -1,0 +1,194 @@
+"""The ReplicaSet controller: as many active pods as wanted, no more and no fewer.
+
+Terminating pods do not count, so that a replacement comes before the old pod is gone.
+
+With pacing, missing pods are created in slow-start batches of 1, 2, 4, ...: requests of one batch
+run at the same time, each with a latency of its own, and the next batch starts after the last
+answer. Source: `slowStartBatch` in k8s.io/kubernetes/pkg/controller/replicaset.
+"""
+
+import attrs
+
+from kubedsm.clock import Clock
+from kubedsm_lab.emulator.actors import conditions
+from kubedsm_lab.emulator.actors.cache import Cache, Key, controller_of, key_of
+from kubedsm_lab.emulator.actors.controller import Controller, Requeue
+from kubedsm_lab.emulator.actors.ownership import claim, controller_reference, follow
+from kubedsm_lab.emulator.actors.pod_state import (
+    available_at,
+    is_active,
+    is_finished,
+    is_ready,
+    is_terminating,
+    labels_of,
+    node_of,
+)
+from kubedsm_lab.emulator.actors.scale_down import deletion_order
+from kubedsm_lab.emulator.api.api_server import ApiServer
+from kubedsm_lab.emulator.api.errors import ApiError
+from kubedsm_lab.emulator.api.pacing import Pacing
+from kubedsm_lab.emulator.api.resources import PODS, REPLICA_SETS, Object
+
+#: pods made or deleted in one go
+_BURST = 500
+
+
+@attrs.define
+class _SlowStart:
+    """Pods that one ReplicaSet is creating."""
+
+    #: number of pods in the batch that runs now
+    size: int = 0
+    #: times of the answers that are still outstanding, in order
+    answers: list[float] = attrs.field(factory=list)
+
+
+class ReplicaSetController(Controller):
+    """Without `pacing`, all missing pods are created at once."""
+
+    def __init__(
+        self, api: ApiServer, cache: Cache, clock: Clock, pacing: Pacing | None = None
+    ) -> None:
+        super().__init__(api, cache, clock)
+        self._pacing = pacing
+        self._slow_starts: dict[Key, _SlowStart] = {}
+        follow(self, REPLICA_SETS)
+
+    def reconcile(self, key: Key) -> None:
+        replica_set = self.cache.get(REPLICA_SETS, key)
+        if replica_set is None:
+            self._slow_starts.pop(key, None)
+            return
+        pods = claim(
+            self.api,
+            self.cache,
+            owner=(REPLICA_SETS, replica_set),
+            resource=PODS,
+            eligible=is_active,
+        )
+        refused = None
+        if not is_terminating(replica_set):
+            refused = self._manage(replica_set, pods)
+        self._report(key, refused)
+        if refused is not None and not _namespace_is_going(refused):
+            raise Requeue
+
+    def _manage(self, replica_set: Object, pods: list[Object]) -> ApiError | None:
+        """Make or delete pods. Returns why the API server refused one, if it did."""
+        surplus = len(pods) - replica_set["spec"].get("replicas", 1)
+        due = self._count_due(key_of(replica_set), -surplus)
+        if surplus > 0:
+            for pod in self._victims(replica_set, pods, min(surplus, _BURST)):
+                self.api.delete(PODS, *key_of(pod), uid=pod["metadata"]["uid"])
+        elif surplus < 0:
+            pod = _pod_of(replica_set)
+            for _ in range(min(due, _BURST)):
+                try:
+                    self.api.create(PODS, pod, namespace=replica_set["metadata"]["namespace"])
+                except ApiError as error:
+                    self._slow_starts.pop(key_of(replica_set), None)
+                    return error
+        return None
+
+    def _count_due(self, key: Key, missing: int) -> int:
+        """Return the number of missing pods to create now; ask to be reconciled for the others."""
+        if self._pacing is None:
+            return missing
+        if missing <= 0:
+            self._slow_starts.pop(key, None)
+            return 0
+        start, due = self._slow_starts.setdefault(key, _SlowStart()), 0
+        while start.answers and self.has_come(start.answers[0], key):
+            start.answers.pop(0)
+            due += 1
+        due = min(due, missing)
+        if due < missing and not start.answers:
+            start.size = max(1, 2 * start.size)
+            now = self.clock.monotonic()
+            batch = range(min(start.size, missing - due))
+            start.answers = sorted(now + self._pacing.draw_creation() for _ in batch)
+            self.has_come(start.answers[0], key)
+        return due
+
+    def _victims(self, replica_set: Object, pods: list[Object], count: int) -> list[Object]:
+        if count >= len(pods):
+            return pods
+        on_node: dict[str, int] = {}
+        for pod in self._related(replica_set):
+            on_node[node_of(pod)] = on_node.get(node_of(pod), 0) + 1
+        return deletion_order(pods, on_node, self.clock.wall())[:count]
+
+    def _related(self, replica_set: Object) -> list[Object]:
+        """Active pods of every ReplicaSet with the same owner."""
+        owner = controller_of(replica_set)
+        siblings = self.cache.controlled_by(REPLICA_SETS, owner["uid"]) if owner else [replica_set]
+        return [
+            pod
+            for sibling in siblings
+            for pod in self.cache.controlled_by(PODS, sibling["metadata"]["uid"])
+            if is_active(pod)
+        ]
+
+    def _report(self, key: Key, refused: ApiError | None) -> None:
+        replica_set = self.cache.get(REPLICA_SETS, key)
+        if replica_set is not None:
+            self.write_status(REPLICA_SETS, replica_set, self._status(replica_set, refused))
+
+    def _status(self, replica_set: Object, refused: ApiError | None) -> Object:
+        spec, uid = replica_set["spec"], replica_set["metadata"]["uid"]
+        now = self.clock.wall()
+        wanted_labels = labels_of(spec["template"]).items()
+        counts = dict.fromkeys(("labeled", "ready", "available", "active", "terminating"), 0)
+        for pod in self.cache.controlled_by(PODS, uid):
+            if not is_active(pod):
+                counts["terminating"] += is_terminating(pod) and not is_finished(pod)
+                continue
+            counts["active"] += 1
+            counts["labeled"] += wanted_labels <= labels_of(pod).items()
+            counts["ready"] += is_ready(pod)
+            available = available_at(pod, spec.get("minReadySeconds", 0))
+            if available is not None:
+                counts["available"] += available <= now
+                if available > now:
+                    self.enqueue_after(key_of(replica_set), available - now)
+        status: Object = {
+            "replicas": counts["active"],
+            "fullyLabeledReplicas": counts["labeled"],
+            "readyReplicas": counts["ready"],
+            "availableReplicas": counts["available"],
+        }
+        # The API leaves out what is zero, but not these.
+        status = {name: n for name, n in status.items() if n or name == "replicas"}
+        status["terminatingReplicas"] = counts["terminating"]
+        status["observedGeneration"] = replica_set["metadata"]["generation"]
+        if found := self._conditions(replica_set, refused):
+            status["conditions"] = found
+        return status
+
+    def _conditions(self, replica_set: Object, refused: ApiError | None) -> list[Object]:
+        before = conditions.of(replica_set["status"])
+        if refused is None:
+            return conditions.without(before, "ReplicaFailure")
+        if conditions.find(before, "ReplicaFailure"):
+            # The message names a new pod at every attempt: to rewrite it would never end.
+            return before
+        failed = ("ReplicaFailure", True, self.now(), "FailedCreate", refused.message)
+        return [*before, conditions.condition(*failed)]
+
+
+def _pod_of(replica_set: Object) -> Object:
+    template, metadata = replica_set["spec"]["template"], replica_set["metadata"]
+    pod_metadata = {
+        "generateName": f"{metadata['name']}-",
+        "labels": labels_of(template),
+        "ownerReferences": [controller_reference(REPLICA_SETS, replica_set)],
+    }
+    for optional in ("annotations", "finalizers"):
+        if value := template["metadata"].get(optional):
+            pod_metadata[optional] = value
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": pod_metadata, "spec": template["spec"]}
+
+
+def _namespace_is_going(refused: ApiError) -> bool:
+    causes = (refused.details or {}).get("causes") or ()
+    return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)

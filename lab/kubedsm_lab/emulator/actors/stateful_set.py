@@ -1,0 +1,199 @@
+"""The StatefulSet controller: pods with a name that stays, made and taken in order.
+
+A pod of the same name is made again, with a new uid, only after the old one is gone. There are no
+ControllerRevisions here: a pod below the partition of a rolling update that is lost comes back
+with the current template. The rules are those of k8s.io/kubernetes/pkg/controller/statefulset.
+"""
+
+import attrs
+
+from kubedsm.clock import Clock
+from kubedsm_lab.emulator.actors.cache import Cache, Key, key_of
+from kubedsm_lab.emulator.actors.controller import Controller, Requeue
+from kubedsm_lab.emulator.actors.ownership import claim, controller_reference, follow
+from kubedsm_lab.emulator.actors.pod_state import (
+    available_at,
+    is_finished,
+    is_ready,
+    is_terminating,
+    labels_of,
+)
+from kubedsm_lab.emulator.actors.template_hash import template_hash
+from kubedsm_lab.emulator.api.api_server import ApiServer
+from kubedsm_lab.emulator.api.errors import ApiError
+from kubedsm_lab.emulator.api.resources import PODS, STATEFUL_SETS, Object
+
+_REVISION = "controller-revision-hash"
+
+
+@attrs.frozen
+class _Plan:
+    """A StatefulSet with its pods by ordinal."""
+
+    stateful_set: Object
+    revision: str
+    pods: dict[int, Object]
+
+    @property
+    def wanted(self) -> range:
+        spec = self.stateful_set["spec"]
+        start = (spec.get("ordinals") or {}).get("start", 0)
+        return range(start, start + spec.get("replicas", 1))
+
+    @property
+    def in_order(self) -> bool:
+        policy: str = self.stateful_set["spec"].get("podManagementPolicy", "OrderedReady")
+        return policy == "OrderedReady"
+
+
+class StatefulSetController(Controller):
+    def __init__(self, api: ApiServer, cache: Cache, clock: Clock) -> None:
+        super().__init__(api, cache, clock)
+        follow(self, STATEFUL_SETS)
+
+    def reconcile(self, key: Key) -> None:
+        stateful_set = self.cache.get(STATEFUL_SETS, key)
+        if stateful_set is None:
+            return
+        refused = None
+        if not is_terminating(stateful_set):
+            plan = self._plan(stateful_set)
+            try:
+                if self._fill(plan) and self._shrink(plan):
+                    self._update(plan)
+            except ApiError as error:
+                refused = error
+        self._report(key)
+        if refused is not None:
+            raise Requeue from refused
+
+    def _plan(self, stateful_set: Object) -> _Plan:
+        name = stateful_set["metadata"]["name"]
+        pods = claim(
+            self.api,
+            self.cache,
+            owner=(STATEFUL_SETS, stateful_set),
+            resource=PODS,
+            eligible=lambda pod: _ordinal(name, pod) is not None,
+        )
+        revision = f"{name}-{template_hash(stateful_set['spec']['template'])}"
+        by_ordinal = {o: pod for pod in pods if (o := _ordinal(name, pod)) is not None}
+        return _Plan(stateful_set, revision, by_ordinal)
+
+    def _fill(self, plan: _Plan) -> bool:
+        """Make what is missing, lowest ordinal first. Returns whether all are there."""
+        complete = True
+        for ordinal in plan.wanted:
+            pod = plan.pods.get(ordinal)
+            if pod is None:
+                self.api.create(
+                    PODS,
+                    _pod_of(plan, ordinal),
+                    namespace=plan.stateful_set["metadata"]["namespace"],
+                )
+            elif is_finished(pod) and not is_terminating(pod):
+                self._delete(pod)
+            elif not is_terminating(pod) and self._is_available(plan, pod):
+                continue
+            if plan.in_order:
+                return False
+            complete = False
+        return complete
+
+    def _shrink(self, plan: _Plan) -> bool:
+        """Take what is too much, highest ordinal first. Returns whether nothing is left to take."""
+        surplus = sorted(set(plan.pods) - set(plan.wanted), reverse=True)
+        for ordinal in surplus:
+            if not is_terminating(plan.pods[ordinal]):
+                self._delete(plan.pods[ordinal])
+            if plan.in_order:
+                return False
+        return not surplus
+
+    def _update(self, plan: _Plan) -> None:
+        """Replace one pod of another template, highest ordinal first; all are available now."""
+        strategy = plan.stateful_set["spec"].get("updateStrategy") or {}
+        if strategy.get("type") == "OnDelete":
+            return
+        partition = (strategy.get("rollingUpdate") or {}).get("partition", 0)
+        for ordinal in reversed(plan.wanted):
+            pod = plan.pods[ordinal]
+            if ordinal >= partition and labels_of(pod).get(_REVISION) != plan.revision:
+                self._delete(pod)
+                return
+
+    def _delete(self, pod: Object) -> None:
+        self.api.delete(PODS, *key_of(pod), uid=pod["metadata"]["uid"])
+
+    def _is_available(self, plan: _Plan, pod: Object) -> bool:
+        seconds = plan.stateful_set["spec"].get("minReadySeconds", 0)
+        available = available_at(pod, seconds)
+        if available is None:
+            return False
+        due = self.clock.monotonic() + available - self.clock.wall()
+        return self.has_come(due, key_of(plan.stateful_set))
+
+    def _report(self, key: Key) -> None:
+        stateful_set = self.cache.get(STATEFUL_SETS, key)
+        if stateful_set is not None:
+            status = self._status(self._plan(stateful_set))
+            self.write_status(STATEFUL_SETS, stateful_set, status)
+
+    def _status(self, plan: _Plan) -> Object:
+        before = plan.stateful_set["status"]
+        current = before.get("currentRevision", plan.revision)
+        pods = list(plan.pods.values())
+        ready = sum(map(is_ready, pods))
+
+        def of_revision(revision: str) -> int:
+            return sum(
+                labels_of(pod).get(_REVISION) == revision and not is_terminating(pod)
+                for pod in pods
+            )
+
+        updated = of_revision(plan.revision)
+        if updated == len(pods) == ready == len(plan.wanted):
+            current = plan.revision
+        status: Object = {
+            "observedGeneration": plan.stateful_set["metadata"]["generation"],
+            "replicas": len(pods),
+        }
+        numbers = {
+            "readyReplicas": ready,
+            "currentReplicas": of_revision(current),
+            "updatedReplicas": updated,
+        }
+        status |= {name: number for name, number in numbers.items() if number}
+        return {
+            **status,
+            "currentRevision": current,
+            "updateRevision": plan.revision,
+            "collisionCount": 0,
+            "availableReplicas": sum(self._is_available(plan, pod) for pod in pods),
+        }
+
+
+def _ordinal(name: str, pod: Object) -> int | None:
+    parent, _, ordinal = pod["metadata"]["name"].rpartition("-")
+    return int(ordinal) if parent == name and ordinal.isdecimal() else None
+
+
+def _pod_of(plan: _Plan, ordinal: int) -> Object:
+    metadata, spec = plan.stateful_set["metadata"], plan.stateful_set["spec"]
+    template = spec["template"]
+    name = f"{metadata['name']}-{ordinal}"
+    pod_metadata = {
+        "name": name,
+        "generateName": f"{metadata['name']}-",
+        "labels": {
+            **labels_of(template),
+            "apps.kubernetes.io/pod-index": str(ordinal),
+            _REVISION: plan.revision,
+            "statefulset.kubernetes.io/pod-name": name,
+        },
+        "ownerReferences": [controller_reference(STATEFUL_SETS, plan.stateful_set)],
+    }
+    if annotations := template["metadata"].get("annotations"):
+        pod_metadata["annotations"] = annotations
+    pod_spec = {**template["spec"], "hostname": name, "subdomain": spec.get("serviceName", "")}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": pod_metadata, "spec": pod_spec}

@@ -1,0 +1,450 @@
+"""The API server's semantics, synchronous and in memory.
+
+Every method either commits all of what it was asked for or raises ApiError and changes nothing.
+Objects that come in and go out are never changed in place.
+"""
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+from kubedsm.clock import Clock
+from kubedsm_lab.emulator.api import decoding, patching, scaling
+from kubedsm_lab.emulator.api.admission import (
+    NAMESPACES_AT_START,
+    admitted,
+    check_among_others,
+    check_deletable,
+    check_namespace,
+)
+from kubedsm_lab.emulator.api.binding import bound
+from kubedsm_lab.emulator.api.deletion import (
+    Deletion,
+    check_preconditions,
+    is_finished,
+    plan_deletion,
+)
+from kubedsm_lab.emulator.api.errors import (
+    STALE,
+    ApiError,
+    already_exists,
+    bad_request,
+    conflict,
+    not_found,
+    success,
+)
+from kubedsm_lab.emulator.api.eviction import charged_budget, with_disruption_target
+from kubedsm_lab.emulator.api.forms import requested_form, stored_form
+from kubedsm_lab.emulator.api.json_values import without_null_fields
+from kubedsm_lab.emulator.api.managed_fields.applying import Apply, applied
+from kubedsm_lab.emulator.api.managed_fields.entries import Entries, same_owners
+from kubedsm_lab.emulator.api.managed_fields.tracking import (
+    Write,
+    entries_of,
+    of_changed,
+    of_new,
+    with_entries,
+    with_list,
+    with_owned_part,
+)
+from kubedsm_lab.emulator.api.priorities import SYSTEM_CLASSES
+from kubedsm_lab.emulator.api.resources import (
+    NAMESPACES,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    PRIORITY_CLASSES,
+    SERVICES,
+    Object,
+    Resource,
+)
+from kubedsm_lab.emulator.api.selectors import selection
+from kubedsm_lab.emulator.api.service_addresses import with_addresses
+from kubedsm_lab.emulator.api.store import Objects, Store
+from kubedsm_lab.emulator.api.updating import (
+    WITH_GENERATION,
+    check_applied_to,
+    check_same_uid,
+    check_uid,
+    check_version,
+    updated,
+)
+from kubedsm_lab.emulator.api.validation import validate_change
+
+_CREATED = 201
+#: who writes if nobody else is said to: the controllers, which have no other name in a cluster
+CONTROLLERS = "kube-controller-manager"
+API_SERVER = "kube-apiserver"
+#: a new object as it was sent and as it is stored → the latter with its managedFields
+Owned = Callable[[Object, Object], Object]
+#: of a generated name, its random end not counted
+_LONGEST_BASE = 58
+#: how often another random end is tried when a generated name is taken
+_NAME_ATTEMPTS = 8
+
+
+class ApiServer:
+    """Creates, reads, changes, binds, evicts and deletes objects as kube-apiserver does.
+
+    `history` bounds how many changes of each resource a watch may go back. Unless it
+    `tracks_managers`, objects have no managedFields until somebody applies them.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        rng: random.Random,
+        *,
+        history: int = 10_000,
+        tracks_managers: bool = True,
+    ) -> None:
+        self.clock = clock
+        self._tracks_managers = tracks_managers
+        self.store = Store(clock, rng, history=history)
+        for name in NAMESPACES_AT_START:
+            self.create(NAMESPACES, {"metadata": {"name": name}}, manager=API_SERVER)
+        for priority_class in SYSTEM_CLASSES:
+            self.create(PRIORITY_CLASSES, priority_class, manager=API_SERVER)
+        # No watch can begin before the cluster did.
+        self.store.compact()
+
+    def create(
+        self,
+        resource: Resource,
+        obj: Object,
+        *,
+        namespace: str = "",
+        dry_run: bool = False,
+        manager: str = CONTROLLERS,
+    ) -> Object:
+        """Store a new object; returns it with everything the API server fills in.
+
+        Raises ApiError: 400, 403, 404 (no such namespace), 409 (name taken), 422.
+        """
+        write = Write(manager, self.store.now())
+
+        def owned(given: Object, stored: Object) -> Object:
+            if not self._tracks_managers:
+                return with_entries(stored, {})
+            return of_new(resource, given, stored, write)
+
+        return self._create(resource, obj, namespace, owned, dry_run=dry_run)
+
+    def get(self, resource: Resource, namespace: str, name: str) -> Object:
+        """Raises ApiError (404)."""
+        return requested_form(resource, self._current(resource, namespace, name))
+
+    def list(
+        self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = ""
+    ) -> Objects:
+        """In order of namespace and name; an empty namespace means all. Raises ApiError (400)."""
+        wanted = selection(resource, namespace, labels, fields)
+        found = self.store.list(resource, namespace)
+        if wanted.selective:
+            found = [obj for obj in found if wanted.matches(obj)]
+        if resource.alias_of:
+            found = [requested_form(resource, obj) for obj in found]
+        return found
+
+    def update(
+        self,
+        resource: Resource,
+        obj: Object,
+        *,
+        subresource: str = "",
+        dry_run: bool = False,
+        manager: str = CONTROLLERS,
+    ) -> Object:
+        """Replace an object, or the half of it that a subresource is.
+
+        Raises ApiError: 400, 404, 409 (stale resourceVersion, another uid), 422.
+        """
+        given = decoding.check_types(resource, obj).get("metadata") or {}
+        namespace, name = given.get("namespace") or "", given.get("name") or ""
+        current = self._current(resource, namespace, name)
+        check_uid(resource, current, given)
+        check_version(resource, current, given)
+        write = Write(manager, self.store.now(), subresource)
+        return self._change(resource, current, obj, subresource, write, dry_run=dry_run)
+
+    def patch(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        patch: Any,
+        content_type: str,
+        *,
+        subresource: str = "",
+        dry_run: bool = False,
+        manager: str = CONTROLLERS,
+        force: bool = False,
+    ) -> Object:
+        """Apply a patch of one of `patching.PATCH_TYPES` to an object or a subresource.
+
+        An apply patch creates what is missing, and takes fields of others only by force. Raises
+        ApiError: 400, 404, 409, 415, 422.
+        """
+        write = Write(manager, self.store.now(), subresource)
+        if content_type == patching.APPLY_PATCH:
+            config = patching.checked_object(patch)
+            if subresource == "scale":
+                config = scaling.as_workload(resource, decoding.check_scale(config))
+            apply = Apply(config, write, force=force)
+            after = self._apply(resource, namespace, name, apply, dry_run=dry_run)
+            return scaling.scale_of(after) if subresource == "scale" else after
+        if subresource == "scale":
+            scale = self.get_scale(resource, namespace, name)
+            after = patching.patched(decoding.SCALE, scale, patch, content_type)
+            return self.update_scale(
+                resource, namespace, name, after, dry_run=dry_run, manager=manager
+            )
+        current = self._current(resource, namespace, name)
+        before = requested_form(resource, current)
+        if patching.reads_managed_fields(patch, content_type):
+            before = with_list(before)
+        after = without_null_fields(patching.patched(resource, before, patch, content_type))
+        given = decoding.check_types(resource, after).get("metadata") or {}
+        metadata = before["metadata"]
+        if given.get("resourceVersion") not in ("", None, metadata["resourceVersion"]):
+            raise conflict(resource, name, STALE)
+        if (given.get("name"), given.get("namespace", "")) != (name, metadata.get("namespace", "")):
+            raise bad_request("the name or namespace of the object does not match the URL")
+        check_same_uid(resource, current, given)
+        return self._change(resource, current, after, subresource, write, dry_run=dry_run)
+
+    def delete(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        *,
+        grace_seconds: int | None = None,
+        uid: str = "",
+        resource_version: str = "",
+        propagation: str = "",
+        dry_run: bool = False,
+    ) -> Deletion:
+        """Delete an object, or mark it as to be deleted.
+
+        Raises ApiError: 403, 404, 409 (another uid or resourceVersion), 422.
+        """
+        current = self._current(resource, namespace, name)
+        check_deletable(resource, name)
+        check_preconditions(resource, current, uid, resource_version)
+        plan = plan_deletion(resource, current, grace_seconds, propagation, self.clock.wall())
+        last = current if plan.update is None else plan.update
+        if not dry_run:
+            with self.store.held():
+                if plan.update is not None and plan.update != current:
+                    last = self.store.put(resource, plan.update)
+                if plan.remove:
+                    last = self.store.remove(resource, namespace, name)
+        return Deletion(requested_form(resource, last), gone=plan.remove)
+
+    def bind(self, namespace: str, name: str, binding: Object, *, dry_run: bool = False) -> Object:
+        """Give a pod its node. Raises ApiError: 400, 403 (terminating namespace), 404, 409, 422."""
+        given = decoding.check_binding(binding).get("metadata") or {}
+        if given.get("name") not in (None, "", name):
+            raise bad_request("name in URL does not match name in Binding object")
+        check_namespace(self.store, PODS, namespace, name)
+        pod = bound(self._current(PODS, namespace, name), binding, self.store.now())
+        if not dry_run:
+            self.store.put(PODS, pod)
+        return success(code=_CREATED)
+
+    def evict(
+        self, namespace: str, name: str, eviction: Object, *, dry_run: bool = False
+    ) -> Object:
+        """Delete a pod if its disruption budget allows.
+
+        Raises ApiError: 400, 403 (terminating namespace), 404, 409, 429 (budget), 500 (two
+        budgets).
+        """
+        decoding.check_eviction(eviction)
+        check_namespace(self.store, PODS, namespace, name)
+        options = decoding.delete_options(eviction.get("deleteOptions"))
+        pod = self._current(PODS, namespace, name)
+        if (eviction.get("metadata") or {}).get("name") not in (None, "", name):
+            raise bad_request("name in URL does not match name in Eviction object")
+        uid, version = decoding.preconditions(options)
+        check_preconditions(PODS, pod, uid, version)
+        budgets = self.store.list(POD_DISRUPTION_BUDGETS, namespace)
+        now = self.store.now()
+        charged = charged_budget(pod, budgets, now)
+        dry_run = dry_run or bool(options.dry_run)
+        # The last that can be refused, before the first commit.
+        self.delete(
+            PODS, namespace, name, propagation=options.propagation_policy or "", dry_run=True
+        )
+        if not dry_run:
+            with self.store.held():
+                if charged is not None:
+                    self.store.put(POD_DISRUPTION_BUDGETS, charged)
+                if "deletionTimestamp" not in pod["metadata"]:
+                    self.store.put(PODS, with_disruption_target(pod, now))
+                self.delete(
+                    PODS,
+                    namespace,
+                    name,
+                    grace_seconds=options.grace_period_seconds,
+                    propagation=options.propagation_policy or "",
+                )
+        return success(code=_CREATED)
+
+    def get_scale(self, resource: Resource, namespace: str, name: str) -> Object:
+        """The Scale of a Deployment, ReplicaSet or StatefulSet. Raises ApiError (404)."""
+        return scaling.scale_of(self._current(resource, namespace, name))
+
+    def update_scale(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        scale: Object,
+        *,
+        dry_run: bool = False,
+        manager: str = CONTROLLERS,
+    ) -> Object:
+        """Set the replicas that the Scale says. Raises ApiError: 400, 404, 409, 422."""
+        current = self._current(resource, namespace, name)
+        given = decoding.check_scale(scale).get("metadata") or {}
+        check_uid(resource, current, given)
+        check_version(resource, current, given)
+        scaled = scaling.with_replicas(current, scale)
+        write = Write(manager, self.store.now(), "scale")
+        changed = self._change(resource, current, scaled, "", write, dry_run=dry_run)
+        return scaling.scale_of(changed)
+
+    def exists(self, resource: Resource, namespace: str, name: str) -> bool:
+        return self.store.get(resource, namespace, name) is not None
+
+    def _current(self, resource: Resource, namespace: str, name: str) -> Object:
+        obj = self.store.get(resource, namespace, name)
+        if obj is None:
+            raise not_found(resource, name)
+        return obj
+
+    def _create(
+        self, resource: Resource, obj: Object, namespace: str, owned: Owned, *, dry_run: bool
+    ) -> Object:
+        given = decoding.check_types(resource, obj).get("metadata") or {}
+        if given.get("resourceVersion"):
+            raise ApiError(500, "", "resourceVersion should not be set on objects to be created")
+        base = given.get("generateName") or ""
+        for attempts_left in reversed(range(_NAME_ATTEMPTS)):
+            name = given.get("name") or ""
+            if base and not name:
+                name = base[:_LONGEST_BASE] + self.store.suffix()
+            new = self._new(resource, obj, name, namespace, owned)
+            metadata = new["metadata"]
+            taken = self.store.get(resource, metadata.get("namespace", ""), name)
+            if taken is None:
+                break
+            if given.get("name") or not attempts_left:
+                raise already_exists(resource, name)
+        stored = new if dry_run else self.store.put(resource, new)
+        return requested_form(resource, stored)
+
+    def _new(
+        self, resource: Resource, obj: Object, name: str, namespace: str, owned: Owned
+    ) -> Object:
+        """The object as it would be stored under that name."""
+        obj = stored_form(resource, obj)
+        given = obj.get("metadata") or {}
+        if namespace and given.get("namespace") not in (None, "", namespace):
+            raise bad_request(
+                "the namespace of the provided object does not match "
+                "the namespace sent on the request"
+            )
+        namespace = namespace or given.get("namespace") or ""
+        if resource.namespaced and not namespace:
+            namespace = "default"
+        metadata: Object = {"name": name}
+        if given.get("generateName"):
+            metadata["generateName"] = given["generateName"]
+        if namespace:
+            metadata["namespace"] = namespace
+        metadata |= {"uid": self.store.new_uid(), "resourceVersion": ""}
+        if resource.kind in WITH_GENERATION:
+            metadata["generation"] = 1
+        metadata["creationTimestamp"] = self.store.now()
+        for field in ("labels", "annotations", "ownerReferences", "finalizers"):
+            if given.get(field):
+                metadata[field] = given[field]
+        new = {
+            "kind": obj.get("kind") or resource.kind,
+            "apiVersion": obj.get("apiVersion") or resource.api_version,
+            "metadata": metadata,
+            **{k: v for k, v in obj.items() if k not in ("kind", "apiVersion", "metadata")},
+        }
+        if resource.namespaced:
+            asked = given.get("name") or given.get("generateName") or ""
+            check_namespace(self.store, resource, namespace, asked)
+        return owned(new, admitted(self.store, resource, new))
+
+    def _change(
+        self,
+        resource: Resource,
+        current: Object,
+        given: Object,
+        subresource: str,
+        write: Write,
+        *,
+        entries: Entries | None = None,
+        dry_run: bool,
+    ) -> Object:
+        """`entries`: whose the fields are then, if that is known already."""
+        after = updated(resource.stored, current, stored_form(resource, given), subresource)
+        if resource.kind == "Service" and after is not current:
+            others = [s for s in self.store.list(SERVICES) if s is not current]
+            after = with_addresses(after, others, current)
+        if after is not current:
+            check_among_others(self.store, resource, after)
+            validate_change(resource, after, current, subresource)
+        if entries is None:
+            after = of_changed(resource, current, given, after, write)
+        elif after is not current or not same_owners(entries, entries_of(current)):
+            after = with_entries(after, entries)
+        if not dry_run and after is not current:
+            metadata = current["metadata"]
+            if is_finished(resource, after):
+                namespace = metadata.get("namespace", "")
+                self.store.remove(resource, namespace, metadata["name"])
+            else:
+                after = self.store.put(resource, after)
+        return requested_form(resource, after)
+
+    def _apply(
+        self, resource: Resource, namespace: str, name: str, apply: Apply, *, dry_run: bool
+    ) -> Object:
+        given = decoding.check_types(resource, apply.config).get("metadata") or {}
+        if given.get("name") not in (None, name):
+            raise bad_request(
+                f"the name of the object ({given['name']}) does not match "
+                f"the name on the URL ({name})"
+            )
+        current = self.store.get(resource, namespace, name)
+        if current is None:
+            if apply.write.subresource:
+                raise not_found(resource, name)
+            made = applied(resource, None, {}, apply)
+            new = with_owned_part(resource, {"metadata": {**given, "name": name}}, made.part, "")
+
+            def owned(_given: Object, stored: Object) -> Object:
+                return with_entries(stored, made.entries)
+
+            return self._create(resource, new, namespace, owned, dry_run=dry_run)
+        live = requested_form(resource, current)
+        check_applied_to(resource, current, given)
+        result = applied(resource, live, entries_of(current), apply)
+        after = with_owned_part(resource, live, result.part, apply.write.subresource)
+        decoding.check_types(resource, after)
+        return self._change(
+            resource,
+            current,
+            after,
+            "" if apply.write.subresource == "scale" else apply.write.subresource,
+            apply.write,
+            entries=result.entries,
+            dry_run=dry_run,
+        )

@@ -1,0 +1,195 @@
+"""What the API server fills into a spec that leaves it open, and the status of a new object.
+
+Source: the defaults.go of each API group, and the strategies' PrepareForCreate. Pods are in
+`pod_defaults`, the addresses of Services in `service_addresses`.
+"""
+
+from collections.abc import Callable, Mapping
+
+from kubedsm_lab.emulator.api.jobs import with_job_defaults
+from kubedsm_lab.emulator.api.pod_defaults import (
+    new_status,
+    or_else,
+    template_of,
+    with_template_defaults,
+)
+from kubedsm_lab.emulator.api.priorities import with_class_defaults
+from kubedsm_lab.emulator.api.rbac_validation import with_groups
+from kubedsm_lab.emulator.api.resources import Object, Resource
+from kubedsm_lab.emulator.api.statuses import shown_status
+
+_SCALE_UP: Object = {
+    "stabilizationWindowSeconds": 0,
+    "selectPolicy": "Max",
+    "policies": [
+        {"type": "Pods", "value": 4, "periodSeconds": 15},
+        {"type": "Percent", "value": 100, "periodSeconds": 15},
+    ],
+}
+_SCALE_DOWN: Object = {
+    "selectPolicy": "Max",
+    "policies": [{"type": "Percent", "value": 100, "periodSeconds": 15}],
+}
+_CPU_AT_80_PERCENT: Object = {
+    "type": "Resource",
+    "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}},
+}
+_NODE_INFO = dict.fromkeys(
+    (
+        "machineID", "systemUUID", "bootID", "kernelVersion", "osImage",
+        "containerRuntimeVersion", "kubeletVersion", "kubeProxyVersion", "operatingSystem",
+        "architecture",
+    ),
+    "",
+)  # fmt: skip
+
+
+def with_defaults(resource: Resource, obj: Object) -> Object:
+    """The object filled in; again on what is already filled it changes nothing."""
+    kind = resource.kind
+    if kind in _SPECS:
+        return {**obj, "spec": _SPECS[kind](obj.get("spec") or {})}
+    return _OBJECTS[kind](obj) if kind in _OBJECTS else obj
+
+
+def with_initial_status(resource: Resource, obj: Object) -> Object:
+    """A new object with the status it starts with, whatever it came with.
+
+    A Node keeps the status it came with: kubelets register with one.
+    """
+    if "status" not in resource.subresources:
+        return obj
+    if resource.kind == "Pod":
+        return {**obj, "status": new_status(obj["spec"])}
+    if resource.kind == "Node":
+        return {**obj, "status": _node_status(shown_status("Node", obj.get("status") or {}))}
+    return {**obj, "status": shown_status(resource.kind, _STATUSES.get(resource.kind, {}))}
+
+
+def _deployment(spec: Object) -> Object:
+    strategy = spec.get("strategy") or {}
+    kind = strategy.get("type") or "RollingUpdate"
+    filled: Object = {**strategy, "type": kind}
+    if kind == "RollingUpdate":
+        limits = {"maxUnavailable": "25%", "maxSurge": "25%"}
+        filled["rollingUpdate"] = {**limits, **(strategy.get("rollingUpdate") or {})}
+    return {
+        **spec,
+        "replicas": or_else(spec.get("replicas"), 1),
+        "template": template_of(spec),
+        "strategy": filled,
+        "revisionHistoryLimit": or_else(spec.get("revisionHistoryLimit"), 10),
+        "progressDeadlineSeconds": or_else(spec.get("progressDeadlineSeconds"), 600),
+    }
+
+
+def _replica_set(spec: Object) -> Object:
+    return {**spec, "replicas": or_else(spec.get("replicas"), 1), "template": template_of(spec)}
+
+
+def _stateful_set(spec: Object) -> Object:
+    strategy = spec.get("updateStrategy") or {}
+    kind = strategy.get("type") or "RollingUpdate"
+    filled: Object = {**strategy, "type": kind}
+    if kind == "RollingUpdate":
+        filled["rollingUpdate"] = {"partition": 0, **(strategy.get("rollingUpdate") or {})}
+    retention = spec.get("persistentVolumeClaimRetentionPolicy") or {}
+    return {
+        **spec,
+        "replicas": or_else(spec.get("replicas"), 1),
+        "template": template_of(spec),
+        "podManagementPolicy": spec.get("podManagementPolicy") or "OrderedReady",
+        "updateStrategy": filled,
+        "revisionHistoryLimit": or_else(spec.get("revisionHistoryLimit"), 10),
+        "persistentVolumeClaimRetentionPolicy": {
+            "whenDeleted": "Retain",
+            "whenScaled": "Retain",
+            **retention,
+        },
+    }
+
+
+def _autoscaler(spec: Object) -> Object:
+    filled: Object = {
+        **spec,
+        "minReplicas": or_else(spec.get("minReplicas"), 1),
+        "metrics": spec.get("metrics") or [_CPU_AT_80_PERCENT],
+    }
+    behavior = spec.get("behavior")
+    if behavior is not None:
+        filled["behavior"] = {
+            "scaleUp": {**_SCALE_UP, **(behavior.get("scaleUp") or {})},
+            "scaleDown": {**_SCALE_DOWN, **(behavior.get("scaleDown") or {})},
+        }
+    return filled
+
+
+def _service(spec: Object) -> Object:
+    kind = spec.get("type") or "ClusterIP"
+    filled: Object = {
+        **spec,
+        "type": kind,
+        "sessionAffinity": spec.get("sessionAffinity") or "None",
+    }
+    if kind != "ExternalName":
+        filled["internalTrafficPolicy"] = spec.get("internalTrafficPolicy") or "Cluster"
+    if kind in ("NodePort", "LoadBalancer"):
+        filled["externalTrafficPolicy"] = spec.get("externalTrafficPolicy") or "Cluster"
+    if kind == "LoadBalancer":
+        filled["allocateLoadBalancerNodePorts"] = spec.get("allocateLoadBalancerNodePorts", True)
+    if spec.get("ports"):
+        filled["ports"] = [
+            {
+                **port,
+                "protocol": port.get("protocol") or "TCP",
+                "targetPort": port.get("targetPort") or port.get("port"),
+            }
+            for port in spec["ports"]
+        ]
+    return filled
+
+
+def _namespace(spec: Object) -> Object:
+    return {**spec, "finalizers": spec.get("finalizers", ["kubernetes"])}
+
+
+def _node_status(status: Object) -> Object:
+    filled: Object = {
+        **status,
+        "daemonEndpoints": status.get("daemonEndpoints") or {"kubeletEndpoint": {"Port": 0}},
+        "nodeInfo": {**_NODE_INFO, **(status.get("nodeInfo") or {})},
+    }
+    if status.get("capacity") and not status.get("allocatable"):
+        filled["allocatable"] = status["capacity"]
+    return filled
+
+
+def _as_it_is(spec: Object) -> Object:
+    return spec
+
+
+_SPECS: Mapping[str, Callable[[Object], Object]] = {
+    "Pod": with_template_defaults,
+    "Deployment": _deployment,
+    "ReplicaSet": _replica_set,
+    "StatefulSet": _stateful_set,
+    "HorizontalPodAutoscaler": _autoscaler,
+    "Service": _service,
+    "Namespace": _namespace,
+    "Node": _as_it_is,
+    "PodDisruptionBudget": _as_it_is,
+    "ResourceQuota": _as_it_is,
+    "Lease": _as_it_is,
+}
+#: by the whole object
+_OBJECTS: Mapping[str, Callable[[Object], Object]] = {
+    "Job": with_job_defaults,
+    "RoleBinding": with_groups,
+    "ClusterRoleBinding": with_groups,
+    "PriorityClass": with_class_defaults,
+}
+_STATUSES: Mapping[str, Object] = {
+    "Namespace": {"phase": "Active"},
+    "PersistentVolume": {"phase": "Pending"},
+    "PersistentVolumeClaim": {"phase": "Pending"},
+}

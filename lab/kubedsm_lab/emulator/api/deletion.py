@@ -1,0 +1,156 @@
+"""How an object goes: at once, after its grace period, or when its finalizers are done.
+
+Source: k8s.io/apiserver/pkg/registry/rest/delete.go and generic/registry/store.go, the pod
+strategy's CheckGracefulDelete, and the namespace storage's Delete.
+"""
+
+import attrs
+
+from kubedsm_lab.emulator.api.errors import conflict, invalid, not_supported
+from kubedsm_lab.emulator.api.moments import rfc3339, seconds
+from kubedsm_lab.emulator.api.resources import Object, Resource
+
+_FOREGROUND = "foregroundDeletion"
+_ORPHAN = "orphan"
+_FINALIZER_OF = {"Foreground": _FOREGROUND, "Orphan": _ORPHAN, "Background": ""}
+#: seconds; a timestamp cannot be arbitrarily late
+_LONGEST_GRACE = 10**9
+_TERMINAL = ("Succeeded", "Failed")
+
+
+@attrs.frozen
+class Deletion:
+    """What a DELETE did."""
+
+    #: the object as it is, or was last
+    object: Object
+    #: whether it is gone
+    gone: bool
+
+
+@attrs.frozen
+class DeletionPlan:
+    """What a DELETE is to do."""
+
+    #: the object to store first, if anything about it changes
+    update: Object | None
+    #: whether to remove it then
+    remove: bool
+
+
+def check_preconditions(
+    resource: Resource, current: Object, uid: str, resource_version: str
+) -> None:
+    """Raises ApiError (409)."""
+    metadata = current["metadata"]
+    for what, given, recorded, otherwise in (
+        ("UID", uid, metadata["uid"], "deleted and then recreated"),
+        ("ResourceVersion", resource_version, metadata["resourceVersion"], "modified"),
+    ):
+        if given and given != recorded:
+            why = (
+                f"the {what} in the precondition ({given}) does not match the {what} in record "
+                f"({recorded}). The object might have been {otherwise}"
+            )
+            raise conflict(resource, metadata["name"], why, kind=resource.kind)
+
+
+def plan_deletion(
+    resource: Resource, current: Object, grace_seconds: int | None, propagation: str, now: float
+) -> DeletionPlan:
+    """What to do with the object; `now` in seconds since the epoch.
+
+    Raises ApiError (422) for an unknown propagation policy.
+    """
+    if propagation and propagation not in _FINALIZER_OF:
+        choices = sorted(_FINALIZER_OF)
+        error = not_supported("propagationPolicy", propagation, choices)
+        raise invalid("DeleteOptions", "meta.k8s.io", "", [error])
+    if resource.kind == "Namespace":
+        return _of_namespace(current, now)
+    if resource.kind == "Job" and not propagation:
+        # as it always was in batch/v1; kubectl says which it wants
+        propagation = "Orphan"
+    metadata = current["metadata"]
+    finalizers = _finalizers_after(metadata.get("finalizers") or [], propagation)
+    if resource.kind == "Pod":
+        return _of_pod(current, _grace(current, grace_seconds), finalizers, now)
+    if not finalizers:
+        return DeletionPlan(None, remove=True)
+    changes: Object = {"finalizers": finalizers}
+    if "deletionTimestamp" not in metadata:
+        changes |= _first_mark(metadata, now, 0)
+    return DeletionPlan(_with_metadata(current, changes), remove=False)
+
+
+def is_finished(resource: Resource, obj: Object) -> bool:
+    """Whether an update took away the last thing that held a deletion."""
+    metadata = obj["metadata"]
+    if "deletionTimestamp" not in metadata or metadata.get("finalizers"):
+        return False
+    if resource.kind == "Namespace":
+        return not (obj.get("spec") or {}).get("finalizers")
+    return not metadata.get("deletionGracePeriodSeconds")
+
+
+def _of_pod(pod: Object, grace: int | None, finalizers: list[str], now: float) -> DeletionPlan:
+    metadata = pod["metadata"]
+    held = {"finalizers": finalizers} if finalizers else {}
+    if "deletionTimestamp" not in metadata:
+        grace = grace or 0
+        update = _with_metadata(pod, {**_first_mark(metadata, now, grace), **held})
+        return DeletionPlan(update, remove=not grace and not finalizers)
+    remaining = metadata.get("deletionGracePeriodSeconds") or 0
+    if not remaining:
+        return DeletionPlan(None, remove=not finalizers)
+    if grace is None or grace >= remaining:
+        # a grace period can only be shortened
+        return DeletionPlan(None, remove=False)
+    started = seconds(metadata["deletionTimestamp"]) - remaining
+    mark = {"deletionTimestamp": rfc3339(started + grace), "deletionGracePeriodSeconds": grace}
+    return DeletionPlan(_with_metadata(pod, {**mark, **held}), remove=not grace and not finalizers)
+
+
+def _grace(pod: Object, asked: int | None) -> int | None:
+    """Seconds; None leaves it to a deletion under way."""
+    if asked is not None:
+        asked = 1 if asked < 0 else min(asked, _LONGEST_GRACE)
+    if "deletionTimestamp" in pod["metadata"]:
+        return asked
+    spec = pod["spec"]
+    if not spec.get("nodeName") or (pod.get("status") or {}).get("phase") in _TERMINAL:
+        return 0
+    own: int = spec["terminationGracePeriodSeconds"]
+    return min(own, _LONGEST_GRACE) if asked is None else asked
+
+
+def _of_namespace(namespace: Object, now: float) -> DeletionPlan:
+    metadata, spec = namespace["metadata"], namespace.get("spec") or {}
+    if "deletionTimestamp" in metadata:
+        remove = not spec.get("finalizers") and not metadata.get("finalizers")
+        return DeletionPlan(None, remove=remove)
+    marked = _with_metadata(namespace, {"deletionTimestamp": rfc3339(now)})
+    status = {**(namespace.get("status") or {}), "phase": "Terminating"}
+    return DeletionPlan({**marked, "status": status}, remove=False)
+
+
+def _first_mark(metadata: Object, now: float, grace: int) -> Object:
+    mark: Object = {
+        "deletionTimestamp": rfc3339(now + grace),
+        "deletionGracePeriodSeconds": grace,
+    }
+    if metadata.get("generation"):
+        mark["generation"] = metadata["generation"] + 1
+    return mark
+
+
+def _finalizers_after(finalizers: list[str], propagation: str) -> list[str]:
+    if not propagation:
+        return finalizers
+    kept = [name for name in finalizers if name not in (_FOREGROUND, _ORPHAN)]
+    added = _FINALIZER_OF[propagation]
+    return [*kept, added] if added else kept
+
+
+def _with_metadata(obj: Object, changes: Object) -> Object:
+    return {**obj, "metadata": {**obj["metadata"], **changes}}

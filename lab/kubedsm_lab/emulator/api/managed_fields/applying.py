@@ -1,0 +1,229 @@
+"""Server-side apply: the live object, what somebody wants of it, and whose each field is then."""
+
+import attrs
+import orjson
+
+from kubedsm_lab.emulator.api.errors import ApiError, bad_request
+from kubedsm_lab.emulator.api.json_values import without_nulls
+from kubedsm_lab.emulator.api.list_types import Fields, fields_of
+from kubedsm_lab.emulator.api.managed_fields.entries import (
+    Entries,
+    Entry,
+    Manager,
+    all_fields,
+    manager_of,
+    updated,
+    without_fields,
+)
+from kubedsm_lab.emulator.api.managed_fields.field_sets import (
+    FieldSet,
+    Path,
+    difference,
+    has,
+    intersection,
+    ordered,
+    paths,
+    shown,
+    union,
+    with_parents,
+)
+from kubedsm_lab.emulator.api.managed_fields.tracking import Write, owned_part
+from kubedsm_lab.emulator.api.managed_fields.walks import (
+    KeyOfItemError,
+    check_keys,
+    comparison,
+    field_set,
+    merged,
+    without,
+)
+from kubedsm_lab.emulator.api.managed_fields.zero_values import ZERO_VALUES
+from kubedsm_lab.emulator.api.resources import Object, Resource
+
+#: client-side apply's; kubectl may take over what it says
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_KUBECTL = "kubectl"
+#: whose everything is that was there before managers were tracked
+_BEFORE_FIRST_APPLY = "before-first-apply"
+
+
+@attrs.frozen
+class Apply:
+    """What is asked for."""
+
+    config: Object
+    write: Write
+    #: whether fields of others are taken
+    force: bool = False
+
+
+@attrs.frozen
+class Applied:
+    #: what can be owned of the object, as it is to be
+    part: Object
+    entries: Entries
+
+
+class _ConflictError(Exception):
+    def __init__(self, conflicts: list[tuple[Manager, Path]]) -> None:
+        super().__init__()
+        self.conflicts = conflicts
+
+
+def applied(resource: Resource, live: Object | None, entries: Entries, apply: Apply) -> Applied:
+    """What becomes of a live object, or of none. Raises ApiError: 400, 409, 500."""
+    _check(resource, apply.config)
+    how, version = fields_of(resource), resource.api_version
+    if live is None:
+        live = ZERO_VALUES.get(resource.kind, {})
+    elif not entries:
+        entries = _owned_before(resource, live, how, apply)
+    part = owned_part(resource, live, apply.write.subresource)
+    wanted = owned_part(resource, apply.config, apply.write.subresource)
+    try:
+        check_keys(wanted, how)
+    except KeyOfItemError as error:
+        raise _untyped(resource, apply.config, error) from None
+    manager = manager_of(apply.write.manager, "Apply", apply.write.subresource, version)
+    try:
+        result = _merged_in(part, wanted, how, entries, manager, apply, version)
+    except _ConflictError as error:
+        conflicts = error.conflicts
+        if apply.write.manager == _KUBECTL:
+            allowed = _last_applied_fields(part, how)
+            conflicts = [c for c in conflicts if not has(allowed, c[1])]
+        if conflicts:
+            raise _conflict(conflicts) from None
+        by_force = attrs.evolve(apply, force=True)
+        result = _merged_in(part, wanted, how, entries, manager, by_force, version)
+    annotations = result.part["metadata"].get("annotations") or {}
+    if apply.write.manager == _KUBECTL and annotations.get(_LAST_APPLIED):
+        annotations = {**annotations, _LAST_APPLIED: _as_annotation(apply.config)}
+        metadata = {**result.part["metadata"], "annotations": annotations}
+        result = attrs.evolve(result, part={**result.part, "metadata": metadata})
+    return result
+
+
+def _merged_in(
+    live: Object,
+    wanted: Object,
+    how: Fields,
+    entries: Entries,
+    manager: Manager,
+    apply: Apply,
+    version: str,
+) -> Applied:
+    last = entries.get(manager)
+    fields = ordered(_owned(field_set(wanted, how)))
+    after = dict(entries)
+    after[manager] = Entry(fields, version, last.time if last else "")
+    part = merged(live, wanted, how)
+    if last is not None:
+        part = _without_what_was_given_up(part, how, last.fields, all_fields(after.values()))
+    change = comparison(live, part, how)
+    taken = union(change.modified, change.added)
+    conflicts = [
+        (other, path)
+        for other in sorted(after, key=str)
+        if other != manager
+        for path in paths(intersection(after[other].fields, taken))
+    ]
+    if conflicts and not apply.force:
+        raise _ConflictError(conflicts)
+    after = dict(without_fields(after, union(taken, change.removed), spared=manager))
+    if not fields:
+        after.pop(manager, None)
+    elif change:
+        after[manager] = Entry(fields, version, apply.write.time)
+    return Applied(without_nulls(part), after)
+
+
+def _without_what_was_given_up(
+    part: Object, how: Fields, last: FieldSet, owned: FieldSet
+) -> Object:
+    """Without the fields that the manager applied last time and that are nobody's now."""
+    last = with_parents(last)
+    everything = with_parents(field_set(part, how))
+    left = with_parents(field_set(without(part, last, how), how))
+    doomed = difference(everything, union(left, with_parents(owned)))
+    kept = without(part, doomed, how) or {}
+    # What was in them and not applied, as defaults are, goes only with what was.
+    left = with_parents(field_set(kept, how))
+    doomed = intersection(difference(everything, left), last)
+    rest: Object = without(part, doomed, how) or {}
+    return {**rest, "metadata": rest.get("metadata") or {}}
+
+
+def _owned(fields: FieldSet) -> FieldSet:
+    """Without `metadata` itself, which is nobody's."""
+    metadata = fields.get("f:metadata")
+    return fields if metadata else {k: v for k, v in fields.items() if k != "f:metadata"}
+
+
+def _owned_before(resource: Resource, live: Object, how: Fields, apply: Apply) -> Entries:
+    zero = owned_part(resource, ZERO_VALUES.get(resource.kind, {}), apply.write.subresource)
+    change = comparison(zero, owned_part(resource, live, apply.write.subresource), how)
+    version = resource.api_version
+    manager = manager_of(_BEFORE_FIRST_APPLY, "Update", apply.write.subresource, version)
+    return updated({}, manager, version, change, apply.write.time)
+
+
+def _last_applied_fields(live: Object, how: Fields) -> FieldSet:
+    """What client-side apply said last and is still so."""
+    text = (live["metadata"].get("annotations") or {}).get(_LAST_APPLIED)
+    try:
+        last = orjson.loads(text or "null")
+    except orjson.JSONDecodeError:
+        return {}
+    if not isinstance(last, dict):
+        return {}
+    change = comparison(last, live, how)
+    different = union(union(change.modified, change.added), change.removed)
+    return difference(field_set(last, how), different)
+
+
+def _as_annotation(config: Object) -> str:
+    metadata = config.get("metadata") or {}
+    annotations = dict(metadata.get("annotations") or {})
+    annotations.pop(_LAST_APPLIED, None)
+    plain = {**config, "metadata": {**metadata, "annotations": annotations}}
+    return orjson.dumps(plain, option=orjson.OPT_SORT_KEYS).decode() + "\n"
+
+
+def _check(resource: Resource, config: Object) -> None:
+    version = config.get("apiVersion") or ""
+    if version != resource.api_version or config.get("kind") != resource.kind:
+        group, _, short = version.rpartition("/")
+        kind = f"{group}/{short}, Kind={config.get('kind') or ''}"
+        raise bad_request(f"invalid object type: {kind}")
+    if (config.get("metadata") or {}).get("managedFields") is not None:
+        raise bad_request("metadata.managedFields must be nil")
+
+
+def _untyped(resource: Resource, config: Object, error: KeyOfItemError) -> ApiError:
+    metadata = config.get("metadata") or {}
+    where = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
+    kind = f"{resource.group}/{resource.version}, Kind={resource.kind}"
+    return ApiError(500, "", f"failed to create typed patch object ({where}; {kind}): {error}")
+
+
+def _conflict(conflicts: list[tuple[Manager, Path]]) -> ApiError:
+    causes = [
+        {
+            "reason": "FieldManagerConflict",
+            "message": f"conflict with {manager}",
+            "field": shown(path),
+        }
+        for manager, path in conflicts
+    ]
+    if len(conflicts) == 1:
+        manager, path = conflicts[0]
+        text = f"1 conflict: conflict with {manager}: {shown(path)}"
+    else:
+        lines: dict[str, list[str]] = {}
+        for manager, path in conflicts:
+            lines.setdefault(str(manager), []).append(f"- {shown(path)}")
+        listed = [
+            line for manager in lines for line in (f"conflicts with {manager}:", *lines[manager])
+        ]
+        text = f"{len(conflicts)} conflicts: " + "\n".join(listed)
+    return ApiError(409, "Conflict", f"Apply failed with {text}", {"causes": causes})

@@ -1,0 +1,213 @@
+"""The patches a PATCH request may carry, applied to an object that stays as it is.
+
+RFC 7386 (merge patch), RFC 6902 (JSON patch); strategic merge patch is in `strategic_merge`,
+server-side apply in `managed_fields`. What does not change is shared between the old object and
+the new one.
+"""
+
+from typing import Any
+
+from kubedsm_lab.emulator.api.errors import bad_request, json_patch_failed, unsupported_media_type
+from kubedsm_lab.emulator.api.json_values import check_depth
+from kubedsm_lab.emulator.api.list_types import fields_of
+from kubedsm_lab.emulator.api.resources import Object, Resource
+from kubedsm_lab.emulator.api.strategic_merge import StrategicMergeError, strategic_merge
+
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+PATCH_TYPES = (JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, APPLY_PATCH)
+
+#: as in kube-apiserver, so that no request is expensive beyond its size
+_MOST_OPERATIONS = 10_000
+
+
+class PatchError(ValueError):
+    """A JSON patch whose test fails or whose path leads nowhere."""
+
+
+def patched(resource: Resource, current: Object, patch: Any, content_type: str) -> Object:
+    """The object with the patch applied.
+
+    Raises ApiError: 400 for what is no patch of that type, 415 for an unknown type, 422 for a
+    JSON patch that cannot be applied.
+    """
+    if content_type == JSON_PATCH:
+        if not isinstance(patch, list):
+            raise bad_request("error decoding patch: a JSON patch is a list of operations")
+        if len(patch) > _MOST_OPERATIONS:
+            raise bad_request(f"more than {_MOST_OPERATIONS} operations in a JSON patch")
+        try:
+            result = json_patch(current, patch)
+        except PatchError:
+            raise json_patch_failed() from None
+        check_depth(result)
+        if not isinstance(result, dict):
+            raise bad_request("the patch leaves something that is not an object")
+        return result
+    if content_type not in PATCH_TYPES:
+        raise unsupported_media_type(PATCH_TYPES)
+    patch = checked_object(patch)
+    if content_type == MERGE_PATCH:
+        merged: Object = merge_patch(current, patch)
+        return merged
+    try:
+        return strategic_merge(current, patch, fields_of(resource))
+    except StrategicMergeError as error:
+        raise bad_request(str(error)) from None
+
+
+def checked_object(patch: Any) -> Object:
+    """Raises ApiError (400) for a patch that is no object."""
+    if not isinstance(patch, dict):
+        raise bad_request("error decoding patch: a patch of this type is an object")
+    return patch
+
+
+def reads_managed_fields(patch: Any, content_type: str) -> bool:
+    """Whether what it leaves depends on what metadata.managedFields says in the object."""
+    if content_type != JSON_PATCH or not isinstance(patch, list):
+        return False
+    paths = [op.get(key) for op in patch if isinstance(op, dict) for key in ("path", "from")]
+    return any(
+        isinstance(path, str)
+        and (path in ("", "/metadata") or path.startswith("/metadata/managedFields"))
+        for path in paths
+    )
+
+
+def merge_patch(target: Any, patch: Any) -> Any:
+    """RFC 7386, section 2: null removes, an object merges, anything else replaces."""
+    if not isinstance(patch, dict):
+        return patch
+    merged = dict(target) if isinstance(target, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            merged.pop(key, None)
+        else:
+            merged[key] = merge_patch(merged.get(key), value)
+    return merged
+
+
+def json_patch(document: Any, operations: list[Any]) -> Any:
+    """RFC 6902, all operations or none. Raises PatchError."""
+    for operation in operations:
+        document = _operated(document, operation)
+    return document
+
+
+def _operated(document: Any, operation: Any) -> Any:
+    if not isinstance(operation, dict):
+        raise PatchError("an operation is an object")
+    kind = operation.get("op")
+    path = _pointer(operation.get("path"))
+    if kind == "remove":
+        return _removed(document, path)
+    if kind in ("move", "copy"):
+        return _transferred(document, _pointer(operation.get("from")), path, move=kind == "move")
+    if kind not in ("add", "replace", "test") or "value" not in operation:
+        raise PatchError(f"{kind!r} is no operation, or has no value")
+    value = operation["value"]
+    if kind == "add":
+        return _added(document, path, value)
+    if kind == "replace":
+        return _replaced(document, path, value)
+    if not _same(_found(document, path), value):
+        raise PatchError(f"the test of {operation['path']} fails")
+    return document
+
+
+def _transferred(document: Any, source: list[str], path: list[str], *, move: bool) -> Any:
+    value = _found(document, source)
+    if not move:
+        return _added(document, path, value)
+    if path[: len(source)] == source and path != source:
+        raise PatchError("nothing can be moved into itself")
+    return _added(_removed(document, source), path, value)
+
+
+def _pointer(text: Any) -> list[str]:
+    """RFC 6901."""
+    if not isinstance(text, str) or (text and not text.startswith("/")):
+        raise PatchError(f"{text!r} is not a JSON pointer")
+    return [step.replace("~1", "/").replace("~0", "~") for step in text.split("/")[1:]]
+
+
+def _found(document: Any, path: list[str]) -> Any:
+    for step in path:
+        if isinstance(document, dict) and step in document:
+            document = document[step]
+        elif isinstance(document, list):
+            document = document[_index(document, step, len(document))]
+        else:
+            raise PatchError(f"nothing at {step!r}")
+    return document
+
+
+def _index(items: list[Any], step: str, limit: int) -> int:
+    if not (step.isascii() and step.isdigit()) or (len(step) > 1 and step[0] == "0"):
+        raise PatchError(f"{step!r} is not an index")
+    # more digits than any list has items would only be slow
+    index = int(step) if len(step) <= len(str(len(items))) else limit
+    if index >= limit:
+        raise PatchError(f"index {step} is out of range")
+    return index
+
+
+def _added(document: Any, path: list[str], value: Any) -> Any:
+    if not path:
+        return value
+    step, rest = path[0], path[1:]
+    if rest:
+        return _with_child(document, step, lambda child: _added(child, rest, value))
+    if isinstance(document, dict):
+        return {**document, step: value}
+    if isinstance(document, list):
+        index = len(document) if step == "-" else _index(document, step, len(document) + 1)
+        return [*document[:index], value, *document[index:]]
+    raise PatchError(f"nothing can be added at {step!r}")
+
+
+def _removed(document: Any, path: list[str]) -> Any:
+    if not path:
+        raise PatchError("the whole document cannot be removed")
+    step, rest = path[0], path[1:]
+    if rest:
+        return _with_child(document, step, lambda child: _removed(child, rest))
+    if isinstance(document, dict) and step in document:
+        return {key: value for key, value in document.items() if key != step}
+    if isinstance(document, list):
+        index = _index(document, step, len(document))
+        return [*document[:index], *document[index + 1 :]]
+    raise PatchError(f"nothing at {step!r}")
+
+
+def _replaced(document: Any, path: list[str], value: Any) -> Any:
+    if not path:
+        return value
+    return _with_child(
+        document, path[0], lambda child: _replaced(child, path[1:], value)
+    )  # fmt: skip
+
+
+def _with_child(document: Any, step: str, change: Any) -> Any:
+    if isinstance(document, dict) and step in document:
+        return {**document, step: change(document[step])}
+    if isinstance(document, list):
+        index = _index(document, step, len(document))
+        return [*document[:index], change(document[index]), *document[index + 1 :]]
+    raise PatchError(f"nothing at {step!r}")
+
+
+def _same(left: Any, right: Any) -> bool:
+    """Equality of JSON values: Python's, except that true is not 1."""
+    if isinstance(left, bool) or isinstance(right, bool):
+        return left is right
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(
+            _same(value, right[key]) for key, value in left.items()
+        )
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(_same, left, right))
+    return bool(left == right)

@@ -1,0 +1,233 @@
+"""Versions, history and watches of objects. It knows nothing of the rules of any kind.
+
+One counter of revisions covers everything, as in etcd, and every commit is one revision. Objects
+are immutable by convention: a commit stores a new dict that may share its parts with the old one.
+"""
+
+import random
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Literal
+
+import attrs
+
+from kubedsm.clock import Clock
+from kubedsm_lab.emulator.api.moments import rfc3339
+from kubedsm_lab.emulator.api.resources import Object, Resource
+
+ChangeType = Literal["ADDED", "MODIFIED", "DELETED"]
+Objects = list[Object]
+#: without vowels and look-alikes, so that no word comes out
+#: (k8s.io/apimachinery/pkg/util/rand)
+_SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+_SUFFIX_LENGTH = 5
+
+
+@attrs.frozen
+class ObjectChange:
+    revision: int
+    type: ChangeType
+    resource: Resource
+    #: as after the change; for DELETED the last state, with this revision
+    object: Object
+    previous: Object | None
+
+
+ObjectChanges = list[ObjectChange]
+
+
+class ExpiredError(Exception):
+    """The history no longer reaches back to that revision."""
+
+    def __init__(self, since: int, oldest: int) -> None:
+        super().__init__(f"too old resource version: {since} ({oldest})")
+        self.since = since
+        self.oldest = oldest
+
+
+@attrs.define
+class _Table:
+    """All objects of one resource, by namespace and name, and their latest changes."""
+
+    changes: deque[ObjectChange]
+    #: the latest revision whose change is not in `changes` any more
+    floor: int
+    objects: dict[str, dict[str, Object]] = attrs.field(factory=dict)
+
+
+class Store:
+    """Objects by resource, namespace and name, the latest `history` changes of each resource.
+
+    `history` bounds how far back a watch may start, as kube-apiserver's watch cache does.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        rng: random.Random,
+        *,
+        history: int = 10_000,
+        first_revision: int = 1,
+    ) -> None:
+        self.revision = first_revision
+        self._clock = clock
+        self._rng = rng
+        self._history = history
+        self._compacted = 0
+        # Keyed by group and plural: a Resource hashes all of its fields.
+        self._tables: dict[tuple[str, str], _Table] = {}
+        self._subscribers: list[Callable[[ObjectChange], None]] = []
+        self._undelivered: deque[ObjectChange] = deque()
+        self._delivering = False
+
+    def subscribe(self, callback: Callable[[ObjectChange], None]) -> Callable[[], None]:
+        """Call back at each commit from now on, in order; returns the unsubscriber.
+
+        A callback may commit. Its changes reach all after the one it was called with.
+        """
+        self._subscribers.append(callback)
+
+        def unsubscribe() -> None:
+            if callback in self._subscribers:
+                self._subscribers.remove(callback)
+
+        return unsubscribe
+
+    def now(self) -> str:
+        """The wall clock, as timestamps of the API have it."""
+        return rfc3339(self._clock.wall())
+
+    def new_uid(self) -> str:
+        return str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
+
+    def suffix(self) -> str:
+        """The random end of a generated name."""
+        return "".join(self._rng.choices(_SUFFIX_ALPHABET, k=_SUFFIX_LENGTH))
+
+    def get(self, resource: Resource, namespace: str, name: str) -> Object | None:
+        return self._table(resource).objects.get(namespace, {}).get(name)
+
+    def list(self, resource: Resource, namespace: str = "") -> Objects:
+        """In order of namespace and name; an empty namespace means all of them."""
+        objects = self._table(resource).objects
+        if namespace or not resource.namespaced:
+            return _by_name(objects.get(namespace, {}))
+        return [obj for key in sorted(objects) for obj in _by_name(objects[key])]
+
+    def list_at(self, resource: Resource, namespace: str, revision: int) -> Objects:
+        """The list as it was at an earlier revision. Raises ExpiredError."""
+        then = {_key(obj): obj for obj in self.list(resource, namespace)}
+        for change in reversed(self.history(resource, revision)):
+            key = _key(change.object)
+            if namespace and key[0] != namespace:
+                continue
+            if change.previous is None:
+                del then[key]
+            else:
+                then[key] = change.previous
+        return [then[key] for key in sorted(then)]
+
+    def put(self, resource: Resource, obj: Object) -> Object:
+        """Commit a new or changed object under its metadata's namespace and name.
+
+        Returns it as stored, with its new resourceVersion.
+        """
+        metadata = obj["metadata"]
+        objects = self._table(resource).objects.setdefault(metadata.get("namespace", ""), {})
+        previous = objects.get(metadata["name"])
+        stored = self._stamped(obj)
+        objects[metadata["name"]] = stored
+        self._commit(resource, "ADDED" if previous is None else "MODIFIED", stored, previous)
+        return stored
+
+    def remove(self, resource: Resource, namespace: str, name: str) -> Object:
+        """Commit a deletion. Returns the last state, with the revision of the deletion.
+
+        Raises KeyError if there is no such object.
+        """
+        objects = self._table(resource).objects[namespace]
+        previous = objects.pop(name)
+        if not objects:
+            del self._table(resource).objects[namespace]
+        last = self._stamped(previous)
+        self._commit(resource, "DELETED", last, previous)
+        return last
+
+    def history(self, resource: Resource, since: int) -> ObjectChanges:
+        """The changes after that revision, oldest first. Raises ExpiredError."""
+        table = self._table(resource)
+        if since < table.floor:
+            raise ExpiredError(since, table.floor)
+        newer: ObjectChanges = []
+        for change in reversed(table.changes):
+            if change.revision <= since:
+                break
+            newer.append(change)
+        newer.reverse()
+        return newer
+
+    def compact(self) -> None:
+        """Forget all history: watches from before this moment are too old from now on."""
+        self._compacted = self.revision
+        for table in self._tables.values():
+            table.changes.clear()
+            table.floor = self.revision
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Call none back before the end: for commits that belong together."""
+        if self._delivering:
+            yield
+            return
+        self._delivering = True
+        try:
+            yield
+        finally:
+            self._delivering = False
+            self._deliver()
+
+    def _table(self, resource: Resource) -> _Table:
+        stored = resource.stored
+        key = stored.group, stored.plural
+        table = self._tables.get(key)
+        if table is None:
+            table = self._tables[key] = _Table(deque(maxlen=self._history), self._compacted)
+        return table
+
+    def _stamped(self, obj: Object) -> Object:
+        version = str(self.revision + 1)
+        return {**obj, "metadata": {**obj["metadata"], "resourceVersion": version}}
+
+    def _commit(
+        self, resource: Resource, kind: ChangeType, obj: Object, previous: Object | None
+    ) -> None:
+        self.revision += 1
+        table = self._table(resource)
+        if len(table.changes) == self._history:
+            table.floor = table.changes[0].revision
+        change = ObjectChange(self.revision, kind, resource.stored, obj, previous)
+        table.changes.append(change)
+        self._undelivered.append(change)
+        if not self._delivering:
+            self._deliver()
+
+    def _deliver(self) -> None:
+        self._delivering = True
+        try:
+            while self._undelivered:
+                change = self._undelivered.popleft()
+                for callback in tuple(self._subscribers):
+                    callback(change)
+        finally:
+            self._delivering = False
+
+
+def _by_name(objects: dict[str, Object]) -> Objects:
+    return [objects[name] for name in sorted(objects)]
+
+
+def _key(obj: Object) -> tuple[str, str]:
+    metadata = obj["metadata"]
+    return metadata.get("namespace", ""), metadata["name"]

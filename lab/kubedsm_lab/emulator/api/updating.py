@@ -1,0 +1,151 @@
+"""What an update of an object may change, and what its other half ignores.
+
+Source: the strategies' PrepareForUpdate and k8s.io/apiserver/pkg/registry/rest/update.go.
+"""
+
+from kubedsm_lab.emulator.api.defaulting import with_defaults
+from kubedsm_lab.emulator.api.errors import (
+    STALE,
+    Verbatim,
+    check_stored,
+    conflict,
+    invalid,
+    invalid_value,
+)
+from kubedsm_lab.emulator.api.resources import Object, Resource
+from kubedsm_lab.emulator.api.statuses import shown_status
+
+_CHANGEABLE = ("labels", "annotations", "ownerReferences", "finalizers")
+#: their metadata.generation counts changes of their spec
+WITH_GENERATION = frozenset({
+    "Pod", "Deployment", "ReplicaSet", "StatefulSet", "PodDisruptionBudget", "PriorityClass",
+    "Job", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
+})  # fmt: skip
+#: a PUT of theirs must say which version it was made from
+_CONDITIONAL = frozenset({"Lease", "PodDisruptionBudget"})
+
+
+def check_version(resource: Resource, current: Object, given: Object) -> None:
+    """Raises ApiError (409, 422) unless the given metadata are those of the current version."""
+    name, version = current["metadata"]["name"], given.get("resourceVersion")
+    if not version:
+        if resource.kind in _CONDITIONAL:
+            why = "must be specified for an update"
+            error = invalid_value("metadata.resourceVersion", Verbatim("0x0"), why)
+            raise invalid(resource.kind, resource.group, name, [error])
+    elif version != current["metadata"]["resourceVersion"]:
+        raise conflict(resource, name, STALE)
+
+
+def check_uid(resource: Resource, current: Object, given: Object) -> None:
+    """Raises ApiError (409) if a PUT is meant for another object of that name."""
+    check_stored(resource, current["metadata"], given, "uid")
+
+
+def check_applied_to(resource: Resource, current: Object, given: Object) -> None:
+    """Raises ApiError (409, 422) if an apply is meant for another version or object."""
+    if given.get("resourceVersion") not in ("", None, current["metadata"]["resourceVersion"]):
+        raise conflict(resource, current["metadata"]["name"], STALE)
+    if given.get("uid"):
+        check_same_uid(resource, current, given)
+
+
+def check_same_uid(resource: Resource, current: Object, given: Object) -> None:
+    """Raises ApiError (422) if a PATCH would change the uid."""
+    metadata = current["metadata"]
+    if given.get("uid") != metadata["uid"]:
+        error = invalid_value("metadata.uid", given.get("uid"), "field is immutable")
+        raise invalid(resource.kind, resource.group, metadata["name"], [error])
+
+
+def updated(resource: Resource, current: Object, given: Object, subresource: str) -> Object:
+    """The object as it would be stored: `current` itself if nothing changes."""
+    metadata = _metadata(current["metadata"], given.get("metadata") or {})
+    if subresource == "status":
+        obj = _with_status(resource, current, given, metadata)
+    elif subresource == "resize":
+        obj = _resized(current, given)
+    elif subresource == "finalize":
+        finalizers = (given.get("spec") or {}).get("finalizers") or []
+        spec = {**(current.get("spec") or {}), "finalizers": finalizers}
+        obj = {**current, "metadata": metadata, "spec": spec}
+    else:
+        obj = _with_body(resource, current, given, metadata)
+    return current if obj == current else obj
+
+
+def _metadata(current: Object, given: Object) -> Object:
+    """Identity and history stay; labels, annotations, owners and finalizers are as given."""
+    if all(given.get(field) == current.get(field) for field in _CHANGEABLE):
+        return current
+    metadata = {key: value for key, value in current.items() if key not in _CHANGEABLE}
+    for field in _CHANGEABLE:
+        if given.get(field):
+            metadata[field] = given[field]
+    return metadata
+
+
+def _with_status(resource: Resource, current: Object, given: Object, metadata: Object) -> Object:
+    status = shown_status(resource.kind, given.get("status") or {})
+    kept = {}
+    if resource.kind == "Pod":
+        kept["ownerReferences"] = current["metadata"].get("ownerReferences")
+    elif resource.kind == "Deployment":
+        kept["labels"] = current["metadata"].get("labels")
+    changed = {field for field, value in kept.items() if metadata.get(field) != value}
+    if changed:
+        metadata = {key: value for key, value in metadata.items() if key not in changed}
+        metadata |= {field: kept[field] for field in changed if kept[field]}
+    return {**current, "metadata": metadata, "status": status}
+
+
+def _resized(current: Object, given: Object) -> Object:
+    """The pod with the resources that its containers are given, and nothing else changed."""
+    spec, wanted = current["spec"], given.get("spec") or {}
+    changed = {
+        field: [_with_resources(container, wanted.get(field)) for container in spec[field]]
+        for field in ("containers", "initContainers")
+        if spec.get(field)
+    }
+    if all(spec[field] == containers for field, containers in changed.items()):
+        return current
+    metadata = current["metadata"]
+    generation = metadata.get("generation", 0) + 1
+    return {
+        **current,
+        "metadata": {**metadata, "generation": generation},
+        "spec": {**spec, **changed},
+    }
+
+
+def _with_resources(container: Object, given: list[Object] | None) -> Object:
+    same = next((c for c in given or () if c.get("name") == container["name"]), container)
+    return {**container, "resources": same.get("resources") or {}}
+
+
+def _with_body(resource: Resource, current: Object, given: Object, metadata: Object) -> Object:
+    obj: Object = {
+        "kind": resource.kind,
+        "apiVersion": resource.api_version,
+        "metadata": metadata,
+        **{k: v for k, v in given.items() if k not in ("kind", "apiVersion", "metadata", "status")},
+    }
+    if "status" in resource.subresources and "status" in current:
+        obj["status"] = current["status"]
+    before = current.get("spec")
+    if resource.kind == "Namespace":
+        # its finalizers are only changed through `finalize`
+        obj["spec"] = before
+    changed = False
+    if before is None or obj.get("spec") is not before:
+        obj = with_defaults(resource, obj)
+        changed = obj.get("spec") != before
+        if not changed and before is not None:
+            obj["spec"] = before
+    if resource.kind == "Deployment":
+        annotations = current["metadata"].get("annotations")
+        changed = changed or metadata.get("annotations") != annotations
+    if changed and resource.kind in WITH_GENERATION:
+        generation = current["metadata"].get("generation", 0) + 1
+        obj["metadata"] = {**metadata, "generation": generation}
+    return obj

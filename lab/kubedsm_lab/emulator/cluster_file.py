@@ -1,0 +1,221 @@
+"""Which nodes an emulated cluster has: read from a file, YAML or JSON.
+
+Either Node objects, as `kubectl get nodes -o yaml` prints them (one, a List, or several
+documents), or the short form
+
+    nodes:
+    - {name: e1, tier: edge, cpu: 4, memory: 4Gi}
+
+with `pods` (110), `labels` and `taints` where wanted.
+"""
+
+import random
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from kubedsm.clock import SystemClock
+from kubedsm.configuration.documents import (
+    DocumentError,
+    at,
+    content,
+    converted,
+    reading,
+)
+from kubedsm.configuration.recognised import CLUSTER, DUMP, refuse_others
+from kubedsm.configuration.yaml_text import parsed_all
+from kubedsm.core.world.quantities import QuantityError, millis
+from kubedsm_lab.emulator.api.api_server import ApiServer
+from kubedsm_lab.emulator.api.errors import ApiError
+from kubedsm_lab.emulator.api.resources import NODES, Object, Resource
+from kubedsm_lab.emulator.emulated_cluster import ClusterSpec
+from kubedsm_lab.emulator.paper import node
+
+Place = tuple[str, ...]
+
+_TIERS = ("edge", "cloud")
+_TIER_LABELS = ("kubedsm.io/tier", "nodetype")
+#: what a server sets, and another server must set anew
+_SERVER_SET = (
+    "uid",
+    "resourceVersion",
+    "creationTimestamp",
+    "generation",
+    "managedFields",
+    "selfLink",
+)
+
+
+class _Taint(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, rename="camel"):
+    key: str
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
+    value: str = ""
+    time_added: str = ""
+
+
+class _ShortNode(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+    cpu: str | int | float
+    memory: str | int | float
+    tier: Literal["edge", "cloud"] | None = None
+    pods: int = 110
+    labels: dict[str, str] = {}
+    taints: list[_Taint] = []
+
+
+class _ShortForm(msgspec.Struct, forbid_unknown_fields=True):
+    nodes: list[_ShortNode]
+
+
+class _Metadata(msgspec.Struct):
+    name: str
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+
+
+class _Spec(msgspec.Struct):
+    taints: list[_Taint] | None = None
+    unschedulable: bool = False
+
+
+class _Status(msgspec.Struct):
+    capacity: dict[str, str | int | float] | None = None
+    allocatable: dict[str, str | int | float] | None = None
+
+
+class _NodeObject(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    """What of a Node object is looked at; the rest of it is passed on as it is."""
+
+    kind: str
+    metadata: _Metadata
+    status: _Status
+    api_version: Literal["v1"] = "v1"
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+
+
+def load(path: str | Path) -> ClusterSpec:
+    """The cluster that the file describes. Raises DocumentError."""
+    with reading(path):
+        placed = list(_nodes(content(path)))
+        _check_names([one["metadata"]["name"] for _, one in placed])
+        check_creatable((place, NODES, one, "") for place, one in placed)
+    return ClusterSpec(tuple(one for _, one in placed))
+
+
+def _check_names(names: list[str]) -> None:
+    if not names:
+        raise DocumentError("no node in it")
+    for name in names:
+        if names.count(name) > 1:
+            raise DocumentError(f"two nodes are called {name!r}")
+
+
+def check_creatable(objects: Iterable[tuple[Place, Resource, Object, str]]) -> None:
+    """What the emulated API server would refuse is refused now: names, labels, numbers, doubles.
+
+    Of each: its place, resource, itself and its namespace. Raises DocumentError.
+    """
+    api = ApiServer(SystemClock(), random.Random(0))
+    for place, resource, one, namespace in objects:
+        try:
+            api.create(resource, one, namespace=namespace, dry_run=True)
+        except ApiError as error:
+            causes = (error.details or {}).get("causes") or ()
+            reasons = [f"{cause['field']}: {cause['message']}" for cause in causes]
+            raise DocumentError("; ".join(reasons) or error.message, place) from None
+
+
+def _nodes(text: bytes) -> Iterator[tuple[Place, Object]]:
+    """Each node with its place in the file."""
+    documents = _documents(text)
+    for number, document in enumerate(documents, start=1):
+        if document is not None:
+            place = (f"document {number}",) if len(documents) > 1 else ()
+            with at(*place):
+                for step, one in _of_document(document):
+                    yield (*place, *step), one
+
+
+def _documents(text: bytes) -> list[Any]:
+    try:
+        # YAML takes nearly all of JSON, but not its tabs.
+        return [msgspec.json.decode(text)]
+    except (msgspec.DecodeError, UnicodeError):
+        return parsed_all(text)
+
+
+def _of_document(document: Any) -> Iterator[tuple[Place, Object]]:
+    if not isinstance(document, dict):
+        raise DocumentError("neither Node objects nor `nodes:`")
+    refuse_others(document, CLUSTER, also=(DUMP, "a Node"))
+    if "kind" not in document:
+        for index, entry in enumerate(converted(document, _ShortForm).nodes):
+            with at(f"nodes[{index}]"):
+                yield (f"nodes[{index}]",), _long(entry)
+    elif document["kind"] in ("List", "NodeList"):
+        items = document.get("items")
+        if not isinstance(items, list):
+            raise DocumentError("not a list", ("items",))
+        for index, item in enumerate(items):
+            with at(f"items[{index}]"):
+                yield (f"items[{index}]",), _checked(item)
+    else:
+        yield (), _checked(document)
+
+
+def _long(entry: _ShortNode) -> Object:
+    _check_amount("cpu", entry.cpu)
+    _check_amount("memory", entry.memory)
+    _check_amount("pods", entry.pods)
+    made = node(entry.name, entry.tier or "", str(entry.cpu), str(entry.memory), entry.pods)
+    made["metadata"]["labels"] |= entry.labels
+    _check_tier(made["metadata"]["labels"])
+    if entry.taints:
+        made["spec"]["taints"] = [msgspec.to_builtins(taint) for taint in entry.taints]
+    return made
+
+
+def _checked(item: Any) -> Object:
+    """A Node object as it may be created: without what a server sets, with what it must have."""
+    if isinstance(item, dict) and item.get("kind", "Node") != "Node":
+        raise DocumentError(f"kind {item['kind']!r} is not a Node")
+    # The items of a NodeList leave out their kind.
+    entry = converted({"kind": "Node", **item} if isinstance(item, dict) else item, _NodeObject)
+    _check_tier(entry.metadata.labels or {})
+    amounts = entry.status.allocatable or entry.status.capacity or {}
+    for field in ("capacity", "allocatable"):
+        for name, amount in (getattr(entry.status, field) or {}).items():
+            _check_amount(f"status.{field}.{name}", amount)
+    for name in ("cpu", "memory"):
+        if name not in amounts:
+            raise DocumentError(f"status.allocatable has no {name}")
+    metadata = {name: v for name, v in item["metadata"].items() if name not in _SERVER_SET}
+    texts = {name: str(amount) for name, amount in amounts.items()}
+    return {
+        **item,
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": metadata,
+        "spec": item.get("spec") or {},
+        "status": {
+            "capacity": texts,
+            **item["status"],
+            "allocatable": {"pods": "110", **texts},
+        },
+    }
+
+
+def _check_tier(labels: dict[str, str]) -> None:
+    for label in _TIER_LABELS:
+        tier = labels.get(label)
+        if tier is not None and tier not in _TIERS:
+            raise DocumentError(f"unknown tier {tier!r} in label {label}: edge or cloud")
+
+
+def _check_amount(field: str, amount: str | float) -> None:
+    try:
+        millis(amount)
+    except QuantityError as error:
+        raise DocumentError(str(error), (field,)) from None

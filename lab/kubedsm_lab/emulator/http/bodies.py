@@ -1,0 +1,155 @@
+"""The bodies of requests, and which media types are understood and offered."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import orjson
+
+from kubedsm_lab.emulator.api.errors import (
+    ApiError,
+    FieldError,
+    bad_request,
+    invalid,
+    invalid_value,
+    may_not,
+    not_acceptable,
+    not_supported,
+    required,
+    unsupported_media_type,
+)
+from kubedsm_lab.emulator.api.json_values import check_depth, without_null_fields
+from kubedsm_lab.emulator.api.patching import APPLY_PATCH, PATCH_TYPES
+from kubedsm_lab.emulator.api.resources import Resource
+from kubedsm_lab.emulator.http import protobuf
+from kubedsm_lab.emulator.http.listing import flag
+from kubedsm_lab.emulator.http.tables import Include
+
+_JSON = "application/json"
+_FEW_BRACKETS = 100
+#: bytes of a fieldManager
+_LONGEST_MANAGER = 128
+_YAML = "application/yaml"
+_OBJECT_TYPES = (_JSON, _YAML, protobuf.MEDIA_TYPE)
+_INCLUDES: Mapping[str, Include] = {
+    "": "Metadata",
+    "Metadata": "Metadata",
+    "Object": "Object",
+    "None": "None",
+}
+
+
+def object_in(resource: Resource, body: bytes, content_type: str) -> Any:
+    """What a POST or PUT carries. Raises ApiError (400, 415)."""
+    media_type = _media_type(content_type) or _JSON
+    if media_type not in _OBJECT_TYPES:
+        raise unsupported_media_type(_OBJECT_TYPES)
+    what = f"the object provided is unrecognized (must be of type {resource.kind})"
+    value = _decoded(body, what, media_type)
+    return without_null_fields(value) if b"null" in body and isinstance(value, dict) else value
+
+
+def patch_in(body: bytes, content_type: str) -> tuple[Any, str]:
+    """What a PATCH carries, and its media type. Raises ApiError (400, 415)."""
+    media_type = _media_type(content_type)
+    if media_type not in PATCH_TYPES:
+        raise unsupported_media_type(PATCH_TYPES)
+    return _decoded(body, "error decoding patch", media_type), media_type
+
+
+def options_in(body: bytes, content_type: str) -> Any:
+    """What a DELETE carries, None if nothing. Raises ApiError (400)."""
+    if not body.strip():
+        return None
+    return _decoded(body, "DeleteOptions", _media_type(content_type))
+
+
+def is_dry_run(query: Mapping[str, str]) -> bool:
+    """Raises ApiError (422) for anything but All."""
+    asked = query.get("dryRun", "")
+    if asked not in ("", "All"):
+        raise invalid("CreateOptions", "meta.k8s.io", "", [not_supported("dryRun", asked, ["All"])])
+    return bool(asked)
+
+
+def field_manager(query: Mapping[str, str], user_agent: str) -> str:
+    """Whose the fields of a write are: as it says, else what its program is called.
+
+    Raises ApiError (422) for a name that is too long or not text.
+    """
+    given = query.get("fieldManager", "")
+    if not given:
+        name = user_agent.partition("/")[0]
+        return "".join(filter(str.isprintable, name))[:_LONGEST_MANAGER]
+    if len(given.encode()) > _LONGEST_MANAGER:
+        why = f"Too long: may not be more than {_LONGEST_MANAGER} bytes"
+        raise _options([FieldError("FieldValueTooLong", "fieldManager", why)])
+    if not given.isprintable():
+        why = "should only contain printable characters"
+        raise _options([invalid_value("fieldManager", given, why)])
+    return given
+
+
+def is_forced(query: Mapping[str, str], content_type: str) -> bool:
+    """Whether an apply takes fields of others. Raises ApiError (422) where there is no such thing.
+
+    An apply must say whose it is.
+    """
+    if content_type != APPLY_PATCH and query.get("force"):
+        raise _options([may_not("force", "may not be specified for non-apply patch")])
+    if content_type == APPLY_PATCH and not query.get("fieldManager"):
+        raise _options([required("fieldManager", "is required for apply patch")])
+    return flag(query, "force")
+
+
+def _options(errors: list[FieldError]) -> ApiError:
+    return invalid("PatchOptions", "meta.k8s.io", "", errors)
+
+
+def table_asked_for(accept: str, query: Mapping[str, str]) -> Include | None:
+    """What a Table's rows are to come with; None if no Table is asked for.
+
+    Raises ApiError: 406 if nothing that is offered is acceptable, 400 for an unknown
+    includeObject.
+    """
+    if not accept or accept == _JSON:
+        return None
+    acceptable = False
+    for part in accept.split(","):
+        media_type, *parameters = (piece.strip() for piece in part.split(";"))
+        acceptable = acceptable or media_type in (_JSON, "application/*", "*/*")
+        if media_type == _JSON and {"as=Table", "g=meta.k8s.io", "v=v1"} <= set(parameters):
+            include = query.get("includeObject", "")
+            if include not in _INCLUDES:
+                raise bad_request(f'unrecognized includeObject value: "{include}"')
+            return _INCLUDES[include]
+    if not acceptable:
+        raise not_acceptable((_JSON,))
+    return None
+
+
+def _media_type(content_type: str) -> str:
+    return content_type.partition(";")[0].strip().lower()
+
+
+def _decoded(body: bytes, what: str, media_type: str) -> Any:
+    try:
+        if media_type == protobuf.MEDIA_TYPE:
+            return protobuf.decode(body)
+        if media_type in (_YAML, APPLY_PATCH):
+            # Once more through JSON, which has no dates and only text as keys.
+            value = orjson.loads(orjson.dumps(msgspec.yaml.decode(body)))
+        else:
+            value = orjson.loads(body)
+    except (
+        RecursionError,
+        orjson.JSONDecodeError,
+        orjson.JSONEncodeError,
+        msgspec.DecodeError,
+        protobuf.ProtobufError,
+    ) as error:
+        raise bad_request(f"{what}: parse error: {error}") from None
+    # Only many brackets can be deep.
+    if body.count(b"{") + body.count(b"[") > _FEW_BRACKETS or media_type != _JSON:
+        check_depth(value)
+    return value

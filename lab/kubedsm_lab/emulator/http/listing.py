@@ -1,0 +1,184 @@
+"""Lists and watches: what their query asks for, and pages of a list as it was at one revision.
+
+Source: https://kubernetes.io/docs/reference/using-api/api-concepts/
+"""
+
+import base64
+import binascii
+from collections.abc import Mapping, Sequence
+
+import attrs
+import msgspec
+
+from kubedsm_lab.emulator.api.errors import (
+    ApiError,
+    bad_request,
+    expired,
+    invalid,
+    may_not,
+    too_large_resource_version,
+)
+from kubedsm_lab.emulator.api.resources import Object, Resource
+from kubedsm_lab.emulator.api.selectors import Selection, selection
+from kubedsm_lab.emulator.api.store import ExpiredError, Store
+from kubedsm_lab.emulator.http.watching import Form, WatchRequest
+
+_TOKEN_VERSION = "meta.k8s.io/v1"  # noqa: S105 - a format, not a secret
+_PAGE_TOO_OLD = (
+    "The provided continue parameter is too old to display a consistent list result. "
+    "You can start a new list without the continue parameter."
+)
+_LARGEST = 2**64
+#: where a page begins that begins at the beginning
+_START: tuple[str, str] = ("", "")
+
+
+class _Continue(msgspec.Struct):
+    v: str
+    rv: int
+    start: str
+
+
+@attrs.frozen
+class Page:
+    objects: Sequence[Object]
+    #: of the list: resourceVersion, continue, remainingItemCount
+    metadata: Object
+
+
+def is_watch(query: Mapping[str, str]) -> bool:
+    return flag(query, "watch")
+
+
+def requested_selection(resource: Resource, namespace: str, query: Mapping[str, str]) -> Selection:
+    """Raises ApiError (400)."""
+    labels, fields = query.get("labelSelector", ""), query.get("fieldSelector", "")
+    return selection(resource, namespace, labels, fields)
+
+
+def page_of(store: Store, resource: Resource, wanted: Selection, query: Mapping[str, str]) -> Page:
+    """The objects a list asks for, at most `limit` of them.
+
+    Raises ApiError: 400, 410 (the list's revision is no longer known), 504 (not reached yet).
+    """
+    limit = number(query, "limit")
+    token = query.get("continue", "")
+    if token:
+        revision, start = _opened(token)
+        objects = _as_of(store, resource, wanted, revision)
+        objects = [obj for obj in objects if _position(obj) > start]
+    else:
+        revision, objects = _first_objects(store, resource, wanted, query)
+    page, rest = (objects[:limit], objects[limit:]) if limit else (objects, [])
+    metadata: Object = {"resourceVersion": str(revision)}
+    if rest:
+        metadata["continue"] = _sealed(revision, page[-1])
+        if not wanted.selective:
+            metadata["remainingItemCount"] = len(rest)
+    return Page(page, metadata)
+
+
+def watch_of(store: Store, wanted: Selection, form: Form, query: Mapping[str, str]) -> WatchRequest:
+    """Raises ApiError: 400, 422, 500 (not a resourceVersion)."""
+    version = resource_version(query)
+    streaming = flag(query, "sendInitialEvents")
+    _check_match(query)
+    initial: Sequence[Object] = ()
+    if streaming or not version:
+        initial = [o for o in store.list(form.resource, wanted.namespace) if wanted.matches(o)]
+        version = 0
+    bookmarks = flag(query, "allowWatchBookmarks")
+    return WatchRequest(
+        wanted,
+        form,
+        since=version,
+        initial=initial,
+        initial_bookmark=streaming and bookmarks,
+        bookmarks=bookmarks,
+        timeout=number(query, "timeoutSeconds"),
+    )
+
+
+def resource_version(query: Mapping[str, str]) -> int:
+    """0 if there is none. Raises ApiError (500, as kube-apiserver's cache answers)."""
+    text = query.get("resourceVersion", "")
+    if not text:
+        return 0
+    if not (text.isascii() and text.isdigit()) or len(text) > len(str(_LARGEST)):
+        why = f'strconv.ParseUint: parsing "{text}": invalid syntax'
+        raise ApiError(500, "", f'resourceVersion: Invalid value: "{text}": {why}')
+    return int(text)
+
+
+def number(query: Mapping[str, str], name: str) -> int:
+    """A count or seconds in a query, 0 if it is not there. Raises ApiError (400)."""
+    text = query.get(name, "")
+    try:
+        value = int(text or "0")
+    except ValueError:
+        value = -1
+    if not 0 <= value < _LARGEST:
+        raise bad_request(f'{name}: Invalid value: "{text}": must be a number, at least 0')
+    return value
+
+
+def flag(query: Mapping[str, str], name: str) -> bool:
+    """Whether it is set in a query."""
+    return query.get(name, "").lower() in ("1", "true", "t")
+
+
+def _check_match(query: Mapping[str, str]) -> None:
+    match, streaming = query.get("resourceVersionMatch"), "sendInitialEvents" in query
+    why = ""
+    if match and not streaming:
+        why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+    elif streaming and match != "NotOlderThan":
+        why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+    if why:
+        raise invalid("ListOptions", "meta.k8s.io", "", [may_not("resourceVersionMatch", why)])
+
+
+def _first_objects(
+    store: Store, resource: Resource, wanted: Selection, query: Mapping[str, str]
+) -> tuple[int, list[Object]]:
+    version = resource_version(query)
+    if version > store.revision:
+        raise too_large_resource_version(version, store.revision)
+    if version and query.get("resourceVersionMatch") == "Exact":
+        return version, _as_of(store, resource, wanted, version)
+    objects = store.list(resource, wanted.namespace)
+    if wanted.selective:
+        objects = [obj for obj in objects if wanted.matches(obj)]
+    return store.revision, objects
+
+
+def _as_of(store: Store, resource: Resource, wanted: Selection, revision: int) -> list[Object]:
+    try:
+        objects = store.list_at(resource, wanted.namespace, revision)
+    except ExpiredError:
+        raise expired(_PAGE_TOO_OLD) from None
+    return [obj for obj in objects if wanted.matches(obj)]
+
+
+def _position(obj: Object) -> tuple[str, str]:
+    metadata = obj["metadata"]
+    return metadata.get("namespace", ""), metadata["name"]
+
+
+def _sealed(revision: int, last: Object) -> str:
+    token = _Continue(_TOKEN_VERSION, revision, "/".join(_position(last)) + "\0")
+    return base64.urlsafe_b64encode(msgspec.json.encode(token)).decode().rstrip("=")
+
+
+def _opened(token: str) -> tuple[int, tuple[str, str]]:
+    padded = token + "=" * (-len(token) % 4)
+    try:
+        opened = msgspec.json.decode(
+            base64.b64decode(padded, altchars="-_", validate=True), type=_Continue
+        )
+    except (binascii.Error, msgspec.DecodeError, ValueError) as error:
+        raise bad_request(f"continue key is not valid: {error}") from None
+    namespace, _, name = opened.start.rstrip("\0").partition("/")
+    if opened.v != _TOKEN_VERSION or not name:
+        raise bad_request("continue key is not valid: unrecognized version or start")
+    return opened.rv, (namespace, name)

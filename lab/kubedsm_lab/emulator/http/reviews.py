@@ -1,0 +1,110 @@
+"""Questions about access, answered as they are created, and tokens, made as they are asked for."""
+
+from typing import Any
+
+from kubedsm_lab.emulator.access.access import Access
+from kubedsm_lab.emulator.access.rbac import Attributes
+from kubedsm_lab.emulator.access.tokens import AUDIENCE
+from kubedsm_lab.emulator.access.users import User
+from kubedsm_lab.emulator.api import decoding
+from kubedsm_lab.emulator.api.errors import invalid, invalid_value
+from kubedsm_lab.emulator.api.moments import rfc3339
+from kubedsm_lab.emulator.api.resources import SELF_SUBJECT_ACCESS_REVIEWS, Object, Resource
+
+_LEAST_SECONDS, _USUAL_SECONDS, _MOST_SECONDS = 600, 3600, 2**32
+
+
+def reviewed(resource: Resource, obj: Any, user: User, access: Access) -> Object:
+    """The review with its answer. Raises ApiError: 400, 422."""
+    review = decoding.check_types(resource, obj)
+    spec = review.get("spec") or {}
+    answer: Object = {
+        "kind": resource.kind,
+        "apiVersion": resource.api_version,
+        "metadata": {},
+        "spec": spec,
+    }
+    match resource.kind:
+        case "SelfSubjectReview":
+            now = rfc3339(access.tokens.clock.wall())
+            del answer["spec"]
+            return {
+                **answer,
+                "metadata": {"creationTimestamp": now},
+                "status": {"userInfo": user.info},
+            }
+        case "SelfSubjectRulesReview":
+            return {**answer, "status": _rules(access, user, spec.get("namespace") or "")}
+        case "SelfSubjectAccessReview":
+            pass
+        case _:
+            user = User(spec.get("user") or "", groups=tuple(spec.get("groups") or ()))
+    decision = access.decide(user, _asked(resource, spec))
+    reason = {"reason": decision.reason} if decision.reason else {}
+    return {**answer, "status": {"allowed": decision.allowed, **reason}}
+
+
+def warning_with(resource: Resource, access: Access) -> str:
+    """What the answer does not say: that anybody would be told the same."""
+    if access.is_enforced or resource.group != SELF_SUBJECT_ACCESS_REVIEWS.group:
+        return ""
+    return "everybody may do everything here: access is enforced with --tls or --token-file"
+
+
+def token_for(account: Object, obj: Any, access: Access) -> Object:
+    """The TokenRequest with a token of that ServiceAccount. Raises ApiError: 400, 422."""
+    spec = decoding.check_token_request(obj).get("spec") or {}
+    seconds = spec.get("expirationSeconds")
+    seconds = _USUAL_SECONDS if seconds is None else seconds
+    if not _LEAST_SECONDS <= seconds <= _MOST_SECONDS:
+        short = seconds < _LEAST_SECONDS
+        bound = "less than 10 minutes" if short else "larger than 2^32 seconds"
+        why = f"may not specify a duration {bound}"
+        error = invalid_value("spec.expirationSeconds", seconds, why)
+        raise invalid("TokenRequest", "authentication.k8s.io", "", [error])
+    audiences = spec.get("audiences") or [AUDIENCE]
+    metadata, now = account["metadata"], access.tokens.clock.wall()
+    token = access.tokens.issue(
+        metadata["namespace"], metadata["name"], metadata["uid"], tuple(audiences), seconds
+    )
+    return {
+        "kind": "TokenRequest",
+        "apiVersion": "authentication.k8s.io/v1",
+        "metadata": {
+            **{field: metadata[field] for field in ("name", "namespace", "uid")},
+            "creationTimestamp": rfc3339(now),
+        },
+        "spec": {"audiences": audiences, "expirationSeconds": seconds, "boundObjectRef": None},
+        "status": {"token": token, "expirationTimestamp": rfc3339(now + seconds)},
+    }
+
+
+def _asked(resource: Resource, spec: Object) -> Attributes:
+    of_resource, of_path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
+    if of_path is not None and of_resource is None:
+        return Attributes(of_path.get("verb") or "", path=of_path.get("path") or "/")
+    if of_path is not None or of_resource is None:
+        why = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+        error = invalid_value("spec.resourceAttributes", of_resource, why)
+        raise invalid(resource.kind, resource.group, "", [error])
+    fields = ("verb", "group", "resource", "subresource", "namespace", "name")
+    return Attributes(**{field: of_resource.get(field) or "" for field in fields})
+
+
+def _rules(access: Access, user: User, namespace: str) -> Object:
+    rules = access.rules_of(user, namespace)
+    return {
+        "resourceRules": [
+            _without(rule, "nonResourceURLs") for rule in rules if "resources" in rule
+        ],
+        "nonResourceRules": [
+            {"verbs": rule["verbs"], "nonResourceURLs": rule["nonResourceURLs"]}
+            for rule in rules
+            if rule.get("nonResourceURLs")
+        ],
+        "incomplete": False,
+    }
+
+
+def _without(rule: Object, field: str) -> Object:
+    return {key: value for key, value in rule.items() if key != field}

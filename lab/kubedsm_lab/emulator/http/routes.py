@@ -1,0 +1,413 @@
+"""From a request to its answer: what HTTP says, in terms of the API server's verbs.
+
+Both fronts come through here, the one on a socket and the one in this process.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import attrs
+import orjson
+
+from kubedsm_lab.emulator.access.access import Access
+from kubedsm_lab.emulator.access.admission_policies import Update, check_update, enforced_policies
+from kubedsm_lab.emulator.access.users import ANONYMOUS, User
+from kubedsm_lab.emulator.api import decoding
+from kubedsm_lab.emulator.api.api_server import ApiServer
+from kubedsm_lab.emulator.api.errors import (
+    ApiError,
+    bad_request,
+    identity,
+    method_not_allowed,
+    success,
+)
+from kubedsm_lab.emulator.api.managed_fields.tracking import to_json
+from kubedsm_lab.emulator.api.pacing import Pacing
+from kubedsm_lab.emulator.api.patching import APPLY_PATCH
+from kubedsm_lab.emulator.api.resources import REVIEWS, Object
+from kubedsm_lab.emulator.http import bodies, discovery, listing, openapi, reviews
+from kubedsm_lab.emulator.http.not_emulated import check_emulated
+from kubedsm_lab.emulator.http.paths import Target, target_of
+from kubedsm_lab.emulator.http.pod_logs import LogStream, Output, PodLogs, no_output
+from kubedsm_lab.emulator.http.request_info import attributes_of
+from kubedsm_lab.emulator.http.tables import as_table
+from kubedsm_lab.emulator.http.watching import Form, WatchHub, WatchStream
+
+__all__ = ["ApiRequest", "ApiResponse", "Routes", "Stream", "WatchStream"]
+
+_OK, _CREATED, _ACCEPTED = 200, 201, 202
+_VERBS_OF_ALL = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}
+_VERBS_OF_ONE = {"GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+#: a PUT creates them
+_CREATED_BY_UPDATE = frozenset({"Endpoints", "Event", "Lease", "Service"})
+#: a DELETE of theirs is answered with the object, of other kinds with a Status
+_RETURNED_WHEN_DELETED = frozenset({
+    "Namespace", "Pod", "ResourceQuota", "Service", "ServiceAccount",
+})  # fmt: skip
+
+
+@attrs.frozen
+class ApiRequest:
+    method: str
+    #: decoded, without the query
+    path: str
+    query: Mapping[str, str] = attrs.field(factory=dict)
+    content_type: str = ""
+    accept: str = ""
+    body: bytes = b""
+    #: the bearer token
+    token: str | None = None
+    #: whom the sender asks to be taken for
+    as_user: str = ""
+    as_groups: tuple[str, ...] = ()
+    user_agent: str = ""
+    #: who asks; found out from what is above
+    user: User = ANONYMOUS
+
+    @property
+    def manager(self) -> str:
+        """Whose the fields are that it sets. Raises ApiError (422) for a bad name."""
+        return bodies.field_manager(self.query, self.user_agent)
+
+
+@attrs.frozen
+class ApiResponse:
+    status: int
+    body: bytes
+    content_type: str = "application/json"
+    #: what clients are to tell their users beside it
+    warning: str = ""
+
+
+#: what goes on after it was answered
+Stream = WatchStream | LogStream
+Answer = ApiResponse | Stream
+Handler = Callable[[Target, ApiRequest], Answer]
+
+
+class Routes:
+    """Answers requests with an ApiServer; of everybody, unless `access` says otherwise.
+
+    `output`: what processes of pods have said, where there are any. `pacing` delays watch events.
+    """
+
+    def __init__(
+        self,
+        api: ApiServer,
+        access: Access | None = None,
+        output: Output = no_output,
+        pacing: Pacing | None = None,
+    ) -> None:
+        self._api = api
+        self._access = access or Access.open(api)
+        self._hub = WatchHub(api.store, api.clock, pacing)
+        self._logs = PodLogs(api, output)
+        #: method → handler, by what the path means
+        self._of_collection: Mapping[str, Handler] = {
+            "GET": self._list,
+            "POST": self._create,
+            "DELETE": self._delete_collection,
+        }
+        self._of_object: Mapping[str, Handler] = {
+            "GET": self._get,
+            "PUT": self._update,
+            "PATCH": self._patch,
+            "DELETE": self._delete,
+        }
+        status: Mapping[str, Handler] = {
+            "GET": self._get,
+            "PUT": self._update,
+            "PATCH": self._patch,
+        }
+        self._of_subresource: Mapping[str, Mapping[str, Handler]] = {
+            "status": status,
+            "resize": status,
+            "scale": {"GET": self._get_scale, "PUT": self._update_scale, "PATCH": self._patch},
+            "binding": {"POST": self._bind},
+            "eviction": {"POST": self._evict},
+            "log": {"GET": self._log},
+            "finalize": {"PUT": self._update},
+            "token": {"POST": self._create_token},
+        }
+
+    @property
+    def open_watches(self) -> int:
+        """How many are."""
+        return self._hub.open_streams
+
+    def handle(self, request: ApiRequest) -> Answer:
+        """Answer at once; a watch's events come later, from the stream."""
+        try:
+            return self._answer(request)
+        except ApiError as error:
+            return _json(error.status, error.body())
+
+    def _answer(self, request: ApiRequest) -> Answer:
+        if self._access.is_enforced:
+            request = attrs.evolve(request, user=self._user_of(request))
+        self._authorize(request)
+        target = target_of(request.path)
+        if target is not None:
+            return self._handler(target, request.method)(target, request)
+        check_emulated(request.path)
+        return _document(request)
+
+    def _user_of(self, request: ApiRequest) -> User:
+        user = self._access.user_of(request.token)
+        if not request.as_user:
+            return user
+        return self._access.impersonated(user, request.as_user, request.as_groups)
+
+    def _authorize(self, request: ApiRequest, verb: str = "") -> None:
+        """Raises ApiError (403). `verb`: in place of the one that the request shows."""
+        if not self._access.is_enforced:
+            return
+        asked = attributes_of(request.method, request.path, request.query)
+        self._access.check(request.user, attrs.evolve(asked, verb=verb or asked.verb))
+
+    def _handler(self, target: Target, method: str) -> Handler:
+        if target.subresource:
+            handlers = self._of_subresource[target.subresource]
+        else:
+            handlers = self._of_object if target.name else self._of_collection
+        handler = handlers.get(method)
+        everywhere = target.resource.namespaced and not target.namespace
+        if handler is None or (everywhere and method != "GET"):
+            raise method_not_allowed()
+        verbs = _VERBS_OF_ONE if target.name else _VERBS_OF_ALL
+        if not target.subresource and verbs[method] not in target.resource.verbs:
+            raise method_not_allowed()
+        return handler
+
+    def _list(self, target: Target, request: ApiRequest) -> Answer:
+        resource, query = target.resource, request.query
+        form = Form(resource, bodies.table_asked_for(request.accept, query))
+        wanted = listing.requested_selection(resource, target.namespace, query)
+        store = self._api.store
+        if listing.is_watch(query):
+            return self._hub.open(listing.watch_of(store, wanted, form, query))
+        page = listing.page_of(store, resource, wanted, query)
+        return _json(_OK, form.several(page.objects, page.metadata, self._api.clock.wall()))
+
+    def _get(self, target: Target, request: ApiRequest) -> Answer:
+        obj = self._api.get(target.resource, target.namespace, target.name)
+        return self._shown(_OK, target, request, obj)
+
+    def _create(self, target: Target, request: ApiRequest) -> Answer:
+        obj = self._object(target, request)
+        if target.resource in REVIEWS:
+            review = reviews.reviewed(target.resource, obj, request.user, self._access)
+            warning = reviews.warning_with(target.resource, self._access)
+            return attrs.evolve(_json(_CREATED, review), warning=warning)
+        dry_run = bodies.is_dry_run(request.query)
+        created = self._api.create(
+            target.resource,
+            obj,
+            namespace=target.namespace,
+            dry_run=dry_run,
+            manager=request.manager,
+        )
+        return self._shown(_CREATED, target, request, created)
+
+    def _update(self, target: Target, request: ApiRequest) -> Answer:
+        resource = target.resource
+        obj = _placed(decoding.check_types(resource, self._object(target, request)), target)
+        dry_run = bodies.is_dry_run(request.query)
+        if (
+            resource.kind in _CREATED_BY_UPDATE
+            and not target.subresource
+            and not obj["metadata"].get("resourceVersion")
+            and not self._api.exists(resource, target.namespace, target.name)
+        ):
+            self._authorize(request, "create")
+            created = self._api.create(
+                resource,
+                obj,
+                namespace=target.namespace,
+                dry_run=dry_run,
+                manager=request.manager,
+            )
+            return self._shown(_CREATED, target, request, created)
+        write = partial(
+            self._api.update,
+            resource,
+            obj,
+            subresource=target.subresource,
+            manager=request.manager,
+        )
+        return self._shown(_OK, target, request, self._admitted(target, request, write))
+
+    def _patch(self, target: Target, request: ApiRequest) -> Answer:
+        patch, content_type = bodies.patch_in(request.body, request.content_type)
+        force = bodies.is_forced(request.query, content_type)
+        resource, namespace, name = target.resource, target.namespace, target.name
+        existed = self._api.exists(resource, namespace, name)
+        if not existed and content_type == APPLY_PATCH:
+            self._authorize(request, "create")
+        write = partial(
+            self._api.patch,
+            resource,
+            namespace,
+            name,
+            patch,
+            content_type,
+            subresource=target.subresource,
+            manager=request.manager,
+            force=force,
+        )
+        changed = self._admitted(target, request, write)
+        return self._shown(_OK if existed else _CREATED, target, request, changed)
+
+    def _admitted(
+        self, target: Target, request: ApiRequest, write: Callable[..., Object]
+    ) -> Object:
+        """Write what admission policies allow: they see the outcome of a dry run first."""
+        resource, namespace, name = target.resource, target.namespace, target.name
+        policies = enforced_policies(self._api.store, resource, target.subresource)
+        if policies and self._api.exists(resource, namespace, name):
+            before = self._api.get(resource, namespace, name)
+            after = write(dry_run=True)
+            check_update(
+                policies, Update(resource, before, after, request.user, target.subresource)
+            )
+        return write(dry_run=bodies.is_dry_run(request.query))
+
+    def _delete(self, target: Target, request: ApiRequest) -> Answer:
+        resource = target.resource
+        options = _delete_options(request)
+        deletion = self._api.delete(resource, target.namespace, target.name, **_arguments(options))
+        if deletion.gone and resource.kind not in _RETURNED_WHEN_DELETED:
+            details = identity(resource, target.name)
+            uid = deletion.object["metadata"]["uid"]
+            return _json(_OK, success(details={**details, "uid": uid}))
+        foreground = options.propagation_policy == "Foreground"
+        waits = not deletion.gone and (foreground or options.orphan_dependents is False)
+        return self._shown(_ACCEPTED if waits else _OK, target, request, deletion.object)
+
+    def _delete_collection(self, target: Target, request: ApiRequest) -> Answer:
+        resource, namespace = target.resource, target.namespace
+        options = _delete_options(request)
+        wanted = listing.requested_selection(resource, namespace, request.query)
+        page = listing.page_of(self._api.store, resource, wanted, request.query)
+        for obj in page.objects:
+            name = obj["metadata"]["name"]
+            # a controller may have been quicker
+            if self._api.exists(resource, namespace, name):
+                self._api.delete(resource, namespace, name, **_arguments(options))
+        return _json(_OK, Form(resource).several(page.objects, page.metadata, 0))
+
+    def _get_scale(self, target: Target, _request: ApiRequest) -> Answer:
+        return _json(_OK, self._api.get_scale(target.resource, target.namespace, target.name))
+
+    def _update_scale(self, target: Target, request: ApiRequest) -> Answer:
+        scale = _placed(decoding.check_scale(self._object(target, request)), target)
+        dry_run = bodies.is_dry_run(request.query)
+        changed = self._api.update_scale(
+            target.resource,
+            target.namespace,
+            target.name,
+            scale,
+            dry_run=dry_run,
+            manager=request.manager,
+        )
+        return _json(_OK, changed)
+
+    def _bind(self, target: Target, request: ApiRequest) -> Answer:
+        dry_run = bodies.is_dry_run(request.query)
+        binding = self._object(target, request)
+        answer = self._api.bind(target.namespace, target.name, binding, dry_run=dry_run)
+        return _json(_CREATED, answer)
+
+    def _evict(self, target: Target, request: ApiRequest) -> Answer:
+        dry_run = bodies.is_dry_run(request.query)
+        eviction = self._object(target, request)
+        answer = self._api.evict(target.namespace, target.name, eviction, dry_run=dry_run)
+        return _json(_CREATED, answer)
+
+    def _log(self, target: Target, request: ApiRequest) -> Answer:
+        log = self._logs.answer(target.namespace, target.name, request.query)
+        return ApiResponse(_OK, log, "text/plain") if isinstance(log, bytes) else log
+
+    def _create_token(self, target: Target, request: ApiRequest) -> Answer:
+        account = self._api.get(target.resource, target.namespace, target.name)
+        asked = self._object(target, request)
+        return _json(_CREATED, reviews.token_for(account, asked, self._access))
+
+    def _object(self, target: Target, request: ApiRequest) -> Any:
+        return bodies.object_in(target.resource, request.body, request.content_type)
+
+    def _shown(self, status: int, target: Target, request: ApiRequest, obj: Object) -> ApiResponse:
+        table = bodies.table_asked_for(request.accept, request.query)
+        if table is not None and obj["kind"] == target.resource.kind:
+            version = {"resourceVersion": obj["metadata"]["resourceVersion"]}
+            now = self._api.clock.wall()
+            obj = as_table(target.resource, [obj], version, now=now, include=table)
+        return _json(status, obj)
+
+
+def _document(request: ApiRequest) -> ApiResponse:
+    """Discovery, OpenAPI and health, which are no resources."""
+    if request.path == openapi.V2 and "protobuf" in request.accept:
+        return ApiResponse(_OK, b"", openapi.V2_PROTOBUF)
+    document = discovery.answer(request.path) or openapi.answer(request.path)
+    if document is None:
+        return ApiResponse(404, b"404 page not found\n", "text/plain; charset=utf-8")
+    if request.method != "GET":
+        raise method_not_allowed()
+    if isinstance(document, str):
+        return ApiResponse(_OK, document.encode(), "text/plain; charset=utf-8")
+    return _json(_OK, document)
+
+
+def _json(status: int, body: Object) -> ApiResponse:
+    return ApiResponse(status, orjson.dumps(body, to_json))
+
+
+def _placed(obj: Object, target: Target) -> Object:
+    """The object of a PUT, which must be the one its URL names."""
+    metadata = obj.get("metadata") or {}
+    for what, where, given, named in (
+        ("name", "name on the URL", metadata.get("name") or "", target.name),
+        (
+            "namespace",
+            "namespace on the request",
+            metadata.get("namespace") or target.namespace,
+            target.namespace,
+        ),
+    ):
+        if given != named:
+            raise bad_request(
+                f"the {what} of the object ({given}) does not match the {where} ({named})"
+            )
+    placed = {**metadata, "namespace": target.namespace} if target.namespace else metadata
+    return {**obj, "metadata": placed}
+
+
+def _delete_options(request: ApiRequest) -> decoding.DeleteOptions:
+    """From the body, or from the query if there is none."""
+    given = bodies.options_in(request.body, request.content_type)
+    query = request.query
+    if given is None:
+        given = {key: query[key] for key in ("propagationPolicy",) if key in query}
+        if "gracePeriodSeconds" in query:
+            given["gracePeriodSeconds"] = listing.number(query, "gracePeriodSeconds")
+        if "orphanDependents" in query:
+            given["orphanDependents"] = query["orphanDependents"].lower() in ("1", "true")
+    options = decoding.delete_options(given)
+    if bodies.is_dry_run(query):
+        options.dry_run = ["All"]
+    if options.orphan_dependents and options.propagation_policy is None:
+        options.propagation_policy = "Orphan"
+    return options
+
+
+def _arguments(options: decoding.DeleteOptions) -> dict[str, Any]:
+    uid, version = decoding.preconditions(options)
+    return {
+        "grace_seconds": options.grace_period_seconds,
+        "uid": uid,
+        "resource_version": version,
+        "propagation": options.propagation_policy or "",
+        "dry_run": bool(options.dry_run),
+    }

@@ -1,0 +1,184 @@
+"""The emulated API server on a socket: aiohttp without its routing, one handler for all paths.
+
+A unary request is answered without an await between its body and its answer, so a client that
+hangs up can no more split a write here than in a real API server. A watch lasts until its stream
+ends, its client hangs up, or the front closes.
+"""
+
+import asyncio
+import base64
+import ssl
+from contextlib import suppress
+from typing import Protocol, Self
+from urllib.parse import parse_qsl, unquote
+
+import orjson
+from aiohttp import HttpVersion11, StreamReader, web
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.http import RawRequestMessage
+
+from kubedsm.listening import EMULATED, listen
+from kubedsm_lab.emulator.api.errors import ApiError
+from kubedsm_lab.emulator.api.resources import Object
+from kubedsm_lab.emulator.http.routes import ApiRequest, ApiResponse, Stream
+
+_JSON = "application/json"
+#: bytes; what kube-apiserver accepts as the body of one request
+_BODY_LIMIT = 3 * 1024 * 1024
+#: seconds that a closing front waits for requests in progress
+_GRACE = 1.0
+
+
+class Handler(Protocol):
+    """Whatever answers requests: `Routes`."""
+
+    def handle(self, request: ApiRequest) -> ApiResponse | Stream:
+        """Answer at once; a watch's events come later, from the stream."""
+
+
+class HttpFront:
+    """Serves `routes` over HTTP from entering until leaving its context; over HTTPS with `tls`.
+
+    Port 0 takes any free one; `url` says which. Entering raises AddressUnavailableError if the
+    port is taken or the host is not one of this machine's.
+    """
+
+    def __init__(
+        self,
+        routes: Handler,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._routes = routes
+        self._tls = tls
+        self._host = host
+        self._port = port
+        self._runner: web.ServerRunner | None = None
+        self._url = ""
+        self._closing = False
+        #: one a watch in progress; rescheduling it to now ends the watch in good order
+        self._watches: set[asyncio.Timeout] = set()
+
+    @property
+    def url(self) -> str:
+        """Where it listens, as http://127.0.0.1:8001. Only between entering and leaving."""
+        if self._runner is None:
+            raise RuntimeError("the front is not open")
+        return self._url
+
+    async def __aenter__(self) -> Self:
+        server = web.Server(
+            self._answer,
+            # a watch must end when its client hangs up, not at its next event
+            handler_cancellation=True,
+            request_factory=_request,
+            access_log=None,
+        )
+        runner = web.ServerRunner(server, shutdown_timeout=_GRACE)
+        self._url = await listen(runner, self._host, self._port, EMULATED, self._tls)
+        self._runner = runner
+        self._closing = False
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._runner is not None:
+            self._closing = True
+            for watch in self._watches:
+                watch.reschedule(0)
+            await self._runner.cleanup()
+            self._runner = None
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        try:
+            body = await request.read()
+        except web.HTTPRequestEntityTooLarge:
+            return _too_large()
+        answer = self._routes.handle(_api_request(request, body))
+        if isinstance(answer, ApiResponse):
+            headers = {"Content-Type": answer.content_type}
+            if answer.warning:
+                headers["Warning"] = f'299 - "{answer.warning}"'
+            return web.Response(status=answer.status, body=answer.body, headers=headers)
+        return await self._stream(request, answer)
+
+    async def _stream(self, request: web.BaseRequest, stream: Stream) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": stream.content_type})
+        if request.version >= HttpVersion11:
+            response.enable_chunked_encoding()
+        # a request on a kept-alive connection may still arrive while the front is closing
+        watch = asyncio.timeout(0 if self._closing else None)
+        self._watches.add(watch)
+        try:
+            # The client may go at any moment.
+            with suppress(TimeoutError, ConnectionResetError):
+                async with watch:
+                    await response.prepare(request)
+                    async for line in stream:
+                        await response.write(line)
+        finally:
+            self._watches.discard(watch)
+            await stream.aclose()
+        return response
+
+
+def kubeconfig(url: str, token: str | None = None, ca: bytes | None = None) -> Object:
+    """A kubeconfig for the front; written as JSON it is YAML too.
+
+    `ca`: the PEM by which to know the server, if it speaks https. kubectl sends no token to an
+    http:// server. Other clients do.
+    """
+    name = "kubedsm-emulated"
+    cluster = {"server": url}
+    if ca is not None:
+        cluster["certificate-authority-data"] = base64.b64encode(ca).decode()
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": name, "cluster": cluster}],
+        "users": [{"name": name, "user": {"token": token} if token else {}}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
+        "current-context": name,
+    }
+
+
+def _request(
+    message: RawRequestMessage,
+    payload: StreamReader,
+    protocol: web.RequestHandler,
+    writer: AbstractStreamWriter,
+    task: asyncio.Task[None],
+) -> web.BaseRequest:
+    return web.BaseRequest(
+        message,
+        payload,
+        protocol,
+        writer,
+        task,
+        asyncio.get_running_loop(),
+        client_max_size=_BODY_LIMIT,
+    )
+
+
+def _api_request(request: web.BaseRequest, body: bytes) -> ApiRequest:
+    path, _, query = request.raw_path.partition("?")
+    headers = request.headers
+    scheme, _, token = headers.get("Authorization", "").partition(" ")
+    return ApiRequest(
+        method=request.method,
+        path=unquote(path) if "%" in path else path,
+        query=dict(parse_qsl(query, keep_blank_values=True)) if query else {},
+        content_type=headers.get("Content-Type", ""),
+        accept=headers.get("Accept", ""),
+        body=body,
+        token=token.strip() if scheme.lower() == "bearer" else None,
+        as_user=headers.get("Impersonate-User", ""),
+        as_groups=tuple(headers.getall("Impersonate-Group", ())),
+        user_agent=headers.get("User-Agent", ""),
+    )
+
+
+def _too_large() -> web.Response:
+    message = f"Request entity too large: limit is {_BODY_LIMIT}"
+    error = ApiError(413, "RequestEntityTooLarge", message)
+    return web.Response(status=413, body=orjson.dumps(error.body()), content_type=_JSON)

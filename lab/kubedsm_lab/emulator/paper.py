@@ -1,0 +1,175 @@
+"""The papers' experiment: four nodes, four services, one autoscaler each.
+
+Source: arXiv 2501.07130; the autoscalers' windows are those of its authors' manifests
+(AUT-Cloud-Lab/ecmus). The papers' master node is left out: nothing is placed on it.
+"""
+
+import attrs
+
+from kubedsm_lab.emulator.api.resources import Object
+from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, Timing
+
+NAMESPACE = "default"
+#: what an autoscaler keeps each pod at, in requests per second
+METRIC = "requests_per_second"
+TARGET = 5
+
+#: (name, tier, cores, memory in units of 10^9 bytes)
+_NODES = (("n2", "edge", 5, 5), ("n3", "edge", 4, 4), ("n4", "edge", 7, 5), ("n5", "cloud", 22, 17))
+#: more pods than any of these services ever has: no limit on the speed of scaling
+_ANY_NUMBER = {"type": "Pods", "value": 1000, "periodSeconds": 1}
+_PORT = 8080
+
+
+@attrs.frozen
+class Demand:
+    """What a pod of a service asks for."""
+
+    cores: int
+    memory: str
+
+
+SERVICES = {
+    "a": Demand(1, "950Mi"),
+    "b": Demand(1, "1900Mi"),
+    "c": Demand(1, "950Mi"),
+    "d": Demand(2, "1900Mi"),
+}
+
+
+def node(name: str, tier: str, cpu: str, memory: str, pods: int = 110, zone: str = "") -> Object:
+    amounts = {"cpu": cpu, "memory": memory, "pods": str(pods)}
+    labels = {"kubernetes.io/hostname": name}
+    if tier:
+        labels |= {"kubedsm.io/tier": tier, "nodetype": tier}
+    if zone:
+        labels["topology.kubernetes.io/zone"] = zone
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels},
+        "spec": {},
+        "status": {"capacity": amounts, "allocatable": amounts},
+    }
+
+
+def paper_cluster(timing: Timing | None = None) -> ClusterSpec:
+    nodes = tuple(node(name, tier, str(cpu), f"{gb}G") for name, tier, cpu, gb in _NODES)
+    return ClusterSpec(nodes, timing or Timing())
+
+
+def paper_services(
+    scheduler_name: str = "kubedsm", *, stabilization_seconds: int = 5, grace_seconds: int = 2
+) -> list[Object]:
+    """Deployment, Service and HorizontalPodAutoscaler of each service, to be created in that order.
+
+    1 to 10 pods, 5 requests/s each. What a sync of the autoscaler wants is there at once, except
+    that scaling down waits for the stabilisation window. Pods get `grace_seconds` to stop.
+    """
+    return [
+        obj
+        for name, demand in SERVICES.items()
+        for obj in service_objects(
+            name,
+            str(demand.cores),
+            demand.memory,
+            scheduler_name,
+            stabilization_seconds=stabilization_seconds,
+            grace_seconds=grace_seconds,
+        )
+    ]
+
+
+def service_objects(
+    name: str,
+    cpu: str,
+    memory: str,
+    scheduler_name: str = "kubedsm",
+    *,
+    replicas: tuple[int, int] = (1, 10),
+    target: str = str(TARGET),
+    stabilization_seconds: int = 5,
+    grace_seconds: int = 2,
+) -> tuple[Object, Object, Object]:
+    """What `paper_services` returns, of one service.
+
+    cpu, memory, target: quantities; the target is in requests/s per pod. replicas: the
+    autoscaler's bounds, the lower of which the Deployment begins with.
+    """
+    return (
+        _deployment(name, cpu, memory, scheduler_name, replicas[0], grace_seconds),
+        _service(name),
+        _autoscaler(name, replicas, target, stabilization_seconds),
+    )
+
+
+def _deployment(
+    name: str, cpu: str, memory: str, scheduler_name: str, replicas: int, grace_seconds: int
+) -> Object:
+    labels = {"app": name}
+    container = {
+        "name": "server",
+        "image": "registry.k8s.io/pause:3.9",
+        "ports": [{"name": "http", "containerPort": _PORT}],
+        "resources": {"requests": {"cpu": cpu, "memory": memory}},
+    }
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": NAMESPACE, "labels": labels},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {
+                    "schedulerName": scheduler_name,
+                    "terminationGracePeriodSeconds": grace_seconds,
+                    "containers": [container],
+                },
+            },
+        },
+    }
+
+
+def _service(name: str) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": name, "namespace": NAMESPACE, "labels": {"app": name}},
+        "spec": {
+            "selector": {"app": name},
+            "ports": [{"name": "http", "port": 80, "targetPort": "http"}],
+        },
+    }
+
+
+def _autoscaler(
+    name: str, replicas: tuple[int, int], target: str, stabilization_seconds: int
+) -> Object:
+    return {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name},
+            "minReplicas": replicas[0],
+            "maxReplicas": replicas[1],
+            "metrics": [
+                {
+                    "type": "Pods",
+                    "pods": {
+                        "metric": {"name": METRIC},
+                        "target": {"type": "AverageValue", "averageValue": target},
+                    },
+                }
+            ],
+            "behavior": {
+                "scaleUp": {"stabilizationWindowSeconds": 0, "policies": [_ANY_NUMBER]},
+                "scaleDown": {
+                    "stabilizationWindowSeconds": stabilization_seconds,
+                    "policies": [_ANY_NUMBER],
+                },
+            },
+        },
+    }

@@ -1,0 +1,221 @@
+"""The container runtime that runs pods for real: each is a process, kept running until its end.
+
+Those are run whose container's command begins with `loadgen serve`; all others are but said to run.
+"""
+
+import asyncio
+import itertools
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import PurePath
+from types import TracebackType
+from typing import Self
+
+import attrs
+import structlog
+
+from kubedsm.clock import Clock
+from kubedsm.cluster.client.backoff import Doubling
+from kubedsm.said_by_cause import SaidByCause
+from kubedsm_lab.emulator.actors.container_runtime import UP, Containers
+from kubedsm_lab.emulator.api.resources import Object
+from kubedsm_lab.emulator.processes.forked import Process, Processes
+
+log = structlog.get_logger()
+
+#: processes at once; each takes some 10 MB, and its share of two cores
+MOST = 100
+#: seconds from one look at /readyz to the next: of one that is not ready, and of one that is
+SOON, PERIOD = 0.1, 5.0
+#: looks in a row after which a pod that was ready is not: failureThreshold
+FAILURES = 3
+#: seconds from the end of a process to the next one
+_BACK_OFF = Doubling(0.5, 10.0)
+_BEGUN = Containers(ready=False)
+
+
+@attrs.define(eq=False)
+class PodProcess:
+    """A pod, and the process that it is now."""
+
+    pod: Object
+    #: the one that is run, by name, and what it is given
+    container: str
+    arguments: tuple[str, ...]
+    changed: Callable[[], None]
+    containers: Containers = _BEGUN
+    process: Process | None = None
+    #: it is to end, and is killed when this comes
+    killing: asyncio.TimerHandle | None = None
+    task: asyncio.Task[None] | None = None
+
+    @property
+    def uid(self) -> str:
+        uid: str = self.pod["metadata"]["uid"]
+        return uid
+
+    @property
+    def name(self) -> tuple[str, str]:
+        """With its namespace before."""
+        return self.pod["metadata"]["namespace"], self.pod["metadata"]["name"]
+
+    @property
+    def node(self) -> str:
+        node: str = self.pod["spec"]["nodeName"]
+        return node
+
+    def become(self, containers: Containers) -> None:
+        if containers != self.containers:
+            self.containers = containers
+            self.changed()
+
+
+class PodProcesses:
+    """A container runtime within its context; leaving it kills what runs.
+
+    `noticed` is called whenever a process was started or has ended.
+    """
+
+    def __init__(self, processes: Processes, clock: Clock, most: int = MOST) -> None:
+        self._processes = processes
+        self._clock = clock
+        self._most = most
+        self._turn = asyncio.Semaphore(most)
+        self._said = SaidByCause(clock)
+        self._pods: dict[str, PodProcess] = {}
+        self._group = asyncio.TaskGroup()
+        #: of each pod's process, beside ours
+        self.environment: Callable[[str], Mapping[str, str]] = lambda _: {}
+        self.noticed: Callable[[], None] = lambda: None
+
+    async def __aenter__(self) -> Self:
+        await self._group.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        for pod in self._pods.values():
+            if pod.task is not None:
+                pod.task.cancel()
+        if kind is None or issubclass(kind, asyncio.CancelledError):
+            await self._group.__aexit__(kind, error, traceback)
+        else:
+            # What the block raised is its own affair, and leaves it as it is.
+            await self._group.__aexit__(None, None, None)
+
+    def running(self) -> Iterator[tuple[PodProcess, Process]]:
+        """The pods that are a process now."""
+        return ((pod, pod.process) for pod in self._pods.values() if pod.process is not None)
+
+    def get(self, uid: str) -> PodProcess | None:
+        return self._pods.get(uid)
+
+    # As a container runtime.
+
+    def begin(self, pod: Object, changed: Callable[[], None]) -> None:
+        served = _served(pod)
+        if served is None:
+            return
+        begun = PodProcess(pod, *served, changed)
+        self._pods[begun.uid] = begun
+        begun.task = self._group.create_task(self._run(begun), name="/".join(begun.name))
+        # Not by its own `finally`: one that is cancelled before it began comes to none.
+        begun.task.add_done_callback(lambda _: self._over(begun))
+
+    def _over(self, pod: PodProcess) -> None:
+        del self._pods[pod.uid]
+        pod.changed()
+
+    def of(self, uid: str) -> Containers:
+        pod = self._pods.get(uid)
+        return UP if pod is None else pod.containers
+
+    def end(self, uid: str, grace: float) -> bool:
+        pod = self._pods.get(uid)
+        if pod is None:
+            return True
+        process, when = pod.process, self._clock.monotonic() + grace
+        if process is None:
+            if pod.task is not None:
+                pod.task.cancel()
+        elif pod.killing is None or when < pod.killing.when():
+            if pod.killing is None:
+                process.send(signal.SIGTERM)
+            else:
+                pod.killing.cancel()
+            loop = asyncio.get_running_loop()
+            pod.killing = loop.call_at(when, process.send, signal.SIGKILL)
+        return False
+
+    def output(self, pod: Object, container: str) -> bytes | None:
+        known = self._pods.get(pod["metadata"]["uid"])
+        if known is None or known.container != container:
+            return None
+        return self._processes.output(_file_name(known))
+
+    async def _run(self, pod: PodProcess) -> None:
+        """Until it is told to end, or cancelled."""
+        if self._turn.locked():
+            message = f"{self._most} pods run as processes already, and no more may"
+            log.warning("pod waits for its process", pod="/".join(pod.name), reason=message)
+            pod.become(Containers(False, 0, "RunContainerError", message))
+        async with self._turn:
+            await self._kept_running(pod)
+
+    async def _kept_running(self, pod: PodProcess) -> None:
+        for restarts in itertools.count():
+            pod.become(Containers(ready=False, restarts=restarts))
+            message = await self._once(pod)
+            if pod.killing is not None:
+                pod.killing.cancel()
+                return
+            self._said.log(log.warning, "pod's process ended", message, pod="/".join(pod.name))
+            pod.become(Containers(False, restarts, "CrashLoopBackOff", message))
+            await self._clock.sleep(_BACK_OFF.after(restarts))
+
+    async def _once(self, pod: PodProcess) -> str:
+        """From a process' start to its end. Returns how it ended."""
+        environment = self.environment(pod.uid)
+        try:
+            process = await self._processes.start(_file_name(pod), pod.arguments, environment)
+        except OSError as error:
+            return f"cannot be started: {error.strerror or error}"
+        pod.process = process
+        self.noticed()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                looking = tasks.create_task(self._look(pod, process))
+                code = await process.ended()
+                looking.cancel()
+            return f"ended with {signal.Signals(-code).name if code < 0 else f'exit code {code}'}"
+        finally:
+            process.send(signal.SIGKILL)
+            pod.process = None
+            self.noticed()
+
+    async def _look(self, pod: PodProcess, process: Process) -> None:
+        """Whether it is ready, again and again."""
+        failures = 0
+        while True:
+            ready = await process.is_ready()
+            failures = 0 if ready else failures + 1
+            if ready or failures >= FAILURES:
+                pod.become(attrs.evolve(pod.containers, ready=ready))
+            await self._clock.sleep(PERIOD if pod.containers.ready else SOON)
+
+
+def _file_name(pod: PodProcess) -> str:
+    return "_".join(pod.name)
+
+
+def _served(pod: Object) -> tuple[str, tuple[str, ...]] | None:
+    """The first container that is `loadgen serve`, and the arguments of that."""
+    for container in pod["spec"]["containers"]:
+        match [*(container.get("command") or ()), *(container.get("args") or ())]:
+            case [program, "serve", *arguments] if PurePath(program).name == "loadgen":
+                return container["name"], tuple(arguments)
+    return None

@@ -1,0 +1,43 @@
+"""What serves of what is wanted, and what was deleted only because nobody heard of it."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from kubedsm_lab.emulator.actors.conditions import find, of, reason_of
+from kubedsm_lab.emulator.actors.pod_state import labels_of
+from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, PODS, Object
+from kubedsm_lab.emulator.api.store import ObjectChange
+from kubedsm_lab.emulator.emulated_cluster import EmulatedCluster
+
+
+def wanted(cluster: EmulatedCluster) -> dict[str, int]:
+    """The replicas of each Deployment."""
+    deployments = cluster.api.list(DEPLOYMENTS)
+    return {each["metadata"]["name"]: int(each["spec"]["replicas"]) for each in deployments}
+
+
+def serving(cluster: EmulatedCluster) -> list[Object]:
+    """The pods that answer where they are, also where they are cut off."""
+    up = cluster.serving()
+    return [pod for pod in cluster.api.list(PODS) if pod["metadata"]["uid"] in up]
+
+
+def up_to_wanted(pods: Iterable[Object], replicas: dict[str, int]) -> int:
+    """How many pods there are of each Deployment, without those that it has too many."""
+    counts = Counter(labels_of(pod).get("app", "") for pod in pods)
+    return sum(min(counts[name], number) for name, number in replicas.items())
+
+
+def evicts_by_taint(change: ObjectChange) -> bool:
+    """Whether Kubernetes has just begun to delete a pod, for its node is not heard."""
+    return (
+        change.resource is PODS
+        and change.type == "MODIFIED"
+        and _by_taint(change.object)
+        and not _by_taint(change.previous)
+    )
+
+
+def _by_taint(pod: Object | None) -> bool:
+    found = None if pod is None else find(of(pod["status"]), "DisruptionTarget")
+    return reason_of(found) == "DeletionByTaintManager"

@@ -1,0 +1,236 @@
+"""One trial: FIND and HOLD on an emulated cluster, with one policy."""
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Sequence
+
+import attrs
+import msgspec
+
+from kubedsm.clock import Clock, VirtualClock
+from kubedsm.cluster.wire import decoding
+from kubedsm.configuration.sections import BatchSettings
+from kubedsm.configuration.settings import Configuration
+from kubedsm_lab.emulator.api.api_server import ApiServer
+from kubedsm_lab.emulator.api.resources import HORIZONTAL_POD_AUTOSCALERS, PODS
+from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
+from kubedsm_lab.emulator.front import EmulatedFront
+from kubedsm_lab.emulator.paper import NAMESPACE
+from kubedsm_lab.replay.hpa.modelled_service import ModelledService
+from kubedsm_lab.replay.hpa.service import DEMAND, MOST, NAME, NODES, objects
+from kubedsm_lab.replay.recording import TimelineRecorder
+from kubedsm_lab.replay.timeline import Life, Timeline
+from kubedsm_lab.replay.variants import contender
+from kubedsm_lab.replay.virtual_time import run_in_virtual_time
+from kubedsm_lab.replay.world import API_LATENCY, runtime_of, without_solver
+from loadgen.recovery import (
+    FIND,
+    FIND_SECONDS,
+    HOLD_SECONDS,
+    WINDOW_SECONDS,
+    Mode,
+    Sla,
+    Window,
+    clients_to_hold,
+    ok_rate,
+    recovery,
+)
+
+SLA = Sla()
+#: seconds until all is deployed, and from then on until it is at rest and FIND begins
+STARTING = 30.0
+#: seconds between two looks at the autoscaler and the pods, as the authors' benchmark has it
+LOOK = 5.0
+_DIGITS = 6
+
+
+class Trial(msgspec.Struct, frozen=True, rename="camel"):
+    policy: str
+    seed: int
+    #: seconds that each pod waits for its node beyond what the scheduler has it wait; None: it does
+    #: not wait at all, and scheduling takes no time
+    later: float | None = 0.0
+    #: core-seconds of a request
+    demand: float = DEMAND
+
+
+class Look(msgspec.Struct, frozen=True, rename="camel", array_like=True):
+    """What was there; seconds from FIND's start."""
+
+    at: float
+    #: the autoscaler's replicas
+    current: int
+    desired: int
+    pods: int
+    ready: int
+
+
+class Start(msgspec.Struct, frozen=True, array_like=True):
+    """Of a pod; seconds, None if it never was."""
+
+    #: from created to bound, and to Ready
+    scheduled: float | None
+    ready: float | None
+
+    @property
+    def startup(self) -> float | None:
+        """From bound to Ready."""
+        if self.scheduled is None or self.ready is None:
+            return None
+        return self.ready - self.scheduled
+
+
+class Outcome(msgspec.Struct, frozen=True, rename="camel"):
+    trial: Trial
+    #: while HOLD was
+    clients: int
+    mode: Mode
+    #: to recover, from HOLD's start; 0 and -1 as in `loadgen.recovery.Recovery`
+    seconds: float
+    #: of HOLD's windows; seconds, None where nothing was answered
+    p99: tuple[float | None, ...]
+    #: share of HOLD's windows that were good
+    ok_rate: float
+    #: those that differ from the one before
+    looks: tuple[Look, ...]
+    #: of the pods created after HOLD began
+    starts: tuple[Start, ...]
+    #: most pods on one node at the end
+    most_on_a_node: int
+
+    @property
+    def max_p99(self) -> float | None:
+        return max((each for each in self.p99 if each is not None), default=None)
+
+    @property
+    def mean_p99(self) -> float | None:
+        known = [each for each in self.p99 if each is not None]
+        return sum(known) / len(known) if known else None
+
+    @property
+    def full(self) -> float | None:
+        """Seconds from FIND's start until all pods that there may be were Ready."""
+        return next((each.at for each in self.looks if each.ready >= MOST), None)
+
+    @property
+    def rises(self) -> float | None:
+        """Seconds from FIND's start until the autoscaler wanted more pods."""
+        return next((e.at for e in self.looks if e.desired > self.looks[0].desired), None)
+
+    @property
+    def wants_all(self) -> float | None:
+        """Seconds from FIND's start until it wanted all that there may be."""
+        return next((each.at for each in self.looks if each.desired >= MOST), None)
+
+
+def play(trial: Trial) -> Outcome:
+    """What came of it: the same whenever it is played. Raises UnknownPolicyError."""
+    return run_in_virtual_time(_play(trial))
+
+
+async def _play(trial: Trial) -> Outcome:
+    clock = VirtualClock()
+    service = ModelledService(clock, trial.demand)
+    recorder = TimelineRecorder((NAME,), Configuration().tiers)
+    async with _cluster(trial, clock, service) as cluster:
+        store = cluster.api.store
+        store.subscribe(lambda change: recorder.notice(change, clock.monotonic()))
+        store.subscribe(service.notice)
+        chosen = contender(trial.policy, (NAME,))
+        configuration = without_solver(chosen.reconfigure(Configuration()))
+        latency = API_LATENCY
+        if trial.later is None:
+            configuration = attrs.evolve(configuration, batch=BatchSettings(idle=0, max=0))
+            latency = 0.0
+        front = EmulatedFront(cluster.routes, clock, latency=latency)
+        rng = _chance(trial, "scheduler")
+        runtime = runtime_of(front, chosen.policy, configuration, clock, rng)
+        async with asyncio.TaskGroup() as tasks:
+            running = [tasks.create_task(runtime.run())]
+            await runtime.synced.wait()
+            # Whenever metrics-server looks, autoscalers sync, and load comes: all are at odds.
+            since = Timing().hpa_sync * _chance(trial, "sync").random()
+            until = since + Timing().hpa_sync * _chance(trial, "load").random()
+            await clock.sleep(STARTING + since - clock.monotonic())
+            for resource, obj in objects():
+                cluster.api.create(resource, obj, namespace=NAMESPACE)
+            await clock.sleep(2 * STARTING + until - clock.monotonic())
+            looks: list[Look] = []
+            running.append(tasks.create_task(_look(cluster.api, clock, looks)))
+            clients = await _find(service, trial)
+            hold = clock.monotonic()
+            windows = [
+                await service.window(clients, WINDOW_SECONDS, _chance(trial, f"window {number}"))
+                for number in range(round(HOLD_SECONDS / WINDOW_SECONDS))
+            ]
+            for task in running:
+                task.cancel()
+        timeline = recorder.timeline(hold, clock.monotonic())
+    return _outcome(trial, clients, windows, looks, timeline)
+
+
+def _chance(trial: Trial, purpose: str) -> random.Random:
+    """For one purpose: independent of the others, and the same for every policy."""
+    return random.Random(f"{trial.seed} {purpose}")
+
+
+def _cluster(trial: Trial, clock: Clock, service: ModelledService) -> EmulatedCluster:
+    # A pod that waits longer for its node is Ready as much later, whoever has it wait.
+    timing = Timing(start_delay=Timing().start_delay + (trial.later or 0.0))
+    spec = ClusterSpec(NODES, timing)
+    return EmulatedCluster(
+        spec, clock, _chance(trial, "cluster"), usage=service.usage, tracks_managers=False
+    )
+
+
+async def _find(service: ModelledService, trial: Trial) -> int:
+    """How many clients are too many."""
+    stages: list[tuple[int, Window]] = []
+    for clients in FIND:
+        rng = _chance(trial, f"stage {clients}")
+        stages.append((clients, await service.window(clients, FIND_SECONDS, rng)))
+        if not stages[-1][1].good(SLA):
+            break
+    return clients_to_hold(stages, SLA) or FIND[0]
+
+
+async def _look(api: ApiServer, clock: Clock, looks: list[Look]) -> None:
+    start = clock.monotonic()
+    while True:
+        status = api.get(HORIZONTAL_POD_AUTOSCALERS, NAMESPACE, NAME)["status"]
+        pods = [decoding.pod(each) for each in api.list(PODS, namespace=NAMESPACE)]
+        seen = Look(
+            round(clock.monotonic() - start, _DIGITS),
+            status.get("currentReplicas", 0),
+            status.get("desiredReplicas", 0),
+            len(pods),
+            sum(pod.ready for pod in pods),
+        )
+        if not looks or msgspec.structs.replace(looks[-1], at=seen.at) != seen:
+            looks.append(seen)
+        await clock.sleep(LOOK)
+
+
+def _outcome(
+    trial: Trial, clients: int, windows: Sequence[Window], looks: Sequence[Look], timeline: Timeline
+) -> Outcome:
+    found = recovery(windows, SLA)
+    new = [life for life in timeline.lives if life.created >= 0]
+    on_nodes = Counter(life.node for life in timeline.lives if life.node and life.gone is None)
+    return Outcome(
+        trial,
+        clients,
+        found.mode,
+        round(found.seconds, _DIGITS),
+        tuple(None if each.p99 is None else round(each.p99, _DIGITS) for each in windows),
+        ok_rate(windows, SLA) or 0.0,
+        tuple(looks),
+        tuple(_start(life) for life in new),
+        max(on_nodes.values(), default=0),
+    )
+
+
+def _start(life: Life) -> Start:
+    reached = (life.bound, life.served[0][0] if life.served else None)
+    return Start(*(None if at is None else round(at - life.created, _DIGITS) for at in reached))

@@ -1,0 +1,161 @@
+"""How long requests take where nodes are busy: a model, and nothing measured.
+
+The used part of a resource of a node is what its pods ask for over what there is. A visit to a
+service takes its time on its own resource, and a tenth of that on each of the other three, each of
+them longer by 1 / (1 - used); on a node that swaps, all takes four times as long. That is the mean
+of an exponential, as in a queue of random arrivals. Calls that follow each other add up, and of
+parallel ones the slowest counts. Each call goes to one of the service's Ready pods, drawn with
+equal chances.
+
+A user asks, waits for the answer, and pauses for a second, so that no more is asked for than is
+answered: no node is used beyond `MOST`, and requests that would have it be wait to be let in.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+import attrs
+import numpy as np
+
+from kubedsm_lab.replay.load_aware.application import (
+    CAPACITY,
+    ENTRY,
+    NODES,
+    SERVICES,
+    Floats,
+    Function,
+    Graph,
+    Resource,
+    Scenario,
+)
+
+#: of a resource, what can be used
+MOST = 0.95
+#: of a request's time on its own resource, what it takes on each of the others
+_OTHERS = 0.1
+#: times as long where memory is used beyond what there is
+_SWAPPING = 4.0
+#: seconds between an answer and the user's next request
+PAUSE = 1.0
+#: halvings in search for a rate
+_STEPS = 16
+
+#: By service, in the order of SERVICES: the places in NODES of its Ready pods, in order.
+Placement = tuple[tuple[int, ...], ...]
+
+
+def visit_seconds(function: Function, used: Floats) -> Floats:
+    """The mean of a visit on each of the nodes. used: nodes x resources, 1 is all of it."""
+    shares = np.full(len(CAPACITY), _OTHERS)
+    shares[function.resource] = 1
+    seconds = function.seconds * (shares / (1 - np.minimum(used, MOST))).sum(axis=1)
+    return np.asarray(np.where(used[:, Resource.MEMORY] > 1, _SWAPPING, 1.0) * seconds)
+
+
+def end_to_end(graph: Graph, visits: Mapping[str, Floats], service: str = ENTRY) -> Floats:
+    """The seconds of requests, given those that each of them spends at each service itself."""
+    total = visits[service]
+    for stage in graph.get(service, ()):
+        total = total + np.max([end_to_end(graph, visits, callee) for callee in stage], axis=0)
+    return total
+
+
+@attrs.frozen(eq=False)
+class Chance:
+    """What is left to chance in some requests: services x requests."""
+
+    #: which of the pods, 0..1
+    pods: Floats
+    #: of its mean, how long a visit takes
+    times: Floats
+
+    @classmethod
+    def of(cls, rng: np.random.Generator, requests: int) -> "Chance":
+        size = (len(SERVICES), requests)
+        return cls(rng.random(size), -np.log1p(-rng.random(size)))
+
+
+@attrs.frozen(eq=False)
+class Traffic:
+    """What becomes of the users' requests while pods are where they are."""
+
+    graph: Graph
+    scenario: Scenario
+    placement: Placement
+    users: int
+    #: chance for the mean of all requests, on which their rate depends
+    chance: Chance
+
+    @cached_property
+    def rate(self) -> float:
+        """Requests a second, as many as users and nodes allow; 0 if a service has no pod."""
+        if not all(self.placement):
+            return 0.0
+        busiest = (self._asked / CAPACITY).max()
+        most = min(self.users / PAUSE, MOST / float(busiest))
+        if self._users_at(most) <= self.users:
+            return most
+        least = 0.0
+        for _ in range(_STEPS):
+            rate = (least + most) / 2
+            if self._users_at(rate) <= self.users:
+                least = rate
+            else:
+                most = rate
+        return least
+
+    @cached_property
+    def waiting(self) -> float:
+        """Seconds that a request waits before it is let in, for want of anything to serve it."""
+        return max(0.0, (self.users - self._users_at(self.rate)) / self.rate) if self.rate else 0.0
+
+    @cached_property
+    def used(self) -> Floats:
+        """nodes x resources, in units of CAPACITY."""
+        return self._held + self.rate * self._asked
+
+    @cached_property
+    def of_pods(self) -> dict[str, Floats]:
+        """What each pod of a service uses of the resources, in units of CAPACITY."""
+        functions = zip(SERVICES, self.placement, self.scenario.of_services, strict=True)
+        return {
+            service: function.held + self.rate / len(nodes) * function.asked
+            for service, nodes, function in functions
+            if nodes
+        }
+
+    def seconds(self, chance: Chance) -> Floats:
+        """From a user's request to its answer."""
+        return self.waiting + self._seconds(self.rate, chance)
+
+    def _users_at(self, rate: float) -> float:
+        """How many it takes to ask for so much if none of them waits to be let in."""
+        return rate * (PAUSE + float(self._seconds(rate, self.chance).mean()))
+
+    def _seconds(self, rate: float, chance: Chance) -> Floats:
+        used = (self._held + rate * self._asked) / CAPACITY
+        means = {each: visit_seconds(each, used) for each in self.scenario.functions}
+        visits = {}
+        for at, function in enumerate(self.scenario.of_services):
+            nodes = np.array(self.placement[at])
+            drawn = nodes[(chance.pods[at] * len(nodes)).astype(np.int64)]
+            visits[SERVICES[at]] = means[function][drawn] * chance.times[at]
+        return end_to_end(self.graph, visits)
+
+    @cached_property
+    def _held(self) -> Floats:
+        """nodes x resources, what pods use whatever they do."""
+        return self._of_nodes([each.held for each in self.scenario.of_services])
+
+    @cached_property
+    def _asked(self) -> Floats:
+        """nodes x resources, what a user's request uses."""
+        parts = zip(self.scenario.of_services, self.placement, strict=True)
+        return self._of_nodes([each.asked / max(1, len(nodes)) for each, nodes in parts])
+
+    def _of_nodes(self, of_pods: Sequence[Floats]) -> Floats:
+        found = np.zeros((len(NODES), len(CAPACITY)))
+        for nodes, amounts in zip(self.placement, of_pods, strict=True):
+            for node in nodes:
+                found[node] += amounts
+        return found

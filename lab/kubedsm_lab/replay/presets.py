@@ -1,0 +1,108 @@
+"""The evaluation of the KubeDSM paper (arXiv 2501.07130), as runs."""
+
+import statistics
+from collections.abc import Mapping, Sequence
+
+import attrs
+
+from kubedsm.configuration.settings import Configuration, with_settings
+from kubedsm.core.policies.registry import KUBEDSM
+from kubedsm_lab.replay.sources import Source, recipe, runs
+from kubedsm_lab.replay.variants import (
+    BASELINES,
+    MIGRATION_VARIANTS,
+    OBJECTIVE_VARIANTS,
+    QOS_VARIANTS,
+)
+from kubedsm_lab.replay.world import Run, Setup
+from loadgen.generators import PAPER_COEFFICIENTS
+
+_PRICE = "migration.price"
+#: by what the paper calls them: the mean and the deviation of the demand
+PAPER_SCENARIOS = {
+    "1.1-.4": (1.1, 0.4),
+    "1.2-.4": (1.2, 0.4),
+    "1.3-.4": (1.3, 0.4),
+    "1.4-.4": (1.4, 0.4),
+    "1.5-.4": (1.5, 0.4),
+    "1.6-.4": (1.6, 0.4),
+    "1.5-.1": (1.5, 0.1),
+    "1.5-.2": (1.5, 0.2),
+    "1.5-.3": (1.5, 0.3),
+    "1.5-.5": (1.5, 0.5),
+}
+#: the one the paper compares variants on
+VARIANT_SCENARIO = "1.5-.4"
+#: of every service as many, in all as many as the paper's generator asks for
+EQUAL_COEFFICIENTS: Mapping[str, float] = dict.fromkeys(
+    PAPER_COEFFICIENTS, statistics.fmean(PAPER_COEFFICIENTS.values())
+)
+#: where the paper says that most of D goes to the cloud, and the one above
+EQUAL_RATE_SCENARIOS = ("1.5-.1", VARIANT_SCENARIO, "1.5-.5")
+#: seconds; Kubernetes' default is the latter
+OTHER_STABILIZATIONS = (60, 300)
+#: the policies that every table shows, and the one that the others are compared with
+MAIN_POLICIES = (KUBEDSM, "paper-suggester", *BASELINES)
+REFERENCE = "kube-scheduler"
+EQUAL_RATE_POLICIES = (KUBEDSM, "paper-suggester", REFERENCE)
+#: of a move, the default among them: how much edge is to be had for how many moves
+PRICES = ("0s", "5s", "10s", "17s", "30s", "60s")
+REDUCED_SEEDS, FULL_SEEDS = 1, 5
+
+
+def stabilized(scenario: str, seconds: int) -> str:
+    """What the scenario is called with autoscalers that wait so long before they scale down."""
+    return f"{scenario} stabilisation {seconds}s"
+
+
+def equal_rates(scenario: str) -> str:
+    """What the scenario is called with equal rates for all services."""
+    return f"{scenario} equal rates"
+
+
+def priced(price: str) -> str:
+    """KubeDSM at that price of a move."""
+    default = with_settings(Configuration(), {_PRICE: price}) == Configuration()
+    return KUBEDSM if default else f"{_PRICE}={price}"
+
+
+def reduced(seeds: Sequence[int], setup: Setup) -> list[Run]:
+    """The ten scenarios with the main policies, and the variants on one of them."""
+    variants = [name for name in MIGRATION_VARIANTS if name not in MAIN_POLICIES]
+    return [
+        *runs(_paper_sources(), MAIN_POLICIES, seeds, setup),
+        *runs(
+            _paper_sources(VARIANT_SCENARIO),
+            [*variants, *QOS_VARIANTS, *OBJECTIVE_VARIANTS],
+            seeds,
+            setup,
+        ),
+    ]
+
+
+def full(seeds: Sequence[int], setup: Setup) -> list[Run]:
+    """The ten scenarios with all policies and variants (QoS factors only on one of them) and
+    prices of a move, some with equal rates, and one with slower autoscalers.
+    """
+    priced_ones = map(priced, PRICES)
+    policies = dict.fromkeys(
+        [*MAIN_POLICIES, *MIGRATION_VARIANTS, *OBJECTIVE_VARIANTS, *priced_ones]
+    )
+    found = runs(_paper_sources(), list(policies), seeds, setup)
+    found += runs(_paper_sources(VARIANT_SCENARIO), list(QOS_VARIANTS), seeds, setup)
+    equal = [
+        recipe(equal_rates(name), *PAPER_SCENARIOS[name], EQUAL_COEFFICIENTS)
+        for name in EQUAL_RATE_SCENARIOS
+    ]
+    found += runs(equal, EQUAL_RATE_POLICIES, seeds, setup)
+    for seconds in OTHER_STABILIZATIONS:
+        name = stabilized(VARIANT_SCENARIO, seconds)
+        slower = attrs.evolve(setup, stabilization_seconds=seconds)
+        found += runs(
+            [recipe(name, *PAPER_SCENARIOS[VARIANT_SCENARIO])], MAIN_POLICIES, seeds, slower
+        )
+    return found
+
+
+def _paper_sources(*names: str) -> list[Source]:
+    return [recipe(name, *PAPER_SCENARIOS[name]) for name in names or PAPER_SCENARIOS]

@@ -1,0 +1,143 @@
+"""Who wins, and by how much: one figure of several policies, and the tables of several figures."""
+
+import enum
+import math
+from collections.abc import Mapping, Sequence
+
+import attrs
+
+from kubedsm.core.policies.registry import KUBEDSM
+from kubedsm_lab.replay.sections import Table
+
+#: digits that a figure is shown with
+_DIGITS = 4
+#: percent from which on a difference is told as a multiple
+_TIMES = 100
+
+
+class Place(enum.Enum):
+    AHEAD = "ahead"
+    LEVEL = "level"
+    BEHIND = "behind"
+
+
+@attrs.frozen
+class Difference:
+    """Ours and the best of the others."""
+
+    other: str
+    ours: float
+    theirs: float
+    place: Place
+
+    @property
+    def by(self) -> float:
+        """Ours without theirs, in the figure's unit."""
+        return self.ours - self.theirs
+
+    @property
+    def percent(self) -> float | None:
+        """Of theirs; None if that is nothing."""
+        return 100 * self.by / abs(self.theirs) if self.theirs else None
+
+    def shown(self, unit: str) -> str:
+        by = f"{self.by:+.{_DIGITS}g} {unit}".rstrip() if self.by else "0"
+        if not self.by or self.percent is None:
+            return by
+        if self.percent >= _TIMES:
+            return f"{by} ({self.ours / self.theirs:.1f} times)"
+        return f"{by} ({self.percent:+.1f} %)"
+
+
+@attrs.frozen
+class Standing:
+    #: the figure, as readers know it
+    what: str
+    #: such as `ms`; none of a share or an index
+    unit: str
+    less_is_better: bool
+    #: by policy, those of which it is known: finite
+    values: Mapping[str, float] = attrs.field()
+    #: two are level within this share of the greater of them
+    noise: float = 0.0
+    #: who is compared with the best of the others
+    ours: str = KUBEDSM
+
+    @values.validator
+    def _finite(self, _: object, values: Mapping[str, float]) -> None:
+        if not all(map(math.isfinite, values.values())):
+            raise ValueError(f"{self.what}: a figure is not finite")
+
+    @property
+    def ranked(self) -> list[str]:
+        """From the best to the last."""
+        return sorted(self.values, key=self.values.__getitem__, reverse=not self.less_is_better)
+
+    @property
+    def winners(self) -> list[str]:
+        """The best one, and all that are level with it."""
+        return [name for name in self.ranked if self._level(name, self.ranked[0])]
+
+    @property
+    def difference(self) -> Difference | None:
+        """None if ours has no figure, or nobody else has."""
+        others = [name for name in self.ranked if name != self.ours]
+        if not others or self.ours not in self.values:
+            return None
+        best, better = others[0], self.ranked[0] == self.ours
+        place = Place.AHEAD if better else Place.BEHIND
+        if self._level(self.ours, best):
+            place = Place.LEVEL
+        return Difference(best, self.values[self.ours], self.values[best], place)
+
+    def _level(self, one: str, other: str) -> bool:
+        both = self.values[one], self.values[other]
+        return abs(both[0] - both[1]) <= self.noise * max(map(abs, both))
+
+    def shown(self, value: float) -> str:
+        return f"{figure(value)} {self.unit}".rstrip()
+
+
+def figure(value: float) -> str:
+    """With as many digits as say something, and none but these."""
+    return f"{value:,.0f}" if abs(value) >= 10 ** (_DIGITS - 1) else f"{value:.{_DIGITS}g}"
+
+
+def ours_and_best(standings: Sequence[Standing]) -> Table:
+    """A line each: ours, the best of the others, and by how much."""
+    lines = []
+    for each in standings:
+        found = each.difference
+        if found is not None:
+            lines.append(
+                [
+                    each.what,
+                    f"{each.ours}: {each.shown(found.ours)}",
+                    f"{found.other}: {each.shown(found.theirs)}",
+                    found.shown(each.unit),
+                    found.place.value,
+                ]
+            )
+    return ["figure", "ours", "the best other", "difference", "ours is"], lines
+
+
+def everyone(standings: Sequence[Standing]) -> Table:
+    """A line each: the figures of all, in bold the best and those level with it."""
+    names = list(dict.fromkeys(name for each in standings for name in each.values))
+    lines = [
+        [
+            f"{each.what}, {each.unit}".removesuffix(", "),
+            *(_marked(each, name) for name in names),
+            f"{100 * each.noise:.3g} %",
+        ]
+        for each in standings
+        if each.values
+    ]
+    return ["figure", *names, "level within"], lines
+
+
+def _marked(standing: Standing, name: str) -> str:
+    if name not in standing.values:
+        return "-"
+    shown = figure(standing.values[name])
+    return f"**{shown}**" if name in standing.winners else shown

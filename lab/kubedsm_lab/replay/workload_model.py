@@ -1,0 +1,122 @@
+"""Response times of a service: arithmetic on whole arrays, not one task a request.
+
+Requests come when the scenario says, however slow the answers are. Each goes to one of the Ready
+endpoints of that moment, drawn with equal chances as kube-proxy's iptables rules do, and stays
+there. A pod serves up to `concurrency` requests at once, each for `service_time`, first come first
+served; the others queue. The network takes tE or tC, by the tier of the pod's node. While there is
+no endpoint a client tries again, so that its request reaches the first one that becomes Ready.
+A pod that is told to stop finishes what it has accepted.
+
+Since every request takes equally long, the i-th one at a pod is served by the server that served
+the (i - c)-th. So each of the c servers has a queue of its own, and for those Lindley's recursion
+(finish = max(arrival, finish before) + service) is a running maximum.
+"""
+
+import random
+from collections.abc import Sequence
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from kubedsm_lab.replay.timeline import Span
+from loadgen.scenario import Api
+
+Floats = NDArray[np.float64]
+
+_ROUNDING = 1e-9
+
+
+@attrs.frozen
+class Endpoint:
+    """A pod as clients see it."""
+
+    #: there and back, seconds
+    network: float
+    #: while it was Ready, seconds
+    served: tuple[Span, ...]
+
+
+@attrs.frozen
+class Server:
+    """What every pod of a service can do."""
+
+    #: requests served at once
+    concurrency: int
+    #: seconds each of them takes
+    service_time: float
+
+
+@attrs.frozen(eq=False)
+class Responses:
+    """One entry a request, in the order in which they were due. Seconds."""
+
+    times: Floats
+    #: the part of the times that the network took
+    network: Floats
+    #: requests for which there was no endpoint any more: their times are until `end` only
+    unanswered: int
+
+
+def due_times(api: Api) -> Floats:
+    """When a service's requests are due, seconds: in each interval the first after one period."""
+    parts = []
+    start = 0.0
+    for interval in api.intervals:
+        number = int(interval.cycle_length / interval.api_call_period + _ROUNDING)
+        parts.append(start + interval.api_call_period / 1000 * np.arange(1, number + 1))
+        start += interval.cycle_length / 1000
+    return np.concatenate(parts)
+
+
+def respond(
+    due: Floats, endpoints: Sequence[Endpoint], server: Server, end: float, rng: random.Random
+) -> Responses:
+    """How long each of the requests takes.
+
+    due: N, ascending, seconds. Uses one draw of the rng a request.
+    """
+    draws = np.array([rng.random() for _ in range(len(due))])
+    chosen, entered = _choose(due, endpoints, draws)
+    times = np.maximum(end - due, 0.0)
+    network = np.zeros(len(due))
+    for index, endpoint in enumerate(endpoints):
+        mine = np.flatnonzero(chosen == index)
+        if not len(mine):
+            continue
+        reached = entered[mine] + endpoint.network / 2
+        times[mine] = _finished(reached, server) + endpoint.network / 2 - due[mine]
+        network[mine] = endpoint.network
+    return Responses(times, network, int((chosen < 0).sum()))
+
+
+def _choose(
+    due: Floats, endpoints: Sequence[Endpoint], draws: Floats
+) -> tuple[NDArray[np.int64], Floats]:
+    """The endpoint of each request, -1 if there is none any more; and when it is sent there."""
+    chosen = np.full(len(due), -1, dtype=np.int64)
+    entered = due.copy()
+    moments = sorted({moment for e in endpoints for span in e.served for moment in span})
+    ends = [*np.searchsorted(due, moments[1:], side="left").tolist(), len(due)]
+    first = 0
+    for moment, last in zip(moments, ends, strict=False):
+        ready = [i for i, e in enumerate(endpoints) if any(a <= moment < b for a, b in e.served)]
+        if not ready or last == first:
+            continue
+        # From the end of the stretch before: requests that found no pod enter when there is one.
+        here = slice(first, last)
+        entered[here] = np.maximum(entered[here], moment)
+        chosen[here] = np.array(ready)[(draws[here] * len(ready)).astype(np.int64)]
+        first = last
+    return chosen, entered
+
+
+def _finished(reached: Floats, server: Server) -> Floats:
+    """When requests that reached a pod at these times, ascending, have been served there."""
+    finished = np.empty_like(reached)
+    for one in range(min(server.concurrency, len(reached))):
+        mine = slice(one, None, server.concurrency)
+        queue = reached[mine]
+        ahead = server.service_time * np.arange(len(queue))
+        finished[mine] = np.maximum.accumulate(queue - ahead) + ahead + server.service_time
+    return finished
